@@ -15,8 +15,6 @@ import numpy as np
 from tilewright.explain import BUILDS, Finding
 from tilewright.verdict import Verdict
 
-__all__ = ["apart", "joined"]
-
 RELATIVE = 1e-3  # of two floats, and of a float and the largest one of its array, that fused sums do not explain
 OPTIMISED, UNOPTIMISED = BUILDS
 STOPS = ("limit", "deadlock", "livelock", "divergence")

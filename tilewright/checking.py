@@ -26,8 +26,6 @@ from tilewright.verdict import Verdict, verdict_on
 if TYPE_CHECKING:
     from tilewright.sim import Run
 
-__all__ = ["EXPLORED", "LAUNCH", "Policy", "TrialRun", "Wanted", "check", "copies_of", "finished", "ran"]
-
 public = Public(ArgumentError, {})
 
 ALWAYS_LEFT = (

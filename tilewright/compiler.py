@@ -45,9 +45,6 @@ if TYPE_CHECKING:
     from tilewright.sim import Program, RecordingOptions, Run
     from tilewright.tracing import Trace
 
-__all__ = ["STAGES", "Executable", "compile", "simulate", "torch_op", "unseen"]
-
-
 public = Public(
     ArgumentError,
     {
@@ -242,7 +239,7 @@ class Executable:
     def _assembled(self, text: str) -> Assembly:
         from tilewright.cuda import entry_name
         from tilewright.cuda.cache import assemble
-        from tilewright.cuda.complaints import check_log
+        from tilewright.cuda.nvrtc import check_log
 
         made = assemble(text, str(self.target), fast_math=self.fast_math)
         check_log(made, self.lowered, entry_name(self.lowered))
@@ -489,7 +486,7 @@ class Executable:
             return advice
         from tilewright.inputs import make_arguments
         from tilewright.profiling import gpu as gpu_named
-        from tilewright.profiling.gains import in_time
+        from tilewright.profiling.estimate import in_time
 
         made = given or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())
         return replace(advice, times=in_time(self, advice.ran, made, gpu_named(gpu)))

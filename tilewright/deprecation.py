@@ -7,8 +7,6 @@ import warnings
 
 from tilewright.frames import from_outside
 
-__all__ = ["deprecated"]
-
 
 def deprecated(what: str, *, since: str, gone: str, instead: str) -> None:
     """Warn of the use of something that goes, at the line of the user who calls it.

@@ -14,8 +14,6 @@ import numpy as np
 
 from tilewright.errors import KernelError, choices, described
 
-__all__ = ["BOOL", "HANDLE", "INT32", "INT64", "NAMES", "VOID", "DType", "common_dtype", "dtype", "keeps"]
-
 
 @dataclass(frozen=True, slots=True)
 class _Row:

@@ -16,8 +16,6 @@ from typing import Any, TypeVar, cast
 
 from tilewright.errors import Span, TilewrightError
 
-__all__ = ["at_the_edge", "from_outside", "shortened"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 OURS = str(Path(__file__).parent)
 GENERATED = "<segments of "

@@ -26,31 +26,6 @@ from tilewright.public import Kind, Public, sequence_of
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = [
-    "MOST_FINDINGS",
-    "MOST_SECONDS",
-    "MOST_STEPS",
-    "Limits",
-    "TensorMap",
-    "array_info",
-    "available_bytes",
-    "behind",
-    "bytes_text",
-    "closed",
-    "copied",
-    "descriptor",
-    "device_of",
-    "different_devices",
-    "element_name",
-    "in_elements",
-    "is_array",
-    "is_torch",
-    "lent",
-    "opened",
-    "ordinal",
-    "protocol",
-]
-
 _EXTENTS = sequence_of(Kind("an int", lambda value: hasattr(value, "__index__") and not hasattr(value, "shape")))
 public = Public(ArgumentError, {"box: Iterable[int]": _EXTENTS, "steps: Iterable[int]": _EXTENTS})
 

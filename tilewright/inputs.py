@@ -18,8 +18,6 @@ from tilewright.ir import Buffer, Kernel, Var, names_in, walk
 from tilewright.ir.evaluate import evaluate
 from tilewright.ranks import hidden, ranks_of
 
-__all__ = ["Argument", "check_room", "make_arguments", "parse_limits", "parse_sizes", "saved", "shown"]
-
 LIMITS = {  # of a run: the unit, the setting, and how much one of them is
     "": ("limit_s", 1),
     "s": ("limit_s", 1),

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from threadpoolctl import ThreadpoolController
 
-__all__ = ["hold", "one_blas_thread"]
-
 
 def hold(
     seconds: int | None = None, nbytes: int | None = None, file_bytes: int | None = None, *, for_good: bool = False

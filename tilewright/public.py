@@ -23,8 +23,6 @@ import numpy as np
 from tilewright.errors import TilewrightError, choices, described
 from tilewright.frames import from_outside, shortened
 
-__all__ = ["ANYTHING", "MISFIT", "Kind", "Public", "instances", "keywords_of", "plain_number", "sequence_of"]
-
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
 

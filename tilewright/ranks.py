@@ -18,9 +18,6 @@ from tilewright.host import array_info, is_array
 if TYPE_CHECKING:
     from tilewright.ir import Kernel, Number
 
-__all__ = ["Symmetric", "check_one_gpu", "hidden", "named_arguments", "of_each_rank", "of_this_rank", "ranks_of",
-           "same_values"]  # fmt: skip
-
 
 @dataclass(frozen=True, slots=True)
 class Symmetric:

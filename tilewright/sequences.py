@@ -18,10 +18,8 @@ from tilewright.errors import ArgumentError, ToolError, described
 from tilewright.explain import Finding, parse_idioms
 from tilewright.load import LoadedKernel
 from tilewright.public import Public
-from tilewright.sim.machine.grids import Footprint, GridsMeet
+from tilewright.sim.machine.device import Footprint, GridsMeet
 from tilewright.verdict import Report, Verdict
-
-__all__ = ["PlannedLaunch", "launch", "sequence"]
 
 public = Public(ArgumentError, {})
 

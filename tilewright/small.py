@@ -25,11 +25,8 @@ from tilewright.records import replace
 if TYPE_CHECKING:
     from tilewright.sim import Program
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.sites import Site
-
-__all__ = ["Coverage", "coverage_of", "smaller_grid", "smallest"]
 
 TILE = 128  # the largest that numbers stay multiples of
 SECONDS = 20.0  # for all trials

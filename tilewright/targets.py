@@ -10,8 +10,6 @@ from tilewright.ir import Kernel, TileCallStmt, statements
 from tilewright.ir.launch import NON_PORTABLE_CLUSTER
 from tilewright.isa import ATOMS, Arch, Requirement, arch, calls_in, check_cluster, default_arch
 
-__all__ = ["check_target", "kernel_of", "target_of"]
-
 
 def kernel_of(kernel: Any) -> Kernel:
     """The kernel that a decorator's wrapper has. Raises KernelError for what is none."""

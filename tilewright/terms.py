@@ -10,11 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 if TYPE_CHECKING:
     from tilewright.explain.remedy import Remedy
 
-__all__ = [
-    "NO_BARRIER", "OURS", "Dialect", "Keywords", "Operand", "Operands", "Spelling", "Term", "Told", "atomic", "barrier",
-    "call", "fence", "is_named", "listed", "meeting", "only_if", "operation", "option", "strong", "symbol", "told",
-]  # fmt: skip
-
 Spelling: TypeAlias = "str | Callable[..., str]"
 """What stands for a term: a format that its fields fill, or a function of them."""
 

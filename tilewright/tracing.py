@@ -48,7 +48,7 @@ from tilewright.ir import (
     statements,
 )
 from tilewright.ir.evaluate import evaluate
-from tilewright.ir.special import LANE
+from tilewright.ir.launch import LANE
 from tilewright.ir.uniformity import Uniformity
 from tilewright.isa import call
 

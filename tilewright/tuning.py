@@ -31,8 +31,6 @@ from tilewright.ir import Kernel
 from tilewright.public import Public, instances
 from tilewright.records import replace
 
-__all__ = ["Trial", "Tuned", "autotune"]
-
 ROUNDS = 20
 MEASURED = 8  # configurations that are timed on a GPU: the first by estimate
 FEW = 4  # configurations that are estimated one after the other; of more, several at a time
@@ -272,7 +270,7 @@ class Tuned:
 
     def _stored(self, args: Sequence[Any]) -> list[Any]:
         """The arrays that some configuration stores to."""
-        from tilewright.cuda.emit_alias import written
+        from tilewright.cuda.emit_memory import written
 
         names = {name for exe in self._executables().values() for name in written(exe.lowered)}
         params = next(iter(self._executables().values())).kernel.params

@@ -11,7 +11,7 @@ from textwrap import wrap
 
 from tilewright import layout
 from tilewright.isa.table import INSTRUCTIONS, Instruction
-from tilewright.lang import T, meta, types
+from tilewright.lang import T, builder, meta
 from tilewright.lang.instructions import FORMS, Instructions
 from tools.size import ROOT
 
@@ -122,7 +122,7 @@ def _name(name: str, value: object) -> Iterator[str]:
         yield f"    {name}: {_class_of(_dotted(value))}"
     elif _is_class(value):
         yield f"    {name} = _{name}"
-    elif isinstance(value, types.TypeName):
+    elif isinstance(value, builder.TypeName):
         yield f"    {name}: Any"
     elif isinstance(value, type(T.ctaid)):
         yield f"    {name}: XYZ"

@@ -10,30 +10,25 @@ from tilewright.dtypes import NAMES
 from tilewright.ir import ELEMENT, SPECIALS
 from tilewright.isa import INSTRUCTIONS
 from tilewright.lang import (
-    bindings,
-    blocks,
+    builder,
     forms,
-    fragments,
     functions,
+    instructions,
     loops,
     memory,
     meta,
-    pipelines,
-    pool,
+    pools,
     ranks,
     roles,
-    scalars,
-    schedulers,
     scopes,
     settings,
+    statements,
     tensor_maps,
     tile_functions,
-    tmem_pool,
-    types,
     values,
 )
+from tilewright.lang.builder import ALIASES
 from tilewright.lang.instructions import FORMS
-from tilewright.lang.types import ALIASES
 from tools.size import ROOT
 
 __all__ = ["NAMES_PAGE", "names_page"]
@@ -41,15 +36,15 @@ __all__ = ["NAMES_PAGE", "names_page"]
 NAMES_PAGE = ROOT / "docs" / "names.md"
 GROUPS: tuple[tuple[str, tuple[ModuleType, ...]], ...] = (
     ("Functions that are kernels", (functions,)),
-    ("Where a thread stands", (scopes, bindings)),
-    ("Memory", (memory, scalars, fragments)),
-    ("Loops and branches", (loops, blocks)),
+    ("Where a thread stands", (scopes,)),
+    ("Memory", (memory, instructions)),
+    ("Loops and branches", (loops, statements)),
     ("Values", (values,)),
     ("Tiles", (tile_functions,)),
-    ("Types", (types,)),
+    ("Types", (builder,)),
     ("Facts and settings", (settings, meta)),
-    ("Shared and tensor memory, dealt out", (pool, tmem_pool)),
-    ("Barriers, pipelines, roles of warps", (pipelines, roles, schedulers)),
+    ("Shared and tensor memory, dealt out", (pools,)),
+    ("Barriers, pipelines, roles of warps", (roles,)),
     ("Tensor maps", (tensor_maps,)),
     ("Several GPUs", (ranks,)),
     ("Names of kernels written elsewhere", (forms,)),
@@ -77,7 +72,7 @@ def names_page() -> str:
             new = {name: value for name, value in own.items() if name not in told}
             told |= new.keys()
             lines += [_row(name, value) for name, value in new.items()]
-        lines += [*(_dtypes() if types in parts else ()), ""]
+        lines += [*(_dtypes() if builder in parts else ()), ""]
     return "\n".join([*lines, *_specials()])
 
 

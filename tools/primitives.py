@@ -9,7 +9,7 @@ from textwrap import dedent
 from typing import Literal, get_args, get_origin
 
 import tilewright.tile  # noqa: F401  registers the variants
-from tilewright.lang.tiles import SCOPES
+from tilewright.lang.tile_assignments import SCOPES
 from tilewright.primitives import COMMON, PRIMITIVES, Primitive
 from tilewright.primitives.table import DISPATCH
 from tilewright.tile.dispatch import VARIANTS, Variant, one_of_its_scopes

@@ -25,7 +25,7 @@ from typing import Any
 from benchmarks.gpu import tune_rows
 from benchmarks.gpu.estimate import Recorded, estimated
 from benchmarks.gpu.pairs import Maker, matmul_pair, row_label, rows_pair
-from tilewright.kernels.tile_choice import candidates, chosen, clusters_at_once
+from tilewright.kernels.products import candidates, chosen, clusters_at_once
 from tilewright.profiling import gpu
 
 OUT = Path(__file__).parents[1] / "benchmarks" / "results" / "tuned.json"

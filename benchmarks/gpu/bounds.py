@@ -22,7 +22,7 @@ from benchmarks.gpu.restrict_kernels import N, products, scale, stencil, table
 from benchmarks.gpu.tune_rows import BYTES, EXTRA, KINDS, arguments, made, usual
 from tilewright.cuda import driver
 from tilewright.profiling import Gpu, gpu, profile
-from tilewright.profiling.gpus import GPUS, SECTOR_RATE
+from tilewright.profiling.bounds import GPUS, SECTOR_RATE
 
 COUNTED_ROWS = 64
 COUNTED = 1 << 18  # elements of a long array
@@ -87,7 +87,7 @@ def rows_held(on: Gpu) -> Iterator[Held]:
 def product_bounds(m: int, n: int, k: int, on: Gpu) -> dict[str, float]:
     """Seconds of a product of 16-bit elements, by unit: an SM that has the most tiles does whole ones."""
     from tilewright.kernels.forms import ROW_BYTES
-    from tilewright.kernels.tile_choice import chosen
+    from tilewright.kernels.products import chosen
 
     steps = k * 2 // ROW_BYTES
     ((tiles, turned),) = chosen(m, n, steps, on.sms)

@@ -22,8 +22,8 @@ from typing import Any
 from benchmarks.gpu.measure import Claim, Table
 from benchmarks.gpu.pairs import SEEN, Cuda, Maker, Ours, Pair, Small, Triton, Whole, pairs
 from tilewright.profiling import gpu
-from tilewright.profiling.gpus import Gpu
-from tilewright.profiling.whole import Timing, WholeGrid, played
+from tilewright.profiling.bounds import Gpu
+from tilewright.profiling.estimate import Timing, WholeGrid, played
 
 RECORDED = 2  # CTAs
 RESULTS = Path(__file__).parents[1] / "results"

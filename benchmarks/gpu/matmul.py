@@ -145,7 +145,7 @@ class HandWritten:
     def __call__(self, a: Any, b: Any) -> Any:
         import torch
 
-        from tilewright.cuda.maps import encoded
+        from tilewright.cuda.launch import encoded
 
         (m, k), n = a.shape, b.shape[1]
         c = torch.empty(m, n, device="cuda", dtype=a.dtype)

@@ -6,7 +6,7 @@ from functools import cache
 import tilewright as tw
 from benchmarks.gpu.measure import HandWritten
 from tilewright.kernels.arrays import kind_of, like
-from tilewright.kernels.blocks import blocks
+from tilewright.kernels.rows import blocks
 from tilewright.lang import T, Tx
 
 

@@ -203,7 +203,7 @@ def matmul_pair(
     name: str, group: str, shape: tuple[int, int, int], *, split: bool | None, turned: bool = False, quick: bool = False
 ) -> Pair:
     """split: only tiles of which CTAs share K, none of them, or (None) both. quick: record fewer steps along K."""
-    from tilewright.kernels.tile_choice import candidates
+    from tilewright.kernels.products import candidates
 
     m, n, k = shape
     tiles = [each for each in candidates() if split is None or (each.parts > 1) == split]
@@ -211,7 +211,7 @@ def matmul_pair(
     def build(tile: Any, make: Maker) -> Built:
         from tilewright.kernels.forms import MatmulKind
         from tilewright.kernels.matmul import product as multiplied
-        from tilewright.kernels.tile_choice import clusters_at_once
+        from tilewright.kernels.products import clusters_at_once
 
         form = MatmulKind("bfloat16", "bfloat16", "bfloat16", (False, False, turned))
         a, b, c = make("a", (m, k), "bfloat16"), make("b", (n, k), "bfloat16"), make("c", (m, n), "bfloat16", "zero")

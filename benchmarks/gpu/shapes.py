@@ -33,8 +33,7 @@ from benchmarks.gpu.matmul import (
 from benchmarks.gpu.measure import Claim, Table
 from tilewright import kernels
 from tilewright.kernels.forms import MatmulKind, Tiles
-from tilewright.kernels.products import MOST_TRIED, has_registers
-from tilewright.kernels.tile_choice import chosen
+from tilewright.kernels.products import MOST_TRIED, chosen, has_registers
 
 Job = tuple[Shape, bool]
 LEAST, MOST, DRAWN, LAYERS, ROUNDS = 64, 16384, 60, 20, 9

@@ -27,7 +27,7 @@ from benchmarks.gpu.shapes import drawn_shapes
 from tilewright.kernels import products
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.tile_choice import candidates, estimated_us
+from tilewright.kernels.products import candidates, estimated_us
 
 Plan = tuple[Tiles, bool]
 PROCESSORS = 132

@@ -8,8 +8,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import T, Tx
-from tilewright.cuda.complaints import COMPLAINTS, check_log
-from tilewright.cuda.nvrtc import Assembly
+from tilewright.cuda.nvrtc import COMPLAINTS, Assembly, check_log
 from tilewright.errors import TargetError
 from tilewright.layout import mma_shared_layout, wgmma_fragment
 

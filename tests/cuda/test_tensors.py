@@ -13,7 +13,7 @@ import pytest
 import tilewright as tw
 from tests.cuda.fake_driver import FakeDriver, GpuArray, Tensor
 from tilewright import T
-from tilewright.cuda.dlpack import _Managed, _ManagedVersioned, _Tensor
+from tilewright.cuda.tensors import _Managed, _ManagedVersioned, _Tensor
 from tilewright.errors import ArgumentError
 
 FLOAT, BFLOAT = 2, 4  # DLPack's codes

@@ -88,12 +88,12 @@ def test_warpgroups_take_and_give_registers(counts: tuple[int, ...], terms: int,
 @pytest.mark.parametrize("seed", range(12))
 def test_the_driver_makes_the_words_that_the_simulator_reads(seed: int) -> None:
     """Of maps in im2col mode: all but the words that only the driver fills, and the bits of L2 promotion."""
-    from tilewright.cuda import driver, maps
+    from tilewright.cuda import driver, launch
 
     one = images(3 + seed % 3, 500 + seed)
     fields = one.map_of(one.array(seed)).fields
     with driver.device(0).current():
-        theirs = np.frombuffer(maps.encoded(fields, 1 << 20), np.uint32)[:16].copy()
+        theirs = np.frombuffer(launch.encoded(fields, 1 << 20), np.uint32)[:16].copy()
     theirs[2] &= ~np.uint32(7 << 17)
     ours = np.frombuffer(fields.at(1 << 20).encode(), np.uint32)[:16]
 

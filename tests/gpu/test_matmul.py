@@ -10,8 +10,7 @@ import pytest
 from tilewright import kernels
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.products import multiplied
-from tilewright.kernels.tile_choice import candidates
+from tilewright.kernels.products import candidates, multiplied
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # what torch warns of is its own affair
 

@@ -14,7 +14,7 @@ from tests.isa.tma_oracles import REDUCTIONS
 from tests.sim.tma_kernels import loaded, sent, stored, streamed, summed, there_and_back
 from tests.tile.test_bulk import LAYOUTS, through
 from tests.tile.test_bulk import sent as exchanged
-from tilewright.cuda import driver, maps
+from tilewright.cuda import driver, launch
 from tilewright.layout import SwizzleMode, mma_shared_layout
 
 pytestmark = pytest.mark.gpu
@@ -166,7 +166,7 @@ def test_the_driver_makes_the_bytes_that_the_simulator_reads() -> None:
         for mode in MODES:
             source, _ = made("bfloat16", mode, rank, rng)
             with driver.device(0).current():
-                theirs = np.frombuffer(maps.encoded(source.fields, 1 << 20), np.uint32)[:15].copy()
+                theirs = np.frombuffer(launch.encoded(source.fields, 1 << 20), np.uint32)[:15].copy()
             theirs[2] &= ~np.uint32(3 << 17)
             ours = np.frombuffer(source.fields.at(1 << 20).encode(), np.uint32)[:15]
 

@@ -26,7 +26,7 @@ instruction(
 )
 """
 PRIMITIVE = '''
-from tilewright.primitives.shapes import equal_extents
+from tilewright.primitives.elements import equal_extents
 from tilewright.primitives.table import InOut, Scalar, primitive
 
 

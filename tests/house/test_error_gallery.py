@@ -17,7 +17,7 @@ from tilewright import T, errors
 from tilewright.cuda.nvrtc import assemble
 from tilewright.dtypes import dtype
 from tilewright.errors import TilewrightError
-from tilewright.isa.fragments import mma_fragment
+from tilewright.isa.products import mma_fragment
 from tilewright.layout import S, TileLayout, laneid
 from tilewright.tile import resolve
 

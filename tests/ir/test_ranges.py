@@ -27,8 +27,8 @@ from tilewright.ir import (
 )
 from tilewright.ir.evaluate import evaluate
 from tilewright.ir.intervals import Interval, point, strided
+from tilewright.ir.launch import special
 from tilewright.ir.ranges import RangeFacts
-from tilewright.ir.special import special
 
 INT64, UINT8, FLOAT32 = map(dtype, ("int64", "uint8", "float32"))
 INDEX, J, K, N, W, X, Y = (Var(name) for name in ("i", "j", "k", "n", "w", "x", "y"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tilewright.dtypes import BOOL, INT32
 from tilewright.ir import Assign, Bind, Body, Break, Const, If, Var, While, statements
-from tilewright.ir.scopes import bound
+from tilewright.ir.structure import bound
 
 X, Y, P = Var("x", INT32), Var("y", INT32), Var("p", BOOL)
 ONE = Const(1, INT32)

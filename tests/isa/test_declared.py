@@ -14,9 +14,9 @@ import tilewright as tw
 from tilewright import T, isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError
+from tilewright.isa.forms import Undefined
 from tilewright.isa.machine import Addresses
 from tilewright.isa.mbarrier_state import completed
-from tilewright.isa.meanings import Undefined
 from tilewright.isa.table import (
     INSTRUCTIONS,
     Access,

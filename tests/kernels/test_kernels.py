@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from tilewright import kernels
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError
-from tilewright.kernels.blocks import blocks
 from tilewright.kernels.lines import for_shifts, shifted
-from tilewright.kernels.rows import MOST_KEPT, Rows, chosen, dealt
+from tilewright.kernels.rows import MOST_KEPT, Rows, blocks, chosen, dealt
 
 Array: TypeAlias = NDArray[Any]
 EPSILON = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}  # of results whose size is about one

@@ -13,8 +13,7 @@ from tilewright import kernels
 from tilewright.errors import ArgumentError
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.products import After, multiplied
-from tilewright.kernels.tile_choice import chosen
+from tilewright.kernels.products import After, chosen, multiplied
 
 Array = NDArray[Any]
 BF16 = MatmulKind("bfloat16", "bfloat16", "bfloat16")

@@ -21,9 +21,10 @@ from tilewright.compiler import Executable
 from tilewright.cuda import driver
 from tilewright.cuda.tensors import QUICK
 from tilewright.errors import ArgumentError
-from tilewright.kernels import operators, recording, remembered
+from tilewright.kernels import operators, recording
+from tilewright.kernels import recording as remembered
 from tilewright.kernels.operators import OPERATORS
-from tilewright.kernels.remembered import RememberedCalls
+from tilewright.kernels.recording import RememberedCalls
 
 recorders: list[Any] = []
 addresses = iter(range(1 << 20, 1 << 40, 1 << 16))

@@ -12,7 +12,7 @@ from tilewright.ir import Var
 from tilewright.isa import INSTRUCTIONS
 from tilewright.lang import T
 from tilewright.lang.functions import parse
-from tilewright.lang.source import read_text
+from tilewright.lang.parser import read_text
 
 CASES = {
     "a + b - 2 * a": "a + b - 2 * a",

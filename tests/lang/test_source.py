@@ -11,7 +11,7 @@ from tests.lang.kernels import body
 from tests.texts import executed
 from tilewright.errors import KernelError
 from tilewright.lang import T, parse_script
-from tilewright.lang.source import read
+from tilewright.lang.parser import read
 
 
 def test_a_function_deep_inside_keeps_its_lines_and_columns() -> None:

@@ -8,7 +8,7 @@ from tests.lang.kernels import body
 from tilewright.errors import KernelError
 from tilewright.ir import AddressOf, Region, TileCallStmt, Var
 from tilewright.lang import T, Tx, parse_script
-from tilewright.lang.tiles import SCOPES
+from tilewright.lang.tile_assignments import SCOPES
 
 
 @pytest.mark.parametrize("scope", ["", *SCOPES])

@@ -12,7 +12,7 @@ from tilewright.errors import ArgumentError, ToolError
 from tilewright.load import load_cu
 from tilewright.load.cu_compile import compile_cu
 from tilewright.load.cu_launches import instances, launched, launches
-from tilewright.load.cu_pieces import blanked, kernels, pieces
+from tilewright.load.cu_tree import blanked, kernels, pieces
 
 MIXED = r"""#include <vector>
 #include <cstdio>

@@ -10,9 +10,8 @@ from time import process_time
 import pytest
 
 from tilewright.errors import ToolError
-from tilewright.load import cu_headers, cu_pieces
-from tilewright.load.cu_structures import with_fields
-from tilewright.load.cu_variables import variables
+from tilewright.load import cu_headers, cu_tree
+from tilewright.load.cu_structures import variables, with_fields
 from tilewright.load.declared import Parameter
 
 N = 1200  # letters of a run
@@ -44,7 +43,7 @@ TEXTS = (
     "using a = @;", "typedef @ a;", "namespace @ { __device__ int q; }", "@",
 )  # fmt: skip
 SCANNERS = (
-    cu_pieces.pieces, cu_pieces.parameters, cu_pieces.instances, variables,
+    cu_tree.pieces, cu_tree.parameters, cu_tree.instances, variables,
     lambda text: with_fields({"k": (Parameter("p", "P"),)}, text),
     lambda text: list(cu_headers.includes(text)),
 )  # fmt: skip

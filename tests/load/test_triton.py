@@ -12,8 +12,7 @@ import pytest
 import tilewright as tw
 from tilewright import host
 from tilewright.errors import ArgumentError, SimulationError, ToolError
-from tilewright.load.triton import _innermost, load_triton
-from tilewright.load.triton_arguments import laid_out, typed
+from tilewright.load.triton import _innermost, laid_out, load_triton, typed
 
 X = np.zeros(64, np.float32)
 

@@ -10,9 +10,9 @@ from tests.sim.umma_kernels import operands as matrices
 from tests.sim.umma_kernels import product, through_tmem
 from tilewright.cuda import entry_name
 from tilewright.errors import TilewrightError
-from tilewright.ptx.operands import operands
+from tilewright.ptx.constants import operands
+from tilewright.ptx.instructions import written
 from tilewright.ptx.tree import Name
-from tilewright.ptx.written import written
 
 TEXT = """.version 8.8
 .target sm_100a

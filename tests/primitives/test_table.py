@@ -14,10 +14,10 @@ from tilewright.errors import DispatchError
 from tilewright.isa import INSTRUCTIONS
 from tilewright.lang import T, Tx
 from tilewright.lang.instructions import instructions
-from tilewright.lang.tiles import SCOPES
+from tilewright.lang.tile_assignments import SCOPES
 from tilewright.layout.facts import INTS
 from tilewright.primitives import PRIMITIVES, Mismatch
-from tilewright.primitives.shapes import equal_extents
+from tilewright.primitives.elements import equal_extents
 from tilewright.tile.call import Side
 from tilewright.tile.dispatch import VARIANTS
 from tools.primitives import primitives_page, stub

@@ -14,8 +14,7 @@ from tilewright import T
 from tilewright.errors import ArgumentError
 from tilewright.profiling import GPUS, gpu
 from tilewright.profiling.acts import GROUP, ISSUE, MEET, PHASE, READ, SIGNAL, USE, WORK, Script, UnitWork
-from tilewright.profiling.machine import figures_of
-from tilewright.profiling.play import Played, play
+from tilewright.profiling.play import Played, figures_of, play
 from tilewright.tuning import autotune
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"

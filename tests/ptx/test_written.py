@@ -12,9 +12,9 @@ from tilewright.errors import InstructionError
 from tilewright.isa.forms import Form
 from tilewright.isa.table import Instruction, Ptx
 from tilewright.load import load_ptx
-from tilewright.ptx.operands import operands
+from tilewright.ptx.constants import operands
+from tilewright.ptx.instructions import RESULT, text_of_pattern, written
 from tilewright.ptx.tree import Name
-from tilewright.ptx.written import RESULT, text_of_pattern, written
 
 ROWS = [row for row in isa.INSTRUCTIONS.values() if not row.written and row.name.startswith("ptx.")]
 

@@ -16,11 +16,10 @@ import pytest
 from tilewright.cli.kernels import kernel_named
 from tilewright.errors import ArgumentError
 from tilewright.serve.apart import Died, apart
-from tilewright.serve.cases import cases_of
 from tilewright.serve.confine import Walls
 from tilewright.serve.judge import answer as answered
 from tilewright.serve.server import HttpDoor, by_lines
-from tilewright.serve.submission import evaluated, submission_of
+from tilewright.serve.submission import cases_of, evaluated, submission_of
 from tilewright.serve.workers import Workers
 
 KERNEL = """

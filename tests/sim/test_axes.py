@@ -7,7 +7,7 @@ import pytest
 from tests.sim.build import lane
 from tilewright.dtypes import BOOL, INT32
 from tilewright.ir import Assign, Bind, Body, Break, Const, Continue, If, Kernel, Stmt, Var, While
-from tilewright.ir.special import LANE, UNIFORM
+from tilewright.ir.launch import LANE, UNIFORM
 from tilewright.sim.codegen.axes import Axes
 
 COUNTER, X = Var("i", INT32), Var("x", INT32)

@@ -11,7 +11,7 @@ import tilewright as tw
 from tests.sim.test_sharing import CTAS, EIGHT, LOOK, MASK
 from tilewright import T, Tx
 from tilewright.layout import S, TileLayout, laneid, mma_shared_layout
-from tilewright.sim.fast.sums import Sums
+from tilewright.sim.fast.products import Sums
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.memory import MemoryRows
 from tilewright.sim.machine.uniform import Uniform

@@ -15,7 +15,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, SimulationError
 from tilewright.host import Limits
 from tilewright.ir import Block, Buffer, Graph, Jump, Var
-from tilewright.ir.special import LANE, WARP
+from tilewright.ir.launch import LANE, WARP
 from tilewright.isa import call
 from tilewright.sim import Program, parse_checks
 

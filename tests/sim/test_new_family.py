@@ -18,9 +18,9 @@ import tilewright as tw
 from tilewright import T
 from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS, since
+from tilewright.isa.forms import NOTHING
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier_state import completed
-from tilewright.isa.meanings import NOTHING
 from tilewright.isa.table import (
     WARPGROUP,
     Access,

@@ -11,9 +11,9 @@ from tests.sim.tmem_kernels import give_back, line, meet, refusal, simulate, tak
 from tilewright import T
 from tilewright.isa import INSTRUCTIONS, since
 from tilewright.isa.effects import read_and_written
+from tilewright.isa.forms import NOTHING
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier_state import arrived
-from tilewright.isa.meanings import NOTHING
 from tilewright.isa.table import (
     Access,
     AsyncMeaning,

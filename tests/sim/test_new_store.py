@@ -11,7 +11,7 @@ import tilewright as tw
 from tilewright import T
 from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS, since
-from tilewright.isa.meanings import NOTHING
+from tilewright.isa.forms import NOTHING
 from tilewright.isa.table import (
     Access,
     AsyncMeaning,

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.sim.machine.batch import Look
-from tilewright.sim.machine.masks import Mask
+from tilewright.sim.machine.batch import Look, Mask
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.uniform import Uniform, grid_of
 

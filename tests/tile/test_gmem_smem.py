@@ -15,8 +15,8 @@ from tilewright.errors import DispatchError
 from tilewright.ir import Assume, Buffer, For, If, Region, Var, const_value, statements
 from tilewright.layout import ComposeLayout, R, S, SwizzleLayout
 from tilewright.tile.call import TileCall
+from tilewright.tile.conditions import PlannedAccesses, wider
 from tilewright.tile.dispatch import Decline
-from tilewright.tile.hints import PlannedAccesses, wider
 
 SWIZZLED = ComposeLayout(SwizzleLayout(3, 3, 3), S[64, 64])
 N = Var("n")

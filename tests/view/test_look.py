@@ -18,8 +18,7 @@ from tests.sim.test_recording import TURNS, example, recorded, ring
 from tilewright import T
 from tilewright.errors import ArgumentError, SimulationError
 from tilewright.profiling.acts import script_of
-from tilewright.profiling.machine import figures_of
-from tilewright.profiling.play import play
+from tilewright.profiling.play import figures_of, play
 from tilewright.sim.record.recording import Stretch, Waited
 from tilewright.view.look import Timeline, page_of
 from tilewright.view.look.bars import bars_of_warp, role_of

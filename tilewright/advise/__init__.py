@@ -4,7 +4,6 @@ In the order in which to read: accesses (the addresses of a run), tiles (a buffe
 another layout of it), candidates (layouts to try), search (what each would cost), advice (proved by a run).
 """
 
-from tilewright.advise.advice import Advice, LayoutChange, Refused, advise
-from tilewright.advise.search import Choice, search
+from tilewright.advise.advice import Advice, Choice, LayoutChange, Refused, advise, search
 
 __all__ = ["Advice", "Choice", "LayoutChange", "Refused", "advise", "search"]

@@ -16,11 +16,8 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim import Program
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.sites import Hook, Site
-
-__all__ = ["Accesses", "Sectors", "cause", "record"]
 
 Watch = Callable[["Site"], "tuple[Hook, ...]"]
 

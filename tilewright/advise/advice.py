@@ -3,31 +3,367 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright import host
 from tilewright.advise.accesses import IDLE, Accesses, Sectors, cause, record
-from tilewright.advise.search import Choice, cost_now, search
-from tilewright.advise.tiles import Cannot, SharedTile, tiles_of, with_layout
-from tilewright.errors import SimulationError, TilewrightError
+from tilewright.dtypes import DType
+from tilewright.errors import LayoutError, SimulationError, Span, TilewrightError
 from tilewright.explain import Finding
 from tilewright.inputs import make_arguments
-from tilewright.layout import ComposeLayout, Layout, S, SwizzleMode, mma_shared_layout
+from tilewright.ir import AddressOf, AllocBuffer, Buffer, DeclBuffer, Kernel, const_value, map_buffers, statements
+from tilewright.layout import ComposeLayout, Iter, Layout, S, SwizzleLayout, SwizzleMode, TileLayout, mma_shared_layout
 from tilewright.records import replace
+from tilewright.sim.machine.address import Address, Part
+from tilewright.sim.machine.counts import default_phase, wavefronts
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
-    from tilewright.errors import Span
-    from tilewright.ir import Kernel
-    from tilewright.profiling.gains import InTime
+    from tilewright.profiling.estimate import InTime
     from tilewright.sim import Run
     from tilewright.sim.machine.counts import Line
 
-__all__ = ["Advice", "LayoutChange", "Refused", "advise"]
+# A tile of shared memory as its kernel allocates it, and the kernel with another layout in its place.
+
+
+class Cannot(Exception):
+    """A buffer cannot take another layout, for this reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedTile:
+    """A buffer of shared memory.
+
+    place, start: the storage that it lies in, and from which byte. growing: may it take more bytes?
+    """
+
+    buffer: Buffer
+    place: str
+    start: int
+    growing: bool
+    at: Span | None = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents, as numbers."""
+        return tuple(int(str(const_value(extent))) for extent in self.buffer.shape)
+
+    @property
+    def swizzle(self) -> SwizzleLayout:
+        """The swizzle of its layout; one that moves nothing where it has none."""
+        return self.buffer.layout.swizzle if isinstance(self.buffer.layout, ComposeLayout) else SwizzleLayout(0, 0, 0)
+
+    @property
+    def tile(self) -> TileLayout:
+        """Its layout before the swizzle."""
+        layout = self.buffer.layout
+        found = layout.tile if isinstance(layout, ComposeLayout) else layout
+        if not isinstance(found, TileLayout):
+            raise Cannot(f"{self.buffer.name} has the layout {layout}")
+        return found
+
+    def before_swizzle(self) -> NDArray[np.int64]:
+        """The place of each element in elements, before the swizzle."""
+        table = self.tile.table(self.shape)["m"]
+        if table.shape[-1] != 1:
+            raise Cannot(f"{self.buffer.name} has its elements in several places")
+        return table.reshape(-1)
+
+
+def tiles_of(kernel: Kernel) -> Iterator[SharedTile]:
+    """The buffers of shared memory that are no views of others, but for the bytes of a pool."""
+    for stmt in statements(kernel.body):
+        if not isinstance(stmt, (AllocBuffer, DeclBuffer)):
+            continue
+        buffer = stmt.buffer
+        known = all(isinstance(const_value(extent), int) for extent in buffer.shape)
+        if not buffer.is_shared or buffer.layout is None or not known or len(buffer.shape) < 1:
+            continue
+        if isinstance(stmt, AllocBuffer):
+            yield SharedTile(buffer, buffer.name, 0, growing=True, at=stmt.at)
+        elif (pool := _pool(buffer)) and isinstance(offset := const_value(buffer.elem_offset), int):
+            yield SharedTile(buffer, pool.name, offset * buffer.dtype.bits // 8, growing=False, at=stmt.at)
+
+
+def _pool(buffer: Buffer) -> Buffer | None:
+    """The bytes out of which a pool dealt this buffer."""
+    parent = buffer.data.buffer if isinstance(buffer.data, AddressOf) and not buffer.data.indices else None
+    is_pool = parent is not None and parent.data is None and parent.dtype == "uint8" and len(parent.shape) == 1
+    return parent if is_pool else None
+
+
+def with_layout(kernel: Kernel, tile: SharedTile, layout: Layout) -> Kernel:
+    """The kernel whose ``tile`` has another layout, and whose views of it follow.
+
+    Raises Cannot where a view cannot.
+    """
+    follow = _following(tile, layout)
+
+    def change(buffer: Buffer) -> Buffer:
+        if buffer.name == tile.buffer.name:
+            return replace(buffer, layout=layout)
+        if not _views(buffer, tile):
+            return buffer
+        data = buffer.data
+        assert isinstance(data, AddressOf)
+        if data.indices and all(const_value(extent) == 1 for extent in buffer.shape):
+            return buffer  # a vector at an element: it follows the element
+        if data.indices or const_value(buffer.elem_offset) != 0 or buffer.layout is None:
+            raise Cannot(f"{buffer.name} views a part of {tile.buffer.name}")
+        return replace(buffer, layout=follow(buffer))
+
+    return replace(kernel, body=tuple(map_buffers(stmt, change) for stmt in kernel.body))
+
+
+def _views(buffer: Buffer, tile: SharedTile) -> bool:
+    while isinstance(buffer.data, AddressOf):
+        buffer = buffer.data.buffer
+        if buffer.name == tile.buffer.name:
+            return True
+    return False
+
+
+def _following(tile: SharedTile, layout: Layout) -> Callable[[Buffer], Layout]:
+    """The new layout of a view."""
+    new = layout.tile if isinstance(layout, ComposeLayout) else layout
+    assert isinstance(new, TileLayout)
+    swizzle = layout.swizzle if isinstance(layout, ComposeLayout) else SwizzleLayout(0, 0, 0)
+
+    def follow(view: Buffer) -> Layout:
+        own = view.layout.tile if isinstance(view.layout, ComposeLayout) else view.layout
+        if not isinstance(own, TileLayout):
+            raise Cannot(f"the view {view.name} has the layout {view.layout}")
+        if new != tile.tile:
+            own = _restrided(own, tile, new, view)
+        return _in_units_of(swizzle, tile.buffer.dtype, view.dtype).after(own) if swizzle.swizzle_len else own
+
+    return follow
+
+
+def _in_units_of(swizzle: SwizzleLayout, kind: DType, view: DType) -> SwizzleLayout:
+    return swizzle.pack(view.bits // kind.bits) if view.bits >= kind.bits else swizzle.unpack(kind.bits // view.bits)
+
+
+def _restrided(own: TileLayout, tile: SharedTile, new: TileLayout, view: Buffer) -> TileLayout:
+    """A view's iters with the strides that the iters of the tile have now."""
+    strides = {
+        old.stride: it.stride for old, it in zip(tile.tile.shard, new.shard, strict=False) if old.extent == it.extent
+    }
+    sizes = {old.stride: old.extent for old in tile.tile.shard}
+    if len(tile.tile.shard) != len(new.shard) or view.dtype != tile.buffer.dtype or own.replica or own.offset:
+        raise Cannot(f"the view {view.name} of {tile.buffer.name} does not follow")
+    if any(sizes.get(it.stride) != it.extent or it.stride not in strides for it in own.shard if it.extent != 1):
+        raise Cannot(f"the view {view.name} of {tile.buffer.name} cuts its rows otherwise")
+    return TileLayout([Iter(it.extent, strides.get(it.stride, it.stride), it.axis) for it in own.shard])
+
+
+# The layouts that are tried for a tile of shared memory: swizzles, padded rows, and those that hardware units read.
+
+
+BANK_BITS = 7  # of an address, that say the byte in the 128 bytes that all banks have together
+MOST_PADDING = 128  # bytes of a row: as many again lead to the same banks
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A layout to try. extra: bytes that it takes beyond those of the tile. rank: simpler ones have less."""
+
+    layout: Layout
+    extra: int
+    rank: tuple[int, ...]
+
+    def places(self, tile: SharedTile, plain: NDArray[np.int64]) -> NDArray[np.int64]:
+        """The place of each element, row major, in elements. plain: those of the tile without a swizzle."""
+        if isinstance(self.layout, ComposeLayout) and self.layout.tile == tile.tile:
+            swizzled: NDArray[np.int64] = self.layout.swizzle.address(plain)
+            return swizzled
+        return self.layout.table(tile.shape)["m"].reshape(-1)
+
+
+def candidates(tile: SharedTile, *, for_units: bool) -> Iterator[Candidate]:
+    """Every layout that is tried. for_units: only those that the copy engine and wgmma read."""
+    if for_units:
+        yield from _of_hardware(tile)
+        return
+    size = tile.buffer.storage_bytes()
+    yield Candidate(tile.tile, 0, (0,))
+    for bits, first, distance in _swizzles(tile):
+        swizzle = SwizzleLayout(first, bits, distance)
+        extra = -size % (swizzle.block * tile.buffer.dtype.bits // 8)
+        if tile.growing or not extra:
+            is_hardware = first + _element_bits(tile) == 4 and distance == 3
+            yield Candidate(swizzle.after(tile.tile), extra, (1, not is_hardware, bits, abs(distance - 3), -first))
+    if tile.growing:
+        yield from _padded(tile)
+
+
+def _element_bits(tile: SharedTile) -> int:
+    """The logarithm of an element's bytes; -1 of half a byte."""
+    return tile.buffer.dtype.bits.bit_length() - 4
+
+
+def _swizzles(tile: SharedTile) -> Iterator[tuple[int, int, int]]:
+    """(swizzle_len, per_element, atom_len) of every swizzle that changes banks, by bits that the tile has."""
+    unit = _element_bits(tile)
+    address_bits = max(1, (tile.buffer.storage_size() - 1)).bit_length()
+    for first in range(max(0, -unit), BANK_BITS - unit):
+        for bits in range(1, BANK_BITS - unit - first + 1):
+            for distance in range(bits, address_bits - first):
+                yield bits, first, distance
+
+
+def _padded(tile: SharedTile) -> Iterator[Candidate]:
+    """Layouts with padded rows: for each stride that divides all longer ones, longer by some elements."""
+    own, bits = tile.tile, tile.buffer.dtype.bits
+    strides = sorted({int(str(it.stride)) for it in own.shard if it.extent != 1})
+    for row in strides[1:]:
+        if any(stride > row and stride % row for stride in strides) or own.replica or own.offset:
+            continue
+        for elements in range(1, MOST_PADDING * 8 // bits + 1):
+            yield _with_padding(tile, row, elements)
+
+
+def _with_padding(tile: SharedTile, row: int, elements: int) -> Candidate:
+    def moved(stride: int) -> int:
+        return stride // row * (row + elements) if stride % row == 0 else stride
+
+    layout = TileLayout([Iter(it.extent, moved(int(str(it.stride))), it.axis) for it in tile.tile.shard])
+    extra = (int(str(layout.cosize("m"))) - tile.buffer.storage_size()) * tile.buffer.dtype.bits // 8
+    nbytes = elements * tile.buffer.dtype.bits // 8
+    return Candidate(layout, extra, (2, nbytes & -nbytes != nbytes, elements))
+
+
+def _of_hardware(tile: SharedTile) -> Iterator[Candidate]:
+    """The swizzles of 32, 64 and 128 bytes, over the tile as it is and over stripes as wide as they are."""
+    unit = _element_bits(tile)
+    yield Candidate(tile.tile, 0, (0,))
+    for mode in SwizzleMode:
+        bits = int(mode)
+        if not 0 <= bits <= 3:
+            continue
+        if bits and unit <= 4:
+            yield Candidate(SwizzleLayout(4 - unit, bits, 3).after(tile.tile), 0, (1, 3 - bits))
+        try:
+            yield Candidate(mma_shared_layout(str(tile.buffer.dtype), mode, tile.shape), 0, (2, 3 - bits))
+        except LayoutError:
+            continue  # this tile has no such stripes
+
+
+# The cost of each candidate: the passes of shared memory that the accesses of a run would take with it.
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A candidate and the passes that it costs each access, in their order. splits: would some be cut?"""
+
+    candidate: Candidate
+    passes: tuple[int, ...]
+    splits: bool
+
+    @property
+    def total(self) -> int:
+        """Passes of all accesses."""
+        return sum(self.passes)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """Less is better: fewer passes, no narrower accesses, less memory, then what is simpler."""
+        return self.total, self.splits, self.candidate.extra, self.candidate.rank
+
+
+def search(tile: SharedTile, accesses: Sequence[Accesses], *, for_units: bool = False) -> list[Choice]:
+    """The candidates that every access can use, the best first."""
+    asked = [_Asked(tile, each) for each in accesses]
+    found: list[Choice] = []
+    plain = tile.before_swizzle()
+    for candidate in candidates(tile, for_units=for_units):
+        costs = _costs(candidate.places(tile, plain), asked)
+        if costs is not None:
+            found.append(Choice(candidate, tuple(passes for passes, _ in costs), any(cut for _, cut in costs)))
+    return sorted(found, key=lambda choice: choice.key)
+
+
+def cost_now(tile: SharedTile, accesses: Accesses) -> int:
+    """Passes that the accesses take with the layout that the tile has."""
+    cost = _Asked(tile, accesses).cost(_swizzled(tile))
+    assert cost is not None, "the kernel has run with this layout"
+    return cost[0]
+
+
+def _costs(places: NDArray[np.int64], asked: Iterable[_Asked]) -> list[tuple[int, bool]] | None:
+    """The passes of each access, and whether it is cut; None where one does not fit."""
+    costs = []
+    for each in asked:
+        if (cost := each.cost(places)) is None:
+            return None
+        costs.append(cost)
+    return costs
+
+
+class _Asked:
+    """One site's patterns as elements of the tile, so that any layout can say where they are."""
+
+    def __init__(self, tile: SharedTile, accesses: Accesses) -> None:
+        self.accesses = accesses
+        self.bits = tile.buffer.dtype.bits
+        old = _swizzled(tile)
+        element_at = np.full(int(old.max()) + 1, -1, np.int64)
+        element_at[old] = np.arange(len(old))
+        rows = accesses.rows
+        self.active = rows != IDLE
+        first = np.where(self.active, rows - tile.start, 0)
+        # An idle lane gets the address of the first active one.
+        at = np.where(self.active, first, first[np.arange(len(rows)), self.active.argmax(1)][:, None])
+        self.each = max(1, accesses.width * 8 // self.bits)  # elements of a lane
+        places = at[..., None] * 8 // self.bits + np.arange(self.each)
+        self.elements = element_at[np.clip(places, 0, len(element_at) - 1)]
+        self.partial = not self.active[:, : accesses.lanes].all()
+        self.times = accesses.times
+
+    def cost(self, places: NDArray[np.int64]) -> tuple[int, bool] | None:
+        """(passes, is it cut?), or None where a matrix row or a narrow element would not stay together."""
+        now = places[self.elements]
+        run = self._run(now)
+        nbytes = run * self.bits // 8
+        if nbytes * 8 != run * self.bits or nbytes == 0 or (run < self.each and self.accesses.is_matrix):
+            return None
+        return self._passes(now[..., ::run] * self.bits // 8, nbytes), run < self.each
+
+    def _run(self, now: NDArray[np.int64]) -> int:
+        """Elements that are neighbours and start at a multiple of their number."""
+        run = self.each
+        while run > 1:
+            runs = now.reshape(*now.shape[:-1], -1, run)
+            if (runs[..., 0] % run == 0).all() and (np.diff(runs, axis=-1) == 1).all():
+                break
+            run //= 2
+        return run
+
+    def _passes(self, at: NDArray[np.int64], nbytes: int) -> int:
+        """The passes of accesses of that many bytes; the last axis of ``at`` has the pieces of a lane's access."""
+        a = self.accesses
+        phase = a.phase if nbytes == a.width else default_phase(nbytes)
+        total = 0
+        for times in np.unique(self.times).tolist():
+            which = self.times == times
+            rows = np.moveaxis(at[which], -1, 0).reshape(-1, 1, 32)
+            active = np.tile(self.active[which], (at.shape[-1], 1))[:, None, :] if self.partial else None
+            total += times * wavefronts(Address(0, Part(rows)), a.lanes, nbytes, phase, active, pairs=a.pairs)[0]
+        return total
+
+
+def _swizzled(tile: SharedTile) -> NDArray[np.int64]:
+    """The place of each element as the kernel has it."""
+    tile.before_swizzle()  # raises Cannot where elements have several places
+    layout = tile.buffer.layout
+    assert layout is not None
+    return layout.table(tile.shape)["m"].reshape(-1)
+
 
 MOST_PROOFS = 6
 """How many candidates for one buffer are compiled and run, the most promising first."""

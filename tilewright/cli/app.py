@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli import judging, looking, repository, serving, tuning
+from tilewright.cli import judging, repository, serving, tuning
+from tilewright.cli import judging as looking
 from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Svg, Values
 from tilewright.errors import ArgumentError, DispatchError, TargetError, TilewrightError, choices
 
 if TYPE_CHECKING:
     from tilewright.layout import Layout
     from tilewright.view import Grid
-
-__all__ = ["app", "main"]
 
 app = typer.Typer(
     help="Declare where every element of a tile lives, write copy(dst, src), and see what becomes of it.",

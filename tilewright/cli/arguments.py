@@ -25,8 +25,6 @@ from tilewright.inputs import check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.declared import Parameter
 
-__all__ = ["ALLOWED", "TYPES", "Request", "arguments_of", "kernel_of", "made_argument", "numbers", "requests_beside"]
-
 TYPES = {
     **{f"{letter}{bits}": f"{name}{bits}" for letter, name in (("i", "int"), ("s", "int"), ("u", "uint"))
        for bits in (8, 16, 32, 64)},

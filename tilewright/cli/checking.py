@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from tilewright.cli.verdicts import Asked
     from tilewright.sim import Run
 
-__all__ = ["check_file", "loaded"]
-
 
 def loaded(
     path: Path,

@@ -9,8 +9,6 @@ from importlib import metadata
 
 from tilewright.errors import TilewrightError
 
-__all__ = ["Examined", "examine"]
-
 BASE = ("numpy", "ml_dtypes", "rich", "typer")
 EXTRA = ("cuda-core", "cuda-bindings", "nvidia-cuda-nvrtc", "nvidia-cuda-nvdisasm")
 GET_BASE = "pip install --force-reinstall tilewright"

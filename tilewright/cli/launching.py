@@ -21,15 +21,13 @@ from tilewright.errors import ArgumentError, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_host import bare
 from tilewright.load.cu_launches import LaunchShape, launched
-from tilewright.load.cu_pieces import template_names
+from tilewright.load.cu_tree import template_names
 from tilewright.load.declared import Field, Parameter, number_name
 from tilewright.sequences import PlannedLaunch, launch
 from tilewright.small import Launch, smaller_grid, smallest
 
 if TYPE_CHECKING:
     from tilewright.load.cu_numbers import Number
-
-__all__ = ["Launched", "as_launched", "in_order", "is_dependent", "smaller"]
 
 _POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "nv_half": "f16",
              "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_bfloat162": "bf16", "float2": "f32", "float3": "f32",

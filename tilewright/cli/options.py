@@ -5,11 +5,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = [
-    "Arch", "Both", "CheckedFile", "Const", "Explore", "InOrder", "Json", "Limit", "Pdl", "Place", "ProfiledFor",
-    "Replay", "Seed", "Sizes", "Small", "Strict", "Svg", "Values", "WideCluster",
-]  # fmt: skip
-
 Place = Annotated[str, typer.Argument(metavar="FILE.py[:KERNEL]", help="A Python file, and the kernel in it.")]
 Arch = Annotated[
     str | None,

@@ -15,8 +15,6 @@ from tilewright.errors import ArgumentError
 if TYPE_CHECKING:
     from tilewright.verdict import Report
 
-__all__ = ["ci"]
-
 SUFFIXES = (".py", ".cu", ".ptx")
 
 

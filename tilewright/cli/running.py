@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tilewright.ir import Kernel
     from tilewright.sim import Run
 
-__all__ = ["Inputs", "advised", "compiled", "profile_kernel", "run_kernel"]
-
 
 def compiled(place: str, arch: str | None, const: list[str]) -> Executable:
     """The kernel at ``place``, compiled."""

@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["mcp", "serve"]
-
 
 def serve(
     jobs: Annotated[int, typer.Option(min=1, max=256, help="Submissions judged at once.")] = 1,

@@ -12,8 +12,6 @@ import typer
 from tilewright.cli.options import Arch, Const, Json, Place, Seed, Values
 from tilewright.errors import ArgumentError, choices
 
-__all__ = ["tune"]
-
 SHOWN = 20
 STAGES = "stage"  # in the name of a constant: how many buffers a ring has
 

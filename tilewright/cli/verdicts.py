@@ -35,8 +35,6 @@ from tilewright.view.terminal import complain, say
 if TYPE_CHECKING:
     from typer import Context
 
-__all__ = ["Asked", "judged"]
-
 DEFAULT_SECONDS = 60.0
 START_SECONDS = 15.0  # to start Python and compile, beyond the limit of a run
 OWN_BYTES = 4 << 30  # address space that Python and NumPy reserve without using it

@@ -33,8 +33,6 @@ from tilewright.cuda import nvrtc
 from tilewright.cuda.nvrtc import Assembly
 from tilewright.errors import TilewrightWarning, ToolError
 
-__all__ = ["Cache", "assemble", "emitter_version", "entry_key", "key_of", "sources_version"]
-
 DEFAULT_BYTES = 2**30
 SUFFIX = ".kernel"
 NOTE = ".note"

@@ -19,28 +19,6 @@ from typing import Any
 
 from tilewright.errors import ToolError
 
-__all__ = [
-    "OVERLAPPING",
-    "WRONG_CONTEXT",
-    "GpuDevice",
-    "LaunchAttribute",
-    "LaunchConfig",
-    "allocate",
-    "call",
-    "copy_from_device",
-    "copy_to_device",
-    "device",
-    "device_count",
-    "device_of_pointer",
-    "failure",
-    "free",
-    "is_usable",
-    "library",
-    "load_function",
-    "order",
-    "synchronize",
-]
-
 MULTIPROCESSOR_MAJOR, MULTIPROCESSOR_MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_...
 MULTIPROCESSORS = 16  # CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT
 POINTER_DEVICE = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL

@@ -10,13 +10,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from tilewright import ir
-from tilewright.cuda.emit_alias import restricted
+from tilewright.cuda.emit_call import in_flight
 from tilewright.cuda.emit_expr import expression
-from tilewright.cuda.emit_flight import in_flight
-from tilewright.cuda.emit_memory import local_array, pointer_type, read_only, shared_pointer
-from tilewright.cuda.emit_names import Names, entry, renamed
+from tilewright.cuda.emit_memory import local_array, pointer_type, read_only, restricted, shared_pointer
 from tilewright.cuda.emit_stmt import INDENT, lines_of
-from tilewright.cuda.emit_types import cpp_type
+from tilewright.cuda.emit_types import Names, cpp_type, entry, renamed
 from tilewright.cuda.emit_unit import LINE_LENGTH, KnownFacts, Scope, TranslationUnit
 from tilewright.cuda.emit_vectors import declare_vector
 from tilewright.errors import TargetError

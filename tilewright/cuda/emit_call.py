@@ -13,11 +13,9 @@ from tilewright.cuda.emit_unit import REGISTER_TYPES, Scope, assembly, function_
 from tilewright.cuda.emit_vectors import declare_vector
 from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError, located
-from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Load, Reinterpret, as_expr, const_value
-from tilewright.isa import ANY_LANES, CONSTRAINTS, Bound, Operand, Ptx, bind, register_kind
+from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Kernel, Load, Reinterpret, as_expr, const_value
+from tilewright.isa import ANY_LANES, CONSTRAINTS, Bound, Operand, Ptx, bind, calls_in, register_kind
 from tilewright.isa.math import APPROXIMATIONS
-
-__all__ = ["call", "register"]
 
 _OMITTED = ("aligned", "shared", "sync")  # words that every helper's name would have
 _RESULT = "d"
@@ -302,3 +300,34 @@ def _value(kind: str, node: Expr, scope: Scope) -> str:
     if node.dtype.lanes > 1 or (source in ("float", "double") and not kind.startswith(("float", "double"))):
         return f"__builtin_bit_cast({kind}, {value.text})"
     return value.text
+
+
+# Registers that operations write until the wait: C++ must not read them before.
+
+
+def in_flight(kernel: Kernel) -> dict[str, tuple[Buffer, ...]]:
+    """The local buffers that fenced operations write, by their group."""
+    found: dict[str, dict[str, Buffer]] = {}
+    for _, bound in calls_in(kernel.body):
+        issue = bound.form.issue
+        if issue is None or not issue.fenced:
+            continue
+        for place in (place for one in bound.given if one.written for place in bound.operands[one.name]):
+            assert isinstance(place, (AddressOf, Load))
+            own = place.buffer.root
+            found.setdefault(issue.group, {})[own.name] = own
+    return {group: tuple(buffers.values()) for group, buffers in found.items()}
+
+
+def settled(node: Call, scope: Scope) -> list[str]:
+    """After a wait: an empty statement that changes the registers, so that no use of them moves up before it."""
+    wait = bind(node).form.wait
+    lines: list[str] = []
+    for buffer in scope.unit.in_flight.get(wait.group, ()) if wait else ():
+        letter, kind = ("f", "float") if buffer.dtype == "float32" else ("r", "unsigned int")
+        count = int(const_value(buffer.shape[0]) or 0)
+        slots = range(0, count, 32 // buffer.dtype.bits)
+        places = (register(kind, buffer, (as_expr(slot),), scope) for slot in slots)
+        held = ", ".join(f'"+{letter}"({place})' for place in places)
+        lines += assembly("asm volatile", "", held, "", '"memory"')
+    return lines

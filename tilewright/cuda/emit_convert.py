@@ -15,8 +15,6 @@ from tilewright.dtypes import DType, dtype
 from tilewright.ir.intervals import limits
 from tilewright.isa.convert import CONVERSIONS
 
-__all__ = ["convert", "from_float32", "to_float32"]
-
 FLOAT32 = dtype("float32")
 EXACT_IN_TF32 = ("bool", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float6_e2m3fn",
                  "float6_e3m2fn", "float4_e2m1fn", "int8", "uint8")  # fmt: skip

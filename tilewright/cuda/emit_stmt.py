@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from tilewright import ir
+from tilewright.cuda.emit_call import settled
 from tilewright.cuda.emit_expr import expression
-from tilewright.cuda.emit_flight import settled
 from tilewright.cuda.emit_memory import store, view
 from tilewright.cuda.emit_types import Cpp, Level, cpp_type
 from tilewright.cuda.emit_unit import Scope
 from tilewright.ir.ranges import RangeFacts
 from tilewright.records import replace
-
-__all__ = ["lines_of"]
 
 INDENT = "  "
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from tilewright.cuda.emit_names import Names, identifiers
+from tilewright.cuda.emit_types import Names, identifiers
 from tilewright.ir import Buffer, Special
 from tilewright.ir.ranges import RangeFacts
 from tilewright.isa import CONSTRAINTS, KINDS, Arch
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir import Expr
     from tilewright.isa.arith import NumberRow
-
-__all__ = ["LINE_LENGTH", "REGISTER_TYPES", "Scope", "TranslationUnit", "assembly", "function_head"]
 
 LINE_LENGTH = 116
 

@@ -11,8 +11,6 @@ from tilewright.ir import Binary, Cast, Component, Unary, Var, Vector
 from tilewright.ir.operators import OPERATORS, UNARY
 from tilewright.isa.arith import ARITHMETIC
 
-__all__ = ["broadcast", "component", "declare_vector", "elementwise", "joined"]
-
 
 def declare_vector(kind: DType, unit: TranslationUnit) -> str:
     """The struct of a vector dtype, named after it; 4-bit elements lie two in a byte."""

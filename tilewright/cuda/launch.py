@@ -9,10 +9,11 @@ neither waits nor allocates, so it can be captured into a CUDA graph.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable, Hashable, Sequence
-from ctypes import addressof, c_char, c_void_p
+import sys
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from ctypes import addressof, c_char, c_int, c_uint32, c_uint64, c_void_p
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from math import prod
 from typing import Any, NamedTuple
 
@@ -22,19 +23,300 @@ from tilewright import host
 from tilewright.cuda import driver
 from tilewright.cuda.driver import GpuDevice, LaunchConfig
 from tilewright.cuda.emit import dynamic_shared_bytes, entry_name
-from tilewright.cuda.emit_alias import begins_early, restricted, written
-from tilewright.cuda.maps import Maps
-from tilewright.cuda.quick import MOST_PLANS, QuickCalls
-from tilewright.cuda.tensors import QUICK, Inspected, inspected, stream_of
+from tilewright.cuda.emit_memory import begins_early, restricted, written
+from tilewright.cuda.tensors import QUICK, TORCH, Inspected, Reader, inspected, stream_of
 from tilewright.dtypes import NAMES, dtype
 from tilewright.errors import ArgumentError, TargetError
 from tilewright.ir import Kernel, Launch, Number, Var, names_in
 from tilewright.ir.arguments import DEFAULT_ALIGNMENT, ArrayInfo, Signature
 from tilewright.ir.narrow import largest_float
-from tilewright.ir.tensor_map import MAP_BYTES, MapFields
+from tilewright.ir.tensor_map import FILLS, MAP_ALIGNMENT, MAP_BYTES, MapFields
 from tilewright.isa import ARCHS, Arch
 
-__all__ = ["LaunchPlan", "Launcher", "runs_on", "span_bytes"]
+# Tensor maps for a launch: the 128 bytes that the driver makes of an array's address, extents and strides.
+#
+# Source: CUDA Driver API, "Tensor Map Object Management: cuTensorMapEncodeTiled, cuTensorMapEncodeIm2col,
+# cuTensorMapEncodeIm2colWide".
+
+
+L2_PROMOTION = 2  # CU_TENSOR_MAP_L2_PROMOTION_L2_128B
+MOST_MAPS = 4096  # that are kept
+
+
+class Maps:
+    """The tensor maps of a checked call. Those of arrays follow the values of the parameters.
+
+    are_any: is there any? are_given: do callers pass some of them?
+    """
+
+    def __init__(
+        self, kernel: Kernel, arguments: Sequence[object], values: Mapping[str, Number], device: GpuDevice
+    ) -> None:
+        self._device = device
+        names = [param.name for param in kernel.params]
+        self._given = [(i, one) for i, one in enumerate(arguments) if isinstance(one, MapFields)]
+        pointers = {buffer.name: buffer.data.name for buffer in kernel.buffers if isinstance(buffer.data, Var)}
+        made = [each for each in kernel.maps if each.is_made]
+        self._kept: dict[tuple[int, int], bytes] = {}  # a cache
+        self.are_given, self.are_any = bool(self._given), bool(kernel.maps)
+        self._made = [(names.index(pointers[each.of]), each.start(values), each.fields(values)) for each in made]
+
+    def encoded(self, values: Sequence[Number]) -> Sequence[Any]:
+        """The values of the parameters with the bytes of maps in their places, and after them those of made maps."""
+        if not self._given and not self._made:
+            return values
+        found: list[Any] = list(values)
+        for i, fields in self._given:
+            with self._device.current():
+                found[i] = encoded(fields, int(values[i]))
+        found += [self._bytes(number, int(values[i]) + start) for number, (i, start, _) in enumerate(self._made)]
+        return found
+
+    def _bytes(self, number: int, address: int) -> bytes:
+        """The made map of that number, at an address."""
+        known = self._kept.get((number, address))
+        if known is None:
+            with self._device.current():
+                known = encoded(self._made[number][2], address)
+            if len(self._kept) >= MOST_MAPS:
+                self._kept.clear()
+            self._kept[number, address] = known
+        return known
+
+
+@lru_cache(maxsize=MOST_MAPS)
+def encoded(fields: MapFields, address: int) -> bytes:
+    """The driver's map of an array at an address; kept. Raises ArgumentError for an address that no map can have."""
+    at = fields.at(address)
+    room = (c_char * (MAP_BYTES + MAP_ALIGNMENT))()
+    start = -addressof(room) % MAP_ALIGNMENT
+    rank = at.rank
+    call, boxes, mode = _of_boxes(at)
+    driver.call(
+        call,
+        c_void_p(addressof(room) + start),
+        c_int(at.element.driver),
+        c_uint32(rank),
+        c_void_p(address),
+        (c_uint64 * rank)(*at.dims),
+        (c_uint64 * max(rank - 1, 1))(*at.strides),
+        *boxes,
+        (c_uint32 * rank)(*at.steps),
+        c_int(0),
+        *mode,
+        c_int(int(at.swizzle)),
+        c_int(L2_PROMOTION),
+        c_int(FILLS.index(at.oob)),
+    )
+    return bytes(room)[start : start + MAP_BYTES]
+
+
+def _of_boxes(fields: MapFields) -> tuple[str, Sequence[Any], Sequence[Any]]:
+    """The driver's function for the mode of a map, what it takes in the place of a box, and after the interleave."""
+    walk, rank = fields.im2col, fields.rank
+    if walk is None:
+        return "cuTensorMapEncodeTiled", [(c_uint32 * rank)(*fields.box)], []
+    sizes = [c_uint32(extent) for extent in fields.box]
+    if walk.wide:
+        corners = [c_int(walk.lower[0]), c_int(walk.upper[0])]
+        return "cuTensorMapEncodeIm2colWide", [*corners, *sizes], [c_int(int(walk.wide == "w128"))]
+    return "cuTensorMapEncodeIm2col", [*((c_int * (rank - 2))(*one) for one in (walk.lower, walk.upper)), *sizes], []
+
+
+# The path of every launch but the first: a function written for the types of the arguments, without a loop.
+#
+# For ``exe(a, b, 2.0)`` with two tensors of torch and a number it reads
+#
+#     def again(args):
+#         try: a0, a1, a2, = args
+#         except ValueError: return False
+#         if type(a2) is T2 and alike(a0, a1):
+#             p0 = a0.data_ptr()
+#             p1 = a1.data_ptr()
+#             wanted = stream(ordinal)
+#             ...  # pack into a frame, call the driver
+#             return True
+#         return looked_up(args)
+#
+# `TensorGuards` are torch's own: ``alike`` compares type, element type, shape, strides and device of all tensors in one
+# call into C++, in a third of the time that Python takes to read them; torch.compile uses them before every call of
+# compiled code. Values equal to those that a frame was last used with are packed, are aligned and overlap as little as
+# then. ``looked_up`` finds a call unlike the last one, by those facts, in a dictionary of checked calls.
+
+
+MOST_PLANS = 1024  # argument shapes that a process uses at once; beyond that they are checked again
+
+Again = Callable[[tuple[Any, ...]], bool]
+Stream = Callable[[int], int]
+
+
+class QuickCalls:
+    """The calls of one kernel that have been checked. A cache.
+
+    decides: for each parameter, does the value of a number (not only its type) decide on a check or on the grid?
+    mask: the bits of an address that an alignment may ask to be zero. apart: pairs of parameters whose arrays must not
+    overlap, see `tilewright.cuda.launch.LaunchPlan`. largest: for each parameter the largest number that it holds; None
+    where packing the number checks it.
+    """
+
+    def __init__(
+        self,
+        decides: Sequence[bool],
+        mask: int,
+        apart: Sequence[tuple[int, int]] = (),
+        largest: Sequence[float | None] | None = None,
+    ) -> None:
+        self.decides = tuple(decides)
+        self.largest = tuple(largest or (None,) * len(self.decides))
+        self.mask = mask
+        self.apart = tuple(apart)
+        self.again: Again = self.of_other_types  # launches what has been checked before; False for anything else
+        self._patterns: dict[tuple[type, ...], _Pattern] = {}
+
+    def remember(self, args: tuple[Any, ...], plan: LaunchPlan) -> None:
+        """Arguments like these fit ``plan``; where one is of a type without a quick `Reader`, nothing happens."""
+        types = tuple(map(type, args))
+        readers = [reader for kind in types if (reader := QUICK[kind]) is not None]
+        streams = [reader.stream for reader in readers if reader.stream]
+        if len(readers) < len(types) or not streams:
+            return
+        if types not in self._patterns:
+            self._patterns[types] = _Pattern(types, readers, streams[0], self)
+        self._patterns[types].add(args, plan)
+        self.again = self._patterns[types].again
+
+    def of_other_types(self, args: tuple[Any, ...]) -> bool:
+        """Arguments of other types than last time."""
+        found = self._patterns.get(tuple(map(type, args)))
+        return found is not None and found.again(args)
+
+
+class _Pattern:
+    """The calls with arguments of some types, and the functions written for them."""
+
+    def __init__(self, types: tuple[type, ...], readers: Sequence[Reader], stream: Stream, calls: QuickCalls) -> None:
+        self._plans: dict[Hashable, LaunchPlan] = {}
+        self._arrays = [i for i, reader in enumerate(readers) if reader.pointer]
+        whole = not any(calls.decides[i] for i in range(len(types)) if i not in self._arrays)
+        self._guards = tensor_guards() if whole and all(readers[i].facts == TORCH[1] for i in self._arrays) else None
+        self._mask = calls.mask
+        self._names: dict[str, Any] = {
+            "plans": self._plans,
+            "stream": stream,
+            "other": calls.of_other_types,
+            "NotHeld": (struct.error, OverflowError),
+            **{f"T{i}": kind for i, kind in enumerate(types)},
+        }
+        again, others = source(readers, calls)
+        self._code = compile(again, "<again>", "exec")
+        exec(others, self._names)
+        self.again: Again = self._names["looked_up"]
+
+    def add(self, args: tuple[Any, ...], plan: LaunchPlan) -> None:
+        if len(self._plans) >= MOST_PLANS:
+            self._plans.clear()
+        self._plans[self._names["key"](args)] = plan
+        if self._guards is not None and plan.is_plain:
+            tensors = [args[i] for i in self._arrays]
+            guards = self._guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None)
+            if not any(tensor.data_ptr() & self._mask for tensor in tensors):
+                of_plan = {"frames": plan.frames, "ordinal": plan.ordinal, "plan": plan, "n": plan.spans}
+                exec(self._code, names := {**self._names, **of_plan, "alike": guards.check})
+                self.again = names["again"]
+
+
+def tensor_guards() -> Callable[..., Any] | None:
+    """The guards of torch's tensors; None where this torch has none, so that the dictionary answers alone."""
+    guards = getattr(sys.modules["torch"]._C, "_dynamo", None)
+    return getattr(getattr(guards, "guards", None), "TensorGuards", None)
+
+
+def source(readers: Sequence[Reader], calls: QuickCalls) -> tuple[str, str]:
+    """The text of ``again``, and of ``looked_up`` and ``key``, which gives what ``looked_up`` finds plans by."""
+    args = [f"a{i}" for i in range(len(readers))]
+    pointers = {i: reader.pointer.format(args[i]) for i, reader in enumerate(readers) if reader.pointer}
+    facts: list[str] = []
+    for i, reader in enumerate(readers):
+        facts += [fact.format(args[i]) for fact in reader.facts]
+        if i in pointers:
+            facts.append(f"p{i} & {calls.mask}")
+        elif calls.decides[i]:
+            facts.append(args[i])
+    values = [f"p{i}" if i in pointers else name for i, name in enumerate(args)]
+    parts = {
+        "unpack": f"{', '.join(args)}, = args",
+        "values": ", ".join(values),
+        "tensors": ", ".join(args[i] for i in pointers),
+        "numbers": "".join(f"type({name}) is T{i} and " for i, name in enumerate(args) if i not in pointers),
+        "unlike": " or ".join(f"type({name}) is not T{i}" for i, name in enumerate(args)),
+        "facts": "".join(f"{fact}, " for fact in facts),
+        "held": "".join(f"{-most!r} <= a{i} <= {most!r} and " for i, most in enumerate(calls.largest) if most),
+    }
+    names = {name: name for name in ("plan", "frames")}
+    addresses = " | ".join(f"p{i}" for i in pointers)
+    overlap = "".join(f" or -n[{j}] < p{j} - p{i} < n[{i}]" for i, j in calls.apart)
+    within = "".join(f" or not {-most!r} <= a{i} <= {most!r}" for i, most in enumerate(calls.largest) if most)
+    check = f"\n  if ({addresses}) & {calls.mask}{overlap}{within}: frames.append(frame); return looked_up(args)"
+    launch = launch_text(True, values, names, check)
+    reads = {deep: f"\n{' ' * deep}".join(f"p{i} = {text}" for i, text in pointers.items()) for deep in (4, 8)}
+    again = AGAIN.format(**parts, deep_reads=reads[8], launch=f"\n{' ' * 12}".join(launch))
+    return again, OTHERS.format(**parts, reads=reads[4])
+
+
+def launch_text(is_plain: bool, values: Sequence[str], names: Mapping[str, str], check: str = "") -> list[str]:
+    """The lines that launch a checked call in the stream ``wanted``, as `LaunchPlan.launch` does.
+
+    is_plain: of the plan. values: of the parameters, as source. names: of the plan and of its parts. check: what
+    is done about values unlike the last.
+    """
+    if not is_plain:
+        return [f"{names['plan']}.launch(({', '.join(values)},), wanted)"]
+    return LAUNCH.format(**names, values=", ".join(values), check=check).strip().splitlines()
+
+
+LAUNCH = """
+try: frame = {frames}.pop()
+except IndexError: frame = {plan}.new_frame(({values},))  # the first call, or several at the same time
+call, held = frame
+if held != ({values}, wanted):{check}
+  {plan}.fill(frame, ({values}, wanted))
+status = call()
+if status: {plan}.recover(status, frame)
+{frames}.append(frame)
+"""
+
+AGAIN = """
+def again(args):
+    try: {unpack}
+    except ValueError: return False
+    if {numbers}alike({tensors}):
+        {deep_reads}
+        wanted = stream(ordinal)
+        try:
+            {launch}
+        except NotHeld: return False  # a number that its parameter does not hold
+        return True
+    return looked_up(args)
+"""
+
+OTHERS = """
+def looked_up(args):
+    try: {unpack}
+    except ValueError: return False
+    if {unlike}: return other(args)
+    if not ({held}True): return False  # the check says what is wrong
+    {reads}
+    plan = plans.get(({facts}))
+    if plan is None: return False
+    try: return plan.launch(({values},), stream(plan.ordinal))
+    except NotHeld: return False
+
+def key(args):
+    {unpack}
+    {reads}
+    return ({facts})
+"""
+
 
 # How `struct` packs a parameter; floats that C has no type for go as their bits.
 FORMATS = {
@@ -253,7 +535,7 @@ def _goes_as_bits(param: Var) -> bool:
 
 
 # The driver's call, whose arguments are as ctypes passes them, so that a launch converts nothing, and which keeps what
-# they point to; and the values that it has, with the stream. `LAUNCH`, in `tilewright.cuda.quick`, unpacks it.
+# they point to; and the values that it has, with the stream. `LAUNCH`, in `tilewright.cuda.launch`, unpacks it.
 Frame = list[Any]
 CALL, HELD = 0, 1
 

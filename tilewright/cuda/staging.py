@@ -23,8 +23,6 @@ from tilewright.ir.tensor_map import MapFields
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-__all__ = ["HostStretch", "launch_from_host", "lent", "stretches_of"]
-
 ALLOCATED_AT = 256  # the alignment of allocations: modulo this, a copy has its original's address
 
 

@@ -16,8 +16,6 @@ from tilewright.cuda.tensors import inspected, stream_of
 from tilewright.errors import ToolError
 from tilewright.ir.arguments import ArrayInfo
 
-__all__ = ["cold_seconds", "current", "is_captured", "kept"]
-
 FLUSH_BYTES = 1 << 28  # more than any second-level cache
 
 Call = Callable[[], object]

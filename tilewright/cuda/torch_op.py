@@ -11,8 +11,6 @@ from tilewright.ir import AddressOf, Var, walk
 from tilewright.ir.arguments import Signature
 from tilewright.isa import Bound, calls_in
 
-__all__ = ["register", "schema"]
-
 SCALARS = {"float": "float", "int": "int", "uint": "int", "bool": "bool", "handle": "int"}
 
 

@@ -6,8 +6,6 @@ from tilewright.ir import Kernel
 from tilewright.lang import T, Tx
 from tilewright.layout import S, TileLayout, laneid, mma_shared_layout, warpid
 
-__all__ = ["FRAGMENT", "TILE", "make"]
-
 TILE = 64
 
 # The layout of registers between the two copies. Warp w has rows 16w..16w+15 of the transposed tile; in each 8 x 8

@@ -9,8 +9,6 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["picture", "write_png"]
-
 
 def picture(n: int = 1024) -> NDArray[np.float16]:
     """An n x n picture, 0 black to 1 white: a lit sphere at the upper right over waves that run down to the left.

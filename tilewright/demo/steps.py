@@ -23,8 +23,6 @@ from tilewright.view.terminal import code, grid, heading, say, with_progress
 if TYPE_CHECKING:
     from tilewright.sim import Run
 
-__all__ = ["run_demo"]
-
 MATRIX = S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)]  # one 8 x 8 matrix in the registers of a warp
 
 

@@ -11,8 +11,6 @@ from tilewright.explain.finding import Finding
 if TYPE_CHECKING:
     from tilewright.errors import SimulationError
 
-__all__ = ["Collected"]
-
 
 @dataclass
 class _Entry:

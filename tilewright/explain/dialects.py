@@ -10,8 +10,6 @@ from typing import Any
 from tilewright.isa import INSTRUCTIONS
 from tilewright.terms import NO_BARRIER, Dialect, Keywords, Operand, Operands, listed
 
-__all__ = ["COMMAND", "CUDA", "NUMBA", "PTX", "TRITON"]
-
 
 def _in_ptx(name: str, operands: Operands, keywords: Keywords) -> str:
     """``cp.async.wait_group 1``: a call as PTX spells it, whose operands are numbers and modifiers; one that names a

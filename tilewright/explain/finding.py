@@ -12,9 +12,6 @@ from tilewright.explain.remedy import Remedy
 if TYPE_CHECKING:
     from tilewright.terms import Dialect
 
-__all__ = ["BUILDS", "Facts", "Finding", "OtherAccess", "Threads", "reworded"]
-
-
 BUILDS = {"optimised": "only in optimised code", "unoptimised": "hidden by the compiler today"}
 """The builds of a .cu file, and what a finding says that only this one has."""
 Facts: TypeAlias = dict[str, Any]

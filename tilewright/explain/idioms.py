@@ -7,8 +7,6 @@ from dataclasses import dataclass
 
 from tilewright.errors import ArgumentError, choices
 
-__all__ = ["IDIOMS", "Idiom", "parse_idioms"]
-
 
 @dataclass(frozen=True, slots=True)
 class Idiom:

@@ -11,24 +11,6 @@ from tilewright.terms import Term, Told, told
 if TYPE_CHECKING:
     from tilewright.terms import Dialect
 
-__all__ = [
-    "Edit",
-    "Remedy",
-    "Way",
-    "advised",
-    "at_once",
-    "between",
-    "either",
-    "insert",
-    "instruction",
-    "joined",
-    "keyword",
-    "move",
-    "operand",
-    "other_parity",
-    "replaced",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Edit:

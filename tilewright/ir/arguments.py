@@ -17,21 +17,125 @@ from typing import TypeAlias
 import numpy as np
 
 from tilewright.errors import ArgumentError, KernelError, Span
-from tilewright.ir.arrays import ArrayInfo
 from tilewright.ir.buffer import Buffer, row_major
 from tilewright.ir.evaluate import evaluate
 from tilewright.ir.expr import AddressOf, Expr, Number, Value, Var, const_value
 from tilewright.ir.intervals import limits
 from tilewright.ir.launch import launch_of
 from tilewright.ir.narrow import fits, range_of
-from tilewright.ir.pitches import differing, steps_of, strides_of, symbolic_strides
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.stmt import Assume, Kernel, Stmt, Store, TileCallStmt
 from tilewright.ir.tensor_map import MapFields, MapOf
 from tilewright.ir.walk import names_in, statements, walk
+from tilewright.layout import INTS, TileLayout, m
 from tilewright.layout.facts import listed
 
-__all__ = ["ArrayInfo", "Bindings", "Signature"]
+# An array that is passed to a kernel, without its data: what a call is checked by, wherever the data lives.
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayInfo:
+    """An array that is passed, without its data.
+
+    dtype: its element type by name. strides: in elements, not always whole; None where it is C-contiguous.
+    address: in bytes, or any number that is a multiple of the same powers of two; None where it is not known.
+    device: "cpu", "cuda:0". is_tensor: of torch's kind, with `.to` in the place of `.astype`.
+    """
+
+    shape: tuple[int, ...]
+    dtype: str
+    strides: tuple[float, ...] | None = None
+    address: int | None = None
+    device: str = "cpu"
+    readonly: bool = False
+    is_tensor: bool = False
+
+    @property
+    def size(self) -> int:
+        """Elements."""
+        return prod(self.shape)
+
+    @property
+    def is_contiguous(self) -> bool:
+        """Row major without gaps; strides of extents of one mean nothing."""
+        if self.strides is None or not self.size:
+            return True
+        pairs = zip(self.shape, self.strides, _row_major(self.shape), strict=True)
+        return all(extent == 1 or stride == step for extent, stride, step in pairs)
+
+    @property
+    def steps(self) -> tuple[float, ...]:
+        """The strides, of a C-contiguous array too."""
+        return _row_major(self.shape) if self.strides is None else self.strides
+
+    @property
+    def span(self) -> int:
+        """Elements from the first to the last in memory."""
+        reach = sum((extent - 1) * step for extent, step in zip(self.shape, self.steps, strict=True))
+        return int(reach) + 1 if self.size else 0
+
+    @property
+    def alignment(self) -> int:
+        """The largest power of two, up to 1024 bytes, that the address is a multiple of."""
+        return 1024 if not self.address else min(1024, self.address & -self.address)
+
+    def converted(self, dtype: str) -> str:
+        """A hint for the caller: how to convert the array to another dtype, or to reinterpret its bits."""
+        if self.is_tensor:
+            return f".to(torch.{dtype}) on the tensor; .view(torch.{dtype}) where its bits are meant"
+        return f".astype({dtype!r}) on the array; .view({dtype!r}) where its bits are meant"
+
+    def __str__(self) -> str:
+        return f"{self.dtype} of shape ({', '.join(map(str, self.shape))})"
+
+
+def _row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(prod(shape[axis + 1 :]) for axis in range(len(shape)))
+
+
+# Arguments whose rows are further apart than they are long: strides that a buffer declares, and those of an array.
+
+
+def strides_of(buffer: Buffer) -> tuple[Value, ...] | None:
+    """Elements from one index of each dimension to the next; None where the layout is more than that."""
+    layout = buffer.layout
+    if not isinstance(layout, TileLayout) or layout.replica or layout.offset or const_value(buffer.elem_offset) != 0:
+        return None
+    alike = len(layout.shard) == len(buffer.shape) and all(
+        it.axis == m and INTS.equal(it.extent, extent) for it, extent in zip(layout.shard, buffer.shape, strict=True)
+    )
+    return tuple(it.stride for it in layout.shard) if alike else None
+
+
+def steps_of(buffer: Buffer, info: ArrayInfo) -> tuple[float, ...] | None:
+    """The strides of an array of the buffer's rank, in elements of the buffer; None where its items are no elements."""
+    lanes, strides = buffer.dtype.lanes, info.steps
+    if lanes > 1 and len(strides) == len(buffer.shape) + 1 and strides[-1] == 1:
+        return tuple(stride / lanes for stride in strides[:-1])
+    return strides if lanes == 1 and buffer.dtype.bits >= 8 and len(strides) == len(buffer.shape) else None
+
+
+def symbolic_strides(buffer: Buffer, info: ArrayInfo) -> Iterator[tuple[bool, str, int, float]]:
+    """The strides of an array where the buffer declares a symbol: (is the extent 0 or 1, name, dimension, elements).
+
+    The stride of an extent of one is arbitrary. It is used only if no other array gives the symbol a value, and is at
+    least as long as its row.
+    """
+    steps, extents = steps_of(buffer, info) or (), info.shape
+    for axis, (stride, step) in enumerate(zip(strides_of(buffer) or (), steps, strict=False)):
+        if isinstance(stride, Var):
+            idle = extents[axis] <= 1
+            yield idle, stride.name, axis, max(step, prod(extents[axis + 1 : len(buffer.shape)])) if idle else step
+
+
+def differing(
+    buffer: Buffer, steps: tuple[float, ...], shape: tuple[int, ...], values: Mapping[str, Number]
+) -> tuple[int, ...] | None:
+    """The strides that the buffer declares, where the array has others; those of extents of one mean nothing."""
+    wanted = tuple(int(evaluate(stride, values)) for stride in strides_of(buffer) or ())
+    same = all(n == 1 or a == b for n, a, b in zip(shape, steps, wanted, strict=True))
+    return None if same or 0 in shape else wanted
+
 
 DEFAULT_ALIGNMENT = 16  # bytes: what a 128-bit access needs
 MOST_CTAS = {"x": 2**31 - 1, "y": 65535, "z": 65535}

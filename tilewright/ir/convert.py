@@ -19,8 +19,6 @@ from tilewright.ir.intervals import Interval, domain, limits
 from tilewright.ir.narrow import check_number
 from tilewright.ir.ranges import RangeFacts
 
-__all__ = ["converted"]
-
 
 def converted(
     value: Value,

@@ -9,8 +9,6 @@ from tilewright.ir.build import const
 from tilewright.ir.expr import Binary, Cast, Const, Expr, Number, Select, Special, Unary, Value, Var
 from tilewright.ir.fold import fold
 
-__all__ = ["evaluate"]
-
 
 def evaluate(value: Value, env: Mapping[str, Number]) -> Number:
     """The number that ``value`` is where its variables (and special registers) have the values of ``env``, by name.

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from tilewright.dtypes import HANDLE, INT32, DType
 from tilewright.errors import KernelError
-from tilewright.ir.operated import Operated
 from tilewright.ir.operators import of_kind
+from tilewright.ir.tiles import Operated
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -117,7 +117,7 @@ class Expr(Node, Operated["Value", "Expr"]):
         raise KernelError(f"the truth of `{self}` is not known while the kernel is parsed")
 
     def __str__(self) -> str:
-        from tilewright.ir.text import show  # the printer knows every node; nodes do not know the printer
+        from tilewright.ir.printer import show  # the printer knows every node; nodes do not know the printer
 
         return show(self)
 
@@ -172,7 +172,7 @@ class Var(Expr):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Special(Expr):
-    """A special register of the lowered stage; `tilewright.ir.special` has their table."""
+    """A special register of the lowered stage; `tilewright.ir.launch` has their table."""
 
     name: str
     dtype: DType = INT32

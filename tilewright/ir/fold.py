@@ -17,8 +17,6 @@ from tilewright.ir.operators import DIVISIONS, OPERATORS, SHIFTS, UNARY
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
 
-__all__ = ["fold", "rounded"]
-
 Number: TypeAlias = "int | float | bool"
 
 

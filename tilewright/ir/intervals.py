@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 from tilewright.dtypes import DType
 
-__all__ = ["Interval", "domain", "limits", "point", "strided"]
-
 
 class Interval(NamedTuple):
     """``low <= v <= high`` and ``v = residue (mod modulus)``; a modulus of 0 means exactly ``residue``.

@@ -20,8 +20,6 @@ from tilewright.ir.intervals import limits
 if TYPE_CHECKING:
     from tilewright.ir.expr import Number
 
-__all__ = ["check_number", "fits", "largest_float", "range_of"]
-
 
 def check_number(value: Number, kind: DType, place: str = "") -> None:
     """Raises KernelError for a number of a kernel's text that ``kind`` cannot hold. place: what is of that type.

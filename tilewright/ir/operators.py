@@ -19,20 +19,6 @@ import numpy as np
 from tilewright.ir import intervals
 from tilewright.ir.intervals import Interval, strided
 
-__all__ = [
-    "DIVIDED_BY_ZERO",
-    "DIVISIONS",
-    "MODULAR",
-    "OPERATORS",
-    "RING",
-    "SHIFTS",
-    "SYMBOLS",
-    "UNARY",
-    "Operator",
-    "of_kind",
-    "transfer",
-]
-
 Value: TypeAlias = Any  # a Python number or an array
 
 DIVIDED_BY_ZERO = -1

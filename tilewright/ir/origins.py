@@ -16,8 +16,6 @@ from tilewright.ir.walk import statements
 if TYPE_CHECKING:
     from tilewright.errors import Span
 
-__all__ = ["Pointers", "base_of", "check_origins", "chosen", "leaves", "owed_to_origins", "pointers"]
-
 Pointers = Mapping[str, tuple[Expr, ...]]
 """Of each variable wide enough for a pointer all that some statement gives it."""
 

@@ -34,17 +34,14 @@ from tilewright.ir.expr import (
     const_value,
 )
 from tilewright.ir.intervals import Interval, domain, limits, point, strided
-from tilewright.ir.launch import launch_of, scope_id_exprs
+from tilewright.ir.launch import SPECIALS, launch_of, scope_id_exprs, special
 from tilewright.ir.operators import transfer
 from tilewright.ir.simplify import simplify
-from tilewright.ir.special import SPECIALS, special
 from tilewright.ir.stmt import Assume, Kernel, Launch
 from tilewright.ir.sums import Sum, factors, is_ring
 from tilewright.ir.walk import assigned, statements, walk
 from tilewright.layout import INTS
 from tilewright.records import replace
-
-__all__ = ["RangeFacts"]
 
 Value: TypeAlias = Any  # an int, a NumPy integer or an expression, as in `tilewright.layout.Facts`
 

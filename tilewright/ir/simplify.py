@@ -35,8 +35,6 @@ from tilewright.records import replace
 if TYPE_CHECKING:
     from tilewright.ir.ranges import RangeFacts
 
-__all__ = ["root_of", "simplify"]
-
 MOST_STEPS = 100  # a rule that undoes another would go on for ever; none needs more than a few
 
 

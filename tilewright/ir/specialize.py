@@ -12,8 +12,6 @@ from tilewright.ir.stmt import Kernel
 from tilewright.ir.walk import map_buffers, rewrite
 from tilewright.layout import ComposeLayout, Layout, TileLayout
 
-__all__ = ["specialized"]
-
 
 def specialized(kernel: Kernel, values: Mapping[str, Value]) -> Kernel:
     """The kernel with numbers in place of scalars that a call passes, and of symbolic extents, which it then lacks.

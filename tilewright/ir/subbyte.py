@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from tilewright.dtypes import DType
 
-__all__ = ["pack_subbyte", "unpack_subbyte"]
-
 
 def pack_subbyte(array: NDArray[np.generic]) -> NDArray[np.uint8]:
     """The elements of a one-per-byte array in row-major order, two to a byte; an odd last one leaves the high half 0.

@@ -20,8 +20,6 @@ from tilewright.ir.operators import RING
 if TYPE_CHECKING:
     from tilewright.ir.ranges import RangeFacts
 
-__all__ = ["Sum", "collected", "distance", "factors", "is_ring", "recombined"]
-
 Key: TypeAlias = Expr | frozenset[tuple[Expr, int]]  # an atom, or the factors of a product with their powers
 
 

@@ -24,22 +24,6 @@ from tilewright.ir.evaluate import evaluate
 from tilewright.ir.expr import Number, Value
 from tilewright.layout import SwizzleMode
 
-__all__ = [
-    "CORNERS",
-    "ELEMENTS",
-    "FILLS",
-    "MAP_ALIGNMENT",
-    "MAP_BYTES",
-    "MOST_BOX",
-    "MOST_PIXELS",
-    "Element",
-    "Im2col",
-    "MapFields",
-    "MapOf",
-    "element_of",
-    "mapped",
-]
-
 MAP_BYTES = 128
 MAP_ALIGNMENT = 64
 MOST_BOX = 256  # elements of a box along a dimension

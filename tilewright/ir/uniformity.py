@@ -27,13 +27,11 @@ from tilewright.ir.expr import (
     Var,
     Vector,
 )
-from tilewright.ir.special import ALL, CTA, SIMULATED, UNIFORM
+from tilewright.ir.launch import ALL, CTA, SIMULATED, UNIFORM
 from tilewright.ir.stmt import Assign, Bind, Body, Break, Continue, For, If, Kernel, Stmt, While
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-
-__all__ = ["Uniformity"]
 
 
 class Uniformity:

@@ -6,8 +6,6 @@ from tilewright.errors import KernelError
 from tilewright.ir.expr import const_value
 from tilewright.ir.stmt import For
 
-__all__ = ["MOST_UNROLLED", "rounds_written_out"]
-
 MOST_UNROLLED = 16_384
 
 

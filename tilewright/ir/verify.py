@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from tilewright.dtypes import BOOL, INT32, DType
 from tilewright.errors import KernelError, choices, located
 from tilewright.ir.buffer import Buffer, Region
-from tilewright.ir.expr import AddressOf, Call, Expr, Load, Var
+from tilewright.ir.expr import AddressOf, Call, Expr, Load, Value, Var, const_value
 from tilewright.ir.launch import launch_of
 from tilewright.ir.origins import check_origins, chosen, pointers
 from tilewright.ir.placement import check_written
@@ -32,6 +33,7 @@ from tilewright.ir.stmt import (
     For,
     If,
     Kernel,
+    Launch,
     ScopeId,
     Stmt,
     Store,
@@ -39,12 +41,130 @@ from tilewright.ir.stmt import (
     While,
 )
 from tilewright.ir.unrolling import rounds_written_out
-from tilewright.ir.verify_lowered import verify_lowered
-from tilewright.ir.verify_places import check_index, check_regions
 from tilewright.ir.walk import assigned, expressions, introduced, statements, walk
 from tilewright.records import replace
 
-__all__ = ["verify"]
+# Are the places that a kernel names with numbers inside of their buffers?
+
+
+def check_regions(stmt: TileCallStmt) -> None:
+    """Raises KernelError for a region of a call that is empty, or lies outside and may not leave its buffer."""
+    for region, role in stmt.tiles:
+        keywords = dict(stmt.config)
+        _check_box(region, stmt, leaves=role.may_leave(keywords), asked=role.is_asked(keywords), hint=role.asking)
+    for _, value in stmt.config:
+        if isinstance(value, Region):
+            _check_box(value, stmt, leaves=False, asked=False, hint=None)
+
+
+def _check_box(region: Region, stmt: Stmt, *, leaves: bool, asked: bool, hint: str | None) -> None:
+    """leaves: the region may leave its buffer in some runs; asked: also where numbers say that it always does."""
+    buffer = region.buffer
+    for axis, ((start, extent), size) in enumerate(zip(region.box, buffer.shape, strict=True)):
+        first, count, limit = const_value(start), const_value(extent), const_value(size)
+        stop = None if first is None or count is None else first + count
+        always = not asked and stop is not None and limit is not None and stop > limit
+        beyond = always or (limit is not None and not leaves and count is not None and count > limit)
+        if beyond or (first is not None and first < 0) or (count is not None and count <= 0):
+            raise KernelError(
+                f"the region {region} lies outside of {buffer.name}",
+                given=f"{start}:{start + extent} in dimension {axis}",
+                allowed=f"within 0:{size}, not empty",
+                hint=hint if beyond else None,
+                at=stmt.at,
+            )
+
+
+def check_index(buffer: Buffer, axis: int, index: Expr, extent: Value, stmt: Stmt, *, past: bool) -> None:
+    """Raises KernelError for an index that is no integer, or is known to be outside."""
+    if not index.dtype.is_integer or index.dtype.lanes != 1:
+        raise KernelError(f"an index of {buffer.name} is an integer", given=f"{index.dtype}: {index}", at=stmt.at)
+    number, limit = const_value(index), const_value(extent)
+    if number is None or (number >= 0 and (limit is None or number < limit + past)):
+        return
+    raise KernelError(
+        f"index {number} is outside of {buffer.name}",
+        given=f"{number} in dimension {axis}",
+        allowed=f"0 to {extent - 1}",
+        hint=f"{extent} - {-int(number)}, which counts from the end" if number < 0 else None,
+        at=stmt.at,
+    )
+
+
+# What holds once a kernel is lowered: flat storage, special registers, a planned arena. The back ends rely on it.
+
+
+GONE = {DeviceEntry: "T.device_entry", ScopeId: "a scope id", TileCallStmt: "a tile call"}
+MOST_THREADS = 1024
+
+
+def verify_lowered(kernel: Kernel) -> None:
+    """Check the invariants of stage "lowered". Raises KernelError, at the kernel's line: a pass of ours is wrong."""
+    launch = kernel.launch
+    if launch is None or not 1 <= launch.threads <= MOST_THREADS:
+        raise KernelError(
+            f"{kernel.name} has no launch", given=str(launch), allowed="1 to 1024 threads per CTA", at=kernel.at
+        )
+    for stmt in statements(kernel.body):
+        _check_statement(stmt)
+        for node in expressions(stmt):
+            if isinstance(node, (Load, AddressOf)):
+                _check_flat(node, stmt)
+    _check_arena(kernel, launch)
+
+
+def _check_statement(stmt: Stmt) -> None:
+    if type(stmt) in GONE:
+        raise KernelError(f"{GONE[type(stmt)]} in a lowered kernel", given=type(stmt).__name__, at=stmt.at)
+    if isinstance(stmt, Attr) and any(key not in ("comment", "trace") for key, _ in stmt.settings):
+        raise KernelError(
+            "an attribute in a lowered kernel", given=str(stmt.settings), allowed="comment, trace", at=stmt.at
+        )
+    if isinstance(stmt, For) and stmt.kind == "vectorized":
+        raise KernelError(
+            "a vectorized loop in a lowered kernel", given=stmt.var.name, allowed="serial, unroll", at=stmt.at
+        )
+
+
+def _check_flat(node: Load | AddressOf, stmt: Stmt) -> None:
+    buffer = node.buffer
+    count = len(node.indices)
+    if buffer.layout is not None or len(buffer.shape) != 1 or count > 1 or (count == 0 and isinstance(node, Load)):
+        raise KernelError(
+            f"{buffer.name} is not flat in a lowered kernel",
+            given=f"layout {buffer.layout}, shape {buffer.shape}, {count} indices",
+            allowed="no layout, one dimension, one index",
+            at=stmt.at,
+        )
+
+
+def _check_arena(kernel: Kernel, launch: Launch) -> None:
+    """Shared buffers lie inside the arena, aligned, and none on top of another, unless they begin in one place."""
+    placed: list[tuple[int, int, AllocBuffer]] = []
+    for stmt in statements(kernel.body):
+        if not isinstance(stmt, AllocBuffer) or not stmt.buffer.is_shared:
+            continue
+        buffer = stmt.buffer
+        size = buffer.storage_bytes()
+        start = -1 if stmt.offset is None else stmt.offset
+        if start < 0 or start + size > launch.shared_bytes or start % max(buffer.align, 1):
+            raise KernelError(
+                f"{buffer.name} is not placed in shared memory",
+                given=f"offset {stmt.offset}, {size} bytes, align={buffer.align}",
+                allowed=f"inside {launch.shared_bytes} bytes, aligned",
+                at=stmt.at,
+            )
+        placed.append((start, start + size, stmt))
+    placed.sort(key=lambda place: place[:2])
+    for (first, end, before), (start, _, stmt) in pairwise(placed):
+        if first < start < end:
+            raise KernelError(
+                f"{stmt.buffer.name} overlaps {before.buffer.name} in shared memory",
+                given=f"offset {start}",
+                allowed=f"{end} or later",
+                at=stmt.at,
+            )
+
 
 LOOPS = ("serial", "unroll", "vectorized")
 TILE_SCOPES = ("thread", "warp", "warpgroup", "cta", "cluster")

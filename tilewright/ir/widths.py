@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tilewright.ir.buffer import Buffer
     from tilewright.ir.ranges import RangeFacts
 
-__all__ = ["has_wide_strides", "is_far", "joined", "settled", "widened"]
-
 MOST_NEAR = limits(INT32).high + 1  # elements of which each has an offset of 32 bits
 
 

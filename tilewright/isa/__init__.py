@@ -3,7 +3,7 @@
 In the order in which to read:
 
     ldmatrix            one family as an example
-    table, forms, wording, meanings, operands, effects
+    table, forms, operands, effects
                         what a row is; its forms: how they are written, what they mean; its operands; its effects
     declared, agreement what a row says of itself, checked where it is declared: words and names; what goes together
     arch, machine       where a form exists; what a meaning may ask of the machine
@@ -35,15 +35,14 @@ from tilewright.isa.atoms import *  # noqa: F403
 from tilewright.isa.boxes import *  # noqa: F403
 from tilewright.isa.calls import *  # noqa: F403
 from tilewright.isa.descriptors import *  # noqa: F403
-from tilewright.isa.fragments import *  # noqa: F403
 from tilewright.isa.instruction_descriptors import *  # noqa: F403
 from tilewright.isa.machine import *  # noqa: F403
 from tilewright.isa.majorness import *  # noqa: F403
 from tilewright.isa.mbarrier_state import *  # noqa: F403
-from tilewright.isa.refusals import *  # noqa: F403
+from tilewright.isa.products import *  # noqa: F403
 from tilewright.isa.residency import *  # noqa: F403
 from tilewright.isa.spelling import *  # noqa: F403
-from tilewright.isa.table import *  # noqa: F403
+from tilewright.isa.table import *  # noqa: F403  # noqa: F403
 from tilewright.isa.tcgen05_alloc import *  # noqa: F403
 from tilewright.isa.tcgen05_cp import *  # noqa: F403
 from tilewright.isa.tcgen05_ldst import *  # noqa: F403

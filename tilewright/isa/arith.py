@@ -17,8 +17,6 @@ from tilewright.dtypes import dtype
 from tilewright.isa.arch import Requirement, since
 from tilewright.isa.machine import Lanes
 
-__all__ = ["ARITHMETIC", "NumberRow", "greatest", "half_bits", "larger", "least", "smaller"]
-
 SOURCE = 'PTX ISA, "Half Precision Floating Point Instructions"'
 
 

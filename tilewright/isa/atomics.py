@@ -18,8 +18,6 @@ from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.places import nbytes
 from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
 
-__all__ = ["COMBINATIONS", "Combination"]
-
 SOURCE = 'CUDA C++ Programming Guide, "Atomic Functions"'
 
 # dtype -> the C type that CUDA has the function for; where only the bits matter, signed 64 goes as unsigned.

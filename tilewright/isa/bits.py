@@ -11,8 +11,6 @@ from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes
 from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
 
-__all__ = ["brev", "clz", "ffs", "popcount"]
-
 SOURCE = 'CUDA Math API, "Integer Intrinsics"'
 _BYTES = np.arange(256, dtype=np.uint8)
 _COUNT = np.unpackbits(_BYTES[:, None], axis=1).sum(axis=1, dtype=np.uint8)

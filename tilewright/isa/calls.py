@@ -32,11 +32,22 @@ from tilewright.ir import (
     statements,
 )
 from tilewright.ir.convert import converted
-from tilewright.isa.address_operands import ADDRESS
 from tilewright.isa.declared import check_links
-from tilewright.isa.refusals import misused, no_form, usage, written
+from tilewright.isa.places import ADDRESS
 from tilewright.isa.registers import as_bits, as_register, integer_dtype, register_types
-from tilewright.isa.table import CONSTRAINTS, INSTRUCTIONS, REQUIRED, Bound, Instruction, Operand, lookup
+from tilewright.isa.table import (
+    CONSTRAINTS,
+    INSTRUCTIONS,
+    REQUIRED,
+    Bound,
+    Instruction,
+    Operand,
+    lookup,
+    misused,
+    no_form,
+    usage,
+    written,
+)
 from tilewright.records import replace
 
 if TYPE_CHECKING:

@@ -18,8 +18,6 @@ from tilewright.isa.convert import CONVERSIONS, float_to_int
 from tilewright.isa.fma import single_to_odd
 from tilewright.isa.machine import Lanes
 
-__all__ = ["cast", "quotient"]
-
 F32 = np.float32
 
 

@@ -14,8 +14,6 @@ from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import Form, Meaning, Ptx, Sync, counts, instruction, reads, single
 
-__all__ = ["map_pointer", "map_rank"]
-
 MAPA = 'PTX ISA, "Data Movement and Conversion Instructions: mapa"'
 BARRIER = 'PTX ISA, "Parallel Synchronization and Communication Instructions: barrier.cluster"'
 

@@ -7,8 +7,8 @@ griddepcontrol".
 from __future__ import annotations
 
 from tilewright.isa.arch import only, since
-from tilewright.isa.constants import constant
 from tilewright.isa.machine import Lanes, Machine
+from tilewright.isa.registers import constant
 from tilewright.isa.table import WHOLE_WARP, Meaning, Ptx, reads, single
 
 GRIDS = 'PTX ISA, "Parallel Synchronization and Communication Instructions: griddepcontrol"'

@@ -17,8 +17,6 @@ from tilewright.isa.arch import Requirement, since, suffixed
 from tilewright.isa.arith import NumberRow, half_bits
 from tilewright.isa.machine import Lanes
 
-__all__ = ["CONVERSIONS", "SOURCE", "float_to_int"]
-
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: cvt"'
 FP8 = since("sm_89")
 FP6_FP4 = suffixed(100, 103, 110, 120, 121)

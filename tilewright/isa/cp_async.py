@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.isa.arch import since
-from tilewright.isa.constants import constant
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier_state import arrived
+from tilewright.isa.registers import constant
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
@@ -41,8 +41,6 @@ from tilewright.isa.table import (
     reads,
     single,
 )
-
-__all__ = ["HINTS", "Hint", "check_pending"]
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 GROUP = "cp.async"

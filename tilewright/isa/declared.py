@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from keyword import iskeyword
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from tilewright.dtypes import VOID, DType
 from tilewright.errors import InstructionError, choices, described
 from tilewright.ir import Argument
-from tilewright.isa.agreement import IN_BRACES, disagreement
 from tilewright.isa.arch import Requirement
 from tilewright.isa.effects import (
     GENERIC,
@@ -26,19 +28,337 @@ from tilewright.isa.effects import (
     Fence,
     Issue,
     ProxyFence,
+    RegisterFence,
     Signal,
     Sync,
     Wait,
 )
-from tilewright.isa.forms import Form
-from tilewright.isa.meanings import NOTHING, RUNS_ON, AsyncMeaning, Meaning, Undefined
-from tilewright.isa.operands import KINDS, Operand
-from tilewright.isa.wording import Spellings, Wording
+from tilewright.isa.forms import NOTHING, RUNS_ON, AsyncMeaning, Form, Meaning, Ptx, Spellings, Undefined, Wording
+from tilewright.isa.operands import ADDRESSES, KINDS, Operand
 
 if TYPE_CHECKING:
     from tilewright.isa.table import Instruction
 
-__all__ = ["check_links", "check_row", "check_types", "misdeclared"]
+# What goes together in a row: fields of an effect with each other and with the operands, the effects of a form, the
+# names of the row.
+
+
+Operands = Mapping[str, Operand]
+EffectRule: TypeAlias = "tuple[str, Callable[[Any, Form, Operands], bool], str]"
+FormRule: TypeAlias = "tuple[str, Callable[[Form, Instruction], str], str]"
+RowRule: TypeAlias = "tuple[str, Callable[[Instruction], str], str]"
+IN_BRACES = re.compile(r"\{(\w+)\}")
+MEMORIES = ("shared", "tmem", "global")  # kinds of operands that lead to one memory, which has their name
+READS, WRITES = ("acquire", "acq_rel"), ("release", "acq_rel")
+NUMBERS = ("b16", "b32", "b64", "imm")
+STEPS = (Issue, Commit, Wait, Sync, Fence, ProxyFence, RegisterFence)
+"""The effects of which a form has one; a `Commit` may stand beside a `Wait`."""
+
+
+# An effect
+
+
+def _is_of(kinds: Iterable[str], name: object, operands: Operands) -> bool:
+    """Is an operand of one of these kinds? True for what names none."""
+    return not isinstance(name, str) or name not in operands or operands[name].kind in kinds
+
+
+def _is_address(access: Access, operands: Operands) -> bool:
+    return access.computed or _is_of(ADDRESSES, access.operand, operands)
+
+
+def _leads(access: Access, operands: Operands) -> bool:
+    """May the operand lead to the memory of the access?"""
+    kind = operands[access.operand].kind if access.operand in operands else ""
+    return access.computed or kind not in MEMORIES or kind == access.space
+
+
+def _has_addresses(access: Access, form: Form) -> bool:
+    given = isinstance(form.meaning, AsyncMeaning) and form.meaning.addresses is not None
+    return given or not (access.computed or access.sized)
+
+
+def _is_width(access: Access) -> bool:
+    unit = SPACES[access.space].unit if access.space in SPACES else 1
+    size = access.nbytes
+    return callable(size) or (isinstance(size, int) and size >= unit and size.bit_count() == 1)
+
+
+def _has_elements(access: Access) -> bool:
+    size, element = access.nbytes, access.element_bytes
+    return callable(size) or callable(element) or not element or (element > 0 and size % element == 0)
+
+
+def _has_its_read(access: Access, form: Form) -> bool:
+    """Is there the read that a write is one with?"""
+
+    def key(one: Access) -> object:
+        return one.operand, one.space, one.nbytes, one.sem, one.scope, one.proxy
+
+    reads = (one for one in form.touched if one.rmw and not one.write)
+    return not (access.rmw and access.write) or any(key(one) == key(access) for one in reads)
+
+
+def _is_reached(access: Access, form: Form) -> bool:
+    """Does the machine reach the memory: an operation needs to know it, a thread has no way to tensor memory."""
+    return access.space in MEMORIES if form.issue else access.space != "tmem"
+
+
+def _in_registers(issue: Issue, operands: Operands) -> bool:
+    held = [operands[name] for name in issue.holds if name in operands]
+    return all(one.in_register and one.read and one.kind not in ADDRESSES for one in held)
+
+
+def _accumulates(issue: Issue, operands: Operands) -> bool:
+    updated = any(one.read and one.written for one in operands.values())
+    return not issue.accumulates or (updated and _is_of(("pred",), issue.accumulates, operands))
+
+
+def _pending(wait: Wait, operands: Operands) -> bool:
+    if isinstance(wait.pending, str):
+        return _is_of(("imm",), wait.pending, operands)
+    return wait.pending is None or (isinstance(wait.pending, int) and wait.pending >= 0)
+
+
+def _is_amount(signal: Signal, operands: Operands) -> bool:
+    amount = signal.amount
+    if isinstance(amount, str):
+        return _is_of(NUMBERS, amount, operands)
+    return callable(amount) or (isinstance(amount, int) and amount > 0)
+
+
+GROUP: EffectRule = ("group", lambda one, form, operands: isinstance(one.group, str) and one.group != "", "its name")
+RULES: Mapping[type, tuple[EffectRule, ...]] = {
+    Access: (
+        ("nbytes", lambda one, form, operands: _is_width(one),
+         "a positive number of bytes at each place, a power of two; of tensor memory 4 or more"),
+        ("lanes", lambda one, form, operands: callable(one.lanes) or one.lanes in range(1, 33), "1..32"),
+        ("phase_lanes", lambda one, form, operands: one.phase_lanes in (0, 8, 16, 32), "8, 16, 32, or 0 for the usual"),
+        ("element_bytes", lambda one, form, operands: _has_elements(one), "a number that divides nbytes, or 0"),
+        ("sem", lambda one, form, operands: not (one.sem in READS and one.write and not one.rmw), "that of a write"),
+        ("sem", lambda one, form, operands: not (one.sem in WRITES and not (one.write or one.rmw)), "that of a read"),
+        ("scope", lambda one, form, operands: one.sem != "weak" or callable(one.scope) or not one.scope,
+         "'', as the access is weak"),
+        ("scope", lambda one, form, operands: one.sem == "weak" or callable(one.sem) or one.scope != "",
+         "one, as the access is strong"),
+        ("operand", lambda one, form, operands: isinstance(one.operand, str) and _is_address(one, operands),
+         "an address, or a name of `AsyncMeaning.addresses`, with computed=True"),
+        ("space", lambda one, form, operands: _leads(one, operands), "the memory that the operand leads to"),
+        ("space", lambda one, form, operands: _is_reached(one, form),
+         "of an operation shared, tmem or global; of other forms tmem is none"),
+        ("computed", lambda one, form, operands: _has_addresses(one, form),
+         "False, or a form with Issue whose AsyncMeaning has addresses; likewise sized"),
+        ("rmw", lambda one, form, operands: _has_its_read(one, form), "False, or with a read that is else the same"),
+        ("compares", lambda one, form, operands: one.rmw or not one.compares, "False, as the access is not rmw"),
+        ("constant", lambda one, form, operands: not (one.constant and one.write), "False, as the access writes"),
+    ),
+    Issue: (
+        ("group", lambda one, form, operands: isinstance(one.group, str), "its name, '' for none"),
+        ("holds", lambda one, form, operands: _in_registers(one, operands), "operands that are read from registers"),
+        ("accumulates", lambda one, form, operands: _accumulates(one, operands),
+         "an operand of kind pred, in a row that updates registers"),
+        ("in_order_after", lambda one, form, operands: isinstance(one.in_order_after, tuple), "a tuple of names"),
+    ),
+    Commit: (GROUP,),
+    Signal: (
+        ("barrier", lambda one, form, operands: _is_of(("shared", "b32"), one.barrier, operands),
+         "one in shared memory"),
+        ("kind", lambda one, form, operands: not form.begins_operation or one.kind in ("arrive", "bytes"),
+         "of an operation 'arrive' or 'bytes'"),
+        ("amount", lambda one, form, operands: _is_amount(one, operands), "1 or more, or an operand that is a number"),
+    ),
+    Wait: (
+        GROUP,
+        ("pending", lambda one, form, operands: _pending(one, operands), "0 or more, or an operand of kind imm"),
+    ),
+    ProxyFence: (
+        ("scope", lambda one, form, operands: (one.side != "both" and one.proxy != "tmem") == bool(one.scope),
+         "one for each fence of a pair, '' for others"),
+        ("space", lambda one, form, operands: one.proxy != "tmem" or not one.space, "'', as it is for tmem"),
+        ("at", lambda one, form, operands: _is_of(ADDRESSES, one.at, operands), "an operand that is an address"),
+    ),
+    Sync: (
+        ("barrier", lambda one, form, operands: one.scope != "named" or bool(one.barrier), "the operand that names it"),
+        ("barrier", lambda one, form, operands: _is_of(NUMBERS, one.barrier, operands), "an operand that is a number"),
+        ("threads", lambda one, form, operands: _is_of(NUMBERS, one.threads, operands), "an operand that is a number"),
+        ("wait_only", lambda one, form, operands: not (one.arrive_only and one.wait_only), "False with arrive_only"),
+    ),
+    Consults: (
+        ("operand", lambda one, form, operands: _is_of(("global", "generic", "place"), one.operand, operands),
+         "one in global memory"),
+        ("operand", lambda one, form, operands: form.issue is not None, "a form with Issue"),
+        ("nbytes", lambda one, form, operands: one.nbytes > 0 and one.nbytes % 16 == 0, "a multiple of 16"),
+    ),
+}  # fmt: skip
+"""For each kind of effect the fields that something else limits, whether they agree, and what would."""
+
+
+# A form
+
+
+def _several(form: Form, row: Instruction) -> str:
+    steps = [type(one) for one in form.effects if isinstance(one, STEPS)]
+    fits = len(steps) < 2 or (set(steps) == {Commit, Wait} and len(steps) == 2)
+    return "" if fits else ", ".join(one.__name__ for one in steps)
+
+
+def _beside(form: Form, row: Instruction) -> str:
+    """What a form that only meets, commits or waits would not do."""
+    meets = form.sync is not None and form.sync.scope != "poll"
+    if form.begins_operation or not (meets or form.register_fence or form.concerns_operations):
+        return ""
+    more = [type(one).__name__ for one in form.effects if isinstance(one, Access | Signal)]
+    return ", ".join([*more, *(("execute",) if form.meaning.execute else ())])
+
+
+def _unanswered(form: Form, row: Instruction) -> str:
+    """What a form gives without an `execute` that makes it."""
+    if form.meaning.execute is not None:
+        return ""
+    made = [repr(one.name) for one in row.operands if one.written]
+    made += ["the value of the call"] if form.result is not VOID else []
+    made += [] if form.begins_operation else [f"what {one.kind!r} finds" for one in form.signals]
+    made += ["whether to go on"] if form.sync is not None and form.sync.scope == "poll" else []
+    return "None, for " + ", ".join(made) if made else ""
+
+
+def _uncalled(form: Form, row: Instruction) -> str:
+    functions = {"execute": form.meaning.execute, "addresses": form.async_meaning.addresses}
+    functions |= {"Signal.change": next((one.change for one in form.signals if not callable(one.change)), None)}
+    return ", ".join(f"{name}={one!r}" for name, one in functions.items() if one is not None and not callable(one))
+
+
+def _uncopied(form: Form, row: Instruction) -> str:
+    """What an operation without `execute` touches, where that is no copy."""
+    if form.issue is None or form.meaning.execute is not None:
+        return ""
+    reads, writes = ([one for one in form.touched if one.write is write] for write in (False, True))
+    copies = len(reads) == len(writes) == 1 and reads[0].nbytes == writes[0].nbytes
+    if copies if form.meaning.moves else not writes:
+        return ""
+    bytes_of = [f"{'write' if one.write else 'read'} of {one.nbytes} bytes" for one in (*reads, *writes)]
+    return f"moves={form.meaning.moves}, {', '.join(bytes_of) or 'no access'}"
+
+
+def _unregistered(form: Form, row: Instruction) -> str:
+    counts = form.registers if isinstance(form.registers, Mapping) else {"": form.registers}
+    names = {"", *_names(row)}
+    return ", ".join(repr(name) if name else str(count) for name, count in counts.items()
+                     if name not in names or (isinstance(count, int) and count < 1))  # fmt: skip
+
+
+def _unknown_result(form: Form, row: Instruction) -> str:
+    known = {*form.wording.modifiers, *(one.name for one in row.operands)}
+    unknown = isinstance(form.result, str) and not isinstance(form.result, DType) and form.result not in known
+    return repr(form.result) if unknown else ""
+
+
+def _unspelled(form: Form, row: Instruction) -> str:
+    """Holes of a template that nothing fills, and modifiers without a value."""
+    known = {"result", *form.wording.modifiers, *(() if isinstance(form.wording, Ptx) else _names(row))}
+    holes = [name for name in IN_BRACES.findall(form.wording.template) if name not in known]
+    return ", ".join(
+        map(
+            repr,
+            [
+                *holes,
+                *(
+                    name
+                    for name, table in form.wording.modifiers.items()
+                    if not isinstance(table, Mapping) or not table
+                ),
+            ],
+        )
+    )
+
+
+def _unreachable(form: Form, row: Instruction) -> str:
+    """Modifiers that no call can give."""
+    typed = {"dtype"} if any(one.kind == "typed" for one in row.operands) else set()
+    known = {*typed, *row.keywords, *_names(row), *(name.lstrip("*") for name in row.params)}
+    return ", ".join(repr(name) for name in form.wording.modifiers if name not in known)
+
+
+FORM_RULES: tuple[FormRule, ...] = (
+    ("Form.effects", _several, "one of these in a form, or a Commit and a Wait"),
+    ("Form.effects", _beside, "Sync, RegisterFence, Commit or Wait alone: the rest in a row of its own"),
+    ("Meaning.execute", _unanswered, "a function that gives it"),
+    ("Meaning", _uncalled, "functions"),
+    ("AsyncMeaning.moves", _uncopied, "execute; or moves=True with one read and one write of as many bytes"),
+    ("Form.registers", _unregistered, "1 or more, or that for operands by their names"),
+    ("Form.result", _unknown_result, "a dtype, or an operand or a modifier that tells it"),
+    ("Form.wording", _unspelled, "a table of spellings for each name in braces"),
+    ("Form.wording", _unreachable, "modifiers that params or keywords have; dtype with operands of kind typed"),
+)
+
+
+# A row
+
+
+def _names(row: Instruction) -> tuple[str, ...]:
+    return tuple(one.name for one in row.operands)
+
+
+def _modifiers(row: Instruction) -> set[str]:
+    return {name for form in row.forms for name in form.wording.modifiers}
+
+
+def _unnamed(row: Instruction) -> str:
+    wrong = [name for name in (*row.name.split("."), *_names(row)) if not name.isidentifier() or iskeyword(name)]
+    return ", ".join(map(repr, wrong))
+
+
+def _misplaced(row: Instruction) -> str:
+    """Arguments that come twice, and vectors that leave nothing to those behind them."""
+    names = [name.lstrip("*") for name in row.params]
+    twice = [name for k, name in enumerate(names) if name in names[:k]]
+    return ", ".join(map(repr, [*twice, *(name for name in row.params[:-1] if name.startswith("*"))]))
+
+
+def _unreached(row: Instruction) -> str:
+    names = {name.lstrip("*") for name in row.params} | row.keywords.keys()
+    return ", ".join(repr(name) for name in _names(row) if name not in names)
+
+
+def _unknown_keywords(row: Instruction) -> str:
+    known = {*_names(row), *_modifiers(row), *row.folds}
+    return ", ".join(f"{name!r}, not {choices(name, known)}" for name in row.keywords if name not in known)
+
+
+def _unfolded(row: Instruction) -> str:
+    return ", ".join(f"{name!r}: {into!r}" for name, into in row.folds.items()
+                     if name not in row.keywords or into[0] not in _names(row))  # fmt: skip
+
+
+ROW_RULES: tuple[RowRule, ...] = (
+    ("name", _unnamed, "words as Python has names, not its keywords: of the row's name, with dots between them"),
+    ("forms", lambda row: "" if row.forms else "none", "one or more"),
+    ("params", _misplaced, "each argument once, and a vector as the last of them"),
+    ("params", _unreached, "each operand, here or in keywords"),
+    ("keywords", _unknown_keywords, "operands and modifiers"),
+    ("folds", _unfolded, "a keyword, and the operand that it is added to"),
+    ("agrees", lambda row: row.agrees if row.agrees not in {"", *_modifiers(row)} else "", "a modifier"),
+    ("lanes", lambda row: repr(row.lanes) if row.lanes == "mask" and "mask" not in _names(row) else "",
+     "a row with an operand 'mask'"),
+)  # fmt: skip
+
+
+def disagreement(row: Instruction) -> tuple[str, str, str] | None:
+    """The first field of a row that does not fit: its name, what it is, what is allowed; None where all fit."""
+    for field, wrong, allowed in ROW_RULES:
+        if given := wrong(row):
+            return field, given, allowed
+    operands = {one.name: one for one in row.operands}
+    for form in row.forms:
+        for effect in form.effects:
+            for field, agrees, allowed in RULES.get(type(effect), ()):
+                if not agrees(effect, form, operands):
+                    return f"{type(effect).__name__}.{field}", repr(getattr(effect, field)), allowed
+        for field, unfit, allowed in FORM_RULES:
+            if given := unfit(form, row):
+                return field, given, allowed
+    return None
+
 
 NONE: Mapping[str, Spellings] = MappingProxyType({})
 EFFECTS = Effect.__args__  # the members of the union
@@ -246,14 +566,14 @@ def _check_names(
         value = getattr(part, field)
         if field in TUPLES.get(type(part), ()) and not isinstance(value, tuple):
             raise misdeclared(name, f"{type(part).__name__}.{field}", "is no tuple", described(value), "a tuple")
-        for one in _names(value):
+        for one in _names_of_value(value):
             if one not in known:
                 what = f"names no {kind} of the row"
                 allowed = choices(one, known) or "none: the row has none"
                 raise misdeclared(name, f"{type(part).__name__}.{field}", what, repr(one), allowed)
 
 
-def _names(value: Any) -> Iterator[str]:
+def _names_of_value(value: Any) -> Iterator[str]:
     """The names in a field that holds one, several, or a number in the place of one."""
     if isinstance(value, str):
         yield from (value,) if value else ()

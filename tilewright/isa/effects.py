@@ -13,31 +13,6 @@ from typing import Any
 
 from tilewright.ir import Argument
 
-__all__ = [
-    "SCOPES",
-    "SEMS",
-    "SIGNALS",
-    "SPACES",
-    "Access",
-    "Commit",
-    "Consults",
-    "Count",
-    "Effect",
-    "Fence",
-    "Issue",
-    "Mods",
-    "ProxyFence",
-    "RegisterFence",
-    "Signal",
-    "Space",
-    "Sync",
-    "Wait",
-    "Word",
-    "counted",
-    "read_and_written",
-    "worded",
-]
-
 Mods = Mapping[str, Argument]
 Count = int | Callable[[Mods], int]
 Word = str | Callable[[Mods], str]

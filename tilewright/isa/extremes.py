@@ -13,8 +13,6 @@ from tilewright.isa.arith import larger, smaller
 from tilewright.isa.machine import Lanes
 from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
 
-__all__ = ["extreme_helper"]
-
 SOURCE = 'PTX ISA, "Floating Point Instructions: max"'
 _SINGLE = """\
 __device__ __forceinline__ float tw_{name}f(float a, float b) {{

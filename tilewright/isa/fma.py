@@ -15,8 +15,6 @@ from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes
 from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
 
-__all__ = ["fma_double", "fma_narrow", "single_to_odd", "sum_to_odd", "two_product", "two_sum"]
-
 SOURCE = 'PTX ISA, "Floating Point Instructions: fma"'
 BRAIN = dtype("bfloat16").numpy
 _SPLIT = 134217729.0  # 2**27 + 1: cuts a float64 into halves of 26 bits

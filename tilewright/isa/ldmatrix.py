@@ -19,19 +19,6 @@ from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.places import OWN
 from tilewright.isa.table import WHOLE_WARP, Access, Form, Meaning, Mods, Ptx, Spellings, instruction, reads, writes
 
-__all__ = [
-    "BYTE_MATRICES",
-    "LDMATRIX",
-    "NUM",
-    "TRANS",
-    "address_lanes",
-    "dealt",
-    "load_m8n8",
-    "load_m8n16",
-    "load_m16n16",
-    "matrix_registers",
-]
-
 NUM: Spellings = {1: ".x1", 2: ".x2", 4: ".x4"}
 TRANS: Spellings = {False: "", True: ".trans"}
 BYTE_MATRICES = suffixed(100, 103, 110, 120, 121)

@@ -12,8 +12,6 @@ from tilewright.ir import Binary, Call, Cast, Expr, Reinterpret
 from tilewright.isa.calls import bind
 from tilewright.isa.types import TYPES
 
-__all__ = ["as_arithmetic"]
-
 
 def as_arithmetic(call: Call) -> Expr | None:
     """The same value by ``+ - * << & | ^`` and casts between integers; None for other rows."""

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, choices
 from tilewright.isa.atoms import ATOMS, Atom, CopyAtom
-from tilewright.isa.fragments import mma_fragment, mma_shape
 from tilewright.isa.mma import MMA
+from tilewright.isa.products import mma_fragment, mma_shape
 from tilewright.isa.table import Form, Instruction, public
 from tilewright.isa.types import ELEMENTS
 from tilewright.layout import TileLayout

@@ -20,8 +20,6 @@ from tilewright.isa.arith import larger, smaller
 from tilewright.isa.machine import Lanes
 from tilewright.isa.table import Cuda, Meaning, reads, single
 
-__all__ = ["APPROXIMATIONS", "ULP", "in_float64"]
-
 SOURCE = 'CUDA C++ Programming Guide, "Mathematical Functions"'
 ULP: dict[str, tuple[int, int]] = {}  # errors of CUDA's functions in ulp: in float32, in float64
 APPROXIMATIONS = {"expf": "__expf", "exp10f": "__exp10f"}  # under fast math: relative errors of 1.2e-7 (2 + 1.2 abs(x))

@@ -53,18 +53,6 @@ from tilewright.isa.table import (
     single,
 )
 
-__all__ = [
-    "CHANGE",
-    "ORDERED",
-    "PTR",
-    "SOURCE",
-    "STATE",
-    "arrival_rows",
-    "changed",
-    "check_constants",
-    "within",
-]
-
 SOURCE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier.{}"'
 STATE = dtype("uint64")
 

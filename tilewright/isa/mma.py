@@ -18,7 +18,7 @@ from tilewright.dtypes import dtype
 from tilewright.ir import Argument
 from tilewright.isa.arch import Requirement, since
 from tilewright.isa.machine import Lanes
-from tilewright.isa.products import MatrixProduct, float_product
+from tilewright.isa.products import Floats, MatrixProduct, Patterns, float_product, widened
 from tilewright.isa.table import (
     WHOLE_WARP,
     Form,
@@ -33,9 +33,6 @@ from tilewright.isa.table import (
 )
 from tilewright.isa.types import ELEMENTS
 from tilewright.isa.warp_matrices import REGISTERS
-from tilewright.isa.widen import Floats, Patterns, widened
-
-__all__ = ["MMA", "mma_row", "pairs_of", "saturation"]
 
 SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma"'
 

@@ -18,8 +18,6 @@ from tilewright.isa.scalar.floats import arithmetic
 from tilewright.isa.table import Mods, spoken
 from tilewright.isa.warp_matrices import Matrix, dealt_out, sides_of
 
-__all__ = ["NIBBLES", "added", "chain"]
-
 
 def added(product: Matrix, before: Matrix, kind: str, *, saturate: bool = False) -> Matrix:
     """Exact products added to C: in int32, wrapped or clamped; in float32, rounded once more for a float16 result."""

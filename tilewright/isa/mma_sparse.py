@@ -21,8 +21,6 @@ from tilewright.isa.mma_families import NIBBLES, added
 from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Mods, Ptx, Spellings, instruction, reads, writes
 from tilewright.isa.warp_matrices import ELEMENTS, REGISTERS, Matrix, dealt_out, extents, sides_of
 
-__all__ = ["fields"]
-
 SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma.sp"'
 
 Places = Callable[[Matrix, Matrix, int], tuple[Matrix, Matrix]]

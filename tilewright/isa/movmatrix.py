@@ -13,8 +13,6 @@ from tilewright.isa.ldmatrix import dealt
 from tilewright.isa.machine import Lanes
 from tilewright.isa.table import WHOLE_WARP, Meaning, Ptx, reads, single, writes
 
-__all__ = ["MOVMATRIX", "transpose"]
-
 
 def transpose(register: Lanes) -> Lanes:
     """Lane 4g+t gives columns 2t and 2t+1 of row g, and gets rows 2t and 2t+1 of column g."""

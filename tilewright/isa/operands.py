@@ -9,20 +9,6 @@ from tilewright.dtypes import DType
 from tilewright.ir import Argument
 from tilewright.isa.types import TYPES
 
-__all__ = [
-    "ADDRESSES",
-    "CONSTRAINTS",
-    "KINDS",
-    "SPACE_KINDS",
-    "Operand",
-    "OperandKind",
-    "counts",
-    "reads",
-    "register_kind",
-    "updates",
-    "writes",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class OperandKind:

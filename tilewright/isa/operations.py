@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from tilewright.isa.effects import Access
 from tilewright.isa.machine import Addresses, Lanes, Unit
 
-__all__ = ["access_of_unit", "combined_by_unit", "in_ctas", "in_pairs"]
-
 
 def access_of_unit(operand: str, space: str, *, write: bool, unfenced: bool = False) -> Access:
     """An access of an asynchronous unit, 16 bytes at a time, at addresses that it computes."""

@@ -23,8 +23,6 @@ from tilewright.ir.tensor_map import CORNERS, UNIT, MapFields
 from tilewright.isa.boxes import Boxes, asked, check_mode, filled, swizzled
 from tilewright.isa.machine import Lanes, Unit
 
-__all__ = ["pixels_of"]
-
 Ints: TypeAlias = "NDArray[np.int64]"
 Bools: TypeAlias = "NDArray[np.bool_]"
 PART = 32  # pixels of a quarter of a walk of 128

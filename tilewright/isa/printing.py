@@ -18,8 +18,6 @@ from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import Bound, Cuda, Meaning, reads, single
 from tilewright.terms import Term, told
 
-__all__ = ["CONVERSION", "formatted", "printf"]
-
 SOURCE = 'CUDA C++ Programming Guide, "Formatted Output"'
 MOST_ARGUMENTS = 32
 

@@ -5,18 +5,144 @@ With this, products that follow each other on fragments side by side are one pro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import dtype
-from tilewright.isa.fragments import mma_fragment, mma_shape
-from tilewright.layout import TileLayout
+from tilewright.errors import InstructionError, choices
+from tilewright.layout import S, TileLayout, laneid, mma_fragment_layout
 
-__all__ = ["Accumulator", "MatrixProduct", "Spots", "float_product", "spots_of"]
+__all__ = [
+    "Accumulator",
+    "Floats",
+    "MatrixProduct",
+    "Patterns",
+    "Spots",
+    "float_product",
+    "matrix_fragment",
+    "mma_fragment",
+    "mma_shape",
+    "spots_of",
+    "widened",
+]
+
+
+# Narrow numbers as float32: what a matrix product does to its operands before it multiplies.
+
+
+Floats = NDArray[np.float32]
+Patterns = NDArray[np.unsignedinteger[Any]]
+
+_REBIAS = np.float32(2.0**112)  # float32's exponents count from -127, those of float16 from -15
+_WITHOUT_COPIES = np.int32(-0x70002000)  # 0x8FFFE000: the sign, and 15 bits from bit 13 on
+
+
+def widened(patterns: Patterns, kind: str) -> Floats:
+    """The value of each bit pattern of a dtype, in an array of its own. Nothing is rounded.
+
+    patterns: unsigned integers as wide as the dtype; of "tf32" the low 13 of 32 bits do not take part.
+    """
+    if kind == "float16":
+        return _from_halves(patterns)
+    if kind == "bfloat16":  # the upper half of a float32
+        return (patterns.astype(np.uint32) << 16).view(np.float32)
+    if kind == "tf32":
+        return (patterns & np.uint32(0xFFFFE000)).view(np.float32)
+    return _values(kind).take(patterns)
+
+
+def _from_halves(patterns: Patterns) -> Floats:
+    """Exponent and mantissa moved to where float32 has them, then the exponent set right by a multiplication.
+
+    Infinities and NaNs would become numbers, so that arrays with one are looked up in a table of all values.
+    """
+    signed = patterns.view(np.int16)
+    if patterns.size and (signed.max() >= 0x7C00 or patterns.max() >= 0xFC00):
+        return _values("float16").take(patterns)
+    wide = signed.astype(np.int32)
+    wide <<= 13
+    wide &= _WITHOUT_COPIES
+    found = wide.view(np.float32)
+    found *= _REBIAS
+    return found
+
+
+@cache
+def _values(kind: str) -> Floats:
+    """The float32 value of each bit pattern of a dtype of 8 or 16 bits."""
+    narrow = dtype(kind)
+    patterns = np.arange(1 << narrow.bits, dtype=np.dtype(f"u{narrow.bits // 8}"))
+    return patterns.view(narrow.numpy).astype(np.float32)
+
+
+# Which lane holds which element of a matrix: the fragments of mma and of the matrix copies, as layouts.
+#
+# The lanes of a warp are 8 groups of 4: lane 4g+t. A register holds neighbours: two halves, four bytes or one word.
+# Every fragment here is g along one dimension and t (times what a register holds) along the other. Source: PTX ISA,
+# "Matrix Fragments for mma.m16n8k..." and "Warp-level matrix load instruction: ldmatrix".
+
+
+def mma_shape(name: str) -> tuple[int, int, int]:
+    """M, N and K of "m16n8k16". Raises InstructionError for a name that is no shape of mma.sync here."""
+    match = re.fullmatch(r"m16n8k(\d+)", name)
+    if match is None:
+        raise InstructionError(
+            f"unknown mma shape {name!r}", given=name, allowed="m16n8k4, m16n8k8, m16n8k16, m16n8k32"
+        )
+    return 16, 8, int(match[1])
+
+
+def mma_fragment(shape: str, operand: str, element: str) -> TileLayout:
+    """The fragment of operand "A" (M x K), "B" (K x N) or "C" (M x N, also D) of ``mma.sync`` with ``element`` dtype.
+
+    Storage slots count elements, the low bits of the first register first.
+
+    >>> print(mma_fragment("m16n8k16", "A", "float16"))
+    S[(2, 8, 2, 4, 2):(2, 4@laneid, 4, 1@laneid, 1)]
+
+    Raises InstructionError for an unknown operand, or a dtype whose row of K is not 16 or 32 bytes.
+    """
+    m, n, k = mma_shape(shape)
+    bits = dtype(element).bits
+    if operand not in ("A", "B", "C", "D"):
+        raise InstructionError(f"mma has no operand {operand!r}", given=operand, allowed=choices(operand, "ABCD"))
+    if operand in ("A", "B") and k * bits not in (128, 256):
+        raise InstructionError(
+            f"{shape} has no {element}", given=f"{k} elements of {bits} bits along K", allowed="128 or 256 bits along K"
+        )
+    sizes = {"A": (m, k), "B": (k, n), "C": (m, n), "D": (m, n)}
+    return mma_fragment_layout(operand, sizes[operand], element)
+
+
+def matrix_fragment(shape: str, num: int, *, trans: bool) -> TileLayout:
+    """The registers of ``ldmatrix`` or ``stmatrix`` over (num, rows in memory, elements of a row).
+
+    Elements are 16 bits in m8n8, else bytes.
+
+    >>> print(matrix_fragment("m8n8", 4, trans=True))
+    S[(4, 4, 2, 8):(2, 1@laneid, 1, 4@laneid)]
+
+    Raises InstructionError for a shape that has no such form.
+    """
+    g, t = 4 @ laneid, 1 @ laneid
+    rows = {
+        ("m8n8", False): S[(num, 8, 4, 2) : (2, g, t, 1)],
+        ("m8n8", True): S[(num, 4, 2, 8) : (2, t, 1, g)],
+        ("m8n16", False): S[(num, 8, 4, 4) : (4, g, t, 1)],
+        ("m16n16", True): S[(num, 4, 4, 2, 8) : (8, t, 1, 4, g)],
+        ("m16n8", True): S[(num, 4, 2, 2, 8) : (4, t, 1, 2, g)],
+    }
+    if (shape, trans) not in rows:
+        spelled = ", ".join(f"{name}{'.trans' if way else ''}" for name, way in rows)
+        raise InstructionError(f"no matrix copy is {shape}{'.trans' if trans else ''}", given=shape, allowed=spelled)
+    return rows[shape, trans]
+
 
 Spots = NDArray[np.int64]
 

@@ -14,8 +14,6 @@ from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes
 from tilewright.isa.table import Cuda, Meaning, reads, single
 
-__all__ = ["hashed", "philox", "uniform"]
-
 SOURCE = 'Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3"'
 ROUNDS = 10
 MULTIPLIERS, WEYL = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)

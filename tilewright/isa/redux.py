@@ -15,8 +15,6 @@ from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import BY_MASK, Cuda, Meaning, counts, reads, single
 from tilewright.isa.warp import voters
 
-__all__ = ["NUMBERS", "reduced_by"]
-
 SOURCE = 'CUDA C++ Programming Guide, "Warp Reduce Functions"'
 NUMBERS = {"int32": "int", "uint32": "unsigned int"}
 

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from tilewright.dtypes import BOOL, INT32, INT64, DType, dtype
 from tilewright.errors import InstructionError
 from tilewright.ir import AddressOf, Argument, Const, Expr, Load, Reinterpret, as_expr, cast, const_value
-from tilewright.isa.table import KINDS, Instruction, Operand
+from tilewright.isa.table import KINDS, Bound, Instruction, Operand
 from tilewright.isa.types import TYPES
 
-__all__ = ["as_bits", "as_register", "integer_dtype", "register_types"]
+# Constants that instructions get as operands: which of them fit.
+
+
+def constant(
+    operand: str, fits: Callable[[int], bool], allowed: str, *, what: str = "", given: str = "{}"
+) -> Callable[[Bound], None]:
+    """The check of an operand, where it is a constant. what: it is, if its name does not say so; given: with its unit.
+
+    The check raises InstructionError.
+    """
+
+    def check(bound: Bound) -> None:
+        for value in bound.operands[operand]:
+            known = const_value(value)
+            if known is not None and not fits(int(known)):
+                name = f"T.{bound.instruction.name}: {what or operand}"
+                raise InstructionError(name, given=given.format(known), allowed=allowed)
+
+    return check
+
 
 FLOAT32 = dtype("float32")
 

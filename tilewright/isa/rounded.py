@@ -15,8 +15,6 @@ from tilewright.isa.fma import sum_to_odd
 from tilewright.isa.machine import Lanes
 from tilewright.isa.table import Cuda, Meaning, reads, single
 
-__all__ = ["OPERATIONS", "SINGLE", "rounded"]
-
 SOURCE = 'CUDA Math API, "Single Precision Intrinsics"'
 MODES = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}  # PTX's word -> CUDA's
 

@@ -15,8 +15,6 @@ from tilewright.isa.convert import CONVERSIONS, SOURCE
 from tilewright.isa.machine import Lanes
 from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads
 
-__all__ = ["SATURATING"]
-
 SATURATING = tuple(to for (_, to), row in CONVERSIONS.items() if row.operands == ("f32", "f32"))
 """The dtypes that numbers are saturated to."""
 

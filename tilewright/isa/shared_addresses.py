@@ -15,8 +15,6 @@ from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import Cuda, Meaning, Ptx, reads, single
 
-__all__ = ["to_shared_32", "to_shared_64"]
-
 GUIDE = 'CUDA C++ Programming Guide, "Address Space Conversion Functions"'
 CVTA = 'PTX ISA, "Data Movement and Conversion Instructions: cvta"'
 

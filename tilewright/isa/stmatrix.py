@@ -16,8 +16,6 @@ from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.places import OWN
 from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Spellings, instruction, reads
 
-__all__ = ["STMATRIX", "store_m8n8", "store_m16n8"]
-
 SOURCE = 'PTX ISA, "Warp-level matrix store instruction: stmatrix"'
 
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from tilewright.isa.arch import suffixed
-from tilewright.isa.constants import constant
 from tilewright.isa.machine import Lanes, Machine
+from tilewright.isa.registers import constant
 from tilewright.isa.table import WHOLE_WARP, Access, Form, Meaning, Ptx, Spellings, counts, instruction, reads
 
 __all__ = ["CTA_GROUP", "PLACE", "TMEM_ARCHS", "TMEM_COLUMNS", "TMEM_LANES"]

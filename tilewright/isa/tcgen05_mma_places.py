@@ -41,8 +41,6 @@ from tilewright.isa.tcgen05_mma_values import (
     scale_places,
 )
 
-__all__ = ["ProductForm", "addresses"]
-
 Array = NDArray[Any]
 
 

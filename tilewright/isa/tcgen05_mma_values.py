@@ -28,21 +28,6 @@ from tilewright.isa.types import WORDS
 from tilewright.isa.warp_matrices import numbers
 from tilewright.isa.wgmma_values import rounded_sum
 
-__all__ = [
-    "ATOM_OF_WIDE",
-    "EVERY_LANE",
-    "PACKED",
-    "PATHS",
-    "RESULTS",
-    "UNIT",
-    "DataPath",
-    "metadata_places",
-    "operand_of",
-    "path_of",
-    "product",
-    "scale_places",
-]
-
 Array = NDArray[Any]
 UNIT = 16  # bytes
 ATOM_OF_WIDE = 32  # bytes that a swizzle moves together in transposed tf32

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tilewright.isa.constants import constant
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier_state import arrived
 from tilewright.isa.operations import in_ctas
+from tilewright.isa.registers import constant
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,

@@ -18,8 +18,6 @@ from tilewright.isa.arch import only
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.table import REQUIRED, Access, Form, Meaning, Mods, Operand, Ptx, Spellings, instruction, reads
 
-__all__ = ["MAP_FIELDS", "MapField", "MapPlace"]
-
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: tensormap.replace"'
 REPLACING = only("sm_90a", *(f"sm_{number}{suffix}" for number in (100, 103, 110, 120, 121) for suffix in "af"))
 NBYTES = 64  # of a map's 128, all that fields are in

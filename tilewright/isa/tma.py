@@ -56,8 +56,6 @@ from tilewright.isa.table import (
 )
 from tilewright.isa.tcgen05_alloc import TMEM_ARCHS
 
-__all__ = ["GROUP", "MAP", "SINCE_HOPPER", "brought", "combined", "nothing", "rows_with_policy", "taken", "units_of"]
-
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 GROUP = "cp.async.bulk"
 DIMS = {rank: f".{rank}d" for rank in range(1, 6)}

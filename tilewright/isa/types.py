@@ -14,8 +14,6 @@ import numpy as np
 
 from tilewright.dtypes import DType, dtype
 
-__all__ = ["ELEMENTS", "NUMBERS", "OUTSIDE", "TYPES", "WORDS", "Numbers", "PtxType", "value_dtype"]
-
 OUTSIDE = 0x7FF7  # the NaN of what is out of bounds of a tensor, its 16 bits repeated: found on an H200
 
 Numbers: TypeAlias = Any  # an array, or a number of NumPy: each meaning knows its dtype

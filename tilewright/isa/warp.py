@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from tilewright.dtypes import BOOL, dtype
 from tilewright.isa.arch import since
-from tilewright.isa.constants import constant
 from tilewright.isa.machine import Lanes, Machine
+from tilewright.isa.registers import constant
 from tilewright.isa.table import ALL_LANES, BY_MASK, Cuda, Meaning, Ptx, counts, reads, single
 
 __all__ = ["activemask", "all_of", "any_of", "ballot", "elect", "of_lanes", "voters"]

@@ -17,11 +17,8 @@ from numpy.typing import NDArray
 
 from tilewright.isa.effects import Mods
 from tilewright.isa.machine import Lanes
-from tilewright.isa.products import spots_of
-from tilewright.isa.widen import widened
+from tilewright.isa.products import spots_of, widened
 from tilewright.layout import S, TileLayout, laneid
-
-__all__ = ["ELEMENTS", "REGISTERS", "HeldMatrix", "Matrix", "dealt_out", "extents", "fragment", "numbers", "sides_of"]
 
 Matrix = NDArray[Any]
 

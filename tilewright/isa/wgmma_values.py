@@ -22,21 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import dtype
-from tilewright.isa.products import Spots
-from tilewright.isa.widen import Floats, widened
-
-__all__ = [
-    "FLOAT8_BITS",
-    "add_product",
-    "float8_sum",
-    "fragment_of_d",
-    "gathered",
-    "is_summed_in_float32",
-    "multiplied",
-    "rounded_sum",
-    "rows_of_registers",
-    "spread_out",
-]
+from tilewright.isa.products import Floats, Spots, widened
 
 Array = NDArray[Any]
 Wide = NDArray[np.float64]

@@ -12,8 +12,6 @@ from tilewright.kernels.rms_norm import BACKWARD
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
-__all__ = ["add_rms_norm"]
-
 
 @cache
 def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:

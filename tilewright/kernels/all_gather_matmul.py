@@ -18,8 +18,6 @@ from tilewright.kernels.matmul import multiply, store
 from tilewright.lang import T, Tx
 from tilewright.layout import wgmma_fragment
 
-__all__ = ["gathered_product"]
-
 
 @T.meta_class
 class RotatedPlace(TilePlace):

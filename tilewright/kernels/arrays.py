@@ -15,23 +15,6 @@ from tilewright.errors import ArgumentError, described
 from tilewright.ir.arguments import ArrayInfo
 from tilewright.public import Public
 
-__all__ = [
-    "FLOATS",
-    "SIMULATED",
-    "Array",
-    "contiguous",
-    "expect",
-    "expect_columns",
-    "has_clusters",
-    "info_of",
-    "kind_of",
-    "like",
-    "matrix",
-    "multiprocessors",
-    "public",
-    "same_shape",
-]
-
 public = Public(ArgumentError, {})
 
 Array: TypeAlias = Any

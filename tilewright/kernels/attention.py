@@ -19,8 +19,6 @@ from tilewright.kernels.attention_forms import (
 from tilewright.lang import T, Tx
 from tilewright.layout import wgmma_fragment
 
-__all__ = ["forward"]
-
 LN2 = math.log(2)
 
 

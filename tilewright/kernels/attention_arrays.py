@@ -8,9 +8,6 @@ from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, choices
 from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of
 
-__all__ = ["EVERYWHERE", "KINDS", "LAYOUTS", "WIDTHS", "broadcast", "check_starts", "fallen", "laid_out", "upright",
-           "window_of"]  # fmt: skip
-
 KINDS = ("bfloat16", "float16")
 WIDTHS = (64, 96, 128, 192, 256)
 LAYOUTS = {"bhsd": 4, "bshd": 4, "packed": 3}  # their dimensions; the last, of sequences one after the other

@@ -21,8 +21,6 @@ from tilewright.kernels.attention_forms import leave
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tid_in_wg, wgmma_fragment
 
-__all__ = ["gradients"]
-
 DS, FULL, EMPTY = 1, 2, 4  # named barriers: dS is there; of each warpgroup, its part of dQ is there, or has been read
 
 

@@ -23,8 +23,6 @@ from tilewright.kernels.attention_backward_rows import LOG2E, BackwardKind, conv
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.products import filled
 
-__all__ = ["BACKWARD", "attention_backward"]
-
 TILES = {64: (128, 128, (2, 2)), 128: (64, 128, (2, 2)), 256: (64, 64, (1, 2))}
 """Queries and keys of a tile, and stages, for the width of keys and values, to which others are padded."""
 BENT = 128  # the least width of what needs registers: bent scores, a bias, turns of packed sequences in a window

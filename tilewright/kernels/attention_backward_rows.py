@@ -11,8 +11,6 @@ import tilewright as tw
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tx, wgmma_fragment
 
-__all__ = ["LOG2E", "BackwardKind", "BackwardPlace", "convert", "own_rows", "prepare", "slopes", "weigh"]
-
 LOG2E = log2(e)
 LEAST = 1e-37  # a weight that is as good as none
 AT_ONCE = 16  # columns of a bias

@@ -33,8 +33,6 @@ from tilewright.kernels.attention_forms import AttentionKind, AttentionTiles
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.products import filled
 
-__all__ = ["attention", "sdpa"]
-
 CACHED_BYTES = 32 << 20  # of keys and values that the L2 cache holds while others work on them
 MUCH, CROWD = 4096, 256  # queries from which on the simulator has so many CTAs: what many do at once is done once
 

@@ -31,8 +31,6 @@ from tilewright.kernels.products import filled
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tx, wgmma_fragment
 
-__all__ = ["DecodeKind", "attention_decode", "combine", "decode"]
-
 LN2 = math.log(2)
 NEAR_BYTES = 112 << 10  # of a CTA, of which two share a multiprocessor
 COPIES, PRODUCTS = 56, 200  # registers of a thread that copies, of one that multiplies

@@ -14,8 +14,6 @@ import tilewright as tw
 from tilewright.lang import T, Tx
 from tilewright.layout import S, TileLayout
 
-__all__ = ["FLOAT8", "TURNED_KEYS", "as_float8", "turn"]
-
 FLOAT8 = "float8_e4m3fn"
 TURNED_KEYS = 64  # of a CTA: turned values have a multiple of these
 RUN = 16  # keys that change places among each other

@@ -12,23 +12,6 @@ from tilewright.kernels.attention_float8 import FLOAT8, as_float8
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tid_in_wg, wgmma_fragment
 
-__all__ = [
-    "LANES",
-    "ROW",
-    "ROWS",
-    "AttentionKind",
-    "AttentionPlace",
-    "AttentionTiles",
-    "bring",
-    "hand_over",
-    "leave",
-    "multiply",
-    "rings_of",
-    "store",
-    "store_rows",
-    "swizzled",
-]
-
 HAND_OVER, STORE = 6, 10  # the first of the named barriers of warpgroups that write to shared memory
 ROWS = 64  # queries of a warpgroup
 SHARED_BYTES, BARRIER_BYTES = 227 << 10, 1024  # of a CTA; for barriers

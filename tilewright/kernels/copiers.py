@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from tilewright.lang import T
 
-__all__ = ["AT_ONCE", "COPIERS", "REGISTERS", "gather", "reached"]
-
 COPIERS, AT_ONCE = 96, 4  # threads of a CTA that copy; words of 16 bytes that each has on their way
 REGISTERS = (56, 224)  # of each thread that copies, and of each that multiplies
 

@@ -12,8 +12,6 @@ from typing import Any
 from tilewright.dtypes import dtype
 from tilewright.lang import T, Tx
 
-__all__ = ["ACTIVATIONS", "ROW_BYTES", "MatmulKind", "MatmulOperand", "TilePlace", "Tiles"]
-
 SWIZZLES = {16: 0, 32: 1, 64: 2, 128: 3}  # by the bytes of a row
 ROW_BYTES = 128  # bytes of a stage along K, and of a slab's row: the width of the swizzle
 SHARED_BYTES, KEPT_BYTES = 228 << 10, 1024  # of a multiprocessor; of each CTA, for the system

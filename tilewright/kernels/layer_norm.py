@@ -16,8 +16,6 @@ from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
-__all__ = ["layer_norm"]
-
 
 @T.inline
 def meet(counts, means, squares, mean, variance, n):

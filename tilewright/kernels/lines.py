@@ -14,8 +14,6 @@ from tilewright.kernels.operators import Launches
 from tilewright.kernels.rows import Rows
 from tilewright.lang import T, Tx
 
-__all__ = ["for_shifts", "shifted"]
-
 THREADS, HELD = 128, 4  # of a CTA, and elements of each
 
 

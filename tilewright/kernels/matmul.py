@@ -16,8 +16,6 @@ from tilewright.kernels.split import Split
 from tilewright.lang import T, Tx
 from tilewright.layout import wgmma_fragment
 
-__all__ = ["product"]
-
 
 @T.inline
 def load(put, A, B, place, rank, tiles, first, end):

@@ -19,8 +19,6 @@ from tilewright.kernels.one_shot import added, cleared, rounded
 from tilewright.lang import T
 from tilewright.layout import wgmma_fragment
 
-__all__ = ["scattered_product"]
-
 
 @T.meta_class
 class ScatteredPlace(TilePlace):

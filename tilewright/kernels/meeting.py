@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tilewright.dtypes import dtype
-from tilewright.ir.special import special
+from tilewright.ir.launch import special
 from tilewright.kernels.rows import Rows
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, laneid
-
-__all__ = ["Direct", "Meeting", "Numbers", "Weights", "coming"]
 
 
 class Meeting:

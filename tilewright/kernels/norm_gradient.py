@@ -16,8 +16,6 @@ from tilewright.kernels.rows import Rows, dealt
 from tilewright.kernels.sums import run_columns
 from tilewright.lang import T, Tx
 
-__all__ = ["run"]
-
 MOST_KEPT = 8192  # elements of a row: several arrays of it are in registers
 CTAS = 264  # CTAs: two on each multiprocessor of an H100
 

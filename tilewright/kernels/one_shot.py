@@ -16,8 +16,6 @@ import tilewright as tw
 from tilewright.dtypes import dtype
 from tilewright.lang import T
 
-__all__ = ["MOST_CTAS", "PACKETS", "THREADS", "added", "cleared", "one_shot", "receive", "rounded", "send", "summed"]
-
 THREADS, MOST_CTAS = 512, 64
 PACKETS = 4096  # of a CTA, 4 bytes of data each, and as many of their number
 

@@ -14,8 +14,6 @@ from tilewright.kernels.meeting import Meeting
 from tilewright.kernels.rows import Rows
 from tilewright.lang import T, Tx
 
-__all__ = ["Exponents", "exponents", "powers"]
-
 LOWEST = float(np.finfo(np.float32).min)  # no infinity: the difference of two would be NaN
 
 

@@ -15,9 +15,7 @@ from tilewright import host
 from tilewright.compiler import Executable
 from tilewright.errors import ArgumentError
 from tilewright.kernels.arrays import Array
-from tilewright.kernels.remembered import MISSED, SAVED, RememberedCalls, unsaved
-
-__all__ = ["Launch", "Launches", "TorchOperator"]
+from tilewright.kernels.recording import MISSED, SAVED, RememberedCalls, unsaved
 
 Arrays = tuple[Array, ...]
 Launch = tuple[Executable, tuple[Any, ...]]

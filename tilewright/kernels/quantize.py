@@ -11,8 +11,6 @@ from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
-__all__ = ["quantize"]
-
 LARGEST = {"int8": 127.0, "float8_e4m3fn": 448.0, "float8_e5m2": 57344.0}
 ROUND = 1.5 * 2**23  # adding it rounds to the nearest integer, ties to even, which the sum's low bits are
 

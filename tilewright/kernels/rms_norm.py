@@ -16,8 +16,6 @@ from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.lang import T, Tx
 
-__all__ = ["rms_norm"]
-
 
 @cache
 def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:

@@ -22,14 +22,11 @@ from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul_reduce_scatter import scattered_product
 from tilewright.kernels.one_shot import MOST_CTAS, PACKETS, one_shot
 from tilewright.kernels.one_shot import THREADS as PACKING
-from tilewright.kernels.products import laid_out
-from tilewright.kernels.tile_choice import clusters_at_once
+from tilewright.kernels.products import clusters_at_once, laid_out
 from tilewright.kernels.two_shot import HALF, SHARE, THREADS, two_shot
 from tilewright.kernels.two_shot_packets import PACKETS as SHARED_PACKETS
 from tilewright.kernels.two_shot_packets import two_shot_packets
 from tilewright.ranks import Symmetric
-
-__all__ = ["all_gather_matmul", "all_reduce", "matmul_reduce_scatter"]
 
 KINDS, HALVES = ("float32", "float16", "bfloat16"), ("float16", "bfloat16")
 ONE_SHOT_BYTES = 512 << 10  # below, arrays go to all GPUs as a whole

@@ -6,12 +6,9 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.kernels.arrays import Array, kind_of, like, public, same_shape
-from tilewright.kernels.blocks import blocks
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
-from tilewright.kernels.rows import Rows
+from tilewright.kernels.rows import Rows, blocks
 from tilewright.lang import T
-
-__all__ = ["silu_mul"]
 
 
 @cache

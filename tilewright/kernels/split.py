@@ -13,8 +13,6 @@ from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.lang import T
 from tilewright.layout import wgmma_fragment
 
-__all__ = ["Split"]
-
 
 @T.meta_class
 class Split:

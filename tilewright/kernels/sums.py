@@ -15,8 +15,6 @@ from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rows import Rows, common_vector, dealt
 from tilewright.lang import T, Tx
 
-__all__ = ["column_sum", "row_argmax", "row_sum", "run_columns"]
-
 THREADS = 256  # of a CTA, where columns are summed
 RUNS = 32  # accesses of a CTA to a row, where columns are summed
 TALL = 512  # rows that a CTA sums at most

@@ -17,8 +17,6 @@ from tilewright.kernels.rows import ACCESS_BYTES, common_vector
 from tilewright.lang import T, Tx
 from tilewright.layout import S, TileLayout, tx
 
-__all__ = ["transpose"]
-
 SIDE, THREADS = 64, 256  # elements along a side of a tile
 
 

@@ -14,8 +14,6 @@ from tilewright.dtypes import dtype
 from tilewright.kernels.one_shot import MOST_CTAS, added, cleared, rounded
 from tilewright.lang import T
 
-__all__ = ["HALF", "SHARE", "THREADS", "two_shot"]
-
 THREADS, HALF = 512, 256  # of a CTA, for long arrays and for those that keep fewer CTAs busy
 SHARE = 1 << 13  # words of 4 bytes of a CTA that it gets from each GPU at most
 

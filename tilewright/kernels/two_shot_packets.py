@@ -12,8 +12,6 @@ import tilewright as tw
 from tilewright.kernels.one_shot import MOST_CTAS, receive, send, summed
 from tilewright.lang import T
 
-__all__ = ["PACKETS", "THREADS", "two_shot_packets"]
-
 THREADS = 512
 PACKETS = 4096  # of a CTA, to and from each GPU
 

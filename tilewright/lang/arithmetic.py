@@ -9,8 +9,6 @@ from typing import Any
 
 from tilewright.errors import KernelError
 
-__all__ = ["MOST_STEPS", "computed", "too_many_steps"]
-
 MOST_BITS = 4096  # of a Python integer; those of a kernel have 64
 MOST_ENTRIES = 1 << 20  # of a sequence that an operator repeats
 MOST_STEPS = 1 << 20  # statements and rounds of comprehensions

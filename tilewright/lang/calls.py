@@ -16,8 +16,6 @@ from tilewright.lang.settings import evaluate
 from tilewright.lang.tile_functions import EXPORTS as TILE_FUNCTIONS
 from tilewright.lang.values import absolute
 
-__all__ = ["call", "elements"]
-
 _WITH_EXPRESSIONS: dict[int, object] = {  # Python's builtins that have a meaning at run time too
     id(builtins.range): run_time_range,
     id(builtins.min): TILE_FUNCTIONS["min"],

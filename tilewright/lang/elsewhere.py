@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import ast
 
-__all__ = ["FORMULAS", "NAMES", "PAGES", "formula_for", "hint_for", "hint_for_keyword", "hint_for_python"]
-
 _SCAN = 'Tx.cta.scan(dst, src, axis=-1, op="sum")'
 _GEMM = "Tx.warp.gemm(D, A, B, C), or one instruction: T.ptx.mma(...)"
 _COPY_ASYNC = "Tx.cta.copy_async(shared, A[a:b]), or one copy: T.ptx.cp_async(dst, src, nbytes)"

@@ -11,20 +11,107 @@ import inspect
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
+from math import inf
+
+import numpy as np
 
 from tilewright import ir
+from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError, TilewrightError, choices
-from tilewright.ir import binary, component, unary
+from tilewright.ir import (
+    Assign,
+    Buffer,
+    Computed,
+    Const,
+    Expr,
+    If,
+    Load,
+    Region,
+    binary,
+    cast,
+    component,
+    select,
+    unary,
+    whole_indices,
+)
 from tilewright.ir.operators import OPERATORS, SYMBOLS
 from tilewright.lang.arithmetic import computed
+from tilewright.lang.builder import KernelBuilder
 from tilewright.lang.calls import call, elements
 from tilewright.lang.elsewhere import formula_for, hint_for
-from tilewright.lang.indexing import element, part_of_region
+from tilewright.lang.moments import OpenBlock
 from tilewright.lang.parser import Parser, expression
 from tilewright.lang.tile_assignments import hold
 from tilewright.lang.values import MetaValue
 
-__all__ = ["compared", "define", "known_truth", "registers_instead", "several"]
+# ``buf[i, a:b]`` in the text of a kernel: an element or a region, with what is known about the index checked.
+
+
+def element(builder: KernelBuilder, buffer: Buffer, index: object) -> Load | object:
+    """``buffer[index]``: an element or a region, with what is known about the index checked."""
+    indices = index if isinstance(index, tuple) else (index,)
+    if listed := next((part for part in indices if isinstance(part, (tuple, list))), None):
+        given = ", ".join(map(str, listed))
+        raise KernelError(
+            f"an index of {buffer.name} is one value", given=given, hint="one of them, by its number: t[0]"
+        )
+    made = buffer[indices]
+    if isinstance(made, Region) and made.buffer is not buffer:  # of a view, that None and steps make
+        made = Region(builder.declared(made.buffer), made.box)
+    places = [part for part in whole_indices(indices, len(buffer.shape)) if part is not None]
+    for dim, (part, extent) in enumerate(zip(places, buffer.shape, strict=False)):  # the rest is whole
+        for value, past in _bounds(part):
+            _check_index(buffer, dim, value, extent, past=past)
+    return made
+
+
+def part_of_region(builder: KernelBuilder, region: Region, index: object) -> Load | object:
+    """``region[index]``: a part of a region, or an element, counted from where the region begins."""
+    indices = index if isinstance(index, tuple) else (index,)
+    if len(indices) > len(region.box) or any(part is None or part is Ellipsis for part in indices):
+        raise KernelError(f"`{region}` has {len(region.box)} dimensions", given=f"{len(indices)} indices",
+                          allowed="one for each, or fewer: the rest is whole")  # fmt: skip
+    parts: list[object] = []
+    for dim, (start, extent) in enumerate(region.box):
+        part = indices[dim] if dim < len(indices) else slice(None)
+        if not isinstance(part, slice):
+            parts.append(start + part)
+            continue
+        if part.step is not None:
+            raise KernelError(f"a part of `{region}` has no step", given=f"{part.step}", allowed="start:stop")
+        stop = extent if part.stop is None else part.stop
+        parts.append(slice(start + (part.start or 0), start + stop))
+    return element(builder, region.buffer, tuple(parts))
+
+
+def _bounds(part: object) -> Iterator[tuple[object, float]]:
+    """The numbers of an index; with each, how far past the end it may be: a region may end anywhere, as a tile call
+    may leave out what is outside.
+    """
+    if isinstance(part, slice):
+        yield from ((value, past) for value, past in ((part.start, 1), (part.stop, inf)) if value is not None)
+    else:
+        yield part, 0
+
+
+def _check_index(buffer: Buffer, dim: int, value: object, extent: object, *, past: float) -> None:
+    if isinstance(value, Expr) and not value.dtype.is_integer:
+        raise KernelError(f"an index of {buffer.name} is an integer", given=f"`{value}` of {value.dtype}")
+    number = value.value if isinstance(value, Const) else value
+    if isinstance(number, Expr) or not isinstance(extent, int):
+        return
+    if not hasattr(number, "__index__") or isinstance(number, bool):
+        raise KernelError(f"an index of {buffer.name} is an integer", given=f"{value!r}")
+    if not 0 <= (place := operator.index(number)) < extent + past:
+        shape = ", ".join(map(str, buffer.shape))
+        raise KernelError(
+            f"index {number} is outside {buffer.name}",
+            given=f"{number} in dimension {dim} of ({shape})",
+            allowed=f"0 to {extent if past else extent - 1}",
+            hint=f"{extent + place}, which counts from the end" if -extent <= place < 0 else None,
+        )
+
 
 _UNARY: dict[type[ast.unaryop], tuple[str, Callable[..., object]]] = {
     ast.USub: ("-", operator.neg),
@@ -353,3 +440,106 @@ def function(parser: Parser, node: ast.Lambda) -> Callable[..., object]:
         [inspect.Parameter(key, inspect.Parameter.POSITIONAL_ONLY) for key in names]
     )
     return call_lambda
+
+
+# Choices: ``a if c else b``, ``and``, ``or`` and chains of comparisons, which may leave a part unevaluated.
+#
+# A part that needs statements gets a branch of its own; one that is an expression stays one.
+
+
+@expression(ast.IfExp)
+def conditional(parser: Parser, node: ast.IfExp) -> object:
+    cond = condition(parser, node.test)
+    known = known_truth(parser, cond)
+    if known is not None:
+        return parser.eval(node.body if known else node.orelse)
+    then, orelse = (_aside(parser, partial(parser.eval, part)) for part in (node.body, node.orelse))
+    return _chosen(parser, cond, then, orelse)
+
+
+@expression(ast.BoolOp)
+def logic(parser: Parser, node: ast.BoolOp) -> object:
+    """``and`` and ``or`` as values: the first operand that decides, else the last one."""
+    return _logic(parser, node, parser.eval)
+
+
+def condition(parser: Parser, node: ast.expr) -> object:
+    """An expression whose truth alone is used: ``and`` and ``or`` of numbers are run-time logic here."""
+    if not isinstance(node, ast.BoolOp):
+        return parser.eval(node)
+
+    def truth(part: ast.expr) -> object:
+        value = condition(parser, part)
+        return cast(value, BOOL) if isinstance(value, Expr) else value
+
+    return _logic(parser, node, truth)
+
+
+def _logic(parser: Parser, node: ast.BoolOp, value_of: Callable[[ast.expr], object]) -> object:
+    goes_on = isinstance(node.op, ast.And)
+    result = value_of(node.values[0])
+    for part in node.values[1:]:
+        known = known_truth(parser, result)
+        if known is None:
+            right, block = _aside(parser, partial(value_of, part))
+            result = _joined(parser, "and" if goes_on else "or", result, right, block)
+        elif known == goes_on:
+            result = value_of(part)
+    return result
+
+
+def _joined(parser: Parser, symbol: str, left: object, right: object, block: OpenBlock) -> object:
+    """``left and right``: logic where both are conditions, else the operand that Python would give."""
+    both = all(isinstance(v, (bool, np.bool_)) or (isinstance(v, Expr) and v.dtype == BOOL) for v in (left, right))
+    if both and not block and not block.has_bindings:
+        made = binary(symbol, left, right)  # type: ignore[arg-type]  # both are conditions
+        parser.builder.chose(made, block)
+        return made
+    nothing = OpenBlock()
+    sides = ((right, block), (left, nothing)) if symbol == "and" else ((left, nothing), (right, block))
+    return _chosen(parser, left, *sides)
+
+
+def _aside(parser: Parser, make: Callable[[], object]) -> tuple[object, OpenBlock]:
+    """A value that may not be evaluated, with the statements that it takes."""
+    builder = parser.builder
+    with builder.aside() as block:
+        value = make()
+        if isinstance(value, Expr):
+            value = builder.tried(value)
+    return value, block
+
+
+def _chosen(parser: Parser, cond: object, then: tuple[object, OpenBlock], orelse: tuple[object, OpenBlock]) -> object:
+    """``then if cond else orelse``: an expression where that is enough, else a branch that sets a scalar."""
+    builder, (a, before_a), (b, before_b) = parser.builder, then, orelse
+    made = select(cond, a, b)  # type: ignore[arg-type]  # select refuses what is no value
+    if not any(block or block.has_bindings for block in (before_a, before_b)):
+        for block in (before_a, before_b):
+            builder.chose(made, block)
+        return made
+    at, test = builder.at, builder.settled(cast(cond, BOOL))  # type: ignore[arg-type]
+    var = builder.bind("chosen", cast(0, made.dtype), mutable=True)
+    yes, no = ((*block, Assign(var, cast(value, made.dtype), at=at)) for value, block in (then, orelse))  # type: ignore[arg-type]
+    builder.emit(If(test, yes, no, at=at))
+    return var
+
+
+@expression(ast.Compare)
+def comparison(parser: Parser, node: ast.Compare) -> object:
+    """Comparisons; a chain ``a < b < c`` is ``a < b and b < c``, of tiles ``(a < b) & (b < c)``."""
+    left = parser.eval(node.left)
+    right = parser.eval(node.comparators[0])
+    result = compared(node.ops[0], left, right)
+    for op, part in zip(node.ops[1:], node.comparators[1:], strict=True):
+        left = right
+        if not isinstance(result, Expr):
+            right = parser.eval(part)
+            if isinstance(result, Computed):
+                result = Computed.of("&", result, compared(op, left, right))
+            else:
+                result = result and compared(op, left, right)
+            continue
+        right, block = _aside(parser, partial(parser.eval, part))
+        result = _joined(parser, "and", result, compared(op, left, right), block)
+    return result

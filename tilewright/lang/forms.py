@@ -19,8 +19,6 @@ from tilewright.lang.instructions import call_form, form, row_call
 from tilewright.lang.public import public
 from tilewright.lang.values import reinterpret
 
-__all__ = ["EXPORTS", "where"]
-
 REMOTE = "shared::cluster"
 SHORT = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "e4m3": "float8_e4m3fn"}
 SYNC = {"shared": "cuda.cta_sync", "shared.dyn": "cuda.cta_sync", "warp": "cuda.warp_sync"}

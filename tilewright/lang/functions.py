@@ -14,20 +14,15 @@ from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import KernelError, TilewrightError, choices, described
 from tilewright.frames import at_the_edge, shortened
 from tilewright.ir import Call, Expr, Kernel, Var, as_expr, names_in, walk
-from tilewright.ir.pitches import strides_of
+from tilewright.ir.arguments import strides_of
 from tilewright.ir.tensor_map import MapOf
 from tilewright.lang.assignments import define_scalar, is_scalar
-from tilewright.lang.builder import current
-from tilewright.lang.environment import Environment, Outer, around
+from tilewright.lang.builder import BufferType, MapType, Marker, TypeName, constexpr, current
 from tilewright.lang.memory import bind_parameter, check_argument, new_buffer, strided
-from tilewright.lang.parser import Parser
+from tilewright.lang.parser import Environment, Outer, Parser, Source, around, read
 from tilewright.lang.ranks import SymmetricType, bind_symmetric
 from tilewright.lang.returns import without_early_returns
-from tilewright.lang.source import Source, read
 from tilewright.lang.tensor_maps import bind_map
-from tilewright.lang.types import BufferType, MapType, Marker, TypeName, constexpr
-
-__all__ = ["EXPORTS", "Inline", "JitKernel", "inline", "parse"]
 
 
 def prim_func(

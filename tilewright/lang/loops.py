@@ -10,9 +10,6 @@ from tilewright.errors import KernelError
 from tilewright.ir import Argument, Value, const_value
 from tilewright.lang.settings import UNROLL, checked_settings
 
-__all__ = ["EXPORTS", "LoopRange", "Loops", "loops_of", "run_time_range"]
-
-
 UNROLL_NAMES = ("unroll",)
 
 

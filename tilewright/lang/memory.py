@@ -24,12 +24,9 @@ from tilewright.ir import (
     reached,
     row_major,
 )
-from tilewright.lang.builder import KernelBuilder, current
-from tilewright.lang.types import BufferType
+from tilewright.lang.builder import BufferType, KernelBuilder, current
 from tilewright.layout import Layout, S, TileLayout
 from tilewright.layout.facts import listed
-
-__all__ = ["EXPORTS", "bind_parameter", "check_argument", "extents", "new_buffer", "strided"]
 
 _ALLOCATED = ("local", "shared", "shared.dyn")
 TMEM_COLUMNS = 512  # columns of 32 bits in each lane of tensor memory
@@ -369,6 +366,42 @@ def _number(value: Value) -> Value:
     return as_index(value) if known is None else known
 
 
+# One value in memory, read and assigned by its name: ``s = T.local_scalar("int32")``, then ``s += 1``.
+
+
+def alloc_scalar(dtype: str = "float32", scope: str = "local") -> Load:
+    """One value in memory of its own, in registers or shared: a name for it reads and assigns that value."""
+    return _scalar(alloc_buffer((1,), dtype, scope=scope))
+
+
+def shared_scalar(dtype: str = "float32") -> Load:
+    """`alloc_scalar` in shared memory."""
+    return alloc_scalar(dtype, "shared")
+
+
+def local_scalar(dtype: str = "float32") -> Load:
+    """`alloc_scalar` in registers."""
+    return alloc_scalar(dtype)
+
+
+def decl_scalar(
+    dtype: str | None = None,
+    data: Expr | Buffer | None = None,
+    scope: str | None = None,
+    elem_offset: Value = 0,
+    byte_offset: Value | None = None,
+) -> Load:
+    """One value in memory that exists: a name for it reads and assigns that value."""
+    if data is None:
+        raise KernelError("T.decl_scalar names memory that exists", given="no data", hint="T.alloc_scalar")
+    return _scalar(decl_buffer((1,), dtype, data, None, elem_offset, byte_offset, scope))
+
+
+def _scalar(storage: Buffer) -> Load:
+    current("a scalar").fresh.add(storage.name)
+    return Load(storage, (as_expr(0),))
+
+
 EXPORTS: dict[str, object] = {
     "Buffer": BufferOrView,
     "match_buffer": match_buffer,
@@ -377,5 +410,9 @@ EXPORTS: dict[str, object] = {
     "alloc_local": alloc_local,
     "decl_buffer": decl_buffer,
     "ptr_byte_offset": ptr_byte_offset,
+    "alloc_scalar": alloc_scalar,
+    "shared_scalar": shared_scalar,
+    "local_scalar": local_scalar,
+    "decl_scalar": decl_scalar,
 }
 """The names of ``T`` that this file defines, with what they stand for."""

@@ -18,8 +18,6 @@ from tilewright.ir import AddressOf, Assign, Buffer, Expr, Load, Var
 from tilewright.lang.builder import KernelBuilder, building, current
 from tilewright.layout.facts import listed
 
-__all__ = ["EXPORTS", "is_meta", "meta_class"]
-
 C = TypeVar("C", bound=type)
 _DEEPEST = 4  # levels of objects in objects in which a buffer is looked for
 

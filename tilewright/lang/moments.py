@@ -19,8 +19,6 @@ from tilewright.ir import expressions, parts, substituted, walk
 from tilewright.isa import bind
 from tilewright.isa.table import ANY_LANES
 
-__all__ = ["Moments", "OpenBlock", "inside"]
-
 MEMORY = frozenset({"global", "shared", "local"})
 SHARED_WITH_OTHERS = frozenset({"global", "shared"})  # what other threads have changed, once a thread has met them
 

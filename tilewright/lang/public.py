@@ -9,8 +9,6 @@ from tilewright.ir import Buffer, Expr, Load, Region, Var
 from tilewright.layout import Layout, SwizzleMode
 from tilewright.public import ANYTHING, Kind, Public, instances, sequence_of
 
-__all__ = ["public"]
-
 BUILT_IN = 1 << 8  # the flag of classes that are immutable, as built-in ones are
 
 

@@ -18,8 +18,6 @@ from tilewright.lang.memory import bind_parameter, new_buffer, strided
 if TYPE_CHECKING:
     from tilewright.layout import Layout
 
-__all__ = ["EXPORTS", "MOST_RANKS", "SymmetricType", "bind_symmetric"]
-
 MOST_RANKS = 32  # GPUs that reach each other's memory
 
 

@@ -12,8 +12,6 @@ from tilewright.lang.forms import where
 from tilewright.lang.instructions import form, row_call
 from tilewright.lang.memory import decl_buffer
 
-__all__ = ["EXPORTS"]
-
 OPERATORS = {"sum": "+", "prod": "*", "min": "min", "max": "max", "and": "&", "or": "|", "xor": "^"}
 WHOLE = 0xFFFFFFFF
 WIDTHS = (1, 2, 4, 8, 16, 32)

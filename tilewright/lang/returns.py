@@ -15,8 +15,6 @@ from tilewright.ir import Break, as_expr
 from tilewright.lang.assignments import assigned
 from tilewright.lang.parser import Parser, statement
 
-__all__ = ["without_early_returns"]
-
 Placed = TypeVar("Placed", bound=ast.AST)
 FLAG = "return"  # the flag's name in the kernel, which no Python name can be
 

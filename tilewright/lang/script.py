@@ -9,11 +9,9 @@ from tilewright import layout
 from tilewright.errors import KernelError
 from tilewright.ir import Kernel
 from tilewright.lang.functions import parse
-from tilewright.lang.source import Source, read_text
+from tilewright.lang.parser import Source, read_text
 from tilewright.lang.t import T
 from tilewright.lang.tx import Tx
-
-__all__ = ["parse_script"]
 
 _NAMES: dict[str, object] = {"T": T, "Tx": Tx, "range": range, "slice": slice}
 _NAMES.update((name, getattr(layout, name)) for name in layout.__all__)

@@ -28,8 +28,6 @@ from tilewright.ir import (
 from tilewright.ir.launch import BLOCKS_PER_SM, MAX_REGISTERS, NON_PORTABLE_CLUSTER
 from tilewright.lang.builder import current
 
-__all__ = ["EXPORTS", "UNROLL", "argument", "checked_settings"]
-
 Rule = tuple[Callable[[object], bool], str]
 
 

@@ -11,35 +11,29 @@ from tilewright.errors import KernelError, choices
 from tilewright.ir import ELEMENT, SPECIALS, special
 from tilewright.isa import INSTRUCTIONS
 from tilewright.lang import (
-    bindings,
-    blocks,
+    builder,
     forms,
-    fragments,
     functions,
+    instructions,
     loops,
     memory,
     meta,
-    pipelines,
-    pool,
+    pools,
     ranks,
     reductions,
     roles,
-    scalars,
-    schedulers,
     scopes,
     settings,
+    statements,
     tensor_maps,
     tile_functions,
-    tmem_pool,
-    types,
     values,
 )
+from tilewright.lang.builder import ALIASES, TypeName, UnknownName
 from tilewright.lang.elsewhere import hint_for
-from tilewright.lang.instructions import FORMS, instructions, is_name
+from tilewright.lang.instructions import FORMS, is_name
+from tilewright.lang.instructions import instructions as rows_of
 from tilewright.lang.public import public
-from tilewright.lang.types import ALIASES, TypeName, UnknownName
-
-__all__ = ["T"]
 
 
 def _checked(value: object) -> object:
@@ -52,8 +46,8 @@ def _checked(value: object) -> object:
 _NAMES: dict[str, object] = {"Axis": layout.Axis}
 _NAMES.update(functions.EXPORTS)  # decorators, which look at what they are called from
 _PARTS = (
-    bindings, blocks, forms, fragments, loops, memory, meta, pipelines, pool, ranks, reductions, roles, scalars,
-    schedulers, scopes, settings, tensor_maps, tmem_pool, types, values, tile_functions,
+    scopes, statements, forms, instructions, loops, memory, meta, roles, pools, ranks, reductions, settings,
+    tensor_maps, builder, values, tile_functions,
 )  # fmt: skip
 for _part in _PARTS:
     _NAMES.update({name: _checked(value) for name, value in _part.EXPORTS.items()})
@@ -91,7 +85,7 @@ class KernelLanguage:
         if name in _NAMES:
             return _NAMES[name]
         if is_name(name):
-            return instructions(name)
+            return rows_of(name)
         if name in SPECIALS:
             return special(name)
         if any(row.startswith(f"{name}.") for row in (*SPECIALS, *ELEMENT)):

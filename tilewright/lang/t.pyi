@@ -8,16 +8,16 @@ from typing import Any, TypeVar, overload
 
 from tilewright.ir import Kernel
 from tilewright.lang.functions import JitKernel
-from tilewright.lang.pipelines import ClusterPersistentScheduler2D as _ClusterPersistentScheduler2D
-from tilewright.lang.pipelines import MBarrier as _MBarrier
-from tilewright.lang.pipelines import PipelineState as _PipelineState
-from tilewright.lang.pipelines import SmemDescriptor as _SmemDescriptor
+from tilewright.lang.roles import ClusterPersistentScheduler2D as _ClusterPersistentScheduler2D
+from tilewright.lang.roles import DynamicScheduler2D as _DynamicScheduler2D
+from tilewright.lang.roles import MBarrier as _MBarrier
 from tilewright.lang.roles import Pipeline as _Pipeline
+from tilewright.lang.roles import PipelineState as _PipelineState
+from tilewright.lang.roles import SmemDescriptor as _SmemDescriptor
 from tilewright.lang.roles import TCGen05Bar as _TCGen05Bar
 from tilewright.lang.roles import TMABar as _TMABar
-from tilewright.lang.schedulers import DynamicScheduler2D as _DynamicScheduler2D
-from tilewright.lang.schedulers import TileQueue as _TileQueue
-from tilewright.lang.schedulers import WarpgroupTurns as _WarpgroupTurns
+from tilewright.lang.roles import TileQueue as _TileQueue
+from tilewright.lang.roles import WarpgroupTurns as _WarpgroupTurns
 from tilewright.layout.axes import Axis as _Axis
 from tilewright.layout.compose import ComposeLayout as _ComposeLayout
 from tilewright.layout.iters import Iter as _Iter
@@ -447,9 +447,41 @@ class _ptx_cp_async_bulk_tensor:
         'evict_normal', 'evict_first', 'evict_last'. cache_policy: None, 'given'.
         """
     @staticmethod
+    def g2c_im2col(
+        dim: Value,
+        dst: Value,
+        bar: Value,
+        map: Value,
+        cta_mask: Value,
+        cta_group: Value,
+        hint: Value,
+        coords: Value,
+        offsets: Value,
+        cache_policy: Value = ...,
+        mode: Value = ...,
+    ) -> Any:
+        """A thread has pixels of images brought to shared memory, each with its channels: those from ``coords`` (C,
+        W, H, D, N) on, at ``offsets`` (W, H, D) from them. ``bar`` counts the bytes. dim: 3, 4, 5. mode:
+        'im2col', 'im2col::w', 'im2col::w::128'. cta_mask: None, 'given'. cta_group: -1, 1, 2. hint: '',
+        'evict_normal', 'evict_first', 'evict_last'. cache_policy: None, 'given'.
+        """
+    @staticmethod
     def g2c_prefetch(dim: Value, map: Value, hint: Value, *coords: Value, cache_policy: Value = ...) -> Any:
         """Has a box of an array brought to the L2 cache; no value changes. dim: 1, 2, 3, 4, 5. hint: '',
         'evict_normal', 'evict_first', 'evict_last'. cache_policy: None, 'given'.
+        """
+    @staticmethod
+    def g2c_prefetch_im2col(
+        dim: Value,
+        map: Value,
+        hint: Value,
+        coords: Value,
+        offsets: Value,
+        cache_policy: Value = ...,
+        mode: Value = ...,
+    ) -> Any:
+        """Has pixels of images brought to the L2 cache; no value changes. dim: 3, 4, 5. mode: 'im2col', 'im2col::w',
+        'im2col::w::128'. hint: '', 'evict_normal', 'evict_first', 'evict_last'. cache_policy: None, 'given'.
         """
     @staticmethod
     def g2c_tile_gather4(
@@ -472,6 +504,11 @@ class _ptx_cp_async_bulk_tensor:
         1, 2, 3, 4, 5. hint: '', 'evict_normal', 'evict_first', 'evict_last'. cache_policy: None, 'given'.
         """
     @staticmethod
+    def s2g_im2col(dim: Value, src: Value, map: Value, hint: Value, *coords: Value, cache_policy: Value = ...) -> Any:
+        """A thread has pixels in shared memory stored to images; what lies outside of them is left out. dim: 3, 4,
+        5. hint: '', 'evict_normal', 'evict_first', 'evict_last'. cache_policy: None, 'given'.
+        """
+    @staticmethod
     def s2g_reduce(
         dim: Value,
         src: Value,
@@ -483,6 +520,20 @@ class _ptx_cp_async_bulk_tensor:
     ) -> Any:
         """A thread has a box in shared memory combined with what an array holds, element by element of its type.
         dim: 1, 2, 3, 4, 5. op: 'add', 'min', 'max', 'inc', 'dec', 'and', 'or', 'xor'. hint: '', 'evict_normal',
+        'evict_first', 'evict_last'. cache_policy: None, 'given'.
+        """
+    @staticmethod
+    def s2g_reduce_im2col(
+        dim: Value,
+        src: Value,
+        map: Value,
+        hint: Value,
+        op: Value,
+        *coords: Value,
+        cache_policy: Value = ...,
+    ) -> Any:
+        """A thread has pixels in shared memory combined with what images hold, element by element of their type.
+        dim: 3, 4, 5. op: 'add', 'min', 'max', 'inc', 'dec', 'and', 'or', 'xor'. hint: '', 'evict_normal',
         'evict_first', 'evict_last'. cache_policy: None, 'given'.
         """
     @staticmethod
@@ -3114,6 +3165,9 @@ class T:
         """Nested loops: ``for i, j in T.grid(8, 4)``; ``T.grid((2, 8), 4)`` begins at 2."""
     handle: Any
     @staticmethod
+    def hash32(x: Value) -> Any:
+        """The 32 bits of x mixed to a uint32, each bit of which depends on all of them; 0 stays 0."""
+    @staticmethod
     def hint(*message: Value, **settings: Value) -> Any:
         """Advice to readers that changes no meaning: a comment of the lowered kernel and of its CUDA text."""
     @staticmethod
@@ -3259,6 +3313,16 @@ class T:
         """A pointer so many bytes further on; ``dtype`` is for readers."""
     ptx: _ptx
     @staticmethod
+    def rand(seed: Value, offset: Value, word: Value = ...) -> Any:
+        """A random float32 in [0, 1) that seed and offset, of up to 64 bits, decide by Philox-4x32-10; word: which
+        of four, 0 to 3. word: 0, 1, 2, 3.
+        """
+    @staticmethod
+    def randint(seed: Value, offset: Value, word: Value = ...) -> Any:
+        """A random uint32 that seed and offset, of up to 64 bits, decide by Philox-4x32-10; word: which of four, 0
+        to 3. word: 0, 1, 2, 3.
+        """
+    @staticmethod
     def rank_id(counts: Value = ...) -> Any:
         """The rank of the GPU that runs the kernel: 0 up to its extent, ``rank = T.rank_id([4])``."""
     @staticmethod
@@ -3307,6 +3371,11 @@ class T:
     @staticmethod
     def rsqrt(x: Value) -> Any:
         """1 / sqrt(x); CUDA is within 2 ulp in float32, 1 in float64."""
+    @staticmethod
+    def saturated(x: Value, to: Value = ...) -> Any:
+        """The float32 x as a float of 8, 6 or 4 bits, the dtype `to`; beyond the range the largest or smallest
+        value. to: 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn'.
+        """
     @staticmethod
     def select(cond: Value, a: Value, b: Value) -> Any:
         """``a`` where ``cond`` holds, else ``b``; of tiles, for each element."""
@@ -3367,6 +3436,8 @@ class T:
         strides: Value = ...,
         oob: Value = ...,
         offset: Value = ...,
+        steps: Value = ...,
+        im2col: Value = ...,
     ) -> Any:
         """A tensor map of an argument, which every call makes: ``T.ptx.cp_async.bulk.tensor`` takes it."""
     tf32: Any

@@ -8,13 +8,11 @@ from typing import Any
 from tilewright.dtypes import HANDLE
 from tilewright.errors import KernelError
 from tilewright.ir import Buffer, Value, Var, as_index, const_value
+from tilewright.ir.arguments import strides_of
 from tilewright.ir.buffer import map_buffer
-from tilewright.ir.pitches import strides_of
 from tilewright.ir.tensor_map import Im2col, MapOf, element_of
 from tilewright.lang.builder import KernelBuilder, current
 from tilewright.records import replace
-
-__all__ = ["EXPORTS", "bind_map"]
 
 
 def bind_map(builder: KernelBuilder, pointer: Var, made: MapOf) -> Buffer:

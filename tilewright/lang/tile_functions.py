@@ -20,8 +20,6 @@ from tilewright.lang.values import EXPORTS as OF_VALUES
 from tilewright.primitives import PRIMITIVES
 from tilewright.primitives.compute import CAST, COMPUTE, OPERATORS, SELECT
 
-__all__ = ["EXPORTS"]
-
 REDUCTIONS = {
     "sum": "sums",
     "prod": "products",

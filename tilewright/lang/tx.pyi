@@ -112,6 +112,7 @@ class TileFunctions:
         *,
         dispatch: str | None = None,
         vec_len: int | None = None,
+        overflow: Literal["", "saturate"] = "",
         workspace: object = None,
     ) -> None:
         """`src` in the dtype of `dst`: floats to nearest even, floats to integers as C does, saturating."""
@@ -359,6 +360,26 @@ class TileFunctions:
     ) -> None:
         """Whether `src1` is greater."""
     @staticmethod
+    def im2col_async(
+        dst: Tile,
+        src: Tile,
+        *,
+        dispatch: str | None = None,
+        pixel: object = None,
+        channel: object = None,
+        tap: object = None,
+        taps: tuple[int, ...] | None = None,
+        padding: tuple[int, ...] | None = None,
+        stride: tuple[int, ...] | None = None,
+        dilation: tuple[int, ...] | None = None,
+        mbar: object = None,
+        cta_mask: object = None,
+        cta_group: Literal[1, 2] = 1,
+        cache_hint: Literal["", "evict_first", "evict_last", "evict_normal"] = "",
+        workspace: object = None,
+    ) -> None:
+        """The call begins to bring to row i of `dst` the channels that a filter's tap meets at the i-th output pixel."""
+    @staticmethod
     def invert(
         dst: Tile,
         src: Tile = None,
@@ -555,6 +576,19 @@ class TileFunctions:
         workspace: object = None,
     ) -> None:
         """1 / src, correctly rounded."""
+    @staticmethod
+    def reduce(
+        dst: Tile,
+        src: Tile,
+        *,
+        dispatch: str | None = None,
+        formula: str = "",
+        identity: float | int = 0,
+        axes: int | tuple[int, ...] = -1,
+        accum: bool = False,
+        workspace: object = None,
+    ) -> None:
+        """`dst` gets the elements of `src` along `axes` joined by `formula`, an expression over `a` and `b`."""
     @staticmethod
     def relu(
         dst: Tile,

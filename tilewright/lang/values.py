@@ -32,8 +32,6 @@ from tilewright.ir import (
 from tilewright.ir import cast as convert
 from tilewright.isa import call
 
-__all__ = ["EXPORTS", "MetaValue", "absolute", "maximum", "minimum"]
-
 
 @dataclass(frozen=True, slots=True)
 class MetaValue:

@@ -10,28 +10,29 @@ from __future__ import annotations
 from tilewright.layout import axes
 from tilewright.layout.axes import *  # noqa: F403  every axis is public: a row of axes.py is all that one adds
 from tilewright.layout.base import Layout, Region, Table
-from tilewright.layout.collisions import Collision
 from tilewright.layout.compose import ComposeLayout
-from tilewright.layout.cute import cute_shape, from_cute, to_cute
 from tilewright.layout.facts import INTS, Facts, Value
 from tilewright.layout.iters import Iter
 from tilewright.layout.linear import LinearLayout
-from tilewright.layout.notation import R, S, parse_layout
+from tilewright.layout.notation import R, S, cute_shape, from_cute, parse_layout, to_cute
 from tilewright.layout.placements import Partial, Placed, Replicate, Shard, placed
 from tilewright.layout.ready import (
     SwizzleMode,
     mma_atom_layout,
     mma_fragment_layout,
     mma_shared_layout,
+    sf_smem_layout,
+    sf_tmem_layout,
+    tcgen05_atom_layout,
     tma_shared_layout,
     tmem_datapath_layout,
     wg_local_layout,
     wgmma_fragment,
 )
 from tilewright.layout.swizzle import SwizzleLayout
+from tilewright.layout.tables import Collision
 from tilewright.layout.thread_axes import threads
 from tilewright.layout.tile import TileLayout
-from tilewright.layout.tmem import sf_smem_layout, sf_tmem_layout, tcgen05_atom_layout
 
 __all__ = [
     "INTS",

@@ -1,7 +1,7 @@
 """The table of axes: what a physical coordinate can be counted in.
 
 A row is an axis: add one here, and its name to ``__all__``. From the scopes of a thread axis follow how many there are,
-how it composes with others, and which number on it a thread has (`Axis.of_thread`); `tilewright.ir.special` makes of it
+how it composes with others, and which number on it a thread has (`Axis.of_thread`); `tilewright.ir.launch` makes of it
 the expression that both back ends read.
 """
 

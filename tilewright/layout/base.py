@@ -11,15 +11,12 @@ from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError
 from tilewright.layout.axes import Axis, ScopeName
-from tilewright.layout.collisions import Collision
-from tilewright.layout.coordinates import check_inside
 from tilewright.layout.facts import INTS, Facts, Value, product, public
+from tilewright.layout.tables import Collision, check_inside
 
 if TYPE_CHECKING:
     from tilewright.layout.swizzle import SwizzleLayout
     from tilewright.layout.tile import TileLayout
-
-__all__ = ["Layout", "Region", "Table", "require_layout"]
 
 Table: TypeAlias = dict[str, NDArray[np.int64]]
 """Axis name to an array of shape ``(*shape, replicas)``: where each element is."""

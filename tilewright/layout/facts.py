@@ -10,8 +10,6 @@ import numpy as np
 from tilewright.errors import LayoutError, described
 from tilewright.public import Kind, Public, instances, plain_number, sequence_of
 
-__all__ = ["INDEX", "INTS", "Facts", "Value", "as_int", "checked", "listed", "plus", "product", "public", "times"]
-
 Value: TypeAlias = Any
 """An int, a NumPy array of ints or an expression: anything with ``+ - * // % & ^ << >>``.
 

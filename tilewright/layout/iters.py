@@ -9,8 +9,6 @@ from tilewright.errors import LayoutError
 from tilewright.layout.axes import Axis, OnAxis, m
 from tilewright.layout.facts import INTS, Facts, Value, as_int, checked, listed, plus, product, public, times
 
-__all__ = ["Iter", "Iters", "fuse", "is_one", "merged", "point", "regroup", "row_major", "several", "spell"]
-
 
 @public.kind_of("an iter: Iter(extent, stride, axis)")
 @public.fields

@@ -24,8 +24,6 @@ from tilewright.layout.swizzle import SwizzleLayout
 from tilewright.layout.tile import TileLayout
 from tilewright.public import Kind, sequence_of
 
-__all__ = ["LinearLayout"]
-
 Vector = tuple[int, ...]
 Inputs = tuple[tuple[str, tuple[Vector, ...]], ...]
 

@@ -4,20 +4,201 @@ from __future__ import annotations
 
 import ast
 import operator
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias, Union
 
 from tilewright.errors import LayoutError, choices, described
 from tilewright.layout.axes import AXES, Axis, OnAxis, m
-from tilewright.layout.base import Layout
+from tilewright.layout.base import Layout, require_layout
 from tilewright.layout.compose import ComposeLayout
-from tilewright.layout.facts import Value, public
-from tilewright.layout.iters import Iter, row_major
+from tilewright.layout.facts import INTS, Facts, Value, as_int, public
+from tilewright.layout.iters import Iter, Iters, fuse, regroup, row_major
 from tilewright.layout.ready import READY, SwizzleMode
 from tilewright.layout.swizzle import SwizzleLayout
+from tilewright.layout.thread_values import from_thread_values, thread_values
 from tilewright.layout.tile import TileLayout
 
-__all__ = ["R", "S", "parse_layout"]
+# CuTe's notation: ``shape:stride`` and ``Swizzle<B,M,S>``, both ways.
+#
+# A CuTe layout maps coordinates of its top-level modes, as ours maps coordinates of a shape: ``(i, j)`` leads to the
+# same place on both sides. Inside a mode CuTe's first extent runs fastest, ours the last: nested modes are turned
+# round. A register layout is written the other way round, as CuTe's thread-value layouts are: see `thread_values`.
+# Source: CUTLASS documentation, "CuTe Layouts" and "CuTe Layout Algebra".
+
+
+Nested: TypeAlias = Union[int, "list[Nested]"]
+
+_SWIZZLE = re.compile(r"\s*(?:Sw|Swizzle)\s*<\s*(\d{1,4})\s*,\s*(\d{1,4})\s*,\s*(-?\d{1,4})\s*>\s*")
+_OFFSET = re.compile(r"\s*_?(-?\d{1,100})\s*")
+_TOKEN = re.compile(r"\s*(?:_?(-?\d{1,100})(?!\d)|([(),]))\s*")
+
+
+@public
+def from_cute(text: str, *, threads: str | Axis | None = None, shape: Sequence[int] | None = None) -> Layout:
+    """The layout that a CuTe string writes: ``shape:stride``, ``Swizzle<B,M,S>``, or a swizzle ``o`` an offset ``o`` a
+    layout. `cute_shape` gives the shape whose coordinates it takes.
+
+    threads: the text is a thread-value layout, whose first mode counts threads on this axis, and whose second counts
+    registers, axis m. shape: of its tile; its index counts the first dimension fastest.
+
+    >>> from_cute("((4,2),8):((1,32),4)")
+    S[(2, 4, 8):(32, 1, 4)]
+    >>> from_cute("Sw<3,4,3> o 0 o (8,64):(64,1)").tile
+    S[(8, 64):(64, 1)]
+    >>> from_cute("((4,8),2):((16,1),8)", threads="laneid", shape=(8, 8))
+    S[(8, 4, 2):(4@laneid, 1@laneid, 1)]
+
+    Raises LayoutError for a text that is neither, or whose shape and stride do not match.
+    """
+    *before, last = text.split(" o ")
+    if threads is not None:
+        return from_thread_values(_modes(*_halves(text), text), threads, shape)
+    if found := _SWIZZLE.fullmatch(last):
+        return _swizzle(found)
+    layout = TileLayout([it for mode in _modes(*_halves(last), text) for it in mode])
+    swizzle = None
+    for number, part in enumerate(before):
+        if number == 0 and (found := _SWIZZLE.fullmatch(part)):
+            swizzle = _swizzle(found)
+        elif found := _OFFSET.fullmatch(part):
+            layout += int(found[1])
+        else:
+            raise LayoutError(
+                f"cannot read {part!r} in the CuTe layout {text!r}", given=part, allowed="Swizzle<B,M,S>, or an offset"
+            )
+    return ComposeLayout(swizzle, layout) if swizzle else layout
+
+
+@public
+def cute_shape(text: str) -> tuple[int, ...]:
+    """The size of each top-level mode of a CuTe layout.
+
+    >>> cute_shape("((4,2),8):((1,32),4)")
+    (8, 8)
+    """
+    shape, stride = _halves(text.split(" o ")[-1])
+    return tuple(as_int(TileLayout(mode).size()) or 1 for mode in _modes(shape, stride, text))
+
+
+@public
+def to_cute(layout: Layout, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> str:
+    """The CuTe string of a layout: one mode per entry of ``shape``, or per iter.
+
+    Of a layout with thread axes it is the thread-value layout, ``((threads), (values)) : (strides)``: from thread and
+    register to the element's index in a tile of ``shape``, first dimension fastest. Thread axes must compose to one,
+    which numbers the threads; axis m numbers the registers; replicas have stride 0. `from_cute` reads it back with
+    ``threads=`` that axis.
+
+    >>> from tilewright.layout import S
+    >>> to_cute(S[(2, 4, 8) : (32, 1, 4)], (8, 8))
+    '((4,2),8):((1,32),4)'
+    >>> to_cute(SwizzleLayout(4, 3, 3))
+    'Swizzle<3,4,3>'
+    >>> from tilewright.layout import laneid
+    >>> to_cute(S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)], (8, 8))
+    '((4,8),2):((16,1),8)'
+
+    Raises LayoutError for what CuTe cannot express: replicas in memory, other axes, registers with gaps.
+    """
+    require_layout(layout)
+    if isinstance(layout, SwizzleLayout):
+        return _swizzle_text(layout)
+    if any(axis.is_thread() for axis in layout.axes):
+        return _written(thread_values(layout, shape))
+    if isinstance(layout, ComposeLayout):
+        rest = to_cute(layout.tile, shape, facts)
+        return f"{_swizzle_text(layout.swizzle)} o {rest if ' o ' in rest else f'0 o {rest}'}"
+    assert isinstance(layout, TileLayout)
+    if layout.replica or any(axis != m for axis in layout.axes):
+        raise LayoutError(
+            f"{layout} has no CuTe string",
+            given=str(layout),
+            allowed="iters on axis m, and no replicas; or threads and registers",
+        )
+    groups = regroup(layout.shard, layout.extents if shape is None else shape, facts)
+    text = _written([tuple(reversed(fuse(group, facts))) or (Iter(1, 0),) for group in groups])
+    return f"{layout.offset_on(m)} o {text}" if layout.offset else text
+
+
+def _written(modes: Sequence[Iters]) -> str:
+    """``shape:stride`` of modes whose fastest iter comes first."""
+    extents = ",".join(_mode_text([it.extent for it in mode]) for mode in modes)
+    strides = ",".join(_mode_text([it.stride for it in mode]) for mode in modes)
+    return f"{extents}:{strides}" if [len(mode) for mode in modes] == [1] else f"({extents}):({strides})"
+
+
+def _swizzle(found: re.Match[str]) -> SwizzleLayout:
+    bits, base, shift = int(found[1]), int(found[2]), int(found[3])
+    return SwizzleLayout(base, bits, abs(shift), swizzle_inner=shift >= 0)
+
+
+def _swizzle_text(swizzle: SwizzleLayout) -> str:
+    sign = "" if swizzle.swizzle_inner else "-"
+    return f"Swizzle<{swizzle.swizzle_len},{swizzle.per_element},{sign}{swizzle.atom_len}>"
+
+
+def _mode_text(values: Sequence[Value]) -> str:
+    return str(values[0]) if len(values) == 1 else f"({','.join(map(str, values))})"
+
+
+def _halves(text: str) -> tuple[Nested, Nested]:
+    shape, colon, stride = text.partition(":")
+    if not colon:
+        raise LayoutError(f"cannot read the CuTe layout {text!r}", given=text, allowed="shape:stride")
+    return _nested(shape), _nested(stride)
+
+
+def _nested(text: str) -> Nested:
+    """``(4,(2,8))`` as lists of ints; a leading ``_`` of a static integer is skipped."""
+    where, open_lists = 0, [list["Nested"]()]
+    while where < len(text):
+        token = _TOKEN.match(text, where)
+        if not token:
+            break
+        where = token.end()
+        if token[1]:
+            open_lists[-1].append(int(token[1]))
+        elif token[2] == "(":
+            open_lists.append([])
+        elif token[2] == ")" and len(open_lists) > 1:
+            open_lists[-2].append(open_lists.pop())
+    if where < len(text) or len(open_lists) != 1 or len(open_lists[0]) != 1:
+        raise LayoutError(
+            f"cannot read {text.strip()!r} of a CuTe layout",
+            given=text.strip(),
+            allowed="an int, or ints in parentheses",
+        )
+    return open_lists[0][0]
+
+
+def _modes(shape: Nested, stride: Nested, text: str) -> list[Iters]:
+    """The iters of each top-level mode, slowest first."""
+    tops = [(shape, stride)]
+    if isinstance(shape, list):
+        if not isinstance(stride, list) or len(stride) != len(shape):
+            raise _mismatch(shape, stride, text)
+        tops = list(zip(shape, stride, strict=True))
+    return [tuple(reversed([Iter(n, by) for n, by in _leaves(*top, text)])) for top in tops]
+
+
+def _leaves(shape: Nested, stride: Nested, text: str) -> Iterator[tuple[int, int]]:
+    if isinstance(shape, int) and isinstance(stride, int):
+        yield shape, stride
+    elif isinstance(shape, list) and isinstance(stride, list) and len(shape) == len(stride):
+        for pair in zip(shape, stride, strict=True):
+            yield from _leaves(*pair, text)
+    else:
+        raise _mismatch(shape, stride, text)
+
+
+def _mismatch(shape: Nested, stride: Nested, text: str) -> LayoutError:
+    return LayoutError(
+        f"shape and stride of the CuTe layout {text!r} do not match",
+        given=f"{shape} and {stride}".replace("[", "(").replace("]", ")"),
+        allowed="the same nesting on both sides of the colon",
+    )
+
 
 Entries: TypeAlias = Value
 """An extent, or a tuple of them; after the colon a stride (``1``, ``4 @ laneid``) or a tuple of them."""

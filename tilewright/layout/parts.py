@@ -12,8 +12,6 @@ from tilewright.layout.base import Layout
 from tilewright.layout.facts import Value, as_int, checked, plus, product, public, times
 from tilewright.layout.iters import Iter, Iters, merged, spell
 
-__all__ = ["IterLayout", "moved"]
-
 LIST = public.kind("Iterable[Any]")
 
 

@@ -18,8 +18,6 @@ from tilewright.layout.axes import m, pid
 from tilewright.layout.iters import Iter
 from tilewright.layout.tile import TileLayout
 
-__all__ = ["Partial", "Placed", "Replicate", "Shard", "placed"]
-
 
 @dataclass(frozen=True, slots=True)
 class Shard:

@@ -16,8 +16,6 @@ from tilewright.layout.iters import row_major
 from tilewright.layout.swizzled import SwizzledLayout
 from tilewright.layout.tile import TileLayout
 
-__all__ = ["SwizzleLayout"]
-
 ADDRESS_BITS = 62  # of the int64 in which tables hold addresses, the sign and one more left out
 
 

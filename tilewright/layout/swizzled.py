@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tilewright.layout.swizzle import SwizzleLayout
     from tilewright.layout.tile import TileLayout
 
-__all__ = ["SwizzledLayout"]
-
 
 @public.methods
 class SwizzledLayout(Layout):

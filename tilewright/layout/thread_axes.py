@@ -32,8 +32,6 @@ if TYPE_CHECKING:
     from tilewright.layout.base import Table
     from tilewright.layout.tile import TileLayout
 
-__all__ = ["check_scopes", "compose_threads", "expand_threads", "extremes", "scope_of", "threads"]
-
 THREAD_AXES = {name: axis for name, axis in AXES.items() if axis.is_thread()}
 
 

@@ -22,8 +22,6 @@ from tilewright.layout.tile import TileLayout
 if TYPE_CHECKING:
     from tilewright.layout.base import Layout
 
-__all__ = ["from_thread_values", "thread_values"]
-
 
 class Leaf(NamedTuple):
     """``extent`` steps: of ``place`` threads or registers on ``axis``, and of ``element`` elements in the tile."""

@@ -9,17 +9,21 @@ from typing import NoReturn
 from tilewright.errors import LayoutError
 from tilewright.layout.axes import AXES, Axis, AxisDistances, OnAxis, ScopeName, m
 from tilewright.layout.base import Layout, Region, Table, require_layout
-from tilewright.layout.collisions import Collision, find_collision
 from tilewright.layout.facts import INTS, Facts, Value, as_int, checked, listed, plus, product, public, times
 from tilewright.layout.iters import Iter, Iters, fuse, point, regroup, row_major
-from tilewright.layout.packing import inverse_iters, packed, stretched, unpacked
 from tilewright.layout.parts import IterLayout
-from tilewright.layout.products import combine, find_inner, find_outer
-from tilewright.layout.regions import slice_tile
-from tilewright.layout.tables import same_places, table_of
+from tilewright.layout.products import (
+    combine,
+    find_inner,
+    find_outer,
+    inverse_iters,
+    packed,
+    slice_tile,
+    stretched,
+    unpacked,
+)
+from tilewright.layout.tables import Collision, find_collision, same_places, table_of
 from tilewright.layout.thread_axes import check_scopes, compose_threads, expand_threads, extremes, scope_of
-
-__all__ = ["TileLayout"]
 
 
 @public.methods

@@ -13,10 +13,8 @@ from tilewright.errors import ArgumentError, ToolError, choices
 from tilewright.explain import CUDA
 from tilewright.isa import ARCHS
 from tilewright.load.cu_compile import MadePtx, compile_cu
-from tilewright.load.cu_pieces import parameters, template_names
-from tilewright.load.cu_structures import with_fields
-from tilewright.load.cu_tree import split
-from tilewright.load.cu_variables import variables
+from tilewright.load.cu_structures import variables, with_fields
+from tilewright.load.cu_tree import parameters, split, template_names
 from tilewright.load.declared import Parameter, number_name
 from tilewright.load.module import LoadedModule, public, text_of
 from tilewright.load.unoptimised import unoptimised
@@ -24,8 +22,6 @@ from tilewright.ptx import parse
 
 if TYPE_CHECKING:
     from tilewright.cuda.nvrtc import Assembly
-
-__all__ = ["load_cu"]
 
 WIDE_CLUSTERS = "NonPortableClusterSizeAllowed"  # of CUDA's attribute of a function, that host code sets
 

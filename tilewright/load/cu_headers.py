@@ -14,9 +14,210 @@ from pathlib import Path
 from types import MappingProxyType
 
 from tilewright.errors import ToolError
-from tilewright.load.cu_stand_ins import CUTLASS, EMPTY, MENDED, OF_WHEELS, STANDARD
 
-__all__ = ["INSTALL", "Include", "absent", "headers", "includes", "wheel_folders", "wheel_versions"]
+# The texts of headers that stand in memory: C's and some of C++'s, and empty ones for headers of the host alone.
+#
+# NVRTC knows the language without any header, and refuses those of C.
+
+
+_INTEGERS = "".join(
+    f"typedef {'unsigned ' * (not sign)}{kind} {'' if sign else 'u'}int{bits}_t;\n"
+    for bits, kind in ((8, "char"), (16, "short"), (32, "int"), (64, "long long"))
+    for sign in (0, 1)
+).replace("typedef char", "typedef signed char")
+_INTEGERS += """typedef long long intptr_t; typedef unsigned long long uintptr_t; typedef long long intmax_t;
+typedef unsigned long long uintmax_t;
+#define INT8_MAX 127
+#define INT16_MAX 32767
+#define INT32_MAX 2147483647
+#define INT64_MAX 9223372036854775807LL
+#define INT8_MIN (-128)
+#define INT16_MIN (-32768)
+#define INT32_MIN (-2147483647-1)
+#define INT64_MIN (-9223372036854775807LL-1)
+#define UINT8_MAX 255
+#define UINT16_MAX 65535
+#define UINT32_MAX 4294967295U
+#define UINT64_MAX 18446744073709551615ULL
+"""
+_INTEGER_NAMES = re.findall(r"\w+_t(?=;)", _INTEGERS)
+_INTEGERS_IN_STD = f"namespace std {{ {' '.join(f'using ::{name};' for name in _INTEGER_NAMES)} }}\n"
+_SIZES_IN_STD = """namespace std {
+typedef decltype(sizeof(0)) size_t;
+typedef decltype((char*)0 - (char*)0) ptrdiff_t;
+typedef decltype(nullptr) nullptr_t;
+}
+"""
+_LIMITS = """#define CHAR_BIT 8
+#define SCHAR_MIN (-128)
+#define SCHAR_MAX 127
+#define UCHAR_MAX 255
+#define CHAR_MIN SCHAR_MIN
+#define CHAR_MAX SCHAR_MAX
+#define SHRT_MIN (-32768)
+#define SHRT_MAX 32767
+#define USHRT_MAX 65535
+#define INT_MIN (-2147483647-1)
+#define INT_MAX 2147483647
+#define UINT_MAX 4294967295U
+#define LONG_MAX 9223372036854775807L
+#define LONG_MIN (-LONG_MAX-1)
+#define ULONG_MAX 18446744073709551615UL
+#define LLONG_MAX 9223372036854775807LL
+#define LLONG_MIN (-LLONG_MAX-1)
+#define ULLONG_MAX 18446744073709551615ULL
+"""
+_FLOATS = """#define FLT_DIG 6
+#define DBL_DIG 15
+#define FLT_MANT_DIG 24
+#define DBL_MANT_DIG 53
+#define FLT_RADIX 2
+#define FLT_MAX 3.402823466e+38F
+#define FLT_MIN 1.175494351e-38F
+#define FLT_EPSILON 1.192092896e-07F
+#define DBL_MAX 1.7976931348623158e+308
+#define DBL_MIN 2.2250738585072014e-308
+#define DBL_EPSILON 2.2204460492503131e-16
+"""
+_MATH = """#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
+#ifndef NAN
+#define NAN __int_as_float(0x7fffffff)
+#endif
+#define M_E 2.7182818284590452354
+#define M_LN2 0.69314718055994530942
+#define M_PI 3.14159265358979323846
+#define M_PI_2 1.57079632679489661923
+#define M_PI_4 0.78539816339744830962
+#define M_SQRT2 1.41421356237309504880
+#define M_SQRT1_2 0.70710678118654752440
+#define HUGE_VALF INFINITY
+"""
+_MATH_NAMES = """abs acos asin atan atan2 cbrt ceil copysign cos cosh erf erfc exp exp2 expm1 fabs floor fma fmax fmin
+fmod hypot isfinite isinf isnan ldexp lgamma llround log log10 log1p log2 lround nearbyint pow remainder rint round
+signbit sin sinh sqrt tan tanh tgamma trunc"""
+_MATH_IN_STD = f"namespace std {{ {' '.join(f'using ::{name};' for name in _MATH_NAMES.split())} }}\n"
+_ALGORITHMS = """namespace std {
+template <class T> __host__ __device__ constexpr const T& min(const T& a, const T& b) { return b < a ? b : a; }
+template <class T> __host__ __device__ constexpr const T& max(const T& a, const T& b) { return a < b ? b : a; }
+template <class T> __host__ __device__ constexpr const T& clamp(const T& v, const T& low, const T& high) {
+  return v < low ? low : high < v ? high : v;
+}
+template <class T> __host__ __device__ void swap(T& a, T& b) { T c = a; a = b; b = c; }
+}
+"""
+_CONSTANTS = """#define CUDART_MAX_NORMAL_F 3.402823466e+38f
+#define CUDART_MIN_DENORM_F __int_as_float(1)
+#define CUDART_ZERO_F 0.0f
+#define CUDART_ONE_F 1.0f
+#define CUDART_SQRT_HALF_F 0.707106781f
+#define CUDART_SQRT_TWO_F 1.414213562f
+#define CUDART_LN2_F 0.693147181f
+#define CUDART_LN10_F 2.302585093f
+#define CUDART_L2E_F 1.442695041f
+#define CUDART_LG2E_F 0.434294482f
+#define CUDART_PIO2_F 1.570796327f
+#define CUDART_PIO4_F 0.785398163f
+#define CUDART_2_OVER_PI_F 0.636619772f
+#define CUDART_NAN __longlong_as_double(0xfff8000000000000ULL)
+#define CUDART_SQRT_TWO 1.4142135623730951e+0
+#define CUDART_LN2 6.9314718055994529e-1
+#define CUDART_L2E 1.4426950408889634e+0
+#define CUDART_PIO2 1.5707963267948966e+0
+#define CUDART_INF_F __int_as_float(0x7f800000)
+#define CUDART_NAN_F __int_as_float(0x7fffffff)
+#define CUDART_PI_F 3.141592654f
+#define CUDART_INF __longlong_as_double(0x7ff0000000000000ULL)
+#define CUDART_PI 3.1415926535897931e+0
+"""
+
+_C = {"stdint": _INTEGERS, "inttypes": _INTEGERS, "limits": _LIMITS, "float": _FLOATS, "math": _MATH,
+      **dict.fromkeys(("stdio", "stdlib", "string", "assert", "stddef", "time", "ctype", "errno"), "")}  # fmt: skip
+STANDARD = {
+    **{f"{name}.h": f"#pragma once\n{text}" for name, text in _C.items()},
+    **{f"c{name}": f'#pragma once\n#include "{name}.h"\n' for name in _C},
+    **dict.fromkeys(("cstdint", "cinttypes"), f"#pragma once\n#include <stdint.h>\n{_INTEGERS_IN_STD}"),
+    "cstddef": f"#pragma once\n{_SIZES_IN_STD}",
+    "cstring": "#pragma once\n#include <cstddef>\nnamespace std { using ::memcpy; using ::memset; }\n",
+    "cmath": f"#pragma once\n#include <math.h>\n{_MATH_IN_STD}",
+    "algorithm": f"#pragma once\n{_ALGORITHMS}",
+    "math_constants.h": f"#pragma once\n{_CONSTANTS}",
+    "stdbool.h": "#pragma once\n",
+}
+IMPLICIT = "tilewright/implicit.h"
+"""What nvcc includes before any file, and what every file may use. Templates give way to NVIDIA's own functions."""
+STANDARD[IMPLICIT] = """#pragma once
+#include <cmath>
+#include <cstddef>
+#include <cuda.h>
+#include <limits.h>
+#include <stdint.h>
+typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;
+#if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
+#define TILEWRIGHT_OF_GRIDS(text) asm volatile(text ::: "memory")
+#else
+#define TILEWRIGHT_OF_GRIDS(text)
+#endif
+template <class T = void> __device__ inline void cudaGridDependencySynchronize() {
+  TILEWRIGHT_OF_GRIDS("griddepcontrol.wait;");
+}
+template <class T = void> __device__ inline void cudaTriggerProgrammaticLaunchCompletion() {
+  TILEWRIGHT_OF_GRIDS("griddepcontrol.launch_dependents;");
+}
+"""
+STANDARD["cuda_device_runtime_api.h"] = f"#pragma once\n#include <{IMPLICIT}>\n"
+_NOTHING = """
+atomic bitset chrono condition_variable cublas.h cublasLt.h cublas_v2.h cudaTypedefs.h cuda_profiler_api.h
+cuda_runtime.h cuda_runtime_api.h cudnn.h curand.h cusolverDn.h cusparse.h cusparse_v2.h deque device_functions.h
+device_launch_parameters.h exception filesystem fstream future getopt.h helper_cuda.h helper_functions.h iomanip ios
+iostream iterator list map math_functions.h memory mutex nccl.h new numeric nvToolsExt.h nvtx3/nvToolsExt.h omp.h
+optional ostream queue random regex set shared_mutex sm_20_atomic_functions.h sstream stack stdexcept string
+string_view sys/stat.h sys/time.h sys/types.h thread typeindex typeinfo unistd.h unordered_map unordered_set variant
+vector vector_functions.h vector_types.h
+"""
+_OF_MAPS = {
+    "DATA_TYPE": """UINT8 UINT16 UINT32 INT32 UINT64 INT64 FLOAT16 FLOAT32 FLOAT64 BFLOAT16 FLOAT32_FTZ TFLOAT32
+                    TFLOAT32_FTZ""",
+    "INTERLEAVE": "NONE 16B 32B", "SWIZZLE": "NONE 32B 64B 128B", "L2_PROMOTION": "NONE L2_64B L2_128B L2_256B",
+    "FLOAT_OOB_FILL": "NONE NAN_REQUEST_ZERO_FMA",
+}  # fmt: skip
+_DRIVER = """struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; };
+typedef struct CUtensorMap_st CUtensorMap;
+""" + "".join(
+    f"enum {{ {', '.join(f'CU_TENSOR_MAP_{kind}_{name}' for name in names.split())} }};\n"
+    for kind, names in _OF_MAPS.items()
+)
+_TRANSFORMS = """typedef float cufftReal; typedef double cufftDoubleReal;
+typedef float2 cufftComplex; typedef double2 cufftDoubleComplex;
+"""
+EMPTY = dict.fromkeys(_NOTHING.split(), "#pragma once\n") | {
+    "cuda.h": f"#pragma once\n{_DRIVER}",
+    "cufft.h": f"#pragma once\n{_TRANSFORMS}",
+}
+"""Headers of which device code needs nothing, or some types alone: tensor maps of the driver's, numbers of cuFFT's."""
+_OF_BLOCKS = """adjacent_difference discontinuity exchange histogram load merge_sort radix_rank radix_sort reduce
+run_length_decode scan shuffle store"""
+_CUB = [f"block/block_{name}" for name in _OF_BLOCKS.split()]
+_CUB += [f"warp/warp_{name}" for name in ("exchange", "load", "merge_sort", "reduce", "scan", "store")]
+OF_WHEELS = {
+    **{name: f"#pragma once\n#include <cuda/std/{name}>\nnamespace std {{ using namespace cuda::std; }}\n"
+       for name in ("type_traits", "limits", "utility", "tuple", "array", "functional", "initializer_list")},
+    "cub/cub.cuh": "#pragma once\n" + "".join(f"#include <cub/{name}.cuh>\n" for name in _CUB),
+}  # fmt: skip
+"""Headers that libcu++ has under its own name, and CUB's header of everything, which NVRTC refuses as a whole."""
+
+CUTLASS = ("cute/", "cutlass/")  # how its headers begin
+_OF_TUPLES = r"template\s*<[^<>]*>(\s*)struct tuple_(?:size|element);"
+_GET = r"(template <[^<>]*>\s*\[\[nodiscard\]\] _CCCL_API constexpr \w+) get(?=\(integer_sequence)"
+MENDED = (
+    *((f"cute/{name}.hpp", _OF_TUPLES, r"\1") for name in (
+        "container/array", "container/array_subbyte", "container/tuple", "container/type_list",
+        "numeric/arithmetic_tuple")),
+    ("cuda/std/__utility/integer_sequence.h", _GET, r"\1 get_of_sequence"),
+)  # fmt: skip
+"""Headers by name, what CUTLASS 4.2 declares as CCCL 13.3 does not, or both define, and what stands in its place."""
+
 
 INSTALL = "pip install 'tilewright[cu]'"
 TORCH, _TEXTS = "tilewright/torch.h", Path(__file__).parent / "headers"

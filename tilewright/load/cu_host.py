@@ -18,8 +18,6 @@ from tilewright.load.cu_tree import Tree, below, tree_of, without_comments
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["Host", "bare", "host_of"]
-
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w ,]*)\)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 _FUNCTION, _BLOCKS = "function_definition", ("compound_statement", "for_statement", "lambda_expression")
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop", "case_statement", "lambda_expression")

@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING
 
 from tilewright.load.cu_host import Host, bare, host_of
 from tilewright.load.cu_numbers import Number, expression, literal, said
-from tilewright.load.cu_pieces import explicit_instances, parameters, template_names
-from tilewright.load.cu_tree import Tree, below, tree_of
+from tilewright.load.cu_tree import Tree, below, explicit_instances, parameters, template_names, tree_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
-
-__all__ = ["HostLaunch", "LaunchShape", "instances", "launched", "launches"]
 
 _MOST = 1 << 31  # of a number between the angles
 _CAST = re.compile(r"^\((?:const )?[\w: ]+\*+\s*\)\s*(?=\w+$)|^(?:reinterpret|static)_cast<[^<>]*\*>(?=\(\w+\)$)")

@@ -21,8 +21,6 @@ from tilewright.load.declared import number_name
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-__all__ = ["HostNumbers", "Number", "expression", "literal", "said", "type_bytes"]
-
 Number = int | float
 
 _BEFORE = 9  # letters that stand before an expression where it is read

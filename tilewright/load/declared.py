@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-__all__ = ["POINTER", "Field", "Parameter", "number_name"]
-
 POINTER = "*"
 _NUMBERS = {
     "float": "float32", "double": "float64", "char": "int8", "signed char": "int8", "unsigned char": "uint8",

@@ -28,7 +28,6 @@ from tilewright.ir import AllocBuffer, For, If, Kernel, Launch, Var, While, stat
 from tilewright.isa import check_cluster, nearest
 from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.declared import Parameter
-from tilewright.load.reach import SharedReach
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.mangled import plain_name, qualified_name
 from tilewright.ptx.names import all_statements, number_dtype
@@ -40,9 +39,38 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.sim import Program, RecordingOptions, Run
-    from tilewright.sim.machine.grids import GridsMeet
+    from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.batch import Batch, Mask
+    from tilewright.sim.machine.device import GridsMeet
+    from tilewright.sim.machine.sites import Hook, Site
 
-__all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx", "public", "text_of"]
+__all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "SharedReach", "load_ptx", "public", "text_of"]
+
+
+# How much shared memory a kernel touches: a run with all that a CTA can have.
+
+
+class SharedReach:
+    """The end of the bytes of shared memory that runs of a program have touched."""
+
+    def __init__(self, program: Program) -> None:
+        self.end = 0
+        for site in program.compiled.sites:
+            watch = site.watch
+            site.watch = lambda one, first=watch: (*first(one), *self._hooks(one))  # type: ignore[misc]  # bound here
+            site.hooks += self._hooks(site)
+
+    def _hooks(self, site: Site) -> tuple[Hook, ...]:
+        if site.place is None or site.place.space != "shared":
+            return ()
+
+        def note(batch: Batch, mask: Mask, *every: Address) -> None:
+            for at in (one for one in every if one.hi + site.width > self.end):
+                active = np.broadcast_to(at.full(), mask.shape)[mask.full]
+                self.end = max(self.end, int(active.max(initial=0)) + site.width)
+
+        return (note,)
+
 
 public = Public(ArgumentError, {"Path": instances("a path", Path)})
 

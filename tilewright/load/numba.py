@@ -21,8 +21,6 @@ from tilewright.ptx import parse
 if TYPE_CHECKING:
     from tilewright.sim import Run
 
-__all__ = ["check_numba"]
-
 
 def check_numba(
     kernel: Any,

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tilewright.load.module import LoadedKernel
     from tilewright.ptx import Machine
 
-__all__ = ["differences", "launch"]
-
 CLUSTER = 4  # CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
 SHOWN = 3
 

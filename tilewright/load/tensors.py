@@ -12,8 +12,6 @@ import numpy as np
 
 from tilewright import host
 
-__all__ = ["as_fields"]
-
 INDICES = (np.int32, np.int64)
 MOST_DIMENSIONS = 25  # that a TensorInfo has room for
 

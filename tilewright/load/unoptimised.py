@@ -27,8 +27,6 @@ from tilewright.ptx.tree import (
     Vector,
 )
 
-__all__ = ["unoptimised"]
-
 _VARIABLE = re.compile(
     r"^\.b8 3\n\.b64 (?P<depot>\w+)\n\.b8 35\n(?P<rest>(?:\.b8 [\d, ]+\n){2,80}?)(?=\.b8 0\n)", re.MULTILINE
 )  # DW_OP_addr, the depot, DW_OP_plus_uconst, the offset as ULEB128; then the name

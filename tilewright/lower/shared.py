@@ -15,8 +15,6 @@ from tilewright.records import replace
 if TYPE_CHECKING:
     from tilewright.errors import Span
 
-__all__ = ["MOST_SHARED_BYTES", "plan_shared", "shared_alignment"]
-
 MOST_SHARED_BYTES = 227 * 1024  # of a CTA on sm_90 and sm_100; the target's own limit is checked when it is known
 LEAST_ALIGNMENT = 16  # bytes: a row of ldmatrix, a 128-bit vector
 

@@ -8,8 +8,6 @@ from tilewright import isa
 from tilewright.errors import InstructionError, Span, warn
 from tilewright.ir import Argument, Body, Call, Evaluate, Stmt, const_value, map_body
 
-__all__ = ["LEAST_COLUMNS", "settle_tmem"]
-
 LEAST_COLUMNS = 32  # an allocation takes 32, 64, 128, 256 or 512 columns
 NAMESPACE = "ptx.tcgen05."
 

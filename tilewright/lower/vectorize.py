@@ -15,8 +15,6 @@ from tilewright.dtypes import DType
 from tilewright.ir.ranges import RangeFacts
 from tilewright.isa import ANY_LANES, bind
 
-__all__ = ["vectorized"]
-
 Node = TypeVar("Node", bound=ir.Expr)
 
 LANES = (8, 4, 2)

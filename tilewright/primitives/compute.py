@@ -17,24 +17,10 @@ import numpy as np
 
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import KernelError, choices
-from tilewright.primitives.elements import INTEGRAL, all_of, arithmetic_dtype, computable, whole_vectors
+from tilewright.primitives.elements import INTEGRAL, all_of, arithmetic_dtype, broadcasting, computable, whole_vectors
 from tilewright.primitives.elementwise import DST, SOURCE, VEC_LEN, Array, Formula
-from tilewright.primitives.shapes import broadcasting
 from tilewright.primitives.table import PRIMITIVES, WITHIN_A_CTA, Keyword, Primitive, TileOperand
 from tilewright.records import replace
-
-__all__ = [
-    "CAST",
-    "COMPARISONS",
-    "COMPUTE",
-    "FORMULA",
-    "NAMES",
-    "OPERATORS",
-    "PREDICATE",
-    "SELECT",
-    "FormulaStep",
-    "formula_of",
-]
 
 COMPUTE, FORMULA = "compute", "formula"
 NAMES = tuple("abcdefghijkl")

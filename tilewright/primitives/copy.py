@@ -6,11 +6,8 @@ from typing import Annotated, Any
 
 from numpy.typing import NDArray
 
-from tilewright.primitives.elements import all_of, convertible, whole_vectors
-from tilewright.primitives.shapes import equal_extents
+from tilewright.primitives.elements import all_of, convertible, equal_extents, whole_vectors
 from tilewright.primitives.table import Role, primitive
-
-__all__ = ["ASKED", "CLIP", "FILL", "copy"]
 
 CLIP, FILL = "clip", "fill"
 ASKED = (CLIP, FILL)

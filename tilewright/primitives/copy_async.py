@@ -6,11 +6,8 @@ from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from tilewright.primitives.copy import ASKED
-from tilewright.primitives.elements import one_dtype
-from tilewright.primitives.shapes import equal_extents
+from tilewright.primitives.elements import equal_extents, one_dtype
 from tilewright.primitives.table import WITHIN_A_CTA, Array, Mismatch, Role, Tile, primitive
-
-__all__ = ["copy_async"]
 
 ASKED_OF_TMA = (*ASKED, "oob")
 To = Annotated[Array, Role("out", written=True, if_asked=ASKED_OF_TMA)]

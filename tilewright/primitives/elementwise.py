@@ -17,11 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import dtype
-from tilewright.primitives.elements import all_of, arithmetic_dtype, computable, whole_vectors
-from tilewright.primitives.shapes import broadcasting
+from tilewright.primitives.elements import all_of, arithmetic_dtype, broadcasting, computable, whole_vectors
 from tilewright.primitives.table import PRIMITIVES, WITHIN_A_CTA, Keyword, Primitive, Role, TileOperand
-
-__all__ = ["ELEMENTWISE", "Formula"]
 
 DST = Role("out, clipped", written=True, clipped=True)
 SOURCE = Role("in, clipped, or a value", clipped=True, value=True)

@@ -5,8 +5,6 @@ from __future__ import annotations
 from tilewright.primitives.elements import whole_vectors
 from tilewright.primitives.table import Clipped, Scalar, primitive
 
-__all__ = ["fill", "memset", "zero"]
-
 
 @primitive(elements=whole_vectors)
 def fill(dst: Clipped, value: Scalar, *, vec_len: int | None = None) -> None:

@@ -6,10 +6,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from tilewright.primitives.shapes import matrices_of
+from tilewright.primitives.elements import matrices_of
 from tilewright.primitives.table import Clipped, Factor, Seen, primitive
-
-__all__ = ["gemm", "sides_of_matrix"]
 
 DIMENSIONS = {"D": "MN", "A": "MK", "B": "KN", "C": "MN"}
 

@@ -8,10 +8,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 
 from tilewright.layout.facts import Facts, Value, as_int
-from tilewright.primitives.shapes import equal, matrices_of, shown
+from tilewright.primitives.elements import equal, matrices_of, shown
 from tilewright.primitives.table import In, InOut, Mismatch, Role, Shape, Tile, primitive
-
-__all__ = ["gemm_async", "scale_extents"]
 
 Condition = Annotated[Any, Role("condition", tile=False, value=True)]
 Scales = Annotated[Any, Role("in, may be left out", absent=True)]

@@ -12,11 +12,8 @@ from typing import Literal
 import numpy as np
 
 from tilewright.layout.facts import Facts, as_int
-from tilewright.primitives.elements import one_dtype
-from tilewright.primitives.shapes import shown
+from tilewright.primitives.elements import one_dtype, shown
 from tilewright.primitives.table import In, Mismatch, Out, Shape, Tile, primitive
-
-__all__ = ["Window", "im2col_async"]
 
 
 class Window:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from tilewright.primitives.elements import one_dtype
-from tilewright.primitives.shapes import equal_extents
+from tilewright.primitives.elements import equal_extents, one_dtype
 from tilewright.primitives.table import In, Out, primitive
-
-__all__ = ["permute_layout"]
 
 
 @primitive(shapes=equal_extents, elements=one_dtype)

@@ -13,12 +13,8 @@ from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError
 from tilewright.layout.facts import Facts, as_int
 from tilewright.primitives.compute import FormulaStep, by_numpy, formula_of
-from tilewright.primitives.elements import narrowed
-from tilewright.primitives.shapes import equal, shown
+from tilewright.primitives.elements import equal, narrowed, shown
 from tilewright.primitives.table import Array, Clipped, Mismatch, Seen, Shape, Tile, primitive
-
-__all__ = ["ACCUMULATES", "all", "any", "argmax", "argmin", "axes_of", "joining_of", "max", "min", "ordered", "prod",
-           "reduce", "sum"]  # fmt: skip
 
 ACCUMULATES = {"add": "sum", "mul": "prod", "maximum": "max", "minimum": "min"}
 """The reductions that join two elements by an elementwise primitive, by its name."""

@@ -8,11 +8,9 @@ from typing import Any, Literal
 import numpy as np
 
 from tilewright.layout.facts import Facts
+from tilewright.primitives.elements import equal_extents, shown
 from tilewright.primitives.reduce import of_one_kind, ordered
-from tilewright.primitives.shapes import equal_extents, shown
 from tilewright.primitives.table import Clipped, Mismatch, Seen, Shape, Tile, primitive
-
-__all__ = ["scan"]
 
 _MEANINGS: dict[str, Any] = {"sum": np.add, "prod": np.multiply, "max": np.maximum, "min": np.minimum}
 

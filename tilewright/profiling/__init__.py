@@ -4,9 +4,8 @@ In the order in which to read: gpus, machine (tables of figures), bounds; costs,
 play (on one SM), whole (the grid), estimate, gains.
 """
 
-from tilewright.profiling.bounds import Occupancy, Profile, profile, profile_loaded
+from tilewright.profiling.bounds import GPUS, Gpu, Occupancy, Profile, gpu, profile, profile_loaded
 from tilewright.profiling.estimate import Estimate, RecordedLaunch, estimate, estimate_loaded, recorded
-from tilewright.profiling.gpus import GPUS, Gpu, gpu
 
 __all__ = [
     "GPUS",

@@ -28,8 +28,6 @@ from tilewright.profiling.costs import Cost, compiled_cost, cost_of
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import Moved, Recording, Row, Stretch
 
-__all__ = ["Script", "UnitWork", "script_of"]
-
 WORK, READ, USE, STORE, ATOMIC, ISSUE, SIGNAL, PHASE, GROUP, MEET = range(10)
 SECTOR, LINE = 32, 128
 UNROLLED = 4  # turns of a loop whose loads a compiler begins together

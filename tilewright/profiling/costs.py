@@ -11,8 +11,6 @@ import re
 from dataclasses import dataclass
 from functools import cache
 
-__all__ = ["Cost", "compiled_cost", "cost_of"]
-
 
 @dataclass(frozen=True, slots=True)
 class Cost:

@@ -7,10 +7,10 @@ latencies.
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from math import prod
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import ceil, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,15 +19,135 @@ from tilewright import host
 from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError
 from tilewright.isa import ctas_of_an_sm
-from tilewright.profiling.bounds import Occupancy, _occupancy
-from tilewright.profiling.gpus import Gpu
-from tilewright.profiling.whole import Timing, WholeGrid, played
+from tilewright.profiling.acts import ATOMICS, CACHED_BYTES, Script, script_of
+from tilewright.profiling.bounds import Gpu, Occupancy, _occupancy
+from tilewright.profiling.play import Played, figures_of, play
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
     from tilewright.errors import Span
 
-__all__ = ["Estimate", "RecordedLaunch", "estimate", "estimate_loaded", "recorded"]
+# From one SM to the whole grid: how many CTAs an SM has, what comes from HBM, and when the last one ends.
+
+
+WAVES = 4  # of CTAs that are played; the others follow at the rate of the last ones
+MOST_ACTS = 60_000
+AT_ONCE = {4: 120 / 132, 8: 120 / 132, 16: 112 / 132}  # of the SMs, those that clusters of so many CTAs fill; measured
+KEPT = 0.5  # of the second-level cache: so much of what is written stays there
+# Seconds of an atomic of a warp on a line of 128 bytes, and more for each lane with a place of its own: measured on an
+# H200 (pairs, histogram: 10.2 ns for 32 lanes; learners, count: 0.76 ns for one).
+LINE_ATOMIC_S, LANE_ATOMIC_S = 0.45e-9, 0.305e-9
+
+
+@dataclass(frozen=True, slots=True)
+class WholeGrid:
+    """ctas: of the whole grid. resident: of an SM at a time. nbytes: of the arrays, by buffer. work: how many times as
+    much a CTA moves in the whole problem as in the recorded one.
+    """
+
+    ctas: int
+    resident: int
+    nbytes: Mapping[str, int] = field(default_factory=dict)
+    work: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """cycles: of the SM that has the most to do. busy: the part of it that each unit is busy for. waits, units: where
+    warps waited, and which rows used which unit. least_s: seconds that atomics on the same places take.
+    """
+
+    cycles: float
+    seconds: float
+    busy: Mapping[str, float]
+    waits: Mapping[tuple[str, int], float]
+    units: Mapping[tuple[str, int], float]
+    least_s: float = 0.0
+
+
+def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
+    """How long the whole grid takes."""
+    cluster = recording.cluster
+    clusters = launch.ctas // cluster
+    busy_sms = min(gpu.sms, launch.ctas)
+    share, written = shares(recording, launch, gpu)
+    machine = figures_of(gpu, busy_sms, written)
+    firsts = [cta for cta in recording.ctas if cta % cluster == 0][:2]
+    cached = frozenset(name for name, nbytes in launch.nbytes.items() if nbytes <= CACHED_BYTES)
+    scripts = [script_of(recording, share, first, cached) for first in firsts]
+    sms = gpu.sms * AT_ONCE.get(cluster, 1.0)
+    slots = max(1, int(sms * launch.resident) // cluster)
+    each = clusters / (sms / cluster)  # of an SM, or of a group of as many as a cluster has
+    resident = max(1, min(launch.resident, ceil(each)))
+    total = total_played(scripts, resident, each)
+    found = play(scripts, machine, resident, total)
+    cycles = extended(found, resident, total, each if clusters > slots * WAVES else ceil(each))
+    least = contention(recording, launch)
+    seconds = machine.launch_s + max(cycles / gpu.clock, least)
+    busy = {name: many / found.ends[-1] for name, many in found.busy.items()}
+    return Timing(cycles, seconds, busy, found.waits, found.units, least)
+
+
+def total_played(scripts: Sequence[Script], resident: int, each: float) -> int:
+    acts = max(1, sum(len(one) for script in scripts for _, _, one in script.warps) // len(scripts))
+    most = max(resident, min(WAVES * resident, MOST_ACTS // acts))
+    return max(1, min(ceil(each), most))
+
+
+def extended(found: Played, resident: int, total: int, each: float) -> float:
+    """Cycles until so many clusters have ended, of which the first ``total`` were played."""
+    ends = sorted(found.ends)
+    if each <= total:
+        return max(ends[-1], *found.busy.values())
+    before = max(0, total - 1 - max(resident, total // 2))
+    rate = (ends[-1] - ends[before]) / max(1, total - 1 - before) if total > 1 else ends[-1]
+    rate = max(rate, *(cycles / total for cycles in found.busy.values()))
+    least = max(found.busy.values(), default=0.0) * each / total  # what is on its way at the end has to arrive, too
+    return max(least, ends[-1] + (each - total) * rate)
+
+
+def contention(recording: Any, launch: WholeGrid) -> float:
+    """Seconds that atomics on the same line of memory take at least, one after the other."""
+    seconds = defaultdict[str, float](float)
+    for stream in recording.streams:
+        for event in stream.events:
+            for one in getattr(event, "moved", ()):
+                site = recording.sites[one.site]
+                if site.space == "global" and site.write and ATOMICS.fullmatch(site.op):
+                    at_once = (
+                        one.lanes if one.lanes <= one.sectors * 8 else one.times
+                    )  # lanes of one place are added up
+                    seconds[site.buffer] += one.times * LINE_ATOMIC_S + at_once * LANE_ATOMIC_S
+    many = launch.ctas / max(1, len(recording.ctas))
+    lines = {name: max(1, launch.nbytes.get(name, 0) // 128) for name in seconds}
+    return max((each * many / lines[name] for name, each in seconds.items()), default=0.0)
+
+
+def shares(recording: Any, launch: WholeGrid, gpu: Gpu) -> tuple[dict[str, float], float]:
+    """Of each buffer the part of what CTAs move that comes from HBM or goes there: each byte of an array once, and of
+    what is written what the cache does not keep; and the part of all these bytes that is written.
+    """
+    read, written = Counter[str](), Counter[str]()
+    for stream in recording.streams:
+        for event in stream.events:
+            for one in getattr(event, "moved", ()):
+                site = recording.sites[one.site]
+                if site.space == "global" and not site.issues:
+                    (written if site.write else read)[site.buffer] += one.sectors * 32
+    for one in recording.operations:
+        for name in launch.nbytes.keys() & set(one.buffers):
+            read[name] += one.reads.get("global", 0)
+            written[name] += one.writes.get("global", 0)
+    many = launch.ctas / max(1, len(recording.ctas)) * launch.work
+    far_read = {name: min(nbytes * many, launch.nbytes.get(name, 0)) for name, nbytes in read.items() if nbytes}
+    far_written = {name: min(nbytes * many, launch.nbytes.get(name, 0)) for name, nbytes in written.items() if nbytes}
+    kept = min(1.0, max(0.0, sum(far_written.values()) / (KEPT * gpu.l2_bytes) - 1))
+    found = {name: nbytes / (read[name] * many) for name, nbytes in far_read.items()}
+    found |= {name: kept * nbytes / (written[name] * many) for name, nbytes in far_written.items()}
+    out, total = kept * sum(far_written.values()), sum(far_read.values())
+    return found, out / max(1.0, out + total)
+
 
 CTAS = 2  # that are recorded
 LEAST = 0.02  # of the time, or of all waiting: less is not told
@@ -101,7 +221,7 @@ class RecordedLaunch:
 
 def recorded(exe: Executable, args: Sequence[Any], gpu: Gpu) -> RecordedLaunch:
     """Run the first CTAs of a launch on copies of its arguments; of arrays on a GPU only the shapes are used."""
-    from tilewright.cuda.emit_alias import written
+    from tilewright.cuda.emit_memory import written
     from tilewright.sim import RecordingOptions
 
     if len(args) != len(exe.kernel.params):
@@ -174,3 +294,109 @@ def explained(
     return Estimate(name, gpu.name, timing.seconds, UNITS.get(unit, unit), at, busy,
                     tuple((what, where, part) for (what, where), part in ordered), ctas, occupancy,
                     gpu.name == "H200")  # fmt: skip
+
+
+# Advice in time: how long a kernel takes by estimate, how long with other layouts, and what else would gain.
+#
+# A layout was run, and the run with it is what was played. What begins with "if" was played, too, but nobody has run
+# it: the recorded accesses were changed, and not the kernel.
+
+
+SECTOR_BYTES = 32
+LEAST_GAIN = 0.05  # of the time: less is not told
+SHOWN = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """What a change gains. seconds: with it. was_run: did a kernel with it run and give the same results?"""
+
+    what: str
+    at: Span | None
+    seconds: float
+    was_run: bool
+
+    def told(self, before: float) -> str:
+        """As a line, beside the time before."""
+        where = f"{self.at}: " if self.at else ""
+        less = 1 - self.seconds / before
+        return f"{where}{self.what}: {before * 1e6:.1f} -> {self.seconds * 1e6:.1f} us, {less:.0%} less"
+
+
+@dataclass(frozen=True, slots=True)
+class InTime:
+    """now: the kernel as it is. gains: the largest first."""
+
+    now: Estimate
+    gains: tuple[Gain, ...]
+
+    def __str__(self) -> str:
+        head = f"about {self.now.seconds * 1e6:.1f} us on {self.now.gpu}, {self.now.why}"
+        lines = [f"  {gain.told(self.now.seconds)}" + ("" if gain.was_run else " (played, not run)")
+                 for gain in self.gains[:SHOWN]]  # fmt: skip
+        return "\n".join([head, *lines])
+
+
+def in_time(exe: Executable, changed: Sequence[tuple[str, Executable]], args: Sequence[Any], gpu: Gpu) -> InTime:
+    """The times of a kernel and of its changed ones, and what else would gain. changed: what is another, and the kernel
+    with all changes up to this one, which ran.
+    """
+    now = recorded(exe, args, gpu)
+    before = now.played(gpu)
+    gains = [Gain(what, None, recorded(made, args, gpu).played(gpu).seconds, True) for what, made in changed]
+    gains += [Gain(what, at, other.played(gpu).seconds, False) for what, at, other in _ifs(now)]
+    told = [gain for gain in gains if gain.seconds < (1 - LEAST_GAIN) * before.seconds]
+    return InTime(before, tuple(sorted(told, key=lambda gain: gain.seconds)))
+
+
+def _ifs(now: RecordedLaunch) -> Iterator[tuple[str, Any, RecordedLaunch]]:
+    """What might be otherwise: each access as it would be at best, and more CTAs of an SM."""
+    totals: dict[int, list[int]] = {}
+    for stream in now.recording.streams:
+        for event in stream.events:
+            for one in getattr(event, "moved", ()):
+                own = totals.setdefault(one.site, [0, 0, 0, 0, 0])
+                for k, value in enumerate((one.sectors, one.nbytes, one.wavefronts, one.ideal, one.times)):
+                    own[k] += value
+    for number, (sectors, nbytes, passes, ideal, times) in totals.items():
+        site = now.recording.sites[number]
+        verb = "writes" if site.write else "reads"
+        least = -(-nbytes // SECTOR_BYTES)
+        if site.space == "global" and ATOMICS.fullmatch(site.op):
+            what = f"if a CTA added up what it adds to {site.buffer}, and one lane did so"
+            yield what, site.at, _with(now, number, _rare)
+        elif site.space == "global" and sectors > 2 * least:
+            each = f"{sectors / times:.0f} sectors of 32 bytes by a warp, {least / times:.0f} would do"
+            what = f"if neighbouring lanes touched neighbouring bytes where it {verb} {site.buffer} ({each})"
+            yield what, site.at, _with(now, number, _in_order)
+        elif site.space == "shared" and passes > ideal:
+            yield f"if what {verb} {site.buffer} had no bank conflicts", site.at, _with(now, number, _without_conflicts)
+    limit = now.occupancy.limit
+    if limit in ("registers", "shared memory", "CTAs") and now.launch.ctas > now.launch.resident:
+        more = replace(now.launch, resident=2 * now.launch.resident)
+        yield f"if {limit} allowed twice as many CTAs of an SM", None, replace(now, launch=more)
+
+
+def _in_order(one: Any) -> Any:
+    return replace(one, sectors=-(-one.nbytes // SECTOR_BYTES))
+
+
+def _without_conflicts(one: Any) -> Any:
+    return replace(one, wavefronts=one.ideal)
+
+
+def _rare(one: Any) -> Any:
+    return replace(one, times=0, lanes=0, sectors=0)
+
+
+def _with(now: RecordedLaunch, site: int, change: Callable[[Any], Any]) -> RecordedLaunch:
+    """The same with other accesses at one site. `Any`: a `Moved`."""
+    streams = []
+    for stream in now.recording.streams:
+        events = [
+            replace(event, moved=tuple(change(one) if one.site == site else one for one in event.moved))
+            if getattr(event, "moved", ()) else event
+            for event in stream.events
+        ]  # fmt: skip
+        streams.append(replace(stream, events=tuple(events)))
+    return replace(now, recording=replace(now.recording, streams=tuple(streams)))

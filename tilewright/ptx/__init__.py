@@ -4,10 +4,10 @@ In the order in which to read: tree, lexer, operands, declarations, bodies, pars
 values, flow, instructions, lower, fragments.
 """
 
-from tilewright.ptx.initial import initial_bytes
+from tilewright.ptx.declare import initial_bytes
 from tilewright.ptx.lower import Lowered, lower
 from tilewright.ptx.parser import parse
-from tilewright.ptx.printer import script
 from tilewright.ptx.special import Machine
+from tilewright.ptx.tree import script
 
 __all__ = ["Lowered", "Machine", "initial_bytes", "lower", "parse", "script"]

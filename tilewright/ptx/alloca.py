@@ -14,8 +14,6 @@ from tilewright.ptx.state import UINT8, UINT64, Lowering, Step
 from tilewright.ptx.tree import Function, Immediate, Instruction
 from tilewright.ptx.values import assigned, read
 
-__all__ = ["ROOM", "allocate", "allocates", "restore", "save"]
-
 ROOM = 1 << 14  # bytes of each thread
 UINT32 = dtype("uint32")
 

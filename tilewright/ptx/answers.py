@@ -16,8 +16,6 @@ from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Vector
 from tilewright.ptx.values import assigned, read
 
-__all__ = ["query"]
-
 FIRST_CTA = "get_first_ctaid"
 ALLOWED = (
     "is_canceled.pred.b128 p, answer",

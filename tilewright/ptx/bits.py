@@ -6,8 +6,6 @@ from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.ir import AddressOf, Buffer, Const, Expr, Reinterpret, as_expr, cast
 from tilewright.ptx.names import element_bytes
 
-__all__ = ["bits_of", "raw_dtype", "start_of", "unsigned"]
-
 
 def unsigned(bits: int) -> DType:
     """The dtype of so many bits."""

@@ -8,8 +8,6 @@ from dataclasses import replace
 from tilewright.ptx.names import all_statements
 from tilewright.ptx.tree import Function, Immediate, Instruction, Module, Name, Operand, Targets, Vector
 
-__all__ = ["addressed", "call_parts", "cycles"]
-
 
 def call_parts(ins: Instruction) -> tuple[Sequence[Operand], Name, Sequence[Operand]]:
     """Results, callee and arguments of ``call (results), function, (arguments)``."""

@@ -11,8 +11,6 @@ from tilewright.errors import KernelError
 from tilewright.ptx.lexer import NAME, Scanner
 from tilewright.ptx.tree import Directive, Function, Prototype, Registers, Variable
 
-__all__ = ["LINKAGES", "SPACES", "WORDS", "header", "prototype", "registers", "variables"]
-
 SPACES = ("global", "const", "shared", "local", "param")
 LINKAGES = ("visible", "weak", "extern", "common")
 WORDS = (

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import gcd
 
+from tilewright import isa
 from tilewright.errors import KernelError, choices
-from tilewright.ir import Assign, Branch, Evaluate, Exit, Expr, Jump, Load, Store, Var, cast, const
+from tilewright.ir import Assign, Branch, Evaluate, Exit, Expr, Jump, Load, Stmt, Store, Var, cast, const
 from tilewright.isa.arch import since
 from tilewright.ptx.alloca import allocates
 from tilewright.ptx.bits import raw_dtype, unsigned
@@ -27,13 +28,38 @@ from tilewright.ptx.names import (
     part_names,
     register_dtype,
 )
-from tilewright.ptx.outside import OUTSIDE
 from tilewright.ptx.recursion import Cycle
 from tilewright.ptx.state import UINT8, UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Address, Body, Function, Name, Operand, Targets, Variable, Vector
 from tilewright.ptx.values import assigned, element, lookup, number_of, pointer, read, stored
 
-__all__ = ["FLOW", "inlined"]
+# Functions that a PTX text calls and that the driver has: printf, assertions; and the end of a launch.
+
+
+def _argument(low: Lowering, operand: Operand, step: Step) -> Load | object:
+    """The bits of an argument, which lies in a variable of the call or is a register."""
+    found = step.scope.named(operand)
+    if isinstance(found, Memory):
+        kind = UINT64 if found.buffer.storage_size() >= 8 else UINT32
+        return element(low, found.at(), kind)
+    return read(low, operand, step, UINT64)
+
+
+def _row(name: str, count: int) -> Callable[[Lowering, Sequence[Operand], Step], Sequence[Stmt]]:
+    def made(low: Lowering, arguments: Sequence[Operand], step: Step) -> Sequence[Stmt]:
+        given = [_argument(low, operand, step) for operand in arguments[:count]]
+        return [Evaluate(isa.call(name, *given), at=step.at)]
+
+    return made
+
+
+OUTSIDE: Mapping[str, Callable[[Lowering, Sequence[Operand], Step], Sequence[Stmt]]] = {
+    "vprintf": _row("cuda.vprintf", 2),
+    "__assertfail": _row("cuda.assert_fail", 4),
+    "trap": _row("cuda.trap", 0),
+}
+"""The functions that write a call, by the callee's name."""
+
 
 MOST_CALLS = 2000  # calls that a kernel makes, those inside of functions among them
 REFUSED = {

@@ -6,34 +6,225 @@ row.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from tilewright import ir, isa
 from tilewright.dtypes import BOOL, VOID, DType, dtype
-from tilewright.errors import InstructionError
-from tilewright.ir import as_expr, binary, cast, const, unary
+from tilewright.errors import InstructionError, choices
+from tilewright.ir import Assign, Evaluate, Expr, If, Stmt, Var, as_expr, binary, cast, const, unary
 from tilewright.isa import Form
 from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
+from tilewright.isa.arch import only, since
+from tilewright.isa.tensor_map_fields import MAP_FIELDS
 from tilewright.isa.types import TYPES
 from tilewright.ptx.alloca import allocate, restore, save
 from tilewright.ptx.answers import query
 from tilewright.ptx.bits import unsigned
+from tilewright.ptx.constants import operands
 from tilewright.ptx.names import Symbol, type_word
-from tilewright.ptx.plain import alone, load, move, store
-from tilewright.ptx.printer import operand_text
-from tilewright.ptx.spaces import convert_address, is_in_space
+from tilewright.ptx.plain import alone, convert_address, is_in_space, load, move, store
+from tilewright.ptx.special import special_register
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.strict import BARRIERS, check_number, check_register, check_value, check_words, without_idle
-from tilewright.ptx.tensor_maps import change_map
-from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector
-from tilewright.ptx.values import assigned, exact, lookup, number_of, pointer, read, register
+from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector, operand_text
+from tilewright.ptx.values import assigned, element, exact, lookup, number_of, pointer, read, register, stored
 from tilewright.ptx.warps import reduce_at_barrier, with_mask
 from tilewright.ptx.wmma import matrix
-from tilewright.ptx.written import RESULT, written
 
-__all__ = ["OWN", "instruction"]
+# tensormap: threads change fields of a tensor map, and hand it on; plain accesses to the words that have the fields.
+#
+# Source: PTX ISA, "Data Movement and Conversion Instructions: tensormap.replace", "Parallel Synchronization and
+# Communication Instructions: tensormap.cp_fenceproxy"; where the fields are: `tilewright.ir.tensor_map`.
+
+
+MAP_BYTES, WORD_BYTES = 128, 4
+REPLACING = ("sm_90a", *(f"sm_{number}{suffix}" for number in (100, 103, 110, 120, 121) for suffix in "af"))
+
+
+def change_map(low: Lowering, step: Step) -> Sequence[Stmt]:
+    """``tensormap.replace`` or ``tensormap.cp_fenceproxy``."""
+    return _replaced(low, step) if step.ins.modifiers[0] == "replace" else _handed_on(low, step)
+
+
+def _replaced(low: Lowering, step: Step) -> Sequence[Stmt]:
+    words = step.ins.modifiers
+    low.check_target(step.ins.mnemonic, only(*REPLACING))
+    field = MAP_FIELDS.get(words[2]) if words[1:2] == ("tile",) else None
+    address, *rest = step.ins.operands
+    if field is None or not isinstance(address, Address) or len(rest) != 1 + bool(field.ordinals):
+        name = words[2] if len(words) > 2 else ""
+        raise InstructionError(f"{step.ins.mnemonic} is not supported", given=name, allowed=choices(name, MAP_FIELDS))
+    index = rest[0].value if field.ordinals and isinstance(rest[0], Immediate) else 0
+    space, kind = step.ins.space, UINT64 if words[-1] == "b64" else UINT32
+    value = Var(low.fresh("field"), UINT64)
+    made: list[Stmt] = [
+        Assign(value, binary("-", cast(read(low, rest[-1], step, kind), UINT64), const(field.less, UINT64)), at=step.at)
+    ]
+    start = _start(low, address, step, space, made)
+    for place in field.places(index):
+        part = cast(binary(">>", value, const(place.after, UINT64)), UINT32)
+        mask = (1 << place.bits) - 1
+        at = start + const(WORD_BYTES * place.word, start.dtype)
+        if place.bits < 32:
+            kept = element(low, at, UINT32, space) & const(~(mask << place.shift) & 0xFFFFFFFF, UINT32)
+            part = kept | binary("<<", part & const(mask, UINT32), const(place.shift, UINT32))
+        made.append(stored(low, at, [part], UINT32, space, step.at))
+    return made
+
+
+def _start(low: Lowering, address: Operand, step: Step, space: str, made: list[Stmt]) -> Var:
+    """The address in a register of its own."""
+    assert isinstance(address, Address)
+    number: Expr = number_of(pointer(low, address, step, space), space)
+    held = Var(low.fresh("map"), number.dtype)
+    made.append(Assign(held, number, at=step.at))
+    return held
+
+
+def _handed_on(low: Lowering, step: Step) -> Sequence[Stmt]:
+    """The first lane copies the map from shared to global memory; then all of the warp release it."""
+    low.check_target(step.ins.mnemonic, since("sm_90"))
+    target, source, size = step.ins.operands
+    scope = next((word for word in step.ins.modifiers if word in ("cta", "cluster", "gpu", "sys")), "")
+    if not isinstance(size, Immediate) or size.value != MAP_BYTES or not scope:
+        raise InstructionError(f"{step.ins.mnemonic} has other operands", allowed=f"[dst], [src], {MAP_BYTES}")
+    made: list[Stmt] = []
+    to = _start(low, target, step, "global", made)
+    start = _start(low, source, step, "shared", made)
+    lane = special_register("%laneid", low.machine)
+    assert lane is not None
+    copies = [
+        stored(low, to + const(at, UINT64), [element(low, start + const(at, UINT32), UINT64, "shared")], UINT64,
+               "global", step.at)
+        for at in range(0, MAP_BYTES, 8)
+    ]  # fmt: skip
+    released = isa.call("ptx.fence.proxy_tensormap.release", scope)
+    return [*made, If(binary("==", lane, const(0, UINT32)), tuple(copies), at=step.at), Evaluate(released, at=step.at)]
+
+
+# Operands of an instruction, identified by comparing its text with the text that a row of the table prints.
+#
+# The pattern of ``wgmma.mma_async`` says where its accumulators stand, which of its operands is a predicate that the
+# pattern makes of a number, and how the modifiers that follow the operands are spelled. So one text serves printing and
+# reading.
+
+
+RESULT = "result"
+_HOLE = "%hole_"
+_BRACES = re.compile(r"\{\{|\}\}|\{(\w+)\}")
+_PREDICATES = re.compile(r"setp\.ne\.b32 (\w+), (%hole_\w+), 0;|selp\.b32 (%hole_result), 1, 0, (\w+);")
+
+IsPredicate = Callable[[Operand], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """An instruction as a call of a row. operands: the texts of the row's operands, and of ``result``."""
+
+    row: Row
+    form: Form
+    mods: Mapping[str, object]
+    operands: Mapping[str, Operand]
+
+
+def written(mnemonic: str, given: tuple[Operand, ...], is_predicate: IsPredicate) -> Written:
+    """The row and form whose text this is. Raises InstructionError where no form takes such operands."""
+    found = isa.opcodes(mnemonic)
+    for one in found:
+        places = _operands(one.pattern)
+        taken = _Taken(one.row, one.form, is_predicate, {}, {})
+        if taken.all(places, given) and not taken.lacking(one.mods):
+            return Written(one.row, one.form, {**one.mods, **taken.mods}, taken.operands)
+    texts = dict.fromkeys(text_of_pattern(one.pattern).replace(_HOLE, "").strip() for one in found)
+    allowed = "\n".join(f"{mnemonic} {text}" for text in texts)
+    raise InstructionError(f"{mnemonic} has other operands", given=", ".join(map(operand_text, given)), allowed=allowed)
+
+
+@lru_cache(maxsize=1 << 12)
+def text_of_pattern(pattern: str) -> str:
+    """The operands of the one instruction that a pattern is about, each hole a name, ``%hole_ptr``."""
+    text = _BRACES.sub(lambda found: f"{_HOLE}{found[1]}" if found[1] else found[0][0], pattern)
+    before, is_whole, rest = text.partition(f"{_HOLE}mnemonic")
+    if not is_whole:
+        return text
+    own, _, after = rest.partition(";")
+    for match in _PREDICATES.finditer(f"{before}{after}"):
+        name, hole = (match[1], match[2]) if match[1] else (match[4], match[3])
+        own = re.sub(rf"\b{name}\b", hole, own)
+    return own
+
+
+@lru_cache(maxsize=1 << 12)
+def _operands(pattern: str) -> tuple[Operand, ...]:
+    return operands(text_of_pattern(pattern).strip())
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """The operands and modifiers that have been found so far."""
+
+    row: Row
+    form: Form
+    is_predicate: IsPredicate
+    operands: dict[str, Operand]
+    mods: dict[str, object]
+
+    def all(self, places: tuple[Operand, ...], given: tuple[Operand, ...]) -> bool:
+        """Does each operand fit its place?"""
+        return len(places) == len(given) and all(map(self.one, places, given))
+
+    def one(self, place: Operand, given: Operand) -> bool:
+        """Does an operand fit a place of the pattern?"""
+        match place:
+            case Name(text):
+                if text.startswith(_HOLE):
+                    return not isinstance(given, Address) and self.hole(text.removeprefix(_HOLE), given)
+                return place == given == Name("_")
+            case Immediate():
+                return isinstance(given, Immediate) and given.value == place.value
+            case Vector(parts):
+                return isinstance(given, Vector) and self.all(parts, given.parts)
+            case Pair(first, second):
+                return isinstance(given, Pair) and self.all((first, second), (given.first, given.second))
+            case Address(base, _, more):
+                if not isinstance(given, Address):
+                    return False
+                alone = Address(given.base, given.offset)
+                inside = isinstance(base, Name) and base.text.startswith(_HOLE)
+                return inside and self.hole(base.text.removeprefix(_HOLE), alone) and self.all(more, given.more)  # type: ignore[union-attr]  # a name
+        return False
+
+    def lacking(self, mods: Mapping[str, object]) -> list[str]:
+        """The operands of the form that nothing was found for."""
+        needed = (one.name for one in self.row.operands if one.kind != "note" and mods.get(one.name, one) is not None)
+        return [name for name in needed if name not in self.operands]
+
+    def hole(self, name: str, given: Operand) -> bool:
+        """Does an operand fit a place that has a name?"""
+        operand = self.row.operand(name)
+        if operand is None and name != RESULT:
+            return self.modifier(name, given)
+        if operand is not None:
+            is_one = operand.kind == "pred"
+            fits = isinstance(given, Immediate) or self.is_predicate(given) == is_one
+            parts = len(given.parts) if isinstance(given, Vector) else 0
+            if not fits or (parts == 0 if operand.many else parts > 1):
+                return False
+        self.operands[name] = given
+        return True
+
+    def modifier(self, name: str, given: Operand) -> bool:
+        """Is it one of the values of a modifier that follows the operands?"""
+        spelled = self.form.wording.modifiers.get(name, {}).items()
+        text_of = str(given.value) if isinstance(given, Immediate) else None
+        values = [value for value, text in spelled if text == text_of]
+        self.mods.update(dict.fromkeys([name], *values))
+        return len(values) == 1
+
 
 REDUCES = frozenset(("add", "and", "dec", "inc", "max", "min", "or", "xor"))
 ACQUIRES = frozenset(("acquire", "acq_rel"))

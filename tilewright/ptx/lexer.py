@@ -16,8 +16,6 @@ from typing import TypeVar
 
 from tilewright.errors import KernelError, Span
 
-__all__ = ["NAME", "NUMBER", "STATEMENT", "Scanner", "Text"]
-
 NAME = r"(?:[A-Za-z_$%][\w$]*)"
 NUMBER = (
     r"(?:0[fF][\da-fA-F]{8}|0[dD][\da-fA-F]{16}|(?:\d+\.\d*|\.\d+)(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+"

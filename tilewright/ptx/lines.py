@@ -9,8 +9,6 @@ from contextlib import contextmanager
 from tilewright.errors import Span
 from tilewright.ptx.tree import Instruction, Loc, Module
 
-__all__ = ["Lines", "with_lines_of_assembly"]
-
 _ASSEMBLY = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
 _LOC = re.compile(r"^([ \t]*\.loc[ \t]+\d+[ \t]+)(\d+)(.*)$", re.MULTILINE)
 _WHOLE_LINE = 1 << 16

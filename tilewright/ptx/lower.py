@@ -16,11 +16,8 @@ from tilewright.ir import map_body, rewrite, statements, unary
 from tilewright.ir.structure import body_of
 from tilewright.ptx.declare import module_symbol, parameter, place_dynamic, variable
 from tilewright.ptx.flow import FLOW, inlined
-from tilewright.ptx.fragments import place_fragments
 from tilewright.ptx.instructions import instruction
-from tilewright.ptx.names import Memory, Scope, all_statements, named_once, nbytes
-from tilewright.ptx.origins import bounded
-from tilewright.ptx.printer import operand_text
+from tilewright.ptx.names import Memory, Scope, all_statements, bounded, named_once, nbytes
 from tilewright.ptx.recursion import save_registers
 from tilewright.ptx.short import are_short, short_address
 from tilewright.ptx.special import Machine
@@ -38,10 +35,10 @@ from tilewright.ptx.tree import (
     Registers,
     Sum,
     Variable,
+    operand_text,
 )
 from tilewright.ptx.values import lookup, read
-
-__all__ = ["Lowered", "lower"]
+from tilewright.ptx.wmma import place_fragments
 
 UNSUPPORTED = {
     **dict.fromkeys(("tex", "tld4", "txq", "suld", "sust", "sured", "suq", "istypep"), "textures and surfaces"),

@@ -10,8 +10,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import lru_cache
 
-__all__ = ["MANGLED", "plain_name", "qualified_name", "shown_names"]
-
 MANGLED = r"(?<![\w$])_Z[\w$]+"
 _BUILTIN = {
     "v": "void", "w": "wchar_t", "b": "bool", "c": "char", "a": "signed char", "h": "unsigned char", "s": "short",

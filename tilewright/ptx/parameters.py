@@ -10,8 +10,6 @@ from tilewright.ptx.bits import start_of
 from tilewright.ptx.names import Memory, Scope, nbytes
 from tilewright.ptx.state import UINT64, Lowering
 
-__all__ = ["generic_address", "place_of"]
-
 FIRST, STEP = 64, 64  # bytes: no parameter is at 0, as a null pointer is
 
 

@@ -13,14 +13,12 @@ from dataclasses import dataclass, replace
 from tilewright import ir, isa
 from tilewright.dtypes import BOOL
 from tilewright.ir import binary, cast, const, statements
-from tilewright.ir.live import live_before
+from tilewright.ir.flow import live_before
 from tilewright.ptx.bits import raw_dtype
 from tilewright.ptx.names import Memory, Scope, element_bytes, identifier, nbytes, register_dtype
 from tilewright.ptx.state import CLOCK, UINT8, UINT32, Lowering, Step
 from tilewright.ptx.tree import Body, Function, Variable
 from tilewright.ptx.values import element, stored
-
-__all__ = ["Cycle", "Frame", "Stack", "save_registers"]
 
 STACK_BYTES = 1 << 15  # the stack of one thread
 SAVED_BYTES = 8  # that a register takes on the stack

@@ -12,8 +12,6 @@ from tilewright.ir import Buffer, Expr, binary, cast, const, select
 from tilewright.ptx.bits import start_of
 from tilewright.ptx.state import UINT32, UINT64, Lowering
 
-__all__ = ["SHARED", "are_short", "short_address", "widened"]
-
 SHARED = 0x01000000  # where the range of shared memory begins
 FIRST, GAP = 0x10000000, 0x10000  # where the ranges of buffers begin, and the bytes behind each
 

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from tilewright.dtypes import dtype
 from tilewright.ir import Const, Expr, Launch, as_expr, binary, cast, const, const_value, special
 
-__all__ = ["VECTORS", "Machine", "cta_number", "special_register"]
-
 UINT32, UINT64 = dtype("uint32"), dtype("uint64")
 VECTORS = ("tid", "ntid", "ctaid", "nctaid", "clusterid", "nclusterid", "cluster_ctaid", "cluster_nctaid")
 """Special registers of four parts, the last of which is 0."""

@@ -22,8 +22,6 @@ from tilewright.ptx.tree import Function, Instruction, Module, Variable
 if TYPE_CHECKING:
     from tilewright.ptx.recursion import Frame, Stack
 
-__all__ = ["CLOCK", "UINT8", "UINT32", "UINT64", "Lowering", "Step"]
-
 UINT8, UINT32, UINT64 = dtype("uint8"), dtype("uint32"), dtype("uint64")
 WORKSPACE = Variable("global", "b8", "grid barrier", (64,))
 CLOCK = ir.Var("clock__n", UINT64)

@@ -16,18 +16,6 @@ from tilewright.ptx.names import Memory, Parameter, Symbol, element_bytes
 from tilewright.ptx.state import Lowering, Step
 from tilewright.ptx.tree import Address, Immediate, Instruction, Name, Not, Operand, Vector
 
-__all__ = [
-    "check_address",
-    "check_number",
-    "check_register",
-    "check_result",
-    "check_together",
-    "check_value",
-    "check_words",
-    "is_mixed",
-    "without_idle",
-]
-
 NUMBERS = " ".join(f"{kind}{bits}" for kind in "bsu" for bits in (8, 16, 32, 64)) + " f32 f64 b128"
 SCOPES = "cta cluster gpu sys"
 SPACES = "global shared shared::cta shared::cluster local const param param::entry param::func"

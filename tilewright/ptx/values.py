@@ -12,27 +12,11 @@ from tilewright.ptx.bits import bits_of, start_of
 from tilewright.ptx.declare import RESERVED_PARTS, module_symbol, reserved
 from tilewright.ptx.names import Memory, Scope, Symbol
 from tilewright.ptx.parameters import place_of
-from tilewright.ptx.printer import operand_text
 from tilewright.ptx.short import are_short, short_address, widened
 from tilewright.ptx.special import special_register
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.strict import check_address, check_result
-from tilewright.ptx.tree import Address, Function, Immediate, Name, Not, Operand, Sum
-
-__all__ = [
-    "WINDOW_BITS",
-    "address_of",
-    "assigned",
-    "element",
-    "exact",
-    "lookup",
-    "number_of",
-    "pointer",
-    "read",
-    "register",
-    "stored",
-    "window",
-]
+from tilewright.ptx.tree import Address, Function, Immediate, Name, Not, Operand, Sum, operand_text
 
 WINDOW_BITS = 40
 """Each memory has a window of so many bits in the one address space."""

@@ -20,8 +20,6 @@ from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.tree import Immediate, Name, Operand, Variable
 from tilewright.ptx.values import assigned, read
 
-__all__ = ["reduce_at_barrier", "with_mask"]
-
 SYNC_SINCE = 70  # the architecture from which on lanes may be apart
 BARRIERS = 16
 COUNTERS = "counters of bar.red"

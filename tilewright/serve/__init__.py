@@ -3,7 +3,7 @@
 A judge, in the order in which to read:
 
     submission    what is sent: a kernel, a declaration of its arguments, a reference; all of it data
-    cases         sizes drawn from the declaration, and the arrays of each
+    submission    sizes drawn from the declaration, and the arrays of each
     confine       the walls around a process, and a witness of what it tries
     apart         work in a forked process, with limits
     reading       the author's Python behind walls, and the kernel that it hands on

@@ -14,8 +14,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["SECONDS", "Language", "asked", "checked", "file_of"]
-
 Language = Literal["py", "cu", "ptx"]
 SECONDS = 60.0
 START_SECONDS = 20.0  # to start Python and compile, beyond the limit of a run

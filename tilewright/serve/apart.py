@@ -14,8 +14,6 @@ from time import monotonic, sleep
 from tilewright.process import hold
 from tilewright.serve.confine import confined
 
-__all__ = ["Died", "apart"]
-
 MOST_BYTES = 1 << 30  # of an answer
 MOST_FILES = 1 << 16  # numbers of open files beyond are closed by nobody; nothing here has so many
 PR_SET_PDEATHSIG = 1

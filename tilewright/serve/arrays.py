@@ -14,8 +14,6 @@ import numpy as np
 
 from tilewright.errors import ArgumentError, described
 
-__all__ = ["packed", "unpacked"]
-
 PLAIN = (bool, int, float, str, type(None))
 
 

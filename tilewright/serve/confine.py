@@ -23,8 +23,6 @@ from typing import Any
 
 from tilewright.process import hold
 
-__all__ = ["TRIED", "HeldPart", "Walls", "confined", "held", "replaced", "watched"]
-
 CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 RETURN_ALLOW, RETURN_ERROR, EPERM, ENOSYS = 0x7FFF0000, 0x00050000, 1, 38

@@ -23,7 +23,8 @@ from tilewright.checking import Wanted, finished
 from tilewright.compiler import Executable
 from tilewright.errors import TilewrightError
 from tilewright.explain import Finding
-from tilewright.load import LoadedKernel, cu_compile, cu_worker
+from tilewright.load import LoadedKernel, cu_compile
+from tilewright.load import cu_compile as cu_worker
 from tilewright.load.triton import load_triton
 from tilewright.serve.apart import Died, apart
 from tilewright.serve.arrays import packed, unpacked
@@ -33,8 +34,6 @@ from tilewright.serve.on_cpu import redirected
 from tilewright.serve.problem import Problem, function_of
 from tilewright.sim import parse_checks
 from tilewright.verdict import Report, Verdict, report_from, verdict_on
-
-__all__ = ["Allowance", "contest"]
 
 NO_KERNEL = "kernels: the submission launched none; its results are what Python computed"
 

@@ -11,8 +11,6 @@ from typing import Any
 from tilewright.errors import ArgumentError, choices
 from tilewright.load import load_cu
 
-__all__ = ["InlineModule", "load_inline"]
-
 TARGET = "sm_90a"
 
 

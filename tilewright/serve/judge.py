@@ -23,13 +23,10 @@ from tilewright.errors import ArgumentError, TilewrightError, choices
 from tilewright.explain import Finding
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.serve.apart import Died, apart
-from tilewright.serve.cases import Case, cases_of
 from tilewright.serve.confine import Walls
 from tilewright.serve.reading import Load, SubmissionRefused, kernel_of
-from tilewright.serve.submission import Submission, evaluated, submission_of
+from tilewright.serve.submission import Case, Submission, cases_of, evaluated, submission_of
 from tilewright.verdict import Report, Verdict, verdict_on
-
-__all__ = ["answer", "refusal"]
 
 ANSWER = "tilewright.answer/1"
 """The version of what a judge answers: a report of `tilewright.verdict/2`, and the fields of `answer`."""

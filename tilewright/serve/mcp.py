@@ -15,8 +15,6 @@ from tilewright.serve.pages import search
 if TYPE_CHECKING:
     from mcp.server.mcpserver import MCPServer
 
-__all__ = ["server"]
-
 ABOUT = """\
 tilewright runs GPU kernels without a GPU, exactly, lane by lane: it finds races, missing fences and barriers,
 deadlocks, uninitialised and misaligned accesses. Check a kernel, mend what its findings name (each has a line and a

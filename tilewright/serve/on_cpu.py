@@ -10,8 +10,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
-__all__ = ["redirected"]
-
 
 def redirected(load_inline: Callable[..., Any]) -> None:
     """From now on, in this process, tensors for a GPU are the host's. load_inline: what torch's shall be.

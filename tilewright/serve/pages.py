@@ -12,8 +12,6 @@ from pathlib import Path
 
 from tilewright.errors import ToolError
 
-__all__ = ["Section", "search"]
-
 PACKAGE = Path(__file__).parents[1]
 FOLDERS = (PACKAGE / "serve" / "pages", PACKAGE.parent / "docs")  # of a wheel; of the project's own folder
 WORD = re.compile(r"[a-z_]+[a-z0-9_]*")

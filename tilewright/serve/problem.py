@@ -19,8 +19,6 @@ from typing import Any
 
 from tilewright.errors import ArgumentError, ToolError, described
 
-__all__ = ["Problem", "function_of", "problem_of"]
-
 NAMES = ("submission.py", "eval.py")  # of `files`, no modules that others import
 
 

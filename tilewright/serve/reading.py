@@ -24,8 +24,6 @@ from tilewright.serve.apart import Died, apart
 from tilewright.serve.confine import TRIED, held, replaced, watched
 from tilewright.verdict import Verdict, verdict_on
 
-__all__ = ["Load", "SubmissionRefused", "kernel_of", "settle"]
-
 Load = Callable[[str, list[str]], Kernel]
 """The kernel that ``FILE.py:NAME`` names, with constants as the command line has them."""
 

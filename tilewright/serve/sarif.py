@@ -14,8 +14,6 @@ import tilewright
 from tilewright.explain import Finding
 from tilewright.verdict import Report
 
-__all__ = ["sarif"]
-
 SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
 HOME = "https://pypi.org/project/tilewright/"
 

@@ -16,8 +16,6 @@ from tilewright.serve.workers import MOST_BYTES
 if TYPE_CHECKING:
     from tilewright.serve.workers import Workers
 
-__all__ = ["HttpDoor", "by_lines"]
-
 
 def by_lines(workers: Workers, requests: Iterable[str], answers: TextIO, jobs: int) -> None:
     """Answer each line; answers come as they are ready, and ``id`` says whose they are."""

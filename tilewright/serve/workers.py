@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
     from tilewright.serve.confine import Walls
 
-__all__ = ["Workers", "work"]
-
 MOST_BYTES = 8 << 20  # of a request
 MORE_SECONDS = 10.0  # than a submission asks for: to compile, and to compare
 OWN_BYTES = 4 << 30  # address space that Python and NumPy reserve without using it

@@ -3,10 +3,10 @@
 In the order in which to read:
 
     resolve, dispatch   the pass over a kernel; how a variant is chosen, and what it may answer
-    alignment           what the copy engine asks of shared memory
-    variables           scalars in registers that are variables before all else
+    passes              what the copy engine asks of shared memory
+    passes              scalars in registers that are variables before all else
     call, scope         a call as variants see it: the tiles, and the threads that execute it
-    conditions, hints   conditions of variants, and changes that might help; report: the decisions
+    conditions          conditions of variants, and changes that might help; report: the decisions
     copy, copy_async, im2col_async, fill, elementwise, reduce, scan, permute_layout, gemm, gemm_async
                         the variants
     walks, partition    tables of addresses, and the way back from a table to an expression
@@ -15,29 +15,28 @@ In the order in which to read:
     distribution, flow, round_loops
                         how threads divide the elements of a call, also with extents of the run; and the loops
     matrices            what the variants with ldmatrix and stmatrix share
-    boxes, stretches    how a tile is boxes of an array, or stretches of bytes
-    mma_layouts         the layouts of operands that reports propose
-    cells, tmem_copies, tmem_sources
+    boxes               how a tile is boxes of an array, or stretches of bytes
+    matrices            the layouts of operands that reports propose
+    cells, tmem_copies
                         what those with tensor memory share
-    smem_descriptors, block_scales
+    smem_descriptors
                         where the tensor cores find matrices in shared memory, and scales in tensor memory
-    reductions, partials, prefixes, deals
+    reductions, deals
                         arithmetic, partial results, prefixes, and how threads divide a memory
-    blocks, staging, scaling
+    matrices, staging, scaling
                         products: which registers hold what; operands from memory; alpha and beta
-    devices             arrays that are spread over several GPUs
-    meeting, inner, pieces, costs
+    boxes               arrays that are spread over several GPUs
+    meeting, builder, pieces, dispatch
                         scratch memory and barriers; calls inside of calls, of boxes; costs of permutations
-    register_pool       registers that setmaxnreg moves between warpgroups
+    passes              registers that setmaxnreg moves between warpgroups
     builder             writing the statements
 """
 
 import importlib
 import pkgutil
 
-from tilewright.tile.register_pool import check_registers
-from tilewright.tile.report import DispatchReport, Entry
-from tilewright.tile.resolve import resolve
+from tilewright.tile.passes import check_registers
+from tilewright.tile.resolve import DispatchReport, Entry, resolve
 
 __all__ = ["DispatchReport", "Entry", "check_registers", "resolve"]
 

@@ -12,22 +12,170 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from math import prod
+from itertools import product
+from math import gcd, prod
+
+import numpy as np
 
 from tilewright.errors import LayoutError
-from tilewright.ir import AddressOf, Buffer, Value, Var, const_value
+from tilewright.ir import AddressOf, Buffer, Region, Value, Var, const_value
 from tilewright.ir.tensor_map import MOST_BOX, UNIT, MapOf, element_of
-from tilewright.isa import shared_alignment
-from tilewright.layout import SwizzleMode, TileLayout
+from tilewright.isa import lookup, shared_alignment
+from tilewright.layout import SwizzleMode, TileLayout, pid
+from tilewright.records import replace
 from tilewright.terms import Term, told
-from tilewright.tile.call import Side, TileCall
-from tilewright.tile.dispatch import Change, Decline
-from tilewright.tile.mma_layouts import mma_layouts
-from tilewright.tile.partition import storage_start
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import Side, TileCall, side_of
+from tilewright.tile.conditions import alignments, check_target
+from tilewright.tile.dispatch import Change, Decline, is_spread
+from tilewright.tile.distribution import Distribution, all_found, in_memory_order
+from tilewright.tile.matrices import mma_layouts
+from tilewright.tile.partition import Places, places, run_problem, storage_start, tracked
 from tilewright.tile.smem_descriptors import mode_of
-from tilewright.tile.walks import plus
+from tilewright.tile.walks import Ints, plus
 
-__all__ = ["BoxPlan", "argument_of", "check_alignment", "plan_boxes", "swizzle_mode"]
+# Tiles of arrays that are spread over several GPUs: which of them has a tile, and the tile as it lies there.
+#
+# A symmetric argument may have a layout with the axis ``pid``, the rank: its shape is that of the whole array, of which
+# each GPU has a part (an iter on ``pid``), or all (a replica along ``pid``). A region that lies on one GPU is a tile of
+# that GPU's memory, to which a pointer leads.
+
+
+OWN = "own"  # the GPU of the thread, in the place of a rank
+
+
+def device_of(side: Side) -> Value | str:
+    """The rank that has the tile; of one that all have, `OWN`. Raises Decline where it lies on several GPUs."""
+    if side.tile is None:
+        raise Decline(side.problem, allowed="a region of which the layout says on which GPU it lies")
+    apart = [it for it in side.tile.shard if it.axis == pid and const_value(it.extent) != 1]
+    if apart:
+        count = prod(int(const_value(it.extent) or 0) for it in apart)
+        raise Decline(f"{side} lies on {count} GPUs", allowed="tiles that each lie on one GPU, or on all")
+    return OWN if is_everywhere(side) else side.tile.offset_on(pid)
+
+
+def devices_of(side: Side) -> list[Value]:
+    """The ranks of all GPUs that have the tile."""
+    device_of(side)
+    assert side.tile is not None
+    copies = [it for it in side.tile.replica if it.axis == pid]
+    first = side.tile.offset_on(pid)
+    digits = product(*(range(int(const_value(it.extent) or 1)) for it in copies))
+    return [first + sum(at * it.stride for at, it in zip(each, copies, strict=True)) for each in digits]
+
+
+def is_everywhere(side: Side) -> bool:
+    """Does each GPU have all of the tile?"""
+    copies = [it for it in side.tile.replica if it.axis == pid] if side.tile is not None else []
+    return bool(copies) and prod(int(const_value(it.extent) or 0) for it in copies) == side.buffer.peers
+
+
+def on_device(call: TileCall, side: Side, rank: Value | str, *, name: str = "") -> Side:
+    """The tile in the memory of one GPU; on all of them at once for a rank that none has, `Buffer.peers`."""
+    assert side.tile is not None
+    tile, extents = side.tile, tuple(side.extents)
+    layout = TileLayout.from_iters(
+        [it for it in tile.shard if it.axis != pid],
+        [it for it in tile.replica if it.axis != pid],
+        [term for term in tile.offset if term.axis != pid],
+    )
+    if isinstance(rank, str):
+        there = replace(side.buffer, name=f"{side.name}_own", data=AddressOf(side.buffer), peers=0)
+    elif const_value(rank) == side.buffer.peers:
+        there = side.buffer.multicast()
+    else:
+        there = side.buffer.peer(rank)
+    view = replace(there, name=name or there.name, shape=extents, layout=layout)
+    return side_of(Region(view, tuple((0, extent) for extent in extents)), call.facts)
+
+
+def spread_sides(call: TileCall) -> dict[str, Side]:
+    """The tiles of a call that are spread over GPUs, by operand."""
+    return {key: side for key, side in call.sides.items() if is_spread(side.buffer)}
+
+
+# Tiles as stretches of bytes: the longest that are contiguous in both memories, for copies of any number of bytes.
+
+
+STRETCH = 16  # bytes; the addresses and the length of a stretch are multiples of it
+COPY, REDUCE = "ptx.cp_async.bulk", "ptx.cp_reduce_async.bulk"
+
+
+@dataclass(frozen=True, slots=True)
+class StretchPlan:
+    """row: of the instruction that moves each stretch. share: where they are, for one thread. op: how the elements are
+    combined with what is there, if they are.
+    """
+
+    row: str
+    share: Distribution
+    op: str = ""
+
+    def summary(self) -> str:
+        """``g2s_cta: 4 stretches of 512 bytes``."""
+        count, nbytes = self.share.rounds, self.share.nbytes
+        many = f"{count} stretches of {nbytes} bytes" if count > 1 else f"a stretch of {nbytes} bytes"
+        return f"{self.row.rpartition('.')[2]}: {many}{f', {self.op}' if self.op else ''}"
+
+
+def plan_stretches(call: TileCall, way: str) -> StretchPlan:
+    """The fewest stretches that move the tile this way, see `tilewright.isa.bulk`. Raises Decline."""
+    op = str(call.option("use_tma_reduce") or "")
+    row = f"{REDUCE if op else COPY}.{way}"
+    forms = lookup(row).forms
+    check_target(call, row.removeprefix("ptx."), forms[0])
+    kinds = [
+        kind for form in forms if op in form.wording.modifiers.get("op", ()) for kind in form.wording.modifiers["kind"]
+    ]
+    if op and str(call.dtype) not in kinds:
+        raise Decline(f"no bulk copy combines {call.dtype} by {op} there", allowed=", ".join(map(str, kinds)))
+    if op and call.option("cache_hint"):
+        raise Decline("a bulk copy that combines has no cache_hint", allowed="one of cache_hint= and use_tma_reduce=")
+    return StretchPlan(row, _stretches(call), op)
+
+
+def emit_stretch(plan: StretchPlan, call: TileCall, out: Builder, *operands: object, **modifiers: object) -> None:
+    """The copy of one of them. operands: destination and source, and what follows the number of bytes."""
+    dst, src, *more = operands
+    combined = (plan.op, str(call.dtype)) if plan.op else ()
+    out.call(plan.row, dst, src, plan.share.nbytes, *more, *combined, **modifiers)
+
+
+def _stretches(call: TileCall) -> Distribution:
+    """The fewest in the order of the destination's addresses, or if that follows no pattern before its swizzle."""
+    found = [(name, side, places(side, call.facts)) for name, side in call.sides.items()]
+    before, where = in_memory_order(call["dst"]), dict((name, where) for name, _, where in found)["dst"]
+    known = len(where.units) == 1 and where.longest_run is None
+    orders = [np.argsort(where.seen[0], kind="stable"), before] if known and where.swizzle else [before]
+    made = [_in_order(call, found, order) for order in orders]
+    share = next((one for one in made if one is not None), None)
+    if share is None:
+        raise Decline(f"the stretches of {call['dst'].name} and {call['src'].name} follow no common pattern")
+    return share
+
+
+def _in_order(call: TileCall, found: Sequence[tuple[str, Side, Places]], order: Ints) -> Distribution | None:
+    """The stretches of elements in this order; None where they follow no pattern. Raises Decline."""
+    unit = 8 * STRETCH // call.dtype.bits
+    for _, side, where in found:
+        if trouble := run_problem(call, side, where, order, unit):
+            allowed = f"stretches of a multiple of {STRETCH} bytes, aligned to {STRETCH}, contiguous in both memories"
+            changes = (change for _, side, where in found for change in alignments(call, side, where, unit))
+            raise Decline(trouble, allowed=allowed, changes=changes)
+    length = gcd(len(order), *(_unbroken(where, order) for _, _, where in found))
+    starts = order[::length]
+    offsets = all_found((name, tracked(call, side, where, starts, [])) for name, side, where in found)
+    nbytes = length * call.dtype.bits // 8
+    return None if offsets is None else Distribution(length, nbytes, len(starts), offsets)
+
+
+def _unbroken(where: Places, order: Ints) -> int:
+    """The most elements after multiples of which all gaps in one memory come."""
+    steps = np.diff(where.seen[:, order], axis=1)
+    gaps = np.flatnonzero((steps[0] != 1) | steps[1:].any(0)) + 1
+    return gcd(where.longest_run or 0, *gaps.tolist())
+
 
 MOST_DIMENSIONS = 5
 

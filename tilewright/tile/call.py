@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tilewright.isa import Arch
     from tilewright.tile.scope import ExecScope
 
-__all__ = ["Side", "TileCall", "call_name", "checked", "dimensions_of", "own_digits", "side_of", "without_clip"]
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:

@@ -20,8 +20,6 @@ from tilewright.tile.walks import Ints
 if TYPE_CHECKING:
     from tilewright.tile.call import Side
 
-__all__ = ["COLUMN_BITS", "WHOLE_COLUMNS", "CellPlaces", "replicas_of", "tmem_cells"]
-
 COLUMN_BITS = 32
 WHOLE_COLUMNS = "a region that begins at a multiple of 32 bits in each lane"
 

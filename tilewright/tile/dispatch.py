@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast, runtime_checkable
+
+import numpy as np
 
 from tilewright.errors import DispatchError, choices
 from tilewright.ir import const_value
@@ -18,14 +20,11 @@ from tilewright.primitives.copy_async import copy_async
 from tilewright.primitives.elements import lengths_of
 from tilewright.records import replace
 from tilewright.tile.call import TileCall, call_name
+from tilewright.tile.walks import Ints
 
 if TYPE_CHECKING:
     from tilewright import ir
     from tilewright.tile.builder import Builder
-
-__all__ = ["VARIANTS", "Change", "Chosen", "Condition", "Decline", "Plan", "Tried", "Variant", "Widens", "across_gpus",
-           "alike", "by_name", "check_keywords", "choose", "condition", "counted", "elementwise", "is_spread",
-           "register", "variant"]  # fmt: skip
 
 
 class Plan(Protocol):
@@ -363,3 +362,88 @@ def _nearness(call: TileCall, tried: Tried) -> tuple[bool, int]:
     row = next(each for each in VARIANTS[call.stmt.primitive].variants if each.name == tried.variant)
     held = next((count for count, each in enumerate(row.when) if each.check(call)), len(row.when))
     return tried.hint is not None, held
+
+
+# The costs of variants, of which the cheapest takes a call.
+#
+# The unit is an issue slot of a warp: a plain instruction or a register move is 1, a shuffle 2, as it passes half as
+# many lanes in a cycle; an access to shared memory is as many as it needs wavefronts, and one for itself.
+
+
+SHUFFLE = 2
+BANKS, BANK_BYTES = 32, 4
+
+
+class Costed(Protocol):
+    """A plan with its cost, and the costs of other variants."""
+
+    @property
+    def cost(self) -> int: ...
+    @property
+    def others(self) -> tuple[tuple[str, int], ...]: ...
+
+
+Made = TypeVar("Made", bound=Costed)
+
+
+def meeting_cost(call: TileCall) -> int:
+    """The cost of a barrier: about as long as a warp waits for the others."""
+    return {"thread": 0, "warp": 4, "warpgroup": 20, "cta": 30}[call.scope.kind]
+
+
+def cheapest(call: TileCall, name: str, plan: Made) -> Made:
+    """The plan, with the costs of the other variants of the primitive. Raises Decline if one of them costs less.
+
+    A call that names its variant has no other.
+    """
+    if call.stmt.dispatch is not None:
+        return plan
+    others: list[tuple[str, int]] = []
+    for other in VARIANTS[call.stmt.primitive].variants:
+        if other.name == name:
+            continue
+        try:
+            rival = other.plan(replace(call, stmt=replace(call.stmt, dispatch=other.name)))
+        except Decline:
+            continue
+        others.append((other.name, cast(Costed, rival).cost))
+    if (least := min(others, key=lambda pair: pair[1], default=None)) is not None and least[1] < plan.cost:
+        raise Decline(f"it costs {plan.cost} issue slots of a warp, {least[0]} {least[1]}")
+    return replace(plan, others=tuple(others))
+
+
+def told(plan: Costed) -> str:
+    """``cost 3, scratch 12, shuffles 22``."""
+    return ", ".join([f"cost {plan.cost}", *(f"{name} {cost}" for name, cost in plan.others)])
+
+
+def wavefronts(addresses: Ints, nbytes: int, lanes: int) -> int:
+    """Wavefronts of a warp's accesses to these byte addresses, (threads, rounds), of ``nbytes`` each.
+
+    The lanes of a phase go at a time, and each bank gives one word at a time. The mean over several warps.
+    """
+    inside = np.arange(max(1, nbytes // BANK_BYTES))
+    total = 0
+    for first in range(0, len(addresses), lanes):
+        words = addresses[first : first + lanes] // BANK_BYTES
+        total += sum(_busiest(np.unique(np.add.outer(column, inside))) for column in words.T)
+    return -(-total // max(1, len(addresses) // 32))
+
+
+def vector_wavefronts(addresses: Ints, nbytes: int) -> int:
+    """Wavefronts of vector accesses: those of 8 or 16 bytes go in two or four turns."""
+    return wavefronts(addresses, nbytes, max(1, min(32, BANKS * BANK_BYTES // nbytes)))
+
+
+def matrix_wavefronts(addresses: Ints, elements: int) -> int:
+    """Wavefronts of matrix copies: ``elements`` of each lane make a register, the registers of all lanes a matrix."""
+    threads, count = addresses.shape
+    each = addresses.reshape(-1, 32, count // elements, elements).swapaxes(1, 2)
+    total = sum(_busiest(np.unique(one // BANK_BYTES)) for one in each.reshape(-1, 32 * elements))
+    return -(-total * 32 // int(threads))
+
+
+def _busiest(words: Ints) -> int:
+    """The number of words in the bank that has the most of them."""
+    most: int = np.bincount(words % BANKS).max().item()
+    return most

@@ -21,17 +21,13 @@ import numpy as np
 from tilewright.ir import Expr, Value, binary, const_value
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
+from tilewright.tile.conditions import wider
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.elements import Computation, Moving, computation, indexed
-from tilewright.tile.hints import wider
 from tilewright.tile.inside import open_dimensions, splits
 from tilewright.tile.owners import Owners, accesses, owners
 from tilewright.tile.partition import element_numbers, places, repeats, tracked, widest_vector
 from tilewright.tile.walks import Ints, Offset, Walk, plus, times, walk_of
-
-__all__ = ["ELEMENT", "LETTERS", "MOST_LISTED", "Also", "Distribution", "RowRuns", "all_found", "by_holders",
-           "by_turns", "dealt_out", "emit_copies", "goes_longer", "held_by", "held_elsewhere", "in_batches",
-           "in_memory_order", "in_order", "numbers_in", "registers_alike", "widened"]  # fmt: skip
 
 LETTERS = {"global": "g", "shared": "s", "local": "r"}  # in the names of offsets and pointers, and their order
 ELEMENT = "element"

@@ -35,9 +35,7 @@ from tilewright.primitives.compute import CAST, COMPARISONS, COMPUTE, FORMULA, P
 from tilewright.primitives.elements import INTEGRAL, arithmetic_dtype, narrowed
 from tilewright.primitives.elementwise import OVERFLOW, ROUNDING, Formula
 from tilewright.tile.call import TileCall
-from tilewright.tile.hints import check_target
-
-__all__ = ["Computation", "Moving", "computation", "indexed", "value_of"]
+from tilewright.tile.conditions import check_target
 
 
 def _called(name: str) -> Callable[..., Expr]:

@@ -28,8 +28,6 @@ from tilewright.tile.inside import open_dimensions
 from tilewright.tile.partition import not_contiguous, storage_start, vector_lengths
 from tilewright.tile.walks import plus, times
 
-__all__ = ["by_runs", "covered", "extents_of_run", "flattened", "flowing", "flows_wider"]
-
 
 def flowing(call: TileCall, least: int = 1) -> Distribution:
     """The plan. least: bytes of the shortest run. Raises Decline where a tile is in registers."""

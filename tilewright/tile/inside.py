@@ -15,8 +15,6 @@ from tilewright.tile.call import Side, TileCall
 from tilewright.tile.owners import all_hold
 from tilewright.tile.walks import Ints, plus
 
-__all__ = ["inside", "inside_tests", "open_dimensions", "splits"]
-
 
 def open_dimensions(call: TileCall, side: Side) -> list[int]:
     """The dimensions in which the region is not known to be inside of its buffer, and may leave it; and those in which

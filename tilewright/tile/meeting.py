@@ -15,7 +15,7 @@ import numpy as np
 from tilewright import isa
 from tilewright.errors import DispatchError, Span
 from tilewright.ir import AllocBuffer, Body, Buffer, Call, DeviceEntry, Kernel, ScopeId, Value, statements
-from tilewright.ir.special import special
+from tilewright.ir.launch import special
 from tilewright.ir.walk import expressions
 from tilewright.records import replace
 from tilewright.tile.walks import plus
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tilewright.ir import AddressOf
     from tilewright.tile.call import TileCall
     from tilewright.tile.scope import ControlFlow, ExecScope
-
-__all__ = ["MeetingPlaces", "in_workspace", "which_of_its_kind"]
 
 LEAST_ALIGNMENT = 16  # bytes, of each part of a workspace
 NAMED = range(1, 16)  # barrier 0 is that of the whole CTA

@@ -25,18 +25,6 @@ from tilewright.tile.walks import Ints, Offset, Walk, plus, times, walk_of
 if TYPE_CHECKING:
     from tilewright.tile.call import Side, TileCall
 
-__all__ = [
-    "Owners",
-    "all_hold",
-    "axes_of",
-    "check_own",
-    "gaps",
-    "held_here",
-    "owners",
-    "rank_among",
-    "registers_of",
-]
-
 Table = Mapping[str, Ints]
 
 

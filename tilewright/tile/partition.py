@@ -26,24 +26,6 @@ if TYPE_CHECKING:
     from tilewright.layout import Facts
     from tilewright.tile.call import Side, TileCall
 
-__all__ = [
-    "Places",
-    "Thread",
-    "cut_out",
-    "element_numbers",
-    "misaligned",
-    "missing_fact",
-    "not_contiguous",
-    "one_storage",
-    "places",
-    "repeats",
-    "root_of",
-    "run_problem",
-    "storage_start",
-    "tracked",
-    "widest_vector",
-]
-
 LARGE = 1 << 30  # an offset from which on sums with it are made in 64 bits
 MOST_ELEMENTS = 1 << 20  # elements of a buffer whose whole table is made
 

@@ -11,18 +11,15 @@ from itertools import pairwise, product
 
 from tilewright.errors import LayoutError
 from tilewright.ir import Const, Expr, Region, Special, const_value, rewrite
-from tilewright.ir.special import ELEMENT
+from tilewright.ir.launch import ELEMENT
 from tilewright.layout import Iter, TileLayout
 from tilewright.records import replace
-from tilewright.tile.builder import Builder
+from tilewright.tile.builder import Builder, planned
 from tilewright.tile.call import Side, TileCall, dimensions_of, side_of
 from tilewright.tile.dispatch import Chosen, Decline, condition
 from tilewright.tile.distribution import Distribution
 from tilewright.tile.elements import indexed
-from tilewright.tile.inner import planned
 from tilewright.tile.partition import vector_lengths
-
-__all__ = ["Pieces", "by_fewer_accesses", "emit_pieces", "in_pieces", "registers_cut"]
 
 MOST_PIECES = 16
 Box = tuple[tuple[int, int], ...]

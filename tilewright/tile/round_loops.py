@@ -38,9 +38,6 @@ from tilewright.tile.inside import inside_tests
 from tilewright.tile.owners import all_hold
 from tilewright.tile.walks import digits_of, plus, times
 
-__all__ = ["Step", "Writer", "emit_runs", "once_each"]
-
-
 Write: TypeAlias = Callable[[], None]
 Each: TypeAlias = Callable[[Value], None]
 Step: TypeAlias = Callable[["Writer", Value, Value, Value, bool], None]

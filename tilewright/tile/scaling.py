@@ -10,14 +10,12 @@ import numpy as np
 from tilewright.dtypes import dtype
 from tilewright.ir import Buffer, Expr, Load, Value, as_expr, cast, const_value, same
 from tilewright.records import replace
-from tilewright.tile.blocks import Held, held_by_warps
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
+from tilewright.tile.matrices import Held, held_by_warps
 from tilewright.tile.staging import Staged, allocated, like, staged
 from tilewright.tile.walks import Ints, plus, walk_of
-
-__all__ = ["Scaling", "plan_scaling"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

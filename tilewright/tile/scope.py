@@ -14,16 +14,13 @@ from numpy.typing import NDArray
 
 from tilewright import ir, isa
 from tilewright.errors import DispatchError, Span
-from tilewright.ir.launch import launch_of, scope_id_exprs
+from tilewright.ir.launch import ALL, LANE, UNIFORM, WARP, WARPGROUP, launch_of, scope_id_exprs
 from tilewright.ir.operators import OPERATORS, UNARY
-from tilewright.ir.special import ALL, LANE, UNIFORM, WARP, WARPGROUP
 from tilewright.ir.uniformity import Uniformity
 from tilewright.layout import THREADS_IN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-__all__ = ["INDEX", "SPOKEN", "ControlFlow", "ExecScope", "Reach"]
 
 Threads = NDArray[np.bool_]  # bools, one for each thread of the CTA
 

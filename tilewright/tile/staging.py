@@ -19,15 +19,11 @@ from tilewright.layout.thread_axes import expand_threads
 from tilewright.primitives.copy import CLIP, FILL
 from tilewright.primitives.gemm import sides_of_matrix
 from tilewright.records import replace
-from tilewright.tile.builder import Builder
+from tilewright.tile.builder import Builder, inner_call, planned
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Chosen, Decline
-from tilewright.tile.inner import inner_call, planned
 from tilewright.tile.inside import open_dimensions
 from tilewright.tile.owners import check_own
-
-__all__ = ["Digit", "Staged", "allocated", "as_in", "fragment_of_a", "fragment_of_b", "fragment_of_d", "in_order",
-           "like", "shared_out", "staged", "warp_shares"]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, eq=False)

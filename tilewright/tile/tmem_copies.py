@@ -16,7 +16,7 @@ table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -24,19 +24,69 @@ import numpy as np
 
 from tilewright import isa
 from tilewright.ir import AddressOf, Expr, Load, Value, as_expr, const_value
-from tilewright.layout import SwizzleMode
+from tilewright.layout import Iter, SwizzleMode, TileLayout, TLane
+from tilewright.tile import smem_descriptors
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.cells import COLUMN_BITS, WHOLE_COLUMNS, CellPlaces, tmem_cells
-from tilewright.tile.conditions import between_in_order, constant_extents, single_thread, tmem_address
-from tilewright.tile.dispatch import Decline, counted
-from tilewright.tile.hints import alignments, check_target
+from tilewright.tile.conditions import (
+    alignments,
+    between_in_order,
+    check_target,
+    constant_extents,
+    single_thread,
+    tmem_address,
+)
+from tilewright.tile.dispatch import Change, Decline, counted
 from tilewright.tile.partition import Places, misaligned, places, storage_start
 from tilewright.tile.smem_descriptors import GROUP, UNIT, check_aligned, in_fields, mode_of, pattern_bytes, unswizzled
-from tilewright.tile.tmem_sources import other_layouts
 from tilewright.tile.walks import Ints, Walk, plus, quotient, walk_of
 
-__all__ = ["FROM_SHARED", "Descriptor", "Shape", "TmemCopyPlan", "emit_copies", "plan_copies"]
+# Shared memory as tcgen05.cp can read it: changes to try where a copy to tensor memory finds no descriptor.
+
+
+def other_layouts(call: TileCall, shape: Shape) -> Iterator[Change]:
+    """The layouts of shared memory that descriptors are made for, the widest swizzle first; then the plainest."""
+    src = call["src"]
+    yield from smem_descriptors.other_layouts(call, src)
+    if (plain := _in_order(call, shape)) is not None:
+        yield Change(f"layout={plain} for {src.name}", call.with_buffer(src, layout=plain))
+
+
+def _in_order(call: TileCall, shape: Shape) -> TileLayout | None:
+    """Shared memory as instructions of this shape take it without a swizzle, one after the other: of each the first 16
+    bytes of all rows, then the next. None where the region is not all of the buffers, or the lanes follow no pattern.
+    """
+    tile, sides = call["dst"].tile, (call["dst"], call["src"])
+    if tile is None or any(side.extents != side.buffer.shape for side in sides):
+        return None
+    together, lanes = 8 * UNIT // call["dst"].dtype.bits, shape.lanes[0]
+    along = const_value(tile.cosize("TCol"))
+    units = -(-int(along or 1) // together)
+    shard: list[Iter] = []
+    for it in _cut(tile.shard, together):
+        at = np.arange(int(it.extent)) * int(it.stride)
+        lane, column = (at, 0 * at) if it.axis == TLane else (0 * at, at)
+        row = np.searchsorted(lanes, lane - lane % shape.origins)
+        block = row + len(lanes) * (column // together + units * (lane % shape.origins))
+        walk = walk_of(block * together + column % together, listed=False)
+        if walk is None or len(walk.steps) > 1:
+            return None
+        shard.append(Iter(it.extent, walk.steps[0][1] if walk.steps else 0))
+    return TileLayout(shard)
+
+
+def _cut(shard: Iterable[Iter], together: int) -> Iterator[Iter]:
+    """Iters along columns, in two where they cross what stays together."""
+    for it in shard:
+        extent, stride = int(it.extent), int(it.stride)
+        inside = together // stride if stride else 1
+        if it.axis != TLane and 1 < inside < extent and not extent % inside:
+            yield Iter(extent // inside, together, it.axis)
+            yield Iter(inside, stride, it.axis)
+        else:
+            yield it
+
 
 FROM_SHARED = (between_in_order("shared", "tmem"), tmem_address, single_thread, constant_extents)
 """What all variants with this instruction ask of a call."""

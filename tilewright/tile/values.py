@@ -6,8 +6,6 @@ from tilewright.ir import Buffer, Const, Expr, cast
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 
-__all__ = ["filling", "filling_run"]
-
 
 def filling(call: TileCall, out: Builder) -> Expr:
     """The value, computed once; 0 for a call that names none."""

@@ -1,12 +1,10 @@
 """Pictures of layouts: one `Grid`, drawn as text, in a terminal, as SVG, HTML or JSON."""
 
-from tilewright.view.atoms import atom_grids, mma_grids, opposite_grid
 from tilewright.view.grid import COLOURINGS, Cell, Grid, layout_grid, picture_shape
-from tilewright.view.html import as_json, html, preformatted
+from tilewright.view.html import as_json, fitting, html, plain, preformatted, rich_table
 from tilewright.view.memory import memory_grid
-from tilewright.view.notebook import atom_html, layout_html, mma_html
+from tilewright.view.notebook import atom_grids, atom_html, layout_html, mma_grids, mma_html, opposite_grid
 from tilewright.view.svg import svg
-from tilewright.view.text import fitting, plain, rich_table
 
 __all__ = [
     "COLOURINGS",

@@ -9,20 +9,36 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright import compiler, isa
-from tilewright.ir import AddressOf, const_value
+from tilewright.ir import AddressOf, Kernel, const_value
 from tilewright.ir.tensor_map import ELEMENTS
+from tilewright.lang import T, Tx
 from tilewright.layout import Layout
-from tilewright.view.box_kernel import loading
 from tilewright.view.grid import Grid, cells, picture_table, row_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tilewright.dtypes import DType
-    from tilewright.ir import Kernel
     from tilewright.ir.tensor_map import MapOf
 
-__all__ = ["BoxPicture", "boxes_of", "tma_grid"]
+# The kernel whose one copy is drawn: it loads a tile from an array of the same size.
+
+
+def loading(layout: Layout, shape: tuple[int, ...], kind: str) -> Kernel:
+    """A load by the copy engine of a tile with this layout."""
+
+    @T.prim_func
+    def load(A_ptr: T.handle):
+        A = T.match_buffer(A_ptr, shape, kind)
+        T.cta_id([1])
+        T.thread_id([32])
+        tile = T.alloc_shared(shape, kind, layout=layout, align=1024)
+        bar = T.alloc_shared((1,), "uint64")
+        if T.ptx.elect_sync():
+            Tx.copy_async(tile, A, mbar=bar.ptr_to([0]), dispatch="tma")
+
+    return load
+
 
 UNIT = 16  # bytes that every swizzle keeps together
 

@@ -15,12 +15,10 @@ from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError, choices
 from tilewright.layout import SCOPES, Axis, ComposeLayout, Layout, Table, TileLayout, threads
-from tilewright.view.public import public
+from tilewright.view.terminal import public
 
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
-
-__all__ = ["COLOURINGS", "Cell", "Grid", "cells", "layout_grid", "picture_shape", "picture_table", "row_names"]
 
 COLOURINGS = ("lane", "register", "bank")
 MOST_CELLS = 1 << 16

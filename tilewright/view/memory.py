@@ -15,14 +15,12 @@ import numpy as np
 from tilewright.errors import LayoutError
 from tilewright.layout import Axis, Layout, Table
 from tilewright.view.grid import MOST_CELLS, Cell, Grid, picture_table
-from tilewright.view.public import public
+from tilewright.view.terminal import public
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.dtypes import DType
-
-__all__ = ["memory_grid"]
 
 CELL_BITS = 32  # a cell of tensor memory, a bank of shared memory
 BANKS = 32

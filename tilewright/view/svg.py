@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+import colorsys
 from dataclasses import replace
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from tilewright.errors import ArgumentError
-from tilewright.view.colour import tint
-from tilewright.view.public import public
+from tilewright.view.terminal import public
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tilewright.view.grid import Grid
 
-__all__ = ["svg"]
+# One colour per key, the same in a terminal, in SVG and in HTML: light tints that dark text stays readable on.
+
+
+GOLDEN = 0.61803398875  # part of a turn from key to key, so that neighbours get hues far apart
+
+
+def tint(key: int) -> str:
+    """``#rrggbb`` for a colour key; white for -1.
+
+    >>> tint(-1), tint(0)
+    ('#ffffff', '#f2a6a6')
+    """
+    if key < 0:
+        return "#ffffff"
+    hue = key * GOLDEN % 1
+    lightness = 0.80 if key // 8 % 2 == 0 else 0.87
+    red, green, blue = colorsys.hls_to_rgb(hue, lightness, 0.75)
+    return f"#{round(red * 255):02x}{round(green * 255):02x}{round(blue * 255):02x}"
+
 
 LETTER, LINE, PAD = 7.0, 22.0, 10.0  # pixels: width of a letter at 11 px, height of a row, room around words
 TALL, PANEL = 64, 32  # rows: more than so many fold, into panels of so many

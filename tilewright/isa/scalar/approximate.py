@@ -15,8 +15,6 @@ from tilewright.isa.scalar.narrowing import narrowed
 from tilewright.isa.scalar.rows import flag, scalar, words
 from tilewright.isa.types import TYPES, Numbers
 
-__all__ = ["ERRORS", "near"]
-
 FLOATS, HALF = "Floating Point Instructions", "Half Precision Floating Point Instructions"
 FTZ = flag("ftz")
 

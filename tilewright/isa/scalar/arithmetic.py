@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tilewright.isa.meanings import Undefined
+from tilewright.isa.forms import Undefined
 from tilewright.isa.operands import Operand
 from tilewright.isa.scalar import floats, integers
 from tilewright.isa.scalar.approximate import near

@@ -12,8 +12,6 @@ import numpy as np
 from tilewright.isa.scalar.rows import scalar, words
 from tilewright.isa.types import Numbers
 
-__all__ = ["NUMBERS", "parts", "wrapped"]
-
 INTEGERS = "Integer Arithmetic Instructions"
 NUMBERS = words("u32", "s32")
 

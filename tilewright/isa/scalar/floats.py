@@ -19,20 +19,6 @@ from tilewright.isa.rounded import SINGLE
 from tilewright.isa.scalar.rounding import DOUBLE
 from tilewright.isa.types import OUTSIDE, TYPES, Numbers
 
-__all__ = [
-    "QUIET",
-    "arithmetic",
-    "canonical",
-    "carried",
-    "copied_sign",
-    "extreme",
-    "flushed",
-    "magnitude",
-    "mixed",
-    "opposite",
-    "tested",
-]
-
 HALF, BRAIN = np.dtype(np.float16), dtype("bfloat16").numpy
 _NAN: dict[Any, Any] = {
     HALF: np.uint16(0x7FFF),

@@ -12,26 +12,6 @@ import numpy as np
 
 from tilewright.isa.types import TYPES, Numbers
 
-__all__ = [
-    "absolute",
-    "add",
-    "add_saturated",
-    "difference_sum",
-    "divided",
-    "high_product",
-    "larger_of",
-    "mad",
-    "mul",
-    "mul24",
-    "negated",
-    "plain",
-    "remainder",
-    "smaller_of",
-    "sub",
-    "sub_saturated",
-    "wide",
-]
-
 DOUBLE = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
 
 

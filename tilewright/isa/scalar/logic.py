@@ -15,8 +15,6 @@ from tilewright.isa.bits import brev, clz, popcount
 from tilewright.isa.scalar.integers import plain
 from tilewright.isa.types import TYPES, Numbers
 
-__all__ = ["MEANINGS"]
-
 
 def _shifted(function: Any) -> Callable[..., Callable[[Numbers, Numbers], Numbers]]:
     """The number shifted by at most its width, where copies of the sign are left."""

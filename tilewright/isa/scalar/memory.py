@@ -45,8 +45,6 @@ from tilewright.isa.table import (
 )
 from tilewright.isa.types import TYPES, value_dtype
 
-__all__ = ["CACHES", "element_bytes", "nbytes", "value_word"]
-
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 CACHES = ("c[agsv]", "lu", "w[bt]", r"L[12]::\w+", "unified", "weak")
 """Words about caches, and words for a weak access, which have no effect."""

@@ -17,8 +17,6 @@ from tilewright.isa.scalar.floats import BRAIN, canonical, positive
 from tilewright.isa.scalar.rows import flag, scalar, words
 from tilewright.isa.types import TYPES, Numbers
 
-__all__ = ["exponents", "of_exponents", "packed", "stochastic", "widened"]
-
 INFINITE, LEAST = 0x7F800000, 0x00400000  # bits of float32: infinity, and 2 ** -127
 NARROW = {
     "e4m3x2": "float8_e4m3fn",

@@ -17,8 +17,6 @@ from tilewright.isa.scalar.floats import BRAIN, bits_of, canonical
 from tilewright.isa.scalar.rounding import DOUBLE
 from tilewright.isa.types import Numbers
 
-__all__ = ["between_floats", "between_integers", "from_integer", "narrowed", "to_integer", "whole"]
-
 SINGLE_KIND, DOUBLE_KIND = np.dtype(np.float32), np.dtype(np.float64)
 WHOLE: dict[str, Any] = {"rni": np.rint, "rzi": np.trunc, "rmi": np.floor, "rpi": np.ceil}
 

@@ -15,8 +15,6 @@ import numpy as np
 from tilewright.isa.fma import sum_to_odd, two_product, two_sum
 from tilewright.isa.types import Numbers
 
-__all__ = ["DOUBLE"]
-
 _TINY = 2.0**-600  # stands for whatever is too small to matter but for its sign
 
 

@@ -15,25 +15,10 @@ from typing import Any
 import numpy as np
 
 from tilewright.isa.arch import since
-from tilewright.isa.forms import Form
-from tilewright.isa.meanings import Meaning, Undefined
+from tilewright.isa.forms import Form, Meaning, Ptx, Undefined
 from tilewright.isa.operands import Operand
 from tilewright.isa.table import REQUIRED, Instruction, Mods, Spellings, instruction
 from tilewright.isa.types import TYPES, Numbers
-from tilewright.isa.wording import Ptx
-
-__all__ = [
-    "FLAG",
-    "MeaningOf",
-    "Shape",
-    "flag",
-    "maybe",
-    "numbers",
-    "predicate_pattern",
-    "registers",
-    "scalar",
-    "words",
-]
 
 MeaningOf = Callable[..., Callable[..., Any]]
 Shape = tuple[str, Mapping[str, Spellings], MeaningOf]

@@ -9,18 +9,15 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.batch import first_of, threads_of, where_text
-from tilewright.sim.machine.coordinates import coordinate_text
+from tilewright.sim.machine.places import coordinate_text
 from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
-
-__all__ = ["Alignment", "misaligned"]
 
 
 class Alignment(Check):

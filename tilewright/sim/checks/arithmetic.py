@@ -23,12 +23,9 @@ from tilewright.sim.machine.batch import threads_of, where_text
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir import Call, Expr
-    from tilewright.isa.meanings import Undefined
+    from tilewright.isa.forms import Undefined
     from tilewright.sim.machine.arrays import Array, Bools, Value
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Mask
-
-__all__ = ["OpenResult", "Operands", "may_be_open", "may_fault"]
+    from tilewright.sim.machine.batch import Batch, Mask
 
 
 def may_fault(expr: Expr) -> bool:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
 
-__all__ = ["CHECKS", "Check", "checks_of", "parse_checks", "register"]
-
 CHECKS: dict[str, str] = {}
 """What each check finds, by its name."""
 

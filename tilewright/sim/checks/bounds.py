@@ -11,8 +11,7 @@ from tilewright.errors import SimulationError
 from tilewright.sim.checks.alignment import misaligned
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.batch import first_of, first_warp, threads_of, where_text
-from tilewright.sim.machine.coordinates import coordinate_text
-from tilewright.sim.machine.places import ARENA
+from tilewright.sim.machine.places import ARENA, coordinate_text
 from tilewright.terms import Term, told
 
 if TYPE_CHECKING:
@@ -20,14 +19,11 @@ if TYPE_CHECKING:
     from tilewright.ir import Within
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
-
-__all__ = ["Bounds", "ChosenPointer", "Dimension"]
 
 
 class Bounds(Check):

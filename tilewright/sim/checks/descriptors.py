@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.units import Touched
 
-__all__ = ["Descriptors"]
-
 UNIT = 16  # bytes that a swizzle moves together
 GROUP = 8  # rows of a matrix that a descriptor counts together
 

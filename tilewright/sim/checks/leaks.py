@@ -9,15 +9,13 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.explain import advised
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.awaiting import completion_text, wait_call
+from tilewright.sim.machine.subject import completion_text, wait_call
 from tilewright.terms import told
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.wave import Wave
-
-__all__ = ["Leaks"]
 
 
 class Leaks(Check):

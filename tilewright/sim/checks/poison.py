@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tilewright.ir.special import RESERVED
+from tilewright.ir.launch import RESERVED
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.shadows import Shadows
 from tilewright.terms import operation, told
@@ -18,12 +18,9 @@ if TYPE_CHECKING:
     from tilewright.ir import Expr
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bits
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.wave import Wave
-
-__all__ = ["Need", "Poison"]
 
 
 @dataclass(frozen=True, eq=False)

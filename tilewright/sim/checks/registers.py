@@ -19,15 +19,12 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
-
-__all__ = ["Reallocated", "Unfenced"]
 
 WORD = 4
 

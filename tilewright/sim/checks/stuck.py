@@ -17,7 +17,7 @@ from tilewright.explain import Way, advised, between, insert, instruction, opera
 from tilewright.isa import Signal, phase_of, phase_state
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.batch import threads_of, where_text
-from tilewright.sim.machine.coordinates import element_text, pointer_to
+from tilewright.sim.machine.places import element_text, pointer_to
 from tilewright.sim.machine.remote import split
 from tilewright.terms import Operand, Term, call, told
 
@@ -25,13 +25,10 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import Lanes
     from tilewright.sim.machine.arrays import Ints, Value
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
-
-__all__ = ["Stuck", "Turns"]
 
 KEPT = 1024  # events of a wave
 CAME = "came"

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tilewright.ir import Bind, Body, Call, For, Kernel, Stmt, Var, While, expressions, statements, stop_of
-from tilewright.ir.special import ALL, CTA, LANE, UNIFORM, WARP
+from tilewright.ir.launch import ALL, CTA, LANE, UNIFORM, WARP
 from tilewright.ir.uniformity import Uniformity
 from tilewright.isa import ANY_LANES, bind
 from tilewright.sim.codegen.loops import polls
@@ -32,7 +32,7 @@ class Axes(Uniformity):
     # loop that polls memory ends; and, below, a predicate; where the kernel has volatile accesses
     compared: frozenset[int] = frozenset()
     ending: frozenset[int] = frozenset()  # the ``id`` of each branch of compiled code behind which lanes only end
-    decisions: Mapping[int, Expr] = MappingProxyType({})  # see `tilewright.sim.codegen.decisions`
+    decisions: Mapping[int, Expr] = MappingProxyType({})  # see `tilewright.sim.codegen.loops`
 
     def __init__(self, kernel: Kernel) -> None:
         self._compiled = kernel.compiled

@@ -21,14 +21,13 @@ from tilewright.sim.codegen.addressing import (
     place_of,
     terms_of,
 )
-from tilewright.sim.codegen.emitter import Emitter, Operand
 from tilewright.sim.codegen.loops import asks
+from tilewright.sim.codegen.source import Emitter, Operand
 from tilewright.sim.codegen.values import computed, is_pure
 from tilewright.sim.fast.copies import Fills
 from tilewright.sim.fast.loads import Loads
 from tilewright.sim.machine.convert import from_bits, to_bits
-from tilewright.sim.machine.gathered import check_lanes
-from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, RegisterFile
+from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, RegisterFile, check_lanes
 from tilewright.sim.machine.sites import Site
 from tilewright.terms import operation, told
 
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tilewright.sim.codegen.addressing import Terms
-
-__all__ = ["asked", "call_value", "executed"]
 
 Files = list[tuple[RegisterFile, str]]
 

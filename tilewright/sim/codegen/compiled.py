@@ -22,11 +22,10 @@ from tilewright.sim.checks.arithmetic import may_be_open
 from tilewright.sim.checks.bounds import Bounds
 from tilewright.sim.codegen.axes import ALL, UNIFORM
 from tilewright.sim.codegen.cut import cut
-from tilewright.sim.codegen.functions import NAMESPACE, SegmentEmitter
+from tilewright.sim.codegen.functions import NAMESPACE, SegmentEmitter, parts_of
 from tilewright.sim.codegen.loops import polls
 from tilewright.sim.codegen.prepare import prepared
 from tilewright.sim.codegen.source import PySource, compiled
-from tilewright.sim.codegen.unknowns import parts_of
 from tilewright.sim.codegen.values import calls_of, given_in, is_closed, is_collective, is_of_all, names_in, read_by
 from tilewright.sim.machine.places import ALONE, Ranks
 from tilewright.sim.machine.subject import Subject
@@ -34,13 +33,11 @@ from tilewright.sim.record import Recorder
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.codegen.segments import Segment
+    from tilewright.sim.codegen.cut import Segment
     from tilewright.sim.machine.arrays import Shape
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.places import Group, Place
     from tilewright.sim.machine.sites import Hook, Site
-
-__all__ = ["Compiled"]
 
 Function: TypeAlias = "Callable[[Batch], int | None]"  # of a segment: which one comes next
 

@@ -5,19 +5,16 @@ The branches and loops in which nobody waits stay as they are, and run under mas
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilewright import ir
 from tilewright.errors import KernelError
+from tilewright.ir import Jump
 from tilewright.ir.flow import Flow
 from tilewright.sim.codegen.axes import Axes
-from tilewright.sim.codegen.decisions import decisions
-from tilewright.sim.codegen.live import live_in
-from tilewright.sim.codegen.loops import compared, is_volatile, polled, polls, takes_number
-from tilewright.sim.codegen.needed import needed
-from tilewright.sim.codegen.segments import segments
-from tilewright.sim.codegen.skips import Skips, skips
+from tilewright.sim.codegen.loops import Skips, compared, decisions, is_volatile, polled, polls, skips, takes_number
+from tilewright.sim.codegen.prepare import live_in, needed
 from tilewright.sim.codegen.substitution import written_out
 from tilewright.sim.codegen.values import given_in, read_by
 from tilewright.sim.codegen.waits import Structured, cut_at_waits, ends_behind
@@ -25,9 +22,45 @@ from tilewright.sim.codegen.waits import Structured, cut_at_waits, ends_behind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tilewright.sim.codegen.segments import Segment
+    from tilewright.ir import Block, Body, Ending
 
-__all__ = ["cut"]
+# Segments: blocks that become one function, since threads go from one to the next without a wait or another way.
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Statements, and what comes after them: the ways of ``end`` are segments. blocks: those that it is made of."""
+
+    index: int
+    body: Body
+    end: Ending
+    blocks: tuple[int, ...]
+
+
+def segments(blocks: Sequence[Block], flow: Flow) -> tuple[Segment, ...]:
+    """The segments of a graph, the one that is entered first before all others."""
+    chains: list[list[int]] = []
+    for number in flow.line:
+        before = flow.predecessors[number]
+        if len(before) == 1 and _goes_on(blocks[before[0]].end) and not flow.leads_back(before[0], number):
+            next(chain for chain in reversed(chains) if chain[-1] == before[0]).append(number)
+        else:
+            chains.append([number])
+    index = {chain[0]: k for k, chain in enumerate(chains)}
+    return tuple(
+        Segment(
+            k,
+            tuple(stmt for number in chain for stmt in blocks[number].body),
+            blocks[chain[-1]].end.renumbered(index.__getitem__),
+            tuple(chain),
+        )
+        for k, chain in enumerate(chains)
+    )
+
+
+def _goes_on(end: Ending) -> bool:
+    """Do all threads go on at once, at the same block?"""
+    return isinstance(end, Jump) and not end.yields
 
 
 MOST_LOOPS = 256  # in one another: as many as C++ asks a compiler to take; the time to cut grows with their cube

@@ -15,37 +15,108 @@ import numpy as np
 
 from tilewright import ir
 from tilewright.errors import TilewrightError
+from tilewright.ir import Binary, Call, Cast, Component, Expr, Reinterpret, Select, Unary, Vector
 from tilewright.ir.operators import OPERATORS
-from tilewright.ir.text import show
+from tilewright.ir.printer import show
 from tilewright.isa import BY_MASK, WARPGROUP, bind
 from tilewright.isa.arith import greatest, least
-from tilewright.isa.casts import quotient
+from tilewright.isa.casts import cast, quotient
+from tilewright.sim.checks.arithmetic import OpenResult
 from tilewright.sim.checks.stuck import Turns
 from tilewright.sim.codegen.addressing import access, access_text, address_text, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import asked, executed
-from tilewright.sim.codegen.emitter import Emitter, is_number, is_window
 from tilewright.sim.codegen.expressions import RULES
 from tilewright.sim.codegen.fusing import Fusing, copies, is_loop_of_turns, loads
 from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves, parts_from, reads_nothing, spins
-from tilewright.sim.codegen.source import PySource
-from tilewright.sim.codegen.unknowns import spread
-from tilewright.sim.codegen.values import is_pure
+from tilewright.sim.codegen.source import Emitter, Operand, PySource, is_number, is_window
+from tilewright.sim.codegen.values import computed, is_pure
 from tilewright.sim.fast.copies import Fills
 from tilewright.sim.machine.address import Address, Part, int64, keep
 from tilewright.sim.machine.convert import component, load_nibbles, nibble_flags, store_nibbles, to_bits
 from tilewright.sim.machine.instructions import Move, lanes, stacked, to_shared
 from tilewright.sim.machine.sync import BarrierSite
-from tilewright.sim.machine.unknown import blended, either, nothing_known
+from tilewright.sim.machine.unknown import ArrayOperation, blended, either, nothing_known
 from tilewright.sim.record import Row, row_of, row_of_call
 
 if TYPE_CHECKING:
     from tilewright.sim.codegen.compiled import Compiled
+    from tilewright.sim.codegen.cut import Segment
     from tilewright.sim.codegen.fusing import Copied
-    from tilewright.sim.codegen.segments import Segment
+    from tilewright.sim.machine.arrays import Array
     from tilewright.sim.machine.sites import Site
 
-__all__ = ["NAMESPACE", "SegmentEmitter"]
+# Unknown bits in generated code: how an operation spreads those of its operands.
+#
+# See `tilewright.sim.machine.unknown`. An operation whose operands are all known costs one test.
+
+
+def parts_of(expr: Expr) -> tuple[Expr, ...]:
+    """The operands whose unknown bits an operation spreads; none where they must be known."""
+    if isinstance(expr, Binary):
+        return (expr.a, expr.b)
+    if isinstance(expr, Select):
+        return (expr.cond, expr.a, expr.b)
+    if isinstance(expr, (Unary, Cast, Reinterpret, Component)):
+        return (expr.a,)
+    if isinstance(expr, Vector):
+        return expr.parts
+    return computed(expr)[1] if isinstance(expr, Call) and is_pure(expr) else ()
+
+
+def spread(e: Emitter, expr: Expr, mask: str) -> Operand | None:
+    """The value of an operation with its unknown bits; None where its operands must be known."""
+    parts = parts_of(expr)
+    if not parts or any(e.stays_guarded(part) for part in parts if isinstance(expr, (Select, Binary))):
+        return None
+    operands = [e.value(part, mask) for part in parts]
+    names = [e.out.named("v", operand.text) for operand in operands]
+    before = {part: e.known.get(part) for part in parts}
+    e.known.update((part, Operand(name)) for part, name in zip(parts, names, strict=True))
+    text = e.out.named("v", e.rules[type(expr)](e, expr, mask).text)
+    for part, known in before.items():
+        if known is None:
+            e.known.pop(part, None)
+        else:
+            e.known[part] = known
+    shadows = [operand.shadow or "None" for operand in operands]
+    some = [shadow for shadow in dict.fromkeys(shadows) if shadow != "None"]
+    is_open = e.program.may_be_open(expr)
+    if not some and not is_open:
+        return Operand(text)
+    given = f"({', '.join(names)},), ({', '.join(shadows)},)"
+    unknown = e.out.fresh("s")
+    if some:
+        made = e.out.constant("U", ArrayOperation(_function(expr), tuple(part.dtype for part in parts), expr.dtype))
+        e.out.line(f"{unknown} = None if {' is None and '.join(some)} is None else {made}({given})")
+    if is_open:
+        assert isinstance(expr, Call), "operators are defined for all operands"
+        found = f"{e.out.constant('O', OpenResult(expr, e.at))}(b, {mask}, {given})"
+        e.out.line(f"{unknown} = {f'either({unknown}, {found})' if some else found}")
+    return Operand(text, unknown)
+
+
+def _function(expr: Expr) -> Callable[..., Array]:
+    """The operation on arrays."""
+    if isinstance(expr, Call):
+        return computed(expr)[0]
+    if isinstance(expr, Binary):
+        return _LOGIC.get(expr.op) or OPERATORS[expr.op].array
+    if isinstance(expr, Unary):
+        return np.negative if expr.op == "-" else np.invert
+    if isinstance(expr, Select):
+        return np.where
+    if isinstance(expr, Cast):
+        return cast(expr.a.dtype.element, expr.dtype.element)
+    if isinstance(expr, Component):
+        return lambda a: a[..., expr.index] if np.ndim(a) > 3 else a
+    if isinstance(expr, Vector):
+        return lambda *parts: np.stack(np.broadcast_arrays(*map(np.atleast_3d, parts)), axis=-1)
+    return lambda a: a.view(expr.dtype.numpy)
+
+
+_LOGIC: dict[str, Callable[..., Array]] = {"and": np.logical_and, "or": np.logical_or}
+
 
 CALLED: tuple[Callable[..., object], ...] = (
     *(Address, Part, Turns, blended, component, either, greatest, int64, keep, lanes, least, load_nibbles),

@@ -16,10 +16,8 @@ from tilewright.sim.fast.products import Fragments, ProductRun
 
 if TYPE_CHECKING:
     from tilewright.isa.products import MatrixProduct
-    from tilewright.sim.codegen.emitter import Emitter
+    from tilewright.sim.codegen.source import Emitter
     from tilewright.sim.machine.places import Place
-
-__all__ = ["Fusing", "copies", "is_fill", "is_loop_of_turns", "loads"]
 
 OPERANDS = "abcd"
 MOST_BETWEEN = 128  # statements of a run of loads

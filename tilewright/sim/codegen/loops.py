@@ -2,33 +2,30 @@
 
 from __future__ import annotations
 
+import linecache
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
 
 from tilewright import ir
 from tilewright.dtypes import VOID
+from tilewright.ir.flow import END, Flow
+from tilewright.ir.launch import LANE, WARP
 from tilewright.isa import bind
-from tilewright.sim.codegen.values import acts, calls_of, given_in, names_in
+from tilewright.sim.codegen.prepare import live_in
+from tilewright.sim.codegen.values import acts, calls_of, given_in, is_of_all, is_pure, names_in, put_in, read_by
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable
 
-__all__ = [
-    "changed_names",
-    "compared",
-    "is_closed",
-    "is_long",
-    "is_volatile",
-    "leaves",
-    "parts_from",
-    "polled",
-    "polls",
-    "reads_nothing",
-    "shows",
-    "shows_order",
-    "spins",
-    "takes_number",
-]
+    from tilewright.errors import Span
+    from tilewright.isa import Lanes
+    from tilewright.sim.codegen.axes import Axes
 
 FEW_TURNS = 4096  # loops of so many turns need no watch
 
@@ -232,3 +229,227 @@ def _turns_of(stmt: ir.Stmt) -> float:
     if start is None or stop is None:
         return inf
     return len(range(int(start), int(stop), stmt.step)) * (1 + inner)
+
+
+# Strong reads that tell a thread nothing but which way to go, as those of a loop that polls.
+#
+# A value read earlier, or later, would have done as well if it sends the thread the same way: see `History`.
+
+
+VALUES = (0, 1, 2, 5, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)  # that memory may hold
+
+
+def decisions(blocks: Sequence[ir.Block], parameters: frozenset[str]) -> dict[int, ir.Expr]:
+    """By the ``id`` of the call that reads: the condition of the branch at the end of its block, in which the call
+    stands for what it reads.
+    """
+    flow = Flow([block.end.targets for block in blocks])
+    ends = {number: blocks[number].end for number in flow.line}
+    found: dict[int, ir.Expr] = {}
+    live: dict[int, frozenset[str]] | None = None
+    for number, end in ends.items():
+        calls = [call for stmt in blocks[number].body for call in calls_of(stmt) if _only_reads(call)]
+        if isinstance(end, ir.Branch):
+            live = live or live_in(blocks, flow, parameters)
+            after = frozenset().union(*(live[k] for k in flow.successors[number]))
+            calls += [node for node in end.reads if isinstance(node, ir.Call) and _only_reads(node)]
+            every = ((call, _condition(call, blocks[number].body, end.cond, after)) for call in calls)
+            found |= {id(call): cond for call, cond in every if cond is not None}
+    return found
+
+
+def _only_reads(call: ir.Call) -> bool:
+    """Does a call read memory strongly, and leave there what it has found?"""
+    if not shows(call) or bind(call).form.result == VOID:
+        return False
+    accesses = bind(call).form.accesses
+    return len([one for one in accesses if not one.write]) == 1 and (
+        not any(one.write for one in accesses) or _changes_nothing(call)
+    )
+
+
+class _Trial(Exception):
+    """Stands for memory at which an atomic is tried; raised where it does something else there. same: did it change
+    nothing?
+    """
+
+    same = False
+
+    def rows(self, address: Lanes, nbytes: int) -> NoReturn:
+        """As of `Memory`."""
+        raise self
+
+    def store_rows(self, address: Lanes, data: Lanes) -> NoReturn:
+        """As of `Memory`."""
+        raise self
+
+    def atomic(self, address: Lanes, combine: Callable[..., Lanes], *values: Lanes) -> Lanes:
+        """As of `Memory`."""
+        old = np.array(VALUES, np.uint64).astype(values[0].dtype)
+        self.same = bool((np.asarray(combine(old, *values)) == old).all())
+        return old
+
+
+def _changes_nothing(call: ir.Call) -> bool:
+    """Does an atomic of constants leave every value as it is, as one that adds 0?"""
+    bound = bind(call)
+    rows = [row for row in bound.arguments if row.kind == "typed"]
+    numbers = [ir.const_value(bound.operands[row.name][0]) for row in rows]
+    execute, trial = bound.form.meaning.execute, _Trial()
+    if execute is None or bound.form.meaning.on != "memory" or len(rows) != len(bound.arguments) - 1:
+        return False
+    if any(number is None for number in numbers):
+        return False
+    kinds = [bound.operands[row.name][0].dtype.numpy for row in rows]
+    if any(kind.kind not in "iu" for kind in kinds) or any("x2" in str(word) for word in bound.mods.values()):
+        return False  # a zero that is added to a float changes -0.0
+    given = [np.array([number]).astype(kind) for number, kind in zip(numbers, kinds, strict=True)]
+    with suppress(_Trial, ValueError):  # halves of a word are added in another shape
+        execute(trial, np.zeros(1, np.int64), *given, **{name: bound.mods[name] for name in bound.form.meaning.passes})
+    return trial.same
+
+
+def _condition(call: ir.Call, body: ir.Body, cond: ir.Expr, after: frozenset[str]) -> ir.Expr | None:
+    """The condition, with all that is computed from the call put in; None where anything else depends on it."""
+    values: dict[str, ir.Expr] = {}
+    told: set[str] = set()  # variables that depend on the call
+    first = next((k for k, stmt in enumerate(body) if any(node is call for node in read_by(stmt))), len(body))
+    for stmt in body[first:]:
+        depends = stmt is body[first] or not told.isdisjoint(names_in(read_by(stmt)))
+        if not isinstance(stmt, (ir.Bind, ir.Assign)):
+            if depends or any(ir.bodies(stmt)):
+                return None
+        elif depends and any(acts(node) and node is not call for node in ir.walk(stmt.value)):
+            return None
+        else:
+            values[stmt.var.name] = put_in(stmt.value, values)
+            told = told | {stmt.var.name} if depends else told - {stmt.var.name}
+    found = put_in(cond, values)
+    plain = cond.a if isinstance(cond, ir.Unary) and cond.op == "not" else cond
+    own = {plain.name} if isinstance(plain, ir.Var) else set()
+    nodes = [node for node in ir.walk(found) if acts(node)]
+    is_alone = call in nodes and all(node == call for node in nodes)
+    return found if is_alone and (told - own).isdisjoint(after) else None
+
+
+# Where threads part on the way to a barrier of all, and what they do once their ways have joined again.
+#
+# Who comes to that behind the barrier without having come to it has skipped it; who ends before has returned early.
+# What counts is what others can see: a join may be no more than the kernel's end, or the tests of a flag for `return`.
+
+
+@dataclass(frozen=True, slots=True)
+class Skips:
+    """Branches and barriers have numbers here. spans: their lines.
+
+    counted: by block, the number of its branch or barrier. around: by the block of a barrier, the branches that it is
+    in. behind: by the ``id`` of a statement, the branches that are behind it. Empty where no barrier can be skipped.
+    """
+
+    spans: list[Span | None] = field(default_factory=list)
+    counted: dict[int, int] = field(default_factory=dict)
+    around: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    behind: dict[int, tuple[int, ...]] = field(default_factory=dict)
+
+    def number(self, block: int, at: Span | None) -> int:
+        """The number of the branch or barrier at the end of a block."""
+        if block not in self.counted:
+            self.counted[block] = len(self.spans)
+            self.spans.append(at)
+        return self.counted[block]
+
+
+def skips(blocks: Sequence[ir.Block], flow: Flow, axes: Axes, *, compiled: bool) -> Skips:
+    """The barriers that some warps or lanes may skip, and then go on. compiled: has a compiler made the blocks?"""
+    found = Skips()
+    barriers = {number: blocks[number].end.at for number in flow.line if _waits_for_all(blocks[number].end)}
+    for number in flow.line if barriers else ():
+        end = blocks[number].end
+        if not isinstance(end, ir.Branch) or not axes.of(end.cond) & (LANE | WARP) or flow.joins[number] == END:
+            continue
+        sides = flow.between(number)
+        inside = [block for block in barriers if any(side >> block & 1 for side in sides)]
+        seen, meets = _behind(blocks, flow, number) if inside else ([], False)
+        if meets or (seen and not (compiled and _may_be_return(blocks, flow, number, seen))):
+            branch = found.number(number, end.at)
+            found.around.update({block: (*found.around.get(block, ()), branch) for block in inside})
+            found.behind.update({id(stmt): (*found.behind.get(id(stmt), ()), branch) for stmt in seen})
+    for block, at in barriers.items() if found.spans else ():
+        found.number(block, at)
+    return found
+
+
+def _waits_for_all(end: ir.Ending) -> bool:
+    return isinstance(end, ir.Meet) and is_of_all(end.call)
+
+
+def _behind(blocks: Sequence[ir.Block], flow: Flow, branch: int) -> tuple[list[ir.Stmt], bool]:
+    """What others see first of a thread that is behind a branch; may it be that it comes to a barrier of all?"""
+    found, meets = list[ir.Stmt](), False
+    todo, seen = [flow.joins[branch]], {branch}
+    while todo:
+        number = todo.pop()
+        if number in seen:
+            continue
+        seen.add(number)
+        first = list(_first_seen(blocks[number].body))
+        found += first
+        meets |= _waits_for_all(blocks[number].end)
+        if not any(stmt is own for stmt in first for own in blocks[number].body):
+            todo += flow.successors[number]
+    return found, meets
+
+
+def _may_be_return(blocks: Sequence[ir.Block], flow: Flow, branch: int, seen: Sequence[ir.Stmt]) -> bool:
+    """May what is behind a branch be what threads do before they return early, as far as compiled code tells?
+
+    Compilers move what a loop does before it returns behind the loop. And of both sides of a branch they make one where
+    they end alike: that computes with what the sides have left. Only the source tells these from what threads do that
+    have skipped the barrier.
+    """
+    join = flow.joins[branch]
+    if all(join in loop.blocks for loop in flow.around[branch]):
+        tail = blocks[join]
+        while isinstance(tail.end, ir.Jump):
+            tail = ir.Block((*tail.body, *blocks[tail.end.to].body), blocks[tail.end.to].end)
+        sides = [blocks[k].body for k in flow.line if any(side >> k & 1 for side in flow.between(branch))]
+        given = {stmt.var.name for body in sides for stmt in given_in(ir.statements(body))}
+        used = names_in(expr for stmt in tail.body for expr in ir.expressions(stmt))
+        if not isinstance(tail.end, ir.Exit) or given.isdisjoint(used):
+            return False
+    return _says_return(blocks, blocks[branch].end.at, seen)
+
+
+def _says_return(blocks: Sequence[ir.Block], begin: Span | None, seen: Sequence[ir.Stmt]) -> bool:
+    """Is there a `return` in the source from a branch to what is behind it, and on to the kernel's next line that
+    computes? Also true where there is no source.
+    """
+    ends = _lines(begin, seen)
+    if begin is None or not ends:
+        return True
+    every = _lines(begin, [*(stmt for block in blocks for stmt in block.body), *(block.end for block in blocks)])
+    last = max(begin.line, *ends)
+    last = min((line - 1 for line in every if line > last), default=last)
+    between = linecache.getlines(begin.file)[min(begin.line, *ends) - 1 : last]
+    return not between or any(re.search(r"\b(return|exit|ret)\b", line) for line in between)
+
+
+def _lines(begin: Span | None, code: Iterable[ir.Stmt | ir.Ending]) -> set[int]:
+    """The lines of some code in the function that a line is in."""
+    return {
+        each.at.line
+        for each in code
+        if begin and each.at and (each.at.file, each.at.outer) == (begin.file, begin.outer)
+    }
+
+
+def _first_seen(body: ir.Body) -> Iterator[ir.Stmt]:
+    """On each way through a body the first statement that others see."""
+    for stmt in body:
+        inner = ir.bodies(stmt)
+        stored = isinstance(stmt, ir.Store) and stmt.place.buffer.space != "local"
+        if stored or any(not is_pure(call) for call in calls_of(stmt)):
+            yield stmt
+            return
+        for each in inner:
+            yield from _first_seen(each)

@@ -8,18 +8,182 @@ become buffers in registers, of which the checks see every access.
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 from tilewright import ir
 from tilewright.dtypes import BOOL, INT32
+from tilewright.ir import Assign, Bind, Body, For, bodies
+from tilewright.ir.launch import CTA, SIMULATED, UNIFORM
 from tilewright.isa import bind
-from tilewright.sim.codegen.values import calls_of, is_collective, names_in, put_in
+from tilewright.sim.codegen.values import acts, calls_of, given_in, is_closed, is_collective, names_in, put_in, read_by
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
-__all__ = ["prepared"]
+    from tilewright.ir import Block
+    from tilewright.ir.flow import Flow
+
+# Liveness: for each block of a graph the variables that it, or a later block, may read.
+
+
+def live_in(blocks: Sequence[Block], flow: Flow, parameters: frozenset[str]) -> dict[int, frozenset[str]]:
+    """By block. A variable that is assigned under a condition keeps its earlier value in other lanes."""
+    used, given = {}, {}
+    for number in flow.line:
+        used[number], given[number] = _summary(blocks[number], parameters)
+    live: dict[int, frozenset[str]] = dict.fromkeys(flow.line, frozenset())
+    todo = set(flow.line)
+    for number in _backwards(flow, todo):
+        after = frozenset().union(*(live[k] for k in flow.successors[number]))
+        now = used[number] | (after - given[number])
+        if now != live[number]:
+            live[number] = now
+            todo.update(flow.predecessors[number])
+    return live
+
+
+def _backwards(flow: Flow, todo: set[int]) -> Iterable[int]:
+    while todo:
+        for number in reversed(flow.line):
+            if number in todo:
+                todo.discard(number)
+                yield number
+
+
+def _summary(block: Block, parameters: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """The variables whose earlier values a block reads, and those that it gives values in all of its lanes."""
+    used: set[str] = set()
+    given: set[str] = set()
+    _go(block.body, used, given, sure=True)
+    used |= names_in(block.end.reads) - given
+    return frozenset(used - parameters), frozenset(given)
+
+
+def _go(body: Body, used: set[str], given: set[str], *, sure: bool) -> None:
+    """Adds the variables that statements read and assign. One that is bound under a condition ends there."""
+    for stmt in body:
+        used |= names_in(read_by(stmt)) - given
+        if isinstance(stmt, Bind) or (isinstance(stmt, Assign) and sure):
+            given.add(stmt.var.name)
+        elif isinstance(stmt, Assign):
+            used |= {stmt.var.name} - given
+        for inner in bodies(stmt):
+            _go(inner, used, given | ({stmt.var.name} if isinstance(stmt, For) else set()), sure=False)
+
+
+# Loads of compiled code in the lanes that need them.
+#
+# Triton reads a scalar in every thread of a program, and stores one in its first thread. Threads that do nothing with
+# what they read do not race: from an address that is the same for all, only those load that use the value.
+
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import TypeAlias
+
+    Uses: TypeAlias = "dict[str, dict[ir.Expr | str | None, None]]"
+
+
+LARGEST = 32  # nodes of a condition
+
+
+def needed(body: ir.Body, parameters: frozenset[str]) -> ir.Body:
+    """The statements, with each load of a scalar under the conditions under which its value is used."""
+    stmts = ir.statements(body)
+    loads = [stmt for stmt in given_in(stmts) if _is_scalar(stmt.value, parameters)]
+    if not loads:
+        return body
+    used, places = _uses(body, _of_threads(stmts))
+    guarded: dict[int, ir.Body] = {}
+    for stmt in loads:
+        conditions = _conditions(stmt.var.name, used)
+        if conditions and places.get(id(stmt)) not in conditions:
+            cond = reduce(lambda a, b: ir.Binary("or", a, b, BOOL), conditions)
+            first = (ir.Bind(stmt.var, ir.Const(0, stmt.var.dtype), at=stmt.at),) if isinstance(stmt, ir.Bind) else ()
+            guarded[id(stmt)] = (*first, ir.If(cond, (ir.Assign(stmt.var, stmt.value, at=stmt.at),), (), at=stmt.at))
+    return ir.map_body(body, lambda stmt: guarded.get(id(stmt)))
+
+
+def _is_scalar(value: ir.Expr, parameters: frozenset[str]) -> bool:
+    """Is it a load from global memory, at an address that all threads of a CTA have in common?"""
+    acting = [node for node in ir.walk(value) if acts(node)]
+    if len(acting) != 1 or not isinstance(load := acting[0], ir.Load) or load.buffer.space != "global":
+        return False
+    return load.buffer.data is not None and all(
+        is_closed(node, parameters)
+        and not (isinstance(node, ir.Special) and SIMULATED[node.name].varies not in (UNIFORM, CTA))
+        for node in ir.walk(load.buffer.data)
+    )
+
+
+def _of_threads(stmts: Sequence[ir.Stmt]) -> dict[str, ir.Expr]:
+    """The expressions of registers that are assigned once, and depend on thread numbers alone."""
+    given = given_in(stmts)
+    counts = Counter(stmt.var.name for stmt in given)
+    known: dict[str, ir.Expr] = {}
+    for stmt in given:
+        value = put_in(stmt.value, known) if counts[stmt.var.name] == 1 else stmt.var
+        if _is_condition(value):
+            known[stmt.var.name] = value
+    return known
+
+
+def _is_condition(value: ir.Expr) -> bool:
+    """Can it be a condition on thread numbers: of few nodes, all of them closed?"""
+    nodes = ir.walk(value)
+    return len(nodes) <= LARGEST and all(is_closed(node, frozenset()) for node in nodes)
+
+
+def _uses(body: ir.Body, known: Mapping[str, ir.Expr]) -> tuple[Uses, dict[int, ir.Expr]]:
+    """For what each variable is used: a condition, under it; the name of what it computes; None, for anything else.
+
+    And by their ``id`` the conditions of the statements that have one.
+    """
+    used: Uses = defaultdict(dict)
+    places: dict[int, ir.Expr] = {}
+
+    def add(nodes: Sequence[ir.Expr], use: ir.Expr | str | None) -> None:
+        for name in names_in(nodes):
+            used[name][use] = None
+
+    def go(body: ir.Body, under: ir.Expr | None) -> None:
+        for stmt in body:
+            if under is not None:
+                places[id(stmt)] = under
+            if isinstance(stmt, (ir.Assign, ir.Bind)) and under is None and not any(map(acts, ir.walk(stmt.value))):
+                add(ir.walk(stmt.value), stmt.var.name)
+                continue
+            add(read_by(stmt), under)
+            cond = put_in(stmt.cond, known) if isinstance(stmt, ir.If) and _is_predicated(stmt) else None
+            for inner in ir.bodies(stmt):
+                go(inner, cond if cond is not None and _is_condition(cond) else under)
+
+    go(body, None)
+    return used, places
+
+
+def _is_predicated(stmt: ir.If) -> bool:
+    """Is it one instruction under a predicate, and no branch?"""
+    return not stmt.orelse and all(each.at == stmt.at for each in ir.statements(stmt.then))
+
+
+def _conditions(name: str, used: Uses) -> list[ir.Expr]:
+    """The conditions under which a value is used, directly or for others; none where it is used without one."""
+    found: dict[ir.Expr, None] = {}
+    todo, seen = [name], {name}
+    while todo:
+        for use in used.get(todo.pop(), ()):
+            if use is None:
+                return []
+            if not isinstance(use, str):
+                found[use] = None
+            elif use not in seen:
+                seen.add(use)
+                todo.append(use)
+    return list(found)
 
 
 def prepared(kernel: ir.Kernel) -> ir.Kernel:

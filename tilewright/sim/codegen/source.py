@@ -3,15 +3,209 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import cache
 from types import CodeType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from tilewright.dtypes import DType
+from tilewright.ir import Call, Expr, Load, Reinterpret, Stmt, Unary, walk
+from tilewright.sim.checks.arithmetic import may_fault
+from tilewright.sim.checks.poison import Need
+from tilewright.sim.codegen.axes import UNIFORM
+from tilewright.sim.machine.convert import width_of
+from tilewright.sim.machine.memory import initialised
+from tilewright.sim.machine.unknown import flags_of, unknown_of
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
+    from tilewright.sim.codegen.compiled import Compiled
 
-__all__ = ["PySource", "compiled"]
+# The state that parts of the code generator share: the text, the analysis of the kernel, the rules of expressions.
+#
+# A value is text plus, where it may hold uninitialised bits, the text of its shadow: flags that travel with it and
+# stand in the same places (see `tilewright.sim.machine.shadows`). Code that uses a value, and does not only move it,
+# calls `Emitter.sound`, which emits the test of the shadow.
+
+
+LONGEST = 800  # letters of an expression, as Python reads 200 brackets in one another
+
+
+def is_number(kind: DType) -> bool:
+    """Is a uniform value of this dtype a Python int or bool?"""
+    return not kind.is_float and kind.lanes == 1
+
+
+def is_window(value: Expr) -> bool:
+    """May the array of this value be a view of memory?"""
+    while isinstance(value, Reinterpret):
+        value = value.a
+    return isinstance(value, Load)
+
+
+@cache
+def wrapper(kind: DType) -> Callable[[int], int]:
+    """The function that brings a Python integer into the range of an integer dtype."""
+    if kind.kind == "bool":
+        return bool
+    mask, half = (1 << kind.bits) - 1, 1 << (kind.bits - 1)
+    if kind.kind == "uint":
+        return lambda value: value & mask
+    return lambda value: ((value + half) & mask) - half
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """text: a Python expression. shadow: that of its flags, None where it is certainly initialised.
+
+    origin: texts of the site and the address that it was loaded from, for a report.
+    """
+
+    text: str
+    shadow: str | None = None
+    origin: str = ""
+
+
+def _without_not(expr: Expr) -> Expr:
+    """What a negation negates: that is what has unknown bits."""
+    return expr.a if isinstance(expr, Unary) and expr.op == "not" else expr
+
+
+class Emitter:
+    """A mutable writer of one segment. rules: the writer of each kind of expression. spread: the writer of one that may
+    have unknown bits, in compiled code (``unknowns``).
+
+    known: texts of values that have been computed already. collected: the name of a list, inside of a loop whose
+    loads or copies are done after it.
+    """
+
+    rules: ClassVar[Mapping[type[Expr], Callable[..., Operand]]]
+    spread: ClassVar[Callable[..., Operand | None]]
+
+    def __init__(self, program: Compiled, out: PySource) -> None:
+        self.program = program
+        self.out = out
+        self.axes = program.axes
+        self.places = program.places
+        self.with_shadows = program.with_shadows
+        self.unknowns = program.with_shadows and program.raw
+        self.may_be_poison = program.may_be_poison
+        self.known: dict[Expr, Operand] = {}
+        self.collected: str | None = None
+        self.stmt: Stmt | None = None
+        self.uncounted = False  # has an earlier text of the same code been counted?
+
+    @property
+    def at(self) -> Span | None:
+        """The kernel's line that is being written."""
+        return self.out.at
+
+    def variable(self, name: str) -> str:
+        """The Python name of a kernel's variable."""
+        return "v_" + name.replace(".", "__")
+
+    def do_collected(self, mask: str) -> None:
+        """Emits the loads or copies that were collected."""
+        self.out.line(f"if {self.collected}: {self.collected}[0][0](b, {mask}, {self.collected})")
+
+    def count(self, name: str, mask: str) -> None:
+        """Emits the counting of an instruction."""
+        if not self.uncounted:
+            self.out.line(f"tally[{self.program.add_tally(name)}] += {mask}.warps")
+
+    # Values
+
+    def value(self, expr: Expr, mask: str) -> Operand:
+        """The value of ``expr`` in the lanes of ``mask``."""
+        if self.known and (known := self.known.get(expr)) is not None:
+            return known
+        operand = None
+        if self.unknowns and self.may_be_poison(expr):
+            operand = self.spread(expr, mask)
+        if operand is None:
+            operand = self.rules[type(expr)](self, expr, mask)
+        if len(operand.text) > LONGEST:
+            return replace(operand, text=self.out.named("v", operand.text))
+        return operand
+
+    def sound(self, expr: Expr, mask: str, use: str = "arithmetic") -> str:
+        """The text of a value that is used: uninitialised bits in it are an error under checks."""
+        operand = self.value(expr, mask)
+        if operand.shadow is not None:
+            text = self.out.named("v", operand.text)
+            need = self.out.constant("N", Need(_without_not(expr), use, self.at))
+            if self.unknowns:
+                known = f"({operand.shadow} == 0){'.all(-1)' * (expr.dtype.lanes > 1)}{operand.origin}"
+                self.out.line(f"if {operand.shadow} is not None: {need}(b, {mask}, {known})")
+            else:
+                self.out.line(f"{need}(b, {mask}, {operand.shadow}{operand.origin})")
+            return text
+        return operand.text
+
+    def array(self, expr: Expr, text: str) -> str:
+        """``text`` as something with the dtype of ``expr``, even where it is a Python number."""
+        if self.axes.of(expr) == UNIFORM and is_number(expr.dtype):
+            return f"{self.out.constant('D', expr.dtype.numpy.type)}({text})"
+        return text
+
+    def stays_guarded(self, expr: Expr) -> bool:
+        """Must this expression not be evaluated in inactive lanes?"""
+        return any(isinstance(node, (Load, Call)) or self.is_checked(node) for node in walk(expr))
+
+    def is_checked(self, expr: Expr) -> bool:
+        """Does a check examine the operands of this operation?"""
+        return "arithmetic" in self.program.checks and may_fault(expr)
+
+    def guarded(self, expr: Expr, test: str, mask: str, use: str = "") -> Operand:
+        """The value of ``expr`` in the lanes where ``test`` holds; anything of its dtype in the others."""
+        inner, name = self.out.fresh("m"), self.out.fresh("v")
+        self.out.line(f"{inner} = {mask}.narrowed({test})")
+        self.out.line(f"if {inner} is None: {name} = {self._zero(expr)}")
+        flags = f"{name}_s" if not use and self.may_be_poison(expr) else None
+        if flags:
+            self.out.line(f"if {inner} is None: {flags} = {self.valid(expr.dtype)}")
+        with self.out.block(f"if {inner} is not None:"):
+            if flags:
+                operand = self.value(expr, inner)
+                self.out.line(f"{name}, {flags} = {operand.text}, {operand.shadow or self.valid(expr.dtype)}")
+            else:
+                self.out.line(f"{name} = {self.sound(expr, inner, use or 'arithmetic')}")
+        return Operand(name, flags)
+
+    def _zero(self, expr: Expr) -> str:
+        if self.axes.of(expr) == UNIFORM and is_number(expr.dtype):
+            return "False" if expr.dtype.kind == "bool" else "0"
+        return self.out.constant("K", np.zeros((), expr.dtype.numpy)[()])
+
+    def unpacked(self, expr: Expr, text: str) -> str:
+        """An array whose elements are all the same as the number that uniform values are."""
+        if self.axes.of(expr) != UNIFORM:
+            return text
+        if expr.dtype.lanes > 1:
+            return f"{text}.copy()"
+        return f"{text}.item(0)" if is_number(expr.dtype) else f"{text}.reshape(-1)[0]"
+
+    def shadow(self, kind: DType, flags: str, mask: str) -> str:
+        """The shadow of a value that memory's flags make."""
+        if not self.unknowns:
+            return self.out.named("s", flags)
+        return self.out.named("s", f"{self.out.constant('U', unknown_of(kind))}({flags}, {mask})")
+
+    def flags(self, kind: DType, shadow: str | None) -> str | None:
+        """The flags for memory that a shadow stands for; None for no shadow, or without checks of initialisation."""
+        if not self.unknowns:
+            return shadow if shadow != "None" else None
+        return f"{self.out.constant('U', flags_of(kind))}({shadow})" if shadow else None
+
+    def valid(self, kind: DType) -> str:
+        """The shadow of an initialised value."""
+        if self.unknowns:
+            return "None"
+        return self.out.constant("V", initialised(width_of(kind))[0, 0, 0])
 
 
 class PySource:

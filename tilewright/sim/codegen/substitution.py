@@ -15,15 +15,13 @@ from typing import TYPE_CHECKING
 from tilewright import ir
 from tilewright.ir.walk import is_small
 from tilewright.isa import bind
-from tilewright.sim.codegen.inductions import with_turns
+from tilewright.sim.codegen.addressing import with_turns
 from tilewright.sim.codegen.values import given_in, is_closed, is_pure, names_in, put_in, read_by
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tilewright.sim.codegen.inductions import Induction
-
-__all__ = ["own_register", "written_out"]
+    from tilewright.sim.codegen.addressing import Induction
 
 LARGEST = 48  # nodes of an address that is written out
 POINTERS = ("shared", "global", "generic", "place")

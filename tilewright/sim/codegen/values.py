@@ -12,20 +12,6 @@ from tilewright.isa import ANY_LANES, bind
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array
 
-__all__ = [
-    "Given",
-    "acts",
-    "calls_of",
-    "computed",
-    "given_in",
-    "is_closed",
-    "is_collective",
-    "is_pure",
-    "names_in",
-    "put_in",
-    "read_by",
-]
-
 Given: TypeAlias = "ir.Assign | ir.Bind"
 Node = TypeVar("Node")  # an expression, or a tuple of them
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from tilewright import ir
-from tilewright.ir.special import LANE
+from tilewright.ir.launch import LANE
 from tilewright.isa import WARPGROUP, WHOLE_WARP, bind
 from tilewright.sim.codegen.loops import polls, shows, shows_order
 from tilewright.sim.codegen.values import calls_of, is_collective
@@ -18,8 +18,6 @@ from tilewright.sim.codegen.values import calls_of, is_collective
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.codegen.axes import Axes
-
-__all__ = ["Structured", "cut_at_waits", "ends_behind", "waits"]
 
 
 def waits(stmt: ir.Stmt) -> bool | None:

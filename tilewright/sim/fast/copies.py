@@ -15,17 +15,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.masks import spread
+from tilewright.sim.machine.batch import spread
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.machine.sites import FAR
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.counts import Line
     from tilewright.sim.machine.instructions import Move
-    from tilewright.sim.machine.masks import Mask
-
-__all__ = ["Fills"]
 
 MOST_PLANS = 64
 

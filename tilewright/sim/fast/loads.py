@@ -19,7 +19,7 @@ import numpy as np
 from tilewright.ir import AddressOf, Call, Evaluate, Expr, Load, Stmt, walk
 from tilewright.isa import WHOLE_WARP, Form, bind
 from tilewright.sim.machine.address import Address
-from tilewright.sim.machine.masks import Mask
+from tilewright.sim.machine.batch import Mask
 from tilewright.sim.machine.uniform import Uniform
 
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.counts import Line
     from tilewright.sim.machine.instructions import CompiledInstruction, RegisterFile
     from tilewright.sim.machine.sites import Site
-
-__all__ = ["Loads", "Turn", "is_load", "says_no_memory"]
 
 MOST_PLANS = 64
 

@@ -1,26 +1,26 @@
 """The SIMT machine: lanes, addresses, memories, what an instruction sees, and operations under way.
 
 subject, device     a kernel before any run; the device that runs it: its events and its output
-batch, masks, wave  lanes at one segment; which of them are active; the CTAs that run together
+batch, wave         lanes at one segment; which of them are active; the CTAs that run together
 address, places     the addresses of a batch; where each buffer lives, with arguments that share memory
 memory, registers, tmem, remote, shadows, unknown
                     global and shared memory, registers, tensor memory, other CTAs' shared memory; which of their bytes
                     are initialised; which bits of a value are unknown
 sites, counts       the places of a kernel that touch memory, and what is counted there
 arrays              the kinds of arrays, by name
-coordinates, escapes
+places
                     bytes as elements of the kernel's buffers, and units that leave one, for messages
 convert             between the values of a kernel and the bits in memory, elements of 4 bits too
-instructions, register_files, facets, gathered
+instructions, registers, facets
                     a row of the instruction table, the machine as it sees it, and lanes that execute it together
-pending, operation, issuers, units
+operation, facets, units
                     asynchronous operations between issue and completion; one of them, its issuers, its places
-awaiting            the statements by which threads learn that one is complete, for messages
-answers             what the functions of an asynchronous row give, checked as they run
+subject             the statements by which threads learn that one is complete, for messages
+instructions        what the functions of an asynchronous row give, checked as they run
 sync, precedence    barriers; what a run may choose: which batch goes first where several may
-grids               what a launch did, for the one behind it
-refusals            waits that answer no at first
-dependence          does what a thread stores depend on what another one has read?
-skipping            who came to barriers, and who went on behind one without having come to it
+device              what a launch did, for the one behind it
+precedence          waits that answer no at first
+unknown             does what a thread stores depend on what another one has read?
+precedence          who came to barriers, and who went on behind one without having come to it
 uniform             warps that hold the same
 """

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Shape
     from tilewright.sim.machine.batch import Look
 
-__all__ = ["Address", "Part", "are_apart", "int64", "keep"]
-
 MOST_PARTS, MOST_SUMS = 1024, 64  # parts that are kept
 SPARSE = 16  # times as many places as numbers: a flag for each place costs as much as sorting the numbers
 

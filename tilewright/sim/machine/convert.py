@@ -14,11 +14,8 @@ from tilewright.sim.machine.arrays import Bits, Ints, Value
 from tilewright.sim.machine.memory import UNITS
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.sites import Site
-
-__all__ = ["component", "from_bits", "from_nibbles", "joined", "reinterpret", "to_bits", "to_nibbles", "width_of"]
 
 
 def width_of(kind: DType) -> int:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
 
-__all__ = ["COUNTED", "EVERY", "Counts", "Line", "default_phase", "wavefronts"]
-
 BANK_BYTES, BANKS = 4, 32
 EVERY = BANK_BYTES * BANKS
 

@@ -5,36 +5,315 @@ A row that only moves bits is run a second time on the shadows, so that uninitia
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.isa import Bound, Signal
+from tilewright.errors import InstructionError, SimulationError, described
+from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP, Addresses, Bound, Signal
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.answers import asked, check_values
-from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.batch import first_warp, lanes_text, numbers, threads_of, where_text
 from tilewright.sim.machine.facets import Facet, Finder
-from tilewright.sim.machine.gathered import check_lanes, from_ended, parted_by_mask
 from tilewright.sim.machine.memory import UNITS, MemoryRows, initialised
 from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
-from tilewright.sim.machine.register_files import RegisterAddress, RegisterFile, stacked
+from tilewright.sim.machine.registers import RegisterAddress, RegisterFile, stacked
 from tilewright.sim.machine.shadows import sound
 from tilewright.sim.machine.sites import harmless
+from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from numpy.typing import NDArray
 
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Array, Bits, Bools, Flags, Given, GivenFlags, Results, Value
-    from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.batch import Batch, Look, Mask
+    from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.units import Touched
 
-__all__ = ["ADDRESSES", "CompiledInstruction", "Move", "RegisterFile", "lanes", "stacked", "to_shared"]
+__all__ = [
+    "ADDRESSES",
+    "CompiledInstruction",
+    "Move",
+    "RegisterFile",
+    "asked",
+    "check_addresses",
+    "check_lanes",
+    "check_results",
+    "check_values",
+    "from_ended",
+    "lanes",
+    "parted_by_mask",
+    "stacked",
+    "to_shared",
+]
+
+
+# What the functions of a row take and give, checked as they run: names, shapes and types that fit its effects.
+
+
+_Found = TypeVar("_Found")
+
+
+def _misgiven(row: CompiledInstruction, what: str, given: object, allowed: object) -> InstructionError:
+    name = row.bound.instruction.name.removeprefix("ptx.")
+    return InstructionError(f"{name}: {what}", given=given, allowed=allowed, at=row.at)
+
+
+def _refused(operation: Operation, what: str, given: object, allowed: object) -> InstructionError:
+    return _misgiven(operation.instruction, what, given, allowed)
+
+
+def asked(row: CompiledInstruction, what: str, function: Callable[..., _Found], given: Iterable[object]) -> _Found:
+    """What a function of a row gives, its `addresses` or its `execute`.
+
+    Raises InstructionError where it has other parameters than the row says.
+    """
+    given = tuple(given)
+    try:
+        return function(*given, **row.keywords)
+    except TypeError:
+        parameters = inspect.signature(function)
+        try:
+            parameters.bind(*given, **row.keywords)
+        except TypeError:
+            names = ", ".join([*_parameters(row, what), *(f"{name}=" for name in row.keywords)])
+            raise _misgiven(row, f"{what} has other parameters", str(parameters), f"({names})") from None
+        raise
+
+
+def _parameters(row: CompiledInstruction, what: str) -> Iterator[str]:
+    """What a function gets, by the names of the row."""
+    form, bound = row.bound.form, row.bound
+    barriers = {signal.barrier for signal in form.signals}
+    if what == "addresses":
+        yield "unit"
+        yield from (one.name for one in bound.arguments)
+    elif form.issue:
+        yield from (one.operand for one in form.touched if not one.write and one.operand not in barriers)
+        yield from form.async_meaning.takes
+        yield from (one.name for one in bound.given if one.read and one.written)
+    else:
+        yield from filter(None, [form.meaning.on])
+        yield from (one.name for one in bound.read)
+
+
+def check_values(row: CompiledInstruction, found: Results) -> None:
+    """Raises InstructionError where `execute` of a form that begins nothing gives other values than the row says."""
+    for signal in row.bound.form.signals:
+        if signal.kind == "arrive" and getattr(found, "dtype", None) != np.uint64:
+            what, allowed = "execute gave no state of the m-barrier", "the 64 bits that each lane found there, uint64"
+            raise _misgiven(row, what, described(found), allowed)
+    names = [repr(one.name) for one in row.bound.given if one.written] or ["the call"]
+    values = found if isinstance(found, tuple) and len(names) > 1 else (found,)
+    if len(values) != len(names):
+        what = "execute gave another number of values than it writes"
+        raise _misgiven(row, what, len(values), f"{len(names)}: {', '.join(names)}")
+    for name, value in zip(names, values, strict=True):
+        data = np.asarray(value)
+        if data.dtype.kind not in "biufcV" or data.shape[-1:] not in ((), (1,), (32,)):
+            given = f"{data.dtype} of shape {data.shape}" if isinstance(value, np.ndarray) else described(value)
+            raise _misgiven(row, f"execute gave no values for {name}", given, "numbers of shape (..., 32)")
+
+
+def check_addresses(operation: Operation, found: object) -> None:
+    """Raises InstructionError where `AsyncMeaning.addresses` lacks a name or gives places of another shape."""
+    if not isinstance(found, Mapping):
+        raise _refused(operation, "addresses gave no mapping", described(found), "a dictionary of `Addresses`")
+    names = ", ".join(map(repr, found)) or "no names"
+    for name in _needed(operation):
+        if name not in found:
+            raise _refused(operation, f"addresses gave no {name!r}", names, f"{name!r} too: `Addresses` of its places")
+    for name, where in found.items():
+        if not isinstance(where, Addresses):
+            raise _refused(operation, f"addresses gave no `Addresses` for {name!r}", described(where), "`Addresses`")
+        if name not in operation.meaning.takes:
+            _check_places(operation, name, where)
+
+
+def _needed(operation: Operation) -> Iterable[str]:
+    """The names that the operands alone do not give an address."""
+    form, given = operation.form, operation.arguments
+    if form.issue:
+        yield from (one.operand for one in form.touched if one.computed or one.sized)
+    yield from (one.barrier for one in form.signals if one.barrier not in given or given[one.barrier].ndim != 1)
+    yield from (name for name in operation.meaning.takes if name not in given)
+
+
+def _check_places(operation: Operation, name: str, where: Addresses) -> None:
+    count = len(operation.issuers.rows) if where.issuer is None else len(where.issuer)
+    at = np.asarray(where.at)
+    whose = "issuers" if where.issuer is None else "entries of `issuer`"
+    if not at.ndim or (len(at) and count % len(at)) or at.dtype.kind not in "iu":
+        given, allowed = f"{at.dtype} of shape {at.shape}", f"integers, a row for each of the {count} {whose}"
+        raise _refused(operation, f"addresses gave no places for {name!r}", given, allowed)
+    if where.rank is not None and np.shape(where.rank) not in ((count,), ()):
+        given, allowed = f"shape {np.shape(where.rank)}", f"({count},): one for each of the {whose}"
+        raise _refused(operation, f"addresses gave another number of ranks for {name!r}", given, allowed)
+
+
+def check_results(operation: Operation, writes: Sequence[Touched], results: Sequence[Array], issuers: int) -> None:
+    """Raises InstructionError where `execute` gives another number of values than is written, or other shapes."""
+    wanted = [one.effect.operand for one in writes if hasattr(one.effect, "operand")]
+    written = [one.name for one in operation.instruction.bound.given if one.written]
+    if len(results) != len(wanted) + len(written):
+        allowed = ", ".join(map(repr, (*wanted, *written))) or "none"
+        raise _refused(operation, "execute gave another number of values than it writes", len(results), allowed)
+    for one, name, data in zip(writes, wanted, results, strict=False):
+        is_tmem = one.space == "tmem"
+        shape = one.shape if is_tmem else (*one.shape, one.width)
+        kind = np.dtype(np.uint32 if is_tmem else np.uint8)
+        if not _fits(np.shape(data), shape, issuers) or np.asarray(data).dtype.itemsize != kind.itemsize:
+            given = f"{np.asarray(data).dtype} of shape {np.shape(data)}"
+            raise _refused(operation, f"execute gave other values for {name!r}", given, f"{kind} of shape {shape}")
+    lanes = () if operation.issuers.lanes == 1 else (operation.issuers.lanes,)
+    for name, data in zip(written, results[len(writes) :], strict=True):
+        shape = np.shape(data)
+        if shape[:1] != (issuers,) or shape[len(shape) - len(lanes) :] != lanes:
+            allowed = str((issuers, "registers", *lanes)).replace("'", "")
+            raise _refused(operation, f"execute gave other values for {name!r}", f"shape {shape}", f"shape {allowed}")
+
+
+def _fits(given: tuple[int, ...], wanted: tuple[int, ...], issuers: int) -> bool:
+    """Can values be spread to the places? There is a row for each row of places, or for each issuer."""
+    if not given or given[0] not in (wanted[0], issuers) or len(given) > len(wanted):
+        return False
+    spread = (wanted[0], *given[1:])
+    return all(own in (1, most) for own, most in zip(reversed(spread), reversed(wanted), strict=False))
+
+
+# Instructions that lanes of a warp execute together: have all of these lanes come?
+
+
+LANE = np.arange(32)
+READS_ENDED = "lanes that read from one that has ended"
+ENDED_HINT = "a lane that is there: a narrower width, or a condition around the work in place of a return before it"
+
+
+def check_lanes(
+    bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...], at: Span | None, *, leaves_open: bool = False
+) -> None:
+    """Raises SimulationError where a warp lacks lanes that a row needs together. values: the operands of `execute`.
+    leaves_open: may a lane read from one that has ended? Its bits are unknown then (`from_ended`).
+    """
+    if bound.instruction.lanes in (WARPGROUP, WHOLE_WARP) and not mask.has_whole_warps:
+        raise _divergence(bound, batch, mask, np.ones((1, 1, 32), np.bool_), at)
+    names = [row.name for row in bound.read]
+    if bound.instruction.lanes == BY_MASK and "mask" in names:
+        given = values[names.index("mask")].astype(np.int64) & ALL_LANES
+        if mask.array is None and (given == ALL_LANES).all():
+            return
+        wanted = _bits(np.bitwise_or.reduce(np.where(mask.full, given, 0), axis=-1, keepdims=True))
+        if (mask.full.any(-1, keepdims=True) & wanted & ~mask.full & batch.alive).any():
+            raise _divergence(bound, batch, mask, wanted, at)
+        gone = mask.full.any(-1, keepdims=True) & wanted & ~mask.full & batch.wave.run.exists[:, batch.warps]
+        if gone.any():
+            _warn_of_ended(bound, batch, gone, at)
+        troubles = _troubles(bound, mask, np.broadcast_to(given, mask.shape), values)
+        if bound.form.meaning.source_lane is not None and not leaves_open:
+            troubles.append((_silent(bound, mask, values), READS_ENDED, ENDED_HINT))
+        for wrong, what, hint in troubles:
+            if wrong.any():
+                facet = Facet(batch, mask, at, batch.wave.run.plain)
+                facet.fault(told("{}: {}", operation(bound.instruction.name), what), wrong, hint=hint)
+
+
+def _warn_of_ended(bound: Bound, batch: Batch, gone: Bools, at: Span | None) -> None:
+    """Sources: PTX ISA, "shfl.sync", "vote.sync", "match.sync", "redux.sync": they wait for all threads of the mask
+    that have not exited, and only those have a part in the result; what comes from an exited one is unpredictable.
+    """
+    undefined = ", and what a lane would read from one of them is undefined" if bound.form.meaning.source_lane else ""
+    ended = f"its mask names {lanes_text(gone[first_warp(gone)])}, which had ended"
+    rest = f"{ended}; the others go on without them{undefined}"
+    text = told("{}: {}: {}", at, operation(bound.instruction.name), rest)
+    batch.wave.run.warn(text, "ended", bound.instruction.name)
+    place = {"file": at.file, "line": at.line} if at else {}
+    batch.wave.run.about[text] = {**place, "idiom": "ended-lanes"}
+
+
+def parted_by_mask(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> list[Mask]:
+    """The lanes that execute a row together: where masks name several groups of a warp, each group by itself."""
+    names = [row.name for row in bound.read]
+    if bound.form.meaning.on != "machine" or bound.instruction.lanes != BY_MASK or "mask" not in names:
+        return [mask]
+    return mask.parted(values[names.index("mask")])
+
+
+def _bits(given: NDArray[np.int64]) -> Bools:
+    return np.asarray(given >> LANE & 1 != 0)
+
+
+def _troubles(
+    bound: Bound, mask: Mask, given: NDArray[np.int64], values: tuple[Array, ...]
+) -> list[tuple[Bools, str, str]]:
+    """Violations of: the lanes that a mask names execute the row, give the same mask, and read from each other; with
+    what to do.
+    """
+    named = (given[..., None] >> LANE & 1 != 0) & mask.full[..., None]  # for each lane, the lanes that its mask names
+    differs = (given[..., None, :] != given[..., None]) & mask.full[..., None, :]  # lanes that have ended give none
+    found = [
+        (mask.full & ~_bits(given), "lanes that execute it, and that its mask does not name", "a mask that names them"),
+        ((named & differs).any(-1), "masks that differ between the lanes that they name", "one mask for all of them"),
+    ]
+    if bound.form.meaning.source_lane is not None:
+        source = np.broadcast_to(bound.form.meaning.source_lane(*values), mask.shape)
+        outside = mask.full & (given >> source & 1 == 0)
+        found.append((outside, "lanes that read from one outside the mask", "a mask that names those, too"))
+    return found
+
+
+def _silent(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> Bools:
+    """The lanes that read from one that does not execute the row."""
+    assert bound.form.meaning.source_lane is not None
+    source = np.broadcast_to(bound.form.meaning.source_lane(*values), mask.shape)
+    found: Bools = mask.full & ~np.take_along_axis(mask.full, source.astype(np.int64), -1)
+    return found
+
+
+def from_ended(
+    bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...], at: Span | None, place: object
+) -> Bools | None:
+    """The lanes of compiled code that read from one that has ended, whose bits are unknown; kept for a report, which
+    follows where something visible depends on them. None where there are none. place: the instruction in the program.
+
+    Source: PTX ISA, "shfl.sync": the value is unpredictable where the source lane is inactive or has exited.
+    """
+    if mask.array is None or bound.form.meaning.source_lane is None:
+        return None
+    lanes = _silent(bound, mask, values)
+    if not lanes.any():
+        return None
+    undefined = batch.wave.shadows.undefined
+    if place not in undefined:
+        what, given = f"{bound.instruction.name}: {READS_ENDED}", where_text(batch, lanes)
+        error = SimulationError(what, given=given, hint=ENDED_HINT, at=at)
+        undefined[place] = np.zeros((batch.wave.ctas, batch.wave.run.warps, 32), bool), error
+    undefined[place][0][batch.ctas, batch.warps] |= lanes
+    return lanes
+
+
+def _divergence(bound: Bound, batch: Batch, mask: Mask, wanted: Bools, at: Span | None) -> SimulationError:
+    active = mask.full
+    wanted = np.broadcast_to(wanted, mask.shape)
+    missing = active.any(-1, keepdims=True) & wanted & ~active
+    missing = missing & batch.alive if (missing & batch.alive).any() else missing
+    warp = first_warp(missing)
+    return SimulationError(
+        told("divergence: {} without {}", operation(bound.instruction.name), lanes_text(missing[warp])),
+        given=where_text(batch, missing, active),
+        allowed=f"{lanes_text(wanted[warp])} of the warp, together",
+        hint="move it out of the condition that splits the warp",
+        at=at,
+        kind="divergence",
+        threads=threads_of(batch, active),
+    )
+
 
 ADDRESSES = ("shared", "global", "generic")
 

@@ -15,15 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.masks import spread
+from tilewright.sim.machine.batch import spread
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Bits
-    from tilewright.sim.machine.batch import Look
-    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.batch import Look, Mask
     from tilewright.sim.machine.uniform import Uniform
-
-__all__ = ["SHIFT", "UNITS", "WIDEST", "MemoryRows", "initialised", "keep_pages"]
 
 UNITS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),

@@ -5,6 +5,7 @@ The result of a correct kernel does not depend on it. Each choice has a name, by
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zlib import crc32
@@ -12,14 +13,120 @@ from zlib import crc32
 import numpy as np
 
 from tilewright.errors import ArgumentError
+from tilewright.sim.machine.arrays import Array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.batch import Batch, Mask
+    from tilewright.sim.machine.instructions import CompiledInstruction
+    from tilewright.sim.machine.sync import BarrierSite
+    from tilewright.sim.machine.wave import Wave
 
-__all__ = ["FORWARDS", "NEVER", "PATIENT", "REFUSING", "Late", "Made", "Precedence", "others", "seeded"]
+# Waits that answer no though the phase is over, as time allows: a thread may ask before the others have come.
+#
+# Source: PTX ISA, "mbarrier.test_wait, mbarrier.try_wait": the answer is no where the phase is not over yet, after a
+# time that the system decides.
+
+
+class Refusals:
+    """The answers of a wave's waits. asked: by statement, what each thread has asked last, a number of its operands,
+    and how often, both (CTAs, warps, 32). count: of the answers that would have been yes: a poll that gets one sees
+    something else the next time.
+    """
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        self.shape = shape
+        self.asked: dict[int, tuple[Array, Array]] = {}
+        self.count = 0
+
+    def answer(
+        self, statement: CompiledInstruction, batch: Batch, mask: Mask, operands: Sequence[Array], found: Array
+    ) -> Array:
+        """The answer of a wait: no for the first times that a thread asks for one phase of one m-barrier."""
+        compiled = batch.wave.run.program.kernel.compiled  # else the scheduler asks, again and again
+        asks = compiled or any(site.asks for _, site in statement.accesses)
+        if not asks or statement.bound.form.signal_of("wait") is None:
+            return found
+        nothing = np.full(self.shape, -1, np.int64), np.zeros(self.shape, np.int64)
+        last, times = (each[batch.ctas, batch.warps] for each in self.asked.setdefault(id(statement), nothing))
+        what = np.zeros(batch.shape, np.int64)
+        for operand in operands[:2]:  # the m-barrier and the phase
+            what = what * 31 + np.asarray(operand, np.int64)
+        what &= (1 << 62) - 1
+        again = mask.full & (what == last)
+        np.copyto(times, np.where(again, times + 1, 1), where=mask.full)
+        np.copyto(last, what, where=mask.full)
+        refused = mask.full & (times <= batch.wave.run.precedence.refuses)
+        for axis in range(3):  # as many answers as there are, the same for all that share one
+            if np.shape(found)[axis] == 1:
+                refused = np.asarray(refused.any(axis, keepdims=True))
+        self.count += int((found & refused).any())
+        return np.asarray(found & ~refused)
+
+
+# How often threads came to a barrier, or to a branch around one, and how often they went on behind it.
+#
+# Who returns early is not waited for. Who skips a barrier and goes on may be counted at another one, or let it complete
+# by ending: that is told. `codegen.skips` finds the branches, and the numbers that they and the barriers have here.
+
+
+class Skipping:
+    """The counts of a wave's threads, (CTAs, warps, 32).
+
+    came: to a branch or a barrier. behind: which of those times they went on behind the join of the branch, and were
+    seen there, the last at ``seen_at``. barriers: those to which threads came.
+    """
+
+    def __init__(self, wave: Wave) -> None:
+        shape = (wave.ctas, wave.run.warps, 32)
+        self.came: dict[int, Ints] = defaultdict(lambda: np.zeros(shape, np.int64))
+        self.behind: dict[int, Ints] = defaultdict(lambda: np.zeros(shape, np.int64))
+        self.seen_at: dict[int, Span | None] = {}
+        self.barriers: dict[int, BarrierSite] = {}
+
+    def comes(self, batch: Batch, mask: Mask, branch: int) -> None:
+        """Lanes come to a branch."""
+        self.came[branch][batch.ctas, batch.warps] += mask.full
+
+    def arrives(self, batch: Batch, place: BarrierSite) -> None:
+        """A batch comes to a barrier."""
+        assert place.number is not None
+        self.barriers[place.number] = place
+        self.came[place.number][batch.ctas, batch.warps] += batch.mask.full
+
+    def goes_on(self, batch: Batch, mask: Mask, branches: tuple[int, ...], at: Span | None) -> None:
+        """Lanes are behind these branches."""
+        where = batch.ctas, batch.warps
+        for branch in branches:
+            np.copyto(self.behind[branch][where], self.came[branch][where], where=mask.full)
+            self.seen_at[branch] = at
+
+    def past_a_branch(self, batch: Batch, gone: Bools, branch: int, ctas: int) -> Bools:
+        """The threads that have gone on behind the branch since those came to it that wait, and have ended."""
+        return gone & _as_often(self.behind[branch], self.came[branch], batch.lanes(), ctas)
+
+    def as_often(self, batch: Batch, gone: Bools, ctas: int) -> Bools:
+        """The threads that came to this barrier as often as those that wait, and have ended."""
+        assert batch.place.number is not None
+        came = self.came[batch.place.number]
+        return gone & _as_often(came, came, batch.lanes(), ctas)
+
+    def left_out(self, batch: Batch, skipped: Bools) -> BarrierSite:
+        """A barrier to which the first of these threads came less often than the first of those that wait."""
+        first, other = tuple(np.argwhere(skipped)[0]), tuple(np.argwhere(batch.lanes())[0])
+        fewer = (place for k, place in self.barriers.items() if self.came[k][first] < self.came[k][other])
+        return next(fewer, batch.place)
+
+
+def _as_often(times: Ints, came: Ints, here: Bools, ctas: int) -> Bools:
+    """Which threads have a count as high as those of their CTA or cluster, of so many CTAs, that wait here?"""
+    needed = np.where(here, came, 0).max((1, 2)).reshape(-1, ctas).max(1).repeat(ctas)[:, None, None]
+    found: Bools = (times >= needed) & (needed > 0)
+    return found
+
 
 MOST = 8  # strong accesses of a thread before which others overtake it, each in a run of its own
 MOST_STEPS = 200  # of one of these runs; shorter ones may take more of them together, by the square of that

@@ -21,12 +21,9 @@ from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Ints
-    from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.wave import Storage, Wave
-
-__all__ = ["Elsewhere", "across", "atomic_words", "in_turns", "on_rank", "split"]
 
 
 def on_rank(address: Ints, rank: Ints) -> Ints:

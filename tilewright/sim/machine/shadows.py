@@ -16,8 +16,8 @@ from tilewright.errors import SimulationError
 from tilewright.ir import AddressOf, Expr, Load, const_value, walk
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.machine.batch import first_of, threads_of, where_text
-from tilewright.sim.machine.coordinates import authored_text, buffer_name, coordinate_text, element_text, is_dealt_out
 from tilewright.sim.machine.memory import MemoryRows, initialised
+from tilewright.sim.machine.places import authored_text, buffer_name, coordinate_text, element_text, is_dealt_out
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.tmem import Cells
 from tilewright.terms import barrier, call, operation, told
@@ -27,14 +27,11 @@ if TYPE_CHECKING:
     from tilewright.isa import Bound
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Bits, Bools, Flags
-    from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Origin, Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Storage, Wave
-
-__all__ = ["Shadows", "sound"]
 
 T = TypeVar("T")
 DECIDES = ("an address", "an extent", "a condition", "a barrier", "a loop bound")  # uses that say how a run goes on

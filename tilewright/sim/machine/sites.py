@@ -17,9 +17,8 @@ from tilewright.errors import SimulationError
 from tilewright.records import replace as counted_as
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits
-from tilewright.sim.machine.batch import first_of, numbers, threads_of, where_text
+from tilewright.sim.machine.batch import Mask, first_of, numbers, threads_of, where_text
 from tilewright.sim.machine.counts import COUNTED, Line, default_phase, wavefronts
-from tilewright.sim.machine.masks import Mask
 from tilewright.sim.machine.memory import initialised
 from tilewright.sim.machine.places import LOCAL_WINDOW, MULTICAST, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
 from tilewright.terms import operation, told
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Bools, Ints
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.wave import Storage
-
-__all__ = ["Hook", "Site", "harmless"]
 
 FAR = 1 << WINDOW_BITS - 1  # in a window: no buffer is that long, so a pointer there is below the start of the next one
 TOLD = ("watch", "escapes", "hooks", "pending")  # fields that say what others do with a site

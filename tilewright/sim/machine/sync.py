@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["BarrierSite", "Barriers", "Crossing", "Polling"]
-
 NAMED = 16  # barriers of a CTA; one more stands for the cluster's
 # Arrivals at a cluster's barrier are kept under NAMED or NAMED + 1, by turns: threads may still wait for one meeting
 # while others arrive at the next.

@@ -23,17 +23,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Bools, Ints
     from tilewright.sim.machine.facets import Facet
 
-__all__ = [
-    "INITIALISED",
-    "Cells",
-    "Columns",
-    "Taken",
-    "TmemFacet",
-    "are_taken",
-    "cells_text",
-    "table_of_cells",
-]
-
 INITIALISED = np.array(0x01010101, np.uint32)  # the flags of a cell that has been written
 
 

@@ -12,22 +12,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa import Access, Signal
-from tilewright.sim.machine.escapes import escaped
 from tilewright.sim.machine.memory import SHIFT, UNITS
-from tilewright.sim.machine.places import OFFSET_BITS, WINDOW_BITS
+from tilewright.sim.machine.places import OFFSET_BITS, WINDOW_BITS, escaped
 from tilewright.sim.machine.remote import atomic_words, split
 from tilewright.sim.machine.tmem import INITIALISED, CellSet, are_taken, trouble_with
 
 if TYPE_CHECKING:
     from tilewright.isa import Addresses
     from tilewright.sim.machine.arrays import Array, Bools, Ints
-    from tilewright.sim.machine.issuers import Issuers
+    from tilewright.sim.machine.facets import Issuers
     from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.wave import Wave
-
-__all__ = ["Touched"]
 
 LOW_BYTES = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.uint32)  # of a cell, by how many count
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from tilewright.explain import Threads
-from tilewright.ir.special import LANE, RANK, SIMULATED, WARP
+from tilewright.ir.launch import LANE, RANK, SIMULATED, WARP
 from tilewright.sim.machine.arrays import Ints
 from tilewright.sim.machine.memory import MemoryRows
-from tilewright.sim.machine.pending import Pending
-from tilewright.sim.machine.refusals import Refusals
+from tilewright.sim.machine.operation import Pending
+from tilewright.sim.machine.precedence import Refusals, Skipping
 from tilewright.sim.machine.registers import Registers
-from tilewright.sim.machine.skipping import Skipping
 from tilewright.sim.machine.sync import Barriers
 from tilewright.sim.machine.tmem import Cells, Columns
 
@@ -22,13 +21,10 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.sim.machine.arrays import Bools, Value
-    from tilewright.sim.machine.batch import Batch
+    from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.device import Device
-    from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.shadows import Shadows
-
-__all__ = ["Storage", "Wave"]
 
 Storage = MemoryRows | Registers
 AXES = ("x", "y", "z")

@@ -7,7 +7,7 @@ proxies       accesses of threads and of units to one memory, and the fences bet
 rules         what holds in every schedule: barriers, m-barriers, the memory of other CTAs, constants
 reports       what users are told: errors, warnings, and the step that is missing
 bounds        how much of the past is kept
-wave          all of these for one wave of CTAs
+engine        all of these for one wave of CTAs
 grids         launches that begin before the one before them has ended
 engine        the events of a run, and what each of them changes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,37 +13,96 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sites import Site
-from tilewright.sim.order.asynchronous.completion import check_freed, check_issue
-from tilewright.sim.order.asynchronous.in_flight import check_global, check_in_flight, check_shared, check_stored
-from tilewright.sim.order.asynchronous.on_behalf import awaited, places_of
+from tilewright.sim.order.asynchronous.in_flight import (
+    check_freed,
+    check_global,
+    check_in_flight,
+    check_issue,
+    check_shared,
+    check_stored,
+)
+from tilewright.sim.order.asynchronous.operations import Operations, awaited, places_of
 from tilewright.sim.order.grids import Grids
-from tilewright.sim.order.knowledge.actors import Actors
-from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN
-from tilewright.sim.order.knowledge.signals import arrivals_of, signals_of, together, visits_of
+from tilewright.sim.order.knowledge.clocks import Actors, Clocks
+from tilewright.sim.order.knowledge.fences import Fences
+from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN, Ledger
+from tilewright.sim.order.knowledge.phases import Phases, arrivals_of, signals_of, together, visits_of
+from tilewright.sim.order.proxies import GlobalAccesses, SharedStores, TensorMaps
 from tilewright.sim.order.races.detector import RaceDetector
-from tilewright.sim.order.reports.missing import missing_commits
-from tilewright.sim.order.rules.barriers import CLUSTER
-from tilewright.sim.order.rules.constants import check_constants
-from tilewright.sim.order.rules.mbarriers import check_not_early, check_together
-from tilewright.sim.order.wave import WaveOrder
+from tilewright.sim.order.races.places import TaggedPlaces
+from tilewright.sim.order.reports.handover import missing_commits
+from tilewright.sim.order.rules import (
+    CLUSTER,
+    BarrierRules,
+    ClusterMeetings,
+    MBarrierRules,
+    RemoteAccesses,
+    check_constants,
+    check_not_early,
+    check_together,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from tilewright.errors import Span
     from tilewright.isa import Lanes
     from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Look
+    from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.device import Device
-    from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.pending import Waiting
+    from tilewright.sim.machine.operation import Operation, Waiting
     from tilewright.sim.machine.sites import Hook
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Order"]
+# The order of one wave of CTAs: its clocks, channels and places.
+
+
+PITCH = 256  # the shared memories of a cluster follow each other in multiples of so many bytes
+
+
+class WaveOrder:
+    """The order of a wave of CTAs.
+
+    meetings: the knowledge that barriers hand on, by number; by ~number, to the same CTA alone. operations: where the
+    kernel has asynchronous instructions; stores: where these touch shared memory through the async proxy. proxies: what
+    hears of proxy fences, and asks for them.
+    """
+
+    def __init__(self, wave: Wave, grain: int, buffers: Mapping[int, TaggedPlaces]) -> None:
+        asynchronous = wave.run.program.has_asynchronous
+        self.clocks = Clocks(wave, has_parts=asynchronous)
+        name, nbytes, ctas = wave.run.places.arena.name, wave.run.shared_bytes, wave.ctas
+        self.shared = TaggedPlaces(name, nbytes, grain, is_global=False)
+        if wave.run.cluster_ctas > 1:
+            pitch = -(-max(nbytes, 1) // PITCH) * PITCH
+            self.shared = TaggedPlaces(f"{name} {wave.first}", ctas * pitch, grain, is_global=True, pitch=pitch)
+        self.meetings: dict[int, Ledger] = defaultdict(lambda: Ledger(self.clocks))
+        self.phases = Phases(self.clocks)
+        self.fences = Fences(self.clocks)
+        self.operations = Operations(self.clocks) if asynchronous else None
+        self.barriers = BarrierRules(self.clocks)
+        self.cluster = ClusterMeetings(self.clocks)
+        self.mbarriers = MBarrierRules(self.clocks, self.cluster)
+        self.remote = RemoteAccesses(self.clocks, self.cluster)
+
+        self.stores: SharedStores | None = None
+        self.proxies: list[SharedStores | GlobalAccesses | TensorMaps] = []
+        touched = [one for bound in wave.run.program.operations for one in bound.form.touched]
+        spaces = {one.space for one in touched if one.proxy == "async"}
+        if self.operations is not None and "shared" in spaces:
+            self.stores = SharedStores(self.operations, touched, self.shared.log)
+            self.proxies.append(self.stores)
+        if "global" in spaces:
+            self.proxies += [GlobalAccesses(self.clocks, buffers), TensorMaps(self.clocks, buffers)]
+
+    def located(self, batch: Batch, at: Address) -> Address:
+        """Addresses of the own CTA's shared memory as `TaggedPlaces` has them."""
+        if not self.shared.is_global:
+            return at
+        return Address(at.start, *at.parts, Part(batch.rows(self.shared.pitch)))
+
 
 RELEASES, ACQUIRES = ("sc", "acq_rel", "release"), ("sc", "acq_rel", "acquire")  # fences
 

@@ -12,7 +12,7 @@ from tilewright.explain import OtherAccess, advised
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.checks.base import Check
 from tilewright.sim.machine.batch import numbers, threads_of, where_text
-from tilewright.sim.machine.coordinates import buffer_name, coordinate_text
+from tilewright.sim.machine.places import buffer_name, coordinate_text
 from tilewright.terms import call, operation, told
 
 if TYPE_CHECKING:
@@ -21,17 +21,13 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.device import Device
-    from tilewright.sim.machine.grids import Footprint, GridsMeet
-    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.batch import Batch, Look, Mask
+    from tilewright.sim.machine.device import Device, Footprint, GridsMeet
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.engine import Order
-
-__all__ = ["Grids"]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 recording           what is kept, as plain data
 rows                the statements of a kernel, with what one execution of each counts
-measures            what one access of a warp costs: bytes, wavefronts, sectors
+recorder            what one access of a warp costs: bytes, wavefronts, sectors
 streams             the events of one warp while they are written; barriers and phases that they refer to
 moments             which events a finding is about
 recorder            the subscriber of a run's events

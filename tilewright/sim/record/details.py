@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Detailed", "OpenStep"]
-
 POWERS = 1 << np.arange(32, dtype=np.uint64)
 
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from tilewright.sim.record.recording import Event, EventPlace
     from tilewright.sim.record.streams import Growing, OpenOperation
 
-__all__ = ["moment_of"]
-
 Line: TypeAlias = "tuple[str | None, int | None]"
 Spans: TypeAlias = list[tuple[int, int, int]]
 """First byte, the one behind the last, and the lane."""

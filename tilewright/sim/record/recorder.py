@@ -20,11 +20,12 @@ from tilewright.ir.evaluate import evaluate
 from tilewright.isa import Fence, ProxyFence, Signal, phase_of, phase_state, unit_of
 from tilewright.records import replace
 from tilewright.sim.checks.base import Check
+from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.coordinates import element_text
+from tilewright.sim.machine.counts import EVERY, default_phase, wavefronts
+from tilewright.sim.machine.places import element_text
 from tilewright.sim.machine.remote import split
 from tilewright.sim.record.details import Detailed
-from tilewright.sim.record.measures import Measure
 from tilewright.sim.record.moments import moment_of
 from tilewright.sim.record.recording import (
     AccessSite,
@@ -43,6 +44,7 @@ from tilewright.sim.record.recording import (
     Row,
     Signalled,
     Waited,
+    WarpAccess,
 )
 from tilewright.sim.record.streams import Growing, OpenMeeting, OpenOperation, PhaseLog
 
@@ -51,20 +53,51 @@ if TYPE_CHECKING:
 
     from tilewright.errors import SimulationError, Span
     from tilewright.isa import Lanes
-    from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Value
-    from tilewright.sim.machine.batch import Batch, Look
+    from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.device import Device
-    from tilewright.sim.machine.masks import Mask
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.pending import Waiting
+    from tilewright.sim.machine.operation import Operation, Waiting
     from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.machine.wave import Wave
 
-__all__ = ["Recorder"]
+# What one access of a warp costs, computed once for each pattern of addresses.
+
+
+SECTOR_BYTES = 32
+
+
+class Measure:
+    """Measures the accesses of one site. known: by the lanes' distances from the first, and where that one lies."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.known: dict[tuple[int, bytes, bytes], WarpAccess] = {}
+
+    def __call__(self, addresses: Ints, active: Bools | None) -> WarpAccess:
+        """addresses: (32,) or (1,), bytes. active: (32,), None for all."""
+        first = int(addresses.min())
+        key = first % EVERY, (addresses - first).tobytes(), b"" if active is None else active.tobytes()
+        if key not in self.known:
+            lanes = np.arange(32) < self.site.lanes
+            lanes &= True if active is None else active
+            self.known[key] = self._measured(np.broadcast_to(addresses, 32), lanes)
+        return self.known[key]
+
+    def _measured(self, addresses: Ints, active: Bools) -> WarpAccess:
+        site, lanes = self.site, int(active.sum())
+        if site.line.space == "global":
+            own = addresses[active]
+            ends = np.concatenate([own // SECTOR_BYTES, (own + site.width - 1) // SECTOR_BYTES])
+            return WarpAccess(lanes, lanes * site.width, sectors=len(np.unique(ends)))
+        phase, pairs = site.phase or default_phase(site.width), not (site.write or site.phase)
+        at = Address(0, Part(addresses.reshape(1, 1, 32)))
+        everyone = lanes == site.lanes
+        passes, ideal = wavefronts(at, site.lanes, site.width, phase, None if everyone else active, pairs=pairs)
+        return WarpAccess(lanes, lanes * site.width, passes, ideal)
+
 
 MOST_UNDER_WAY = 4096
 """Operations of a group that waits are asked about."""

@@ -25,33 +25,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Ints
     from tilewright.view.look import Timeline
 
-__all__ = [
-    "AccessSite",
-    "AsyncOperation",
-    "BarrierMeeting",
-    "Committed",
-    "Event",
-    "Fenced",
-    "FindingMoment",
-    "Issued",
-    "KernelBuffer",
-    "LeftOut",
-    "Marked",
-    "Met",
-    "Moved",
-    "Phase",
-    "Recording",
-    "RecordingOptions",
-    "Row",
-    "Signalled",
-    "Step",
-    "Steps",
-    "Stream",
-    "Stretch",
-    "Waited",
-    "WarpAccess",
-]
-
 
 @Public(ArgumentError, {}).fields
 @dataclass(frozen=True, slots=True)

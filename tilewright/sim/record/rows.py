@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
 
-__all__ = ["row_of", "row_of_call"]
-
 KINDS: dict[type[ir.Stmt], str] = {
     ir.Bind: "let", ir.Assign: "let", ir.Store: "store", ir.Evaluate: "call", ir.If: "if", ir.For: "loop",
     ir.While: "loop",

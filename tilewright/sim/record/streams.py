@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
     from tilewright.isa import Lanes
 
-__all__ = ["Growing", "OpenMeeting", "OpenOperation", "OpenPhase", "PhaseLog"]
-
 Open = TypeVar("Open", Waited, Met)
 
 

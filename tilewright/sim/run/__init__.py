@@ -2,9 +2,9 @@
 
 program             a lowered kernel that runs as often as one likes
 execution           its arguments, its waves of CTAs, and its results
-ranks               several GPUs in one run: where each has its arrays
+execution           several GPUs in one run: where each has its arrays
 schedule, stuck     which batch goes next; the error when none can
-overtaking          a thread that others overtake before its strong accesses
-absent              which warps are whole where lanes meet, and what of lanes that have ended meanwhile
+schedule            a thread that others overtake before its strong accesses
+schedule            which warps are whole where lanes meet, and what of lanes that have ended meanwhile
 limits              what a run may take; how far it has come
 """

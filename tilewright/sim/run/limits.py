@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.run.execution import Execution
 
-__all__ = ["Display", "OutOfTime", "Watch"]
-
 T = TypeVar("T")
 
 LATE = 0.05  # of the limit of time: so much later the alarm rings, as parts of loops see the limit themselves

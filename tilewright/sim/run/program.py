@@ -20,21 +20,17 @@ from tilewright.isa import MOST_REGISTERS, bind, resident_ctas
 from tilewright.process import one_blas_thread
 from tilewright.sim.codegen.compiled import Compiled
 from tilewright.sim.codegen.values import calls_of
-from tilewright.sim.machine.dependence import Dependence
 from tilewright.sim.machine.places import ALONE, Group, Ranks, groups_of
 from tilewright.sim.machine.precedence import FORWARDS, PATIENT, REFUSING, Made, Precedence, others, seeded
-from tilewright.sim.machine.unknown import as_a_whole
-from tilewright.sim.run.execution import Execution, Run
-from tilewright.sim.run.ranks import Several, encoded, over_ranks
+from tilewright.sim.machine.unknown import Dependence, as_a_whole
+from tilewright.sim.run.execution import Execution, Run, Several, encoded, over_ranks
 
 if TYPE_CHECKING:
     from tilewright.ir import Kernel, Number
     from tilewright.isa import Arch
     from tilewright.sim.machine.arrays import Array
-    from tilewright.sim.machine.grids import GridsMeet
+    from tilewright.sim.machine.device import GridsMeet
     from tilewright.sim.record import RecordingOptions
-
-__all__ = ["Program"]
 
 TIMES, LEAST_SECONDS = 2.0, 3.0  # as long as the first run orders by chance may take together, or so many seconds
 MORE_FINDINGS = 1000  # besides that race

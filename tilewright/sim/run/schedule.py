@@ -12,22 +12,173 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine.batch import Batch, merged
-from tilewright.sim.machine.masks import Mask
+from tilewright.errors import SimulationError
+from tilewright.explain import Way, either, insert, move
+from tilewright.sim.machine.batch import Batch, Mask, first_warp, lanes_text, merged
+from tilewright.sim.machine.precedence import NEVER
 from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
-from tilewright.sim.run.absent import is_whole, look_for_lanes, look_for_warps, whole_warps
-from tilewright.sim.run.overtaking import Overtaking
 from tilewright.sim.run.stuck import stuck
+from tilewright.terms import barrier, operation, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools, Value
+    from tilewright.sim.machine.arrays import Bools, Ints, Value
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.run.execution import Execution
 
-__all__ = ["Scheduler"]
+# Threads that begin, or go on, only when all others have gone as far as they can: a late one, or some by chance.
+
+
+MOST_LOOKS = 16  # of those that poll what changes all the time
+
+
+class Overtaking:
+    """The batches that are overtaken, in the order in which they will go on.
+
+    first: the number of the first of the late thread's strong accesses before which others did anything.
+    """
+
+    def __init__(self, run: Execution) -> None:
+        self.run = run
+        self.batches: list[Batch] = []
+        self.first = NEVER
+        self._come = 0  # to how many strong accesses the late thread has come
+        self._left_at = 0  # the step at which it let the others go
+        self._looks = 0  # of those that poll, since then
+        self._seen = 0  # by them
+
+    def stops(self, batch: Batch) -> list[Batch] | None:
+        """The batch comes to a strong access: the others of it, if the late thread is in it and lets them go first."""
+        late = self.run.precedence.late
+        if self.run.precedence.seed is not None:
+            return self._by_chance(batch)
+        lane = batch.lane_of(late.thread) if late is not None else None
+        if late is None or lane is None:
+            return None
+        self._come += 1
+        if not late.lets_pass(self._come):
+            return None
+        one = np.zeros(batch.shape, np.bool_)
+        one[lane] = True
+        stopped, others = batch.parting(one)
+        self.batches.append(stopped)
+        self._left_at = self.run.steps
+        return others
+
+    def _by_chance(self, batch: Batch) -> list[Batch] | None:
+        """The whole batch waits, or goes on."""
+        self._come += 1
+        if not self.run.precedence.lets_pass(self._come):
+            return None
+        self.batches.append(batch)
+        self._left_at = self.run.steps
+        return []
+
+    def due(self, polling: list[Batch]) -> Batch | None:
+        """No other can go on but those that poll: the batch that does; None where these have to look first."""
+        late, seen = self.run.precedence.late, self._seen
+        self._seen = self.run.fingerprint(polling) if polling else seen
+        moved = self._seen != seen if self._looks else self.run.steps > self._left_at
+        if late is not None and late.lets_pass(self._come) and moved:
+            self.first = min(self.first, self._come)
+        self._looks += 1
+        if self._seen != seen and self._looks <= MOST_LOOKS:
+            return None
+        self._looks = self._seen = 0
+        chosen = self.run.precedence.by_chance(self._come) if self.run.precedence.seed is not None else 0
+        return self.batches.pop(chosen % len(self.batches))
+
+
+# Which warps are whole where lanes meet, and what of lanes and warps that have ended without coming.
+
+
+LANES = 1 << np.arange(32, dtype=np.int64)  # the bit of each lane in a mask
+
+
+def whole_warps(batch: Batch) -> Bools:
+    """(CTAs, warps, 1): the warps of which all lanes are there, and all warps that they go on with. Where lanes meet by
+    masks, (CTAs, warps, 32): those that see all whom they name.
+    """
+    if batch.place.by_mask:
+        there = (batch.mask.full * LANES).sum(-1, keepdims=True)
+        named = np.asarray(batch.env["meeting.0"], np.int64) & (batch.alive * LANES).sum(-1, keepdims=True)
+        return np.broadcast_to((named & ~there) == 0, batch.shape)
+    whole = np.asarray((batch.mask.full == batch.alive).all(-1))
+    if (size := batch.place.warps) > 1:
+        every = np.zeros((len(whole), -(-batch.wave.run.warps // size) * size), np.bool_)
+        every[:, batch.warps] = whole
+        together = every.reshape(len(whole), -1, size).all(-1).repeat(size, axis=1)
+        whole = whole & together[:, batch.warps]
+    return whole[..., None]
+
+
+def is_whole(batch: Batch) -> bool:
+    """Are all lanes of its warps there, and all warps that they go on with?"""
+    if batch.place.warps > 1 or batch.place.by_mask:
+        return not (batch.mask.full & ~whole_warps(batch)).any()
+    return batch.has_whole_warps(batch.mask)
+
+
+def look_for_lanes(batch: Batch) -> None:
+    """Raises SimulationError where lanes skipped a barrier to which others of their warp come, and have ended.
+
+    Source: CUDA C++ Programming Guide, "Synchronization Functions"; PTX ISA, "bar, barrier", "exit": from sm_70 on a
+    barrier of all threads waits for those that have not ended; it may be conditional where all of them go one way.
+    """
+    if batch.mask.has_whole_warps:
+        return
+    here = batch.mask.full
+    gone = np.zeros((batch.wave.ctas, batch.wave.run.warps, 32), np.bool_)
+    missing = batch.wave.run.exists[:, batch.warps] & here.any(-1, keepdims=True) & ~here
+    gone[batch.ctas, batch.warps] = missing
+    _look_for(batch, gone, 1)
+
+
+def look_for_warps(batch: Batch, ended: Bools, rows: Ints) -> None:
+    """The same for warps, (CTAs, warps), without which meetings of these rows are complete."""
+    assert batch.place.sync is not None
+    ctas = batch.wave.run.cluster_ctas if batch.place.sync.scope == "cluster" else 1
+    theirs = np.isin(np.arange(batch.wave.ctas) // ctas * ctas, rows)
+    _look_for(batch, (theirs[:, None] & ended)[..., None] & batch.wave.run.exists, ctas)
+
+
+def _look_for(batch: Batch, gone: Bools, ctas: int) -> None:
+    place, skipping = batch.place, batch.wave.skipping
+    if place.number is None:
+        return
+    for branch, at in place.branches.items():
+        if (skipped := skipping.past_a_branch(batch, gone, branch, ctas)).any():
+            why = f"skipped it, went on at {skipping.seen_at[branch]}, and ended"
+            raise _without(batch, place, skipped, why, at)
+    if (skipped := skipping.as_often(batch, gone, ctas)).any():
+        other = skipping.left_out(batch, skipped)
+        raise _without(batch, other, skipped, f"skipped it, came to the barrier at {place.at} instead, and ended", None)
+
+
+def _ways(place: BarrierSite) -> list[Way]:
+    """The barrier once more, where the others may lack it; or this one elsewhere."""
+    once_more = [(insert(told("{}", barrier("cta")), 0),)] if place.name == "cuda.cta_sync" else []
+    return [*once_more, *([(move(place.at.line),)] if place.at else [])]
+
+
+def _without(batch: Batch, place: BarrierSite, skipped: Bools, why: str, parting: Span | None) -> SimulationError:
+    cta, warp = first_warp(skipped)
+    lanes = lanes_text(skipped[cta, warp])
+    who = f"warp {warp}" if skipped[cta, warp].sum() == batch.wave.run.exists[0, warp].sum() else lanes
+    where = f"the condition of line {parting.line}" if parting else "the condition that splits the CTA"
+    return SimulationError(
+        told("divergence: {} without {}", operation(place.name), who),
+        given=f"{batch.wave.warp_name(cta, warp)}: {lanes} {why}",
+        allowed="a barrier that all threads of the CTA come to, but for those that have returned",
+        hint=either(f"move it out of {where}", *_ways(place)),
+        at=place.at,
+        kind="divergence",
+        threads=(batch.wave.warp_at(cta, warp),),
+    )
+
 
 STUCK = {
     "livelock": "every thread that is left polls, and nothing changes",

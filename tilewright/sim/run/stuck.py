@@ -11,10 +11,10 @@ from tilewright.explain import Way, advised, either, insert, operand, other_pari
 from tilewright.isa import phase_state
 from tilewright.sim.codegen.axes import LANE, WARP
 from tilewright.sim.machine.batch import first_of, first_warp, lanes_text, numbers, threads_of
-from tilewright.sim.machine.coordinates import element_text, pointer_to
+from tilewright.sim.machine.places import element_text, pointer_to
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sync import Crossing, Polling
-from tilewright.sim.order.reports.advice import inits, kept_apart
+from tilewright.sim.order.reports.race import inits, kept_apart
 from tilewright.terms import Operand, Told, barrier, call, meeting, operation, strong, told
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.run.execution import Execution
-
-__all__ = ["stuck"]
 
 MOST_LINES = 32
 

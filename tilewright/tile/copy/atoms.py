@@ -16,12 +16,9 @@ from tilewright import isa
 from tilewright.errors import DispatchError
 from tilewright.isa import ATOMS, CopyAtom
 from tilewright.tile.call import TileCall
-from tilewright.tile.conditions import bits_only, constant_extents, one_place_each, whole_warps
+from tilewright.tile.conditions import bits_only, check_target, constant_extents, one_place_each, whole_warps
 from tilewright.tile.dispatch import Change, Decline, Plan, Variant, by_name, choose
-from tilewright.tile.hints import check_target
 from tilewright.tile.matrices import MatrixKind, emit_matrices, fitting, plan_matrices
-
-__all__ = ["copy_by_atom"]
 
 
 def forced_atom(call: TileCall) -> CopyAtom:

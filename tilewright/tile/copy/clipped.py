@@ -10,8 +10,6 @@ from tilewright.tile.distribution import Distribution
 from tilewright.tile.flow import by_runs
 from tilewright.tile.round_loops import emit_runs
 
-__all__ = ["clipped"]
-
 
 @condition("clip= or fill= says that regions may leave their buffers")
 def asked(call: TileCall) -> str | None:

@@ -12,8 +12,6 @@ from tilewright.tile.distribution import Distribution
 from tilewright.tile.flow import by_runs
 from tilewright.tile.round_loops import emit_runs
 
-__all__ = ["converted", "dtypes_differ"]
-
 
 @condition("the sides have different dtypes")
 def dtypes_differ(call: TileCall) -> str | None:

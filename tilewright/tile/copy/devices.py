@@ -6,15 +6,12 @@ from dataclasses import dataclass
 
 from tilewright.ir import AddressOf, DeclBuffer, Load, Value, as_expr
 from tilewright.primitives.copy import ASKED
-from tilewright.tile.builder import Builder
+from tilewright.tile.boxes import device_of, devices_of, is_everywhere, on_device, spread_sides
+from tilewright.tile.builder import Builder, inner_call, planned
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import bits_only, constant_extents, element_bits
-from tilewright.tile.devices import device_of, devices_of, is_everywhere, on_device, spread_sides
 from tilewright.tile.dispatch import Decline, across_gpus, condition, counted, variant
-from tilewright.tile.inner import inner_call, planned
 from tilewright.tile.scope import INDEX
-
-__all__ = ["multimem", "peer", "replicas"]
 
 
 @dataclass(frozen=True, slots=True)

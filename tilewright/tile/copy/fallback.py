@@ -22,8 +22,6 @@ from tilewright.tile.scope import INDEX
 if TYPE_CHECKING:
     from tilewright.layout import Iter
 
-__all__ = ["fallback"]
-
 
 @condition("no side is in tensor memory")
 def addressable(call: TileCall) -> str | None:

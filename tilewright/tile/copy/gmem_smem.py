@@ -8,8 +8,6 @@ from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.distribution import Distribution, dealt_out, emit_copies, in_memory_order, widened
 from tilewright.tile.flow import flows_wider
 
-__all__ = ["gmem_smem"]
-
 
 @variant(
     "copy",

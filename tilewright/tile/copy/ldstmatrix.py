@@ -8,18 +8,9 @@ rows are matched is in `tilewright.tile.matrices`.
 from __future__ import annotations
 
 from tilewright.tile.call import TileCall
-from tilewright.tile.conditions import (
-    between,
-    bits_only,
-    constant_extents,
-    element_bits,
-    one_place_each,
-    whole_warps,
-)
+from tilewright.tile.conditions import between, bits_only, constant_extents, element_bits, one_place_each, whole_warps
 from tilewright.tile.dispatch import variant
 from tilewright.tile.matrices import MatrixKind, MatrixPlan, emit_matrices, plan_matrices
-
-__all__ = ["ldstmatrix"]
 
 
 @variant(

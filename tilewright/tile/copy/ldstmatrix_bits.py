@@ -9,19 +9,10 @@ of 16 (ldmatrix) or 8 (stmatrix) rows.
 from __future__ import annotations
 
 from tilewright.tile.call import TileCall
-from tilewright.tile.conditions import (
-    between,
-    bits_only,
-    constant_extents,
-    element_bits,
-    one_place_each,
-    whole_warps,
-)
+from tilewright.tile.conditions import between, bits_only, constant_extents, element_bits, one_place_each, whole_warps
 from tilewright.tile.dispatch import Decline, condition, variant
 from tilewright.tile.matrices import MatrixKind, MatrixPlan, emit_matrices, plan_matrices
 from tilewright.tile.owners import accesses
-
-__all__ = ["ldstmatrix_bits"]
 
 WORDS = {op: MatrixKind(op, "m8n8", trans=False, type=".b16") for op in ("ptx.ldmatrix", "ptx.stmatrix")}
 BYTES = {

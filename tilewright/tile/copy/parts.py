@@ -8,8 +8,6 @@ from tilewright.tile.conditions import only_in
 from tilewright.tile.dispatch import variant
 from tilewright.tile.pieces import Pieces, emit_pieces, in_pieces, registers_cut
 
-__all__ = ["parts"]
-
 
 @variant("copy", priority=3, keywords=("vec_len", *ASKED), when=[registers_cut, only_in("local", "shared", "global")])
 def parts(call: TileCall) -> Pieces:

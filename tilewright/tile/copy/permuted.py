@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.tile.builder import Builder
+from tilewright.tile.builder import Builder, inner_call, planned
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import bits_only, constant_extents, only_in
 from tilewright.tile.dispatch import Chosen, variant
-from tilewright.tile.inner import inner_call, planned
-
-__all__ = ["permuted"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,8 +8,6 @@ from tilewright.tile.dispatch import Decline, condition, variant
 from tilewright.tile.distribution import Distribution, emit_copies, goes_longer, held_by, widened
 from tilewright.tile.pieces import by_fewer_accesses
 
-__all__ = ["reg"]
-
 
 @condition("exactly one side is in registers, the other in shared or global memory")
 def one_side_in_registers(call: TileCall) -> str | None:

@@ -12,8 +12,6 @@ from tilewright.tile.flow import by_runs
 from tilewright.tile.pieces import by_fewer_accesses
 from tilewright.tile.round_loops import emit_runs
 
-__all__ = ["rows"]
-
 
 @variant(
     "copy",

@@ -7,19 +7,11 @@ bytes at ``mbar=``, a store belongs to the thread's bulk group.
 
 from __future__ import annotations
 
+from tilewright.tile.boxes import StretchPlan, emit_stretch, plan_stretches
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
-from tilewright.tile.conditions import (
-    between,
-    constant_extents,
-    one_place_each,
-    one_way_keywords,
-    single_thread,
-)
+from tilewright.tile.conditions import between, constant_extents, one_place_each, one_way_keywords, single_thread
 from tilewright.tile.dispatch import variant
-from tilewright.tile.stretches import StretchPlan, emit_stretch, plan_stretches
-
-__all__ = ["bulk"]
 
 
 @variant(

@@ -6,8 +6,6 @@ from tilewright.tile.call import TileCall
 from tilewright.tile.copy.devices import PeerPlan, emit_peer, plan_peer
 from tilewright.tile.dispatch import across_gpus, variant
 
-__all__ = ["peer"]
-
 
 @variant("copy_async", priority=30, keywords=("mbar", "cta_mask", "cache_hint", "use_tma_reduce"), when=[across_gpus])
 def peer(call: TileCall) -> PeerPlan:

@@ -7,13 +7,11 @@ Source and destination are named as the calling CTA has them; the destination is
 from __future__ import annotations
 
 from tilewright import isa
+from tilewright.tile.boxes import StretchPlan, emit_stretch, plan_stretches
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, one_place_each, single_thread
 from tilewright.tile.dispatch import Decline, condition, variant
-from tilewright.tile.stretches import StretchPlan, emit_stretch, plan_stretches
-
-__all__ = ["dsmem"]
 
 GIVEN = {"remote_cta_id": "the rank of a CTA of the cluster", "mbar": "mbar=bar.ptr_to([0])"}
 

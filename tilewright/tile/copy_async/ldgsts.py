@@ -20,18 +20,15 @@ from tilewright.primitives import WITHIN_A_CTA
 from tilewright.primitives.copy import ASKED, FILL
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall, own_digits
-from tilewright.tile.conditions import between_in_order, one_place_each
+from tilewright.tile.conditions import alignments, between_in_order, check_target, one_place_each, wider
 from tilewright.tile.dispatch import Change, Decline, condition, variant
 from tilewright.tile.distribution import Distribution, in_memory_order
 from tilewright.tile.flow import by_runs
-from tilewright.tile.hints import alignments, check_target, wider
 from tilewright.tile.inside import inside_tests, open_dimensions, splits
 from tilewright.tile.owners import all_hold
 from tilewright.tile.partition import places
 from tilewright.tile.round_loops import Writer, emit_runs
 from tilewright.tile.walks import Ints, digits_of, plus
-
-__all__ = ["ldgsts"]
 
 OP = "ptx.cp_async"
 NAME = OP.removeprefix("ptx.")

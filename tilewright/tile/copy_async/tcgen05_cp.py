@@ -16,8 +16,6 @@ from tilewright.tile.cells import replicas_of
 from tilewright.tile.dispatch import Change, Condition, Variant, by_name, condition, register
 from tilewright.tile.tmem_copies import FROM_SHARED, Shape, TmemCopyPlan, emit_copies, plan_copies
 
-__all__ = ["VARIANTS"]
-
 ROUTER = (Iter(4, 32, TLane),)
 
 

@@ -21,14 +21,18 @@ from tilewright.layout import THREADS_IN, tcgen05_atom_layout
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall, side_of
 from tilewright.tile.cells import COLUMN_BITS, WHOLE_COLUMNS, CellPlaces, tmem_cells
-from tilewright.tile.conditions import between, constant_extents, element_bits, plain_registers, tmem_address
+from tilewright.tile.conditions import (
+    between,
+    check_target,
+    constant_extents,
+    element_bits,
+    plain_registers,
+    tmem_address,
+)
 from tilewright.tile.dispatch import Change, Decline, condition, counted, variant
-from tilewright.tile.hints import check_target
 from tilewright.tile.owners import Owners, owners, registers_of
 from tilewright.tile.scope import SPOKEN
 from tilewright.tile.walks import Ints, Walk, plus, quotient, walk_of
-
-__all__ = ["tcgen05_ldst"]
 
 QUARTER = 32  # lanes that a warp reaches
 SPLIT_SHAPE = "16x32bx2"  # the two halves of a warp have columns at any distance from each other

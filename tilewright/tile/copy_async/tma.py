@@ -15,12 +15,9 @@ from tilewright.isa import lookup
 from tilewright.tile.boxes import Box, BoxPlan, plan_boxes
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
-from tilewright.tile.conditions import between, constant_extents, one_way_keywords, single_thread
+from tilewright.tile.conditions import between, check_target, constant_extents, one_way_keywords, single_thread
 from tilewright.tile.dispatch import variant
-from tilewright.tile.hints import check_target
 from tilewright.tile.walks import plus
-
-__all__ = ["tma"]
 
 TENSOR = "ptx.cp_async.bulk.tensor"
 

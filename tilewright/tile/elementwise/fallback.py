@@ -18,8 +18,6 @@ from tilewright.tile.owners import all_hold, axes_of, check_own
 from tilewright.tile.round_loops import once_each
 from tilewright.tile.walks import digits_of, plus, times
 
-__all__ = ["fallback"]
-
 
 @dataclass(frozen=True, slots=True)
 class OneByOne:

@@ -9,8 +9,6 @@ from tilewright.tile.distribution import Distribution
 from tilewright.tile.flow import by_runs, flowing
 from tilewright.tile.round_loops import emit_runs
 
-__all__ = ["flow"]
-
 
 @elementwise(priority=10, when=[only_in("local", "shared", "global"), one_place_each])
 def flow(call: TileCall) -> Distribution:

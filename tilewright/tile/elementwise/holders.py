@@ -9,8 +9,6 @@ from tilewright.tile.distribution import Distribution, by_holders, by_turns, reg
 from tilewright.tile.pieces import by_fewer_accesses
 from tilewright.tile.round_loops import emit_runs
 
-__all__ = ["holders"]
-
 
 @condition("a tile is in registers")
 def some_registers(call: TileCall) -> str | None:

@@ -7,8 +7,6 @@ from tilewright.tile.conditions import only_in
 from tilewright.tile.dispatch import elementwise
 from tilewright.tile.pieces import Pieces, emit_pieces, in_pieces, registers_cut
 
-__all__ = ["parts"]
-
 
 @elementwise(priority=15, when=[registers_cut, only_in("local", "shared", "global")])
 def parts(call: TileCall) -> Pieces:

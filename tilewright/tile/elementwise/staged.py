@@ -13,16 +13,13 @@ from dataclasses import dataclass
 from tilewright.ir import Buffer
 from tilewright.layout import TileLayout
 from tilewright.records import replace
-from tilewright.tile.builder import Builder
+from tilewright.tile.builder import Builder, ScratchRegisters, Staging, inner_call, planned, staging
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import by_several, constant_extents, one_place_each, only_in, registers_inside
 from tilewright.tile.copy.converted import dtypes_differ
 from tilewright.tile.dispatch import Chosen, Decline, elementwise, variant
 from tilewright.tile.distribution import held_elsewhere, registers_alike
 from tilewright.tile.elementwise.holders import some_registers
-from tilewright.tile.inner import ScratchRegisters, Staging, inner_call, planned, staging
-
-__all__ = ["staged"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,6 @@ from tilewright.tile.distribution import Distribution, by_turns
 from tilewright.tile.flow import flows_wider
 from tilewright.tile.round_loops import emit_runs
 
-__all__ = ["turns"]
-
 
 @elementwise(priority=20, when=[only_in("shared", "global"), constant_extents, one_place_each])
 def turns(call: TileCall) -> Distribution:

@@ -9,8 +9,6 @@ from tilewright.tile.distribution import MOST_LISTED, Distribution, by_turns
 from tilewright.tile.flow import by_runs, flowing, flows_wider
 from tilewright.tile.round_loops import emit_runs
 
-__all__ = ["edges"]
-
 
 @variant(
     "fill",

@@ -21,8 +21,6 @@ from tilewright.tile.owners import all_hold, check_own, held_here
 from tilewright.tile.values import filling
 from tilewright.tile.walks import digits_of
 
-__all__ = ["fallback"]
-
 
 @dataclass(frozen=True, slots=True)
 class TurnsPlan:

@@ -22,8 +22,6 @@ from tilewright.tile.partition import places
 from tilewright.tile.values import filling_run
 from tilewright.tile.walks import Ints, digits_of
 
-__all__ = ["memory"]
-
 MOST_LISTED = 1 << 17  # elements whose addresses are listed: more than shared memory has
 
 

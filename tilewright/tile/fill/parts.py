@@ -6,8 +6,6 @@ from tilewright.tile.call import TileCall
 from tilewright.tile.dispatch import variant
 from tilewright.tile.pieces import Pieces, emit_pieces, in_pieces, registers_cut
 
-__all__ = ["parts"]
-
 
 @variant("fill", "memset", "zero", priority=5, keywords=("vec_len",), when=[registers_cut])
 def parts(call: TileCall) -> Pieces:

@@ -13,8 +13,6 @@ from tilewright.tile.owners import owners
 from tilewright.tile.values import filling
 from tilewright.tile.walks import Offset
 
-__all__ = ["registers"]
-
 
 @dataclass(frozen=True, slots=True)
 class SlotPlan:

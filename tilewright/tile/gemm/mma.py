@@ -1,8 +1,8 @@
 """The product by ``mma.sync``: warps multiply matrices that lie in their registers.
 
-Operands in registers are compared with the instruction's fragments block by block (`tilewright.tile.blocks`). Those in
-memory pass through registers made for them, loaded by whatever variant `copy` finds (`tilewright.tile.staging`), one
-step of K ahead of the products.
+Operands in registers are compared with the instruction's fragments block by block (`tilewright.tile.matrices`).
+Those in memory pass through registers made for them, loaded by whatever variant `copy` finds
+(`tilewright.tile.staging`), one step of K ahead of the products.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from tilewright.isa.types import ELEMENTS, WORDS
 from tilewright.layout import TileLayout
 from tilewright.primitives.gemm import sides_of_matrix
 from tilewright.records import replace
-from tilewright.tile.blocks import Held, Products, RegisterBlocks, blocks_of, held_by_warps, products_of
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
-from tilewright.tile.conditions import only_in, whole_warps
+from tilewright.tile.conditions import check_target, only_in, whole_warps
 from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.gemm.near import other_layouts, other_types
 from tilewright.tile.gemm.padded import dims_of, in_whole_pieces, sizes_of
-from tilewright.tile.hints import check_target
+from tilewright.tile.matrices import Held, Products, RegisterBlocks, blocks_of, held_by_warps, products_of
 from tilewright.tile.owners import all_hold
 from tilewright.tile.partition import root_of
 from tilewright.tile.scaling import Scaling, plan_scaling
@@ -43,8 +42,6 @@ from tilewright.tile.staging import (
     staged,
 )
 from tilewright.tile.walks import Ints, linear, plus
-
-__all__ = ["mma"]
 
 ROWS = ("ptx.mma", "ptx.mma.f64", "ptx.mma.f8f6f4")
 OF_A_AND_B = {"A": fragment_of_a, "B": fragment_of_b}

@@ -14,8 +14,6 @@ from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Change, Decline
 from tilewright.tile.staging import fragment_of_a, fragment_of_b, in_order, like, warp_shares
 
-__all__ = ["other_layouts", "other_types", "whole_pieces"]
-
 Sizes = Mapping[str, int]
 
 

@@ -15,8 +15,6 @@ from tilewright.tile.gemm.near import whole_pieces
 from tilewright.tile.inside import open_dimensions
 from tilewright.tile.staging import warp_shares
 
-__all__ = ["dims_of", "in_whole_pieces", "sizes_of"]
-
 
 def dims_of(call: TileCall, name: str) -> list[tuple[str, int]]:
     """The dimensions of an operand in their order, "M", "N" or "K", with their positions in its region."""

@@ -13,26 +13,25 @@ from tilewright.dtypes import dtype
 from tilewright.ir import Expr, Load, Region, Value, as_expr, const_value
 from tilewright.isa.tcgen05_mma_values import PATHS, DataPath
 from tilewright.layout import S, TCol, TileLayout, TLane, tmem_datapath_layout
-from tilewright.tile.block_scales import PlacedScales, placed_scales, scale_blocks
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.cells import COLUMN_BITS, tmem_cells
-from tilewright.tile.conditions import constant_extents, misplaced, several_issuers
+from tilewright.tile.conditions import check_target, constant_extents, misplaced, several_issuers
 from tilewright.tile.dispatch import Change, Decline, condition, counted, variant
-from tilewright.tile.hints import check_target
 from tilewright.tile.smem_descriptors import (
     DescribedBlocks,
+    PlacedScales,
     blocks_of,
     blocks_text,
     described,
     encoded_blocks,
     long_extents,
     matrix_of,
+    placed_scales,
     products_of,
+    scale_blocks,
 )
 from tilewright.tile.walks import Ints, plus, quotient
-
-__all__ = ["UmmaPlan"]
 
 MMA = "ptx.tcgen05.mma"
 LANE = 1 << 16  # what leads from lane to lane in an address of tensor memory

@@ -13,9 +13,8 @@ from tilewright.ir import AddressOf, Expr, Region, Value, as_expr
 from tilewright.layout import Layout, wgmma_fragment
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
-from tilewright.tile.conditions import constant_extents, misplaced
+from tilewright.tile.conditions import check_target, constant_extents, misplaced
 from tilewright.tile.dispatch import Change, Condition, Decline, condition, counted, variant
-from tilewright.tile.hints import check_target
 from tilewright.tile.owners import owners
 from tilewright.tile.smem_descriptors import (
     DescribedBlocks,
@@ -29,8 +28,6 @@ from tilewright.tile.smem_descriptors import (
     products_of,
 )
 from tilewright.tile.walks import Ints, plus
-
-__all__ = ["WgmmaPlan"]
 
 ROWS, THREADS = 64, 128
 NAMES = {True: "ptx.wgmma.mma_async.ss", False: "ptx.wgmma.mma_async.rs"}

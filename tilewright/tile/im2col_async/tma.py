@@ -15,19 +15,16 @@ from itertools import pairwise, product
 from tilewright.dtypes import INT32, dtype
 from tilewright.errors import ArgumentError, LayoutError
 from tilewright.ir import AddressOf, Expr, Value, as_expr, cast, const_value
-from tilewright.ir.pitches import strides_of
+from tilewright.ir.arguments import strides_of
 from tilewright.ir.tensor_map import MOST_BOX, MOST_PIXELS, UNIT, Im2col, MapOf, element_of
 from tilewright.isa import lookup
 from tilewright.primitives.im2col_async import Window
 from tilewright.tile.boxes import argument_of, check_alignment, swizzle_mode
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
-from tilewright.tile.conditions import between_in_order, constant_extents, one_way_keywords, single_thread
+from tilewright.tile.conditions import between_in_order, check_target, constant_extents, one_way_keywords, single_thread
 from tilewright.tile.dispatch import Decline, variant
-from tilewright.tile.hints import check_target
 from tilewright.tile.walks import plus
-
-__all__ = ["im2col"]
 
 ROW = "ptx.cp_async.bulk.tensor.g2c_im2col"
 MODE = "im2col"

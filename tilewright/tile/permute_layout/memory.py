@@ -8,13 +8,10 @@ from tilewright.ir import AddressOf, as_expr
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, one_place_each, only_in
-from tilewright.tile.costs import meeting_cost, told, vector_wavefronts
-from tilewright.tile.dispatch import Decline, variant
+from tilewright.tile.dispatch import Decline, meeting_cost, told, variant, vector_wavefronts
 from tilewright.tile.distribution import Distribution, dealt_out, emit_copies, in_memory_order
 from tilewright.tile.partition import one_storage, places
 from tilewright.tile.walks import Ints, times
-
-__all__ = ["memory"]
 
 MOST_BYTES = 256  # bytes of a thread's registers
 

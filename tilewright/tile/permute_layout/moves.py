@@ -8,13 +8,10 @@ from tilewright.ir import Expr, Load, as_expr
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, only_in
-from tilewright.tile.costs import cheapest, told
-from tilewright.tile.dispatch import Decline, variant
+from tilewright.tile.dispatch import Decline, cheapest, told, variant
 from tilewright.tile.owners import owners
-from tilewright.tile.partials import spread
+from tilewright.tile.reductions import spread
 from tilewright.tile.walks import Offset
-
-__all__ = ["moves"]
 
 
 @dataclass(frozen=True, slots=True)

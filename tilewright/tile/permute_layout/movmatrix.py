@@ -10,12 +10,9 @@ from tilewright.ir import Load, as_expr
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, element_bits, only_in, whole_warps
-from tilewright.tile.costs import SHUFFLE, cheapest, told
-from tilewright.tile.dispatch import Decline, variant
+from tilewright.tile.dispatch import SHUFFLE, Decline, cheapest, told, variant
 from tilewright.tile.owners import owners, registers_of
 from tilewright.tile.walks import Offset, plus
-
-__all__ = ["movmatrix"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,18 +11,23 @@ from math import prod
 
 from tilewright.dtypes import DType
 from tilewright.layout import ComposeLayout, Iter, Layout, S, SwizzleLayout, TileLayout
-from tilewright.tile.builder import Builder
+from tilewright.tile.builder import Builder, Staging, inner_call, planned, staging
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import by_several, constant_extents, only_in
-from tilewright.tile.costs import cheapest, matrix_wavefronts, meeting_cost, told, vector_wavefronts
-from tilewright.tile.dispatch import Chosen, Decline, variant
+from tilewright.tile.dispatch import (
+    Chosen,
+    Decline,
+    cheapest,
+    matrix_wavefronts,
+    meeting_cost,
+    told,
+    variant,
+    vector_wavefronts,
+)
 from tilewright.tile.distribution import Distribution
-from tilewright.tile.inner import Staging, inner_call, planned, staging
 from tilewright.tile.matrices import MatrixPlan
 from tilewright.tile.owners import owners
 from tilewright.tile.partition import places
-
-__all__ = ["scratch"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -12,13 +12,10 @@ from tilewright.isa import ALL_LANES
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, only_in, whole_warps
-from tilewright.tile.costs import SHUFFLE, cheapest, told
-from tilewright.tile.dispatch import Decline, variant
+from tilewright.tile.dispatch import SHUFFLE, Decline, cheapest, told, variant
 from tilewright.tile.owners import owners
-from tilewright.tile.partials import spread
+from tilewright.tile.reductions import spread
 from tilewright.tile.walks import Ints, linear, plus
-
-__all__ = ["shuffles"]
 
 
 @dataclass(frozen=True, slots=True)

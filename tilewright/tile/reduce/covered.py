@@ -13,14 +13,11 @@ from tilewright.primitives.copy import copy
 from tilewright.primitives.fill import fill
 from tilewright.primitives.scan import scan
 from tilewright.records import replace
-from tilewright.tile.builder import Builder
+from tilewright.tile.builder import Builder, ScratchRegisters, Staging, inner_call, planned, staging
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import from_registers
 from tilewright.tile.dispatch import Chosen, Decline, condition, variant
-from tilewright.tile.inner import ScratchRegisters, Staging, inner_call, planned, staging
 from tilewright.tile.reductions import KEYWORDS, OPERATIONS, reduction_of
-
-__all__ = ["covered"]
 
 
 @condition("an extent is known to the run alone")

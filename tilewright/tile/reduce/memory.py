@@ -16,27 +16,29 @@ from tilewright.tile.deals import Along, Deal, below, ceiling, dealt_along, load
 from tilewright.tile.dispatch import Decline, condition, counted, variant
 from tilewright.tile.inside import inside, open_dimensions
 from tilewright.tile.owners import all_hold, owners
-from tilewright.tile.partials import (
+from tilewright.tile.partition import one_storage, places, run_problem
+from tilewright.tile.reductions import (
+    KEYWORDS,
+    OPERATIONS,
     Delivery,
     Lanes,
     PartialStore,
+    Reduction,
     at_once,
     begin_with_nothing,
     emit_lanes,
     emit_taking,
     put,
     put_element,
+    reduction_of,
     registers_for,
     scratch_for,
     spread,
     take_in,
     taken_from_scratch,
+    wanted,
 )
-from tilewright.tile.partition import one_storage, places, run_problem
-from tilewright.tile.reductions import KEYWORDS, OPERATIONS, Reduction, reduction_of, wanted
 from tilewright.tile.walks import Ints, Offset, plus, times
-
-__all__ = ["memory"]
 
 IN_FLIGHT = 8  # loads of a thread before it uses the first
 MOST_RESULTS = 1 << 14  # bytes that go through scratch memory

@@ -13,15 +13,12 @@ from tilewright.layout import Iter, TileLayout
 from tilewright.primitives.fill import fill
 from tilewright.primitives.reduce import axes_of
 from tilewright.records import replace
-from tilewright.tile.builder import Builder
+from tilewright.tile.builder import Builder, ScratchRegisters, inner_call, planned
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside
 from tilewright.tile.dispatch import Chosen, Decline, variant
-from tilewright.tile.inner import ScratchRegisters, inner_call, planned
 from tilewright.tile.owners import owners
 from tilewright.tile.reductions import KEYWORDS, OPERATIONS, reduction_of
-
-__all__ = ["padded"]
 
 WARP = 32
 

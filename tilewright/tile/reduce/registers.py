@@ -10,7 +10,10 @@ from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, from_registers, kept_inside
 from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.owners import owners
-from tilewright.tile.partials import (
+from tilewright.tile.partition import element_numbers
+from tilewright.tile.reductions import (
+    KEYWORDS,
+    OPERATIONS,
     Delivery,
     Lanes,
     at_once,
@@ -19,17 +22,15 @@ from tilewright.tile.partials import (
     emit_delivery,
     emit_lanes,
     joined_by_lanes,
+    numbered,
     parts_of,
     pieces_of,
+    reduction_of,
     registers_for,
     spread,
     take_in,
 )
-from tilewright.tile.partition import element_numbers
-from tilewright.tile.reductions import KEYWORDS, OPERATIONS, numbered, reduction_of
 from tilewright.tile.walks import Offset, plus, times
-
-__all__ = ["registers"]
 
 
 @dataclass(frozen=True, slots=True)

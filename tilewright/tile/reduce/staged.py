@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.tile.builder import Builder
+from tilewright.tile.builder import Builder, Staging, inner_call, planned, staging
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside
 from tilewright.tile.dispatch import Chosen, variant
-from tilewright.tile.inner import Staging, inner_call, planned, staging
 from tilewright.tile.reductions import KEYWORDS, OPERATIONS
-
-__all__ = ["staged"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,8 @@ from tilewright.tile.call import TileCall, own_digits
 from tilewright.tile.conditions import only_in, whole_bytes
 from tilewright.tile.deals import (
     Deal,
+    LaneLine,
+    Prefixes,
     below,
     ceiling,
     dealt_along,
@@ -21,12 +23,8 @@ from tilewright.tile.deals import (
 from tilewright.tile.dispatch import Decline, counted, variant
 from tilewright.tile.inside import inside
 from tilewright.tile.owners import all_hold
-from tilewright.tile.partials import PartialStore, begin_with_nothing, registers_for
-from tilewright.tile.prefixes import LaneLine, Prefixes
-from tilewright.tile.reductions import Partial, Reduction, reduction_of
+from tilewright.tile.reductions import Partial, PartialStore, Reduction, begin_with_nothing, reduction_of, registers_for
 from tilewright.tile.walks import plus, times
-
-__all__ = ["memory"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,15 +10,12 @@ from tilewright.ir import Buffer, Expr, Load, Value, as_expr
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, kept_inside, only_in
+from tilewright.tile.deals import LaneLine, Prefixes
 from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.owners import Owners, owners
-from tilewright.tile.partials import parts_of, registers_for, spread
 from tilewright.tile.partition import element_numbers
-from tilewright.tile.prefixes import LaneLine, Prefixes
-from tilewright.tile.reductions import Partial, Reduction, reduction_of
+from tilewright.tile.reductions import Partial, Reduction, parts_of, reduction_of, registers_for, spread
 from tilewright.tile.walks import Ints, Offset, linear, plus, times
-
-__all__ = ["registers"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tilewright.tile.builder import Builder
+from tilewright.tile.builder import Builder, Staging, inner_call, planned, staging
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import constant_extents, kept_inside, only_in
 from tilewright.tile.dispatch import Chosen, variant
-from tilewright.tile.inner import Staging, inner_call, planned, staging
-
-__all__ = ["staged"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

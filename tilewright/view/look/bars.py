@@ -12,8 +12,6 @@ from tilewright.sim.record.recording import Committed, Event, Fenced, Issued, Ma
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import AsyncOperation, Phase, Recording
 
-__all__ = ["Bar", "bars_of_operations", "bars_of_phases", "bars_of_warp", "how_open", "role_of"]
-
 SHOWN_COUNTS = 6
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tilewright.sim.record.recording import Event, KernelBuffer, Recording, Step, Steps
     from tilewright.tracing import Trace
 
-__all__ = ["data_of", "measured_rows", "steps_of"]
-
 MOST_ELEMENTS = 1 << 16
 """Elements of a buffer whose places are shown."""
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from tilewright.sim.record.recording import Recording
     from tilewright.tracing import Trace
 
-__all__ = ["explorer", "in_a_frame", "page_of", "written"]
-
 FILES = Path(__file__).parent / "static"
 SCRIPTS = ("layouts.js", "tools.js", "timeline.js", "steps.js", "findings.js", "waits.js", "explorer.js", "main.js")
 MOST_BYTES = 1_900_000

@@ -14,17 +14,14 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tilewright.isa import GPU_ARCHS
 from tilewright.profiling import GPUS, Gpu
 from tilewright.profiling.acts import ActWriter, Script, script_of
-from tilewright.profiling.machine import SmFigures, figures_of
-from tilewright.profiling.play import Play
+from tilewright.profiling.play import Play, SmFigures, figures_of
 from tilewright.sim.record.recording import Met, Signalled, Waited
 
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import Event, Phase, Recording
 
-__all__ = ["Schedule", "Times", "causes_of", "gpu_of", "scheduled"]
-
 MEASURED = "H200"
-"""The GPU whose figures `tilewright.profiling.machine` has measured: taken for its architecture."""
+"""The GPU whose figures `tilewright.profiling.play` has measured: taken for its architecture."""
 
 SHORT = 1.0  # cycles: a wait that takes no longer has waited for nobody
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from tilewright.sim.record.recording import Recording
 
-__all__ = ["UNITS", "Timeline"]
-
 UNITS = ("cycles", "order")
 
 

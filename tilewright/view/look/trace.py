@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from tilewright.sim.record.recording import Recording
     from tilewright.view.look.schedule import Schedule
 
-__all__ = ["trace_of"]
-
 UNITS, BARRIERS = 1000, 2000  # the numbers of a CTA's threads begin there
 
 

@@ -1,11 +1,11 @@
 """Asynchronous operations: agents beside the threads, ordered by their completion.
 
-parts       shares of threads and warps in them, by numbers; which come before others
+scoreboard  shares of threads and warps in them, by numbers; which come before others
 scoreboard  the parts that each place remembers
 operations  what their completion publishes, and who has waited for it
-completion  an operation begins: are those before it complete?
+in_flight   an operation begins: are those before it complete?
 issue_order kinds that keep the order of their issue
 global_writes  writes of global memory by operations that are under way
 in_flight   threads touch what an operation may still use
-on_behalf   accesses of operations as those of their issuers
+operations  accesses of operations as those of their issuers
 """

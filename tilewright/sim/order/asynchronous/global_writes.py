@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.asynchronous.operations import Operations
 
-__all__ = ["GlobalWrites"]
-
 ISSUER_BITS = 24
 
 

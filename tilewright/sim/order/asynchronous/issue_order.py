@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.instructions import CompiledInstruction
     from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.order.asynchronous.parts import OperationPart
-
-__all__ = ["keeps_order", "may_queue"]
+    from tilewright.sim.order.asynchronous.scoreboard import OperationPart
 
 
 def keeps_order(earlier: Operation, now: CompiledInstruction) -> bool:

@@ -30,12 +30,9 @@ from tilewright.sim.order.knowledge.releases import gathered
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.order.knowledge.actors import Actors
-    from tilewright.sim.order.knowledge.clocks import Clocks
+    from tilewright.sim.order.knowledge.clocks import Actors, Clocks
     from tilewright.sim.order.knowledge.known import Far, Times
     from tilewright.sim.order.knowledge.releases import Release
-
-__all__ = ["KnownBySc"]
 
 LOWEST = 0xFF  # byte of flags
 GRID, CLUSTER, CTA = "sys", "cluster", "cta"  # how far what a fence puts in order reaches, or who gets it

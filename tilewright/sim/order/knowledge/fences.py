@@ -2,21 +2,138 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.order.knowledge.actors import Actors
-from tilewright.sim.order.knowledge.clocks import Clocks
-from tilewright.sim.order.knowledge.fence_points import FencePoint, apart
-from tilewright.sim.order.knowledge.releases import Pattern
+from tilewright.sim.order.bounds import PROXY_FENCES
+from tilewright.sim.order.knowledge.clocks import Actors, Clocks
+from tilewright.sim.order.knowledge.releases import Pattern, hold_each_other
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Bools
+    from collections.abc import Iterable
 
-__all__ = ["Fences"]
+    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.order.knowledge.known import Known
+
+# Fences as points of the order: what comes before each of them, and which threads come after it.
+#
+# A fence counts for two accesses where the first comes before it and the other after it, by whatever channels. Lanes of
+# a warp that pass a fence together are one point: each of them brings what all of them know, and its own accesses.
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Stamps:
+    """Accesses of threads of CTAs of the grid, and their times."""
+
+    times: Ints
+    ctas: Ints
+    threads: Ints
+
+    @classmethod
+    def none(cls) -> Stamps:
+        """Of no access."""
+        return cls(*np.zeros((3, 0), np.int64))
+
+    def joined(self, other: Stamps) -> Stamps:
+        """Both together."""
+        pairs = ((self.times, other.times), (self.ctas, other.ctas), (self.threads, other.threads))
+        return Stamps(*map(np.concatenate, pairs)) if len(other) else self
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __getitem__(self, which: Bools) -> Stamps:
+        return Stamps(self.times[which], self.ctas[which], self.threads[which])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FencePoint:
+    """A fence that lanes of a warp have passed at a time. known: what all of these lanes knew, a row of it; scope: ""
+    where it does not count. first: the block of columns that it is about, 0 for all memory.
+    """
+
+    row: int
+    warp: int
+    lanes: Bools
+    time: int
+    known: Known
+    scope: str
+    first: int = 0
+    published: dict[bytes, Pattern] = field(default_factory=dict)  # by the lanes that write
+
+    def covers(self, clocks: Clocks, passed: Bools, done: Stamps) -> Bools:
+        """Do the fences of the lanes ``passed`` come after these accesses?"""
+        own = (done.ctas == self.row + clocks.wave.first) & (done.threads >> 5 == self.warp) & passed[done.threads & 31]
+        own = own & (done.times <= self.time)
+        return np.asarray(own | clocks.are_in(self.known, done.ctas, done.threads, done.times))
+
+
+class FencePoints:
+    """The last fences of one kind in each CTA of a wave."""
+
+    def __init__(self, clocks: Clocks) -> None:
+        self.clocks = clocks
+        self._of: dict[int, list[FencePoint]] = defaultdict(list)
+
+    def add(self, who: Actors, scope: str = "") -> None:
+        """Threads have passed a fence."""
+        self.clocks.now += 1
+        for k, lanes, known in apart(self.clocks, who):
+            row, warp = int(who.rows[k]), int(who.warps[k])
+            here = self._of[row]
+            here.append(FencePoint(row, warp, lanes, self.clocks.now, known, scope))
+            del here[:-PROXY_FENCES]
+
+    def left(self, row: int, thread: int, done: Stamps, *, home: int | None = None, scope: str = "") -> Stamps:
+        """The accesses that no fence comes after, of those that the thread of a CTA comes after.
+
+        home: the CTA whose fences count; of all CTAs where None. scope: of the thread, if the scopes must hold both.
+        """
+        wave = self.clocks.wave
+        for point, passed in self._before(row, thread, self._of if home is None else (home,)):
+            if not scope or hold_each_other(scope, row + wave.first, point.scope, point.row + wave.first, wave.run):
+                done = done[~point.covers(self.clocks, passed, done)]
+            if not len(done):
+                break
+        return done
+
+    def _before(self, row: int, thread: int, homes: Iterable[int]) -> Iterator[tuple[FencePoint, Bools]]:
+        """The fences that a thread of a CTA comes after, the last first, and which of their lanes it comes after."""
+        points = sorted((one for home in homes for one in self._of.get(home, ())), key=lambda one: -one.time)
+        if not points:
+            return
+        each = (np.array([getattr(one, name) for one in points]).repeat(32) for name in ("row", "warp", "time"))
+        rows, warps, times = each
+        threads = 32 * warps + np.tile(np.arange(32), len(points))
+        knowers = np.full(len(threads), self.clocks.knower[thread])
+        ctas = rows + self.clocks.wave.first
+        after = self.clocks.knows(np.full(len(threads), row), knowers, ctas, threads, times)
+        after |= (rows == row) & (threads == thread)
+        for point, lanes in zip(points, after.reshape(-1, 32), strict=True):
+            if (passed := lanes & point.lanes).any():
+                yield point, passed
+
+
+def apart(clocks: Clocks, who: Actors) -> Iterator[tuple[int, Bools, Known]]:
+    """Of each warp its number, and lanes that know the same, with that: all that they know together, and one by one
+    those lanes that know more. Their own accesses are not in it.
+    """
+    common = clocks.published(Actors(who.rows, who.warps, np.zeros_like(who.lanes)))
+    alone = np.array(sorted(clocks.alone), np.int64)
+    which, own = np.nonzero((who.warps[:, None] == alone >> 5) & who.lanes[:, alone & 31])
+    rest = who.lanes.copy()
+    if len(which):
+        rest[which, alone[own] & 31] = False
+        more = Actors.threads(who.rows[which], alone[own])
+        known = clocks.published(more)
+        for i, k in enumerate(which.tolist()):
+            yield k, more.lanes[i], known[i : i + 1]
+    for k in np.flatnonzero(rest.any(1)).tolist():
+        yield k, rest[k], common[k : k + 1]
 
 
 class Fences:

@@ -32,30 +32,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.order.knowledge.clocks import Clocks
 
-__all__ = [
-    "BEGUN",
-    "BEHIND",
-    "FENCED",
-    "HEARD",
-    "ISSUED",
-    "OFFERED",
-    "ORDERED",
-    "OVER",
-    "SEEN",
-    "Far",
-    "Flags",
-    "Known",
-    "Ledger",
-    "Remembered",
-    "Times",
-    "begun",
-    "gather_at",
-    "joined",
-    "published_flags",
-    "same",
-    "widened",
-]
-
 SEEN, OFFERED, HEARD, ORDERED, FENCED, OVER, ISSUED, BEHIND = 1, 2, 4, 8, 16, 32, 64, 128
 BEGUN = 1  # a time before all accesses: whoever knows a thread up to then knows that its CTA has begun
 

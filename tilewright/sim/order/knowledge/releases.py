@@ -18,11 +18,8 @@ from tilewright.sim.order.knowledge.known import Far, Known, joined
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.device import Device
-    from tilewright.sim.order.knowledge.actors import Actors
-    from tilewright.sim.order.knowledge.clocks import Clocks
+    from tilewright.sim.order.knowledge.clocks import Actors, Clocks
     from tilewright.sim.order.knowledge.known import Times
-
-__all__ = ["NOTHING", "Pattern", "Release", "gathered", "hold_each_other", "holds", "take"]
 
 
 def holds(scope: str, cta: Ints | int, other: Ints | int, run: Device) -> Bools:

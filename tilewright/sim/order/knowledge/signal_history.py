@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.order.knowledge.signals import Signals
-
-__all__ = ["PastSignal", "SignalHistory"]
+    from tilewright.sim.order.knowledge.phases import Signals
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -4,34 +4,356 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
-from tilewright.sim.machine.coordinates import buffer_name
-from tilewright.sim.machine.dependence import Doubt, Moment
-from tilewright.sim.order.knowledge.locations import Locations
-from tilewright.sim.order.races.accesses import EQUAL
-from tilewright.sim.order.races.clash import DEPENDENT
-from tilewright.sim.order.races.judge import clash_with_reads, lost_store
-from tilewright.sim.order.races.places import TaggedPlaces
-from tilewright.sim.order.races.tickets import Tickets
-from tilewright.sim.order.races.volatile_reads import VolatileReads
+import numpy as np
+
+from tilewright.sim.machine.batch import Mask, numbers
+from tilewright.sim.machine.places import buffer_name
+from tilewright.sim.machine.unknown import Doubt, Moment
+from tilewright.sim.order.bounds import OBSERVATIONS, STRONG_WRITES
+from tilewright.sim.order.knowledge.clocks import Actors
+from tilewright.sim.order.knowledge.fences import Stamps, apart
+from tilewright.sim.order.knowledge.locations import Locations, Where, threads_of
+from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED, Clash, Pairs, pairs_of
+from tilewright.sim.order.races.observed import has_observed, keep_newest, last_read
+from tilewright.sim.order.races.permitted import are_morally_strong, finds_out, is_surely_strong, reaches, went_along
+from tilewright.sim.order.races.places import TaggedPlaces, are_known_together, clash_among_many
+from tilewright.sim.order.races.records import CTA, CTA_BITS, EQUAL, THREAD, AccessRecord, Candidates, Record
 from tilewright.sim.order.reports.race import report, warned, warning
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Mapping
+    from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from tilewright.sim.machine.address import Address
+    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Mask
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
-    from tilewright.sim.order.races.accesses import AccessRecord
-    from tilewright.sim.order.races.clash import Clash, Pairs
-    from tilewright.sim.order.wave import WaveOrder
+    from tilewright.sim.order.engine import WaveOrder
+    from tilewright.sim.order.knowledge.clocks import Clocks, Thread
+    from tilewright.sim.order.knowledge.known import Far, Known
+    from tilewright.sim.order.knowledge.releases import Release
 
-__all__ = ["RaceDetector"]
+# Races between two accesses of which neither is known to come first.
+#
+# They race where they overlap, one of them writes, and they are not morally strong. Source: PTX ISA, "Memory
+# Consistency Model: Race".
+
+
+Excused: TypeAlias = "Callable[[AccessRecord, Pairs], Bools]"
+
+
+def clash_with_reads(access: AccessRecord, found: Candidates) -> Clash | None:
+    """The race of a write with earlier reads that is reported; loose, where all of them come first in practice."""
+    clash, _ = clash_of(access, found, with_writer=False)
+    if clash is not None and access.clocks.loose:
+        strict, _ = clash_of(replace(access, also=(*access.also, access.clocks.loose)), found, with_writer=False)
+        return strict or replace(clash, excuse=LOOSE)
+    return clash
+
+
+def clash_of(
+    access: AccessRecord, found: Candidates, *, with_writer: bool, excused: Excused | None = None
+) -> tuple[Clash | None, Pairs]:
+    """The race among candidates that is reported, if there is one, and the pairs that may meet without an order.
+
+    The pair of threads that are farthest apart is reported: what orders them orders the others. excused: of pairs,
+    which need no report.
+    """
+    pairs = pairs_of(access, found)
+    many, known = pairs.of_many, access.knows(pairs)
+    if with_writer and _is_strong_with_all(access):
+        return None, pairs[many | ~known]
+    if with_writer and many.any():
+        known[many] = are_known_together(access, pairs[many])
+        many &= ~known
+    unknown = ~known & ~many
+    unordered = pairs[unknown]
+    racing, checked = _racing(access, unordered, with_writer=with_writer)
+    if excused is not None:
+        racing &= ~excused(access, unordered)
+    if access.site.ends:
+        racing &= ~went_along(access, unordered)
+    clash = farthest_clash(access, unordered[racing], with_writer=with_writer) if racing.any() else None
+    if clash is None or (clash.apart < 2 and not clash.is_benign):
+        others = clash_among_many(access, pairs[many], with_writer=with_writer) if many.any() else None
+        clash = others if clash is None or (others is not None and others.apart > clash.apart) else clash
+    if racing.any():
+        return clash, unordered
+    if clash is None and checked.any():
+        clash = replace(farthest_clash(access, unordered[checked], with_writer=with_writer), excuse=CHECKED)
+    return clash, pairs[unknown | many] if clash is None or clash.excuse == CHECKED else unordered
+
+
+def _is_strong_with_all(access: AccessRecord) -> bool:
+    """Is an access morally strong with everything that was written since its threads last met?"""
+    met = access.all_known()
+    return all(each.time <= met or is_surely_strong(access, each) for each in access.places.log.writes.values())
+
+
+def _racing(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> tuple[Bools, Bools]:
+    """Which unordered pairs race, and which would if a compare-and-swap did not find out what has changed?
+
+    Pairs that are morally strong do not race, nor those whose later thread has observed the write.
+    """
+    racing, checked = np.ones(len(pairs), np.bool_), np.zeros(len(pairs), np.bool_)
+    if not (access.places.has_strong or access.site.compares):
+        return racing, checked
+    left = np.arange(len(pairs))
+    while len(left):
+        time = int(pairs.time[left[0]])
+        other = access.places.log.find(int(pairs.other_cta[left[0]]), time)
+        same = left == left[0]
+        if other is not None:
+            same = (pairs.time[left] == time) & other.is_of(pairs.other_cta[left])
+        those, left = left[same], left[~same]
+        if other is not None and finds_out(access.site, other.site):
+            racing[those], checked[those] = False, True
+            continue
+        if other is None or other.site.sem == "weak":
+            continue
+        racing[those] = ~are_morally_strong(access, pairs[those], other)
+        for k in those[racing[those]].tolist() if with_writer else ():
+            read = last_read(access, pairs.lane(k), pairs.later(k))
+            racing[k] = not has_observed(access, read, pairs.later(k), other, pairs.earlier(k))
+    return racing, checked
+
+
+def farthest_clash(access: AccessRecord, racing: Pairs, *, with_writer: bool) -> Clash:
+    """The one of these races that is reported: of threads that are farthest apart."""
+    k = int(np.argmax(racing.apart(access.batch.wave.run)))
+    other = access.places.log.find(int(racing.other_cta[k]), int(racing.time[k]))
+    alike = with_writer and access.site.write and bool(are_plain(access, racing).all())
+    alike = alike and bool(access.finds_equal()[racing.lanes(access.look.shape)].all())
+    lanes, excuse = racing.lanes(access.look.shape), EQUAL if alike else ""
+    return Clash(access, racing.lane(k), racing.earlier(k), other, with_writer, excuse, lanes=lanes)
+
+
+def are_plain(access: AccessRecord, pairs: Pairs) -> Bools:
+    """Which of the earlier accesses are surely plain ones of threads?"""
+    each = list(zip(pairs.other_cta.tolist(), pairs.time.tolist(), strict=True))
+    others = {one: access.places.log.find(*one) for one in set(each)}
+    doubtful = access.places.has_strong  # where the record is forgotten
+    odd = {k for k, one in others.items() if (doubtful if one is None else not one.is_plain)}
+    return np.array([one not in odd for one in each], np.bool_)
+
+
+def lost_store(access: AccessRecord, lost: Bools, now: Ints) -> Clash | None:
+    """The race of two lanes that have stored to one place in one statement. Lanes of one warp may store the same there,
+    and strong stores within each other's scope what they like.
+    """
+    is_global, weak = access.places.is_global, access.site.sem == "weak"
+    if not weak:
+        if not is_global:
+            return None
+        lost = lost & ~reaches(access, now[..., 0] >> CTA & (1 << CTA_BITS) - 1)
+        if not lost.any():
+            return None
+    lane: tuple[int, int, int] = tuple(map(int, np.argwhere(lost)[0]))  # type: ignore[assignment]  # three axes
+    tag = int(now[lane][0])
+    row = numbers(access.look.ctas)[lane[0]] + access.batch.wave.first
+    other = tag >> CTA & (1 << CTA_BITS) - 1 if is_global else row, tag & THREAD
+    alike = access.wrote_alike() if weak else ""
+    if alike == EQUAL and (other[0], other[1] >> 5) == (row, numbers(access.look.warps)[lane[1]]):
+        return None
+    record = Record(access.time, access.site, access.batch, access.mask, access.at)
+    return Clash(access, lane, other, record, with_writer=True, excuse=alike, at_once=True)
+
+
+# Volatile reads that rely on an order which they have not got.
+#
+# ``volatile`` makes an access relaxed, and orders no other. A thread that polls a flag, and then reads what was written
+# before that, may find an older value unless fences stand between the two on both sides.
+#
+# Source: CUDA C++ Programming Guide, "Memory Fence Functions".
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Observation:
+    """A thread of a CTA has observed, at a time, what another one had written at a time of its own. known: what that
+    one knew then.
+    """
+
+    thread: int
+    time: int
+    written: int
+    known: Known | None
+
+    def tells(self, access: AccessRecord, later: Thread, writer: Thread, earlier: Thread, time: int) -> bool:
+        """Does what a thread did at a time come before the thread of an access by way of the write?"""
+        clocks = access.clocks
+        if self.thread != later[1]:
+            row = later[0] - access.batch.wave.first
+            if not clocks.come_after(row, later[1], later[0], self.thread, self.time):
+                return False
+        if writer == earlier:
+            return self.written > time
+        one = (np.array([value]) for value in (*earlier, time))
+        return self.known is not None and bool(clocks.are_in(self.known, *one)[0])
+
+
+class VolatileReads:
+    """The writes that threads have observed and not acquired: at a location that they poll, or at a counter whose value
+    they compare.
+
+    observed: by CTA of the grid and writer, the last. counters: by location, the last atomic of each thread: when, and
+    had it passed a fence? written: by CTA of the grid, warp and time, what lanes knew that wrote strongly then.
+    """
+
+    def __init__(self, orders: Mapping[Wave, WaveOrder], sites: Iterable[Site]) -> None:
+        self._orders = orders
+        sites = list(sites)
+        reads = any(site.sem == "volatile" and not site.write for site in sites)
+        self._awake = reads and any(site.polls or site.compared for site in sites)
+        self._observed: dict[int, dict[Thread, _Observation]] = {}
+        self._counters: dict[Where, dict[Thread, tuple[int, bool]]] = {}
+        self._written: dict[tuple[int, int, int], list[tuple[Bools, Known]]] = {}
+
+    def read(self, access: AccessRecord, found: Pairs | None) -> Clash | None:
+        """A strong read has found writes that nothing orders before it. One that polls observes them; of another one
+        that is volatile, the race with a write on whose order it relies.
+        """
+        if not self._awake or found is None or not len(found) or not access.site.shows:
+            return None
+        pairs = found[~found.of_many]
+        if access.site.polls:
+            for k in range(len(pairs)):
+                self._observe(pairs.later(k), access, pairs.earlier(k), int(pairs.time[k]))
+            return None
+        return self._relied(access, pairs) if access.site.sem == "volatile" else None
+
+    def counted(self, access: AccessRecord) -> None:
+        """Strong writes have taken place. An atomic observes those before it. That their threads had passed a fence is
+        enough for one that compares what it has counted, and reads by volatile loads then: the guide has such an
+        example.
+        """
+        site, fences = access.site, self._orders[access.batch.wave].fences
+        if not (self._awake and site.write) or site.is_signal:
+            return
+        shape = access.batch.shape
+        who = Actors.of(access.batch, Mask(shape, np.broadcast_to(access.mask.full, shape)))
+        for k, lanes, known in apart(access.clocks, who):
+            key = int(who.rows[k]) + access.batch.wave.first, int(who.warps[k]), access.time
+            self._written.setdefault(key, []).append((lanes, known))
+            keep_newest(self._written, STRONG_WRITES)
+        if not site.atomic:
+            return
+        for (row, thread), where in threads_of(access):
+            own = row + access.batch.wave.first, thread
+            before = self._counters.setdefault(where, {})
+            for writer, (time, fenced) in before.items() if site.shows and (site.polls or site.compared) else ():
+                if writer != own and (site.polls or not fenced):
+                    self._observe(own, access, writer, time)
+            before[own] = access.time, bool(fences.scopes(row, thread))
+            keep_newest(before, OBSERVATIONS)
+
+    def _observe(self, who: Thread, access: AccessRecord, writer: Thread, written: int) -> None:
+        known = self._observed.setdefault(who[0], {})
+        there = self._written.get((writer[0], writer[1] >> 5, written), ())
+        of_writer = next((one for lanes, one in there if lanes[writer[1] & 31]), None)
+        known[writer] = _Observation(who[1], access.time, written, of_writer)
+        keep_newest(known, OBSERVATIONS)
+
+    def _relied(self, access: AccessRecord, pairs: Pairs) -> Clash | None:
+        """The volatile read of what a thread had written volatile before a write that is observed."""
+        for k in range(len(pairs)):
+            later, earlier, time = pairs.later(k), pairs.earlier(k), int(pairs.time[k])
+            observed = self._observed.get(later[0], {}).items()
+            if any(seen.tells(access, later, writer, earlier, time) for writer, seen in observed):
+                clash = farthest_clash(access, pairs[np.array([k])], with_writer=True)
+                if clash.other is not None and clash.other.site.sem == "volatile" and not _has_read(clash, clash.other):
+                    return replace(clash, relaxed=True)
+        return None
+
+
+def _has_read(clash: Clash, write: Record) -> bool:
+    """Has the thread read that very value before? Then it cannot find an older one."""
+    read = last_read(clash.access, clash.lane, clash.later)
+    return has_observed(clash.access, read, clash.later, write, clash.earlier)
+
+
+# Numbers that threads take at counters: a thread's own tells that those before it have taken theirs.
+#
+# Samples of NVIDIA's rely on that without an acquire: what others write comes before a fence, and that before their
+# number, but no fence stands behind one's own. What a CTA then accesses plainly is a warning. It is one exactly where a
+# fence.sc behind the own number would put the two in order.
+
+
+@dataclass(eq=False, slots=True)
+class _Ticket:
+    """A thread, which had passed a fence, has taken a number at a time. release: what all before it have published."""
+
+    thread: int
+    time: int
+    release: Release
+    _fenced: Far | None = None
+
+    def counts(self, clocks: Clocks, done: Stamps) -> Bools:
+        """Which of these accesses come before a fence that holds every thread, and that before an earlier number?"""
+        if self._fenced is None:
+            self._fenced = self._all_fenced(clocks)
+        found = np.zeros(len(done), np.bool_)
+        for cta in self._fenced.keys() & set(done.ctas.tolist()):
+            here = done.ctas == cta
+            found[here] = self._fenced[cta][done.threads[here]] >= done.times[here]
+        return found
+
+    def _all_fenced(self, clocks: Clocks) -> Far:
+        fenced: Far = {}
+        patterns = [*self.release.patterns.patterns.values(), *self.release.by_sc.patterns.values()]
+        for known in [
+            pattern.known for pattern in patterns if pattern.of_fence and pattern.scope in clocks.wave.run.wide
+        ]:
+            for far in (clocks.near_as_far(known, 0), *known.far):
+                for cta, times in far.items():
+                    fenced[cta] = np.maximum(fenced[cta], times) if cta in fenced else times
+        return fenced
+
+
+class Tickets:
+    """The numbers that threads have taken and compare: by CTA and location, the last."""
+
+    def __init__(self, orders: Mapping[Wave, WaveOrder], locations: Locations) -> None:
+        self._orders = orders
+        self._locations = locations
+        self._taken: dict[int, dict[Where, _Ticket]] = {}
+
+    def counted(self, access: AccessRecord) -> None:
+        """Atomics have taken place, and `Locations` has recorded them."""
+        site, wave, seen = access.site, access.batch.wave, self._locations.seen
+        fences = self._orders[wave].fences
+        if not (site.atomic and site.compared) or site.polls or site.is_signal or not (seen and fences.latest):
+            return
+        for (row, thread), where in threads_of(access):
+            cta = row + wave.first
+            if (cta, thread) in seen and not fences.scopes(row, thread).isdisjoint(wave.run.wide):
+                own = self._taken.setdefault(cta, {})
+                own[where] = _Ticket(thread, access.time, seen[cta, thread])
+                keep_newest(own, OBSERVATIONS)
+
+    def clash_of(self, access: AccessRecord, found: Candidates) -> tuple[Clash | None, Pairs]:
+        """As `clash_of` of earlier writes; a warning where all of them come before numbers that were taken earlier."""
+        clash, pairs = clash_of(access, found, with_writer=True)
+        if clash is None or clash.is_benign or access.site.sem != "weak" or not self._taken:
+            return clash, pairs
+        strict, _ = clash_of(access, found, with_writer=True, excused=self._excused)
+        return strict or replace(clash, excuse=NUMBERED), pairs
+
+    def _excused(self, access: AccessRecord, pairs: Pairs) -> Bools:
+        """Which of these are of a plain write, and of a thread that comes after a number that counts it?"""
+        excused, weak = np.zeros(len(pairs), np.bool_), are_plain(access, pairs)
+        for cta in np.unique(pairs.cta).tolist():
+            for ticket in self._taken.get(cta, {}).values():
+                left = np.flatnonzero(weak & ~excused & (pairs.cta == cta))
+                of_ticket = (np.full(len(left), value) for value in (cta, ticket.thread, ticket.time))
+                after = access.clocks.knows(pairs.row[left], pairs.knower[left], *of_ticket)
+                left = left[after | (pairs.thread[left] == ticket.thread)]
+                done = Stamps(pairs.time[left], pairs.other_cta[left], pairs.other_thread[left])
+                excused[left] = ticket.counts(access.clocks, done)
+        return excused
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,8 @@ from typing import TYPE_CHECKING, TypeVar
 from tilewright.sim.order.knowledge.releases import hold_each_other
 
 if TYPE_CHECKING:
-    from tilewright.sim.order.knowledge.actors import Thread
-    from tilewright.sim.order.races.accesses import AccessRecord
-    from tilewright.sim.order.races.records import Record
-
-__all__ = ["has_observed", "keep_newest", "last_read"]
+    from tilewright.sim.order.knowledge.clocks import Thread
+    from tilewright.sim.order.races.records import AccessRecord, Record
 
 Key = TypeVar("Key")
 Kept = TypeVar("Kept")

@@ -15,11 +15,8 @@ from tilewright.sim.order.knowledge.releases import hold_each_other, holds
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.races.accesses import AccessRecord
     from tilewright.sim.order.races.clash import Pairs
-    from tilewright.sim.order.races.records import Record
-
-__all__ = ["are_morally_strong", "finds_out", "is_frail", "is_surely_strong", "newest_frail", "reaches", "went_along"]
+    from tilewright.sim.order.races.records import AccessRecord, Record
 
 
 def are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Bools:

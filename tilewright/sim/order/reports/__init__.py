@@ -2,14 +2,14 @@
 
 words            how threads, elements and fences are named
 race             the error of a race, or its warning
-updates          do both threads change one place? Then an atomic is missing
-advice           a barrier that can stand between two accesses, and helps
+race             do both threads change one place? Then an atomic is missing
+race             a barrier that can stand between two accesses, and helps
 handover         the step that is missing where threads synchronise by flags, m-barriers or the cluster's barrier
-witness          the same in compiled code, from what the run has shown
+handover         the same in compiled code, from what the run has shown
 mbarrier_phases  a wait for another phase, or for another m-barrier
-missing          the step between an operation's completion and a thread that relies on it
-operations       errors of operations that may still be under way
-proxy_fences     warnings for a missing proxy fence
+handover         the step between an operation's completion and a thread that relies on it
+rules            errors of operations that may still be under way
+rules            warnings for a missing proxy fence
 rules            errors of barriers, m-barriers and the memory of other CTAs
-constants        the error of constants that are written, or its warning
+rules            the error of constants that are written, or its warning
 """

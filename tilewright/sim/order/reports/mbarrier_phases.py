@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.explain import advised, instruction, move, operand, other_parity
 from tilewright.isa import Signal, phase_state
-from tilewright.sim.machine.coordinates import pointer_to
+from tilewright.sim.machine.places import pointer_to
 from tilewright.sim.order.reports.words import shared_text
 from tilewright.terms import Operand, Told, barrier, call, told
 
@@ -14,13 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tilewright.errors import Span
-    from tilewright.sim.order.asynchronous.parts import OperationPart
-    from tilewright.sim.order.knowledge.actors import Thread
-    from tilewright.sim.order.knowledge.clocks import Clocks
+    from tilewright.sim.order.asynchronous.scoreboard import OperationPart
+    from tilewright.sim.order.knowledge.clocks import Clocks, Thread
     from tilewright.sim.order.knowledge.signal_history import PastSignal
     from tilewright.sim.order.races.clash import Clash
-
-__all__ = ["let_pass", "too_early", "too_soon"]
 
 
 def _signals_of(clash: Clash, who: Thread, *, waits: bool) -> list[PastSignal]:

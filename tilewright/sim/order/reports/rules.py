@@ -2,38 +2,379 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from tilewright.errors import SimulationError
-from tilewright.explain import advised, between, move, operand
-from tilewright.isa import Fence
-from tilewright.sim.machine.awaiting import completion_text
-from tilewright.sim.machine.coordinates import pointer_to
-from tilewright.sim.order.reports.advice import inits
-from tilewright.sim.order.reports.words import fence_call, shared_text
-from tilewright.terms import Term, barrier, call, told
+from tilewright.explain import Facts, OtherAccess, advised, between, move, operand
+from tilewright.isa import Access, Fence, ProxyFence
+from tilewright.sim.machine.places import WINDOW_BITS, coordinate_text, pointer_to
+from tilewright.sim.machine.subject import completion_text, wait_call
+from tilewright.sim.machine.tmem import INITIALISED, cells_text
+from tilewright.sim.order.asynchronous.issue_order import may_queue
+from tilewright.sim.order.reports.handover import missing_step
+from tilewright.sim.order.reports.race import inits
+from tilewright.sim.order.reports.words import fence_call, grid_thread_text, not_yet_written, shared_text
+from tilewright.terms import Operand, Term, Told, barrier, call, operation, told
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tilewright.errors import Span
     from tilewright.explain import Threads
+    from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.units import Touched
     from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.order.asynchronous.operations import Operations
+    from tilewright.sim.order.asynchronous.scoreboard import OperationPart
+    from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.signal_history import PastSignal
+    from tilewright.sim.order.races.records import Record
 
-__all__ = [
-    "barrier_reused",
-    "cta_may_have_ended",
-    "cta_may_not_have_begun",
-    "early_arrival",
-    "ended_early",
-    "ends_before_operation",
-    "ends_between",
-    "ends_between_signals",
-    "initialised_twice",
-    "no_data",
-    "uninitialised",
-]
+# The error and the warning for bytes that are read as constants, and written.
+
+
+def constant_written(
+    wave: Wave, read: Record, write: Record, reader: tuple[int, int], writer: tuple[int, int], address: int
+) -> SimulationError:
+    """A thread reads as a constant what another one writes. reader, writer: CTA of the grid, and thread."""
+    one, other = (grid_thread_text(wave, *who) for who in (reader, writer))
+    return SimulationError(
+        _both(wave, read, address),
+        given=f"{read.site.at}: {one}\nwritten{_at(write)}: {other}",
+        allowed="reads through the cache of constants of what nobody writes while the kernel runs",
+        hint="no __ldg, and no __restrict__ or const for an array that is written too",
+        at=read.site.at,
+        kind="races",
+        threads=(wave.thread_at(*reader),),
+        buffer=read.site.line.buffer or None,
+        place=coordinate_text(wave.run.program, read.site, address),
+        other=OtherAccess(write.site.op, "written", *_place(write), (wave.thread_at(*writer),)),
+    )
+
+
+def constant_rewritten(wave: Wave, read: Record, write: Record, address: int) -> Told:
+    """The same of one thread that reads, and writes later."""
+    what = _both(wave, read, address)
+    return told(
+        "{}: {}{}, the same thread later; another GPU may give it another value", read.site.at, what, _at(write)
+    )
+
+
+def _both(wave: Wave, read: Record, address: int) -> Told:
+    place = coordinate_text(wave.run.program, read.site, address)
+    what = operation(read.site.op)
+    return told("{} reads {} as a constant (__ldg, .nc), and the kernel writes it", what, place)
+
+
+def _at(write: Record) -> str:
+    return f" at {write.site.at}" if write.site.at else ""
+
+
+def _place(write: Record) -> tuple[str | None, int | None]:
+    """The file and the line of a write."""
+    at = write.site.at
+    return (at.file, at.line) if at else (None, None)
+
+
+# What is said of a missing proxy fence: what an operation may not see, who made it, and the fence's place.
+#
+# Where a unit reads what threads of its CTA have stored, hardware gives it old bytes, which is an error. What kernels
+# are published without is a warning: a fence between loads and a refill, one for another CTA, for global memory, and
+# before the operations whose row says so.
+
+
+ASYNC, GLOBAL = ProxyFence("async"), ProxyFence("async", "global")
+MAP_RELEASE = ProxyFence("tensormap", side="release", scope="gpu")
+MAP_ACQUIRE = ProxyFence("tensormap", side="acquire", scope="gpu", at="ptr")
+
+
+@dataclass(frozen=True, slots=True)
+class LackingFence:
+    """What an operation may not see, ``reads s, stored by warp 0 without a proxy fence``, and the place of the fence.
+
+    fence: what is missing, and where it belongs, in words. lines: behind which that is, or between which; else right
+    before the operation. is_wrong: does hardware give wrong data, so that a warning is not enough? buffer: the one that
+    is touched.
+    """
+
+    what: str
+    fence: Told
+    lines: tuple[int, ...] = ()
+    is_wrong: bool = False
+    buffer: str | None = None
+
+    def warning(self, operation: Operation) -> Told:
+        """The sentence, with the line of the operation."""
+        advice = Term("advice", (self.fence,))
+        return told("{}: {} {}{}", operation.instruction.at, operation.name, self.what, advice)
+
+    def remedy(self, operation: Operation) -> Told:
+        """The hint."""
+        at = operation.instruction.at
+        lines = self.lines if len(self.lines) > 1 or at is None else (*self.lines, at.line)
+        code = next(part for part in self.fence.parts if isinstance(part, Term))
+        return advised(self.fence, "proxy_fence", "cta", lines, code)
+
+    def facts(self, operation: Operation) -> Facts:
+        """The fields of the warning's finding."""
+        at = operation.instruction.at
+        return {
+            "file": at.file if at else None,
+            "line": at.line if at else None,
+            "operation": operation.name,
+            "buffer": self.buffer,
+            "remedy": self.remedy(operation).remedy,
+            "threads": (operation.issuers.thread_at(0),),
+        }
+
+    def error(self, operation: Operation) -> SimulationError:
+        """The finding."""
+        return SimulationError(
+            f"{operation.name} {self.what}",
+            given=f"issued by {operation.issuers.name(0)}",
+            allowed="reads of an asynchronous unit after a proxy fence that comes after the stores",
+            hint=self.remedy(operation),
+            at=operation.instruction.at,
+            kind="races",
+            threads=(operation.issuers.thread_at(0),),
+            buffer=self.buffer,
+        )
+
+
+def _is_wrong(one: Touched) -> bool:
+    """Does the unit read, and do programs fence before it?"""
+    return not one.writes and isinstance(one.effect, Access) and not one.effect.unfenced
+
+
+def _verb(one: Touched) -> str:
+    return "overwrites" if one.writes else "reads"
+
+
+def unfenced_global(wave: Wave, one: Touched, window: int, did: str, last: tuple[int, int], home: int) -> LackingFence:
+    """An operation of the CTA ``home`` touches what a thread has stored in global memory, or loaded.
+
+    last: the CTA of that thread, and its number there. Both CTAs are counted in the grid.
+    """
+    where = "between these accesses and the operation"
+    if last[0] != home:
+        where = "before the operation, in its CTA, after what tells it of these accesses"
+    name = wave.run.places.at(window, 0).name
+    return LackingFence(
+        f"{_verb(one)} {name}, {did} by {grid_thread_text(wave, *last)} without a proxy fence",
+        told("{} belongs {}", fence_call(GLOBAL, "global"), where),
+        buffer=name,
+    )
+
+
+def unfenced_shared(
+    clocks: Clocks, one: Touched, where: tuple[int, ...], did: str, writer: int, at: tuple[int, int]
+) -> LackingFence:
+    """An operation touches what a warp has stored in shared memory, or loaded: at ``where`` of ``one``.
+
+    writer: the number of the warp in its cluster. at: the line of that access, 0 where no record is left; and the time.
+    """
+    wave, fence, row = clocks.wave, fence_call(ASYNC), int(one.rows[where])
+    (line, time), (rank, warp) = at, divmod(writer, wave.run.warps)
+    name = wave.run.places.shared_at(int(one.at[where])).name
+    what = f"{_verb(one)} {name}, {did} by warp {warp}"
+    own = row - int(wave.rank(row)) + rank
+    if own != row:
+        who = f"{what} of CTA {wave.cta_name(own)} without a proxy fence"
+        return LackingFence(who, told("{} belongs after the barrier, in that CTA", fence), buffer=name)
+    arrivals = [one for one in clocks.signal_history.of(own, warp, waits=False) if one.time >= time]
+    first = f"line {line}" if line else "these accesses"
+    then = f"the arrival of line {arrivals[-1].line}" if arrivals else "the barrier"
+    remedy = told("{} belongs between {} and {}", fence, first, then)
+    lines = tuple(each for each in (line, arrivals[-1].line if arrivals else 0) if each)
+    return LackingFence(f"{what} without a proxy fence", remedy, lines, did == "stored" and _is_wrong(one), name)
+
+
+def unfenced_copy(wave: Wave, one: Touched, byte: int, part: OperationPart) -> LackingFence:
+    """An operation touches what another one has written through the generic proxy."""
+    name = wave.run.places.shared_at(byte).name
+    what = f"{_verb(one)} {name}, written by {part.operation.name} of warp {part.warp} without a proxy fence"
+    remedy = told("{} belongs after the wait for it", fence_call(ASYNC))
+    return LackingFence(what, remedy, (part.at.line,) if part.at else (), _is_wrong(one), name)
+
+
+def unfenced_map(wave: Wave, address: int, last: tuple[int, int]) -> LackingFence:
+    """An operation uses a tensor map that a thread of a CTA of the grid has changed."""
+    return LackingFence(
+        f"uses the tensor map in {wave.run.places.at(address >> WINDOW_BITS, 0).name}, changed by "
+        f"{grid_thread_text(wave, *last)} without a proxy fence",
+        told(
+            "{} belongs after the stores, {} before the copy",
+            fence_call(MAP_RELEASE, Operand("scope")), fence_call(MAP_ACQUIRE, Operand("map"), Operand("scope")),
+        ),
+    )  # fmt: skip
+
+
+# Errors of asynchronous operations that may still be under way where others touch what they use.
+
+
+STATE = {"filled": "loaded", "read": "read"}
+PAST = {"reading": "read", "writing": "written"}
+KIND = {"reading": "copy", "writing": "write"}
+COMPLETE = "an operation after that one is known to be complete"
+
+
+def early_operation(
+    operations: Operations, now: Operation, one: Touched, place: NDArray[np.int64], earlier: OperationPart, did: str
+) -> SimulationError:
+    """An operation touches bytes of shared memory, ``place`` in ``one``, that an earlier one may not have read, or
+    written.
+    """
+    k, at = int(one.issuer[place[0]]), now.instruction.at
+    row, byte = int(now.issuers.rows[k]), int(one.at[tuple(place)])
+    knower = int(operations.parts.knowers(now)[k * now.issuers.warps_each])
+    what = f"{'writes' if one.writes else 'reads'} {shared_text(operations.wave, byte)}"
+    return SimulationError(
+        f"{now.name} {what}, which {earlier.operation.name} may still not have {did}",
+        given=f"{at}: {now.who(k)}\n{did} at {earlier.at}: {earlier.who(row)}",
+        allowed=COMPLETE,
+        hint=missing_step(operations, earlier, (row, knower), at, fences=False, reads=did == "read"),
+        at=at,
+        kind="races",
+        threads=(now.issuers.thread_at(k),),
+        buffer=operations.wave.run.places.shared_at(byte).name,
+        place=shared_text(operations.wave, byte),
+    )
+
+
+def early_write(
+    operations: Operations, now: Operation, one: Touched, found: tuple[int, Operation, int, int, str]
+) -> SimulationError:
+    """An operation touches bytes of a buffer that another one may not have read, or written: see `GlobalWrites`."""
+    k, earlier, whose, window, did = found
+    at, hint = now.instruction.at, "bytes of its own for each of the two operations"
+    row, thread = int(earlier.issuers.rows[whose]), int(earlier.issuers.threads[whose])
+    if earlier is not now and row == now.issuers.rows[k]:
+        part = next(each for each in operations.parts.values() if (each.operation, each.thread) == (earlier, thread))
+        knower = int(operations.parts.knowers(now)[k * now.issuers.warps_each])
+        hint = missing_step(operations, part, (row, knower), at, fences=False, reads=did == "read")
+    return SimulationError(
+        f"{now.name} {'writes' if one.writes else 'reads'} {operations.wave.run.places.at(window, 0).name}, which "
+        f"{earlier.name} may still not have {did}",
+        given=f"{at}: {now.who(k)}\n{did} at {earlier.instruction.at}: {earlier.who(whose)}",
+        allowed=COMPLETE,
+        hint=hint,
+        at=at,
+        kind="races",
+        threads=(now.issuers.thread_at(k),),
+        buffer=operations.wave.run.places.at(window, 0).name,
+    )
+
+
+def early_tmem_operation(
+    operations: Operations, earlier: OperationPart, now: Operation, actor: int, cells: tuple[Ints, Ints], did: str
+) -> SimulationError:
+    """An actor of an operation touches cells, given by lane and column, that an earlier one may not have read,
+    or written.
+    """
+    row, knower, at = int(now.issuers.rows[actor]), int(operations.parts.knowers(now)[actor]), now.instruction.at
+    run, (lane, column) = operations.wave.run, cells
+    sought = did == "read" and run.unwritten == "sought"
+    if sought and (operations.wave.shadows.tmem.words[row, column, lane] != INITIALISED).any():
+        reader, writer = (earlier.operation.name, earlier.at, earlier.who(row)), (now.name, at, now.who(actor))
+        step = told("a barrier after {}", completion_text(now, actor, row))
+        return not_yet_written(run, reader, writer, f"tensor memory ({cells_text(*cells)})", step)
+    return SimulationError(
+        f"{now.name} touches tensor memory that {earlier.operation.name} may still not have {did}",
+        given=f"{cells_text(*cells)}\n{at}: {now.who(actor)}\n{did} at {earlier.at}: {earlier.who(row)}",
+        allowed=COMPLETE,
+        hint=missing_step(operations, earlier, (row, knower), at, queues=_may_queue(operations, earlier, now, actor)),
+        at=at,
+        kind="races",
+    )
+
+
+def _may_queue(operations: Operations, earlier: OperationPart, now: Operation, actor: int) -> bool:
+    """Would the order of issue be enough, if the actor knew of it?"""
+    alone = earlier.is_alone and now.issuers.lanes == 1
+    return alone and bool(may_queue(earlier, now, operations.parts.ranks)[actor])
+
+
+def freed_early(
+    operations: Operations, earlier: OperationPart, place: tuple[int, int], at: Span | None, did: str
+) -> SimulationError:
+    """A warp, ``place`` is its row and number, gives back columns that an operation may not have read, or written."""
+    return SimulationError(
+        f"tensor memory is given back that {earlier.operation.name} may still not have {did}",
+        given=f"{at}: {operations.wave.warp_name(*place)}\n{did} at {earlier.at}: {earlier.who(place[0])}",
+        allowed="dealloc after everyone has waited for their operations, and met",
+        hint=missing_step(operations, earlier, place, at, fences=False),
+        at=at,
+        kind="races",
+        threads=(operations.wave.warp_at(*place),),
+    )
+
+
+def used_unwaited(name: str, earlier: OperationPart) -> Told:
+    """A warp reads registers before the wait for the load that fills them."""
+    wait = wait_call(earlier.operation.group)
+    where = f"between the {earlier.operation.name} at {earlier.at} and here"
+    return told("{} is used before {}, which belongs {}", name, wait, where)
+
+
+def unfenced_tmem(operations: Operations, earlier: OperationPart, now: Operation, actor: int, did: str) -> Told:
+    """An operation touches tensor memory after an earlier one, known to be complete, without fences between them."""
+    place, at = (int(now.issuers.rows[actor]), int(operations.parts.knowers(now)[actor])), now.instruction.at
+    what = f"{now.name} touches tensor memory that the {earlier.operation.name} at {earlier.at} has {did}, without a"
+    step = missing_step(operations, earlier, place, at, known=True)
+    return Told(told("{} fence between their threads: {}", what, step).parts, step.remedy)
+
+
+def early_use(
+    operations: Operations,
+    name: str,
+    earlier: OperationPart,
+    warp: tuple[int, int],
+    at: Span | None,
+    did: str,
+    *,
+    stored: Span | None = None,
+) -> SimulationError:
+    """A warp, given by its row and number, uses registers that an operation may not have filled, or read. stored: where
+    it then stores, without a wait in between.
+    """
+    then = f"\nstored at {stored}" if stored else ""
+    return SimulationError(
+        f"{name} is used while {earlier.operation.name} may not have {did} it",
+        given=f"{at}: {operations.wave.warp_name(*warp)}\n{STATE[did]} at {earlier.at}{then}",
+        allowed="registers after the warp has waited for its loads",
+        hint=missing_step(operations, earlier, warp, at),
+        at=at,
+        kind="races",
+        threads=(operations.wave.warp_at(*warp),),
+        buffer=name,
+    )
+
+
+def early_access(
+    operations: Operations, site: Site, earlier: OperationPart, place: tuple[int, int], warp: int, doing: str
+) -> SimulationError:
+    """A thread, of the warp and the knower at ``place`` (row and number), touches memory that an operation may still be
+    reading, or writing.
+    """
+    verb = "overwrites" if site.write else "reads"
+    memory = f"{site.place.space} memory" if site.place is not None else "shared memory"
+    thread = operations.wave.warp_name(place[0], warp)
+    return SimulationError(
+        told("{} {} {} that {} may still be {}", operation(site.op), verb, memory, earlier.operation.name, doing),
+        given=f"{site.at}: {thread}\n{PAST[doing]} at {earlier.at}: {earlier.who(place[0])}",
+        allowed=f"{'a store' if site.write else 'a load'} after that {KIND[doing]} is known to be complete",
+        hint=missing_step(operations, earlier, place, site.at, fences=False, reads=doing == "reading"),
+        at=site.at,
+        kind="races",
+        buffer=site.line.buffer or None,
+        threads=(operations.wave.warp_at(place[0], warp),),
+    )
+
 
 INIT = Fence("release", "cluster", "mbarrier.init")
 

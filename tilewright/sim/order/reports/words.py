@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING
 from tilewright.errors import SimulationError
 from tilewright.explain import OtherAccess
 from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
-from tilewright.sim.machine.coordinates import element_text
+from tilewright.sim.machine.places import element_text
 from tilewright.terms import Term, call, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.wave import Wave
-
-__all__ = ["fence_call", "grid_thread_text", "not_yet_written", "shared_text"]
 
 
 def grid_thread_text(wave: Wave, cta: int, thread: int) -> str:

@@ -1,43 +1,57 @@
-"""Accesses of threads and of asynchronous units to the same shared memory, and the proxy fences between them.
+"""Tensor maps in global memory that threads change, and the proxy through which the copy engine reads them.
 
-The units of a CTA see stores of threads to its memory only after a fence in that CTA, by the thread itself or by one
-that comes after the store; the operation comes after the fence. For stores of a CTA to its own memory a pair of half
-fences does as well: one that releases there, and one in any CTA of the cluster that acquires and comes after it. Loads
-need the same before a unit overwrites the bytes. Kernels are published
-without the fence after loads.
+A thread that has changed a map passes a fence that releases it; a thread that uses it comes after that fence, and
+passes one that acquires these 128 bytes. Each scope holds the other thread.
 
-Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy".
+Source: PTX ISA, "membar, fence: fence.proxy.tensormap", "Memory Consistency Model: Proxies".
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.isa import ProxyFence
-from tilewright.sim.machine.masks import spread
+from tilewright.sim.machine.batch import spread
+from tilewright.sim.machine.places import WINDOW_BITS
+from tilewright.sim.order.knowledge.clocks import Actors
+from tilewright.sim.order.knowledge.fences import FencePoints, Stamps
 from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
-from tilewright.sim.order.reports.proxy_fences import LackingFence, unfenced_copy, unfenced_shared
+from tilewright.sim.order.reports.rules import (
+    LackingFence,
+    unfenced_copy,
+    unfenced_global,
+    unfenced_map,
+    unfenced_shared,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from tilewright.isa import Access
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Ints
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.masks import Mask
+    from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.asynchronous.operations import Operations
-    from tilewright.sim.order.knowledge.actors import Actors
+    from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.known import Flags, Times
+    from tilewright.sim.order.races.places import TaggedPlaces
     from tilewright.sim.order.races.records import Log
 
-__all__ = ["SharedStores"]
+# Accesses of threads and of asynchronous units to the same shared memory, and the proxy fences between them.
+#
+# The units of a CTA see stores of threads to its memory only after a fence in that CTA, by the thread itself or by one
+# that comes after the store; the operation comes after the fence. For stores of a CTA to its own memory a pair of half
+# fences does as well: one that releases there, and one in any CTA of the cluster that acquires and comes after it.
+# Loads need the same before a unit overwrites the bytes. Kernels are published without the fence after loads.
+#
+# Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy".
 
 
 UNIT = 16  # bytes of shared memory that share one entry
@@ -185,3 +199,102 @@ class SharedStores:
             if unfenced.any():
                 place = tuple(np.argwhere(unfenced)[0].tolist())
                 yield unfenced_copy(self.clocks.wave, one, int(one.at[place]), parts[int(number[place])])
+
+
+# Accesses of threads and of asynchronous units to the same global memory, and the proxy fences between them.
+#
+# A unit sees what threads stored, and may overwrite what they stored or loaded, after a proxy fence in the CTA that
+# issues the operation: the fence comes after the access, and the operation after the fence. A fence in another CTA, the
+# one that stored, does not count. What units of another CTA did needs that fence, too, as threads tell of it. In
+# practice kernels work without it, so its absence is a warning.
+#
+# Source: PTX ISA, "Memory Consistency Model: Proxies", "Async proxy"; NVIDIA's model of mixed proxies.
+
+
+class GlobalAccesses:
+    """The proxy fences of a wave between what threads have done to global memory and what units do there. buffers: by
+    window.
+    """
+
+    def __init__(self, clocks: Clocks, buffers: Mapping[int, TaggedPlaces]) -> None:
+        self.clocks = clocks
+        self.buffers = buffers
+        self.fences = FencePoints(clocks)
+
+    def fenced(self, batch: Batch, who: Actors, fence: ProxyFence, where: Address | None) -> None:
+        """Threads have fenced."""
+        if (fence.proxy, fence.side) == ("async", "both") and fence.space in ("", "global") and self.buffers:
+            self.fences.add(who)
+
+    def unfenced_by(self, operation: Operation) -> Iterator[LackingFence]:
+        """The accesses that an operation which begins now may not come after, in words, and the missing fence."""
+        for one in operation.touched:
+            if one.proxy != "async" or one.space in ("shared", "tmem"):
+                continue
+            for window, there in one.windows():
+                places, at = self.buffers.get(window), one.at[there] & (1 << WINDOW_BITS) - 1
+                reach = int(at.min()), int(at.max()) + one.width
+                if places is None or places.is_untouched(reach, "", write=one.writes):
+                    continue
+                units = (at // places.grain)[:, None] + np.arange(max(one.width // places.grain, 1))
+                issuer = np.broadcast_to(one.along(one.issuer), one.at.shape)[there]
+                for k in np.unique(issuer).tolist():
+                    row, thread = int(operation.issuers.rows[k]), int(operation.issuers.threads[k])
+                    for write in (True, False) if one.writes else (True,):
+                        own = row + self.clocks.wave.first
+                        at_issuer = units[issuer == k].reshape(-1)
+                        done = places.last(at_issuer, write=write, home=own, combines=one.combines)
+                        left = self.fences.left(row, thread, done, home=row) if len(done) else done
+                        if len(left):
+                            last = int(left.ctas[0]), int(left.threads[0])
+                            did = "stored" if write else "loaded"
+                            yield unfenced_global(self.clocks.wave, one, window, did, last, own)
+
+
+MAP_BYTES = 128
+
+
+class TensorMaps:
+    """The changes of maps and their fences. acquired: by row and address, the fences that acquire that map and come
+    after a release of all its changes.
+    """
+
+    def __init__(self, clocks: Clocks, buffers: Mapping[int, TaggedPlaces]) -> None:
+        self.clocks = clocks
+        self.buffers = buffers
+        self.released = FencePoints(clocks)
+        self.acquired: dict[tuple[int, int], FencePoints] = defaultdict(lambda: FencePoints(clocks))
+
+    def fenced(self, batch: Batch, who: Actors, fence: ProxyFence, where: Address | None) -> None:
+        """Threads have fenced: the maps that they changed, or one that they are going to use."""
+        if fence.proxy != "tensormap":
+            return
+        if where is None:
+            self.released.add(who, str(fence.scope))
+            return
+        at = np.broadcast_to(where.full(), batch.shape)
+        for _, row, thread in who.each():
+            address = int(at[_within(batch.ctas, row), _within(batch.warps, thread // 32), thread % 32])
+            if not len(self.released.left(row, thread, self._changes(address), scope=str(fence.scope))):
+                self.acquired[row, address].add(Actors.one(row, thread))
+
+    def _changes(self, address: int) -> Stamps:
+        """The changes of a map by threads."""
+        window, offset = divmod(address, 1 << WINDOW_BITS)
+        if (places := self.buffers.get(window)) is None:
+            return Stamps.none()
+        return places.last(np.arange(offset // places.grain, (offset + MAP_BYTES) // places.grain), write=True)
+
+    def unfenced_by(self, operation: Operation) -> Iterator[LackingFence]:
+        """The map whose change an operation that begins now may not see, in words, and the missing fences."""
+        for one in operation.consulted:
+            for k, address in zip(one.issuer.tolist(), one.at.reshape(len(one.issuer), -1)[:, 0].tolist(), strict=True):
+                row, thread = int(operation.issuers.rows[k]), int(operation.issuers.threads[k])
+                if len(left := self._changes(address)):
+                    left = self.acquired[row, address].left(row, thread, left)
+                if len(left):
+                    yield unfenced_map(self.clocks.wave, address, (int(left.ctas[0]), int(left.threads[0])))
+
+
+def _within(outer: slice, number: int) -> int:
+    return (number - int(outer.start)) // int(outer.step or 1)

@@ -1,0 +1,262 @@
+"""The pass that makes variables of scalars in registers, ``T.local_scalar``, where only their values are used.
+
+The uniformity of a variable is known: whether a loop on it keeps warps whole, and how small its array is in the
+simulator.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from tilewright import ir, isa
+from tilewright.errors import KernelError
+from tilewright.ir import (
+    AllocBuffer,
+    Assign,
+    Bind,
+    Body,
+    Buffer,
+    Call,
+    Evaluate,
+    Expr,
+    For,
+    If,
+    Kernel,
+    Load,
+    Region,
+    Stmt,
+    Store,
+    TileCallStmt,
+    Var,
+    While,
+    const_value,
+    map_buffers,
+    statements,
+)
+from tilewright.ir.launch import launch_of
+from tilewright.isa import shared_alignment
+from tilewright.layout import SwizzleMode
+from tilewright.tile.scope import ControlFlow, Reach
+from tilewright.tile.smem_descriptors import mode_of
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+
+# The pass that aligns shared memory to what the copy engine asks of it: the period of a swizzle.
+#
+# A greater alignment than a kernel asks for changes nothing that it computes, so that nobody needs to write it down.
+
+
+def aligned(kernel: Kernel) -> Kernel:
+    """The kernel with the memory of each shared tile that one thread copies to or from an array so aligned.
+
+    Before: tile calls are nodes. After: `storage_start` of these tiles, and of what lies in the same memory, gives a
+    multiple of the alignment, unless the kernel says where in that memory they begin.
+    """
+    asked: dict[str, int] = {}
+    for stmt in statements(kernel.body):
+        if isinstance(stmt, TileCallStmt) and stmt.primitive == "copy_async" and stmt.scope == "thread":
+            tiles = [part.buffer for part in stmt.args if isinstance(part, Region)]
+            shared = [buffer for buffer in tiles if buffer.is_shared]
+            if len(shared) == 1 and any(buffer.space == "global" for buffer in tiles):
+                root, needed = shared[0].root, _alignment(shared[0], asked_for=stmt.dispatch == "tma")
+                asked[root.name] = max(asked.get(root.name, root.align), needed)
+
+    def raised(buffer: Buffer) -> Buffer:
+        wanted = asked.get(buffer.name, 0) if buffer.data is None else 0
+        return replace(buffer, align=wanted) if wanted > buffer.align else buffer
+
+    return replace(kernel, body=map_buffers(kernel.body, raised)) if asked else kernel
+
+
+def _alignment(tile: Buffer, *, asked_for: bool) -> int:
+    """Of a tile with a swizzle; of another one where the call asks for the copy engine."""
+    swizzle, _ = tile.layout.parted(tile.shape) if tile.layout is not None else (None, None)
+    mode = mode_of(swizzle, tile.dtype.bits) if swizzle is not None else None
+    return shared_alignment(int(mode or SwizzleMode.SWIZZLE_NONE)) if mode or asked_for else 0
+
+
+# Registers that `setmaxnreg` moves between warpgroups: are enough given back for those that are requested?
+#
+# At entry every thread has as many as fit if the promised number of CTAs runs on a multiprocessor. `setmaxnreg` gives
+# back to the CTA's pool or takes from it, and waits for ever where the pool will never have enough.
+
+
+HANDOVER = "ptx.setmaxnreg"
+REGISTERS, MOST, STEP = 65536, 256, 8  # registers of a multiprocessor; the most of a thread; the unit of both
+
+
+class Handover(NamedTuple):
+    """registers: of each thread after it. groups: the warpgroups that execute it."""
+
+    at: Span | None
+    takes: bool
+    registers: int
+    groups: tuple[int, ...]
+
+
+def check_registers(kernel: Kernel) -> None:
+    """Raises KernelError at the first `setmaxnreg` that ptxas would ignore or refuse, or that could wait for ever."""
+    if all(_handover(stmt) is None for stmt in statements(kernel.body)):
+        return
+    control, launch = ControlFlow(kernel), launch_of(kernel)
+    found = list(_handovers(kernel.body, control.everyone(), control))
+    if not launch.min_blocks_per_sm:
+        raise KernelError(
+            "how many registers threads have at entry is not known",
+            given="no number of CTAs that run on a multiprocessor",
+            allowed="a promise, without which ptxas ignores T.ptx.setmaxnreg",
+            hint='T.func_attr({"min_blocks": 1})',
+            at=found[0].at,
+        )
+    fitting = REGISTERS // (launch.threads * launch.min_blocks_per_sm) // STEP * STEP
+    entry = min(fitting, MOST, max(one.registers for one in found))
+    _check_pool(found, entry, launch.threads // 128)
+
+
+def _check_pool(found: list[Handover], entry: int, groups: int) -> None:
+    has = [entry] * groups
+    for one in found:
+        for group in one.groups:
+            if (one.takes and one.registers < has[group]) or (not one.takes and one.registers > has[group]):
+                raise KernelError(
+                    f"T.ptx.setmaxnreg {'takes' if one.takes else 'gives back'} registers",
+                    given=f"{one.registers} where each thread of warpgroup {group} has {has[group]}",
+                    allowed=f"at {'least' if one.takes else 'most'} {has[group]}",
+                    at=one.at,
+                )
+            has[group] = one.registers
+    if sum(has) > entry * groups:
+        raise KernelError(
+            "warpgroups ask for more registers than there are",
+            given=f"{' + '.join(map(str, has))} = {sum(has)} for each thread of {groups} warpgroups",
+            allowed=f"{groups} x {entry} = {entry * groups}, what they have at entry",
+            hint=_fitting(found, has, entry * groups),
+            at=next(one.at for one in reversed(found) if one.takes),
+        )
+
+
+def _fitting(found: list[Handover], has: list[int], pool: int) -> str | None:
+    """The most registers that the taking warpgroups could have."""
+    takers = {group for one in found if one.takes for group in one.groups}
+    rest = pool - sum(count for group, count in enumerate(has) if group not in takers)
+    fits = rest // len(takers) // STEP * STEP
+    return f"T.ptx.setmaxnreg(True, {fits})" if fits >= pool // len(has) else None
+
+
+def _handover(stmt: Stmt) -> Call | None:
+    call = stmt.value if isinstance(stmt, Evaluate) else None
+    return call if isinstance(call, Call) and call.op == HANDOVER else None
+
+
+def _handovers(body: Body, reach: Reach, control: ControlFlow) -> Iterator[Handover]:
+    """All `setmaxnreg` of a body, with their warpgroups. Raises DispatchError where some of their warps do not."""
+    for stmt in body:
+        if (call := _handover(stmt)) is not None:
+            bound = isa.bind(call)
+            scope = control.scope("warpgroup", reach, f"T.{HANDOVER}")
+            groups = np.flatnonzero(scope.active.reshape(-1, 128).any(1)).tolist()
+            count = int(const_value(bound.operands["n"][0]) or 0)
+            yield Handover(stmt.at, bool(bound.mods["inc"]), count, tuple(groups))
+        elif isinstance(stmt, If):
+            for branch, taken in ((stmt.then, True), (stmt.orelse, False)):
+                yield from _handovers(branch, control.behind(reach, stmt.cond, stmt.at, taken=taken), control)
+        elif isinstance(stmt, (For, While)):
+            yield from _handovers(stmt.body, control.inside(reach, stmt), control)
+        reach = control.after(reach, stmt)
+
+
+def with_variables(kernel: Kernel) -> Kernel:
+    """The kernel with a variable for every one-element local buffer whose first store comes before every other use.
+
+    One whose address is taken, which an instruction writes or which a tile call has for a tile stays a buffer.
+    """
+    every = ir.statements(kernel.body)
+    scalars = {stmt.buffer.name for stmt in every if isinstance(stmt, AllocBuffer) and _is_scalar(stmt.buffer)}
+    for stmt in every if scalars else ():
+        scalars -= _held(stmt)
+    mentions = _mentions(kernel.body, scalars) if scalars else {}
+    first = {name: store for name in scalars if (store := _first_store(kernel.body, name, mentions)) is not None}
+    return replace(kernel, body=_rewritten(kernel.body, first)) if first else kernel
+
+
+def _is_scalar(buffer: Buffer) -> bool:
+    return (
+        buffer.space == "local"
+        and buffer.shape == (1,)
+        and buffer.dtype.lanes == 1
+        and buffer.data is None
+        and (buffer.layout is None or buffer.layout == ir.row_major((1,)))
+    )
+
+
+def _held(stmt: Stmt) -> set[str]:
+    """The buffers of which a statement uses more than the value."""
+    found: set[str] = set()
+    if isinstance(stmt, ir.TileCallStmt):
+        found |= {part.buffer.name for part in stmt.args if isinstance(part, Region)}
+    for node in ir.expressions(stmt):
+        if isinstance(node, ir.AddressOf):
+            found.add(node.buffer.name)
+        elif isinstance(node, ir.Call):
+            bound = isa.bind(node)
+            places = (place for one in bound.given if one.written for place in bound.operands[one.name])
+            found |= {place.buffer.name for place in places if isinstance(place, Load)}
+    return found
+
+
+def _mentions(body: Body, scalars: set[str]) -> dict[int, set[str]]:
+    """The scalars that each statement, given by its `id`, or one inside it, reads or writes."""
+    found: dict[int, set[str]] = {}
+    for stmt in body:
+        own = {node.buffer.name for node in ir.expressions(stmt) if isinstance(node, Load)} & scalars
+        for inner in ir.bodies(stmt):
+            found |= _mentions(inner, scalars)
+            own |= set().union(*(found[id(each)] for each in inner))
+        found[id(stmt)] = own
+    return found
+
+
+def _first_store(body: Body, name: str, mentions: dict[int, set[str]]) -> Store | None:
+    """The store that comes before everything else that names the scalar, and whose block holds all of that."""
+    stmts = [stmt for stmt in body if name in mentions[id(stmt)]]
+    if not stmts:
+        return None
+    first = stmts[0]
+    if isinstance(first, Store):
+        is_first = first.place.buffer.name == name and not any(_reads(node, name) for node in ir.walk(first.value))
+        return first if is_first else None
+    heads = {node.buffer.name for node in ir.expressions(first) if isinstance(node, Load)}
+    inner = [part for part in ir.bodies(first) if any(name in mentions[id(stmt)] for stmt in part)]
+    alone = len(stmts) == 1 and len(inner) == 1 and name not in heads
+    return _first_store(inner[0], name, mentions) if alone else None
+
+
+def _reads(node: Expr, name: str) -> bool:
+    return isinstance(node, Load) and node.buffer.name == name
+
+
+def _rewritten(body: Body, first: dict[str, Store]) -> Body:
+    def value(node: Expr) -> Expr | None:
+        return Var(node.buffer.name, node.dtype) if isinstance(node, Load) and node.buffer.name in first else None
+
+    def change(stmt: Stmt) -> Body | None:
+        if isinstance(stmt, AllocBuffer) and stmt.buffer.name in first:
+            return ()
+        if isinstance(stmt, Store) and stmt.place.buffer.name in first:
+            var, new = Var(stmt.place.buffer.name, stmt.place.dtype), ir.rewrite(stmt.value, value)
+            begins = first[var.name] is stmt
+            return (Bind(var, new, at=stmt.at) if begins else Assign(var, new, at=stmt.at),)
+        new_stmt = ir.rewrite_values(stmt, value)
+        if isinstance(new_stmt, ir.If):
+            then, orelse = (ir.map_body(part, change) for part in (new_stmt.then, new_stmt.orelse))
+            return (replace(new_stmt, then=then, orelse=orelse),)
+        if isinstance(new_stmt, (ir.For, ir.While)):
+            return (replace(new_stmt, body=ir.map_body(new_stmt.body, change)),)
+        return (new_stmt,)
+
+    return ir.map_body(body, change)
