@@ -36,7 +36,7 @@ CALLS: dict[str, Callable[[Any, Any, Any, Any], Arguments]] = {  # of x, another
     "layer_norm": lambda x, y, w, t: (x, w, w, 1e-5),
     "add_rms_norm": lambda x, y, w, t: (x, y, w, 1e-6),
     "silu_mul": lambda x, y, w, t: (x, y),
-    "cross_entropy": lambda x, y, w, t: (x, t),
+    "cross_entropy": lambda x, y, w, t: (x, t, -100),
     "transpose": lambda x, y, w, t: (x,),
     "column_sum": lambda x, y, w, t: (x, None),
     "row_sum": lambda x, y, w, t: (x,),

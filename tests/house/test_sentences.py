@@ -13,7 +13,8 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
     "cli/arguments.py",
     "cli/launching.py",
     "load/unoptimised.py",
-    "sim/codegen/skips.py",
+    "sim/codegen/loops.py",
+    "sim/order/reports/race.py",
     *(
         f"load/cu{part}.py"
         for part in (

@@ -10,7 +10,7 @@ from time import process_time
 import pytest
 
 from tilewright.errors import ToolError
-from tilewright.load import cu_headers, cu_tree
+from tilewright.load import cu_headers, cu_launches, cu_tree
 from tilewright.load.cu_structures import variables, with_fields
 from tilewright.load.declared import Parameter
 
@@ -43,7 +43,7 @@ TEXTS = (
     "using a = @;", "typedef @ a;", "namespace @ { __device__ int q; }", "@",
 )  # fmt: skip
 SCANNERS = (
-    cu_tree.pieces, cu_tree.parameters, cu_tree.instances, variables,
+    cu_tree.pieces, cu_tree.parameters, cu_launches.instances, variables,
     lambda text: with_fields({"k": (Parameter("p", "P"),)}, text),
     lambda text: list(cu_headers.includes(text)),
 )  # fmt: skip

@@ -302,7 +302,6 @@ def check(
     \b
     Examples:
       tilewright check vadd.cu --grid 4 --block 256 --arg a:f32[1000]=random --arg b:f32[1000] --arg n=1000
-      tilewright check matmul.cu --kernel 'matmul<64>' --grid 2,2 --block 16,16 --arg ...
       tilewright check vadd.cu --size n=1000000 --small
       tilewright check kernels.py:scale --size n=1000 --limit 30s --json
     """

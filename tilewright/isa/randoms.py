@@ -95,7 +95,7 @@ single(
     "hash32",
     Cuda("{dtype}({x})", {"dtype": dict.fromkeys(("int32", "uint32"), "tw_hash")}, helper=HASH),
     since("sm_75"),
-    "MurmurHash3, fmix32",
+    'MurmurHash3, "fmix32"',
     Meaning(hashed),
     operands=(reads("x", "typed"),),
     doc="The 32 bits of x mixed to a uint32, each bit of which depends on all of them; 0 stays 0.",

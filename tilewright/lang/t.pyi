@@ -15,8 +15,8 @@ from tilewright.lang.roles import Pipeline as _Pipeline
 from tilewright.lang.roles import PipelineState as _PipelineState
 from tilewright.lang.roles import SmemDescriptor as _SmemDescriptor
 from tilewright.lang.roles import TCGen05Bar as _TCGen05Bar
-from tilewright.lang.roles import TMABar as _TMABar
 from tilewright.lang.roles import TileQueue as _TileQueue
+from tilewright.lang.roles import TMABar as _TMABar
 from tilewright.lang.roles import WarpgroupTurns as _WarpgroupTurns
 from tilewright.layout.axes import Axis as _Axis
 from tilewright.layout.compose import ComposeLayout as _ComposeLayout

@@ -2,34 +2,30 @@
 
 In the order in which to read:
 
-    resolve, dispatch   the pass over a kernel; how a variant is chosen, and what it may answer
-    passes              what the copy engine asks of shared memory
-    passes              scalars in registers that are variables before all else
-    call, scope         a call as variants see it: the tiles, and the threads that execute it
-    conditions          conditions of variants, and changes that might help; report: the decisions
+    resolve, dispatch
+                      the pass over a kernel; how a variant is chosen, and what it may answer
+    passes            what the copy engine asks of shared memory; scalars in registers that are variables before all
+                      else; registers that setmaxnreg moves between warpgroups
+    call, scope       a call as variants see it: the tiles, and the threads that execute it
+    conditions        conditions of variants, and changes that might help; report: the decisions
     copy, copy_async, im2col_async, fill, elementwise, reduce, scan, permute_layout, gemm, gemm_async
-                        the variants
-    walks, partition    tables of addresses, and the way back from a table to an expression
-    inside, values      regions that may leave their buffer; the value of a fill
-    owners, elements    which thread holds which register; the formula of an elementwise call
+                      the variants
+    walks, partition  tables of addresses, and the way back from a table to an expression
+    inside, values    regions that may leave their buffer; the value of a fill
+    owners, elements  which thread holds which register; the formula of an elementwise call
     distribution, flow, round_loops
-                        how threads divide the elements of a call, also with extents of the run; and the loops
-    matrices            what the variants with ldmatrix and stmatrix share
-    boxes               how a tile is boxes of an array, or stretches of bytes
-    matrices            the layouts of operands that reports propose
+                      how threads divide the elements of a call, also with extents of the run; and the loops
+    matrices          what the variants with ldmatrix and stmatrix share; the layouts of operands that reports propose
+    boxes             how a tile is boxes of an array, or stretches of bytes; arrays that are spread over several GPUs
     cells, tmem_copies
-                        what those with tensor memory share
-    smem_descriptors
-                        where the tensor cores find matrices in shared memory, and scales in tensor memory
+                      what those with tensor memory share
+    smem_descriptors  where the tensor cores find matrices in shared memory, and scales in tensor memory
     reductions, deals
-                        arithmetic, partial results, prefixes, and how threads divide a memory
-    matrices, staging, scaling
-                        products: which registers hold what; operands from memory; alpha and beta
-    boxes               arrays that are spread over several GPUs
-    meeting, builder, pieces, dispatch
-                        scratch memory and barriers; calls inside of calls, of boxes; costs of permutations
-    passes              registers that setmaxnreg moves between warpgroups
-    builder             writing the statements
+                      arithmetic, partial results, prefixes, and how threads divide a memory
+    staging, scaling  products: which registers hold what; operands from memory; alpha and beta
+    meeting, builder, pieces
+                      scratch memory and barriers; calls inside of calls, of boxes; costs of permutations; writing the
+                      statements
 """
 
 import importlib
