@@ -83,7 +83,10 @@ def language_stub() -> str:
     spaces = [name for name, value in found.items() if isinstance(value, Instructions) and dir(value)]
     return _STUB.format(
         imports="\n".join(
-            sorted(f"from {each.__module__} import {each.__name__} as _{name}" for name, each in classes.items())
+            sorted(
+                (f"from {each.__module__} import {each.__name__} as _{name}" for name, each in classes.items()),
+                key=str.lower,
+            )
         ),
         namespaces="\n\n".join("\n".join(_namespace(name)) for name in _nested(spaces)),
         names="\n".join(line for name, value in found.items() for line in _name(name, value)),

@@ -378,7 +378,7 @@ class TileFunctions:
         cache_hint: Literal["", "evict_first", "evict_last", "evict_normal"] = "",
         workspace: object = None,
     ) -> None:
-        """The call begins to bring to row i of `dst` the channels that a filter's tap meets at the i-th output pixel."""
+        """The call begins to bring to row i of `dst` the channels that a filter's tap meets at the i-th pixel."""
     @staticmethod
     def invert(
         dst: Tile,

@@ -90,7 +90,7 @@ def im2col_async(
     cta_group: Literal[1, 2] = 1,
     cache_hint: Literal["", "evict_first", "evict_last", "evict_normal"] = "",
 ) -> None:
-    """The call begins to bring to row i of `dst` the channels that a filter's tap meets at the i-th output pixel.
+    """The call begins to bring to row i of `dst` the channels that a filter's tap meets at the i-th pixel.
 
     pixel: the first output pixel, (image, [depth, [row,]] column); the others follow in row-major order. channel: the
     first one. tap: the place in the filter, (depth, row, column). taps: how many the filter has along each dimension.

@@ -10,6 +10,9 @@ A judge, in the order in which to read:
     judge           one submission, from JSON to a verdict on every case
     workers         processes that have imported everything, and fork for each submission
     server          lines of JSON, and HTTP on this machine
+
+Problems of competitions:
+
     problem         a folder with a task, a reference and a submission
     arrays          results as bytes that no pickle reads
     on_cpu          torch without a GPU; inline: its ``load_inline``

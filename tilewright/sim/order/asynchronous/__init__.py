@@ -5,5 +5,6 @@ scoreboard      shares of threads and warps in them, by numbers; which come befo
 operations      what their completion publishes, and who has waited for it; accesses of operations as those of their
                 issuers
 in_flight       an operation begins: are those before it complete?; threads touch what an operation may still use
+issue_order     kinds that keep the order of their issue
 global_writes   writes of global memory by operations that are under way
 """
