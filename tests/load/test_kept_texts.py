@@ -20,13 +20,13 @@ LAUNCH = "int main() { k<<<1, 32>>>(nullptr); }\n"
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A cache of its own, and the texts that NVRTC was asked for."""
     texts: list[str] = []
-    original = cu_compile._asked
+    original = cu_compile.answered
 
     def counted(request: dict[str, object]) -> dict[str, object]:
         texts.append(str(request["source"]))
         return original(request)
 
-    monkeypatch.setattr(cu_compile, "_asked", counted)
+    monkeypatch.setattr(cu_compile, "answered", counted)
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("TILEWRIGHT_CACHE_BYTES", raising=False)
     return texts

@@ -101,6 +101,11 @@ class Host:
         return found
 
     @cached_property
+    def around_node(self) -> list[int]:
+        """The numbers of the nodes around the node."""
+        return [each.id for each in _above(self.node)]
+
+    @cached_property
     def local(self) -> dict[str, str | Number]:
         """The names of the function before the node, and the arguments of its template."""
         found: dict[str, str | Number] = {name: word for name, word in self.bound.items() if literal(word) is not None}
@@ -117,7 +122,7 @@ class Host:
 
     def _take(self, node: Node, found: dict[str, str | Number]) -> None:
         """A statement before the node changes what names stand for."""
-        tree, inside = self.tree, [each.id for each in _above(self.node)]
+        tree, inside = self.tree, self.around_node
         if node.type == "declaration":
             block = next((each for each in _above(node) if each.type in _BLOCKS), None)
             if block is None or block.id in inside:

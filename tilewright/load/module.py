@@ -453,10 +453,12 @@ class LoadedKernel:
         raw = self.module.globals.raw  # type: ignore[attr-defined]  # a _Globals
         for name, declared in lowered.globals.items():
             own = name in self.module.module.variable_of  # else a variable of a body, or what the driver provides
-            found[name] = array = raw(name) if own else np.frombuffer(initial_bytes(declared)[0], np.uint8)
+            array = raw(name) if own else np.frombuffer(initial_bytes(declared)[0], np.uint8)
+            found[lowered.names.get(name, name)] = array
             for pointer in initial_bytes(declared)[1]:
                 number = lowered.functions.get(pointer.of)
-                pointer.put(array, base(pointer.of) if number is None else number)
+                to = lowered.names.get(pointer.of, pointer.of)
+                pointer.put(array, base(to) if number is None else number)
         for name in lowered.in_bytes:
             data, where = bound.data.get(name), name
             if name in bound.maps:

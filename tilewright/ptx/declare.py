@@ -245,8 +245,9 @@ def reserved(low: Lowering, name: str) -> Expr:
 
 
 def _shown(low: Lowering, symbol: str) -> str:
-    """The name of a shared variable in reports: its author's, unless another one has that already."""
+    """The name of a variable in reports: its author's, unless another one has that already."""
     taken = {each.buffer.name for each in low.allocated} | {buffer.name for buffer in low.arrays.values()}
+    taken |= {*low.buffers}
     names = low.module.shown.get(symbol, plain_name(symbol)), qualified_name(symbol)
     return next((name for name in names if name not in taken), symbol)
 
@@ -293,7 +294,8 @@ def _in_module(low: Lowering, declared: Variable, name: str) -> Memory:
         return own
     low.globals[name] = declared
     is_constant = declared.space == "const"
-    buffer = low.global_bytes(name, max(1, nbytes(declared)), max(declared.align, 16), constant=is_constant)
+    shown = _shown(low, name)
+    buffer = low.global_bytes(shown, max(1, nbytes(declared)), max(declared.align, 16), constant=is_constant)
     made = low.outside.symbols[name] = Memory(buffer, element=stride(declared))
     if are_short(low) and named_in(declared):
         raise KernelError(f"{name} begins with an address", given=".address_size 32", allowed="numbers, or 64")

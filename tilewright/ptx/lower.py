@@ -73,13 +73,14 @@ SHAPES = (ValueError, IndexError, KeyError, TypeError, AttributeError, Assertion
 class Lowered:
     """A kernel of stage "lowered".
 
-    globals: the module's variables among its buffers, by name. in_bytes: its parameters that lie in memory, structures
-    and those whose address is taken, by name. functions: the number of each function whose address is taken. short: the
-    address of each buffer, where those have 32 bits.
+    globals: the module's variables among its buffers, by symbol; names: of those buffers. in_bytes: its parameters that
+    lie in memory, structures and those whose address is taken, by name. functions: the number of each function whose
+    address is taken. short: the address of each buffer, where those have 32 bits.
     """
 
     kernel: ir.Kernel
     globals: Mapping[str, Variable]
+    names: Mapping[str, str]
     in_bytes: Mapping[str, Variable]
     functions: Mapping[str, int]
     short: Mapping[str, int]
@@ -121,7 +122,9 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, ir.Buffer], mach
     )  # fmt: skip
     numbers = {name: low.function_address(module.function_of[name]) for name in low.functions}
     short = {each.name: short_address(low, each) for each in low.buffers.values()} if are_short(low) else {}
-    return Lowered(kernel, low.globals, low.in_bytes, numbers, short)
+    places = {name: low.outside.symbols.get(name) for name in low.globals}
+    names = {name: place.buffer.name for name, place in places.items() if isinstance(place, Memory)}
+    return Lowered(kernel, low.globals, names, low.in_bytes, numbers, short)
 
 
 def _in_storage(low: Lowering, block: ir.Block) -> ir.Block:

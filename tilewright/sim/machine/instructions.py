@@ -291,7 +291,7 @@ def from_ended(
         return None
     undefined = batch.wave.shadows.undefined
     if place not in undefined:
-        what, given = f"{bound.instruction.name}: {READS_ENDED}", where_text(batch, lanes)
+        what, given = told("{}: {}", operation(bound.instruction.name), READS_ENDED), where_text(batch, lanes)
         error = SimulationError(what, given=given, hint=ENDED_HINT, at=at)
         undefined[place] = np.zeros((batch.wave.ctas, batch.wave.run.warps, 32), bool), error
     undefined[place][0][batch.ctas, batch.warps] |= lanes
