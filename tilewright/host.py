@@ -65,6 +65,7 @@ class TensorMap:
         return made
 
     @classmethod
+    @public
     def im2col(
         cls, array: Any, pixels: int, channels: int, lower: Iterable[int], upper: Iterable[int], swizzle: int = 0, *,
         steps: Iterable[int] = (), oob: str = "zero", dtype: str | None = None, wide: str = "",

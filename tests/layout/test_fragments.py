@@ -55,8 +55,7 @@ def test_the_axis_of_the_warps_is_asked_for() -> None:
     ("D", (16, 8), "float32", (2, 1), "D of .* is no fragment"),
     ("A", (16, 12), "float16", (1, 1), "A of .* is no fragment"),
     ("A", (16, 16, 2), "float16", (1, 1), "no fragment of mma"),
-    ("A", (16, 16), "float64", (1, 1), "float64 in 4 bytes"),
-    ("A", (16, 16), "void", (1, 1), "void in 4 bytes"),
+    ("A", (16, 16), "void", (1, 1), "void in"),
 ])  # fmt: skip
 def test_what_is_no_fragment_is_refused(operand, shape, element, warps, message) -> None:  # type: ignore[no-untyped-def]
     with pytest.raises(LayoutError, match=message):

@@ -55,7 +55,7 @@ def test_a_field_of_a_map_is_replaced(change: str, space: str) -> None:
         ("tensormap.replace.tile.box.global.b1024.b32 [%p], 0, 1;", InstructionError, "box_dim"),
         (f"{HANDED_ON} [%p], [%s], 64;", InstructionError, "128"),
         ("multimem.red.relaxed.sys.global.add.u32 [%p], %v;", KernelError, "memory that several GPUs"),
-        ("clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %q, %x;", KernelError, "clusters that take over"),
+        ("clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 %q, %x;", InstructionError, "reads no answer"),
     ],
 )  # fmt: skip
 def test_what_is_not_there_is_an_error_at_its_line(line: str, error: type[Exception], words: str) -> None:

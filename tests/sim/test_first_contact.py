@@ -69,7 +69,7 @@ def test_the_report_of_a_tile_copy_names_the_thread_and_the_element() -> None:
     assert str(raised.value.hint).startswith("fill=0")
 
 
-def test_a_region_of_a_product_that_leaves_says_the_fact_that_would_keep_it_inside() -> None:
+def test_a_region_of_a_product_may_leave_its_arrays() -> None:
     @T.prim_func
     def ragged(a: T.handle, B: T.Buffer((16, 8), "float16"), c: T.handle):
         m = T.int32()
@@ -79,12 +79,11 @@ def test_a_region_of_a_product_that_leaves_says_the_fact_that_would_keep_it_insi
         T.lane_id([32])
         Tx.warp.gemm(C[bx * 16 : bx * 16 + 16], A[bx * 16 : bx * 16 + 16], B)
 
-    with pytest.raises(SimulationError, match=r"Tx\.warp\.gemm") as raised:
-        tw.simulate(
-            ragged, np.zeros((20, 16), np.float16), np.zeros((16, 8), np.float16), np.zeros((20, 8), np.float32)
-        )
+    a, b = np.ones((20, 16), np.float16), np.ones((16, 8), np.float16)
+    c = np.zeros((20, 8), np.float32)
+    tw.simulate(ragged, a, b, c, check="all")
 
-    assert "T.assume(m % 16 == 0)" in str(raised.value.hint)
+    assert (c == 16).all()
 
 
 @pytest.mark.parametrize("name", ["adds_to_nothing", "multiplies_nothing", "meets_in_two_places", "waits_for_one_more"])

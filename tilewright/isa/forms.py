@@ -288,4 +288,4 @@ class Form:
     def registers_of(self, operand: str, mods: Mods) -> int:
         """The length of the vector ``operand``."""
         counts = self.registers
-        return counted(counts[operand] if isinstance(counts, Mapping) else counts, mods)
+        return counted(counts.get(operand, 1) if isinstance(counts, Mapping) else counts, mods)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -183,7 +183,9 @@ class Phases:
             for k in range(len(signals.who)):
                 for pattern in fences.before(signals.who, k):
                     one = np.array([k])
-                    self.arrived(signals[one], pattern.known, after[one], wide=wide and pattern.scope != "cta")
+                    parts = self.clocks.current(pattern.known.parts, pattern.time)
+                    told = replace(pattern.known, parts=parts)
+                    self.arrived(signals[one], told, after[one], wide=wide and pattern.scope != "cta")
         return self.arrived(signals, known, after, wide=wide)
 
     def arrived(self, signals: Signals, known: Known, after: Times, *, wide: bool) -> Ints:
