@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import combinations as pairwise
 
 from tests.isa.scalar_inputs import covering, is_scalar
 from tilewright import isa
+from tilewright.cuda.nvrtc import _nvrtc, _read
 from tilewright.dtypes import DType, dtype
 from tilewright.isa.table import CONSTRAINTS, Bound, Form, Instruction, Mods, Ptx, register_kind
 
@@ -79,6 +81,32 @@ def translation_unit(bounds: Iterable[Bound]) -> str:
     others = list(dict.fromkeys(statement(bound) for bound in bounds if not bound.instruction.agrees))
     bodies += ["\n  ".join(others[i : i + TOGETHER]) for i in range(0, len(others), TOGETHER)]
     return "\n".join([*helpers, *(KERNEL.format(number=i, body=body) for i, body in enumerate(bodies))])
+
+
+def accepted(bounds: Sequence[Bound], arch: str) -> list[Bound]:
+    """Those of ``bounds`` that an architecture has: one text, a kernel each, and ptxas names the lines it refuses."""
+    helpers = dict.fromkeys(bound.helper for bound in bounds)
+    kernels = [KERNEL.format(number=number, body=statement(bound)) for number, bound in enumerate(bounds)]
+    log, ptx = _tried("\n".join([*helpers, *kernels]), arch)
+    refused = {int(line) for line in re.findall(r"^ptxas .*?, line (\d+); error", log, re.MULTILINE)}
+    kernel, without = -1, set()
+    for line, words in enumerate(ptx.splitlines(), 1):
+        if entry := re.search(r"\.entry k(\d+)\(", words):
+            kernel = int(entry[1])
+        if line in refused:
+            without.add(kernel)
+    return [bound for number, bound in enumerate(bounds) if number not in without]
+
+
+def _tried(text: str, arch: str) -> tuple[str, str]:
+    """The log and the PTX of a text, whether ptxas takes it or not."""
+    nvrtc = _nvrtc()
+    _, program = nvrtc.nvrtcCreateProgram(text.encode(), b"kernel.cu", 0, [], [])
+    nvrtc.nvrtcCompileProgram(program, 2, [f"--gpu-architecture={arch}".encode(), b"--std=c++17"])
+    log, ptx = _read(program, "ProgramLog").decode().replace("\0", ""), _read(program, "PTX").decode()
+    nvrtc.nvrtcDestroyProgram(program)
+    assert ": error:" not in log, log  # of C++: then nothing reaches ptxas
+    return log, ptx
 
 
 def statement(bound: Bound) -> str:
