@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
-from itertools import combinations as pairwise
 
 from tests.isa.scalar_inputs import covering, is_scalar
 from tilewright import isa
@@ -40,16 +39,33 @@ def combinations(row: Instruction) -> Iterator[tuple[Form, Mods]]:
     if len(every) <= MOST:
         yield from every
         return
-    unseen = [
-        (form, mods, {(form.wording.template, *pair) for pair in pairwise(mods.items(), 2)}) for form, mods in every
-    ]
-    for least in range(max(len(pairs) for _, _, pairs in unseen), 0, -1):
-        for form, mods, pairs in unseen:
-            if len(pairs) >= least:
-                chosen = set(pairs)
-                for _, _, others in unseen:
-                    others -= chosen
+    pairs = _pairs([mods for _, mods in every])
+    covered = dict.fromkeys((form.wording.template for form in row.forms), 0)
+    waiting: dict[int, list[int]] = {}  # by how many pairs were new when last looked at; that count only falls
+    for number, bits in enumerate(pairs):
+        waiting.setdefault(bits.bit_count(), []).append(number)
+    for least in range(max(waiting), 0, -1):
+        for number in sorted(waiting.pop(least, [])):
+            form, mods = every[number]
+            new = (pairs[number] & ~covered[form.wording.template]).bit_count()
+            if new == least:
+                covered[form.wording.template] |= pairs[number]
                 yield form, mods
+            else:
+                waiting.setdefault(new, []).append(number)
+
+
+def _pairs(every: list[Mods]) -> list[int]:
+    """The pairs of items of each of these modifiers, as bits."""
+    items = {item: number for number, item in enumerate(dict.fromkeys(item for mods in every for item in mods.items()))}
+    sets = []
+    for mods in every:
+        bits = behind = 0
+        for item in reversed(mods.items()):
+            bits |= behind << (items[item] * len(items))
+            behind |= 1 << items[item]
+        sets.append(bits)
+    return sets
 
 
 @cache
