@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 
 from tilewright.checking import check
 from tilewright.errors import ArgumentError, ToolError
-from tilewright.load import load_cu
+from tilewright.load import cu_process, load_cu
 from tilewright.load.cu_compile import compile_cu
 from tilewright.load.cu_launches import instances, launched, launches
 from tilewright.load.cu_tree import blanked, kernels, pieces
@@ -41,6 +42,12 @@ int main(int argc, char** argv) {
     return 0;
 }
 """
+
+
+def test_the_process_that_asks_nvrtc_imports_nothing_of_the_package() -> None:
+    imported = re.findall(r"^\s*(?:from|import) (\w+)", Path(cu_process.__file__).read_text("utf-8"), re.MULTILINE)
+
+    assert set(imported) == {"__future__", "json", "sys", "runpy", "typing", "cuda"}
 
 
 def test_host_functions_are_chunks_without_a_device() -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.load.programs import FOLDER
 from tests.ptx.assembling import assembled, has_linker
 from tests.ptx.garbling import REFUSED, TAKEN, assembler_says, garbled, is_taken
-from tilewright.load.cu_compile import answer
+from tilewright.load.cu_process import answer
 from tilewright.ptx import parse, script
 
 SHARE = 0.02  # of garbled lines that may be taken

@@ -175,17 +175,22 @@ def holding(ctas: int, registers: int) -> Any:
     return meet
 
 
-def run_holding(ctas: int, registers: int) -> None:
+def run_holding(ctas: int, registers: int) -> bool:
+    """Was the kernel assembled, which takes longer than a small run?"""
     exe = tw.compile(holding(ctas, registers), "sm_90a")
     exe.simulate(np.zeros(1, np.uint32), np.zeros(512 * registers, np.float32), check="none")
+    return "assembly" in vars(exe)
 
 
 def test_registers_of_threads_count_where_ctas_wait_for_each_other() -> None:
     with pytest.raises(SimulationError, match="no thread can go on") as raised:
         run_holding(133, registers=80)
     assert "132 CTAs at once" in str(raised.value)
-    run_holding(132, registers=80)
-    run_holding(133, registers=16)
+    assert run_holding(133, registers=16)
+
+
+def test_nothing_is_assembled_for_as_many_ctas_as_launch_bounds_promise() -> None:
+    assert not run_holding(132, registers=80)
 
 
 CUDA = """

@@ -11,7 +11,15 @@ from math import prod
 from tilewright.errors import TargetError
 from tilewright.isa.arch import Arch
 
-__all__ = ["MOST_CLUSTER", "MOST_REGISTERS", "PORTABLE_CLUSTER", "check_cluster", "ctas_of_an_sm", "resident_ctas"]
+__all__ = [
+    "MOST_CLUSTER",
+    "MOST_REGISTERS",
+    "PORTABLE_CLUSTER",
+    "check_cluster",
+    "ctas_of_an_sm",
+    "most_registers",
+    "resident_ctas",
+]
 
 PORTABLE_CLUSTER, MOST_CLUSTER = 8, 16  # CTAs; more than 8 only for a kernel that allows sizes that are not portable
 MOST_REGISTERS = 255  # of a thread
@@ -37,6 +45,11 @@ def resident_ctas(on: Arch, threads: int, shared_bytes: int, cluster: int, regis
     """
     each = min(ctas_of_an_sm(on, threads, shared_bytes, registers).values())
     return max(1, on.sms * each // cluster) * cluster
+
+
+def most_registers(on: Arch, threads: int, ctas: int) -> int:
+    """The registers of a thread with which an SM has room for so many CTAs: no more are in code for these bounds."""
+    return min(MOST_REGISTERS, on.sm_registers // (-(-threads // 32) * 32 * ctas) // 8 * 8)
 
 
 def check_cluster(name: str, cluster: tuple[int, int, int], on: Arch, *, non_portable: bool, hint: str) -> None:

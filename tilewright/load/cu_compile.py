@@ -15,13 +15,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from runpy import run_path
 from typing import Any
 
 from tilewright import process
 from tilewright.cuda.cache import Cache, key_of, sources_version
 from tilewright.cuda.nvrtc import Assembly
 from tilewright.errors import Span, ToolError
+from tilewright.load import cu_process
 from tilewright.load.cu_headers import (
     CUTLASS,
     IMPLICIT,
@@ -36,59 +36,6 @@ from tilewright.load.cu_headers import (
 )
 from tilewright.load.cu_launches import instances
 from tilewright.load.cu_tree import Chunk, Macros, blanked, host_in_macros, pieces, qualified
-
-# The process in which NVRTC reads a .cu file: it gets a request as JSON, and answers with PTX or with complaints.
-#
-# Run as ``python -c`` with this text, so that nothing else of the package is imported. Limits of time and memory are
-# set before NVRTC sees any of the file.
-
-
-def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """``ptx`` (empty where the text is refused), ``log``, and ``names``: the symbol of each name expression."""
-    from cuda.bindings import nvrtc
-
-    headers = request["headers"]
-    texts, called = [text.encode() for text in headers.values()], [name.encode() for name in headers]
-    program = _got(
-        nvrtc.nvrtcCreateProgram(request["source"].encode(), request["file"].encode(), len(texts), texts, called)
-    )
-    for name in request["names"]:
-        _got(nvrtc.nvrtcAddNameExpression(program, name.encode()))
-    options = [option.encode() for option in request["options"]]
-    (status,) = nvrtc.nvrtcCompileProgram(program, len(options), options)
-    log = _read(nvrtc, program, "ProgramLog").replace("\0", "").strip()
-    if status != nvrtc.nvrtcResult.NVRTC_SUCCESS:
-        return {"ptx": "", "log": log or str(status), "names": {}}
-    names = {name: _got(nvrtc.nvrtcGetLoweredName(program, name.encode())).decode() for name in request["names"]}
-    return {"ptx": _read(nvrtc, program, "PTX").rstrip("\0"), "log": log, "names": names}
-
-
-def _got(result: tuple[Any, ...]) -> Any:
-    status, *rest = result
-    if int(status):
-        raise RuntimeError(str(status))
-    return rest[0] if rest else None
-
-
-def _read(nvrtc: Any, program: Any, what: str) -> str:
-    buffer = bytearray(_got(getattr(nvrtc, f"nvrtcGet{what}Size")(program)))
-    _got(getattr(nvrtc, f"nvrtcGet{what}")(program, buffer))
-    return buffer.decode(errors="replace")
-
-
-def main() -> None:
-    request = json.load(sys.stdin)
-    run_path(request["process"])["hold"](request["seconds"], request["bytes"])
-    try:
-        found = answer(request)
-    except ImportError as error:
-        found = {"ptx": "", "log": str(error), "names": {}, "missing": True}
-    json.dump(found, sys.stdout)
-
-
-if __name__ == "__main__":
-    main()
-
 
 SECONDS, BYTES = 60, 4 << 30  # that NVRTC may take
 ROUNDS = 8  # in which host code is left out
@@ -313,7 +260,7 @@ def _first_include(sources: Sequence[_Source], names: Sequence[str]) -> Span | N
 def answered(request: dict[str, Any]) -> dict[str, Any]:
     """What the process answers. Raises ToolError where it ends without an answer."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    command = [sys.executable, "-c", Path(__file__).read_text(encoding="utf-8")]  # the room is not imported
+    command = [sys.executable, "-c", Path(cu_process.__file__).read_text(encoding="utf-8")]  # the room is not imported
     try:
         done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, check=False,
                               timeout=request["seconds"] + 30, env=environment)  # fmt: skip

@@ -24,8 +24,7 @@ from tilewright.checking import Wanted, finished
 from tilewright.compiler import Executable
 from tilewright.errors import TilewrightError
 from tilewright.explain import Finding
-from tilewright.load import LoadedKernel, cu_compile
-from tilewright.load import cu_compile as cu_worker
+from tilewright.load import LoadedKernel, cu_compile, cu_process
 from tilewright.load.triton import load_triton
 from tilewright.serve.apart import Died, apart
 from tilewright.serve.arrays import packed, unpacked
@@ -172,7 +171,7 @@ def _checked(problem: Problem, data: bytes, result: bytes) -> bytes:
 
 def _watch(told: list[Verdict], checks: tuple[str, ...]) -> None:
     """From now on every launch runs under these checks, and leaves its verdict; NVRTC works in this process."""
-    cu_compile.answered = cu_worker.answer
+    cu_compile.answered = cu_process.answer
     for kind in (Executable, LoadedKernel):
         kind.simulate = _watched(kind.simulate, told, checks)  # type: ignore[method-assign]  # of this process
     with suppress(ImportError):

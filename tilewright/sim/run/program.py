@@ -16,7 +16,7 @@ from tilewright.errors import SimulationError
 from tilewright.host import Limits
 from tilewright.ir import Body, Break, Continue, For, Stmt, While, bodies
 from tilewright.ir.tensor_map import MapFields
-from tilewright.isa import MOST_REGISTERS, bind, resident_ctas
+from tilewright.isa import MOST_REGISTERS, bind, most_registers, resident_ctas
 from tilewright.process import one_blas_thread
 from tilewright.sim.codegen.compiled import Compiled
 from tilewright.sim.codegen.values import calls_of
@@ -141,6 +141,8 @@ class Program:
         room = partial(resident_ctas, self._target, launch.threads, launch.shared_bytes, prod(launch.cluster))
         own = room()
         most = launch.max_registers or MOST_REGISTERS
+        if not launch.max_registers and not self._lowered.compiled:  # then the text has launch bounds
+            most = most_registers(self._target, launch.threads, max(1, launch.min_blocks_per_sm))
         if limits.registers is not None and program.may_wait:
             ctas = prod(program.grid(program.bound_scalars(scalars)))
             if room(most) * ranks < ctas <= own * ranks:
