@@ -35,6 +35,9 @@ check: venv
 gate: venv
 	$(VENV)/python -m benchmarks.gate $(AGAINST)
 
+# Where bytecode is switched off, each process that a test starts compiles the package anew.
+test test-long: export PYTHONDONTWRITEBYTECODE =
+
 test: lint
 	$(VENV)/pytest --quiet
 

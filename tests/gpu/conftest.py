@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import warnings
 from collections import Counter
 from collections.abc import Iterator
@@ -17,11 +18,19 @@ import pytest
 from tests.gpu.hardware import ARCH, Bench
 
 TALLY = "tally"
+OF_THE_GPU = re.compile(r"^pytestmark = \[?pytest\.mark\.gpu\b", re.MULTILINE)
 OUTCOMES = ("passed", "failed", "error", "skipped")  # skipped: what needs a library that is not installed
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--gpu-report", metavar="FILE", help="write the counts of hardware against simulator as JSON")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Where tests of a GPU are left out, files of these alone are not even read: thousands of tests in each worker."""
+    if "not gpu" not in config.getoption("markexpr") or collection_path.suffix != ".py":
+        return None
+    return True if OF_THE_GPU.search(collection_path.read_text(encoding="utf-8")) else None
 
 
 @pytest.fixture(scope="module")
