@@ -346,7 +346,7 @@ def cluster() -> Kernel:
             AllocBuffer(tile, 0),
             store(tile, TID, special("cluster_ctarank") + special("cluster_ctaid.y")),
             run("cuda.cluster_sync"),
-            If(isa.call("ptx.elect_sync"), (store(out, special("clusterid.x"), element(tile, TID)),)),
+            If(isa.call("ptx.elect.sync", out="p"), (store(out, special("clusterid.x"), element(tile, TID)),)),
         ),
         launch=Launch((4, 1, 1), 64, cluster=(2, 1, 1), shared_bytes=65536),
     )

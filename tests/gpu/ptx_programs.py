@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.isa.scalar_inputs import covering, registers
+from tests.isa.scalar_inputs import covering, operands, registers
 from tilewright import isa
 from tilewright.cuda import driver
 from tilewright.isa.scalar.approximate import ERRORS
@@ -110,7 +110,7 @@ def program(case: Case, name: str = "k") -> str:
 
 
 def read_of(case: Case) -> list[Any]:
-    return [operand for operand in case.row.operands if operand.kind != "imm"]
+    return [operand for operand in operands(case.row, case.mods) if operand.kind != "imm"]
 
 
 def word_of(case: Case, name: str) -> str:
@@ -170,7 +170,7 @@ def launched(text: str, inputs: Sequence[Array], result: np.dtype[Any], rows: in
 def inputs(case: Case, count: int, rng: np.random.Generator) -> list[Array]:
     """Registers as they lie in memory; predicates are bytes."""
     found = registers(case.row, case.form, case.mods, count, rng)
-    kept = [one for one, operand in zip(found, case.row.operands, strict=True) if operand.kind != "imm"]
+    kept = [one for one, operand in zip(found, operands(case.row, case.mods), strict=True) if operand.kind != "imm"]
     return [one.astype(np.uint8) if one.dtype == bool else one for one in kept]
 
 
@@ -178,7 +178,7 @@ def simulated(case: Case, given: Sequence[Array]) -> Array:
     """The values by the table, as the bits that the program stores."""
     values = iter(given)
     arguments = []
-    for operand in case.row.operands:
+    for operand in operands(case.row, case.mods):
         if operand.kind == "imm":
             arguments.append(np.array(case.constants[operand.name]))
             continue

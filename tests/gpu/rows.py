@@ -33,7 +33,7 @@ WITHOUT_VALUES |= {"cuda.clock", "cuda.func_call", "cuda.out_of_stack"}
 WITHOUT_VALUES |= {"ptx.nanosleep", *tma_oracles.CACHES, "ptx.setmaxnreg", "ptx.griddepcontrol.wait"}
 WITHOUT_VALUES |= {"ptx.griddepcontrol.launch_dependents"}
 WITHOUT_VALUES |= {"multimem.ld_reduce", "multimem.st", "multimem.red"}  # which need several GPUs and a switch
-MAPPING = ("ptx.mapa", "ptx.map_shared_rank", "cuda.map_shared_rank")
+MAPPING = ("ptx.mapa", "ptx.map_shared_rank")
 DESCRIBING = ("ptx.wgmma.encode_matrix_descriptor", "ptx.tcgen05.encode_matrix_descriptor")
 M_BARRIERS = (
     *("init", "inval", "arrive", "arrive.expect_tx", "expect_tx", "complete_tx", "test_wait", "test_wait.parity"),

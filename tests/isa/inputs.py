@@ -39,8 +39,6 @@ def operand(bound: Bound, which: Operand, active: NDArray[np.bool_], rng: np.ran
     if which.kind in ("generic", "global"):
         places = (16 if is_wide else 8) * rng.integers(0, 6, (WARPS, 32))
         return places + (WINDOW if "shared" in name or "smem" in name else 0)
-    if name.endswith("f32x2"):
-        return ordinary(rng, (WARPS, 64)).view(np.uint64)
     if made := BY_KIND.get(which.kind):
         return made(bound, rng)
     if which.name == "mask" and bound.instruction.lanes == BY_MASK:

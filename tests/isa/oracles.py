@@ -269,11 +269,6 @@ def activemask(warp: Warp) -> Words:
     return [sum(1 << i for i in warp.lanes)] * 32
 
 
-@oracle("ptx.elect_sync")
-def elect(warp: Warp, mask: Words) -> list[bool]:
-    return [i == warp.lanes[0] for i in range(32)]
-
-
 # Memory.
 
 CODES = {
@@ -333,23 +328,17 @@ def size_of(code: str) -> int:
     return 2 if code == "bf16" else struct.calcsize("<" + code)
 
 
-@oracle("ptx.ld")
-def ld(warp: Warp, address: Words) -> list[Any]:
-    code = CODES[warp.mods["dtype"]]
-    return [unpacked(warp.memory[start : start + size_of(code)], code) for start in address]
-
-
-@oracle("ptx.st", "multimem.st")
+@oracle("multimem.st")
 def st(warp: Warp, address: Words, value: list[Any]) -> None:
     code = CODES[warp.mods["dtype"]]
     for lane in warp.lanes:
         warp.memory[address[lane] : address[lane] + size_of(code)] = packed(value[lane], code)
 
 
-REGISTERS = {"v2": (2, 4), "v4": (4, 4), "b128": (2, 8)}  # how many, of how many bytes
+REGISTERS = {"b128": (2, 8)}  # how many, of how many bytes
 
 
-@oracle("ptx.ld.v2", "ptx.ld.v4", "ptx.ld.b128")
+@oracle("ptx.ld.b128")
 def ld_vector(warp: Warp, address: Words) -> list[Words]:
     count, size = REGISTERS[warp.mods["name"].rpartition(".")[2]]
     return [
@@ -358,7 +347,7 @@ def ld_vector(warp: Warp, address: Words) -> list[Words]:
     ]
 
 
-@oracle("ptx.st.v2", "ptx.st.v4", "ptx.st.b128")
+@oracle("ptx.st.b128")
 def st_vector(warp: Warp, address: Words, registers: list[Words]) -> None:
     _, size = REGISTERS[warp.mods["name"].rpartition(".")[2]]
     for lane in warp.lanes:
@@ -579,31 +568,6 @@ def towards(value: Fraction, mode: str) -> np.float32:
     if mode == "rn":
         return min(below, above, key=lambda one: (abs(Fraction(float(one)) - value), int(one.view(np.uint32)) & 1))
     return {"rm": below, "rp": above, "rz": below if value > 0 else above}[mode]
-
-
-@oracle("ptx.add_f32x2", "ptx.sub_f32x2", "ptx.mul_f32x2", "ptx.fma_f32x2")
-def on_pairs(warp: Warp, *registers: Words) -> Words:
-    combine: dict[str, Callable[..., Fraction]] = {
-        "add": lambda a, b: a + b,
-        "sub": lambda a, b: a - b,
-        "mul": lambda a, b: a * b,
-        "fma": lambda a, b, c: a * b + c,
-    }
-    compute = combine[warp.mods["name"].removeprefix("ptx.").partition("_")[0]]
-    found = []
-    for words in zip(*registers, strict=True):
-        halves = [
-            towards(compute(*(Fraction(float(x)) for x in xs)), warp.mods["rounding"])
-            for xs in zip(*map(pair, words), strict=True)
-        ]
-        found.append(int(halves[0].view(np.uint32)) | int(halves[1].view(np.uint32)) << 32)
-    return found
-
-
-@oracle("ptx.reduce3_max_f32", "ptx.reduce3_min_f32")
-def of_three(warp: Warp, *values: list[float]) -> list[float]:
-    choose = max if "max" in warp.mods["name"] else min
-    return [choose(three) for three in zip(*values, strict=True)]
 
 
 @oracle(*(f"cuda.reduce_{name}_sync" for name in ("add", "min", "max", "and", "or", "xor")))

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.table import Form, Instruction
+from tilewright.isa.table import Form, Instruction, Operand
 from tilewright.isa.types import TYPES
 
 FRACTION = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}
@@ -101,12 +101,17 @@ def register(word: str, count: int, rng: np.random.Generator) -> NDArray[Any]:
     return np.ascontiguousarray(bits).view(kind.unsigned if kind.bits >= 8 else narrow)
 
 
+def operands(row: Instruction, mods: dict[str, Any]) -> list[Operand]:
+    """The row's operands, less those that these modifiers leave out."""
+    return [operand for operand in row.operands if mods.get(operand.name, operand) is not None]
+
+
 def registers(
     row: Instruction, form: Form, mods: dict[str, Any], count: int, rng: np.random.Generator
 ) -> list[NDArray[Any]]:
-    """One array for each operand."""
+    """One array for each operand of the form."""
     found: list[NDArray[Any]] = []
-    for operand in row.operands:
+    for operand in operands(row, mods):
         if operand.kind == "imm":
             found.append(rng.integers(0, 256, count))
         else:

@@ -344,8 +344,13 @@ def less(a: Any, b: Any) -> bool:
 
 
 @oracle("min", "max")
-def extreme(mods: dict[str, Any], a: int, b: int) -> int:
+def extreme(mods: dict[str, Any], a: int, b: int, c: int | None = None) -> int:
     word, smaller = mods["type"], mods["name"] == "min"
+    if c is not None:
+        top = (1 << 31) if mods["magnitudes"] else 0
+        two = {**mods, "magnitudes": None}
+        a, b, c = (register & ~top & 0xFFFFFFFF for register in (a, b, c))
+        return extreme(two, extreme(two, a, b), c)
     if not is_float(word):
 
         def of_numbers(inner: str, *bits: int) -> int:
@@ -876,7 +881,7 @@ def video_part(word: str, register: int, part: str | None) -> tuple[int, int, in
 WORDS = ("vadd", "vsub", "vabsdiff", "vmin", "vmax", "vshl", "vshr", "vset")
 
 
-@oracle(*WORDS, *(f"{name}.merged" for name in WORDS))
+@oracle(*WORDS)
 def video_word(mods: dict[str, Any], a: int, b: int, c: int | None = None) -> int:
     name, word = mods["name"].partition(".")[0], mods.get("type", mods["atype"])
     x, _, _ = video_part(mods["atype"], a, mods["a_part"])
@@ -917,14 +922,6 @@ def video_product(mods: dict[str, Any], a: int, b: int, c: int) -> int:
     total = (-x * y if mods["a_sign"] else x * y) + (-third if mods["c_sign"] else third) + bool(mods["po"])
     total >>= int((mods["scale"] or "shr0")[3:])
     return wrapped("s32" if has_sign else "u32", total, sat=mods["sat"])
-
-
-@oracle("min.of_three", "max.of_three")
-def extreme_of_three(mods: dict[str, Any], *registers: int) -> int:
-    top = (1 << 31) if mods["magnitudes"] else 0
-    one = {**mods, "name": mods["name"].partition(".")[0], "magnitudes": None}
-    a, b, c = (register & ~top & 0xFFFFFFFF for register in registers)
-    return extreme(one, extreme(one, a, b), c)
 
 
 @oracle("add.mixed", "sub.mixed", "fma.mixed")
@@ -971,8 +968,8 @@ MEMORY = {
     "ptx.atom.vec",
     "ptx.red.vec",
     "ptx.createpolicy",
-    "ptx.ld.reg",
-    "ptx.st.reg",
+    "ptx.ld",
+    "ptx.st",
     "ptx.st.vec",
     "ptx.ldu",
     "ptx.prefetch",

@@ -231,7 +231,7 @@ def test_an_address_may_be_a_number() -> None:
         ("cuda.shfl_sync", (None, Var("v", dtype("int32")), 0), "mask"),
         ("cuda.shfl_down_sync", (-1, Var("v", dtype("int32")), None), "delta"),
         ("cuda.ballot_sync", (None, Var("p", dtype("bool"))), "mask"),
-        ("ptx.elect_sync", (None,), "mask"),
+        ("ptx.elect.sync", (None,), "mask"),
         ("ptx.bar.sync", (None, 64), "id"),
         ("ptx.bar.arrive", (1, None), "n"),
         ("cuda.warpgroup_sync", (None,), "id"),

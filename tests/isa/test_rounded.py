@@ -25,9 +25,10 @@ def of_single(name: str, operands: tuple[Numbers, ...], mode: str) -> Numbers:
 
 
 def of_pairs(name: str, operands: tuple[Numbers, ...], mode: str) -> Numbers:
-    (form,) = isa.INSTRUCTIONS[f"ptx.{name}_f32x2"].forms
-    words: Any = form.meaning.execute(  # type: ignore[misc]  # it has a meaning
-        *(np.repeat(one, 2).view(np.uint64) for one in operands), rounding=mode, ftz=False
+    found = isa.opcode(f"{name}.{mode}.f32x2")
+    words: Any = found.form.meaning.execute(  # type: ignore[misc]  # it has a meaning
+        *(np.repeat(one, 2).view(np.uint64) for one in operands),
+        **{key: found.mods[key] for key in found.form.meaning.passes},
     )
     return np.asarray(words).view(np.float32)[::2]
 

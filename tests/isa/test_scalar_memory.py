@@ -31,7 +31,7 @@ def identified(value: object) -> str:
     return value.name if isinstance(value, Instruction) else value.wording.template if isinstance(value, Form) else ""
 
 
-@pytest.mark.parametrize("name", ["ptx.ld.reg", "ptx.ldu"])
+@pytest.mark.parametrize("name", ["ptx.ld", "ptx.ldu"])
 def test_a_load_gives_the_bytes_from_its_address_on(name: str) -> None:
     places = np.arange(32)[None] * 32 + np.zeros((2, 1), np.int64)
     for row, form, mods in all_of(name):
@@ -49,7 +49,7 @@ def test_a_load_gives_the_bytes_from_its_address_on(name: str) -> None:
                 assert int(one.view(f"u{bits // 8}")) == wanted, (row.name, mods)
 
 
-@pytest.mark.parametrize("name", ["ptx.st.reg", "ptx.st.vec"])
+@pytest.mark.parametrize("name", ["ptx.st", "ptx.st.vec"])
 def test_a_store_leaves_the_bytes_of_its_registers(name: str) -> None:
     places = np.arange(32)[None] * 32 + np.zeros((2, 1), np.int64)
     rng = np.random.default_rng(1)

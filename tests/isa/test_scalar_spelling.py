@@ -65,9 +65,9 @@ def test_modifiers_stand_in_any_order(written: str) -> None:
 @pytest.mark.parametrize(
     ("written", "row", "mods"),
     [
-        ("ld.global.u32", "ptx.ld.reg", {"space": "global", "type": "u32", "sem": "weak", "nc": False, "vec": 1}),
-        ("ld.global.nc.v2.f32", "ptx.ld.reg", {"nc": True, "vec": 2}),
-        ("ld.relaxed.sys.global.s8", "ptx.ld.reg", {"sem": "relaxed", "scope": "sys", "type": "s8"}),
+        ("ld.global.u32", "ptx.ld", {"space": "global", "type": "u32", "sem": "weak", "nc": False, "vec": 1}),
+        ("ld.global.nc.v2.f32", "ptx.ld", {"nc": True, "vec": 2}),
+        ("ld.relaxed.sys.global.s8", "ptx.ld", {"sem": "relaxed", "scope": "sys", "type": "s8"}),
         ("st.shared.v4.b32", "ptx.st.vec", {"vec": 4}),
         ("atom.global.add.u32", "ptx.atom.add", {"sem": "relaxed", "scope": "gpu", "dtype": "uint32"}),
         ("cvt.f32.s64", None, {}),

@@ -89,7 +89,7 @@ def test_a_flag_is_waited_for_and_its_kernel_prints_parses_and_becomes_cuda() ->
     assert b[1] == 3
     assert parse_script(str(published)) == published
     source = tw.compile(published, target="sm_90a").source("cuda")
-    assert all(text in source for text in ("st.release.gpu.b32", "ld.acquire.gpu.global.b32", "ld.weak.b16"))
+    assert all(text in source for text in ("st.release.gpu.u32", "ld.acquire.gpu.global.u32", "ld.b16"))
 
 
 @T.prim_func

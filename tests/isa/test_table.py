@@ -87,3 +87,27 @@ def test_no_two_forms_of_a_row_take_the_same_modifiers() -> None:
         taken = [tuple(sorted(map(repr, mods.items()))) for form in row.forms for mods in form.all_mods()]
 
         assert len(taken) == len(set(taken)), row.name
+
+
+# Rows whose texts have an opcode in common, and what tells them apart.
+SHARED_OPCODES = {
+    frozenset({"ptx.wgmma.mma_async.ss", "ptx.wgmma.mma_async.rs"}): "where A is: in shared memory, in registers",
+    frozenset({"ptx.wgmma.mma_async.sp.ss", "ptx.wgmma.mma_async.sp.rs"}): "likewise",
+    frozenset({"ptx.mbarrier.try_wait", "ptx.mbarrier.try_wait_once"}): "whether the text tries again until it is true",
+    frozenset({"ptx.mbarrier.try_wait.state", "ptx.mbarrier.try_wait_once.state"}): "likewise",
+    frozenset({"ptx.mov", *(f"ptx.mov.{way}{parts}" for way in ("pack", "unpack") for parts in (2, 4))}): "vectors",
+    frozenset({"cuda.cluster_sync", "ptx.barrier.cluster.arrive"}): "the wait in the same text",
+    frozenset({"cuda.cast_smem_ptr_to_uint", "ptx.cvta.to.shared.u64"}): "the 32 bits that are left in the same text",
+    frozenset({"cuda.warpgroup_sync", "ptx.bar.sync"}): "the number of threads, which is no operand",
+}
+
+
+def test_a_spelling_belongs_to_one_row() -> None:
+    rows_of: dict[str, set[str]] = {}
+    for row in isa.INSTRUCTIONS.values():
+        for form in row.forms:
+            if isinstance(form.wording, Ptx):
+                for mods in form.all_mods():
+                    rows_of.setdefault(form.mnemonic(mods), set()).add(row.name)
+
+    assert {frozenset(names) for names in rows_of.values() if len(names) > 1} == {*SHARED_OPCODES}

@@ -157,7 +157,6 @@ def test_the_fences_are_spelled_as_the_manual_has_them() -> None:
     [
         ("ptx.mapa", "uint32", "mapa.shared::cluster.u32"),
         ("ptx.map_shared_rank", "uint64", "mapa.u64"),
-        ("cuda.map_shared_rank", "uint64", "mapa.u64"),
     ],
 )
 def test_an_address_in_another_cta(name: str, dtype: str, opcode: str) -> None:

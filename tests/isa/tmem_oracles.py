@@ -8,7 +8,7 @@ from __future__ import annotations
 COVERED = {
     f"ptx.tcgen05.{name}"
     for name in ("alloc", "dealloc", "relinquish_alloc_permit", "ld", "st", "cp", "shift", "commit")
-} | {"ptx.mapa", "ptx.map_shared_rank", "cuda.map_shared_rank"}
+} | {"ptx.mapa", "ptx.map_shared_rank"}
 
 Cells = dict[tuple[int, int], int]
 

@@ -36,7 +36,7 @@ def test_a_vote_sees_the_active_lanes() -> None:
     k = Lowered()
     out = k.array("out", "uint32", 1)
     votes = k.bind("votes", call("cuda.ballot_sync", 0xFFFFFFFF, lane % 2 == 0), "uint32")
-    with k.when(call("ptx.elect_sync")):
+    with k.when(call("ptx.elect.sync", out="p")):
         k.store(out, 0, votes)
     array = np.zeros(1, np.uint32)
 

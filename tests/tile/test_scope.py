@@ -32,7 +32,7 @@ K, N, X = Var("k"), Var("n"), Var("x")
 LINE = Span("stage.py", 20)
 FLAG = buffer("flag", "shared", (4,), None, "int32")
 MINE = buffer("mine", "local", (4,), None, "int32")
-ELECTED = isa.call("ptx.elect_sync")
+ELECTED = isa.call("ptx.elect.sync", out="p")
 
 WIDTH = {"thread": 1, "warp": 32, "warpgroup": 128, "cta": 256}
 AXIS = {"warp": laneid, "warpgroup": tid_in_wg, "cta": tx}

@@ -286,7 +286,7 @@ def test_four_bits_without_padding_are_declined() -> None:
 
 def test_an_elected_thread_of_one_warp_may_issue() -> None:
     call = copy(scales(), shared((32, 16)), "thread", primitive="copy_async")
-    elected = If(binary("==", WARP, 0), (If(isa.call("ptx.elect_sync"), (call,)),), at=AT)
+    elected = If(binary("==", WARP, 0), (If(isa.call("ptx.elect.sync", out="p"), (call,)),), at=AT)
 
     assert resolved(elected)[1][-1].variant == "tcgen05_cp"
 
@@ -301,7 +301,7 @@ def test_threads_may_issue_copies_of_their_own() -> None:
 
 @pytest.mark.parametrize(
     ("cond", "count"),
-    [(None, 128), (binary("==", WARP, 0), 32), (binary("==", LANE, 0), 4), (isa.call("ptx.elect_sync"), 4)],
+    [(None, 128), (binary("==", WARP, 0), 32), (binary("==", LANE, 0), 4), (isa.call("ptx.elect.sync", out="p"), 4)],
 )
 def test_several_threads_may_not_issue_the_same_copy(cond: object, count: int) -> None:
     call = copy(scales(), shared((32, 16)), "thread", primitive="copy_async")

@@ -153,39 +153,34 @@ def _copy_form(way: Way, hint: Hint, mask: Spellings | None, *, chosen: bool = F
     )
 
 
-def _names(way: Way) -> tuple[str, ...]:
-    return (f"ptx.cp_async.bulk.{way.name}", f"ptx.cp_async_bulk_{way.name}")
-
-
 for _way in WAYS:
     _bar = (reads("bar", "shared"),) if _way.counted else ()
     _keywords = {"cta_mask": None} if _way.masks else {}
-    for _name in _names(_way):
-        instruction(
-            _name,
-            keywords={
-                **_keywords,
-                **({"cache_hint": "", "cache_policy": None} if _way.hints else {}),
-                **({"byte_mask": None} if _way.masked else {}),
-            },
-            operands=(
-                reads("dst", _way.target),
-                reads("src", _way.source),
-                counts("n"),
-                *_bar,
-                *((counts("cta_mask", "b16"),) if _way.masks else ()),
-                *((counts("cache_policy", "b64"),) if _way.hints else ()),
-                *((may_lack(counts("byte_mask", "b16")),) if _way.masked else ()),
-            ),
-            doc=f"A thread has ``n`` bytes copied from {_way.doc}"
-            + ("; with ``byte_mask`` of each 16 bytes those whose bits are set." if _way.masked else "."),
-            forms=tuple(
-                _copy_form(_way, hint, mask, chosen=chosen)
-                for chosen in ((False, True) if _way.masked else (False,))
-                for hint in _way.hints or (NO_HINT,)
-                for mask in _way.masks or (None,)
-            ),
-        )
+    instruction(
+        f"ptx.cp_async.bulk.{_way.name}",
+        keywords={
+            **_keywords,
+            **({"cache_hint": "", "cache_policy": None} if _way.hints else {}),
+            **({"byte_mask": None} if _way.masked else {}),
+        },
+        operands=(
+            reads("dst", _way.target),
+            reads("src", _way.source),
+            counts("n"),
+            *_bar,
+            *((counts("cta_mask", "b16"),) if _way.masks else ()),
+            *((counts("cache_policy", "b64"),) if _way.hints else ()),
+            *((may_lack(counts("byte_mask", "b16")),) if _way.masked else ()),
+        ),
+        doc=f"A thread has ``n`` bytes copied from {_way.doc}"
+        + ("; with ``byte_mask`` of each 16 bytes those whose bits are set." if _way.masked else "."),
+        forms=tuple(
+            _copy_form(_way, hint, mask, chosen=chosen)
+            for chosen in ((False, True) if _way.masked else (False,))
+            for hint in _way.hints or (NO_HINT,)
+            for mask in _way.masks or (None,)
+        ),
+    )
 
 ORDERED = {
     "uint32": ".u32", "int32": ".s32", "uint64": ".u64", "int64": ".s64", "float16": ".f16", "bfloat16": ".bf16",

@@ -23,6 +23,7 @@ from tilewright.ir import (
     Expr,
     Load,
     Region,
+    Reinterpret,
     Stmt,
     as_expr,
     cast,
@@ -48,6 +49,7 @@ from tilewright.isa.table import (
     usage,
     written,
 )
+from tilewright.isa.types import register_word
 from tilewright.records import replace
 
 if TYPE_CHECKING:
@@ -73,6 +75,11 @@ def call(name: str, /, *args: object, **kwargs: object) -> Expr:
     if "dtype" in keywords:
         keywords["dtype"] = _pointed(row, positional[0][1], keywords["dtype"])
     given = [*((p.lstrip("*"), v) for p, v in positional), *keywords.items()]
+    element = None
+    if keywords.get("type", "") is None:
+        element = _element_dtype(row, given)
+        keywords["type"] = register_word(element)
+        positional = [(param, _as_element(row, param, value, element)) for param, value in positional]
     kind, computed = _typed_dtype(row, given)
     types = register_types(row, keywords)
     made = Call(
@@ -93,6 +100,8 @@ def call(name: str, /, *args: object, **kwargs: object) -> Expr:
     result = bound.result
     made = replace(made, dtype=result)
     object.__setattr__(made, "_bound", bound)
+    if element is not None and result != element and result.bits == element.bits:
+        return Reinterpret(made, element)
     return cast(made, kind) if kind is not None and kind != computed and result == computed else made
 
 
@@ -174,6 +183,20 @@ def _typed_dtype(row: Instruction, given: list[tuple[str, object]]) -> tuple[DTy
         return kind, next((number for number in (INT64, UINT64) if number in known), kind)
     widened = row.widens and kind.is_float and kind not in known
     return kind, FLOAT32 if widened else kind
+
+
+def _element_dtype(row: Instruction, given: list[tuple[str, object]]) -> DType:
+    """The dtype of an element that an access has in memory: of the buffer that is pointed into, else of the value."""
+    (pointer,) = (value for name, value in given if _kind(row, name) == "place")
+    values = [value for name, value in given if _kind(row, name) == "bits"]
+    if not values or _buffer_of(pointer) is not None:
+        return _pointed(row, pointer, None)
+    return as_expr(values[0]).dtype  # type: ignore[arg-type]  # as_expr refuses what is no value
+
+
+def _as_element(row: Instruction, param: str, value: object, element: DType) -> object:
+    """What a register is to hold, as the element's dtype; other arguments as they are."""
+    return converted(value, element, f"T.{row.name}: {param}") if _kind(row, param) == "bits" else value  # type: ignore[arg-type]
 
 
 def _pointed(row: Instruction, pointer: object, kind: object) -> DType:

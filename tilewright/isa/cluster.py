@@ -62,8 +62,7 @@ single(
 
 _mapping_row("ptx.mapa", "shared", "mapa.shared::cluster.u32", map_rank, "uint32",
              "an address for what takes shared::cluster")  # fmt: skip
-for _name in ("ptx.map_shared_rank", "cuda.map_shared_rank"):
-    _mapping_row(_name, "generic", "mapa.u64", map_pointer, "uint64", "a generic address, of 64 bits")
+_mapping_row("ptx.map_shared_rank", "generic", "mapa.u64", map_pointer, "uint64", "a generic address, of 64 bits")
 
 _ALIGNED = {True: ".aligned", False: ""}
 

@@ -18,8 +18,9 @@ from tilewright.isa.atomics import COMBINATIONS
 from tilewright.isa.effects import Count
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.places import SCOPES, nbytes, scope_of, sem_of
-from tilewright.isa.strong import load, store
+from tilewright.isa.scalar.memory import load, store
 from tilewright.isa.table import Access, Form, Meaning, Ptx, Spellings, instruction, reads
+from tilewright.isa.types import WORDS
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: multimem.ld_reduce, multimem.st, multimem.red"'
 FIRST = "sm_90"
@@ -38,7 +39,7 @@ ORDERS: Mapping[str, tuple[str, ...]] = {"ld_reduce": ("relaxed", "acquire"), "s
 
 def combined(memory: Memory, address: Lanes, *, op: str, dtype: str) -> Lanes:
     """The element of each GPU, combined."""
-    every = [load(memory, at, dtype=dtype) for at in memory.replicas(address)]
+    every = [load(memory, at, type=WORDS[dtype]) for at in memory.replicas(address)]
     return reduce(COMBINATIONS[op].combine, every)
 
 

@@ -41,6 +41,11 @@ class Opcode:
     hints: Words = field(default=())
 
     @property
+    def places(self) -> int:
+        """How many operands the form has: those that it does not leave out."""
+        return sum(self.mods.get(operand.name, operand) is not None for operand in self.row.operands)
+
+    @property
     def pattern(self) -> str:
         """How its operands stand."""
         return self.row.pattern_of(self.form)

@@ -87,6 +87,16 @@ TYPES: dict[str, PtxType] = {
 }  # fmt: skip
 
 
+def register_word(kind: DType) -> str:
+    """PTX's word for the type of a register that holds a value of a dtype: its bits, where PTX has no such number.
+
+    >>> register_word(dtype("int32")), register_word(dtype("float16"))
+    ('s32', 'b16')
+    """
+    word = WORDS.get(str(kind), "")
+    return word if word and (kind.is_integer or kind.bits >= 32) else f"b{kind.bits}"
+
+
 def value_dtype(word: str) -> DType:
     """The dtype of a value of a type; ``b32:4`` is a vector of four.
 

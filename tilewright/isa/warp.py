@@ -11,11 +11,11 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.dtypes import BOOL, dtype
+from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.registers import constant
-from tilewright.isa.table import ALL_LANES, BY_MASK, Cuda, Meaning, Ptx, counts, reads, single
+from tilewright.isa.table import BY_MASK, Cuda, Meaning, counts, reads, single
 
 __all__ = ["activemask", "all_of", "any_of", "ballot", "elect", "of_lanes", "voters"]
 
@@ -173,17 +173,4 @@ single(
     Meaning(activemask, on="machine"),
     doc="One bit per lane of the warp that executes this together with the caller.",
     result=dtype("uint32"),
-)
-single(
-    "ptx.elect_sync",
-    Ptx("elect.sync"),
-    since("sm_90"),
-    ELECT,
-    Meaning(elect, on="machine"),
-    keywords={"mask": ALL_LANES},
-    operands=(counts("mask"),),
-    pattern="{{ .reg .pred one; {mnemonic} _|one, {mask}; selp.b32 {result}, 1, 0, one; }}",
-    lanes=BY_MASK,
-    doc="True in exactly one lane of ``mask``, always the same one.",
-    result=BOOL,
 )

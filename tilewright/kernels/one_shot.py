@@ -61,7 +61,7 @@ def receive(packets, inbox, half, rank, cta, place, number):
         for source in T.unroll(inbox.peers):
             if source != rank:
                 here = inbox.ptr_to([half, source, cta, place])
-                pair: T.let = T.ptx.ld.reg(here, type="u64", vec=2, sem="relaxed", scope="sys")
+                pair: T.let = T.ptx.ld(here, type="u64", vec=2, sem="relaxed", scope="sys")
                 packets[source, 0] = pair.x
                 packets[source, 1] = pair.y
                 mark: T.let = T.cast(number, "uint64")

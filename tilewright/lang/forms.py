@@ -6,20 +6,22 @@ of the row. `tilewright.lang.reductions` has what is more than one instruction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tilewright.dtypes import BOOL, DType, dtype
+from tilewright.dtypes import dtype as named
 from tilewright.errors import InstructionError, choices
-from tilewright.ir import AddressOf, Buffer, Expr, If, Value, as_expr, cast, const_value, vector
+from tilewright.ir import AddressOf, Buffer, Expr, If, Load, Value, as_expr, cast, component, const_value, vector
 from tilewright.isa import INSTRUCTIONS, spoken
 from tilewright.isa.atom_red import KEYWORDS
-from tilewright.isa.types import NUMBERS, WORDS
+from tilewright.isa.table import ALL_LANES
+from tilewright.isa.types import NUMBERS, WORDS, register_word
 from tilewright.lang.builder import current
 from tilewright.lang.instructions import call_form, form, row_call
 from tilewright.lang.public import public
 from tilewright.lang.values import reinterpret
 
-REMOTE = "shared::cluster"
+REMOTE, FLOAT = "shared::cluster", named("float32")
 SHORT = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "e4m3": "float8_e4m3fn"}
 SYNC = {"shared": "cuda.cta_sync", "shared.dyn": "cuda.cta_sync", "warp": "cuda.warp_sync"}
 
@@ -152,20 +154,81 @@ def cluster_wait(acquire: bool = False, aligned: bool = True) -> Expr:
 
 
 @form("ptx.ld")
-def load(ptr: object, *how: object, **keywords: object) -> Expr | None:
-    """The element that ``ptr`` points to: ``ld(p, "float32", "f32", space="global")`` or, strong, with ``sem=``."""
-    if len(how) < 2 and not {"ret", "type"} & keywords.keys():
+def load(ptr: object, *how: object, dtype: str | None = None, **keywords: object) -> Expr | None:
+    """The element that ``ptr`` points to: ``ld(p, "float32", "f32", space="global")`` or, strong, with ``sem=``; with
+    ``dtype`` as that of its bits.
+    """
+    if len(how) > 1 or "ret" in keywords:
+        return call_form("ptx.ld", _typed_load, ptr, *how, **keywords)
+    if dtype is None:
         return row_call("ptx.ld", ptr, *how, **keywords)
-    return call_form("ptx.ld", _typed_load, ptr, *how, **keywords)
+    wanted = named(str(dtype))
+    return reinterpret(str(wanted), row_call("ptx.ld", ptr, *how, type=register_word(wanted), **keywords))
 
 
 @public
 def _typed_load(ptr: object, ret: str, type: str, space: str = "global", **keywords: object) -> Expr:
     kind = ptx_type(type, "T.ptx.ld")
-    wanted = dtype(SHORT.get(str(ret), str(ret)))
+    wanted = named(SHORT.get(str(ret), str(ret)))
     if kind is not None and kind.bits != wanted.bits:
         raise InstructionError("T.ptx.ld of two sizes", given=f"{ret} by {type}", allowed="as many bits in both")
-    return row_call("ptx.ld", ptr, space=space, dtype=wanted, **keywords)
+    return reinterpret(str(wanted), row_call("ptx.ld", ptr, space=space, type=register_word(wanted), **keywords))
+
+
+def _to_registers(vec: int) -> Callable[..., None]:
+    def load(ptr: object, *r: object, sem: str = "weak", scope: str | None = None, space: str | None = None) -> None:
+        name, places = f"T.ptx.ld.v{vec}", list(_parts(r))
+        if len(places) != vec:
+            raise InstructionError(f"{name} takes {vec} registers for r", given=f"{len(places)}", allowed=f"{vec}")
+        words = current(name).bind("words", row_call("ptx.ld", ptr, sem, scope, space, "b32", vec))
+        for number, place in enumerate(places):
+            _fill(name, place, component(words, number))
+
+    load.__doc__ = f"{vec} registers of 32 bits from where ``ptr`` points; each is an access of its own."
+    return load
+
+
+def _parts(given: object) -> Iterator[object]:
+    """Registers of 32 bits one by one: those of a list, and those of a local buffer."""
+    if isinstance(given, (tuple, list)):
+        for part in given:
+            yield from _parts(part)
+    elif isinstance(given, Buffer) and given.space == "local" and len(given.shape) == 1:
+        yield from (given[i] for i in range(int(const_value(given.shape[0]) or 0)))
+    else:
+        yield given
+
+
+def _fill(name: str, given: object, value: Expr) -> None:
+    """Store the bits of a value to an element of a local buffer, or to two of them from a pointer on."""
+    place = Load(given.buffer, given.indices) if isinstance(given, AddressOf) else given
+    many = value.dtype.bits // place.dtype.bits if isinstance(place, Load) else 0
+    if not (isinstance(place, Load) and place.buffer.space == "local" and many in (1, 2)):
+        bits = value.dtype.bits
+        raise InstructionError(f"{name} writes a register of {bits} bits", given=str(given),
+                               allowed="an element of a local buffer, or a pointer to one")  # fmt: skip
+    builder, kind = current(name), place.dtype if many == 1 else place.dtype.with_lanes(2)
+    held = builder.bind("both", reinterpret(str(kind), value)) if many == 2 else reinterpret(str(kind), value)
+    *outer, last = place.indices
+    for number in range(many):
+        at = Load(place.buffer, (*outer, last + number)) if number else place
+        builder.write(at, component(held, number) if many == 2 else held)
+
+
+form("ptx.ld.v2")(_to_registers(2))
+form("ptx.ld.v4")(_to_registers(4))
+
+
+def _from_registers(vec: int) -> Callable[..., Expr]:
+    def store(ptr: object, *r: object, sem: str = "weak", scope: str | None = None, space: str | None = None) -> Expr:
+        return row_call("ptx.st.vec", ptr, *_parts(r), sem=sem, scope=scope, space=space, type="b32", vec=vec)
+
+    store.__doc__ = f"{vec} registers of 32 bits to where ``ptr`` points; each is an access of its own."
+    return store
+
+
+form("ptx.st.v2")(_from_registers(2))
+form("ptx.st.v4")(_from_registers(4))
 
 
 @form("ptx.st")
@@ -177,8 +240,9 @@ def store(ptr: object, *values: object, space: str | None = None, vec: str = "",
         return row_call("ptx.st", ptr, *values, space=space, **keywords)
     place = "shared" if space is None else space
     if vec:
+        count = int(str(vec).lstrip(".v"))
         words = [_bits(value, kind) for value in values]
-        return row_call(f"ptx.st.{vec.lstrip('.')}", ptr, *words, space=place, **keywords)
+        return row_call("ptx.st.vec", ptr, *words, space=place, type="b32", vec=count, **keywords)
     if len(values) != 1:
         raise InstructionError("T.ptx.st without vec=", given=f"{len(values)} values", allowed="one")
     (value,) = values
@@ -231,6 +295,53 @@ def red_scalar(ptr: object, value: object, sem: str = "", scope: str = "", space
                ptx_type: str | None = None) -> Expr:  # fmt: skip
     """`T.ptx.red.*` with the operation as an argument: no value."""
     return _atomic("red", ptr, value, op, ptx_type, sem=sem, scope=scope, space=space)
+
+
+# Other names of rows, and results by pointers.
+
+
+def _named(name: str, row: str) -> None:
+    def call(*args: object, **keywords: object) -> Expr:
+        return row_call(row, *args, **keywords)
+
+    call.__doc__ = f"`T.{row}`."
+    form(name)(call)
+
+
+for _way in ("g2s_cta", "g2s_cluster", "s2c", "s2g"):
+    _named(f"ptx.cp_async_bulk_{_way}", f"ptx.cp_async.bulk.{_way}")
+_named("cuda.map_shared_rank", "ptx.map_shared_rank")
+
+
+@form("ptx.elect_sync")
+def elect_sync(mask: Value = ALL_LANES) -> Expr:
+    """True in exactly one lane of ``mask``, always the same one."""
+    return row_call("ptx.elect.sync", mask, out="p")
+
+
+def _on_pairs(op: str) -> Callable[..., None]:
+    def compute(d: object, *operands: Value, rounding: str = "rn", ftz: bool = False) -> None:
+        name = f"T.ptx.{op}_f32x2"
+        _fill(name, d, row_call(f"ptx.{op}", *operands, type="f32x2", rnd=rounding, ftz=ftz))
+
+    compute.__doc__ = f"`T.ptx.{op}` of both float32 of 64 bits, to where ``d`` points."
+    return compute
+
+
+for _op in ("add", "sub", "mul", "fma"):
+    form(f"ptx.{_op}_f32x2")(_on_pairs(_op))
+
+
+@form("ptx.reduce3_max_f32")
+def reduce3_max(a: Value, b: Value, c: Value) -> Expr:
+    """The largest of three numbers; NaN only where all are."""
+    return row_call("ptx.max", cast(a, FLOAT), cast(b, FLOAT), type="f32", c=cast(c, FLOAT))
+
+
+@form("ptx.reduce3_min_f32")
+def reduce3_min(a: Value, b: Value, c: Value) -> Expr:
+    """The smallest of three numbers; NaN only where all are."""
+    return row_call("ptx.min", cast(a, FLOAT), cast(b, FLOAT), type="f32", c=cast(c, FLOAT))
 
 
 @form("cuda.make_float2")

@@ -12,7 +12,7 @@ from functools import cache
 from typing import TypeVar
 
 from tilewright.errors import InstructionError, KernelError, choices
-from tilewright.ir import Buffer, Call, Expr
+from tilewright.ir import Buffer, Call, Expr, Reinterpret
 from tilewright.isa import INSTRUCTIONS, REQUIRED, bind, call, lookup, spoken, usage
 from tilewright.lang.builder import UnknownInstruction, building
 from tilewright.lang.elsewhere import hint_for
@@ -81,8 +81,9 @@ def row_call(name: str, /, *args: object, **kwargs: object) -> Expr:
     """The call of a row as an expression; in a kernel, one without a value is a statement."""
     made = call(name, *args, **kwargs)
     builder = building()
-    if builder is not None and isinstance(made, Call):
-        builder.made(made, has_effect=_has_effect(made))
+    inner = made.a if isinstance(made, Reinterpret) else made
+    if builder is not None and isinstance(inner, Call):
+        builder.made(inner, has_effect=_has_effect(inner))
     return made
 
 

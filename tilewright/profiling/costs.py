@@ -54,7 +54,7 @@ TABLE: tuple[tuple[str, Cost], ...] = (
     (r"ptx\.(div|rem)\b.*", Cost(12, "alu", 16, 60)),
     (r"ptx\.mma\b.*", Cost(1, "tensor", 6.2, 24)),
     (r"ptx\.redux.*", Cost(1, "alu", 8, 44)),
-    (r"ptx\.(elect_sync|vote|match|activemask)\b.*", Cost(1, "alu", 4, 17)),
+    (r"ptx\.(elect\.sync|vote|match|activemask)\b.*", Cost(1, "alu", 4, 17)),
     (r"ptx\.mbarrier\..*", Cost(2, "lsu", 2, 20)),
     (r"ptx\.wgmma\.(mma_async|fence|commit|wait).*", Cost(2, "", 0, 4)),
     (r"smem_desc.*|ptx\.wgmma\.encode.*", Cost(1, "alu", 1, 2)),

@@ -420,10 +420,10 @@ def _by_row(low: Lowering, step: Step) -> Iterator[ir.Stmt]:
 
 
 def _fitting(step: Step) -> isa.Opcode:
-    """Of the rows that share a spelling the one with so many operands; else the first."""
+    """Of the forms that share a spelling the one with so many operands; else the first."""
     found = isa.opcodes(step.ins.mnemonic)
     count = len(step.ins.operands) - 1
-    return next((one for one in found if one.row.written and len(one.row.operands) == count), found[0])
+    return next((one for one in found if one.row.written and one.places == count), found[0])
 
 
 def _keywords(row: Row, mods: Mapping[str, object]) -> dict[str, object]:

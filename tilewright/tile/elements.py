@@ -16,6 +16,7 @@ from tilewright.ir import (
     ELEMENT,
     Const,
     Expr,
+    Reinterpret,
     Special,
     Value,
     as_expr,
@@ -99,7 +100,7 @@ class Computation:
         result once, as float32 rounded to the dtype does.
         """
         row = ARITHMETIC.get((PACKED.get(self.formula.by(self.keywords), ""), call.dtype.with_lanes(2)))
-        arch = self.pair_row.forms[0].arch if self.pair_row is not None else row.arch if row is not None else None
+        arch = isa.opcode("fma.rn.f32x2").form.arch if self.fuses else row.arch if row is not None else None
         numbers = (getattr(value, "value", None) for value in call.scalars.values())
         return (
             arch is not None
@@ -109,14 +110,17 @@ class Computation:
         )
 
     @property
-    def pair_row(self) -> isa.Instruction | None:
-        """The row that computes two elements in registers of 64 bits."""
-        fused = self.formula.by(self.keywords) == FUSED and self.kind == self.dst == "float32"
-        return isa.lookup("ptx.fma_f32x2") if fused else None
+    def fuses(self) -> bool:
+        """Is it a fused multiply and add of float32, which one instruction does for two in registers of 64 bits?"""
+        return self.formula.by(self.keywords) == FUSED and self.kind == self.dst == "float32"
 
     def of_pairs(self, sources: Mapping[str, Expr]) -> Expr:
         """Two elements at a time, of vectors of two."""
-        return cast(self.formula.of(NAMES, sources, self.keywords), self.dst.with_lanes(2))
+        kind = self.dst.with_lanes(2)
+        if not self.fuses:
+            return cast(self.formula.of(NAMES, sources, self.keywords), kind)
+        operands = [Reinterpret(sources[name], dtype("uint64")) for name in ("src", "scale", "bias")]
+        return Reinterpret(isa.call("ptx.fma", *operands, type="f32x2", rnd="rn"), kind)
 
     def at(self, values: Mapping[str, Expr], digits: Sequence[Value]) -> dict[str, Expr]:
         """The values of the element with these coordinates in dst."""

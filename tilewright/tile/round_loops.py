@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TypeAlias
 
-from tilewright.dtypes import INT32, INT64, dtype
+from tilewright.dtypes import INT32, INT64
 from tilewright.ir import (
     AddressOf,
     Buffer,
@@ -19,7 +19,6 @@ from tilewright.ir import (
     Const,
     Expr,
     Load,
-    Reinterpret,
     Value,
     Vector,
     as_expr,
@@ -252,12 +251,7 @@ class Writer:
         kind = self.call.dtype.with_lanes(2)
         sources: dict[str, Expr] = {name: Vector((first, halves[1][name]), kind) for name, first in halves[0].items()}
         sources |= {name: cast(cast(value, self.call.dtype), kind) for name, value in self.call.scalars.items()}
-        if (row := self.computing.pair_row) is None:
-            return self.out.let("pair", self.computing.of_pairs(sources))
-        both, word = self.out.local("pair", 1, "uint64").flat(), dtype("uint64")
-        operands = [Reinterpret(sources[name], word) for name in ("src", "scale", "bias")]
-        self.out.call(row.name, AddressOf(both, (as_expr(0),)), *operands)
-        return Reinterpret(Load(both, (as_expr(0),)), kind)
+        return self.out.let("pair", self.computing.of_pairs(sources))
 
     def computed(self, u: Value, round_: Value, e: Value) -> Expr:
         """The value of an element."""

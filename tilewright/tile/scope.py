@@ -30,7 +30,7 @@ SPOKEN = {"warp": "warp", "warpgroup": "warpgroup", "cta": "CTA", "cluster": "cl
 # The coarsest level at which a condition around a collective may stay unknown.
 NEEDS = {"thread": PER_THREAD, "warp": PER_WARP, "warpgroup": PER_WARPGROUP, "cta": PER_CTA, "cluster": PER_CTA}
 VOTES = dict.fromkeys(("cuda.ballot_sync", "cuda.any_sync", "cuda.all_sync"), WARP)
-ELECT = "ptx.elect_sync"
+ELECT = "ptx.elect.sync"
 
 # Which thread of its scope the caller is: of a cluster, too, the thread of its CTA.
 INDEX: dict[str, ir.Value] = {kind: ir.coordinate(kind, "thread") for kind in (*THREADS_IN, "cta")}
@@ -177,7 +177,7 @@ class ControlFlow:
         if isinstance(expr, ir.Var):
             known = self.ids.get(expr.name, self._bound.get(expr.name))
             return None if known is None else self.value(known)
-        if isinstance(expr, ir.Call) and expr.op == ELECT:
+        if isinstance(expr, ir.Call) and expr.op == ELECT and dict(expr.attrs).get("out") == "p":
             return np.equal(self._registers["laneid"], 0)  # one lane of each warp; which one is not known
         if isinstance(expr, (ir.Binary, ir.Unary, ir.Cast, ir.Select)):
             return self._computed(expr)

@@ -7,6 +7,7 @@ from tilewright.isa.operands import Operand
 from tilewright.isa.scalar import floats, integers
 from tilewright.isa.scalar.approximate import near
 from tilewright.isa.scalar.rows import flag, maybe, registers, scalar, words
+from tilewright.isa.table import GIVEN
 
 BOTH = "Integer Arithmetic Instructions, Floating Point Instructions"
 INTEGERS, FLOATS = "Integer Arithmetic Instructions", "Floating Point Instructions"
@@ -163,7 +164,7 @@ for _name, _doc, _whole in (
     _nan, _xor = flag("NaN"), {"xorsign": ".xorsign.abs"}
     scalar(
         _name,
-        "a b",
+        "a b c",
         (f"{_name}{{type}}", {"type": WHOLE}, _whole),
         (f"{_name}{{type}}", {"type": PAIRS}, _whole, "sm_90"),
         (f"{_name}.relu{{type}}", {"type": words("s32", "s16x2"), "relu": {True: ""}}, _whole, "sm_90"),
@@ -185,21 +186,14 @@ for _name, _doc, _whole in (
             "sm_86",
         ),
         (f"{_name}{{nan}}{{magnitudes}}{{type}}", {"type": BRAIN, "nan": _nan, "magnitudes": _xor}, _float, "sm_86"),
-        doc=f"{_doc}; of floats the number where one is NaN, unless ``nan``; -0 is less than +0.",
-        chapter=BOTH,
-    )
-for _name, _doc in (("min", "The smallest"), ("max", "The largest")):
-    scalar(
-        f"{_name}.of_three",
-        "a b c",
         (
             f"{_name}{{ftz}}{{nan}}{{magnitudes}}{{type}}",
-            {"type": F32, "ftz": FTZ, "nan": flag("NaN"), "magnitudes": {None: "", "abs": ".abs"}},
-            floats.extreme(_name),
+            {"type": F32, "ftz": FTZ, "nan": _nan, "magnitudes": {None: "", "abs": ".abs"}, "c": GIVEN},
+            _float,
             "sm_100",
         ),
-        doc=f"{_doc} of three; a NaN does not count, unless ``nan``; ``magnitudes='abs'``: of their magnitudes.",
-        chapter=FLOATS,
+        doc=f"{_doc}, or of three; of floats the number where one is NaN, unless ``nan``; -0 is less than +0.",
+        chapter=BOTH,
     )
 _mixed = {"atype": words("f16", "bf16"), "rnd": ROUNDINGS, "sat": SAT}
 for _name, _operands, _table in (

@@ -18,6 +18,7 @@ from tilewright.isa.redux import reduced_by
 from tilewright.isa.scalar.floats import extreme
 from tilewright.isa.scalar.rows import flag, predicate_pattern, words
 from tilewright.isa.table import (
+    ALL_LANES,
     BY_MASK,
     REQUIRED,
     Form,
@@ -274,7 +275,7 @@ def _elected(machine: Machine, mask: Lanes) -> Lanes:
 
 instruction(
     "ptx.elect.sync",
-    keywords={"out": "d"},
+    keywords={"mask": ALL_LANES, "out": "d"},
     operands=(counts("mask"),),
     lanes=BY_MASK,
     written=True,
@@ -289,7 +290,7 @@ instruction(
         )
         for out, meaning, result, pattern in (
             ("d", _elected, UINT32, "{{ .reg .pred p_; {mnemonic} {result}|p_, {mask}; }}"),
-            ("p", elect, BOOL, "{{ .reg .pred d_; {mnemonic} _|d_, {mask}; selp.b32 {result}, 1, 0, d_; }}"),
+            ("p", elect, BOOL, "{{ .reg .pred one; {mnemonic} _|one, {mask}; selp.b32 {result}, 1, 0, one; }}"),
         )
     ),
 )

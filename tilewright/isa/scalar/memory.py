@@ -1,18 +1,20 @@
-"""ld and st as compilers write them: any type, vectors, every memory; and prefetch, which has no visible effect.
+"""ld and st: one access of memory, weak as a plain load or store, or strong, with which threads may synchronise.
 
-A weak access is a plain one, a strong one names its scope, as in `tilewright.isa.strong`, whose names are the
-language's. Cache operators and priorities have no effect on values. No thread may write what ``nc`` reads while the
-kernel runs. Source: PTX ISA, "Data Movement and Conversion Instructions: ld, ld.global.nc, ldu, st, prefetch".
+A strong access names its scope: the threads whose strong accesses of the same bytes are atomic with it. ``release``
+publishes what the thread has done before, ``acquire`` takes over what the writer of the value released, ``relaxed``
+does neither. ``volatile`` and ``mmio`` are relaxed at system scope. Cache operators and priorities have no effect on
+values, and a prefetch has none at all. No thread may write what ``nc`` reads while the kernel runs. Source: PTX ISA,
+"Data Movement and Conversion Instructions: ld, ld.global.nc, ldu, st, prefetch" and "Memory Consistency Model".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tilewright.isa import strong
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Memory
 from tilewright.isa.operands import Operand
@@ -42,6 +44,7 @@ from tilewright.isa.table import (
     instruction,
     reads,
     single,
+    writes,
 )
 from tilewright.isa.types import TYPES, value_dtype
 
@@ -73,21 +76,29 @@ def value_word(mods: Mods) -> str:
     return str(mods["type"]) if mods["vec"] == 1 else f"{mods['type']}:{mods['vec']}"
 
 
-def load(memory: Memory, address: Lanes, *, type: str, vec: int) -> Lanes:
+def load(memory: Memory, address: Lanes, *, type: str, vec: int = 1) -> Lanes:
     """The element at each address, or the vector, whose elements lie along the last axis."""
     kind = value_dtype(f"{type}:{vec}")
     found = memory.rows(address, kind.bits // 8).view(kind.numpy)
     return found[..., 0] if kind.lanes == 1 else found
 
 
-def store(memory: Memory, address: Lanes, value: Lanes, *, type: str) -> None:
-    """Writes the element at each address."""
-    strong.store(memory, address, value.astype(TYPES[type].unsigned))
+def store(memory: Memory, address: Lanes, value: Lanes, *, type: str = "") -> None:
+    """Writes the element at each address, of the value's own type or of ``type``."""
+    values = np.broadcast_to(value, np.broadcast_shapes(value.shape, address.shape))
+    bits = values.astype(TYPES[type].unsigned) if type else values
+    memory.store_rows(address, np.ascontiguousarray(bits)[..., None].view(np.uint8))
 
 
-def store_vector(memory: Memory, address: Lanes, value: Lanes, *, type: str) -> None:
+def store_vector(memory: Memory, address: Lanes, registers: Lanes, *, type: str = "b64") -> None:
     """Writes the registers one behind the other."""
-    strong.store_vector(memory, address, value.astype(TYPES[type].unsigned))
+    words = np.ascontiguousarray(np.moveaxis(registers.astype(TYPES[type].unsigned), -2, -1))
+    memory.store_rows(address, words.view(np.uint8))
+
+
+def load_wide(memory: Memory, address: Lanes) -> Lanes:
+    """16 bytes from each address on, the low half in the first of two registers."""
+    return np.moveaxis(memory.rows(address, 16).view(np.uint64), -1, -2)
 
 
 def _orders(name: str, ordered: str) -> Iterator[tuple[Spellings, SpaceReach, Scopes]]:
@@ -158,7 +169,7 @@ def _storing_vectors(vec: Spellings, on: str) -> Mapping[str, Any]:
     return {"meaning": Meaning(store_vector, on, ("type",)), "registers": lanes}
 
 
-ORDERED = {"type": REQUIRED, "vec": 1, "space": None, "sem": "weak", "scope": None}
+ORDERED = {"sem": "weak", "scope": None, "space": None, "type": None, "vec": 1}
 CONSTANT = tuple(
     Form(
         Ptx(
@@ -182,11 +193,12 @@ CONSTANT = tuple(
 )
 
 instruction(
-    "ptx.ld.reg",
+    "ptx.ld",
     keywords={**ORDERED, "nc": False},
     operands=(reads("ptr", "place"),),
     check=check_place,
-    doc="A register, or a vector of some, from where ``ptr`` points; with ``nc`` from what nobody writes meanwhile.",
+    doc="The element that ``ptr`` points to, of its buffer's dtype or of ``type``, or a vector of some; strong unless "
+    "``sem`` is weak; with ``nc`` nobody writes it meanwhile.",
     forms=(*_forms("ld", "acquire", _loading), *CONSTANT[:3]),
     hints=CACHES,
     written=True,
@@ -200,20 +212,65 @@ instruction(
     hints=CACHES,
     written=True,
 )
-for _name, _value_of, _make, _doc in (
-    ("reg", "value", _storing, "A register to where ``ptr`` points."),
-    ("vec", "*value", _storing_vectors, "Several registers to where ``ptr`` points; each is an access of its own."),
-):
-    instruction(
-        f"ptx.st.{_name}",
-        keywords=ORDERED | ({} if _name == "reg" else {"vec": REQUIRED}),
-        operands=(reads("ptr", "place"), Operand("value", "bits", of="type", many=_name == "vec")),
-        check=check_place,
-        doc=_doc,
-        forms=tuple(_forms("st", "release", _make)),
-        hints=CACHES,
-        written=True,
-    )
+instruction(
+    "ptx.st",
+    keywords=ORDERED,
+    operands=(reads("ptr", "place"), Operand("value", "bits", of="type")),
+    check=check_place,
+    doc="Stores ``value`` where ``ptr`` points, of the buffer's dtype or of ``type``; strong unless ``sem`` is weak.",
+    forms=tuple(_forms("st", "release", _storing)),
+    hints=CACHES,
+    written=True,
+)
+instruction(
+    "ptx.st.vec",
+    keywords={**ORDERED, "type": REQUIRED, "vec": REQUIRED},
+    operands=(reads("ptr", "place"), Operand("value", "bits", of="type", many=True)),
+    check=check_place,
+    doc="Several registers to where ``ptr`` points; each is an access of its own.",
+    forms=tuple(_forms("st", "release", _storing_vectors)),
+    hints=CACHES,
+    written=True,
+)
+
+
+def _wide(name: str, ordered: str, meaning: Meaning) -> Iterator[Form]:
+    """An element of 128 bits, of each memory, order and scope."""
+    for sems, (spaces, space, on, first), (scopes, newest) in _orders(name, ordered):
+        if spaces is not OWN[name]:
+            yield Form(
+                Ptx(f"{name}{{sem}}{{scope}}{{space}}.b128", {"sem": sems, "scope": scopes, "space": spaces}),
+                newer(first, newest),
+                SOURCE.format(name),
+                replace(meaning, on=on),
+                effects=(Access("ptr", space, 16, write=name == "st", sem=sem_of, scope=scope_of),),
+                registers=2,
+            )
+
+
+WIDE = "{{{{ .reg .b128 q; {} }}}}"
+PLACED = {key: ORDERED[key] for key in ("sem", "scope", "space")}
+instruction(
+    "ptx.ld.b128",
+    params=("ptr", "*r"),
+    keywords=PLACED,
+    operands=(writes("*r", "b64"), reads("ptr", "place")),
+    pattern=WIDE.format("{mnemonic} q, [{ptr}]; mov.b128 {r}, q;"),
+    check=check_place,
+    doc="One element of 128 bits from where ``ptr`` points, the low half in the first of two registers.",
+    forms=tuple(_wide("ld", "acquire", Meaning(load_wide))),
+    hints=CACHES,
+)
+instruction(
+    "ptx.st.b128",
+    keywords=PLACED,
+    operands=(reads("ptr", "place"), reads("*r", "b64")),
+    pattern=WIDE.format("mov.b128 q, {r}; {mnemonic} [{ptr}], q;"),
+    check=check_place,
+    doc="One element of 128 bits to where ``ptr`` points, the low half in the first of two registers.",
+    forms=tuple(_wide("st", "release", Meaning(store_vector))),
+    hints=CACHES,
+)
 for _text, _kind, _table in (
     ("prefetch", "place", {"level": words("L1", "L2"), "space": maybe("global", "local")}),
     ("prefetchu", "generic", {"level": words("L1")}),

@@ -17,7 +17,7 @@ import numpy as np
 from tilewright.isa.arch import since
 from tilewright.isa.forms import Form, Meaning, Ptx, Undefined
 from tilewright.isa.operands import Operand
-from tilewright.isa.table import REQUIRED, Instruction, Mods, Spellings, instruction
+from tilewright.isa.table import LEFT_OUT, REQUIRED, Instruction, Mods, Spellings, instruction
 from tilewright.isa.types import TYPES, Numbers
 
 MeaningOf = Callable[..., Callable[..., Any]]
@@ -120,11 +120,13 @@ def scalar(
     """A row ``T.ptx.<name>``. shapes: text, modifiers, meaning, first architecture (sm_75), perhaps their own pattern,
     and when their result is undefined.
 
-    Modifiers that a shape lacks are as if left out. keywords: the defaults of modifiers that are not left out.
+    Modifiers that a shape lacks are as if left out; an operand that some have `GIVEN` is left out of the others.
+    keywords: the defaults of modifiers that are not left out.
     """
     read = registers(operands) if isinstance(operands, str) else operands
     known = {**_left_out(shapes), **(keywords or {})}
     order = ["type", *(key for key in known if key != "type")] if "type" in known else list(known)
+    passed = tuple(key for key in order if not any(one.name == key for one in read))
 
     def typed(mods: Mods) -> str:
         return result(mods) if callable(result) else str(mods.get(result, result))
@@ -132,12 +134,13 @@ def scalar(
     def form(text: str, modifiers: Mapping[str, Spellings], meaning: MeaningOf, first: Any = "sm_75", own: str = "",
              undefined: Undefined | None = None) -> Form:  # fmt: skip
         table = {key: modifiers.get(key, {known[key]: ""}) for key in order}
-        function = _specialised(read, typed, meaning, tuple(order))
+        there = tuple(one for one in read if table.get(one.name) != LEFT_OUT)
+        function = _specialised(there, typed, meaning, passed)
         return Form(
-            Ptx(text, table, pattern=own or _patterned(read, typed, table)),
+            Ptx(text, table, pattern=own or _patterned(there, typed, table)),
             since(first) if isinstance(first, str) else first,
             f'PTX ISA, "{chapter}: {name}"',
-            Meaning(_executing(function), passes=tuple(order), undefined=undefined, of_lanes=function),
+            Meaning(_executing(function), passes=passed, undefined=undefined, of_lanes=function),
             result=typed,
         )
 

@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.isa.scalar.comparing import COMPARE
 from tilewright.isa.scalar.dots import NUMBERS, wrapped
 from tilewright.isa.scalar.rows import flag, maybe, scalar, words
-from tilewright.isa.table import Spellings
+from tilewright.isa.table import GIVEN, Spellings
 from tilewright.isa.types import Numbers
 
 VIDEO = "Scalar Video Instructions"
@@ -143,17 +143,18 @@ MULTIPLIED = "{mnemonic} {result}, {a_sign}{a}{a_part}, {b}{b_part}, {c_sign}{c}
 
 
 def _rows(name: str, text: str, table: Mapping[str, Spellings], meaning: Any, doc: str) -> None:
-    """One row without c, and one with it: a second operation, or a part of c that the number takes the place of."""
-    merged = {"d_part": {part: spelling for part, spelling in PART.items() if part}}
-    common: dict[str, Any] = {"chapter": VIDEO, "result": "u32"}
-    scalar(name, "a:b32 b:b32", (text, table, meaning, "sm_75", ALONE), doc=f"{doc}, of parts of a and b.", **common)
+    """Without c, and with it: a second operation, or a part of c that the number takes the place of."""
+    second: dict[str, Spellings] = {**table, "op2": SECOND, "c": GIVEN}
+    merged: dict[str, Spellings] = {**table, "d_part": {part: text for part, text in PART.items() if part}, "c": GIVEN}
     scalar(
-        f"{name}.merged",
+        name,
         "a:b32 b:b32 c:b32",
-        (f"{text}{{op2}}", {**table, "op2": SECOND, "d_part": {None: ""}}, meaning, "sm_75", SECONDLY),
-        (text, {**table, **merged, "op2": {None: ""}}, meaning, "sm_75", SECONDLY),
-        doc=f"{doc}, and a second operation with c; or c with the number in the place of its part ``d_part``.",
-        **common,
+        (text, table, meaning, "sm_75", ALONE),
+        (f"{text}{{op2}}", second, meaning, "sm_75", SECONDLY),
+        (text, merged, meaning, "sm_75", SECONDLY),
+        doc=f"{doc}, of parts of a and b; with c a second operation, or c with the number as its part ``d_part``.",
+        chapter=VIDEO,
+        result="u32",
     )
 
 

@@ -293,7 +293,7 @@ def _(plan: UmmaPlan, call: TileCall, out: Builder) -> None:
         types |= dict.fromkeys(("sfa_dtype", "sfb_dtype"), plan.made.sf_dtype)
         types |= {"kind": plan.made.kind, "scale_vec": f"block{scale_blocks(call)}"}
     words = _words(plan, call, out)
-    with out.when(isa.call("ptx.elect_sync") if plan.elects else None):
+    with out.when(isa.call("ptx.elect.sync", out="p") if plan.elects else None):
         for i, j, step, added in products_of(call, *plan.d.starts.shape, plan.b.starts.shape[1]):
             d = _address(call["D"], plan.d, i, j)
             places = [
