@@ -59,9 +59,9 @@ class TensorMap:
 
     @classmethod
     def of(cls, array: Any, fields: MapFields) -> TensorMap:
-        """A map of an array with these fields, of any origin."""
+        """A map of an array with these fields, of any origin: the address is that of the array."""
         made = cls.__new__(cls)
-        made.array, made.fields = array, fields
+        made.array, made.fields = array, fields.at(_info_of(array).address or 0)
         return made
 
     @classmethod

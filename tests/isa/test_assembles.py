@@ -194,3 +194,32 @@ def test_the_assembler_refuses_two_cta_groups_in_one_kernel() -> None:
         assemble(f'extern "C" __global__ void k(unsigned int word) {{ {text} }}', "sm_100a")
     same = text.replace("cta_group::2", "cta_group::1")
     assert assemble(f'extern "C" __global__ void k(unsigned int word) {{ {same} }}', "sm_100a").cubin
+
+
+SPACES = [
+    ("tile::gather4", "", "shared::cta", "sm_100"),
+    ("tile::gather4", "", "shared::cluster", "sm_100a"),
+    ("im2col::w", ", {1, 2}", "shared::cta", "sm_100"),
+    ("im2col::w", ", {1, 2}", "shared::cluster", "sm_100a"),
+]
+
+
+@pytest.mark.parametrize(("mode", "offsets", "space", "first"), SPACES)
+def test_a_copy_without_a_mask_names_either_window_of_shared_memory(
+    mode: str, offsets: str, space: str, first: str
+) -> None:
+    rank, coords = (2, "%0, %0, %0, %0, %0") if mode == "tile::gather4" else (4, "%0, %0, %0, %0")
+    mnemonic = f"cp.async.bulk.tensor.{rank}d.{space}.global.{mode}.mbarrier::complete_tx::bytes"
+    text = (
+        'extern "C" __global__ void k(unsigned int p) { asm volatile("'
+        f'{mnemonic} [%0], [%1, {{{coords}}}], [%0]{offsets};" :: "r"(p), "l"(0ull)); }}'
+    )
+
+    _, form, _ = isa.spelled(mnemonic)
+
+    assert f".{space}." in form.wording.template
+    assert form.arch.admits(isa.arch("sm_100")) == (first == "sm_100")
+    assert assemble(text, first).cubin
+    if first == "sm_100a":
+        with pytest.raises(ToolError, match="does not assemble"):
+            assemble(text, "sm_100")

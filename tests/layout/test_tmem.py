@@ -16,6 +16,8 @@ from tilewright.layout import (
     laneid,
     sf_smem_layout,
     sf_tmem_layout,
+    sp_meta_smem_layout,
+    sp_meta_tmem_layout,
     tcgen05_atom_layout,
     wg_local_layout,
 )
@@ -164,3 +166,51 @@ def test_shared_memory_has_scale_factors_as_one_copy_takes_them(
     stage, r, c, _ = np.indices(shape)
     block = 512 * (sf_k // 4) * (r // 128) + 512 * (c // 4)
     assert np.array_equal(table["m"][..., 0], stage * rows * sf_k + block + 16 * (r % 32) + 4 * (r % 128 // 32) + c % 4)
+
+
+@pytest.mark.parametrize(("element", "nbytes"), [("bfloat16", 4), ("bfloat16", 16), ("float32", 12), ("int8", 8),
+                                                 ("float8_e4m3fn", 32), ("float4_e2m1fn", 16)])  # fmt: skip
+@pytest.mark.parametrize("rows", [128, 256])
+def test_metadata_are_where_a_sparse_product_looks_for_them(rows: int, element: str, nbytes: int) -> None:
+    """Chunk by chunk: PTX ISA, "Sparse matrices", as CuTe has it; two chunks are a byte."""
+    table = sp_meta_tmem_layout(rows, nbytes, element).table((rows, nbytes))
+
+    wide = element in ("bfloat16", "float32")
+    for row, byte in np.ndindex(rows, nbytes):
+        block, r = divmod(row, 128)
+        product, chunk = divmod(2 * byte, 8 if wide else 16)
+        if wide:
+            lane = 32 * (r // 32) + r % 8 + 16 * ((r % 32) // 16) + 8 * (chunk // 4)
+            column, nibble = product, 4 * ((r % 16) // 8) + chunk % 4
+            column += block * 2 * -(-nbytes // 8)
+        else:
+            lane, column, nibble = r, 2 * product + chunk // 8 + block * nbytes // 4, chunk % 8
+        assert table["TLane"][row, byte].tolist() == [lane]
+        assert table["TCol"][row, byte].tolist() == [4 * column + nibble // 2]
+
+
+@pytest.mark.parametrize("element", ["float16", "float32", "uint8", "float4_e2m1fn"])
+@pytest.mark.parametrize("nbytes", [16, 32])
+def test_metadata_of_shared_memory_are_16_bytes_of_each_lane_at_a_time(element: str, nbytes: int) -> None:
+    there = sp_meta_tmem_layout(256, nbytes, element).table((256, nbytes))
+    shared = sp_meta_smem_layout(256, nbytes, element).table((256, nbytes))["m"][..., 0]
+
+    lane, byte = there["TLane"][..., 0], there["TCol"][..., 0]
+    block, byte = np.divmod(byte, nbytes)
+    assert np.array_equal(shared, 128 * nbytes * block + 2048 * (byte // 16) + 16 * lane + byte % 16)
+
+
+@pytest.mark.parametrize(
+    ("rows", "nbytes", "element", "message"),
+    [
+        (64, 16, "bfloat16", "metadata of 64 rows"),
+        (128, 6, "bfloat16", "6 bytes of metadata"),
+        (128, 12, "int8", "12 bytes of metadata"),
+    ],
+)
+def test_metadata_of_no_product_are_refused(rows: int, nbytes: int, element: str, message: str) -> None:
+    for layout in (sp_meta_tmem_layout, sp_meta_smem_layout):
+        with pytest.raises(LayoutError, match=message):
+            layout(rows, nbytes, element)
+    with pytest.raises(LayoutError, match="8 bytes of metadata"):
+        sp_meta_smem_layout(128, 8, "int8")

@@ -312,3 +312,14 @@ def test_an_address_beyond_the_cluster_is_told() -> None:
 
     with pytest.raises(SimulationError, match="an address of CTA 5 of a cluster of 2 CTAs"):
         tw.simulate(sent("beyond"), a, a.copy())
+
+
+def test_a_map_made_of_fields_has_the_address_of_its_own_array() -> None:
+    first, second = np.zeros((2, 8, 64), np.float32)
+    fields = tw.TensorMap(first, (8, 32)).fields
+
+    moved = tw.TensorMap.of(second, fields)
+
+    assert fields.address == first.ctypes.data
+    assert moved.fields.address == second.ctypes.data
+    assert moved.fields == fields

@@ -134,6 +134,8 @@ def _loads(
 def _ways(mode: str, archs: Requirement, space: str, alone: Requirement) -> Iterator[Form]:
     """Forms of a mode: without a mask of CTAs, and with one; then those that tell an m-barrier of a pair."""
     yield from _loads(mode, alone, LEFT_OUT, {-1: ""}, space)
+    if space == "shared::cta":
+        yield from _loads(mode, archs, LEFT_OUT, {-1: ""})
     yield from _loads(mode, archs, GIVEN, {-1: ""})
     yield from _loads(mode, TMEM_ARCHS, LEFT_OUT, PAIRED)
     yield from _loads(mode, TMEM_ARCHS, GIVEN, PAIRED)
@@ -147,7 +149,7 @@ instruction(
     doc="A thread has pixels of images brought to shared memory, each with its channels: those from ``coords`` (C, W, "
     "H, D, N) on, at ``offsets`` (W, H, D) from them. ``bar`` counts the bytes.",
     forms=tuple(chain.from_iterable(starmap(_ways, MODES))),
-    also={"shared::cluster": "shared::cta", "shared::cta": "shared::cluster"},
+    also={"shared::cluster": "shared::cta"},
 )
 instruction(
     "ptx.cp_async.bulk.tensor.s2g_im2col",

@@ -39,6 +39,7 @@ __all__ = [
     "InstructionDescriptor",
     "MultiplicationKind",
     "product_descriptor",
+    "product_heights",
     "product_widths",
 ]
 
@@ -123,8 +124,22 @@ SPARSE_ROWS = {1: (128,), 2: (256,)}  # where the metadata of others are is unco
 KEPT_WIDTHS = (64, 128, 256)  # N where B's columns are kept
 
 
-def product_widths(kind: str, cta_group: int = 1, *, trans_b: bool = False) -> tuple[int, ...]:
+def product_heights(kind: str, cta_group: int = 1, *, keeps_b: bool = False, sparse: bool = False) -> tuple[int, ...]:
+    """Every M of a kind, of both CTAs of a pair together."""
+    row = PRODUCT_KINDS[kind]
+    if sparse and not keeps_b:
+        return SPARSE_ROWS[cta_group]
+    if row.scales:
+        return (128,) if cta_group == 1 else (128, 256)[row.element_bits < 8 :]
+    return ROWS[cta_group, keeps_b]
+
+
+def product_widths(
+    kind: str, cta_group: int = 1, *, trans_b: bool = False, keeps_b: bool = False, sparse: bool = False
+) -> tuple[int, ...]:
     """Every N of a kind. CUTLASS asks for multiples of 16 where M is 128; the manual does not."""
+    if keeps_b:
+        return KEPT_WIDTHS[: 2 if sparse else 3]
     step = 8 * cta_group
     if kind == "i8":
         narrow = (8, 16, 24) if cta_group == 1 else ()
@@ -195,14 +210,12 @@ class InstructionDescriptor:
     def _check_shape(self, row: MultiplicationKind) -> None:
         if self.keeps_b and self.cta_group == 2:
             raise _refused("cta_group", 2, "1 where B's columns are kept")
-        rows = SPARSE_ROWS[self.cta_group] if self.sparse and not self.keeps_b else ROWS[self.cta_group, self.keeps_b]
-        if row.scales and not self.sparse:
-            rows = (128,) if self.cta_group == 1 else (128, 256)[row.element_bits < 8 :]
-        _check("M", self.M, rows)
+        form = {"keeps_b": self.keeps_b, "sparse": self.sparse}
+        _check("M", self.M, product_heights(self.kind, self.cta_group, **form))
+        widths = product_widths(self.kind, self.cta_group, trans_b=self.trans_b, **form)
         if self.keeps_b:
-            _check("N", self.N, KEPT_WIDTHS[: 2 if self.sparse else 3])
+            _check("N", self.N, widths)
             return
-        widths = product_widths(self.kind, self.cta_group, trans_b=self.trans_b)
         if self.N not in widths:
             step = f"a multiple of {widths[-1] - widths[-2]}, {widths[0]} to {widths[-1]}"
             more = "" if len(widths) == widths[-1] // (widths[-1] - widths[-2]) else f", or one of {widths[:3]}"

@@ -60,7 +60,7 @@ from tilewright.isa.tcgen05_alloc import CTA_GROUP, SOURCE, TMEM_ARCHS
 from tilewright.isa.tcgen05_mma_places import ProductForm, addresses
 from tilewright.isa.tcgen05_mma_values import product
 
-__all__ = ["MMA_KIND_OF"]
+__all__ = ["MMA_KIND_OF", "collector_words"]
 
 MMA_KIND_OF = {element: kind for kind, row in PRODUCT_KINDS.items() if not row.scales for element in row.elements}
 """The kind of product without scales by an element of A or B."""
@@ -81,6 +81,12 @@ UNCONFIRMED = (
 SCALED_UNCONFIRMED = f"which quarter's scales count where they differ; {UNCONFIRMED}"
 SPARSE_UNCONFIRMED = f"codes of metadata that the manual does not list; {UNCONFIRMED}"
 COLLECTOR_USES = ("::fill", "::use", "::lastuse", "::discard")
+
+
+def collector_words(*, keeps_b: bool) -> tuple[str, ...]:
+    """What a product may say of the buffers of A, or of B where it keeps columns of that; "" first, for nothing."""
+    buffers = ("b0", "b1", "b2", "b3") if keeps_b else ("a",)
+    return ("", *(f"{buffer}{use}" for buffer in buffers for use in COLLECTOR_USES))
 
 
 class Variety(NamedTuple):
@@ -160,10 +166,8 @@ def _effects(way: ProductForm) -> Iterator[Access | Issue]:
 def _modifiers(one: Variety, way: ProductForm) -> dict[str, Spellings]:
     row = PRODUCT_KINDS[one.kind]
     left, right = one.elements or (tuple(row.elements),) * 2
-    buffers = ("b0", "b1", "b2", "b3") if way.keeps_b else ("a",)
-    words = [f"{buffer}{use}" for buffer in buffers for use in COLLECTOR_USES]
     found: dict[str, Spellings] = {
-        "collector": {"": "", **{word: f".collector::{word}" for word in words}},
+        "collector": {word: f".collector::{word}" if word else "" for word in collector_words(keeps_b=way.keeps_b)},
         "cta_group": {1: CTA_GROUP[1]} if way.keeps_b else CTA_GROUP,
         "a_dtype": {element: f".kind::{one.kind}" for element in left},
         "b_dtype": dict.fromkeys(right, ""),

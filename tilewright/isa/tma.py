@@ -249,6 +249,7 @@ instruction(
     "rows.",
     forms=(
         *_rows("shared::cta", since("sm_100"), LEFT_OUT, {-1: ""}),
+        *_rows("shared::cluster", EXACT_ARCHS, LEFT_OUT, {-1: ""}),
         *_rows("shared::cluster", EXACT_ARCHS, GIVEN, {-1: ""}),
         *_rows("shared::cluster", EXACT_ARCHS, LEFT_OUT, PAIRED),
         *_rows("shared::cluster", EXACT_ARCHS, GIVEN, PAIRED),

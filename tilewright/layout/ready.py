@@ -179,6 +179,56 @@ def _check_scales(rows: int, multiple: int, SF_K: int, sf_per_mma: int, sf_reuse
             raise LayoutError(f"{name}={count}", given=count, allowed="1 or more")
 
 
+@public
+def sp_meta_tmem_layout(rows: int, nbytes: int, element: str) -> TileLayout:
+    """Where the metadata of a sparse A lie in tensor memory: ``rows`` by ``nbytes`` bytes, two codes in each.
+
+    element: of A. For elements of 16 and 32 bits a product takes 4 bytes of each row, which a cell has for two rows;
+    two products share columns, and the selector says which is meant. For narrower ones it takes 8, in the row's lane.
+
+    >>> sp_meta_tmem_layout(128, 16, "bfloat16")
+    S[(4, 2, 2, 8, 4, 2, 2):(32@TLane, 16@TLane, 2@TCol, 1@TLane, 4@TCol, 8@TLane, 1@TCol)]
+    >>> sp_meta_tmem_layout(128, 16, "float8_e4m3fn")
+    S[(128, 16):(1@TLane, 1@TCol)]
+
+    Source: as in CuTe's traits, NVIDIA/cutlass, include/cute/atom/mma_traits_sm100_frag.hpp.
+    """
+    step = _check_metadata(rows, nbytes, element)
+    if step == 8:
+        return TileLayout(several(Iter(rows // 128, nbytes, TCol), Iter(128, 1, TLane), Iter(nbytes, 1, TCol)))
+    block = Iter(rows // 128, -(-nbytes // 8) * 8, TCol)  # whole pairs of columns
+    lanes = (Iter(4, 32, TLane), Iter(2, 16, TLane), Iter(2, 2, TCol), Iter(8, 1, TLane))
+    return TileLayout(several(block, *lanes, Iter(nbytes // 4, 4, TCol), Iter(2, 8, TLane), Iter(2, 1, TCol)))
+
+
+@public
+def sp_meta_smem_layout(rows: int, nbytes: int, element: str) -> TileLayout:
+    """The same metadata in shared memory, as ``tcgen05.cp.128x128b`` brings them to tensor memory, 16 bytes of each
+    lane at a time.
+
+    >>> sp_meta_smem_layout(128, 16, "float8_e4m3fn")
+    S[(128, 16):(16, 1)]
+    """
+    step = _check_metadata(rows, nbytes, element)
+    if nbytes % 16:
+        raise LayoutError(f"{nbytes} bytes of metadata", given=nbytes, allowed="a multiple of 16, which a copy brings")
+    block, far, near = Iter(rows // 128, 128 * nbytes), Iter(nbytes // 16, 2048), 16 // step
+    if step == 8:
+        return TileLayout(several(block, Iter(128, 16), far, Iter(16, 1)))
+    lanes = (Iter(4, 512), Iter(2, 256), Iter(2, 2), Iter(8, 16))
+    return TileLayout(several(block, *lanes, far, Iter(near, 4), Iter(2, 128), Iter(2, 1)))
+
+
+def _check_metadata(rows: int, nbytes: int, element: str) -> int:
+    """The bytes of a row that a product takes."""
+    if rows <= 0 or rows % 128:
+        raise LayoutError(f"metadata of {rows} rows", given=rows, allowed="a multiple of 128")
+    step = 4 if dtype(element).bits > 8 else 8
+    if nbytes <= 0 or nbytes % step:
+        raise LayoutError(f"{nbytes} bytes of metadata", given=nbytes, allowed=f"a multiple of {step} for {element}")
+    return step
+
+
 @public.kind_of("a SwizzleMode")
 class SwizzleMode(IntEnum):
     """How the 16-byte units of a row of shared memory are permuted; the value is the number of address bits XORed."""

@@ -206,7 +206,11 @@ class _Resolver:
         if not fits or not row.required <= len(stmt.args) <= len(row.operands):
             given, allowed = ", ".join(map(str, stmt.args)), f"{name}{row.signature}"
             raise DispatchError(f"{name} takes {' and '.join(stmt.names)}", given=given, allowed=allowed)
-        operands = dict(zip(stmt.names, stmt.args, strict=False))
+        operands = {
+            each.name: part
+            for each, part in zip(row.operands, stmt.args, strict=False)
+            if not (each.role.absent and part == stmt.args[0])  # left out, with others behind it
+        }
         operands |= {
             each.name: stmt.args[0] if each.default is None else as_expr(each.default)
             for each in row.operands[len(stmt.args) :]

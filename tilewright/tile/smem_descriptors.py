@@ -17,8 +17,8 @@ import numpy as np
 from tilewright import isa
 from tilewright.errors import LayoutError
 from tilewright.ir import AddressOf, Expr, Load, Region, Value, as_expr, const_value
-from tilewright.isa.tcgen05_mma_values import path_of, scale_places
-from tilewright.layout import SwizzleLayout, SwizzleMode, sf_tmem_layout
+from tilewright.isa.tcgen05_mma_values import metadata_places, path_of, scale_places
+from tilewright.layout import SwizzleLayout, SwizzleMode, sf_tmem_layout, sp_meta_tmem_layout
 from tilewright.primitives.gemm_async import scale_extents
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
@@ -237,7 +237,7 @@ def placed_scales(call: TileCall, name: str, made: isa.InstructionDescriptor, ro
     """
     side, block = call[name], scale_blocks(call)
     cells, shape = tmem_cells(side), _extents(side)
-    count = made.K // block
+    count = made.K // (2 if made.sparse else 1) // block
     numbers = np.arange(shape[0] * shape[1]).reshape(-1, rows, shape[1] // count, count).swapaxes(1, 2)
     order = np.argsort(cells.lane, axis=1)
     lane, bit = (np.take_along_axis(part, order, axis=1)[numbers] for part in (cells.lane, cells.bit))
@@ -284,4 +284,59 @@ def _as_taken(call: TileCall, side: Side, count: int) -> Iterator[Change]:
         return
     changed = side_of(Region(replace(side.buffer, layout=layout), side.region.box), call.facts)
     text = f"layout=sf_tmem_layout({shape[0]}, SF_K={shape[1]}, sf_per_mma={count}) for {side.name}"
+    yield Change(text, call.with_side(side, changed))
+
+
+# Metadata of a sparse A: for each instruction a column, an even one, and which of two is meant.
+
+
+def placed_metadata(call: TileCall, made: isa.InstructionDescriptor) -> PlacedScales:
+    """The column of the metadata of each block of rows and step of K, and the selector in the place of a first byte.
+
+    Raises Decline, with the layout that would do, where a product does not find them.
+    """
+    side, (lane, column, shift) = call["sp_meta"], metadata_places(made)
+    cells, (rows, nbytes) = tmem_cells(side), _extents(side)
+    count = lane.shape[1] // 2  # bytes of a row that an instruction takes
+    chunk = made.K // lane.shape[1]
+    if nbytes % count or _chunk(call, nbytes) != chunk:
+        given = f"{nbytes} bytes of {side.name} for each row"
+        raise Decline(
+            given, allowed=f"a code for each {chunk} elements along K, kind {made.kind}, {count} bytes a time"
+        )
+    numbers = np.arange(rows * nbytes).reshape(-1, len(lane), nbytes // count, count).swapaxes(1, 2)
+    there, bit = (part[numbers] for part in (cells.lane[:, 0], cells.bit))
+    bit = bit[..., 0]
+    first = bit[..., :1, :1] // COLUMN_BITS
+    odd = first % 2 if made.selectors > 1 else np.zeros_like(first)
+    wanted = (first - odd + (odd if made.selectors > 1 else column[:, ::2])) * COLUMN_BITS + shift[:, ::2]
+    fits = cells.lane.shape[1] == 1 and const_value(cells.lane_base) == 0 and bool((there == lane[:, ::2]).all())
+    fits = fits and bool((bit == wanted).all()) and not ((first - odd) % 2).any()
+    if not fits or not call.facts.divides(2 * COLUMN_BITS, cells.bit_base):
+        raise Decline(
+            f"{side.name} is not in tensor memory as the product takes metadata: {side.buffer.layout}",
+            allowed=f"{count} bytes of a row at a time, from an even column on, as sp_meta_tmem_layout has them",
+            changes=_as_metadata(call, side),
+        )
+    base = call.facts.simplify(quotient(cells.bit_base, COLUMN_BITS, call.facts))
+    return PlacedScales((first - odd)[..., 0, 0], odd[..., 0, 0], base)
+
+
+def _chunk(call: TileCall, nbytes: int) -> int:
+    """Elements along K for which the call has a code."""
+    k = long_extents(call["B"].extents)[0 if call.option("transB") else 1]
+    return k // (2 * nbytes)
+
+
+def _as_metadata(call: TileCall, side: Side) -> Iterator[Change]:
+    """The same metadata where a product takes them."""
+    shape, element = long_extents(side.buffer.shape), str(call["A"].dtype)
+    if len(shape) != 2:
+        return
+    try:
+        layout = sp_meta_tmem_layout(*shape, element)
+    except LayoutError:
+        return
+    changed = side_of(Region(replace(side.buffer, layout=layout), side.region.box), call.facts)
+    text = f'layout=sp_meta_tmem_layout({shape[0]}, {shape[1]}, "{element}") for {side.name}'
     yield Change(text, call.with_side(side, changed))

@@ -10,6 +10,7 @@ import numpy as np
 
 from tilewright import isa
 from tilewright.dtypes import dtype
+from tilewright.errors import choices
 from tilewright.ir import Expr, Load, Region, Value, as_expr, const_value
 from tilewright.isa.tcgen05_mma_values import PATHS, DataPath
 from tilewright.layout import S, TCol, TileLayout, TLane, tmem_datapath_layout
@@ -27,6 +28,7 @@ from tilewright.tile.smem_descriptors import (
     encoded_blocks,
     long_extents,
     matrix_of,
+    placed_metadata,
     placed_scales,
     products_of,
     scale_blocks,
@@ -51,9 +53,9 @@ class CellBlocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UmmaPlan:
-    """made: what each instruction computes, but for the bytes of its scales. a, b: the blocks of A and B, d: of D, by
-    rows and columns. scales: of A and of B, where there are any. elects: a warp executes the call, and one of its
-    threads issues.
+    """made: what each instruction computes, but for the bytes of its scales and the selector of its metadata. a, b: the
+    blocks of A and B, d: of D, by rows and columns. scales: of A and of B, where there are any; metadata: of a sparse
+    A. elects: a warp executes the call, and one of its threads issues.
     """
 
     made: isa.InstructionDescriptor
@@ -61,22 +63,24 @@ class UmmaPlan:
     b: DescribedBlocks
     d: CellBlocks
     scales: tuple[PlacedScales, ...]
+    metadata: PlacedScales | None
     elects: bool
 
     def summary(self) -> str:
         """``m128n256k16, 4 instructions; A 128-byte swizzle, B 128-byte swizzle``."""
         count = self.d.starts.size * self.b.starts.shape[1]
         a = blocks_text(self.a) if isinstance(self.a, DescribedBlocks) else "in tensor memory"
-        kind = f"{self.made.kind} " if self.scales else ""
+        kind = f"{self.made.kind} " if self.scales else "sparse " if self.metadata else ""
         pair = ", of a pair" if self.made.cta_group == 2 else ""
         shape = f"{kind}m{self.made.M}n{self.made.N}k{self.made.K}{pair}"
         return f"{shape}, {counted(count)}; A {a}, B {blocks_text(self.b)}"
 
 
-@condition("D and scales are in tensor memory, B in shared memory, A in either")
+@condition("D, scales and metadata are in tensor memory, B in shared memory, A in either")
 def tmem_operands(call: TileCall) -> str | None:
     scales = dict.fromkeys(call.sides.keys() & {"SFA", "SFB"}, ("tmem",))
-    return misplaced(call, D=("tmem",), A=("shared", "tmem"), B=("shared",), **scales)
+    metadata = {"sp_meta": ("tmem",)} if "sp_meta" in call.sides else {}
+    return misplaced(call, D=("tmem",), A=("shared", "tmem"), B=("shared",), **scales, **metadata)
 
 
 @condition("one thread, or a warp for one of its threads, issues the products")
@@ -126,12 +130,53 @@ def types_of_a_kind(call: TileCall) -> str | None:
 
 @condition("integers are not subtracted")
 def signs_fit(call: TileCall) -> str | None:
-    kind = kinds_of(call)[0]
-    return f"{kind} has no signs" if call.option("negate") and not isa.PRODUCT_KINDS[kind].signs else None
+    kind, negative = kinds_of(call)[0], any(call.option(name) for name in ("negate", "negateA", "negateB"))
+    return f"{kind} has no signs" if negative and not isa.PRODUCT_KINDS[kind].signs else None
 
 
-WHEN = (tmem_operands, one_issuer, constant_extents, types_of_a_kind, signs_fit)
-KEYWORDS = ("transA", "transB", "negate", "cta_group", "a_dtype", "b_dtype")
+@condition("what is added to is scaled by 2**-1 to 2**-15, for elements of 16 and 32 bits, without ws")
+def d_may_be_scaled(call: TileCall) -> str | None:
+    shift, kind = call.option("scale_input_d") or 0, kinds_of(call)[0]
+    if not shift:
+        return None
+    if not isinstance(shift, int) or not 0 < shift < 16:
+        return f"scale_input_d is {shift}"
+    return f"scale_input_d={shift} and kind {kind}" if kind not in SCALED_KINDS or call.option("ws") else None
+
+
+@condition("B's columns are kept for one CTA, in products without scales")
+def columns_may_be_kept(call: TileCall) -> str | None:
+    if not call.option("ws"):
+        return None
+    return (
+        "ws=True and cta_group=2"
+        if call.option("cta_group") == 2
+        else "ws=True and scales"
+        if scale_blocks(call)
+        else None
+    )
+
+
+@condition("the collector's word is one that the product has")
+def known_collector(call: TileCall) -> str | None:
+    word, ws = call.option("collector") or "", bool(call.option("ws"))
+    words = isa.collector_words(keeps_b=ws)
+    return (
+        f"collector is {word!r}; {'with' if ws else 'without'} ws it is {choices(str(word), words)}"
+        if word not in words
+        else None
+    )
+
+
+WHEN = (
+    tmem_operands, one_issuer, constant_extents, types_of_a_kind, signs_fit, d_may_be_scaled, columns_may_be_kept,
+    known_collector,
+)  # fmt: skip
+KEYWORDS = (
+    "transA", "transB", "negate", "negateA", "negateB", "scale_input_d", "ws", "collector", "cta_group", "a_dtype",
+    "b_dtype",
+)  # fmt: skip
+SCALED_KINDS = ("f16", "tf32")  # whose D an instruction scales
 
 
 @variant("gemm_async", priority=10, when=WHEN, keywords=KEYWORDS)
@@ -139,7 +184,7 @@ def tcgen05(call: TileCall) -> UmmaPlan:
     """tcgen05.mma: a thread has 128 or 64 rows multiplied by up to 256 columns, a K of 32 bytes at a time."""
     tried: list[Decline] = []
     for kind in kinds_of(call):
-        check_target(call, "tcgen05.mma", _first_form(kind))
+        check_target(call, _opcode(call).removeprefix("ptx."), _form_of(call, kind))
         try:
             return _of_kind(call, kind)
         except Decline as declined:
@@ -147,35 +192,49 @@ def tcgen05(call: TileCall) -> UmmaPlan:
     raise tried[0]
 
 
-def _first_form(kind: str) -> isa.Form:
-    forms = isa.lookup(f"{MMA}.block_scale" if isa.PRODUCT_KINDS[kind].scales else MMA).forms
-    return next(form for form in forms if kind in next(iter(form.wording.modifiers["a_dtype"].values())))
+def _opcode(call: TileCall) -> str:
+    """The row of the instruction table, ``ptx.tcgen05.mma.sp``."""
+    words = {"ws": call.option("ws"), "sp": "sp_meta" in call.sides, "block_scale": scale_blocks(call)}
+    return ".".join((MMA, *(word for word, is_meant in words.items() if is_meant)))
+
+
+def _form_of(call: TileCall, kind: str) -> isa.Form:
+    """The form that the call takes, for the architectures that have it."""
+    block, shift = scale_blocks(call), call.option("scale_input_d") or 0
+    wanted = {"scale_vec": f"block{block}"} if block else {} if call.option("ws") else {"scale_input_d": shift}
+    return next(
+        form
+        for form in isa.lookup(_opcode(call)).forms
+        for table in (form.wording.modifiers,)
+        if kind in next(iter(table["a_dtype"].values())).split("::")
+        and all(value in table[name] for name, value in wanted.items())
+    )
 
 
 def _of_kind(call: TileCall, kind: str) -> UmmaPlan:
     k, ctas = isa.PRODUCT_KINDS[kind].k, 2 if call.option("cta_group") == 2 else 1
     a, b = (matrix_of(call[name], trans=bool(call.option(f"trans{name}"))) for name in "AB")
-    if len(a) % 64 or a.shape[1] % k:
-        raise Decline(f"M is {len(a)} and K {a.shape[1]}", allowed=f"M a multiple of 64, K of {k}")
+    counts = _row_counts(call, kind, ctas)
+    if len(a) % (counts[0] // ctas) or a.shape[1] % k:
+        raise Decline(f"M is {len(a)} and K {a.shape[1]}", allowed=f"M a multiple of {counts[0] // ctas}, K of {k}")
     right, n = _right(call, b, kind, ctas)
     tried: list[Decline] = []
-    for rows in (128, 64):
-        if len(a) % rows == 0 and rows * ctas in _row_counts(kind, ctas):
+    for rows in reversed(counts):
+        if len(a) % (rows // ctas) == 0:
             try:
-                return _plan(call, a, right, (kind, rows * ctas, n), ctas)
+                return _plan(call, a, right, (kind, rows, n), ctas)
             except Decline as declined:
                 tried.append(declined)
-    if not tried:
-        raise Decline(f"M is {len(a)} in each CTA", allowed=f"a multiple of 128, for kind {kind}")
     raise tried[0]
 
 
-def _row_counts(kind: str, ctas: int) -> tuple[int, ...]:
-    """M that products of a kind have, of both CTAs of a pair together."""
-    row = isa.PRODUCT_KINDS[kind]
-    if row.scales and (ctas == 1 or row.element_bits < 8):
-        return (128 * ctas,)
-    return (64 * ctas, 128 * ctas)
+def _row_counts(call: TileCall, kind: str, ctas: int) -> tuple[int, ...]:
+    """M that products of a kind have, of both CTAs of a pair together. Where the metadata of fewer rows are is
+    unconfirmed.
+    """
+    sparse = "sp_meta" in call.sides
+    rows = isa.product_heights(kind, ctas, keeps_b=bool(call.option("ws")), sparse=sparse)
+    return tuple(m for m in rows if m == 128 * ctas) if sparse else rows
 
 
 def _packed(call: TileCall, name: str, kind: str) -> tuple[int, int] | None:
@@ -184,25 +243,30 @@ def _packed(call: TileCall, name: str, kind: str) -> tuple[int, int] | None:
 
 def _right(call: TileCall, b: Ints, kind: str, ctas: int) -> tuple[DescribedBlocks, int]:
     """The blocks of B in this CTA, and the columns of a product: the most that divide all."""
-    row = isa.PRODUCT_KINDS[kind]
+    row, sparse = isa.PRODUCT_KINDS[kind], "sp_meta" in call.sides
+    form = {"keeps_b": bool(call.option("ws")), "sparse": sparse}
     may_transpose = row.element_bits in (8, 16) and not _packed(
         call, "B", kind
     )  # others need atoms of 32 bytes, or bytes
-    widths = [n for n in isa.product_widths(kind, ctas) if len(b) * ctas % n == 0]
+    every = isa.product_widths(kind, ctas, **form)
+    widths = [n for n in every if len(b) * ctas % n == 0]
     fitting = widths if ctas == 1 else [n for n in widths if n == len(b) * ctas]
     if not fitting:
         allowed = "a multiple of 8" if ctas == 1 else "a multiple of 16 in both CTAs together, at most 256"
-        raise Decline(f"N is {len(b) * ctas}", allowed=allowed)
+        raise Decline(
+            f"N is {len(b) * ctas}", allowed=f"a multiple of {every[0]}, with ws" if form["keeps_b"] else allowed
+        )
     for n in sorted(fitting, reverse=True):
-        blocks = blocks_of(b, n // ctas, row.k)
+        blocks = blocks_of(b, n // ctas, row.k * (2 if sparse else 1))
         right = described(call, call["B"], blocks, may_transpose=may_transpose, packed=_packed(call, "B", kind))
-        if n in isa.product_widths(kind, ctas, trans_b=right.trans):
+        if n in isa.product_widths(kind, ctas, trans_b=right.trans, **form):
             return right, n
     raise Decline(f"N is {len(b) * ctas}, and B is N-major", allowed="a multiple of 16 for elements of a byte")
 
 
 def _plan(call: TileCall, a: Ints, right: DescribedBlocks, shape: tuple[str, int, int], ctas: int) -> UmmaPlan:
-    (kind, m, n), path, row = shape, PATHS[ctas, shape[1], False], isa.PRODUCT_KINDS[shape[0]]
+    keeps_b, sparse = bool(call.option("ws")), "sp_meta" in call.sides
+    (kind, m, n), path, row = shape, PATHS[ctas, shape[1], keeps_b], isa.PRODUCT_KINDS[shape[0]]
     d = _cells(call, call["D"], blocks_of(matrix_of(call["D"], trans=False), m // ctas, n), path, COLUMN_BITS)
     left: DescribedBlocks | CellBlocks
     blocks = blocks_of(a, m // ctas, row.k)
@@ -215,14 +279,32 @@ def _plan(call: TileCall, a: Ints, right: DescribedBlocks, shape: tuple[str, int
             raise Decline(f"{call['A'].name} and {call['D'].name} begin in other lanes", allowed="the same lanes")
     (a_dtype, b_dtype), d_dtype = elements_of(call), str(call["D"].dtype)
     trans_a = isinstance(left, DescribedBlocks) and left.trans
+    signs = bool(call.option("negate")) != bool(call.option("negateA")), bool(call.option("negateB"))
     made = isa.InstructionDescriptor(
-        kind, d_dtype, a_dtype, b_dtype, m, n, trans_a, right.trans, bool(call.option("negate")), cta_group=ctas,
-        sf_dtype=str(call["SFA"].dtype) if row.scales else "",
+        kind, d_dtype, a_dtype, b_dtype, m, n, trans_a, right.trans, *signs, cta_group=ctas, sparse=sparse,
+        keeps_b=keeps_b, sf_dtype=str(call["SFA"].dtype) if row.scales else "",
     )  # fmt: skip
     scales: tuple[PlacedScales, ...] = ()
     if row.scales:
         scales = (placed_scales(call, "SFA", made, m // ctas), placed_scales(call, "SFB", made, n))
-    return UmmaPlan(made, left, right, d, scales, call.scope.kind == "warp")
+    plan = UmmaPlan(
+        made, left, right, d, scales, placed_metadata(call, made) if sparse else None, call.scope.kind == "warp"
+    )
+    _check_collected(call, plan)
+    return plan
+
+
+def _check_collected(call: TileCall, plan: UmmaPlan) -> None:
+    """A buffer of the tensor cores holds one matrix: that of all products of a call with a word for it."""
+    if not call.option("collector"):
+        return
+    (rows, columns), steps = plan.d.starts.shape, plan.b.starts.shape[1]
+    name, count = ("B", columns * steps) if call.option("ws") else ("A", rows * steps)
+    if count > 1:
+        raise Decline(
+            f"the products of the call have {count} matrices of {name}, and a buffer of the tensor cores holds one",
+            allowed=f"calls with a collector have one block of {name}, and K {plan.made.K}",
+        )
 
 
 def _cells(call: TileCall, side: Side, blocks: Ints, path: DataPath, bits: int, copies: int = 1) -> CellBlocks:
@@ -254,20 +336,24 @@ def _cells(call: TileCall, side: Side, blocks: Ints, path: DataPath, bits: int, 
 
 def _rows_text(path: DataPath, copies: int) -> str:
     if path.halves > 1:
-        return (
-            "row r in lanes r and r + 64" if copies > 1 else "row r in lane r, and in r + 64 the second half of columns"
-        )
+        step = len(path.lanes) // path.halves
+        lanes = [f"r + {step * part}" for part in range(1, path.halves)]
+        if copies > 1:
+            return f"row r in lanes r, {', '.join(lanes)}"
+        others = "half" if path.halves == 2 else "quarters"
+        return f"row r in lane r, and in {', '.join(lanes)} the other {others} of columns"
     return "row r in lane r" if len(path.lanes) == 128 else "row r in lane r % 16 + 32 * (r // 16)"
 
 
 def _in_a_datapath(call: TileCall, side: Side, path: DataPath) -> Iterator[Change]:
     """The same buffer in the layout that the instruction has for so many rows."""
     shape = long_extents(side.buffer.shape)
-    names = {128: "D", 64: "F"}
-    if len(shape) != 2 or shape[0] not in names or side.dtype.bits != COLUMN_BITS:
+    names, parts = {128: "D", 64: "F"}, path.halves
+    rows = len(path.lanes) // parts
+    if len(shape) != 2 or shape[0] != rows or side.dtype.bits != COLUMN_BITS or shape[1] % parts:
         return
-    if path.halves == 2:
-        layout = TileLayout(S[(64, 2, shape[1] // 2) : (1 @ TLane, 64 @ TLane, 1 @ TCol)])
+    if parts > 1:
+        layout = TileLayout(S[(rows, parts, shape[1] // parts) : (1 @ TLane, rows @ TLane, 1 @ TCol)])
         text = f"layout={layout} for {side.name}"
     else:
         layout = tmem_datapath_layout(names[shape[0]], *shape)
@@ -292,26 +378,45 @@ def _(plan: UmmaPlan, call: TileCall, out: Builder) -> None:
     if plan.scales:
         types |= dict.fromkeys(("sfa_dtype", "sfb_dtype"), plan.made.sf_dtype)
         types |= {"kind": plan.made.kind, "scale_vec": f"block{scale_blocks(call)}"}
-    words = _words(plan, call, out)
+    products = list(products_of(call, *plan.d.starts.shape, plan.b.starts.shape[1]))
+    uses = _uses(str(call.option("collector") or ""), len(products))
+    words = {fields: _described(replace(plan.made, **dict(fields)), call, out)
+             for fields in sorted({_own_fields(plan, i, j, step) for i, j, step, _ in products})}  # fmt: skip
     with out.when(isa.call("ptx.elect.sync", out="p") if plan.elects else None):
-        for i, j, step, added in products_of(call, *plan.d.starts.shape, plan.b.starts.shape[1]):
+        for (i, j, step, added), use in zip(products, uses, strict=True):
             d = _address(call["D"], plan.d, i, j)
-            places = [
-                (call[name], each, at) for name, each, at in zip(("SFA", "SFB"), plan.scales, (i, j), strict=False)
+            metadata = () if plan.metadata is None else (_scale_address(call["sp_meta"], plan.metadata, i, step),)
+            scales = [
+                _scale_address(call[name], each, at, step)
+                for name, each, at in zip(("SFA", "SFB"), plan.scales, (i, j), strict=False)
             ]
-            scales = [_scale_address(side, each, at, step) for side, each, at in places]
-            name = f"{MMA}.block_scale" if scales else MMA
-            word = words[tuple(int(each.first[at, step]) for _, each, at in places)]
-            out.call(name, d, left(i, step), right(j, step), *scales, word, **types, enable_input_d=added)
+            more = {"collector": use} if use else {}
+            if call.option("scale_input_d") and step == 0:
+                more["scale_input_d"] = call.option("scale_input_d")
+            word = words[_own_fields(plan, i, j, step)]
+            operands = (d, left(i, step), right(j, step), *metadata, *scales, word)
+            out.call(_opcode(call), *operands, **types, **more, enable_input_d=added)
 
 
-def _words(plan: UmmaPlan, call: TileCall, out: Builder) -> dict[tuple[int, ...], Expr]:
-    """The instruction descriptor, or those for each byte at which scales of A and B begin."""
-    if not plan.scales:
-        return {(): _described(plan.made, call, out)}
-    first, second = (each.first for each in plan.scales)
-    used = {(int(x), int(y)) for step in range(first.shape[1]) for x in first[:, step] for y in second[:, step]}
-    return {ids: _described(replace(plan.made, sfa_id=ids[0], sfb_id=ids[1]), call, out) for ids in sorted(used)}
+def _uses(word: str, count: int) -> list[str]:
+    """The collector's word of each of so many products with one matrix in it: the first fills, the last uses last."""
+    buffer, _, use = word.partition("::")
+    first, last = {"fill": ("fill", "use"), "lastuse": ("use", "lastuse")}.get(use, (use, use))
+    listed = [first] * count if use != "fill" else [first, *[last] * (count - 1)]
+    if use == "lastuse":
+        listed[-1] = last
+    return [f"{buffer}::{each}" if each else "" for each in listed]
+
+
+def _own_fields(plan: UmmaPlan, block: int, column: int, step: int) -> tuple[tuple[str, int], ...]:
+    """The fields of an instruction descriptor in which the products of a call differ."""
+    found = [
+        (name, int(each.first[at, step]))
+        for name, each, at in zip(("sfa_id", "sfb_id"), plan.scales, (block, column), strict=False)
+    ]
+    if plan.metadata is not None:
+        found.append(("selector", int(plan.metadata.first[block, step])))
+    return tuple(found)
 
 
 def _described(made: isa.InstructionDescriptor, call: TileCall, out: Builder) -> Expr:
@@ -319,10 +424,13 @@ def _described(made: isa.InstructionDescriptor, call: TileCall, out: Builder) ->
 
     def encode(before: Builder) -> Expr:
         register = before.local("mma_product", 1, "uint32")
-        names = ["d_dtype", "a_dtype", "b_dtype", "M", "N", "trans_a", "trans_b", "neg_a"]
-        names += ["sfa_id", "sfb_id"] if made.sf_dtype else []
+        names = ["d_dtype", "a_dtype", "b_dtype", "M", "N", "trans_a", "trans_b", "neg_a", "neg_b"]
+        names += ["sfa_id", "sfb_id"] if made.sf_dtype else ["selector"]
         fields = {name: getattr(made, name) for name in names} | {"K": made.K, "n_cta_groups": made.cta_group}
-        if made.sf_dtype:
+        fields["is_sparse"] = made.sparse
+        if not made.sf_dtype:
+            fields["ws"] = made.keeps_b
+        else:
             fields |= dict.fromkeys(("sfa_dtype", "sfb_dtype"), made.sf_dtype)
         encoder = "encode_instr_descriptor_block_scaled" if made.sf_dtype else "encode_instr_descriptor"
         before.call(f"ptx.tcgen05.{encoder}", register.pointer, **fields)

@@ -78,7 +78,7 @@ def known_types(call: TileCall) -> str | None:
 
 
 WHEN: tuple[Condition, ...] = (in_their_memories, one_warpgroup, known_types, constant_extents)
-KEYWORDS = ("transA", "transB", "negate", "sync")
+KEYWORDS = ("transA", "transB", "negate", "negateA", "negateB", "sync")
 
 
 @variant("gemm_async", priority=10, when=WHEN, keywords=KEYWORDS)
@@ -181,7 +181,8 @@ def _(plan: WgmmaPlan, call: TileCall, out: Builder) -> None:
         out.call("ptx.wgmma.fence")
     encoded = {name: encoded_blocks(call[name], blocks, out, "wgmma") for name, blocks in (("A", plan.a), ("B", plan.b))
                if isinstance(blocks, DescribedBlocks)}  # fmt: skip
-    signs = {"scaleA": -1} if call.option("negate") else {}
+    signs = {"scaleA": -1} if bool(call.option("negate")) != bool(call.option("negateA")) else {}
+    signs |= {"scaleB": -1} if call.option("negateB") else {}
     majors = {"transB": plan.b.trans, **({"transA": plan.a.trans} if isinstance(plan.a, DescribedBlocks) else {})}
     kinds = {"in_dtype": call["A"].dtype, "out_dtype": call["D"].dtype}
     if call["B"].dtype != call["A"].dtype:

@@ -1,0 +1,166 @@
+"""gemm_async with a sparse A, kept columns of B, collectors, signs and a scaled D: results, plans, declines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tests.tile.sparse_kernels import SparseCase, multiplied
+from tilewright import T, Tx
+from tilewright.cuda.nvrtc import assemble
+from tilewright.layout import S, TCol, TileLayout, TLane, mma_shared_layout, sp_meta_tmem_layout
+
+TARGET = "sm_100a"
+E4M3, E2M1 = "float8_e4m3fn", "float4_e2m1fn"
+DENSE = SparseCase(sparse=False, k=32)
+CASES = {
+    "bf16": SparseCase(),
+    "f16, metadata stored by warps": SparseCase("float16", stored=True),
+    "one product, metadata stored": SparseCase(k=32, stored=True),
+    "A in tensor memory": SparseCase(through=True),
+    "tf32": SparseCase("tf32", k=64),
+    "e4m3": SparseCase(E4M3),
+    "s8": SparseCase("int8"),
+    "mxfp8": SparseCase(E4M3, k=256, block=32),
+    "mxfp4": SparseCase(E2M1, k=256, block=32),
+    "added": SparseCase(accum=True, keywords=(("negate", True),)),
+    "B's columns kept, sparse": SparseCase(ws=True, n=64),
+    "B's columns kept": SparseCase(sparse=False, ws=True, n=128, k=32),
+    "B's columns kept, 64 rows": SparseCase(sparse=False, ws=True, m=64, n=64, k=32),
+    "B's columns kept, 32 rows": SparseCase(sparse=False, ws=True, m=32, n=64, k=32),
+    "64 rows, A in tensor memory": SparseCase(sparse=False, ws=True, m=64, n=64, k=32, through=True),
+    "32 rows, A in tensor memory": SparseCase(sparse=False, ws=True, m=32, n=64, k=32, through=True),
+    "A negated": SparseCase(sparse=False, k=32, keywords=(("negateA", True),)),
+    "B negated": SparseCase(sparse=False, k=32, accum=True, keywords=(("negateB", True),)),
+    "all negated": SparseCase(keywords=(("negate", True), ("negateA", True), ("negateB", True))),
+    "D scaled": SparseCase(sparse=False, k=32, accum=True, keywords=(("scale_input_d", 2),)),
+    "D scaled, sparse": SparseCase(accum=True, keywords=(("scale_input_d", 15), ("negateB", True))),
+}
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=list(CASES))
+def test_a_product_is_right_and_no_check_speaks(case: SparseCase) -> None:
+    full, a, b, meta, sa, sb, c = case.inputs()
+    wanted = case.wanted(full, b, sa, sb, c)
+    compiled = tw.compile(multiplied(case), TARGET if case.kind != E2M1 else "sm_100a")
+
+    run = compiled.simulate(a, b, meta, sa, sb, c, check="all")
+
+    assert run.warnings == []
+    assert np.array_equal(c, wanted)
+    assert "gemm_async/tcgen05" in str(compiled.report)
+    assert assemble(compiled.source("cuda"), TARGET).cubin
+
+
+def text_of(case: SparseCase, target: str = TARGET, stage: str = "cuda") -> str:
+    return str(tw.compile(multiplied(case), target).source(stage))
+
+
+def test_steps_of_k_take_both_columns_of_metadata_by_turns() -> None:
+    text = text_of(SparseCase(), stage="lowered")
+
+    assert text.count("T.ptx.tcgen05.mma.sp(") == 4
+    assert text.count("encode_instr_descriptor(") == 2  # selector 0 and 1
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("a::fill", ["fill", "use", "use"]),
+        ("a::use", ["use", "use", "use"]),
+        ("a::lastuse", ["use", "use", "lastuse"]),
+        ("a::discard", ["discard"] * 3),
+    ],
+)
+def test_products_of_a_call_share_a_collector(word: str, said: list[str]) -> None:
+    text = text_of(SparseCase(sparse=False, n=264, k=16, keywords=(("collector", word),)), stage="lowered")
+
+    assert [part.split('"')[0] for part in text.split('collector="a::')[1:]] == said
+
+
+def test_kept_columns_have_one_of_four_collectors() -> None:
+    text = text_of(SparseCase(sparse=False, ws=True, n=64, k=16, keywords=(("collector", "b2::fill"),)))
+
+    assert "tcgen05.mma.ws.cta_group::1.kind::f16.collector::b2::fill" in text
+
+
+@pytest.mark.parametrize(
+    ("case", "said"),
+    [
+        (SparseCase(sparse=False, keywords=(("collector", "a::fill"),)), "8 matrices of A, and a buffer of the tensor"),
+        (SparseCase(sparse=False, ws=True, n=64, keywords=(("collector", "b0::use"),)), "8 matrices of B"),
+        (SparseCase(sparse=False, keywords=(("collector", "b0::fill"),)), "without ws it is"),
+        (SparseCase(sparse=False, ws=True, n=64, keywords=(("collector", "a::fill"),)), "with ws it is"),
+        (SparseCase(sparse=False, ws=True, n=32), "N is 32"),
+        (SparseCase(ws=True, n=96), "N is 96"),
+        (SparseCase(sparse=False, ws=True, n=64, keywords=(("cta_group", 2),)), "half of D's columns"),
+        (SparseCase(sparse=False, ws=True, n=64, keywords=(("scale_input_d", 1),)), "scale_input_d=1 and kind f16"),
+        (SparseCase(sparse=False, keywords=(("scale_input_d", 16),)), "scale_input_d is 16"),
+        (SparseCase(E4M3, keywords=(("scale_input_d", 1),)), "scale_input_d=1 and kind f8f6f4"),
+        (SparseCase(E4M3, sparse=False, k=128, block=32, ws=True, n=64), "ws=True and scales"),
+        (SparseCase("int8", keywords=(("negateB", True),)), "i8 has no signs"),
+    ],
+)
+def test_a_product_that_does_not_exist_is_declined(case: SparseCase, said: str) -> None:
+    with pytest.raises(tw.TilewrightError) as error:
+        tw.compile(multiplied(case), TARGET)
+
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("case", "there", "elsewhere"),
+    [
+        (SparseCase("int8"), "sm_110a", "sm_103a"),
+        (SparseCase(E2M1, k=256, block=32), "sm_103a", "sm_100f"),
+        (SparseCase(accum=True, keywords=(("scale_input_d", 1),)), "sm_103a", "sm_110a"),
+        (SparseCase(), "sm_110f", "sm_90a"),
+    ],
+)
+def test_a_product_is_refused_where_it_does_not_exist(case: SparseCase, there: str, elsewhere: str) -> None:
+    assert assemble(text_of(case, there), there).cubin
+
+    with pytest.raises(tw.TilewrightError, match=r"tcgen05\.\S* exists? on|exists on"):
+        tw.compile(multiplied(case), elsewhere)
+
+
+def declined(kind: str, shape: tuple[int, int], layout: Any, **more: Any) -> Any:
+    """Why a call with these metadata does not fit."""
+    where, dtype, k = more.get("where", "tmem"), more.get("dtype", "uint8"), more.get("k", 128)
+
+    @T.prim_func
+    def one() -> None:
+        T.cta_id([1])
+        tid = T.thread_id([128])
+        A = T.alloc_shared((128, 64), kind, layout=mma_shared_layout(kind, 2, (128, 64)), align=1024)
+        B = T.alloc_shared((32, k), kind, layout=mma_shared_layout(kind, 2, (32, k)), align=1024)
+        addr = T.alloc_shared([1], "uint32")
+        D = T.decl_buffer((128, 32), "float32", scope="tmem", allocated_addr=addr[0],
+                          layout=TileLayout(S[(128, 32) : (1 @ TLane, 1 @ TCol)]))  # fmt: skip
+        M = T.decl_buffer(shape, dtype, scope="tmem", allocated_addr=addr[0] + 64, layout=layout)
+        E = T.alloc_shared(shape, dtype)
+        if tid == 0:
+            Tx.gemm_async(D, A, B, sp_meta=M if where == "tmem" else E)
+
+    with pytest.raises(tw.TilewrightError) as error:
+        tw.compile(one, TARGET)
+    return error.value
+
+
+def test_metadata_that_do_not_fit_are_told_why() -> None:
+    right, rows = sp_meta_tmem_layout(128, 16, "bfloat16"), TileLayout(S[(128, 16) : (1 @ TLane, 1 @ TCol)])
+
+    assert "M is in shared memory" not in str(declined("bfloat16", (128, 16), right, where="shared"))
+    assert "sp_meta, E, is in shared memory" in str(declined("bfloat16", (128, 16), right, where="shared"))
+    assert "metadata have another type" in str(declined("bfloat16", (128, 16), rows, dtype="int8"))
+    assert "a sparse A has half of the elements along K" in str(declined("bfloat16", (128, 16), right, k=64))
+    wrong = str(declined("bfloat16", (128, 8), TileLayout(S[(128, 8) : (1 @ TLane, 1 @ TCol)])))
+    assert "metadata of bfloat16 are a code for each 4 along K, two in a byte" in wrong
+    assert "(128, 16)" in wrong
+    error = declined("bfloat16", (128, 16), rows)
+    assert "M is not in tensor memory as the product takes metadata" in str(error)
+    assert 'layout=sp_meta_tmem_layout(128, 16, "bfloat16") for M' in str(error.hint)
+    assert 'layout=sp_meta_tmem_layout(128, 16, "float8_e4m3fn")' in str(declined(E4M3, (128, 16), right).hint)
