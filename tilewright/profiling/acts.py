@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 WORK, READ, USE, STORE, ATOMIC, ISSUE, SIGNAL, PHASE, GROUP, MEET = range(10)
 SECTOR, LINE = 32, 128
+UNROLLED_TRIP = 32  # turns of a loop that a compiler unrolls whole
 UNROLLED = 4  # turns of a loop whose loads a compiler begins together
 CHUNK = 256.0  # slots of work after which another warp may go on
 NAME = re.compile(r"[A-Za-z_]\w*")
@@ -301,17 +302,18 @@ class Loops:
         self.rows, self.open = rows, list[tuple[int, int]]()  # executions of a body; its turns, 1 where it is unrolled
 
     def turns(self, row: int, times: int) -> int:
-        while self.open and (times < self.open[-1][0] or times % self.open[-1][0]):
+        """times: executions of the row; of a loop those of its body."""
+        found = TRIP.search(self.rows[row].text) if self.rows[row].kind == "loop" else None
+        trip = int(found.group(2)) if found else 1
+        while self.open and (times < self.open[-1][0] * trip or times % self.open[-1][0]):
             self.open.pop()
         turns = 1
-        for _, trip in self.open:
-            turns *= trip
-        if self.rows[row].kind == "loop":
-            found = TRIP.search(self.rows[row].text)
-            trip = int(found.group(2)) if found else 0
-            unrolled = found is not None and (found.group(1) in ("T.unroll", "T.vectorized") or trip <= 32)
-            if trip:
-                self.open.append((times * trip, 1 if unrolled else trip))
+        for _, each in self.open:
+            turns *= each
+        if found is not None:
+            unrolled = found.group(1) in ("T.unroll", "T.vectorized") or trip <= UNROLLED_TRIP
+            here = times // self.open[-1][0] if self.open else times  # fewer than its trip where threads wait in it
+            self.open.append((times, 1 if unrolled else here))
             return turns
         if not self.open and times > 1:
             return times
