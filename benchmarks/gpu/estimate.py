@@ -24,6 +24,7 @@ from benchmarks.gpu.pairs import SEEN, Case, Cuda, Maker, Ours, Pair, Small, Tri
 from tilewright.profiling import gpu
 from tilewright.profiling.bounds import Gpu
 from tilewright.profiling.estimate import Timing, WholeGrid, played
+from tilewright.records import replace
 from tilewright.sim import RecordingOptions
 
 FEW = RecordingOptions(2, stepped=0)
@@ -138,24 +139,29 @@ def _of_triton(pair: Pair, label: str, case: Triton, args: Sequence[Any], on: Gp
 
 
 def estimated(of: Recorded, on: Gpu) -> Timing:
-    """The whole problem's time, from that of the small ones."""
+    """The whole problem's time, from that of the small ones: it goes on in a line, as what each unit is busy for."""
     found = []
     for tiles, steps, recording in of.small:
         work = of.whole.tiles * of.whole.steps / (tiles * steps)
         found.append(played(recording, WholeGrid(of.ctas, of.resident, of.nbytes, work), on))
     first = found[0]
-    if len(found) == 1:
-        return first if of.whole.steps == 1 else _more(first, first.cycles * of.whole.steps / of.small[0][1], on)
-    (_, least, _), (_, most, _) = of.small[:2]
-    step = (found[1].cycles - first.cycles) / (most - least)
-    beyond = (of.whole.steps - least) * step
-    tile = found[2].cycles - first.cycles + beyond if len(found) > 2 else first.cycles + beyond
-    return _more(found[1], first.cycles + beyond + (of.whole.tiles - 1) * tile, on)
+    if len(found) == 1 and of.whole.steps == 1:
+        return first
 
+    def whole(value: Callable[[Timing], float]) -> float:
+        if len(found) == 1:
+            return value(first) * of.whole.steps / of.small[0][1]
+        (_, least, _), (_, most, _) = of.small[:2]
+        beyond = (of.whole.steps - least) * (value(found[1]) - value(first)) / (most - least)
+        tile = (value(found[2]) - value(first) if len(found) > 2 else value(first)) + beyond
+        return value(first) + beyond + (of.whole.tiles - 1) * tile
 
-def _more(of: Timing, cycles: float, on: Gpu) -> Timing:
-    started = of.seconds - max(of.cycles / on.clock, of.least_s)
-    return Timing(cycles, started + max(cycles / on.clock, of.least_s), of.busy, of.waits, of.units, of.least_s)
+    used = {unit: whole(lambda one, unit=unit: one.used.get(unit, 0.0)) for unit in found[-1].used}  # type: ignore[misc]
+    cycles = max(whole(lambda one: one.cycles), *used.values())
+    last = found[min(1, len(found) - 1)]
+    started = last.seconds - max(last.cycles / on.clock, last.least_s)
+    seconds = started + max(cycles / on.clock, last.least_s)
+    return replace(last, cycles=cycles, seconds=seconds, used=used)
 
 
 # Comparing
