@@ -13,19 +13,22 @@ import gzip
 import json
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from benchmarks.gpu.measure import Claim, Table
-from benchmarks.gpu.pairs import SEEN, Cuda, Maker, Ours, Pair, Small, Triton, Whole, pairs
+from benchmarks.gpu.pairs import SEEN, Case, Cuda, Maker, Ours, Pair, Small, Triton, Whole, pairs
 from tilewright.profiling import gpu
 from tilewright.profiling.bounds import Gpu
 from tilewright.profiling.estimate import Timing, WholeGrid, played
+from tilewright.records import replace
+from tilewright.sim import RecordingOptions
 
-RECORDED = 2  # CTAs
+FEW = RecordingOptions(2, stepped=0)
+LIMIT_S = 100.0  # of a small problem on the simulator
 RESULTS = Path(__file__).parents[1] / "results"
 TRITON = RESULTS / "pair_triton.json.gz"
 TIMES, ESTIMATES = RESULTS / "pair_times.json", RESULTS / "estimates.json"
@@ -55,43 +58,61 @@ class Recorded:
 
 
 def recorded(pair: Pair, label: str, on: Gpu) -> Recorded:
-    case, args = pair.build(pair.configs[label], Maker(on_gpu=False))
-    small, whole = pair.small(pair.configs[label], case, args)
+    return recorded_together([pair], label, on)[pair.name]
+
+
+def recorded_together(several: Sequence[Pair], label: str, on: Gpu) -> dict[str, Recorded]:
+    """A configuration of several pairs of one family, by pair: the small problems run once."""
+    runs: tuple[tuple[int, int, Any], ...] = ()
+    found = {}
+    for pair in several:
+        case, args = pair.build(pair.configs[label], Maker(on_gpu=False))
+        small, whole = pair.small(pair.configs[label], case, args)
+        simulate, ctas, resident, nbytes = _launch(pair, label, case, args, on)
+        runs = runs or tuple((one.tiles, one.steps, simulate(one).recording) for one in small)
+        found[pair.name] = Recorded(runs, whole, ctas, resident, nbytes)
+    return found
+
+
+Launched = tuple[Callable[[Small], Any], int, int, dict[str, int]]
+"""How a small problem runs on the simulator; CTAs of the whole launch, and of an SM at once; bytes of its arrays."""
+
+
+def _launch(pair: Pair, label: str, case: Case, args: Sequence[Any], on: Gpu) -> Launched:
     if isinstance(case, Ours):
-        return _of_ours(case, args, small, whole, on)
-    return _of_ptx(pair, label, case, args, small, whole, on)
+        return _of_ours(case, args, on)
+    return _of_cuda(case, args, on) if isinstance(case, Cuda) else _of_triton(pair, label, case, args, on)
 
 
-def _of_ours(case: Ours, args: Sequence[Any], small: Sequence[Small], whole: Whole, on: Gpu) -> Recorded:
+def _of_ours(case: Ours, args: Sequence[Any], on: Gpu) -> Launched:
     from tilewright.profiling.bounds import _occupancy
 
     exe = case.make()
-    runs = [(one.tiles, one.steps, exe.simulate(*one.args, check="none", record=RECORDED, limit_s=100).recording)
-            for one in small]  # fmt: skip
     nbytes = {buffer.name: int(value.nbytes) for param, value in zip(exe.kernel.params, args, strict=True)
               for buffer in exe.kernel.buffers if buffer.data == param and hasattr(value, "nbytes")}  # fmt: skip
-    return Recorded(tuple(runs), whole, math.prod(exe.bind(*args).grid), _occupancy(exe, on).ctas, nbytes)
+
+    def simulate(one: Small) -> Any:
+        return exe.simulate(*one.args, check="none", record=FEW, limit_s=LIMIT_S)
+
+    return simulate, math.prod(exe.bind(*args).grid), _occupancy(exe, on).ctas, nbytes
 
 
-def _of_ptx(
-    pair: Pair, label: str, case: Cuda | Triton, args: Sequence[Any], small: Sequence[Small], whole: Whole, on: Gpu
-) -> Recorded:
+def _of_cuda(case: Cuda, args: Sequence[Any], on: Gpu) -> Launched:
     from tilewright.isa import ctas_of_an_sm
     from tilewright.load import load_ptx
 
-    if isinstance(case, Cuda):
-        made = case.assembled()
-        entry, used = load_ptx(made.ptx)[case.entry], made.resources(case.entry)
-        threads, ctas = math.prod(case.block), math.prod(case.grid)
-        room = ctas_of_an_sm(on.arch, threads, used.shared_bytes, used.registers)
-        runs = [(one.tiles, one.steps, entry.simulate(*one.args, grid=one.grid, block=case.block, check="none",
-                                                      record=RECORDED, limit_s=100).recording)
-                for one in small]  # fmt: skip
-    else:
-        entry, runs, room, ctas = _of_triton(pair, label, case, small, on)
-    arrays = zip(entry.parameters, args, strict=False)
-    nbytes = {name: int(value.nbytes) for name, value in arrays if hasattr(value, "nbytes")}
-    return Recorded(tuple(runs), whole, ctas, min(room.values()), nbytes)
+    made = case.assembled()
+    entry, used = load_ptx(made.ptx)[case.entry], made.resources(case.entry)
+    room = ctas_of_an_sm(on.arch, math.prod(case.block), used.shared_bytes, used.registers)
+
+    def simulate(one: Small) -> Any:
+        return entry.simulate(*one.args, grid=one.grid, block=case.block, check="none", record=FEW, limit_s=LIMIT_S)
+
+    return simulate, math.prod(case.grid), min(room.values()), _nbytes(entry.parameters, args)
+
+
+def _nbytes(names: Sequence[str], args: Sequence[Any]) -> dict[str, int]:
+    return {name: int(value.nbytes) for name, value in zip(names, args, strict=False) if hasattr(value, "nbytes")}
 
 
 @cache
@@ -100,43 +121,47 @@ def triton_texts() -> dict[str, dict[str, Any]]:
     return dict(json.loads(gzip.decompress(TRITON.read_bytes())))
 
 
-def _of_triton(
-    pair: Pair, label: str, case: Triton, small: Sequence[Small], on: Gpu
-) -> tuple[Any, list[Any], Mapping[str, int], int]:
+def _of_triton(pair: Pair, label: str, case: Triton, args: Sequence[Any], on: Gpu) -> Launched:
     from tilewright.isa import ctas_of_an_sm
     from tilewright.load import load_ptx
 
     made = triton_texts()[pair.name][label]
-    entry, threads = load_ptx(made["ptx"])[made["name"]], made["warps"] * 32
-    runs = []
-    for one in small:
+    entry = load_ptx(made["ptx"])[made["name"]]
+    room = ctas_of_an_sm(on.arch, made["warps"] * 32, made["shared"], made["registers"])
+
+    def simulate(one: Small) -> Any:
         values = [value for value in one.args if hasattr(value, "shape") or isinstance(value, float | int)]
         values += [None] * (len(entry.parameters) - len(values))
-        run = entry.simulate(*values, grid=one.grid, shared_bytes=made["shared"], check="none", record=RECORDED,
-                             limit_s=100)  # fmt: skip
-        runs.append((one.tiles, one.steps, run.recording))
-    return entry, runs, ctas_of_an_sm(on.arch, threads, made["shared"], made["registers"]), case.grid
+        return entry.simulate(*values, grid=one.grid, shared_bytes=made["shared"], check="none", record=FEW,
+                              limit_s=LIMIT_S)  # fmt: skip
+
+    return simulate, case.grid, min(room.values()), _nbytes(entry.parameters, args)
 
 
 def estimated(of: Recorded, on: Gpu) -> Timing:
-    """The whole problem's time, from that of the small ones."""
+    """The whole problem's time, from that of the small ones: it goes on in a line, as what each unit is busy for."""
     found = []
     for tiles, steps, recording in of.small:
         work = of.whole.tiles * of.whole.steps / (tiles * steps)
         found.append(played(recording, WholeGrid(of.ctas, of.resident, of.nbytes, work), on))
     first = found[0]
-    if len(found) == 1:
-        return first if of.whole.steps == 1 else _more(first, first.cycles * of.whole.steps / of.small[0][1], on)
-    (_, least, _), (_, most, _) = of.small[:2]
-    step = (found[1].cycles - first.cycles) / (most - least)
-    beyond = (of.whole.steps - least) * step
-    tile = found[2].cycles - first.cycles + beyond if len(found) > 2 else first.cycles + beyond
-    return _more(found[1], first.cycles + beyond + (of.whole.tiles - 1) * tile, on)
+    if len(found) == 1 and of.whole.steps == 1:
+        return first
 
+    def whole(value: Callable[[Timing], float]) -> float:
+        if len(found) == 1:
+            return value(first) * of.whole.steps / of.small[0][1]
+        (_, least, _), (_, most, _) = of.small[:2]
+        beyond = (of.whole.steps - least) * (value(found[1]) - value(first)) / (most - least)
+        tile = (value(found[2]) - value(first) if len(found) > 2 else value(first)) + beyond
+        return value(first) + beyond + (of.whole.tiles - 1) * tile
 
-def _more(of: Timing, cycles: float, on: Gpu) -> Timing:
-    started = of.seconds - max(of.cycles / on.clock, of.least_s)
-    return Timing(cycles, started + max(cycles / on.clock, of.least_s), of.busy, of.waits, of.units, of.least_s)
+    used = {unit: whole(lambda one, unit=unit: one.used.get(unit, 0.0)) for unit in found[-1].used}  # type: ignore[misc]
+    cycles = max(whole(lambda one: one.cycles), *used.values())
+    last = found[min(1, len(found) - 1)]
+    started = last.seconds - max(last.cycles / on.clock, last.least_s)
+    seconds = started + max(cycles / on.clock, last.least_s)
+    return replace(last, cycles=cycles, seconds=seconds, used=used)
 
 
 # Comparing

@@ -1,7 +1,10 @@
 """Measures the pairs: every configuration by CUDA graphs and events, and the best one's counters by ncu.
 
     python -m benchmarks.gpu.pair_times measure FOLDER 250 held    # seconds, groups; pair_times.json grows
-    python -m benchmarks.gpu.pair_times count FOLDER          # FOLDER/pair_counters.csv, where ncu is
+    python -m benchmarks.gpu.pair_times count FOLDER 8        # FOLDER/pair_counters.csv, where ncu is: of 8 of each
+
+`measure` also records every configuration on the simulator (FOLDER/records_*.pkl), so that the model can be played on
+all of them, again and again, elsewhere: `python -m benchmarks.gpu.estimate FOLDER`.
 
 A time is that of one launch with nothing of its arrays in the second-level cache, the median of some rounds.
 """
@@ -9,52 +12,129 @@ A time is that of one launch with nothing of its arrays in the second-level cach
 from __future__ import annotations
 
 import json
+import os
 import pickle
 import shutil
 import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
 from multiprocessing import get_context
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 
+from benchmarks.gpu.estimate import Recorded, recorded_together
 from benchmarks.gpu.pairs import FITTED, HELD, SEEN, Maker, Ours, Pair, Triton, pairs
+from tilewright.profiling import gpu
 
 ROUNDS, RISKY = 9, "attention"  # what is measured last
-COUNTER_SECONDS = 110
-SECTIONS = ("SpeedOfLight", "WarpStateStats", "SchedulerStats", "Occupancy", "LaunchStats", "MemoryWorkloadAnalysis",
-            "ComputeWorkloadAnalysis")  # fmt: skip
-BROKEN_DOWN = ("sm__throughput", "gpu__compute_memory_throughput", "l1tex__throughput", "lts__throughput",
-               "gpu__dram_throughput")  # fmt: skip
+COUNTER_SECONDS = 90
+COUNTED = (
+    "gpu__time_duration.sum", "sm__cycles_elapsed.max", "smsp__inst_executed.sum", "dram__bytes_read.sum",
+    "dram__bytes_write.sum", "lts__t_sectors_op_read.sum", "lts__t_sectors_op_write.sum",
+    "l1tex__data_pipe_lsu_wavefronts_mem_shared.sum", "l1tex__data_pipe_lsu_wavefronts.sum",
+    "l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum", "smsp__inst_executed_pipe_alu.sum",
+    "smsp__inst_executed_pipe_fma.sum", "smsp__inst_executed_pipe_lsu.sum", "smsp__inst_executed_pipe_xu.sum",
+    "breakdown:gpu__compute_memory_throughput.avg.pct_of_peak_sustained_elapsed",
+)  # fmt: skip
 
 Found = dict[str, Any]  # of a pair: seconds by configuration, or why there are none
+Codes = dict[tuple[str, str], bytes | str]  # by family and configuration
+FILE_BYTES = 14 << 20
+TEMPORARY = Path(gettempdir())
 
 
-def prepared(job: tuple[int, str]) -> tuple[int, str, bytes | str]:
-    """The kernel of a configuration, assembled, as bytes that another process reads; or why there is none."""
-    number, label = job
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A configuration of a family of pairs. code: its kernel, assembled, as bytes that another process reads; or why
+    there is none. records: compressed, what `recorded_together` returns, or why there is nothing.
+    """
+
+    family: str
+    label: str
+    code: bytes | str
+    records: bytes | str
+
+
+def prepared(job: tuple[str, str]) -> Ready:
+    """In a process of its own."""
+    family, label = job
+    several = [pair for pair in pairs() if pair.family == family and label in pair.configs]
+    code = _tried(lambda: _code(several[0], label))
+    if isinstance(code, str):
+        return Ready(family, label, code, "not assembled")
+    return Ready(family, label, code, _tried(lambda: _records(several, label)))
+
+
+def _code(pair: Pair, label: str) -> bytes:
+    case, _ = pair.build(pair.configs[label], Maker(on_gpu=False))
+    return pickle.dumps(case.prepared())
+
+
+def _records(several: Sequence[Pair], label: str) -> bytes:
+    return zlib.compress(pickle.dumps(recorded_together(several, label, gpu("H200")), protocol=5))
+
+
+def _tried(make: Callable[[], bytes]) -> bytes | str:
     try:
-        pair = pairs()[number]
-        case, _ = pair.build(pair.configs[label], Maker(on_gpu=False))
-        return number, label, pickle.dumps(case.prepared())
-    except Exception as error:  # of any compiler
-        return number, label, f"{type(error).__name__}: {str(error)[:160]}"
+        return make()
+    except Exception as error:  # of any compiler, or of the simulator
+        return f"{type(error).__name__}: {str(error)[:160]}"
 
 
-def all_prepared(groups: Sequence[str]) -> dict[tuple[int, str], bytes | str]:
-    jobs = [(number, label) for number, pair in enumerate(pairs()) for label in pair.configs if pair.group in groups]
-    found: dict[tuple[int, str], bytes | str] = {}
-    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
-        for done in as_completed([pool.submit(prepared, job) for job in jobs]):
-            number, label, code = done.result()
-            found[number, label] = code
+def all_prepared(chosen: Sequence[Pair], folder: Path) -> Iterator[tuple[Pair, Codes]]:
+    """The machine code of each pair's configurations, as soon as it is there, those of risky ones at the end; what was
+    recorded of them lies in files of the folder.
+    """
+    families = {pair.family for pair in chosen}
+    jobs = dict.fromkeys((pair.family, label) for pair in pairs() if pair.family in families for label in pair.configs)
+    order = sorted(jobs, key=lambda job: RISKY not in job[0])  # which take the longest to record
+    codes: Codes = {}
+    records: dict[tuple[str, str], bytes | str] = {}
+    left = list(chosen)
+    with ProcessPoolExecutor(max(1, (os.cpu_count() or 1) - 1), mp_context=get_context("spawn")) as pool:
+        for done in as_completed([pool.submit(prepared, job) for job in order]):
+            ready = done.result()
+            codes[ready.family, ready.label], records[ready.family, ready.label] = ready.code, ready.records
+            for pair in [one for one in left if all((one.family, label) in codes for label in one.configs)]:
+                if RISKY not in pair.name:
+                    left.remove(pair)
+                    _keep(records, folder)
+                    yield pair, codes
+    _keep(records, folder)
+    (TEMPORARY / "codes.pkl").write_bytes(pickle.dumps(codes))
+    for pair in left:
+        yield pair, codes
+
+
+def _keep(records: Mapping[tuple[str, str], bytes | str], folder: Path) -> None:
+    """Files of at most so many bytes."""
+    parts: list[dict[tuple[str, str], bytes | str]] = [{}]
+    for key, record in records.items():
+        if sum(map(len, parts[-1].values())) + len(record) > FILE_BYTES:
+            parts.append({})
+        parts[-1][key] = record
+    for number, part in enumerate(parts):
+        (folder / f"records_{number}.pkl").write_bytes(pickle.dumps(part))
+
+
+def kept_records(folder: Path) -> dict[tuple[str, str], Recorded]:
+    """By pair and configuration, what `measure` left in the folder."""
+    found: dict[tuple[str, str], Recorded] = {}
+    for file in sorted(folder.glob("records_*.pkl")):
+        for (_, label), record in pickle.loads(file.read_bytes()).items():
+            if isinstance(record, bytes):
+                by_pair = pickle.loads(zlib.decompress(record))
+                found |= {(name, label): each for name, each in by_pair.items()}
     return found
 
 
-def measured(number: int, pair: Pair, codes: dict[tuple[int, str], bytes | str], folder: Path) -> Found:
+def measured(pair: Pair, codes: Codes, folder: Path) -> Found:
     """Seconds of each configuration of a pair."""
     import torch
 
@@ -62,7 +142,7 @@ def measured(number: int, pair: Pair, codes: dict[tuple[int, str], bytes | str],
 
     make, calls, refused, texts, registers = Maker(on_gpu=True), {}, {}, {}, {}
     for label, config in pair.configs.items():
-        code = codes.get((number, label), "not assembled")
+        code = codes.get((pair.family, label), "not assembled")
         try:
             if isinstance(code, str):
                 raise TypeError(code)
@@ -77,7 +157,9 @@ def measured(number: int, pair: Pair, codes: dict[tuple[int, str], bytes | str],
             refused[label] = f"{type(error).__name__}: {str(error)[:160]}"
     times = cold(calls, rounds=ROUNDS)
     if texts:
-        (folder / f"triton_{number}.json").write_text(json.dumps(texts))
+        kept = folder / "triton.json"
+        before = json.loads(kept.read_text()) if kept.exists() else {}
+        kept.write_text(json.dumps(before | {pair.name: texts}))
     calls.clear()
     make.held.clear()
     torch.cuda.empty_cache()
@@ -88,17 +170,13 @@ def measure(folder: Path, seconds: float, groups: Sequence[str]) -> None:
     from benchmarks.gpu.__main__ import machine
 
     begun = time.time()
-    codes = all_prepared(groups)
-    print(f"{len(codes)} configurations prepared after {time.time() - begun:.1f} s", flush=True)
     found: dict[str, Any] = {"machine": machine(), "pairs": {}}
-    chosen = [(number, pair) for number, pair in enumerate(pairs()) if pair.group in groups]
-    order = sorted(chosen, key=lambda item: RISKY in item[1].name)
-    for number, pair in order:
+    for pair, codes in all_prepared([pair for pair in pairs() if pair.group in groups], folder):
         if time.time() - begun > seconds:
             print("out of time before", pair.name, flush=True)
-            break
+            continue
         try:
-            found["pairs"][pair.name] = one = measured(number, pair, codes, folder)
+            found["pairs"][pair.name] = one = measured(pair, codes, folder)
         except Exception:  # of one pair: the others stay
             print(f"{pair.name}: {traceback.format_exc()[-600:]}", flush=True)
             continue
@@ -107,57 +185,61 @@ def measure(folder: Path, seconds: float, groups: Sequence[str]) -> None:
         best = min(times, key=lambda label: times[label])
         print(f"{pair.name}: {len(times)} of {len(pair.configs)}, best {times[best] * 1e6:.1f} us, {best}; "
               f"slowest {max(times.values()) * 1e6:.1f} us; after {time.time() - begun:.0f} s", flush=True)  # fmt: skip
+    print(f"all after {time.time() - begun:.0f} s", flush=True)
 
 
 # Counters
 
 
-def count(folder: Path) -> None:
-    """ncu on the best configuration of each pair; its numbers as they come."""
+def count(folder: Path, each: int = 8) -> None:
+    """ncu on some configurations of each pair, the best one among them; its numbers as they come."""
     if shutil.which("ncu") is None:
         print("this machine has no ncu")
         return
-    metrics = ",".join(f"breakdown:{name}.avg.pct_of_peak_sustained_elapsed" for name in BROKEN_DOWN)
-    for name, asked in (("pair_counters", ["--metrics", metrics]), ("pair_counters_2", [])):
-        command = ["ncu", "--clock-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw",
-                   *(word for name in SECTIONS for word in ("--section", name)), *asked,
-                   sys.executable, "-m", "benchmarks.gpu.pair_times", "worker", str(folder)]  # fmt: skip
-        with (folder / f"{name}.csv").open("w") as out:
-            try:
-                ended = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, timeout=COUNTER_SECONDS,
-                                       check=False)  # fmt: skip
-            except subprocess.TimeoutExpired:
-                print("ncu ran out of time", flush=True)
-                return
-        print(f"ncu ended with {ended.returncode}", flush=True)
-        if (folder / f"{name}.csv").read_text().count("\n") > len(pairs()) * 2 and ended.returncode == 0:
+    command = ["ncu", "--clock-control", "none", "--profile-from-start", "off", "--csv", "--page", "raw",
+               "--section", "WarpStateStats", "--section", "SpeedOfLight", "--metrics", ",".join(COUNTED),
+               sys.executable, "-m", "benchmarks.gpu.pair_times", "worker", str(folder), str(each)]  # fmt: skip
+    with (folder / "pair_counters.csv").open("w") as out:
+        try:
+            ended = subprocess.run(command, stdout=out, stderr=subprocess.STDOUT, timeout=COUNTER_SECONDS, check=False)
+        except subprocess.TimeoutExpired:
+            print("ncu ran out of time", flush=True)
             return
+    print(f"ncu ended with {ended.returncode}", flush=True)
 
 
-def worker(folder: Path) -> None:
-    """Launch the best configuration of each pair, profiled, in the order in which it prints their names."""
+def worker(folder: Path, each: int) -> None:
+    """Launch some configurations of each pair, profiled, in the order in which it prints their names."""
     import torch
 
     kept = json.loads((folder / "pair_times.json").read_text())["pairs"]
+    codes: Codes = pickle.loads((TEMPORARY / "codes.pkl").read_bytes())
     for pair in pairs():
-        times = kept.get(pair.name, {}).get("seconds")
-        if not times:
-            continue
-        best = min(times, key=lambda label: times[label])
-        try:
-            make = Maker(on_gpu=True)
-            case, args = pair.build(pair.configs[best], make)
-            call = case.call(args)
-            call()
-            torch.cuda.synchronize()
-            print(f"PAIR {pair.name} | {best}", flush=True)
-            torch.cuda.cudart().cudaProfilerStart()
-            call()
-            torch.cuda.synchronize()
-            torch.cuda.cudart().cudaProfilerStop()
-        except Exception as error:  # of one pair: the others stay
-            print(f"FAILED {pair.name} | {error}", flush=True)
+        times = kept.get(pair.name, {}).get("seconds", {})
+        order, make = sorted(times, key=lambda label: times[label]), Maker(on_gpu=True)
+        for label in order[:: max(1, -(-len(order) // each))]:
+            _profiled(pair, label, make, codes)
+        make.held.clear()
         torch.cuda.empty_cache()
+
+
+def _profiled(pair: Pair, label: str, make: Maker, codes: Codes) -> None:
+    import torch
+
+    try:
+        case, args = pair.build(pair.configs[label], make)
+        code = codes[pair.family, label]
+        assert isinstance(code, bytes)
+        call = case.call(args, pickle.loads(code))
+        call()
+        torch.cuda.synchronize()
+        print(f"PAIR {pair.name} | {label}", flush=True)
+        torch.cuda.cudart().cudaProfilerStart()
+        call()
+        torch.cuda.synchronize()
+        torch.cuda.cudart().cudaProfilerStop()
+    except Exception as error:  # of one configuration: the others stay
+        print(f"FAILED {pair.name} | {label} | {error}", flush=True)
 
 
 if __name__ == "__main__":
@@ -165,4 +247,4 @@ if __name__ == "__main__":
     if verb == "measure":
         measure(Path(where), float(others[0]) if others else 250.0, others[1:] or [FITTED, SEEN, HELD])
     else:
-        {"count": count, "worker": worker}[verb](Path(where))
+        {"count": count, "worker": worker}[verb](Path(where), *map(int, others))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from importlib import import_module
 from itertools import product
@@ -163,7 +163,7 @@ class Whole:
 class Pair:
     """name: kernel and shape. group: of the three. configs: by label. build: the kernel of a configuration, and its
     arguments. small: the problems that are recorded instead, and what a CTA has of the whole one: of several, the time
-    goes on in a line.
+    goes on in a line. shared: pairs of this name have the same small problems; left out, this pair alone has them.
     """
 
     name: str
@@ -171,6 +171,12 @@ class Pair:
     configs: dict[str, Config]
     build: Callable[[Config, Maker], Built]
     small: Callable[[Config, Case, tuple[Any, ...]], tuple[list[Small], Whole]]
+    shared: str = ""
+
+    @property
+    def family(self) -> str:
+        """What pairs with the same small problems have in common."""
+        return self.shared or self.name
 
 
 def zeros(*shape: int, kind: str) -> Any:
@@ -183,14 +189,13 @@ def in_line(make: Callable[[int, int], tuple[Any, ...]], first: int, more: int, 
     return [Small(make(*shape), *shape) for shape in shapes]
 
 
-def of_rows(rows: int) -> Callable[[Config, Case, tuple[Any, ...]], tuple[list[Small], Whole]]:
-    """The first rows of all arrays that have as many as the first one."""
+def of_rows(rows: int, weights: int = 0) -> Callable[[Config, Case, tuple[Any, ...]], tuple[list[Small], Whole]]:
+    """The first rows of all arrays that have as many as the first one; so many arguments behind it are weights."""
 
     def small(config: Config, case: Case, args: tuple[Any, ...]) -> tuple[list[Small], Whole]:
-        many, columns = args[0].shape
-        few = (arg[:rows] if getattr(arg, "shape", (0,)) in ((many, columns), (many,)) else arg for arg in args)
-        if many == columns:  # a line of weights is no line of rows
-            few = (arg[:rows] if len(getattr(arg, "shape", ())) == 2 else arg for arg in args)
+        many = len(args[0])
+        few = (arg if 1 <= number <= weights or getattr(arg, "shape", (0,))[:1] != (many,) else arg[:rows]
+               for number, arg in enumerate(args))  # fmt: skip
         return [Small(tuple(few), grid=(2,))], Whole()
 
     return small
@@ -238,7 +243,8 @@ def matmul_pair(
         return in_line(made, first, more, twice=tile.parts == 1 and whole.tiles > 1), whole
 
     labels = {f"{t.m}x{t.n} c{t.cluster} p{t.parts} r{t.resident}": t for t in tiles}
-    return Pair(name, group, labels, build, small)
+    shared = f"matmul, turned, of {m} rows" if turned else "matmul"  # a tile is never wider than the product
+    return Pair(name, group, labels, build, small, shared)
 
 
 def mma_pair(name: str, group: str, shape: tuple[int, int, int]) -> Pair:
@@ -265,7 +271,7 @@ def mma_pair(name: str, group: str, shape: tuple[int, int, int]) -> Pair:
 
         return in_line(made, stages + 1, 3, twice=False), Whole(1, k / 64)
 
-    return Pair(name, group, {f"{t[0]}x{t[1]} {w[0]}x{w[1]} s{s}": (t, w, s) for t, w, s in found}, build, small)
+    return Pair(name, group, {f"{t[0]}x{t[1]} {w[0]}x{w[1]} s{s}": (t, w, s) for t, w, s in found}, build, small, "mma")
 
 
 # Rows
@@ -276,6 +282,7 @@ def rows_pair(name: str, group: str, kernel: str, columns: int, kind: str) -> Pa
     item = tune_rows.KINDS[kind]
     weights = tune_rows.weights_of(kernel)
     ways = list(dict.fromkeys([tune_rows.usual(kernel, columns, item), *tune_rows.ways(columns, item, weights)]))
+    ways = [*ways, *narrower(ways)]
     rows = BYTES // item // columns
 
     def build(way: Any, make: Maker) -> Built:
@@ -287,7 +294,15 @@ def rows_pair(name: str, group: str, kernel: str, columns: int, kind: str) -> Pa
             args = (x, *lines, make("y", (rows, columns), kind, "zero"), *((1e-6,) if weights else ()))
         return Ours(partial(tune_rows.made, kernel, way, kind)), args
 
-    return Pair(name, group, {row_label(way): way for way in ways}, build, of_rows(FEW_ROWS))
+    return Pair(name, group, {row_label(way): way for way in ways}, build, of_rows(FEW_ROWS, weights))
+
+
+def narrower(ways: Sequence[Any]) -> Iterator[Any]:
+    """The same ways with accesses of fewer elements, as one writes them first; of CTAs that take one row each."""
+    for way in ways:
+        if way.turns == 1 and not way.resident and way.cluster <= 8:
+            for vector in (1, way.vector // 2):
+                yield replace(way, vector=vector, runs=way.runs * way.vector // vector)
 
 
 def row_label(way: Any) -> str:
@@ -298,6 +313,7 @@ def row_label(way: Any) -> str:
 def quantize_pair(name: str, group: str, columns: int, kind: str) -> Pair:
     item = tune_rows.KINDS[kind]
     ways = [way for way in dict.fromkeys(tune_rows.alone_ways(columns, 16 // item, item)) if way.turns == 1]
+    ways = [*ways, *narrower(ways)]
     rows = BYTES // item // columns
 
     def build(way: Any, make: Maker) -> Built:
@@ -376,7 +392,8 @@ def attention_pair(name: str, group: str, width: int, length: int, *, causal: bo
         out, lse = make("out", shape, "bfloat16", "zero"), make("lse", (*shape[:3], 1), "float32", "zero")
         clusters = min(-(-length // tiles.queries) * batch * heads, PROCESSORS)
         section = max(1, min(batch * heads, (32 << 20) // (length * width * 4))) if causal else 1
-        args = (q, k, v, out, lse, 0, 0, 0, 0, clusters, section, 0, width**-0.5 * math.log2(math.e), 1.0, 0.0,
+        none = (0,) * 7  # no counter, no bias, no starts, no gradients
+        args = (q, k, v, out, lse, *none, clusters, section, 0, width**-0.5 * math.log2(math.e), 1.0, 0.0,
                 -1, 0 if causal else -1, 1)  # fmt: skip
         return Ours(partial(forward, form, tiles)), args
 
@@ -385,12 +402,12 @@ def attention_pair(name: str, group: str, width: int, length: int, *, causal: bo
             shapes = [(1, 1, tiles.queries * many, width), *[(1, 1, tiles.keys * steps, width)] * 2]
             q, k, v = (zeros(*shape, kind="bfloat16") for shape in shapes)
             out, lse = zeros(*shapes[0], kind="bfloat16"), zeros(1, 1, shapes[0][2], 1, kind="float32")
-            return (q, k, v, out, lse, 0, 0, 0, 0, 1, 1, *args[11:])
+            return (q, k, v, out, lse, *args[5:12], 1, 1, *args[14:])
 
         parts = -(-length // tiles.queries)
         blocks = length / tiles.keys
         each = sum(min(blocks, -(-(at + 1) * tiles.queries // tiles.keys)) for at in range(parts)) / parts
-        work, most = parts * batch * heads, args[9]
+        work, most = parts * batch * heads, args[12]
         whole = Whole(work / most if causal else -(-work // most), each if causal else blocks)
         return in_line(made, tiles.stages + 1, 2, twice=True), whole
 
@@ -421,7 +438,7 @@ def sgemm_pair(name: str, group: str, size: int) -> Pair:
         return in_line(made, 2, 2, twice=False), Whole(1, size / bk)
 
     labels = {f"{'x'.join(map(str, way))} pad {pad}": (*way, pad) for way in ways for pad in (0, 4)}
-    return Pair(name, group, labels, build, small)
+    return Pair(name, group, labels, build, small, "sgemm")
 
 
 def reduction_pair(name: str, group: str, count: int) -> Pair:
@@ -475,7 +492,7 @@ def triton_rows_pair(name: str, group: str, kernel: str, columns: int, kind: str
         args = (x, *lines, y, columns, *((1e-6,) if lines else ()))
         return Triton("memory_bound_triton", kernel, rows, (("BLOCK", columns),), (("num_warps", warps),)), args
 
-    return Pair(name, group, found, build, of_rows(2))
+    return Pair(name, group, found, build, of_rows(2, 2 * (kernel == "layer_norm_rows")))
 
 
 def triton_matmul_pair(name: str, group: str, size: int) -> Pair:

@@ -23,14 +23,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tilewright.profiling.costs import Cost, compiled_cost, cost_of
+from tilewright.profiling.costs import NOTHING, Cost, compiled_cost, cost_of
 
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import Moved, Recording, Row, Stretch
 
 WORK, READ, USE, STORE, ATOMIC, ISSUE, SIGNAL, PHASE, GROUP, MEET = range(10)
 SECTOR, LINE = 32, 128
+UNROLLED_TRIP = 32  # turns of a loop that a compiler unrolls whole
 UNROLLED = 4  # turns of a loop whose loads a compiler begins together
+WIDEST = 16  # bytes of an access of a lane
 CHUNK = 256.0  # slots of work after which another warp may go on
 NAME = re.compile(r"[A-Za-z_]\w*")
 DEFINED = re.compile(r"(?:let|store) ([A-Za-z_][\w.]*)|call \S+\(T\.address_of\((\w+)")
@@ -52,7 +54,7 @@ Act = tuple[Any, ...]
 class UnitWork:
     """An asynchronous operation. unit: that carries it out. nbytes, far: of global memory, and those of HBM. writes:
     to global memory? cycles: of tensor cores. passes: of shared memory. outside: bytes of shared memory that are
-    filled, as they are outside of the array.
+    filled in each of so many CTAs, the receivers, as they are outside of the array.
     """
 
     unit: str
@@ -63,6 +65,7 @@ class UnitWork:
     passes: float = 0.0
     row: int = 0
     outside: float = 0.0
+    receivers: int = 1
 
 
 @dataclass(slots=True)
@@ -128,6 +131,7 @@ class ActWriter:
         self.known: dict[Any, list[Act]] = {}
         self.cached = cached
         self.latencies: dict[int, tuple[str, frozenset[str]]] = {}
+        self.open: dict[tuple[int, int, int, bool], int] = {}  # accesses that may grow: where the next part would begin
 
     def acts(self, events: Sequence[Any], phases: Mapping[tuple[int, int, int], int], script: Script) -> Iterator[Act]:
         for event in events:
@@ -167,7 +171,8 @@ class ActWriter:
         receivers = max(1, len(one.signals))
         filled = max(0, one.writes.get("shared", 0) - read * receivers) if unit == "TMA" and one.signals else 0
         filled = 0 if one.reads.get("shared") else filled
-        return UnitWork(unit, nbytes, nbytes * share, bool(written), 0.0, nbytes / LINE, one.row, filled)
+        outside = filled / receivers
+        return UnitWork(unit, nbytes, nbytes * share, bool(written), 0.0, nbytes / LINE, one.row, outside, receivers)
 
     # Stretches
 
@@ -198,6 +203,7 @@ class ActWriter:
         reads: list[Act] = []
         stores: list[Act] = []
         units, slots, most = defaultdict[str, float](float), 0.0, (-1.0, rows[0][0])
+        self.open.clear()
         for row, times in rows:
             own, before = 0.0, units["lsu"]
             for name, many in self.rows[row].counts.items():
@@ -207,6 +213,7 @@ class ActWriter:
                     units[cost.unit] += cost.turns * many * times
                 for act in self._moves(name, many, moved, row, turns):
                     if act[0] == WORK:
+                        own += act[1]
                         units["lsu"] += act[2]["lsu"]
                     else:
                         (reads if act[0] == READ else stores).append(act)
@@ -231,8 +238,13 @@ class ActWriter:
             nbytes = next((size for word, size in ELEMENT_BYTES if word in self.rows[row].text), 2)
             return Cost(1, "tensor", PRODUCT_CYCLES * (m * n * k * nbytes) / (16 * 8 * 32), 24)
         if self.compiled:
-            return compiled_cost(name, self.rows[row].text)
+            return NOTHING if self._is_address(row, name) else compiled_cost(name, self.rows[row].text)
         return cost_of(name)
+
+    def _is_address(self, row: int, name: str) -> bool:
+        """Does it compute where the access of its row is? Its register is shared by the accesses around it."""
+        accesses = [one for one in self.rows[row].counts if one.startswith(("load ", "store "))]
+        return bool(accesses) and name not in accesses
 
     def _moves(self, name: str, many: int, moved: dict[str, list[Moved]], row: int, turns: int) -> Iterator[Act]:
         """The accesses of a row, for one turn."""
@@ -246,7 +258,10 @@ class ActWriter:
             while waiting and ATOMICS.fullmatch(op) and self.sites[waiting[0].site].buffer == site.buffer:
                 waiting.pop(0)  # the other side of the same atomic
             if site.space == "shared":
-                yield WORK, 0.0, {"lsu": one.wavefronts / turns}, 0.0, row
+                if self.compiled and self._is_merged(one, site):
+                    yield WORK, -1.0, {"lsu": 0.0}, 0.0, row
+                else:
+                    yield WORK, 0.0, {"lsu": one.wavefronts / turns}, 0.0, row
                 continue
             nbytes, lines = one.sectors * SECTOR / turns, max(one.times, one.nbytes / LINE) / turns
             if ATOMICS.fullmatch(op):
@@ -256,6 +271,19 @@ class ActWriter:
                 if site.buffer in self.cached and not site.write:
                     nbytes, share = 0.0, 0.0
                 yield STORE if site.write else READ, nbytes, nbytes * share, lines, row
+
+    def _is_merged(self, one: Moved, site: Any) -> bool:
+        """Is it the next part of an access that has begun in this block, of at most 16 aligned bytes? ptxas makes one
+        instruction of accesses to shared memory whose addresses follow each other. `Any`: an `AccessSite`.
+        """
+        width = one.nbytes // max(1, one.lanes)
+        begun = self.open.pop((one.start, width, one.wavefronts, site.write), -1)
+        if begun < 0 and one.start % WIDEST:
+            return False
+        first, end = one.start if begun < 0 else begun, one.start + width
+        if end - first < WIDEST:
+            self.open[end, width, one.wavefronts, site.write] = first
+        return begun >= 0
 
     def longest(self, rows: list[tuple[int, float]]) -> float:
         """Cycles of the longest chain of results that depend on each other."""
@@ -301,17 +329,18 @@ class Loops:
         self.rows, self.open = rows, list[tuple[int, int]]()  # executions of a body; its turns, 1 where it is unrolled
 
     def turns(self, row: int, times: int) -> int:
-        while self.open and (times < self.open[-1][0] or times % self.open[-1][0]):
+        """times: executions of the row; of a loop those of its body."""
+        found = TRIP.search(self.rows[row].text) if self.rows[row].kind == "loop" else None
+        trip = int(found.group(2)) if found else 1
+        while self.open and (times < self.open[-1][0] * trip or times % self.open[-1][0]):
             self.open.pop()
         turns = 1
-        for _, trip in self.open:
-            turns *= trip
-        if self.rows[row].kind == "loop":
-            found = TRIP.search(self.rows[row].text)
-            trip = int(found.group(2)) if found else 0
-            unrolled = found is not None and (found.group(1) in ("T.unroll", "T.vectorized") or trip <= 32)
-            if trip:
-                self.open.append((times * trip, 1 if unrolled else trip))
+        for _, each in self.open:
+            turns *= each
+        if found is not None:
+            unrolled = found.group(1) in ("T.unroll", "T.vectorized") or trip <= UNROLLED_TRIP
+            here = times // self.open[-1][0] if self.open else times  # fewer than its trip where threads wait in it
+            self.open.append((times, 1 if unrolled else here))
             return turns
         if not self.open and times > 1:
             return times

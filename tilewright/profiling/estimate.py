@@ -54,16 +54,21 @@ class WholeGrid:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """cycles: of the SM that has the most to do. busy: the part of it that each unit is busy for. waits, units: where
+    """cycles: of the SM that has the most to do. used: those that each of its units is busy for. waits, units: where
     warps waited, and which rows used which unit. least_s: seconds that atomics on the same places take.
     """
 
     cycles: float
     seconds: float
-    busy: Mapping[str, float]
+    used: Mapping[str, float]
     waits: Mapping[tuple[str, int], float]
     units: Mapping[tuple[str, int], float]
     least_s: float = 0.0
+
+    @property
+    def busy(self) -> dict[str, float]:
+        """The part of the time that each unit is busy for."""
+        return {unit: many / self.cycles for unit, many in self.used.items()}
 
 
 def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
@@ -82,11 +87,12 @@ def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
     resident = max(1, min(launch.resident, ceil(each)))
     total = total_played(scripts, resident, each)
     found = play(scripts, machine, resident, total)
-    cycles = extended(found, resident, total, each if clusters > slots * WAVES else ceil(each))
+    each = each if clusters > slots * WAVES else ceil(each)
+    cycles = extended(found, resident, total, each)
     least = contention(recording, launch)
     seconds = machine.launch_s + max(cycles / gpu.clock, least)
-    busy = {name: many / found.ends[-1] for name, many in found.busy.items()}
-    return Timing(cycles, seconds, busy, found.waits, found.units, least)
+    used = {name: many * each / total for name, many in found.busy.items()}
+    return Timing(cycles, seconds, used, found.waits, found.units, least)
 
 
 def total_played(scripts: Sequence[Script], resident: int, each: float) -> int:

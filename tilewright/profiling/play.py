@@ -47,6 +47,7 @@ class SmFigures:
     l2_latency: float = 280.0
     hbm_latency: float = 760.0  # 675 for a load alone; with what a loop around it takes
     hbm_queue: float = 115.0  # times u / (1 - u), where u of HBM's rate is in use: fits 2 to 64 KB on their way
+    l2_queue: float = 300.0  # the same of the second-level cache; by pairs
     near_latency: float = 40.0  # of a load that hits in the first-level cache
     remote_latency: float = 200.0  # to another CTA of the cluster
     tensor_latency: float = 60.0  # from the last product's turn to its result
@@ -57,7 +58,8 @@ class SmFigures:
     tma_latency: float = 250.0  # of a copy by TMA, more than of a load
     tma_issue: float = 100.0  # of the thread that issues it; by pairs
     tma_row: float = 1.5  # of the unit, for 128 bytes; by pairs
-    tma_outside: float = 6.5  # the same, for as many that are outside of the array; by pairs
+    tma_outside: float = 6.0  # the same, for as many that are outside of the array; by pairs
+    tma_filled: float = 4.0  # more, for each CTA in which they are filled; by pairs
     cta_start: float = 300.0  # from the end of a CTA to the first instruction of the next; by pairs
     cluster_start: float = 350.0  # more, for each CTA of a cluster of more than two; by pairs
     store_room: float = 2000.0  # cycles of stores that may be on their way before a warp waits; by pairs
@@ -213,25 +215,25 @@ class Play:
         _, slots, units, latency, row = act
         sm, mine = warp.sm, warp.scheduler
         begin = max(now, sm.slots[mine])
-        for unit in units:
-            begin = max(begin, sm.lsu if unit == "lsu" else sm.pipes[unit][mine])
         end: float = begin + max(slots, latency)
         sm.slots[mine] = begin + slots
         self.busy["issue"] += slots / 4
         for unit, turns in units.items():
             if unit == "lsu":
                 turns *= self.machine.lsu_power
-                sm.lsu = begin + turns
+                sm.lsu = max(begin, sm.lsu) + turns
                 self.busy["shared memory"] += turns
                 self.units["shared memory", row] += turns
+                end = max(end, sm.lsu)
             else:
-                sm.pipes[unit][mine] = begin + turns
+                pipe = sm.pipes[unit]
+                pipe[mine] = max(begin, pipe[mine]) + turns
                 self.busy[unit] += turns / 4
                 self.units[unit, row] += turns / 4
-            end = max(end, begin + turns)
+                end = max(end, pipe[mine])
         self.units["issue", row] += slots / 4
-        if begin > now:
-            self.waits["issue", row] += begin - now
+        if end > now + latency:
+            self.waits["issue", row] += end - now - max(slots, latency)
         return end
 
     def _moved(
@@ -253,17 +255,18 @@ class Play:
         sm.l2 = max(sm.l2, now) + cycles
         self.busy["L2"] += cycles
         self.units["L2", row] += cycles
+        near = sm.l2 + machine.l2_latency + machine.l2_queue * self._crowd("L2", sm.l2)
         if far:
             sm.hbm = max(sm.hbm, now) + far_cycles
             self.busy["HBM"] += far_cycles
             self.units["HBM", row] += far_cycles
-            return max(sm.l2 + machine.l2_latency, sm.hbm + machine.hbm_latency + self._queued(now))
-        return sm.l2 + machine.l2_latency
+            return max(near, sm.hbm + machine.hbm_latency + machine.hbm_queue * self._crowd("HBM", now))
+        return near
 
-    def _queued(self, now: float) -> float:
-        """Cycles that a load waits in HBM's queues, which are the longer, the more of its rate is in use."""
-        used = min(MOST_USED, self.busy["HBM"] / len(self.sms) / (now + self.machine.hbm_latency))
-        return self.machine.hbm_queue * used / (1 - used)
+    def _crowd(self, unit: str, now: float) -> float:
+        """How long a load waits in the queues of a memory: the longer, the more of its rate is in use."""
+        used = min(MOST_USED, self.busy[unit] / len(self.sms) / (now + self.machine.hbm_latency))
+        return used / (1 - used)
 
     def _read(self, warp: RunningWarp, now: float, act: Any) -> float:
         _, nbytes, far, passes, row = act
@@ -320,8 +323,8 @@ class Play:
             extra = 0.0
             if one.unit == "TMA":
                 extra, issuing = machine.tma_latency, machine.tma_issue
-                cycles = (one.nbytes * machine.tma_row + one.outside * machine.tma_outside) / acts.LINE
-                cycles += 100 * (one.outside > 0)
+                outside = one.outside * (machine.tma_outside + one.receivers * machine.tma_filled)
+                cycles = (one.nbytes * machine.tma_row + outside) / acts.LINE
                 sm.tma = now = max(sm.tma, now) + cycles
                 self.busy["TMA"] += cycles
             if one.unit == "cp.async":

@@ -87,16 +87,16 @@ class Measure:
         return self.known[key]
 
     def _measured(self, addresses: Ints, active: Bools) -> WarpAccess:
-        site, lanes = self.site, int(active.sum())
+        site, lanes, start = self.site, int(active.sum()), int(addresses.min()) % EVERY
         if site.line.space == "global":
             own = addresses[active]
             ends = np.concatenate([own // SECTOR_BYTES, (own + site.width - 1) // SECTOR_BYTES])
-            return WarpAccess(lanes, lanes * site.width, sectors=len(np.unique(ends)))
+            return WarpAccess(lanes, lanes * site.width, sectors=len(np.unique(ends)), start=start)
         phase, pairs = site.phase or default_phase(site.width), not (site.write or site.phase)
         at = Address(0, Part(addresses.reshape(1, 1, 32)))
         everyone = lanes == site.lanes
         passes, ideal = wavefronts(at, site.lanes, site.width, phase, None if everyone else active, pairs=pairs)
-        return WarpAccess(lanes, lanes * site.width, passes, ideal)
+        return WarpAccess(lanes, lanes * site.width, passes, ideal, start=start)
 
 
 MOST_UNDER_WAY = 4096

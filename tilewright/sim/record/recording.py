@@ -125,7 +125,7 @@ class AccessSite:
 @dataclass(frozen=True, slots=True)
 class WarpAccess:
     """What one access of a warp touches: wavefronts of shared memory and the fewest there could be, or sectors of 32
-    bytes of global memory.
+    bytes of global memory. start: where the first byte lies among as many as a wavefront has.
     """
 
     lanes: int
@@ -133,11 +133,14 @@ class WarpAccess:
     wavefronts: int = 0
     ideal: int = 0
     sectors: int = 0
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """The accesses of a warp at one site in one stretch, added up. site: number in `Recording.sites`."""
+    """The accesses of a warp at one site in one stretch, added up. site: number in `Recording.sites`. start: of the
+    first of them, as of `WarpAccess`.
+    """
 
     site: int
     times: int
@@ -146,6 +149,7 @@ class Moved:
     wavefronts: int
     ideal: int
     sectors: int
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)

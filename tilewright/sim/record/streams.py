@@ -50,8 +50,8 @@ class Growing:
 
     def stretch(self, seq: int, step: int, segment: int, executed: tuple[tuple[int, int], ...]) -> bool:
         """Adds what it has executed since the last event, to the last stretch where nothing lies between; is it new?"""
-        moved = tuple(Moved(site, len(every), *(sum(getattr(one, name) for one in every) for name in SUMMED))
-                      for site, every in self.moved.items())  # fmt: skip
+        moved = tuple(Moved(site, len(every), *(sum(getattr(one, name) for one in every) for name in SUMMED),
+                            every[0].start) for site, every in self.moved.items())  # fmt: skip
         self.moved.clear()
         if not executed and not moved:
             return False
@@ -92,7 +92,7 @@ def _moved(a: tuple[Moved, ...], b: tuple[Moved, ...]) -> tuple[Moved, ...]:
         before = total.get(one.site)
         if before is not None:
             sums = (getattr(before, name) + getattr(one, name) for name in ("times", *SUMMED))
-            total[one.site] = Moved(one.site, *sums)
+            total[one.site] = Moved(one.site, *sums, before.start)
         else:
             total[one.site] = one
     return tuple(total.values())
