@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from itertools import count
+from dataclasses import replace
+from itertools import count, groupby
 from typing import Any
 from unittest.mock import patch
 
@@ -23,6 +24,16 @@ IN_EVERY_QUARTER = TileLayout(S[(32, 16) : (1 @ TLane, 1 @ TCol)] + R[4 : 32 @ T
 NUMBERS = count()
 TMEM_STRIDE = 4  # warps 0 and 4 see the same lanes of tensor memory
 Run = tuple[str, str, dict[str, int]]
+
+
+def _at_once(ops: tuple[Op, ...]) -> Iterator[tuple[Op, int]]:
+    """The operations, with the lanes that do each in one statement: ``0:F; 1:F`` is a fence of the first two lanes."""
+    for _, several in groupby(ops, lambda op: replace(op, lane=0) if op.kind == "F" and op.lane is not None else op):
+        alike = [*several]
+        if len(alike) > 1 and [op.lane for op in alike] == [*range(len(alike))]:
+            yield alike[0], len(alike)
+        else:
+            yield from ((op, 1) for op in alike)
 
 
 class Printer:
@@ -131,10 +142,12 @@ class Printer:
     def _warp(self, warp: Warp, ops: tuple[Op, ...]) -> Iterator[str]:
         self.index = sum(recorded(them) for other, them in self.program.warps.items() if other < warp)
         open_lane: int | None = None
-        for op in ops:
-            if op.lane is not None and op.lane != open_lane:
+        for op, lanes in _at_once(ops):
+            if lanes > 1:
+                yield f"if lane < {lanes}:"
+            elif op.lane is not None and op.lane != open_lane:
                 yield f"if lane == {op.lane}:"
-            open_lane = op.lane
+            open_lane = op.lane if lanes == 1 else None
             indent = "" if op.lane is None else "    "
             if op.guard:
                 yield f"{indent}if {op.guard[0]} == {op.guard[1]}:"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 import tilewright as tw
 from tests.sim.rank_protocols import PROTOCOLS, RANKS, Steps, arguments
+from tilewright import T
 
 RIGHT = Steps()
 GPU_TELL, GPU_HEAR = replace(RIGHT, tell=("release", "gpu")), replace(RIGHT, hear=("acquire", "gpu"))
@@ -113,3 +115,48 @@ def test_a_mistake_is_told_with_its_ranks(name, steps, kind):
     found = [one for one in caught.value.findings if one.kind in KINDS.get(kind, (kind,))]
     assert found, str(caught.value)
     assert kind == "simulation" or found[0].threads[0].rank is not None
+
+
+FENCES = {  # of the writer and of the reader, which GPU that is of, and are the two in order?
+    "of the GPU": ("gpu", "gpu", 0, True),
+    "of the GPU, then of the system": ("gpu", "sys", 0, True),
+    "of the system, then of the GPU": ("sys", "gpu", 0, True),
+    "of the system, between two GPUs": ("sys", "sys", 1, True),
+    "of the GPU, before another one's": ("gpu", "sys", 1, False),
+    "of the GPU, after another one's": ("sys", "gpu", 1, False),
+    "of the CTA, before": ("cta", "gpu", 0, False),
+    "of the CTA, after": ("gpu", "cta", 0, False),
+}
+
+
+@pytest.mark.parametrize(("before", "after", "reader", "is_right"), FENCES.values(), ids=FENCES)
+def test_a_full_fence_orders_what_its_scope_holds_behind_a_flag_that_others_told_and_heard(
+    before, after, reader, is_right
+):
+    words = T.SymmetricBuffer((4,), "uint32", ranks=2)
+
+    @T.prim_func
+    def handed_on(x: words, f: words, out: words):
+        cta, warp, lane, rank = T.cta_id([2]), T.warp_id([2]), T.lane_id([32]), T.rank_id([2])
+        if (cta == 0) & (rank == 0):
+            if (warp == 0) & (lane == 0):
+                x.peer(reader)[0] = 1
+                T.ptx.fence("sc", before)
+            T.ptx.bar.sync(1, 64)
+            if (warp == 1) & (lane == 0):
+                T.ptx.st(f.peer(reader).ptr_to([0]), T.uint32(1), sem="relaxed", scope="sys")
+        if (cta == 1) & (rank == reader):
+            if (warp == 0) & (lane == 0):
+                while T.ptx.ld(f.ptr_to([0]), sem="relaxed", scope="sys") == T.uint32(0):
+                    pass
+            T.ptx.bar.sync(1, 64)
+            if (warp == 1) & (lane == 0):
+                T.ptx.fence("sc", after)
+                out[0] = x[0]
+
+    arrays = [[np.zeros(4, np.uint32) for _ in range(2)] for _ in range(3)]
+    if is_right:
+        assert not tw.simulate(handed_on, *arrays, ranks=2).warnings
+        return
+    with pytest.raises(tw.TilewrightError, match="race: load reads x"):
+        tw.simulate(handed_on, *arrays, ranks=2)

@@ -225,10 +225,18 @@ class Clocks:
                 found[k] = far is not None and far[threads[k]] >= times[k]
         return found
 
+    def is_known(self, row: int, knower: int, cta: int, thread: int, time: int, *, also: tuple[int, ...] = ()) -> bool:
+        """`knows`, of one thread by one."""
+        size = self.wave.run.cluster_ctas
+        if cta // size != (row + self.wave.first) // size:
+            far = self.far.get((row, knower), {}).get(cta) if self.far else None
+            return far is not None and bool(far[thread] >= time)
+        known, column = self.known[row if len(self.known) > 1 else 0, knower], cta % size * self.threads + thread
+        return any(known[column + first] >= time for first in (0, *also))
+
     def come_after(self, row: int, thread: int, cta: int, other: int, time: int) -> bool:
         """Does a thread of the CTA in a row come after what another one, of a CTA of the grid, did until a time?"""
-        one = (np.array([value]) for value in (row, self.knower[thread], cta, other, time))
-        return bool(self.knows(*one)[0])
+        return self.is_known(row, int(self.knower[thread]), cta, other, time)
 
     def are_in(self, known: Known, ctas: Ints, threads: Ints, times: Ints) -> Bools:
         """Does the first row of knowledge hold those threads of CTAs of the grid up to those times?"""

@@ -35,37 +35,51 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.releases import Release
 
 LOWEST = 0xFF  # byte of flags
-GRID, CLUSTER, CTA = "sys", "cluster", "cta"  # how far what a fence puts in order reaches, or who gets it
+REACHES = CTA, CLUSTER, GPU, GRID = "cta", "cluster", "gpu", "sys"  # how far what a fence puts in order reaches
+MOST = 3  # of these at once: two bytes of flags for each
 
 
 class KnownBySc:
-    """What comes before each thread by way of a fence.sc, for fences that reach the GPU, and those of one CTA.
+    """What comes before each thread by way of a fence.sc, by how far the scope of that reaches.
 
-    first: by reach, the block of the clocks' columns that says so; of one CTA, only its own columns count, and a fence
-    of the cluster is one of the CTA. seen: by the scope of the next fence.sc, the block of what that brings, as a read
-    has observed a write behind such a fence; for the cluster and the CTA, a write by one of their threads. A block of
-    proxy fences follows `Clocks.proxied` for each of these, a byte of flags the lowest. own: by reach, (CTAs, threads),
-    up to when a thread itself has fenced what it did, of which the other lanes of its warp need not know.
+    A scope that holds every thread reaches the grid, one of the GPU less only where several run the kernel. A fence
+    counts for all that is no wider than its scope.
+
+    first: by reach, the block of the clocks' columns that says so; of one CTA, or one GPU, only its own columns count.
+    seen: by the reach of the next fence.sc, the block of what that brings, as a read has observed a write behind such a
+    fence, by a thread within reach. A block of proxy fences follows `Clocks.proxied` for each of these, a byte of flags
+    the lowest. own: by reach, (CTAs, threads), up to when a thread itself has fenced what it did, of which the other
+    lanes of its warp need not know.
     """
 
     def __init__(self, clocks: Clocks, first: int, scopes: set[str]) -> None:
-        wide = clocks.wave.run.wide
-        reaches = [GRID] * (not scopes.isdisjoint(wide)) + [CTA] * (not scopes <= {*wide})
         self.clocks = clocks
+        asked = {self._reach(scope) for scope in scopes}
+        reaches = [reach for reach in REACHES if reach in asked]
+        if len(reaches) > MOST:
+            reaches.remove(CLUSTER)  # its fences are those of a CTA
         self.first = {reach: first + k * clocks.size for k, reach in enumerate(reaches)}
-        asked = [*reaches, *([CLUSTER] if GRID in reaches and CLUSTER in scopes else [])]
-        self.seen = {scope: first + (len(reaches) + k) * clocks.size for k, scope in enumerate(asked)}
-        self.columns = range(first, first + (len(reaches) + len(asked)) * clocks.size)
+        self.seen = {reach: first + (len(reaches) + k) * clocks.size for k, reach in enumerate(reaches)}
+        self.columns = range(first, first + 2 * len(reaches) * clocks.size)
+        self.far_reaches = [reach for reach in reaches if reach in (GPU, GRID)]
         self.has_observed = False
         self._last: dict[tuple[int, int, str], Known] = {}  # what came before the last write of each knower of a row
-        self._of_far: Remembered[int, tuple[Far, Far, Far]] = Remembered(FAR_CTAS)
-        self._of_cta: Remembered[int, tuple[Times, Times | None, Times]] = Remembered(FAR_TIMES)
+        self._of_far: Remembered[tuple[object, ...], Far] = Remembered(FAR_CTAS)
+        self._of_cta: Remembered[tuple[object, ...], Times | None] = Remembered(FAR_TIMES)
         self.own = {reach: np.zeros((clocks.wave.ctas, clocks.threads), np.int32) for reach in reaches}
 
     @property
     def go_far(self) -> tuple[int, ...]:
         """The blocks of columns that threads of other clusters get."""
-        return tuple(blocks[GRID] for blocks in (self.first, self.seen) if GRID in blocks)
+        return tuple(blocks[reach] for blocks in (self.first, self.seen) for reach in self.far_reaches)
+
+    def _reach(self, scope: str) -> str:
+        return GRID if scope in self.clocks.wave.run.wide else scope
+
+    def _within(self, scope: str) -> list[str]:
+        """What a fence of a scope counts for."""
+        widest = REACHES.index(self._reach(scope))
+        return [reach for reach in self.first if REACHES.index(reach) <= widest]
 
     def publish(self, table: Times, at: Ints, columns: Ints, rows: Ints, threads: Ints) -> None:
         """In rows ``at`` of knowledge: what threads, whose columns these are, have fenced themselves."""
@@ -76,21 +90,20 @@ class KnownBySc:
         """Lanes of one CTA have observed a write, with what comes before it by way of fences."""
         clocks, cta = self.clocks, int(who.rows[0]) + self.clocks.wave.first
         for scope, block in self.seen.items():
-            found, _ = gathered(clocks, release.by_sc, cta, scope, only="" if scope == CTA else GRID)
+            found, _ = gathered(clocks, release.by_sc, cta, scope, only=scope)
             if found is None:
                 continue
             threads = np.zeros((1, clocks.width), np.int32)
             for columns, source in self._blocks(block):
                 threads[:, columns] = found.threads[:, source]
             flags = np.asarray((found.parts & LOWEST) << self._shift(block), clocks.parts.dtype)
-            far = self._far(found.far[0])[2] if found.far and scope == GRID else {}
+            far = self._observed_far(found.far[0], scope) if found.far and scope in self.far_reaches else {}
             self.has_observed = True
             clocks.learn(who, Known(threads, flags, found.cluster, [far] if far else []))
 
     def fenced(self, who: Actors, scope: str) -> None:
         """Lanes have passed a fence.sc: they come after the fences before what was observed before theirs."""
-        kind = GRID if scope in self.clocks.wave.run.wide else scope
-        reaches = [reach for reach in self.first if reach in (kind, CTA)]
+        reaches = self._within(scope)
         if not reaches:
             return
         clocks = self.clocks
@@ -99,7 +112,7 @@ class KnownBySc:
         self._let_alone(who)
         rows, knowers = clocks.knowers_of(who)
         now, flags = clocks.known[rows, knowers], clocks.parts[rows, knowers]
-        for reach in [reach for reach in self.seen if reach in (kind, CTA)]:
+        for reach in reaches:
             for columns, source in self._blocks(self.seen[reach]):
                 counts = self._counts(reach, rows, source.stop - source.start)
                 now[:, source] = np.maximum(now[:, source], np.where(counts, now[:, columns], 0))
@@ -111,10 +124,11 @@ class KnownBySc:
                 now[:, columns] = np.maximum(now[:, columns], np.where(counts, now[:, source], 0))
             flags |= (published_flags(flags) & LOWEST) << self._shift(self.first[reach]) if clocks.fences else 0
         clocks.known[rows, knowers], clocks.parts[rows, knowers] = now, flags
-        if GRID in reaches and clocks.far:
+        count = len([reach for reach in self.far_reaches if reach in reaches])
+        if count and clocks.far:
             for place in zip(rows.tolist(), knowers.tolist(), strict=True):
                 if place in clocks.far:
-                    clocks.far[place] = self._far(clocks.far[place])[0]
+                    clocks.far[place] = self._fenced_far(clocks.far[place], count)
 
     def _let_alone(self, who: Actors) -> None:
         """Lanes that fence without the others of their warp know more than these, if anything was observed."""
@@ -123,26 +137,54 @@ class KnownBySc:
         for k in np.flatnonzero(some).tolist() if self.has_observed else ():
             clocks.let_alone(32 * int(who.warps[k]) + np.flatnonzero(who.lanes[k]))
 
-    def _far(self, far: Far) -> tuple[Far, Far, Far]:
-        """What is known of other clusters once it is fenced; what comes before by way of fences; and what has come
-        before a write, for who observes that. Such knowledge never changes, and is handed on to many.
-        """
-        if (found := self._of_far.get(id(far))) is None:
-            each = {cta: self._of_times(times) for cta, times in far.items()}
-            whole = {cta: of[0] for cta, of in each.items()}
-            whole = far if all(map(is_, whole.values(), far.values())) else whole
-            before = {cta: of[1] for cta, of in each.items() if of[1] is not None}
-            found = self._of_far.add(id(far), (whole, before, {cta: of[2] for cta, of in each.items()}), far)
+    # What is known of other clusters never changes, and is handed on to many: so is what follows from it.
+
+    def _fenced_far(self, far: Far, count: int) -> Far:
+        """What is known of other clusters behind a fence that counts for the first so many reaches that go far."""
+        if (found := self._of_far.get((id(far), count))) is None:
+            found = {cta: self._fenced_times(times, count) for cta, times in far.items()}
+            found = far if all(map(is_, found.values(), far.values())) else found
+            self._of_far.add((id(far), count), found, far)
+            self._of_far.add((id(found), count), found, found)
         return found
 
-    def _of_times(self, times: Times) -> tuple[Times, Times | None, Times]:
-        """The same of one CTA, None for nothing."""
-        if (found := self._of_cta.get(id(times))) is None:
-            n = self.clocks.threads
-            now, nothing = np.maximum(times[:n], times[2 * n :]), np.zeros(n, np.int32)
-            before = same(np.concatenate((times[n : 2 * n], nothing, nothing))) if times[n : 2 * n].any() else None
-            seen = same(np.concatenate((nothing, nothing, times[:n])))
-            found = self._of_cta.add(id(times), (same(np.tile(now, 3)), before, seen), times)
+    def _fenced_times(self, times: Times, count: int) -> Times:
+        if (found := self._of_cta.get((id(times), count))) is not None:
+            return found
+        blocks, some = times.reshape(-1, self.clocks.threads).copy(), len(self.far_reaches)
+        blocks[0] = np.maximum(blocks[0], blocks[1 + some : 1 + some + count].max(0))
+        blocks[1 : 1 + count] = blocks[1 + some : 1 + some + count] = blocks[0]
+        after = same(blocks.reshape(-1))
+        self._of_cta.add((id(times), count), after, times)
+        self._of_cta.add((id(after), count), after, after)
+        return after
+
+    def _far_before(self, far: Far, reach: str, own: int) -> Far:
+        """What comes before a thread of a CTA by way of fences of a reach."""
+        run = self.clocks.wave.run
+        size = run.reach.get(reach, run.ctas)
+        key = id(far), reach, own // size
+        if (found := self._of_far.get(key)) is None:
+            at = 1 + self.far_reaches.index(reach)
+            each = {cta: self._moved(times, at, 0) for cta, times in far.items() if cta // size == own // size}
+            found = self._of_far.add(key, {cta: times for cta, times in each.items() if times is not None}, far)
+        return found
+
+    def _observed_far(self, far: Far, reach: str) -> Far:
+        """What comes before a write, for those who observe it and fence then."""
+        if (found := self._of_far.get((id(far), reach))) is None:
+            at = 1 + len(self.far_reaches) + self.far_reaches.index(reach)
+            each = {cta: self._moved(times, 0, at) for cta, times in far.items()}
+            found = self._of_far.add((id(far), reach), {cta: of for cta, of in each.items() if of is not None}, far)
+        return found
+
+    def _moved(self, times: Times, source: int, target: int) -> Times | None:
+        """One block of what is known of a CTA, as another one; None where there is nothing."""
+        key = id(times), source, target
+        if (found := self._of_cta.get(key)) is None and times.reshape(-1, self.clocks.threads)[source].any():
+            blocks = np.zeros((len(times) // self.clocks.threads, self.clocks.threads), np.int32)
+            blocks[target] = times.reshape(-1, self.clocks.threads)[source]
+            found = self._of_cta.add(key, same(blocks.reshape(-1)), times)
         return found
 
     def _shift(self, block: int) -> int:
@@ -175,11 +217,9 @@ class KnownBySc:
             times = np.zeros((1, clocks.width), np.int32)
             for columns, source in self._blocks(block):
                 times[:, source] = clocks.known[at, knower, columns]
-                if reach == CTA:
-                    times[:, source] *= self._counts(reach, np.array([row]), source.stop - source.start)
             times[0, own] = np.maximum(times[0, own], self.own[reach][row, threads])
-            far = clocks.far.get((row, knower), {}) if reach == GRID else {}
-            far = self._far(far)[1] if far else far
+            far = clocks.far.get((row, knower), {}) if reach in self.far_reaches else {}
+            far = self._far_before(far, reach, row + clocks.wave.first) if far else far
             if times.any() or far:
                 flags = np.asarray(clocks.parts[at, knower] >> self._shift(block) & LOWEST)
                 known = Known(times, flags, clocks.cluster_of(np.array([row])), [far] if far else [])

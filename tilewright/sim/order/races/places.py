@@ -26,6 +26,7 @@ from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fences import Stamps
 from tilewright.sim.order.knowledge.known import Times
 from tilewright.sim.order.races.clash import CHECKED, Clash, Pairs, pairs_of
+from tilewright.sim.order.races.lone import Lone
 from tilewright.sim.order.races.observed import has_observed, last_read
 from tilewright.sim.order.races.permitted import (
     are_morally_strong,
@@ -282,13 +283,14 @@ class TaggedPlaces:
     def access(self, clocks: Clocks, site: Site, batch: Batch, mask: Mask, at: Address) -> AccessRecord:
         """An access that is about to take place, with its record."""
         look, active = self._view(clocks, batch, mask, at)
+        lone = Lone.of(look, active, site) if self.is_global else None
         if active.array is not None:
-            at = harmless(at, active)
+            at = harmless(at, active) if lone is None else lone.address(at)
         clocks.now += 1
         if self.tag.itemsize == 4 and clocks.now >> 32 - self.shift:
             self._widen()
         also = clocks.of_shared if self.is_shared else ()
-        return AccessRecord(self, clocks, site, batch, look, active, at, clocks.now, also)
+        return AccessRecord(self, clocks, site, batch, look, active, at, clocks.now, also, lone=lone)
 
     def _widen(self) -> None:
         """Times have outgrown the tags."""
@@ -387,6 +389,8 @@ class TaggedPlaces:
         return self._candidates(access, self.readers)
 
     def _candidates(self, access: AccessRecord, block: MemoryRows) -> Candidates | None:
+        if access.lone is not None:
+            return access.lone.candidates(access, block)
         tags = access.load(block)
         late = tags >> self.shift > bound_of(access.known())
         if self.is_global:
@@ -445,6 +449,12 @@ class TaggedPlaces:
 
     def write(self, access: AccessRecord) -> tuple[Bools, Ints] | None:
         """Records a write; returns lanes that another lane of it has overwritten, and the tags there now."""
+        if access.lone is not None:
+            if self._late_writes and self._meets_late(access):
+                self._settle_writes()
+            self._latest(access, self.written)
+            access.lone.write(access, self.writers)
+            return None
         if access.is_one_to_one():
             self.write_later(access)
             return None
@@ -466,6 +476,9 @@ class TaggedPlaces:
             return
         if self._late_writes and self._meets_late(access):
             self._settle_writes()
+        if access.lone is not None:
+            access.lone.keep_frail(access)
+            return
         old = access.load(self.writers)
         frail = spread(
             self._frail(access, old, write=True) & access.mask.full[..., None], (*access.look.shape, access.grains)
@@ -497,6 +510,9 @@ class TaggedPlaces:
 
     def mark_many(self, access: AccessRecord, lanes: Bools) -> None:
         """Mark writes that do not know of earlier ones, which must be kept, too."""
+        if access.lone is not None:
+            access.lone.write(access, self.writers, many=True)
+            return
         self._settle_writes()
         self._store_many(access, self.writers, spread(access.tags(), access.look.shape), lanes)
 
@@ -514,6 +530,10 @@ class TaggedPlaces:
         else:
             self.newest_read = access.time
             self._latest(access, self.read)
+            if access.lone is not None:
+                self._settle_reads()
+                access.lone.read(access, self.readers)
+                return
             if access.is_alone:
                 self._settle_reads()
                 self._read(access, bound_of(access.known()), at_once=True)

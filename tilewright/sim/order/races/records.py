@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.races.clash import Pairs
+    from tilewright.sim.order.races.lone import Lone
     from tilewright.sim.order.races.places import TaggedPlaces
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
@@ -53,7 +54,8 @@ NEAR = 2.0**-10  # of the smaller: how far apart sums of the same numbers are at
 @dataclass(eq=False, slots=True)  # not frozen: one is made per access of a run, and freezing takes time
 class AccessRecord:
     """look, mask: how to look at the tags. at: the bytes. time: of its record. also: blocks of the clocks' columns that
-    count as known, beside the first. more: further bytes, of accesses that follow and share a record with it.
+    count as known, beside the first. more: further bytes, of accesses that follow and share a record with it. lone: its
+    thread, where memory is global, and it is one.
     """
 
     places: TaggedPlaces
@@ -66,6 +68,7 @@ class AccessRecord:
     time: int
     also: tuple[int, ...] = ()
     more: tuple[Address, ...] = ()
+    lone: Lone | None = None
     _tags: Tags | None = None
 
     def each(self) -> Iterator[AccessRecord]:
