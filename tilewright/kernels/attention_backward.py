@@ -127,13 +127,15 @@ def differentiate(form, near, own, takes, turn, state, seen, who, thread, number
     level[:] = near.lse[take_q.stage : take_q.stage + 1, :]
     T.ptx.wgmma.wait_group(1)
     weigh(form, s, level, seen, (c, bend))
-    T.ptx.wgmma.wait_group(0)
-    delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
-    slopes(form, ds, s, dp, delta_of, level, seen, c)
     p[:] = s
+    multiply(dv_sum, p, near.do[take_do.stage, :, columns_v], True, turn_b=True)
+    T.ptx.wgmma.wait_group(1)
+    delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
+    if form.queries == 128:
+        s[:] = p  # rounded, but there are not as many registers as both take
+    slopes(form, ds, s, dp, delta_of, level, seen, c)
     Tx.wg.copy(near.ds[slot, own, :], ds)
     T.ptx.fence.proxy_async("shared::cta")
-    multiply(dv_sum, p, near.do[take_do.stage, :, columns_v], True, turn_b=True)
     T.ptx.bar.sync(DS, 256)
     multiply(dq, near.ds[slot, :, rows], near.k[:, columns_dq], False, turn_a=True, turn_b=True)
     T.ptx.wgmma.wait_group(1)

@@ -70,6 +70,13 @@ class BackwardKind:
             found = found & (key >= query + low)
         return found & (key <= query + high) if self.last else found
 
+    def is_cut(self, key: Any, query: Any, n: Any, low: Any, high: Any) -> Any:
+        """May a query of a tile not see one of the 64 keys from ``key`` on?"""
+        found = key + 64 > n
+        if self.first:
+            found = found | (key < query + self.queries - 1 + low)
+        return found | (key + 63 > query + high) if self.last else found
+
     @property
     def is_wide(self) -> bool:
         """Have both warpgroups all keys, and half of the columns of dK and dV each, or half of the keys?"""
@@ -152,7 +159,8 @@ def weigh(form, s, level, seen, numbers):
         s[:] = bent
         add_bias(form, s, bias, mine, key, query, LOG2E)
     s[:] = T.exp2((s if form.bias else bent) - level)
-    Tx.wg.select(s, s, 0.0, lambda i, j: form.sees(key + i, query + j, mine.n, low, high))  # 0, whatever the score
+    if form.is_cut(key, query, mine.n, low, high):
+        Tx.wg.select(s, s, 0.0, lambda i, j: form.sees(key + i, query + j, mine.n, low, high))  # whatever the score
 
 
 @T.inline
