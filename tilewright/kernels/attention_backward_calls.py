@@ -23,7 +23,7 @@ from tilewright.kernels.attention_backward_rows import LOG2E, BackwardKind, conv
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.products import filled
 
-TILES = {64: (128, 128, (2, 2)), 128: (64, 128, (2, 2)), 256: (64, 64, (1, 2))}
+TILES = {64: (128, 128, (2, 2, 2)), 128: (64, 128, (2, 2, 2)), 256: (64, 64, (2, 1, 1))}
 """Queries and keys of a tile, and stages, for the width of keys and values, to which others are padded."""
 BENT = 128  # the least width of what needs registers: bent scores, a bias, turns of packed sequences in a window
 
@@ -66,11 +66,7 @@ def run(results: Arrays, args: Arrays) -> Launches:
     padded = next(each for each in TILES if least <= each)
     queries, keys, stages = TILES[padded]
     if softcap and bias is not None:
-        if padded > BENT:
-            raise ArgumentError("bent scores with a bias have no gradient in tiles this wide",
-                                given=f"softcap={softcap}, a bias, width {max(width, v.shape[3])}",
-                                allowed=f"widths up to {BENT}, or one of the two")  # fmt: skip
-        keys, stages = 64, (1, 2)  # registers are scarce
+        keys, stages = 64, (2, 1, 1)  # registers are scarce
     form = BackwardKind(kind_of(q), padded, padded, queries, keys, left != EVERYWHERE, right != EVERYWHERE, stages,
                         softcap != 0, ordered, "" if bias is None else kind_of(bias), packed)  # fmt: skip
     if packed:
@@ -78,7 +74,7 @@ def run(results: Arrays, args: Arrays) -> Launches:
     tiles = -(-m // form.queries)
     lse2, delta = (like(q, (batch, heads, tiles, form.queries), "float32") for _ in "ld")
     sums = like(q, (batch, heads, tiles, *form.sums), "float32")
-    turns = like(q, (batch, heads, tiles), "int32") if ordered else 0
+    turns = like(q, (batch, heads, tiles, 2), "int32") if ordered else 0
     of_q, of_k = (starts_q, starts_k) if packed else (0, 0)
     yield prepare(form, dlse is not None), (
         out, dout, lse, dlse if dlse is not None else 0, of_q, lse2, delta,
