@@ -17,7 +17,16 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.kernels.attention_backward_rows import (
-    DS, EMPTY, FULL, BackwardKind, BackwardPlace, hand_over, multiply, slopes, store, weigh,
+    DS,
+    EMPTY,
+    FULL,
+    BackwardKind,
+    BackwardPlace,
+    hand_over,
+    multiply,
+    slopes,
+    store,
+    weigh,
 )  # fmt: skip
 from tilewright.kernels.attention_backward_wide import of_keys, of_values
 from tilewright.kernels.attention_forms import leave
@@ -71,7 +80,7 @@ def load(form, near, far, place, part):
 
 @T.inline
 def add(form, near, far, place, part, low, who):
-    """A warp has the copy engine add a warpgroup's parts of dQ to their sums, as they come, or when it is their turn."""
+    """A warp has the copy engine add a warpgroup's parts of dQ to the sums, as they come, or when it is their turn."""
     (SUMS, TURNS), (mine, head, group), (number, begin, end) = T.meta_var(far), T.meta_var(place), T.meta_var(part)
     b, runs = T.meta_var((mine.batch, form.part[1] // 8))
     for h in T.serial(head * group, head * group + group, unroll=False):

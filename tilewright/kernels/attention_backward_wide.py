@@ -1,9 +1,9 @@
 """Gradients of attention to wide keys: the two warpgroups of a CTA have different products.
 
-Sums of dK and dV of 64 keys of 256 elements are all that the registers of two warpgroups hold. So one has S.T and dV, the
-other dP.T and dK, and each half of the columns of dQ; no product is computed twice. The first hands the weights over
-through shared memory, each thread to the one that has the same place in the other warpgroup, and the second gives
-both dS. While one computes weights, the other has the tensor cores.
+Sums of dK and dV of 64 keys of 256 elements are all that the registers of two warpgroups hold. So one has S.T and dV,
+the other dP.T and dK, and each half of the columns of dQ; no product is computed twice. The first hands the weights
+over through shared memory, each thread to the one that has the same place in the other warpgroup, and the second
+gives both dS. While one computes weights, the other has the tensor cores.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def part_of_dq(form, near, dq, piece, who):
 def of_values(form, near, far, place, part, thread, numbers):
     """The first warpgroup: weights of all tiles of queries, dV, and its half of dQ."""
     (DV, BIAS), (mine, head, group), (number, begin, end) = T.meta_var(far), T.meta_var(place), T.meta_var(part)
-    (c, bend, scale, low, high), shape = T.meta_var(numbers), (64, form.queries)
+    (c, bend, _, low, high), shape = T.meta_var(numbers), (64, form.queries)
     key = T.meta_var(number * form.keys)
     take_kv, take_q, take_do = near.ring_kv.consumer(), near.ring_q.consumer(), near.ring_do.consumer()
     s, slope = [T.alloc_local(shape, "float32", layout=wgmma_fragment(*shape)) for _ in "sb"]
