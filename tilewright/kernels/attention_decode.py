@@ -283,6 +283,7 @@ def decode(form: DecodeKind) -> tw.Executable:
                            for wide in (form.width, form.width_v)])  # fmt: skip
         rings = T.meta_var([T.Pipeline(pool, form.stages, consumers=4) for _ in "kv"])
         rings[1].ready()
+        T.ptx.griddepcontrol.launch_dependents()  # `combine`, where there is room: it waits for the end of all CTAs
         T.ptx.griddepcontrol.wait()
         many: T.let = LENGTHS[ids[2]] if form.lengths else n
         place = T.meta_var(DecodePlace(form, ids, (m, group, many), (left, right), splits))
@@ -290,7 +291,6 @@ def decode(form: DecodeKind) -> tw.Executable:
         with T.WarpgroupRole(role, 0, COPIES):
             if warp == 0:
                 bring_all(form, near, (K, V, PAGES), rings, place, lane)
-                T.ptx.griddepcontrol.launch_dependents()
         with T.WarpgroupRole(role, 1, PRODUCTS, increase=True):
             work(form, near, rings, queries, (Q, OUT, LSE), place, (scale, bend, cap))
 
@@ -315,6 +315,7 @@ def combine(kind: str, width: int, most: int) -> tw.Executable:
         LSE = T.match_buffer(lse, (batch, heads, m), "float32")
         row, head, b = T.cta_id([m, heads, batch])
         T.thread_id([32 * warps])
+        T.ptx.griddepcontrol.launch_dependents()
         T.ptx.griddepcontrol.wait()
         part = T.alloc_local((most, width), "float32", layout=spread)
         level = T.alloc_local((most, 1), "float32", layout=each)
