@@ -14,7 +14,7 @@ from tilewright.errors import TilewrightError
 from tilewright.kernels.attention_backward_rows import BackwardKind
 
 SOURCE = Path(tw.__file__).parent.joinpath("kernels", "attention_backward.py").read_text()
-FORM = BackwardKind("bfloat16", 64, 64, 128, stages=(1, 2))
+FORM = BackwardKind("bfloat16", 64, 64, 128, stages=(1, 1, 2))
 TILES = 3
 
 MISTAKES = {

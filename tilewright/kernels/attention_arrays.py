@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from tilewright.dtypes import dtype
@@ -12,6 +14,7 @@ KINDS = ("bfloat16", "float16")
 WIDTHS = (64, 96, 128, 192, 256)
 LAYOUTS = {"bhsd": 4, "bshd": 4, "packed": 3}  # their dimensions; the last, of sequences one after the other
 ALIGNMENTS = ("top-left", "bottom-right")
+EITHER = "alike"  # the alignment of as many keys as queries
 ALIGNED = 16  # bytes: rows begin at multiples
 EVERYWHERE = -1  # of a window: no limit
 
@@ -36,27 +39,49 @@ def laid_out(array: Array) -> Array:
     return array if aligned and last == 1 else contiguous(array)
 
 
-def window_of(causal: bool | str, window: tuple[int, int] | None, *, alike: bool) -> tuple[int, int, bool]:
+def alignment_of(causal: bool | str) -> str:
+    """``causal`` as operators take it: an alignment, `EITHER` where both are one, "" where a query sees all keys."""
+    if isinstance(causal, str):
+        if causal not in ALIGNMENTS:
+            raise ArgumentError("no such alignment", given=f"causal={causal!r}", allowed=choices(causal, ALIGNMENTS))
+        return causal
+    return EITHER if causal else ""
+
+
+def window_of(causal: str, left: int, right: int, *, alike: bool) -> tuple[int, int, bool]:
     """How many keys before and after a query's own it sees, and are the last query and the last key beside each other?
 
-    alike: are there as many keys as queries?
+    causal: of `alignment_of`. alike: are there as many keys as queries?
     """
-    if isinstance(causal, str) and causal not in ALIGNMENTS:
-        raise ArgumentError("no such alignment", given=f"causal={causal!r}", allowed=choices(causal, ALIGNMENTS))
-    if causal is True and not alike:
+    if causal == EITHER and not alike:
         raise ArgumentError("queries and keys are not as many, and causal does not say which are beside each other",
                             given="causal=True", allowed=choices(None, ALIGNMENTS))  # fmt: skip
-    left, right = (EVERYWHERE, EVERYWHERE) if window is None else window
     if min(left, right) < EVERYWHERE:
-        raise ArgumentError("no such window", given=str(window), allowed="two numbers of keys, -1 for all")
+        raise ArgumentError("no such window", given=f"({left}, {right})", allowed="two numbers of keys, -1 for all")
     return left, 0 if causal else right, causal != "top-left"
+
+
+def check_dimensions(layout: str, kinds: tuple[str, ...], **arrays: Array) -> None:
+    """Raises ArgumentError for what are no arrays of the layout's dimensions."""
+    for name, array in arrays.items():
+        if not hasattr(array, "shape") or len(array.shape) != LAYOUTS[layout]:
+            expect(name, array, kinds)
+            raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
+                                allowed=f"{LAYOUTS[layout]}, in the order {layout!r}")  # fmt: skip
+
+
+def check_softcap(softcap: float) -> None:
+    """Raises ArgumentError for what bends no scores."""
+    if not 0.0 <= softcap < math.inf:
+        raise ArgumentError("no such softcap", given=str(softcap), allowed="a number above 0; 0 for none")
 
 
 def check_starts(starts_q: Array, starts_k: Array, bias: Array) -> None:
     """Raises ArgumentError for what do not say where sequences begin and the last one ends."""
     for name, array in (("cu_seqlens of q", starts_q), ("cu_seqlens of k", starts_k)):
-        expect(name, array, ("int32",))
-        expect(name, array, ("int32",), shape=starts_q.shape[:1])
+        if array is not None:
+            expect(name, array, ("int32",))
+            expect(name, array, ("int32",), shape=starts_q.shape[:1])
     if bias is not None or starts_q.shape[0] < 2:
         raise ArgumentError("these packed sequences do not fit", given="a bias" if bias is not None else "no sequence",
                             allowed="one sequence at least, without a bias")  # fmt: skip

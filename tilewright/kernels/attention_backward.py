@@ -16,12 +16,22 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
-from tilewright.kernels.attention_backward_rows import BackwardKind, BackwardPlace, own_rows, slopes, weigh
+from tilewright.kernels.attention_backward_rows import (
+    DS,
+    EMPTY,
+    FULL,
+    BackwardKind,
+    BackwardPlace,
+    hand_over,
+    multiply,
+    slopes,
+    store,
+    weigh,
+)  # fmt: skip
+from tilewright.kernels.attention_backward_wide import of_keys, of_values
 from tilewright.kernels.attention_forms import leave
 from tilewright.lang import T, Tx
-from tilewright.layout import R, S, TileLayout, tid_in_wg, wgmma_fragment
-
-DS, FULL, EMPTY = 1, 2, 4  # named barriers: dS is there; of each warpgroup, its part of dQ is there, or has been read
+from tilewright.layout import wgmma_fragment
 
 
 class Near:
@@ -29,22 +39,15 @@ class Near:
 
     def __init__(self, form: BackwardKind) -> None:
         pool = T.SMEMPool()
-        many, ds = form.stages
+        of_q, of_do, ds = form.stages
         self.k, self.v = (pool.alloc_mma((form.keys, wide), form.kind) for wide in (form.d, form.dv))
-        self.q, self.do = (pool.alloc_mma((many, form.queries, wide), form.kind) for wide in (form.d, form.dv))
+        self.q = pool.alloc_mma((of_q, form.queries, form.d), form.kind)
+        self.do = pool.alloc_mma((of_do, form.queries, form.dv), form.kind)
         self.ds = pool.alloc_mma((ds, form.keys, form.queries), form.kind)
-        self.dq = pool.alloc(form.sums, "float32", align=128)
-        self.lse, self.delta = (pool.alloc((many, form.queries), "float32", align=128) for _ in "ld")
-        self.ring_kv = T.Pipeline(pool, 1, consumers=8)
-        self.ring_q, self.ring_do = (T.Pipeline(pool, many, consumers=8) for _ in "qd")
-
-
-@T.inline
-def multiply(D, A, B, accum, turn_a=False, turn_b=False):
-    """Issue a product of a warpgroup."""
-    T.ptx.wgmma.fence()
-    Tx.wg.gemm_async(D, A, B, accum, transA=turn_a, transB=turn_b)
-    T.ptx.wgmma.commit_group()
+        self.p = pool.alloc((form.queries // 16, 128, 8), form.kind, align=16) if form.is_wide else None
+        self.dq = pool.alloc((2, form.part[1] // 8, 128, 4), "float32", align=128)
+        self.lse, self.delta = (pool.alloc((many, form.queries), "float32", align=128) for many in (of_q, of_do))
+        self.ring_kv, self.ring_q, self.ring_do = (T.Pipeline(pool, many, consumers=8) for many in (1, of_q, of_do))
 
 
 @T.inline
@@ -76,21 +79,22 @@ def load(form, near, far, place, part):
 
 
 @T.inline
-def add(form, near, far, place, part, low):
-    """A warp has the copy engine add the parts of dQ to their sums, as they come, or when it is their turn."""
+def add(form, near, far, place, part, low, who):
+    """A warp has the copy engine add a warpgroup's parts of dQ to the sums, as they come, or when it is their turn."""
     (SUMS, TURNS), (mine, head, group), (number, begin, end) = T.meta_var(far), T.meta_var(place), T.meta_var(part)
-    b = T.meta_var(mine.batch)
+    b, runs = T.meta_var((mine.batch, form.part[1] // 8))
     for h in T.serial(head * group, head * group + group, unroll=False):
         for i in T.serial(begin, end, unroll=False):
-            for who in T.unroll(2):
+            for piece in T.unroll(form.pieces):
                 T.ptx.bar.sync(FULL + who, 160)
                 if T.ptx.elect_sync():
-                    if form.ordered and who == 0:
+                    if form.ordered and piece == 0:
                         turn: T.let = number - mine.first_of(i, low)
-                        while T.ptx.ld(TURNS.ptr_to([b, h, i]), sem="acquire", scope="gpu") != turn:
+                        while T.ptx.ld(TURNS.ptr_to([b, h, i, who]), sem="acquire", scope="gpu") != turn:
                             pass
                         T.ptx.fence.proxy_async("global")
-                    Tx.copy_async(SUMS[b, h, i, who], near.dq[who], use_tma_reduce="add")
+                    Tx.copy_async(SUMS[b, h, i, who, piece * runs : piece * runs + runs], near.dq[who],
+                                  use_tma_reduce="add")  # fmt: skip
                     T.ptx.cp_async.bulk.commit_group()
                     T.ptx.cp_async.bulk.wait_group(0, read=True)
                 T.cuda.warp_sync()
@@ -98,57 +102,41 @@ def add(form, near, far, place, part, low):
             if form.ordered and T.ptx.elect_sync():
                 T.ptx.cp_async.bulk.wait_group(0)
                 T.ptx.fence.proxy_async("global")
-                T.ptx.st(TURNS.ptr_to([b, h, i]), number - mine.first_of(i, low) + 1, sem="release", scope="gpu")
+                T.ptx.st(TURNS.ptr_to([b, h, i, who]), number - mine.first_of(i, low) + 1, sem="release", scope="gpu")
     if T.ptx.elect_sync():
         T.ptx.cp_async.bulk.wait_group(0)
 
 
 @T.inline
-def hand_over(form, near, dq, who, piece, thread):
-    """A warpgroup's piece of dQ goes to shared memory."""
-    mine, runs = T.meta_var((dq.local(), form.part[1] // 8))
-    for j in T.unroll(runs):
-        for x in T.vectorized(4):
-            near.dq[who, piece * runs + j, thread, x] = mine[4 * j + x]
-
-
-@T.inline
 def differentiate(form, near, own, takes, turn, state, seen, who, thread, numbers, is_first):
     """One tile of queries: its parts of dK and dV to the sums of a warpgroup, its part of dQ to shared memory."""
-    (take_q, take_do), (rows, columns_dq) = T.meta_var(takes), T.meta_var(form.place(who))
-    c, bend = T.meta_var(numbers)
-    (s, dp, p, ds), (level, delta_of), (dq, dk_sum, dv_sum) = T.meta_var(state)
-    columns_k, columns_v = T.meta_var((form.columns(who, form.d)[0], form.columns(who, form.dv)[0]))
-    slot = T.meta_var(who if form.is_wide else turn.stage)
+    (take_q, take_do), (rows, columns) = T.meta_var(takes), T.meta_var(form.place(who))
+    (s, dp, p, ds, kept), (level, delta_of), (dq, dk_sum, dv_sum) = T.meta_var(state)
     take_q.wait()
     multiply(s, near.k[own, :], near.q[take_q.stage], False)
     take_do.wait()
     multiply(dp, near.v[own, :], near.do[take_do.stage], False)
     level[:] = near.lse[take_q.stage : take_q.stage + 1, :]
     T.ptx.wgmma.wait_group(1)
-    weigh(form, s, level, seen, (c, bend))
-    T.ptx.wgmma.wait_group(0)
-    delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
-    slopes(form, ds, s, dp, delta_of, level, seen, c)
+    weigh(form, s, level, seen, numbers)
     p[:] = s
-    Tx.wg.copy(near.ds[slot, own, :], ds)
+    if form.queries == 128:
+        kept[:] = p
+    multiply(dv_sum, p, near.do[take_do.stage], True, turn_b=True)
+    T.ptx.wgmma.wait_group(1)
+    delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
+    if form.queries == 128:
+        s[:] = kept  # rounded: as they are they take twice as many registers
+    slopes(form, ds, s, dp, delta_of, level, seen, numbers[0])
+    Tx.wg.copy(near.ds[turn.stage, own, :], ds)
     T.ptx.fence.proxy_async("shared::cta")
-    multiply(dv_sum, p, near.do[take_do.stage, :, columns_v], True, turn_b=True)
     T.ptx.bar.sync(DS, 256)
-    multiply(dq, near.ds[slot, :, rows], near.k[:, columns_dq], False, turn_a=True, turn_b=True)
+    multiply(dq, near.ds[turn.stage, :, rows], near.k[:, columns], False, turn_a=True, turn_b=True)
     T.ptx.wgmma.wait_group(1)
     leave(take_do)
-    multiply(dk_sum, ds, near.q[take_q.stage, :, columns_k], True, turn_b=True)
+    multiply(dk_sum, ds, near.q[take_q.stage], True, turn_b=True)
     T.ptx.wgmma.wait_group(1)
-    if not is_first:
-        T.ptx.bar.sync(EMPTY + who, 160)
-    hand_over(form, near, dq, who, 0, thread)
-    for piece in tuple(range(1, form.pieces)):
-        multiply(dq, near.ds[slot, :, rows], near.k[:, form.place(who, piece)[1]], False, True, True)
-        T.ptx.wgmma.wait_group(0)
-        hand_over(form, near, dq, who, piece, thread)
-    T.ptx.fence.proxy_async("shared::cta")
-    T.ptx.bar.arrive(FULL + who, 160)
+    hand_over(form, near, dq, who, thread, is_first)
     T.ptx.wgmma.wait_group(0)
     leave(take_q)
     turn.advance()
@@ -159,21 +147,18 @@ def work(form, near, far, place, part, who, thread, numbers):
     """A warpgroup adds up dK and dV of its keys over all tiles of queries that see them."""
     (DK, DV, BIAS), (mine, head, group), (number, begin, end) = T.meta_var(far), T.meta_var(place), T.meta_var(part)
     (c, bend, scale, low, high), shape = T.meta_var(numbers), (64, form.queries)
-    key = T.meta_var(number * form.keys + form.rows(who))
-    (columns_k, wide_k), (columns_v, wide_v) = T.meta_var([form.columns(who, wide) for wide in (form.d, form.dv)])
-    columns = T.meta_var(TileLayout(S[(1, form.queries // 8, 4, 2) : (1, 2, 1 @ tid_in_wg, 1)]
-                                    + R[(4, 8) : (32 @ tid_in_wg, 4 @ tid_in_wg)]))  # fmt: skip
+    key = T.meta_var(number * form.keys + who * 64)
     take_kv, take_q, take_do = near.ring_kv.consumer(), near.ring_q.consumer(), near.ring_do.consumer()
     s, dp = [T.alloc_local(shape, "float32", layout=wgmma_fragment(*shape)) for _ in "sp"]
-    p, ds = [T.alloc_local(shape, form.kind, layout=wgmma_fragment(*shape, "A", form.kind)) for _ in "ps"]
-    level, delta_of = [T.alloc_local((1, form.queries), "float32", layout=columns) for _ in "ld"]
-    dk_sum, dv_sum = [T.alloc_local((64, w), "float32", layout=wgmma_fragment(64, w)) for w in (wide_k, wide_v)]
+    p, ds, kept = [T.alloc_local(shape, form.kind, layout=wgmma_fragment(*shape, "A", form.kind)) for _ in "psk"]
+    level, delta_of = [T.alloc_local((1, form.queries), "float32", layout=form.by_columns) for _ in "ld"]
+    dk_sum, dv_sum = [T.alloc_local((64, w), "float32", layout=wgmma_fragment(64, w)) for w in (form.d, form.dv)]
     dq = T.alloc_local(form.part, "float32", layout=wgmma_fragment(*form.part))
-    state = T.meta_var(((s, dp, p, ds), (level, delta_of), (dq, dk_sum, dv_sum)))
-    turn = T.PipelineState(form.stages[1], 0)
+    state = T.meta_var(((s, dp, p, ds, kept), (level, delta_of), (dq, dk_sum, dv_sum)))
+    turn = T.PipelineState(form.stages[2], 0)
     dk_sum[:] = 0
     dv_sum[:] = 0
-    own = T.meta_var(slice(form.rows(who), form.rows(who) + 64))
+    own = T.meta_var(slice(who * 64, who * 64 + 64))
     take_kv.wait()
     for h in T.serial(group, unroll=False):
         for i in T.serial(begin, end, unroll=False):
@@ -181,11 +166,8 @@ def work(form, near, far, place, part, who, thread, numbers):
             seen, is_first = T.meta_var(((mine, bias, key, i * form.queries, low, high), (i == begin) & (h == 0)))
             differentiate(form, near, own, (take_q, take_do), turn, state, seen, who, thread, (c, bend), is_first)
     dk_sum[:] *= scale
-    start: T.let = mine.start_k
-    many: T.let = mine.n
-    own_k, own_v = T.meta_var([own_rows(mine, each, head, start, many) for each in (DK, DV)])
-    Tx.wg.copy(own_k[key : key + 64, columns_k], dk_sum, clip=True)
-    Tx.wg.copy(own_v[key : key + 64, columns_v], dv_sum, clip=True)
+    store(mine, DK, head, key, dk_sum)
+    store(mine, DV, head, key, dv_sum)
 
 
 @cache
@@ -205,7 +187,7 @@ def gradients(form: BackwardKind) -> tw.Executable:
         BIAS = form.added(bias, batch, heads, n, m)
         starts = T.meta_var(form.starts((starts_q, starts_k), batch))
         SUMS = T.match_buffer(sums, (batch, heads, tiles, *form.sums), "float32")
-        TURNS = T.match_buffer(turns, (batch, heads, tiles), "int32") if form.ordered else None
+        TURNS = T.match_buffer(turns, (batch, heads, tiles, 2), "int32") if form.ordered else None
         T.assume(d % 8 == 0)
         T.assume(d_v % 8 == 0)
         T.func_attr({"min_blocks": 1})
@@ -225,10 +207,17 @@ def gradients(form: BackwardKind) -> tw.Executable:
         with T.WarpgroupRole(role, 0, 24):
             if warp == 0 and T.ptx.elect_sync():
                 load(form, near, (Q, K, V, DO, LSE, DELTA), place, (part, begin, end))
-            if warp == 1:
-                add(form, near, (SUMS, TURNS), place, (part, begin, end), low)
+            if (warp == 1) | (warp == 2):
+                add(form, near, (SUMS, TURNS), place, (part, begin, end), low, warp - 1)
 
-        with T.WarpgroupRole(role, (1, 3), 240, increase=True):
-            work(form, near, (DK, DV, BIAS), place, (part, begin, end), role - 1, thread, (c, bend, scale, low, high))
+        numbers = T.meta_var((c, bend, scale, low, high))
+        if form.is_wide:
+            with T.WarpgroupRole(role, 1, 240, increase=True):
+                of_values(form, near, (DV, BIAS), place, (part, begin, end), thread, numbers)
+            with T.WarpgroupRole(role, 2, 240, increase=True):
+                of_keys(form, near, DK, place, (part, begin, end), thread, scale)
+        else:
+            with T.WarpgroupRole(role, (1, 3), 240, increase=True):
+                work(form, near, (DK, DV, BIAS), place, (part, begin, end), role - 1, thread, numbers)
 
     return tw.compile(attention_gradients, target="sm_90a", fast_math=True)

@@ -9,9 +9,11 @@ from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, 
 from tilewright.kernels.attention_arrays import (
     EVERYWHERE,
     KINDS,
-    LAYOUTS,
     WIDTHS,
+    alignment_of,
     broadcast,
+    check_dimensions,
+    check_softcap,
     check_starts,
     fallen,
     laid_out,
@@ -23,19 +25,27 @@ from tilewright.kernels.attention_backward_rows import LOG2E, BackwardKind, conv
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.products import filled
 
-TILES = {64: (128, 128, (2, 2)), 128: (64, 128, (2, 2)), 256: (64, 64, (1, 2))}
+TILES = {64: (128, 128, (2, 2, 2)), 128: (64, 128, (2, 2, 2)), 256: (64, 64, (2, 1, 1))}
 """Queries and keys of a tile, and stages, for the width of keys and values, to which others are padded."""
 BENT = 128  # the least width of what needs registers: bent scores, a bias, turns of packed sequences in a window
 
 
 def outputs(
     q: Array, k: Array, v: Array, out: Array, lse: Array, dout: Array, dlse: Array, bias: Array, starts_q: Array,
-    starts_k: Array, *numbers: object,
+    starts_k: Array, longest: int, causal: str, left: int, right: int, scale: float | None, softcap: float,
+    deterministic: bool,
 ) -> Arrays:  # fmt: skip
     for name, array in (("q", q), ("k", k), ("v", v), ("out", out), ("dout", dout)):
         expect(name, array, KINDS if name == "q" else (kind_of(q),))
     batch, heads, m, width = q.shape
     heads_kv, n, width_v = k.shape[1], k.shape[2], v.shape[3]
+    window_of(causal, left, right, alike=m == n if starts_q is None else starts_k is None)
+    check_softcap(softcap)
+    if starts_q is not None:
+        check_starts(starts_q, starts_k, bias)
+    if bias is not None:
+        expect("bias", bias, ("float32", *KINDS))
+        broadcast("bias", bias, (batch, heads, m, n))
     if max(width, width_v) not in WIDTHS or heads_kv < 1 or heads % heads_kv:
         raise ArgumentError("q and k do not fit", given=f"{tuple(q.shape)}, {tuple(k.shape)}",
                             allowed=f"widths of {choices(None, WIDTHS)}; heads of k divide those of q")  # fmt: skip
@@ -50,11 +60,12 @@ def outputs(
 
 
 def run(results: Arrays, args: Arrays) -> Launches:
-    (q, k, v, out, lse, dout, dlse, bias, starts_q, starts_k, longest, left, right, bottom, scale, softcap,
+    (q, k, v, out, lse, dout, dlse, bias, starts_q, starts_k, longest, causal, left, right, scale, softcap,
      ordered) = args  # fmt: skip
     dq, dk, dv = results
     (batch, heads, m, width), n = q.shape, k.shape[2]
-    packed = starts_q is not None
+    packed, scale = starts_q is not None, width**-0.5 if scale is None else scale
+    left, right, bottom = window_of(causal, left, right, alike=m == n if starts_q is None else starts_k is None)
     if 0 in (batch, m, n):
         for array in results:
             filled(array, 0)
@@ -66,26 +77,24 @@ def run(results: Arrays, args: Arrays) -> Launches:
     padded = next(each for each in TILES if least <= each)
     queries, keys, stages = TILES[padded]
     if softcap and bias is not None:
-        if padded > BENT:
-            raise ArgumentError("bent scores with a bias have no gradient in tiles this wide",
-                                given=f"softcap={softcap}, a bias, width {max(width, v.shape[3])}",
-                                allowed=f"widths up to {BENT}, or one of the two")  # fmt: skip
-        keys, stages = 64, (1, 2)  # registers are scarce
+        keys, stages = 64, (2, 1, 1)  # registers are scarce
     form = BackwardKind(kind_of(q), padded, padded, queries, keys, left != EVERYWHERE, right != EVERYWHERE, stages,
                         softcap != 0, ordered, "" if bias is None else kind_of(bias), packed)  # fmt: skip
     if packed:
-        batch, m, n = starts_q.shape[0] - 1, longest, longest if starts_q is starts_k else n
+        batch, m, n = starts_q.shape[0] - 1, longest, longest if starts_k is None else n
     tiles = -(-m // form.queries)
     lse2, delta = (like(q, (batch, heads, tiles, form.queries), "float32") for _ in "ld")
     sums = like(q, (batch, heads, tiles, *form.sums), "float32")
-    turns = like(q, (batch, heads, tiles), "int32") if ordered else 0
-    of_q, of_k = (starts_q, starts_k) if packed else (0, 0)
+    turns = like(q, (batch, heads, tiles, 2), "int32") if ordered else 0
+    of_q, of_k = (starts_q, starts_q if starts_k is None else starts_k) if packed else (0, 0)
+    if bias is not None:
+        bias = broadcast("bias", bias, (batch, heads, m, n)).swapaxes(2, 3)
     yield prepare(form, dlse is not None), (
         out, dout, lse, dlse if dlse is not None else 0, of_q, lse2, delta,
         sums.reshape(batch, heads, tiles, math.prod(form.sums)), turns,
     )  # fmt: skip
     yield gradients(form), (
-        q, k, v, dout, lse2, delta, 0 if bias is None else bias.swapaxes(2, 3), of_q, of_k, sums, turns, dk, dv, n,
+        q, k, v, dout, lse2, delta, 0 if bias is None else bias, of_q, of_k, sums, turns, dk, dv, n,
         (softcap or scale) * LOG2E, scale / (softcap or 1.0), scale, left, right, int(bottom),
     )  # fmt: skip
     yield convert(form), (sums, dq, of_q, scale)
@@ -94,21 +103,12 @@ def run(results: Arrays, args: Arrays) -> Launches:
 BACKWARD = TorchOperator(
     "attention_backward",
     "(Tensor q, Tensor k, Tensor v, Tensor out, Tensor lse, Tensor dout, Tensor? dlse, Tensor? bias,"
-    " Tensor? starts_q, Tensor? starts_k, int longest, int left, int right, bool bottom, float scale, float softcap,"
+    " Tensor? starts_q, Tensor? starts_k, int longest, str causal, int left, int right, float? scale, float softcap,"
     " bool deterministic) -> (Tensor, Tensor, Tensor)",
     outputs,
     run,
     runs_on_nothing=True,
 )
-
-
-def _check_dimensions(layout: str, **arrays: Array) -> None:
-    for name, array in arrays.items():
-        if not hasattr(array, "shape"):
-            expect(name, array, ())
-        if name != "lse" and len(array.shape) != LAYOUTS[layout]:
-            raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
-                                allowed=f"{LAYOUTS[layout]}, as {layout} arrays have")  # fmt: skip
 
 
 @public.names
@@ -142,21 +142,15 @@ def attention_backward(
 
     Raises ArgumentError for arrays that do not fit.
     """
-    starts_q, starts_k = cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, cu_seqlens)
+    starts_q, starts_k = cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, None)
     layout = "bhsd" if starts_q is None else "packed"
-    _check_dimensions(layout, q=q, k=k, v=v, out=out, lse=lse, dout=dout)
+    check_dimensions(layout, KINDS, q=q, k=k, v=v, out=out, dout=dout)
     if starts_q is not None:
-        check_starts(starts_q, starts_k, bias)
         longest = q.shape[0] if longest is None else longest
         lse, dlse = lse[None], None if dlse is None else dlse[None]
     q, k, v, out, dout = (upright(array, layout) for array in (q, k, v, out, dout))
-    if bias is not None:
-        expect("bias", bias, ("float32", *KINDS))
-        bias = broadcast("bias", bias, (*q.shape[:3], k.shape[2]))
-    alike = q.shape[2] == k.shape[2] if starts_q is None else starts_q is starts_k
-    left, right, bottom = window_of(causal, window, alike=alike)
-    scale = float(q.shape[-1] ** -0.5 if scale is None else scale)
-    found = BACKWARD(q, k, v, out, lse, dout, dlse, bias, starts_q, starts_k, longest or 0, left, right, bottom, scale,
-                     softcap, deterministic)  # fmt: skip
+    left, right = (EVERYWHERE, EVERYWHERE) if window is None else window
+    found = BACKWARD(q, k, v, out, lse, dout, dlse, bias, starts_q, starts_k, longest or 0, alignment_of(causal), left,
+                     right, scale, softcap, deterministic)  # fmt: skip
     dq, dk, dv = (fallen(array, layout) for array in found)
     return dq, dk, dv

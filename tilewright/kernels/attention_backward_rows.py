@@ -9,17 +9,18 @@ from typing import Any
 
 import tilewright as tw
 from tilewright.lang import T, Tx
-from tilewright.layout import R, S, TileLayout, tx, wgmma_fragment
+from tilewright.layout import R, S, TileLayout, tid_in_wg, tx, wgmma_fragment
 
 LOG2E = log2(e)
 LEAST = 1e-37  # a weight that is as good as none
 AT_ONCE = 16  # columns of a bias
+DS, FULL, EMPTY = 1, 2, 4  # named barriers: dS is there; of each warpgroup, its part of dQ is there, or has been read
 
 
 @dataclass(frozen=True, slots=True)
 class BackwardKind:
     """kind: elements. d, dv: of a key and of a value, padded to tiles. queries, keys: of a tile. first, last: is a
-    query's first, or last, key bounded? stages: of Q and dO, and of dS. softcap: are scores bent? ordered: are
+    query's first, or last, key bounded? stages: of Q, of dO, and of dS. softcap: are scores bent? ordered: are
     the parts of dQ added in the order of the keys? bias: the elements of what is added to the scores, "" where there
     is none. packed: are sequences one after the other, in a batch of one?
     """
@@ -31,7 +32,7 @@ class BackwardKind:
     keys: int = 128
     first: bool = False
     last: bool = False
-    stages: tuple[int, int] = (2, 2)
+    stages: tuple[int, int, int] = (2, 2, 2)
     softcap: bool = False
     ordered: bool = False
     bias: str = ""
@@ -70,19 +71,23 @@ class BackwardKind:
             found = found & (key >= query + low)
         return found & (key <= query + high) if self.last else found
 
+    def is_cut(self, key: Any, query: Any, n: Any, low: Any, high: Any) -> Any:
+        """May a query of a tile not see one of the 64 keys from ``key`` on?"""
+        found = key + 64 > n
+        if self.first:
+            found = found | (key < query + self.queries - 1 + low)
+        return found | (key + 63 > query + high) if self.last else found
+
     @property
     def is_wide(self) -> bool:
-        """Have both warpgroups all keys, and half of the columns of dK and dV each, or half of the keys?"""
+        """Has one warpgroup S and dV, and the other dP and dK, or each all of these of half of the keys?"""
         return self.keys == 64
 
-    def rows(self, who: Any) -> Any:
-        """The first of a warpgroup's keys, in a tile."""
-        return 0 if self.is_wide else who * 64
-
-    def columns(self, who: Any, width: int) -> tuple[slice, int]:
-        """A warpgroup's columns of dK or dV, and how many."""
-        return (slice(who * (width // 2), who * (width // 2) + width // 2), width // 2) if self.is_wide else (
-            slice(0, width), width)  # fmt: skip
+    @property
+    def by_columns(self) -> TileLayout:
+        """One number for each query of a warpgroup's scores, which are turned."""
+        return TileLayout(S[(1, self.queries // 8, 4, 2) : (1, 2, 1 @ tid_in_wg, 1)]
+                          + R[(4, 8) : (32 @ tid_in_wg, 4 @ tid_in_wg)])  # fmt: skip
 
     @property
     def part(self) -> tuple[int, int]:
@@ -127,6 +132,36 @@ class BackwardPlace:
         return T.max(i * self.form.queries + low, 0) // self.form.keys if self.form.first else 0
 
 
+@T.inline
+def multiply(D, A, B, accum, turn_a=False, turn_b=False):
+    """Issue a product of a warpgroup."""
+    T.ptx.wgmma.fence()
+    Tx.wg.gemm_async(D, A, B, accum, transA=turn_a, transB=turn_b)
+    T.ptx.wgmma.commit_group()
+
+
+@T.inline
+def hand_over(form, near, dq, who, thread, is_first):
+    """A warpgroup's piece of dQ goes to shared memory, where the last one has been read."""
+    mine = T.meta_var(dq.local())
+    if not is_first:
+        T.ptx.bar.sync(EMPTY + who, 160)
+    for j in T.unroll(form.part[1] // 8):
+        for x in T.vectorized(4):
+            near.dq[who, j, thread, x] = mine[4 * j + x]
+    T.ptx.fence.proxy_async("shared::cta")
+    T.ptx.bar.arrive(FULL + who, 160)
+
+
+@T.inline
+def store(place, array, head, key, sums):
+    """A warpgroup stores the sums of 64 keys, of those that its sequence has."""
+    start: T.let = place.start_k
+    many: T.let = place.n
+    own = T.meta_var(own_rows(place, array, head, start, many))
+    Tx.wg.copy(own[key : key + 64, : sums.shape[1]], sums, clip=True)
+
+
 def own_rows(place: BackwardPlace, array: Any, head: Any, start: Any, many: Any) -> Any:
     """The rows of a head that the sequence has, many from start on; others are outside."""
     return T.decl_buffer((many, array.shape[3]), data=array.ptr_to([place.at, head, start, 0]))
@@ -152,7 +187,8 @@ def weigh(form, s, level, seen, numbers):
         s[:] = bent
         add_bias(form, s, bias, mine, key, query, LOG2E)
     s[:] = T.exp2((s if form.bias else bent) - level)
-    Tx.wg.select(s, s, 0.0, lambda i, j: form.sees(key + i, query + j, mine.n, low, high))  # 0, whatever the score
+    if form.is_cut(key, query, mine.n, low, high):
+        Tx.wg.select(s, s, 0.0, lambda i, j: form.sees(key + i, query + j, mine.n, low, high))  # whatever the score
 
 
 @T.inline
@@ -190,7 +226,7 @@ def prepare(form: BackwardKind, has_slope: bool = False) -> tw.Executable:
         starts = T.meta_var(form.starts((starts_q,), batch))
         LSE2, DELTA = [T.match_buffer(x, (batch, heads, tiles, rows), "float32") for x in (lse2, delta)]
         SUMS = T.match_buffer(sums, (batch, heads, tiles, rows * form.d), "float32")
-        TURNS = T.match_buffer(turns, (batch, heads, tiles), "int32") if form.ordered else None
+        TURNS = T.match_buffer(turns, (batch, heads, tiles, 2), "int32") if form.ordered else None
         T.assume(dv % 8 == 0)
         (tile, head, b), thread = T.cta_id([tiles, heads, batch]), T.thread_id([256])
         place = BackwardPlace(form, starts, b, m, m)
@@ -209,8 +245,8 @@ def prepare(form: BackwardKind, has_slope: bool = False) -> tw.Executable:
             total[:] = total - slope
         DELTA[b, head, tile, :] = total[:, 0]
         Tx.cta.fill(SUMS[b, head, tile, :], 0.0)
-        if form.ordered and thread == 0:
-            TURNS[b, head, tile] = 0
+        if form.ordered and thread < 2:
+            TURNS[b, head, tile, thread] = 0
         if thread < rows:
             known: T.float32 = T.infinity("float32")  # so that a query past the end has no weights
             if first + thread < place.m:

@@ -7,6 +7,7 @@ lengths are packed, (all lengths, heads, width). Rows of 16 bytes that lie anywh
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -18,9 +19,11 @@ from tilewright.kernels.attention import forward
 from tilewright.kernels.attention_arrays import (
     EVERYWHERE,
     KINDS,
-    LAYOUTS,
     WIDTHS,
+    alignment_of,
     broadcast,
+    check_dimensions,
+    check_softcap,
     check_starts,
     fallen,
     laid_out,
@@ -111,12 +114,18 @@ def has_registers(form: AttentionKind, tiles: AttentionTiles) -> bool:
 
 def outputs(
     q: Array, k: Array, v: Array, bias: Array, starts_q: Array, starts_k: Array, descale_q: Array, descale_k: Array,
-    descale_v: Array, layout: str, *numbers: Any,
+    descale_v: Array, layout: str, longest: int, causal: str, left: int, right: int, scale: float | None,
+    softcap: float, deterministic: bool,
 ) -> Arrays:  # fmt: skip
+    if layout == "packed":
+        check_starts(starts_q, starts_k, bias)
+    check_dimensions(layout, (*KINDS, FLOAT8), q=q, k=k, v=v)
+    check_softcap(softcap)
     expect("q", q, (*KINDS, FLOAT8))
     for name, array in (("q", q), ("k", k), ("v", v)):
         expect(name, array, (kind_of(q),))
     queries, keys, values = (tuple(upright(array, layout).shape) for array in (q, k, v))
+    _seen(causal, left, right, layout, starts_k, queries, keys)
     fits = keys[:3] == values[:3] and keys[0] == queries[0] and keys[3] == queries[3] and keys[1] > 0
     if not fits or queries[1] % keys[1]:
         raise ArgumentError("q, k and v do not fit", given=", ".join(f"{tuple(x.shape)}" for x in (q, k, v)),
@@ -126,13 +135,15 @@ def outputs(
         raise ArgumentError("no kernel for this width", given=f"{keys[3]} of q and k, {values[3]} of v",
                             allowed=f"{choices(None, WIDTHS)}; that of v at most that of q and k")  # fmt: skip
     if bias is not None:
-        expect("bias", bias, (*KINDS, "float32"))
+        expect("bias", bias, ("float32", *KINDS))
+        broadcast("bias", bias, (*queries[:3], keys[2]))
     narrow = kind_of(q) == FLOAT8
     for name, array in (("descale_q", descale_q), ("descale_k", descale_k), ("descale_v", descale_v)):
-        if (array is not None) != narrow:
+        if array is not None and not narrow:
             raise ArgumentError(f"{name} does not fit", given=f"q of {kind_of(q)}", allowed=f"q of {FLOAT8}")
-        if narrow:
-            expect(name, array, ("float32",), shape=keys[:2])
+        if array is not None:
+            expect(name, array, ("float32",))
+            broadcast(name, array, keys[:2])
     if narrow and layout == "packed":
         raise ArgumentError("packed sequences are not of 8 bits", given=kind_of(q), allowed=choices(None, KINDS))
     return like(q, (*q.shape[:-1], v.shape[-1]), "bfloat16" if narrow else None), like(
@@ -140,8 +151,16 @@ def outputs(
     )
 
 
+def _seen(
+    causal: str, left: int, right: int, layout: str, starts_k: Array, queries: Sequence[int], keys: Sequence[int]
+) -> tuple[int, int, bool]:
+    """`window_of`, of queries and keys of these upright shapes."""
+    alike = starts_k is None if layout == "packed" else queries[2] == keys[2]
+    return window_of(causal, left, right, alike=alike)
+
+
 def run(results: Arrays, args: Arrays) -> Launches:
-    q, k, v, bias, starts_q, starts_k, *descales, layout, longest, left, right, bottom, scale, softcap, _ = args
+    (q, k, v, bias, starts_q, starts_k, *descales, layout, longest, causal, left, right, scale, softcap, _) = args
     out, lse = results
     if 0 in lse.shape:
         return
@@ -150,7 +169,8 @@ def run(results: Arrays, args: Arrays) -> Launches:
         filled(lse, -math.inf)
         return
     q, k, v = (laid_out(upright(array, layout)) for array in (q, k, v))
-    packed = layout == "packed"
+    left, right, bottom = _seen(causal, left, right, layout, starts_k, q.shape, k.shape)
+    packed, scale = layout == "packed", q.shape[3] ** -0.5 if scale is None else scale
     form = AttentionKind(
         kind_of(q), kind_of(out), q.shape[3], v.shape[3], left != EVERYWHERE, right != EVERYWHERE, softcap != 0,
         "" if bias is None else kind_of(bias), shaped=scale <= 0, packed=packed,
@@ -163,23 +183,26 @@ def run(results: Arrays, args: Arrays) -> Launches:
         turned = like(v, (*v.shape[:2], v.shape[3], -(-v.shape[2] // TURNED_KEYS) * TURNED_KEYS))
         yield turn(v.shape[3]), (v, turned)
         v = turned
+        each_one = (filled(like(lse, (1,)), 1) if each is None else each for each in descales)
+        descales = [broadcast("a descale", each, k.shape[:2]) for each in each_one]
     bend = 1.0
     if form.is_bent:
         bend, scale = scale / (softcap or 1.0), 1.0
     yield forward(form, tiles), (
         q, k, v, upright(out, layout), (lse[None] if packed else lse)[..., None], counter,
-        0 if bias is None else bias, starts_q if packed else 0, starts_k if packed else 0,
+        0 if bias is None else broadcast("bias", bias, (*q.shape[:3], k.shape[2])),
+        starts_q if packed else 0, (starts_q if starts_k is None else starts_k) if packed else 0,
         *(0 if each is None else each for each in descales), clusters, section, longest,
         scale * math.log2(math.e), bend, softcap, left, right, int(bottom),
     )  # fmt: skip
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
-    (q, k, v, bias, starts_q, starts_k, descale_q, _, _, layout, longest, left, right, bottom, scale, softcap,
+    (q, k, v, bias, starts_q, starts_k, *_, layout, longest, causal, left, right, scale, softcap,
      deterministic) = args  # fmt: skip
     (out, lse), (slope, slope_lse) = results, gradients
     of_bias = getattr(bias, "requires_grad", False)
-    for what, given in (("a bias", of_bias), ("8-bit floats", descale_q is not None)):
+    for what, given in (("a bias", of_bias), ("8-bit floats", kind_of(q) == FLOAT8)):
         if given:
             raise ArgumentError(f"attention has no gradient of {what}", given=what, allowed="gradients of q, k and v")
     turned = (upright(array, layout) for array in (q, k, v, out))
@@ -187,15 +210,15 @@ def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
         slope = filled(like(out), 0)
     if layout == "packed":
         lse, slope_lse = lse[None], None if slope_lse is None else slope_lse[None]
-    found = BACKWARD(*turned, lse, upright(slope, layout), slope_lse, bias, starts_q, starts_k, longest, left, right,
-                     bottom, scale, softcap, deterministic)  # fmt: skip
+    found = BACKWARD(*turned, lse, upright(slope, layout), slope_lse, bias, starts_q, starts_k, longest, causal, left,
+                     right, scale, softcap, deterministic)  # fmt: skip
     return (*(fallen(array, layout) for array in found), *(None for _ in args[3:]))
 
 
 FORWARD = TorchOperator(
     "attention",
     "(Tensor q, Tensor k, Tensor v, Tensor? bias, Tensor? starts_q, Tensor? starts_k, Tensor? descale_q,"
-    " Tensor? descale_k, Tensor? descale_v, str layout, int longest, int left, int right, bool bottom, float scale,"
+    " Tensor? descale_k, Tensor? descale_v, str layout, int longest, str causal, int left, int right, float? scale,"
     " float softcap, bool deterministic) -> (Tensor, Tensor)",
     outputs,
     run,
@@ -232,47 +255,16 @@ def attention(
     """
     if dropout:
         raise ArgumentError("attention has no dropout", given=f"dropout={dropout}", allowed="dropout=0.0")
-    starts_q, starts_k = cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, cu_seqlens)
+    starts_q, starts_k = cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, None)
     if starts_q is not None:
         layout = "packed"
-        check_starts(starts_q, starts_k, bias)
+        longest = q.shape[0] if longest is None else longest
     elif layout not in ("bhsd", "bshd"):
         raise ArgumentError("no such layout", given=repr(layout), allowed=choices(layout, ("bhsd", "bshd")))
-    _check_dimensions(layout, q=q, k=k, v=v)
-    if not 0.0 <= softcap < math.inf:
-        raise ArgumentError("no such softcap", given=str(softcap), allowed="a number above 0; 0 for none")
-    alike = starts_q is starts_k if layout == "packed" else _length(q, layout) == _length(k, layout)
-    left, right, bottom = window_of(causal, window, alike=alike)
-    if bias is not None:
-        expect("bias", bias, ("float32", *KINDS))
-        bias = broadcast("bias", bias, (*upright(q, layout).shape[:3], upright(k, layout).shape[2]))
-    descales = _descales(q, k, layout, {"descale_q": descale_q, "descale_k": descale_k, "descale_v": descale_v})
-    longest = (q.shape[0] if layout == "packed" else 0) if longest is None else longest
-    found = FORWARD(q, k, v, bias, starts_q, starts_k, *descales, layout, longest, left, right, bottom,
-                    float(q.shape[-1] ** -0.5 if scale is None else scale), float(softcap), deterministic)  # fmt: skip
+    left, right = (EVERYWHERE, EVERYWHERE) if window is None else window
+    found = FORWARD(q, k, v, bias, starts_q, starts_k, descale_q, descale_k, descale_v, layout, longest or 0,
+                    alignment_of(causal), left, right, scale, softcap, deterministic)  # fmt: skip
     return found if lse else found[0]
-
-
-def _check_dimensions(layout: str, **arrays: Array) -> None:
-    """Raises ArgumentError for what are no arrays of the layout's dimensions. It takes no time where they are."""
-    for name, array in arrays.items():
-        if not hasattr(array, "shape") or len(array.shape) != LAYOUTS[layout]:
-            expect(name, array, (*KINDS, FLOAT8))
-            raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
-                                allowed=f"{LAYOUTS[layout]}, in the order {layout!r}")  # fmt: skip
-
-
-def _length(array: Array, layout: str) -> int:
-    return int(array.shape[layout.index("s")]) if len(array.shape) == LAYOUTS[layout] else -1
-
-
-def _descales(q: Array, k: Array, layout: str, given: dict[str, Array]) -> list[Array]:
-    """A number for each head of keys, 1 where nothing is given for 8-bit floats; None of other kinds."""
-    if kind_of(q) != FLOAT8 or len(k.shape) != LAYOUTS[layout]:
-        return list(given.values())
-    heads = tuple(upright(k, layout).shape[:2])
-    return [broadcast(name, filled(like(q, (1,), "float32"), 1) if array is None else array, heads)
-            for name, array in given.items()]  # fmt: skip
 
 
 @public
@@ -292,7 +284,7 @@ def sdpa(
     Raises ArgumentError for what it does not take: a dropout, other than four dimensions, a mask and is_causal at once,
     heads that are not as many without enable_gqa, and what `attention` does not take.
     """
-    _check_dimensions("bhsd", query=query, key=key, value=value)
+    check_dimensions("bhsd", KINDS, query=query, key=key, value=value)
     if attn_mask is not None:
         expect("attn_mask", attn_mask, ("bool", "float32", *KINDS))
     if attn_mask is not None and is_causal:

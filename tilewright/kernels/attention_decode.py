@@ -24,7 +24,16 @@ from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, choices
 from tilewright.kernels.arrays import Array, expect, kind_of, like, multiprocessors, public
 from tilewright.kernels.attention import weigh
-from tilewright.kernels.attention_arrays import EVERYWHERE, KINDS, WIDTHS, laid_out, upright
+from tilewright.kernels.attention_arrays import (
+    EVERYWHERE,
+    KINDS,
+    WIDTHS,
+    check_dimensions,
+    check_softcap,
+    laid_out,
+    upright,
+    window_of,
+)  # fmt: skip
 from tilewright.kernels.attention_forms import LANES, ROW, ROWS, leave, multiply, swizzled
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.products import filled
@@ -274,6 +283,7 @@ def decode(form: DecodeKind) -> tw.Executable:
                            for wide in (form.width, form.width_v)])  # fmt: skip
         rings = T.meta_var([T.Pipeline(pool, form.stages, consumers=4) for _ in "kv"])
         rings[1].ready()
+        T.ptx.griddepcontrol.launch_dependents()  # `combine`, where there is room: it waits for the end of all CTAs
         T.ptx.griddepcontrol.wait()
         many: T.let = LENGTHS[ids[2]] if form.lengths else n
         place = T.meta_var(DecodePlace(form, ids, (m, group, many), (left, right), splits))
@@ -281,7 +291,6 @@ def decode(form: DecodeKind) -> tw.Executable:
         with T.WarpgroupRole(role, 0, COPIES):
             if warp == 0:
                 bring_all(form, near, (K, V, PAGES), rings, place, lane)
-                T.ptx.griddepcontrol.launch_dependents()
         with T.WarpgroupRole(role, 1, PRODUCTS, increase=True):
             work(form, near, rings, queries, (Q, OUT, LSE), place, (scale, bend, cap))
 
@@ -306,6 +315,7 @@ def combine(kind: str, width: int, most: int) -> tw.Executable:
         LSE = T.match_buffer(lse, (batch, heads, m), "float32")
         row, head, b = T.cta_id([m, heads, batch])
         T.thread_id([32 * warps])
+        T.ptx.griddepcontrol.launch_dependents()
         T.ptx.griddepcontrol.wait()
         part = T.alloc_local((most, width), "float32", layout=spread)
         level = T.alloc_local((most, 1), "float32", layout=each)
@@ -404,13 +414,18 @@ def as_rows(array: Array, heads_kv: int) -> Array:
     return array.reshape(*outer, heads_kv, heads // heads_kv, m, width).swapaxes(-4, -2).swapaxes(-3, -2)
 
 
-def outputs(q: Array, k: Array, v: Array, lengths: Array, pages: Array, layout: str, *numbers: Any) -> Arrays:
+def outputs(
+    q: Array, k: Array, v: Array, lengths: Array, pages: Array, layout: str, splits: int, longest: int, left: int,
+    right: int, scale: float | None, softcap: float,
+) -> Arrays:  # fmt: skip
+    check_dimensions(layout, KINDS, q=q, k=k, v=v)
+    check_softcap(softcap)
+    if not 0 <= splits <= MOST_SPLITS:
+        raise ArgumentError("no such number of parts", given=str(splits), allowed=f"1 to {MOST_SPLITS}, 0 to choose")
+    window_of("", left, right, alike=False)
     expect("q", q, KINDS)
     for name, array in (("q", q), ("k", k), ("v", v)):
         expect(name, array, (kind_of(q),))
-        if len(array.shape) != 4:
-            raise ArgumentError(f"the dimensions of {name} do not fit", given=f"shape {tuple(array.shape)}",
-                                allowed=f"4, in the order {layout!r}")  # fmt: skip
     (batch, heads, m, width), keys, values = (tuple(upright(array, layout).shape) for array in (q, k, v))
     fits = keys[:3] == values[:3] and keys[3] == width and keys[1] > 0 and heads % keys[1] == 0
     if not fits or (pages is None and keys[0] != batch):
@@ -442,6 +457,7 @@ def run(results: Arrays, args: Arrays) -> Launches:
         return
     q, k, v = (laid_out(upright(array, layout)) for array in (q, k, v))
     (batch, heads, m, width), (_, heads_kv, rows, _) = q.shape, k.shape
+    scale = width**-0.5 if scale is None else scale
     group, bent = min(ROWS, 1 << (heads // heads_kv - 1).bit_length()), softcap != 0 or scale <= 0
     keys, resident = next(each for most, each in TILES.items() if width + v.shape[3] <= most)
     form = DecodeKind(kind_of(q), kind_of(q), width, v.shape[3], group, 1, keys, resident, pages is not None,
@@ -500,7 +516,7 @@ APPEND = TorchOperator(
 FORWARD = TorchOperator(
     "attention_decode",
     "(Tensor q, Tensor k, Tensor v, Tensor? lengths, Tensor? pages, str layout, int splits, int longest, int left,"
-    " int right, float scale, float softcap) -> (Tensor, Tensor)",
+    " int right, float? scale, float softcap) -> (Tensor, Tensor)",
     outputs,
     run,
     runs_on_nothing=True,
@@ -551,22 +567,13 @@ def attention_decode(
     """
     if layout not in ("bhsd", "bshd"):
         raise ArgumentError("no such layout", given=repr(layout), allowed=choices(layout, ("bhsd", "bshd")))
-    if not getattr(q, "shape", ()):
-        expect("q", q, KINDS)
     if causal not in (False, True, "bottom-right"):
         raise ArgumentError("no such alignment", given=f"causal={causal!r}", allowed='False, True, "bottom-right"')
-    if not 0.0 <= softcap < math.inf:
-        raise ArgumentError("no such softcap", given=str(softcap), allowed="a number above 0; 0 for none")
-    if not 0 <= splits <= MOST_SPLITS:
-        raise ArgumentError("no such number of parts", given=str(splits), allowed=f"1 to {MOST_SPLITS}, 0 to choose")
     if (new_k is None) != (new_v is None):
         raise ArgumentError("new_k and new_v come together", given="one of them", allowed="both or none")
     left, right = (EVERYWHERE, EVERYWHERE) if window is None else window
-    if min(left, right) < EVERYWHERE:
-        raise ArgumentError("no such window", given=str(window), allowed="two numbers of keys, -1 for all")
     _check_cache(k, lengths, pages, layout, 0 if new_k is None else upright(new_k, layout).shape[2])
     if new_k is not None:
         lengths = APPEND(k, v, new_k, new_v, lengths, pages, layout)
-    found = FORWARD(q, k, v, lengths, pages, layout, splits, longest, left, 0 if causal else right,
-                    float(q.shape[-1] ** -0.5 if scale is None else scale), float(softcap))  # fmt: skip
+    found = FORWARD(q, k, v, lengths, pages, layout, splits, longest, left, 0 if causal else right, scale, softcap)
     return found if lse else found[0]
