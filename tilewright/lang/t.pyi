@@ -118,8 +118,8 @@ class _cuda:
     def make_float2(x: Value, y: Value) -> Any:
         """Two float32 as the 64 bits of a register pair, ``x`` in the low half."""
     @staticmethod
-    def map_shared_rank(ptr: Value, rank: Value) -> Any:
-        """The same place in the CTA of that rank in the cluster: a generic address, of 64 bits."""
+    def map_shared_rank(*args: Value, **keywords: Value) -> Any:
+        """`T.ptx.map_shared_rank`."""
     @staticmethod
     def nanosleep(ns: Value) -> Any:
         """The thread rests for about ``ns`` nanoseconds, at most a millisecond."""
@@ -725,7 +725,7 @@ class _ptx_cvta:
 
 class _ptx_elect:
     @staticmethod
-    def sync(mask: Value, out: Value = ...) -> Any:
+    def sync(mask: Value = ..., out: Value = ...) -> Any:
         """One lane of the mask, always the same one; ``out='p'``: whether it is the caller. out: 'd', 'p'."""
 
 class _ptx_fence_proxy_async:
@@ -804,11 +804,21 @@ class _ptx_griddepcontrol:
         """Waits until the grids that this one depends on have ended, and sees what they wrote."""
 
 class _ptx_ld:
-    def __call__(self, ptr: Value, sem: Value = ..., scope: Value = ..., space: Value = ..., dtype: Value = ...) -> Any:
-        """The element that ``ptr`` points to, of its buffer's dtype or of ``dtype``; strong unless ``sem`` is weak.
-        sem: 'weak', 'volatile', 'relaxed', 'acquire', 'mmio'. scope: None, 'cta', 'gpu', 'sys', 'cluster'. space:
-        None, 'global', 'shared', 'shared::cta', 'shared::cluster'. dtype: 'int8', 'uint8', 'int16', 'uint16',
-        'float16', 'bfloat16', 'int32', 'uint32', 'float32', 'int64', 'uint64', 'float64'.
+    def __call__(
+        self,
+        ptr: Value,
+        sem: Value = ...,
+        scope: Value = ...,
+        space: Value = ...,
+        type: Value = ...,
+        vec: Value = ...,
+        nc: Value = ...,
+    ) -> Any:
+        """The element that ``ptr`` points to, of its buffer's dtype or of ``type``, or a vector of some; strong
+        unless ``sem`` is weak; with ``nc`` nobody writes it meanwhile. type: 'b8', 'u8', 's8', 'b16', 'u16',
+        's16', 'b32', 'u32', 's32', 'b64', 'u64', 's64', 'f32', 'f64'. vec: 1, 2, 4, 8. space: 'local', 'const',
+        'param', None, 'global', 'shared', 'shared::cta', 'shared::cluster'. sem: 'weak', 'volatile', 'relaxed',
+        'acquire', 'mmio'. scope: None, 'cta', 'gpu', 'sys', 'cluster'. nc: False, True.
         """
     @staticmethod
     def b128(ptr: Value, *r: Value, sem: Value = ..., scope: Value = ..., space: Value = ...) -> Any:
@@ -817,33 +827,11 @@ class _ptx_ld:
         None, 'global', 'shared', 'shared::cta', 'shared::cluster'.
         """
     @staticmethod
-    def reg(
-        ptr: Value,
-        type: Value,
-        vec: Value = ...,
-        space: Value = ...,
-        sem: Value = ...,
-        scope: Value = ...,
-        nc: Value = ...,
-    ) -> Any:
-        """A register, or a vector of some, from where ``ptr`` points; with ``nc`` from what nobody writes meanwhile.
-        type: 'b8', 'u8', 's8', 'b16', 'u16', 's16', 'b32', 'u32', 's32', 'b64', 'u64', 's64', 'f32', 'f64'. vec:
-        1, 2, 4, 8. space: 'local', 'const', 'param', None, 'global', 'shared', 'shared::cta', 'shared::cluster'.
-        sem: 'weak', 'volatile', 'relaxed', 'acquire', 'mmio'. scope: None, 'cta', 'gpu', 'sys', 'cluster'. nc:
-        False, True.
-        """
-    @staticmethod
     def v2(ptr: Value, *r: Value, sem: Value = ..., scope: Value = ..., space: Value = ...) -> Any:
-        """2 registers of 32 bits from where ``ptr`` points; each is an access of its own. sem: 'weak', 'volatile',
-        'relaxed', 'acquire'. scope: None, 'cta', 'gpu', 'sys', 'cluster'. space: None, 'global', 'shared',
-        'shared::cta', 'shared::cluster'.
-        """
+        """2 registers of 32 bits from where ``ptr`` points; each is an access of its own."""
     @staticmethod
     def v4(ptr: Value, *r: Value, sem: Value = ..., scope: Value = ..., space: Value = ...) -> Any:
-        """4 registers of 32 bits from where ``ptr`` points; each is an access of its own. sem: 'weak', 'volatile',
-        'relaxed', 'acquire'. scope: None, 'cta', 'gpu', 'sys', 'cluster'. space: None, 'global', 'shared',
-        'shared::cta', 'shared::cluster'.
-        """
+        """4 registers of 32 bits from where ``ptr`` points; each is an access of its own."""
 
 class _ptx_lop3:
     def __call__(self, a: Value, b: Value, c: Value, lut: Value, type: Value) -> Any:
@@ -890,35 +878,6 @@ class _ptx_match:
     def sync(a: Value, mask: Value, mode: Value, type: Value = ..., out: Value = ...) -> Any:
         """The lanes of the mask with the same value (any); the mask where all have one, ``out='p'``: whether (all).
         type: 'b32', 'b64'. mode: 'any', 'all'. out: 'd', 'p'.
-        """
-
-class _ptx_max:
-    def __call__(
-        self,
-        a: Value,
-        b: Value,
-        type: Value,
-        relu: Value = ...,
-        ftz: Value = ...,
-        nan: Value = ...,
-        magnitudes: Value = ...,
-    ) -> Any:
-        """The larger one; of floats the number where one is NaN, unless ``nan``; -0 is less than +0. type: 'u16',
-        's16', 'u32', 's32', 'u64', 's64', 'u16x2', 's16x2', 'f32', 'f64', 'f16', 'f16x2', 'bf16', 'bf16x2'. relu:
-        False, True. ftz: False, True. nan: False, True. magnitudes: None, 'xorsign'.
-        """
-    @staticmethod
-    def of_three(
-        a: Value,
-        b: Value,
-        c: Value,
-        type: Value,
-        ftz: Value = ...,
-        nan: Value = ...,
-        magnitudes: Value = ...,
-    ) -> Any:
-        """The largest of three; a NaN does not count, unless ``nan``; ``magnitudes='abs'``: of their magnitudes.
-        type: 'f32'. ftz: False, True. nan: False, True. magnitudes: None, 'abs'.
         """
 
 class _ptx_mbarrier_arrive:
@@ -1022,35 +981,6 @@ class _ptx_mbarrier:
     def try_wait_acquire_cluster(bar: Value, phase: Value) -> Any:
         """Waits until a phase is over, and sees what other CTAs of the cluster did before they arrived."""
     try_wait_once: _ptx_mbarrier_try_wait_once
-
-class _ptx_min:
-    def __call__(
-        self,
-        a: Value,
-        b: Value,
-        type: Value,
-        relu: Value = ...,
-        ftz: Value = ...,
-        nan: Value = ...,
-        magnitudes: Value = ...,
-    ) -> Any:
-        """The smaller one; of floats the number where one is NaN, unless ``nan``; -0 is less than +0. type: 'u16',
-        's16', 'u32', 's32', 'u64', 's64', 'u16x2', 's16x2', 'f32', 'f64', 'f16', 'f16x2', 'bf16', 'bf16x2'. relu:
-        False, True. ftz: False, True. nan: False, True. magnitudes: None, 'xorsign'.
-        """
-    @staticmethod
-    def of_three(
-        a: Value,
-        b: Value,
-        c: Value,
-        type: Value,
-        ftz: Value = ...,
-        nan: Value = ...,
-        magnitudes: Value = ...,
-    ) -> Any:
-        """The smallest of three; a NaN does not count, unless ``nan``; ``magnitudes='abs'``: of their magnitudes.
-        type: 'f32'. ftz: False, True. nan: False, True. magnitudes: None, 'abs'.
-        """
 
 class _ptx_mma:
     def __call__(
@@ -1337,10 +1267,20 @@ class _ptx_shfl:
         """
 
 class _ptx_st:
-    def __call__(self, ptr: Value, value: Value, sem: Value = ..., scope: Value = ..., space: Value = ...) -> Any:
-        """Stores ``value`` as an element of the buffer that ``ptr`` points into; strong unless ``sem`` is weak. sem:
-        'weak', 'volatile', 'relaxed', 'release', 'mmio'. scope: None, 'cta', 'gpu', 'sys', 'cluster'. space:
-        None, 'global', 'shared', 'shared::cta', 'shared::cluster'.
+    def __call__(
+        self,
+        ptr: Value,
+        value: Value,
+        sem: Value = ...,
+        scope: Value = ...,
+        space: Value = ...,
+        type: Value = ...,
+        vec: Value = ...,
+    ) -> Any:
+        """Stores ``value`` where ``ptr`` points, of the buffer's dtype or of ``type``; strong unless ``sem`` is
+        weak. type: 'b8', 'u8', 's8', 'b16', 'u16', 's16', 'b32', 'u32', 's32', 'b64', 'u64', 's64', 'f32', 'f64'.
+        vec: 1. space: 'local', 'param', None, 'global', 'shared', 'shared::cta', 'shared::cluster'. sem: 'weak',
+        'volatile', 'relaxed', 'release', 'mmio'. scope: None, 'cta', 'gpu', 'sys', 'cluster'.
         """
     @staticmethod
     def b128(ptr: Value, *r: Value, sem: Value = ..., scope: Value = ..., space: Value = ...) -> Any:
@@ -1349,41 +1289,20 @@ class _ptx_st:
         'global', 'shared', 'shared::cta', 'shared::cluster'.
         """
     @staticmethod
-    def reg(
-        ptr: Value,
-        value: Value,
-        type: Value,
-        vec: Value = ...,
-        space: Value = ...,
-        sem: Value = ...,
-        scope: Value = ...,
-    ) -> Any:
-        """A register to where ``ptr`` points. type: 'b8', 'u8', 's8', 'b16', 'u16', 's16', 'b32', 'u32', 's32',
-        'b64', 'u64', 's64', 'f32', 'f64'. vec: 1. space: 'local', 'param', None, 'global', 'shared',
-        'shared::cta', 'shared::cluster'. sem: 'weak', 'volatile', 'relaxed', 'release', 'mmio'. scope: None,
-        'cta', 'gpu', 'sys', 'cluster'.
-        """
-    @staticmethod
     def v2(ptr: Value, *r: Value, sem: Value = ..., scope: Value = ..., space: Value = ...) -> Any:
-        """2 registers of 32 bits to where ``ptr`` points; each is an access of its own. sem: 'weak', 'volatile',
-        'relaxed', 'release'. scope: None, 'cta', 'gpu', 'sys', 'cluster'. space: None, 'global', 'shared',
-        'shared::cta', 'shared::cluster'.
-        """
+        """2 registers of 32 bits to where ``ptr`` points; each is an access of its own."""
     @staticmethod
     def v4(ptr: Value, *r: Value, sem: Value = ..., scope: Value = ..., space: Value = ...) -> Any:
-        """4 registers of 32 bits to where ``ptr`` points; each is an access of its own. sem: 'weak', 'volatile',
-        'relaxed', 'release'. scope: None, 'cta', 'gpu', 'sys', 'cluster'. space: None, 'global', 'shared',
-        'shared::cta', 'shared::cluster'.
-        """
+        """4 registers of 32 bits to where ``ptr`` points; each is an access of its own."""
     @staticmethod
     def vec(
         ptr: Value,
         *value: Value,
-        type: Value,
-        vec: Value,
-        space: Value = ...,
         sem: Value = ...,
         scope: Value = ...,
+        space: Value = ...,
+        type: Value,
+        vec: Value,
     ) -> Any:
         """Several registers to where ``ptr`` points; each is an access of its own. type: 'b8', 'u8', 's8', 'b16',
         'u16', 's16', 'b32', 'u32', 's32', 'b64', 'u64', 's64', 'f32', 'f64'. vec: 2, 4, 8. space: 'local',
@@ -1739,296 +1658,11 @@ class _ptx_tensormap:
         'shared'. constant: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12.
         """
 
-class _ptx_vabsdiff:
-    def __call__(
-        self,
-        a: Value,
-        b: Value,
-        type: Value,
-        atype: Value,
-        btype: Value,
-        sat: Value = ...,
-        a_part: Value = ...,
-        b_part: Value = ...,
-    ) -> Any:
-        """The magnitude of the difference, of parts of a and b. type: 'u32', 's32'. atype: 'u32', 's32'. btype:
-        's32', 'u32'. sat: False, True. a_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0',
-        'b1', 'b2', 'b3', 'h0', 'h1'.
-        """
-    @staticmethod
-    def merged(
-        a: Value,
-        b: Value,
-        c: Value,
-        type: Value,
-        atype: Value,
-        btype: Value,
-        sat: Value = ...,
-        a_part: Value = ...,
-        b_part: Value = ...,
-        op2: Value = ...,
-        d_part: Value = ...,
-    ) -> Any:
-        """The magnitude of the difference, and a second operation with c; or c with the number in the place of its
-        part ``d_part``. type: 'u32', 's32'. atype: 'u32', 's32'. btype: 's32', 'u32'. sat: False, True. a_part:
-        None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. op2: 'add',
-        'min', 'max', None. d_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
-        """
-
-class _ptx_vadd:
-    def __call__(
-        self,
-        a: Value,
-        b: Value,
-        type: Value,
-        atype: Value,
-        btype: Value,
-        sat: Value = ...,
-        a_part: Value = ...,
-        b_part: Value = ...,
-    ) -> Any:
-        """The sum, of parts of a and b. type: 'u32', 's32'. atype: 'u32', 's32'. btype: 's32', 'u32'. sat: False,
-        True. a_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
-        """
-    @staticmethod
-    def merged(
-        a: Value,
-        b: Value,
-        c: Value,
-        type: Value,
-        atype: Value,
-        btype: Value,
-        sat: Value = ...,
-        a_part: Value = ...,
-        b_part: Value = ...,
-        op2: Value = ...,
-        d_part: Value = ...,
-    ) -> Any:
-        """The sum, and a second operation with c; or c with the number in the place of its part ``d_part``. type:
-        'u32', 's32'. atype: 'u32', 's32'. btype: 's32', 'u32'. sat: False, True. a_part: None, 'b0', 'b1', 'b2',
-        'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. op2: 'add', 'min', 'max', None.
-        d_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
-        """
-
-class _ptx_vmax:
-    def __call__(
-        self,
-        a: Value,
-        b: Value,
-        type: Value,
-        atype: Value,
-        btype: Value,
-        sat: Value = ...,
-        a_part: Value = ...,
-        b_part: Value = ...,
-    ) -> Any:
-        """The larger one, of parts of a and b. type: 'u32', 's32'. atype: 'u32', 's32'. btype: 's32', 'u32'. sat:
-        False, True. a_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0',
-        'h1'.
-        """
-    @staticmethod
-    def merged(
-        a: Value,
-        b: Value,
-        c: Value,
-        type: Value,
-        atype: Value,
-        btype: Value,
-        sat: Value = ...,
-        a_part: Value = ...,
-        b_part: Value = ...,
-        op2: Value = ...,
-        d_part: Value = ...,
-    ) -> Any:
-        """The larger one, and a second operation with c; or c with the number in the place of its part ``d_part``.
-        type: 'u32', 's32'. atype: 'u32', 's32'. btype: 's32', 'u32'. sat: False, True. a_part: None, 'b0', 'b1',
-        'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. op2: 'add', 'min', 'max', None.
-        d_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
-        """
-
-class _ptx_vmin:
-    def __call__(
-        self,
-        a: Value,
-        b: Value,
-        type: Value,
-        atype: Value,
-        btype: Value,
-        sat: Value = ...,
-        a_part: Value = ...,
-        b_part: Value = ...,
-    ) -> Any:
-        """The smaller one, of parts of a and b. type: 'u32', 's32'. atype: 'u32', 's32'. btype: 's32', 'u32'. sat:
-        False, True. a_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0',
-        'h1'.
-        """
-    @staticmethod
-    def merged(
-        a: Value,
-        b: Value,
-        c: Value,
-        type: Value,
-        atype: Value,
-        btype: Value,
-        sat: Value = ...,
-        a_part: Value = ...,
-        b_part: Value = ...,
-        op2: Value = ...,
-        d_part: Value = ...,
-    ) -> Any:
-        """The smaller one, and a second operation with c; or c with the number in the place of its part ``d_part``.
-        type: 'u32', 's32'. atype: 'u32', 's32'. btype: 's32', 'u32'. sat: False, True. a_part: None, 'b0', 'b1',
-        'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. op2: 'add', 'min', 'max', None.
-        d_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
-        """
-
 class _ptx_vote:
     @staticmethod
     def sync(a: Value, mask: Value, mode: Value) -> Any:
         """Whether a condition holds in all lanes of the mask, in any, alike in all; or a bit for each (ballot).
         mode: 'all', 'any', 'uni', 'ballot'.
-        """
-
-class _ptx_vset:
-    def __call__(
-        self,
-        a: Value,
-        b: Value,
-        atype: Value,
-        btype: Value,
-        compare: Value,
-        a_part: Value = ...,
-        b_part: Value = ...,
-    ) -> Any:
-        """1 where a comparison holds, of parts of a and b. atype: 'u32', 's32'. btype: 's32', 'u32'. compare: 'eq',
-        'ne', 'lt', 'le', 'gt', 'ge'. a_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1',
-        'b2', 'b3', 'h0', 'h1'.
-        """
-    @staticmethod
-    def merged(
-        a: Value,
-        b: Value,
-        c: Value,
-        atype: Value,
-        btype: Value,
-        compare: Value,
-        a_part: Value = ...,
-        b_part: Value = ...,
-        op2: Value = ...,
-        d_part: Value = ...,
-    ) -> Any:
-        """1 where a comparison holds, and a second operation with c; or c with the number in the place of its part
-        ``d_part``. atype: 'u32', 's32'. btype: 's32', 'u32'. compare: 'eq', 'ne', 'lt', 'le', 'gt', 'ge'. a_part:
-        None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. op2: 'add',
-        'min', 'max', None. d_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
-        """
-
-class _ptx_vshl:
-    def __call__(
-        self,
-        a: Value,
-        b: Value,
-        type: Value,
-        atype: Value,
-        mode: Value,
-        sat: Value = ...,
-        a_part: Value = ...,
-        b_part: Value = ...,
-    ) -> Any:
-        """The first moved up by the second, of parts of a and b. type: 'u32', 's32'. atype: 's32', 'u32'. sat:
-        False, True. mode: 'clamp', 'wrap'. a_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0',
-        'b1', 'b2', 'b3', 'h0', 'h1'.
-        """
-    @staticmethod
-    def merged(
-        a: Value,
-        b: Value,
-        c: Value,
-        type: Value,
-        atype: Value,
-        mode: Value,
-        sat: Value = ...,
-        a_part: Value = ...,
-        b_part: Value = ...,
-        op2: Value = ...,
-        d_part: Value = ...,
-    ) -> Any:
-        """The first moved up by the second, and a second operation with c; or c with the number in the place of its
-        part ``d_part``. type: 'u32', 's32'. atype: 's32', 'u32'. sat: False, True. mode: 'clamp', 'wrap'. a_part:
-        None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. op2: 'add',
-        'min', 'max', None. d_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
-        """
-
-class _ptx_vshr:
-    def __call__(
-        self,
-        a: Value,
-        b: Value,
-        type: Value,
-        atype: Value,
-        mode: Value,
-        sat: Value = ...,
-        a_part: Value = ...,
-        b_part: Value = ...,
-    ) -> Any:
-        """The first moved down by the second, of parts of a and b. type: 'u32', 's32'. atype: 's32', 'u32'. sat:
-        False, True. mode: 'clamp', 'wrap'. a_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0',
-        'b1', 'b2', 'b3', 'h0', 'h1'.
-        """
-    @staticmethod
-    def merged(
-        a: Value,
-        b: Value,
-        c: Value,
-        type: Value,
-        atype: Value,
-        mode: Value,
-        sat: Value = ...,
-        a_part: Value = ...,
-        b_part: Value = ...,
-        op2: Value = ...,
-        d_part: Value = ...,
-    ) -> Any:
-        """The first moved down by the second, and a second operation with c; or c with the number in the place of
-        its part ``d_part``. type: 'u32', 's32'. atype: 's32', 'u32'. sat: False, True. mode: 'clamp', 'wrap'.
-        a_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. op2:
-        'add', 'min', 'max', None. d_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
-        """
-
-class _ptx_vsub:
-    def __call__(
-        self,
-        a: Value,
-        b: Value,
-        type: Value,
-        atype: Value,
-        btype: Value,
-        sat: Value = ...,
-        a_part: Value = ...,
-        b_part: Value = ...,
-    ) -> Any:
-        """The difference, of parts of a and b. type: 'u32', 's32'. atype: 'u32', 's32'. btype: 's32', 'u32'. sat:
-        False, True. a_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0',
-        'h1'.
-        """
-    @staticmethod
-    def merged(
-        a: Value,
-        b: Value,
-        c: Value,
-        type: Value,
-        atype: Value,
-        btype: Value,
-        sat: Value = ...,
-        a_part: Value = ...,
-        b_part: Value = ...,
-        op2: Value = ...,
-        d_part: Value = ...,
-    ) -> Any:
-        """The difference, and a second operation with c; or c with the number in the place of its part ``d_part``.
-        type: 'u32', 's32'. atype: 'u32', 's32'. btype: 's32', 'u32'. sat: False, True. a_part: None, 'b0', 'b1',
-        'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. op2: 'add', 'min', 'max', None.
-        d_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
         """
 
 class _ptx_wgmma_mma_async_sp:
@@ -2175,8 +1809,8 @@ class _ptx:
         """One bit per lane of the warp that executes this together with the caller."""
     add: _ptx_add
     @staticmethod
-    def add_f32x2(d: Value, a: Value, b: Value, rounding: Value = ..., ftz: Value = ...) -> Any:
-        """Both float32 of a pair: a + b. rounding: 'rn', 'rz', 'rm', 'rp'. ftz: False, True."""
+    def add_f32x2(d: Value, *operands: Value, rounding: Value = ..., ftz: Flag = ...) -> Any:
+        """`T.ptx.add` of both float32 of 64 bits, to where ``d`` points."""
     @staticmethod
     def addc(a: Value, b: Value, carry: Value, type: Value, out: Value = ..., cc: Value = ...) -> Any:
         """The sum of a, b and a carry; ``out='cc'``: the next one. type: 'u32', 's32', 'u64', 's64'. out: 'd', 'cc'.
@@ -2232,46 +1866,17 @@ class _ptx:
         """The cosine of a radians, approximately. type: 'f32'. ftz: False, True."""
     cp_async: _ptx_cp_async
     @staticmethod
-    def cp_async_bulk_g2s_cluster(
-        dst: Value,
-        src: Value,
-        n: Value,
-        bar: Value,
-        cta_mask: Value = ...,
-        cache_hint: Value = ...,
-        cache_policy: Value = ...,
-    ) -> Any:
-        """A thread has ``n`` bytes copied from global memory to shared memory of the cluster. cta_mask: None,
-        'given'. cache_hint: '', 'evict_normal', 'evict_first', 'evict_last'. cache_policy: None, 'given'.
-        """
+    def cp_async_bulk_g2s_cluster(*args: Value, **keywords: Value) -> Any:
+        """`T.ptx.cp_async.bulk.g2s_cluster`."""
     @staticmethod
-    def cp_async_bulk_g2s_cta(
-        dst: Value,
-        src: Value,
-        n: Value,
-        bar: Value,
-        cache_hint: Value = ...,
-        cache_policy: Value = ...,
-    ) -> Any:
-        """A thread has ``n`` bytes copied from global memory to the CTA's shared memory. cache_hint: '',
-        'evict_normal', 'evict_first', 'evict_last'. cache_policy: None, 'given'.
-        """
+    def cp_async_bulk_g2s_cta(*args: Value, **keywords: Value) -> Any:
+        """`T.ptx.cp_async.bulk.g2s_cta`."""
     @staticmethod
-    def cp_async_bulk_s2c(dst: Value, src: Value, n: Value, bar: Value) -> Any:
-        """A thread has ``n`` bytes copied from shared memory to that of a CTA of the cluster."""
+    def cp_async_bulk_s2c(*args: Value, **keywords: Value) -> Any:
+        """`T.ptx.cp_async.bulk.s2c`."""
     @staticmethod
-    def cp_async_bulk_s2g(
-        dst: Value,
-        src: Value,
-        n: Value,
-        cache_hint: Value = ...,
-        cache_policy: Value = ...,
-        byte_mask: Value = ...,
-    ) -> Any:
-        """A thread has ``n`` bytes copied from shared memory to global memory; with ``byte_mask`` of each 16 bytes
-        those whose bits are set. cache_hint: '', 'evict_normal', 'evict_first', 'evict_last'. cache_policy: None,
-        'given'. byte_mask: None, 'given'.
-        """
+    def cp_async_bulk_s2g(*args: Value, **keywords: Value) -> Any:
+        """`T.ptx.cp_async.bulk.s2g`."""
     cp_reduce_async: _ptx_cp_reduce_async
     @staticmethod
     def createpolicy(level: Value, other: Value = ..., fraction: Value = ...) -> Any:
@@ -2305,8 +1910,8 @@ class _ptx:
     fence: _ptx_fence
     fma: _ptx_fma
     @staticmethod
-    def fma_f32x2(d: Value, a: Value, b: Value, c: Value, rounding: Value = ..., ftz: Value = ...) -> Any:
-        """Both float32 of a pair: a * b + c, rounded once. rounding: 'rn', 'rz', 'rm', 'rp'. ftz: False, True."""
+    def fma_f32x2(d: Value, *operands: Value, rounding: Value = ..., ftz: Flag = ...) -> Any:
+        """`T.ptx.fma` of both float32 of 64 bits, to where ``d`` points."""
     @staticmethod
     def fns(mask: Value, base: Value, offset: Value, type: Value) -> Any:
         """The place of the n-th set bit of the mask from ``base`` on, upwards or downwards; all ones for none. type:
@@ -2334,11 +1939,11 @@ class _ptx:
     @staticmethod
     def ldu(
         ptr: Value,
-        type: Value,
-        vec: Value = ...,
-        space: Value = ...,
         sem: Value = ...,
         scope: Value = ...,
+        space: Value = ...,
+        type: Value = ...,
+        vec: Value = ...,
         nc: Value = ...,
     ) -> Any:
         """A register, or a vector of some, from an address that all lanes share, and that nobody writes meanwhile.
@@ -2376,12 +1981,42 @@ class _ptx:
     def mapa(ptr: Value, rank: Value) -> Any:
         """The same place in the CTA of that rank in the cluster: an address for what takes shared::cluster."""
     match: _ptx_match
-    max: _ptx_max
+    @staticmethod
+    def max(
+        a: Value,
+        b: Value,
+        type: Value,
+        relu: Value = ...,
+        ftz: Value = ...,
+        nan: Value = ...,
+        magnitudes: Value = ...,
+        c: Value = ...,
+    ) -> Any:
+        """The larger one, or of three; of floats the number where one is NaN, unless ``nan``; -0 is less than +0.
+        type: 'u16', 's16', 'u32', 's32', 'u64', 's64', 'u16x2', 's16x2', 'f32', 'f64', 'f16', 'f16x2', 'bf16',
+        'bf16x2'. relu: False, True. ftz: False, True. nan: False, True. magnitudes: None, 'xorsign', 'abs'. c:
+        None, 'given'.
+        """
     mbarrier: _ptx_mbarrier
     @staticmethod
     def membar(level: Value) -> Any:
         """The older name of T.ptx.fence('sc', ...): ``gl`` is the scope gpu. level: 'cta', 'gl', 'sys'."""
-    min: _ptx_min
+    @staticmethod
+    def min(
+        a: Value,
+        b: Value,
+        type: Value,
+        relu: Value = ...,
+        ftz: Value = ...,
+        nan: Value = ...,
+        magnitudes: Value = ...,
+        c: Value = ...,
+    ) -> Any:
+        """The smaller one, or of three; of floats the number where one is NaN, unless ``nan``; -0 is less than +0.
+        type: 'u16', 's16', 'u32', 's32', 'u64', 's64', 'u16x2', 's16x2', 'f32', 'f64', 'f16', 'f16x2', 'bf16',
+        'bf16x2'. relu: False, True. ftz: False, True. nan: False, True. magnitudes: None, 'xorsign', 'abs'. c:
+        None, 'given'.
+        """
     mma: _ptx_mma
     mov: _ptx_mov
     @staticmethod
@@ -2407,8 +2042,8 @@ class _ptx:
     def mul24(a: Value, b: Value, type: Value, half: Value) -> Any:
         """Of the product of 24-bit numbers the low 32 bits, or bits 16 to 47. type: 'u32', 's32'. half: 'lo', 'hi'."""
     @staticmethod
-    def mul_f32x2(d: Value, a: Value, b: Value, rounding: Value = ..., ftz: Value = ...) -> Any:
-        """Both float32 of a pair: a * b. rounding: 'rn', 'rz', 'rm', 'rp'. ftz: False, True."""
+    def mul_f32x2(d: Value, *operands: Value, rounding: Value = ..., ftz: Flag = ...) -> Any:
+        """`T.ptx.mul` of both float32 of 64 bits, to where ``d`` points."""
     @staticmethod
     def nanosleep(ns: Value) -> Any:
         """The thread rests for about ``ns`` nanoseconds."""
@@ -2532,8 +2167,8 @@ class _ptx:
         """
     sub: _ptx_sub
     @staticmethod
-    def sub_f32x2(d: Value, a: Value, b: Value, rounding: Value = ..., ftz: Value = ...) -> Any:
-        """Both float32 of a pair: a - b. rounding: 'rn', 'rz', 'rm', 'rp'. ftz: False, True."""
+    def sub_f32x2(d: Value, *operands: Value, rounding: Value = ..., ftz: Flag = ...) -> Any:
+        """`T.ptx.sub` of both float32 of 64 bits, to where ``d`` points."""
     @staticmethod
     def subc(a: Value, b: Value, carry: Value, type: Value, out: Value = ..., cc: Value = ...) -> Any:
         """The difference of a, b and a borrow; ``out='cc'``: the next one. type: 'u32', 's32', 'u64', 's64'. out:
@@ -2552,7 +2187,25 @@ class _ptx:
         """Whether a is a number of this kind; zeros are normal. type: 'f32', 'f64'. test: 'finite', 'infinite',
         'number', 'notanumber', 'normal', 'subnormal'.
         """
-    vabsdiff: _ptx_vabsdiff
+    @staticmethod
+    def vabsdiff(
+        a: Value,
+        b: Value,
+        type: Value,
+        atype: Value,
+        btype: Value,
+        sat: Value = ...,
+        a_part: Value = ...,
+        b_part: Value = ...,
+        op2: Value = ...,
+        c: Value = ...,
+        d_part: Value = ...,
+    ) -> Any:
+        """The magnitude of the difference, of parts of a and b; with c a second operation, or c with the number as
+        its part ``d_part``. type: 'u32', 's32'. atype: 'u32', 's32'. btype: 's32', 'u32'. sat: False, True.
+        a_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. op2:
+        None, 'add', 'min', 'max'. c: None, 'given'. d_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
+        """
     @staticmethod
     def vabsdiff2(
         a: Value,
@@ -2585,7 +2238,25 @@ class _ptx:
         's32'. atype: 'u32', 's32'. btype: 's32', 'u32'. d_part: None, 'b3', 'b2', 'b1', 'b0', 'b32', 'b31',
         'b30', 'b21', 'b20', 'b10', 'b321', 'b320', 'b310', 'b210', 'b3210'. sat: False, True. add: False, True.
         """
-    vadd: _ptx_vadd
+    @staticmethod
+    def vadd(
+        a: Value,
+        b: Value,
+        type: Value,
+        atype: Value,
+        btype: Value,
+        sat: Value = ...,
+        a_part: Value = ...,
+        b_part: Value = ...,
+        op2: Value = ...,
+        c: Value = ...,
+        d_part: Value = ...,
+    ) -> Any:
+        """The sum, of parts of a and b; with c a second operation, or c with the number as its part ``d_part``.
+        type: 'u32', 's32'. atype: 'u32', 's32'. btype: 's32', 'u32'. sat: False, True. a_part: None, 'b0', 'b1',
+        'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. op2: None, 'add', 'min', 'max'.
+        c: None, 'given'. d_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
+        """
     @staticmethod
     def vadd2(
         a: Value,
@@ -2671,7 +2342,25 @@ class _ptx:
         'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. scale: None, 'shr7', 'shr15'.
         a_sign: False, True. c_sign: False, True. po: False, True.
         """
-    vmax: _ptx_vmax
+    @staticmethod
+    def vmax(
+        a: Value,
+        b: Value,
+        type: Value,
+        atype: Value,
+        btype: Value,
+        sat: Value = ...,
+        a_part: Value = ...,
+        b_part: Value = ...,
+        op2: Value = ...,
+        c: Value = ...,
+        d_part: Value = ...,
+    ) -> Any:
+        """The larger one, of parts of a and b; with c a second operation, or c with the number as its part
+        ``d_part``. type: 'u32', 's32'. atype: 'u32', 's32'. btype: 's32', 'u32'. sat: False, True. a_part: None,
+        'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. op2: None, 'add',
+        'min', 'max'. c: None, 'given'. d_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
+        """
     @staticmethod
     def vmax2(
         a: Value,
@@ -2704,7 +2393,25 @@ class _ptx:
         atype: 'u32', 's32'. btype: 's32', 'u32'. d_part: None, 'b3', 'b2', 'b1', 'b0', 'b32', 'b31', 'b30',
         'b21', 'b20', 'b10', 'b321', 'b320', 'b310', 'b210', 'b3210'. sat: False, True. add: False, True.
         """
-    vmin: _ptx_vmin
+    @staticmethod
+    def vmin(
+        a: Value,
+        b: Value,
+        type: Value,
+        atype: Value,
+        btype: Value,
+        sat: Value = ...,
+        a_part: Value = ...,
+        b_part: Value = ...,
+        op2: Value = ...,
+        c: Value = ...,
+        d_part: Value = ...,
+    ) -> Any:
+        """The smaller one, of parts of a and b; with c a second operation, or c with the number as its part
+        ``d_part``. type: 'u32', 's32'. atype: 'u32', 's32'. btype: 's32', 'u32'. sat: False, True. a_part: None,
+        'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. op2: None, 'add',
+        'min', 'max'. c: None, 'given'. d_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
+        """
     @staticmethod
     def vmin2(
         a: Value,
@@ -2738,7 +2445,24 @@ class _ptx:
         'b21', 'b20', 'b10', 'b321', 'b320', 'b310', 'b210', 'b3210'. sat: False, True. add: False, True.
         """
     vote: _ptx_vote
-    vset: _ptx_vset
+    @staticmethod
+    def vset(
+        a: Value,
+        b: Value,
+        atype: Value,
+        btype: Value,
+        compare: Value,
+        a_part: Value = ...,
+        b_part: Value = ...,
+        op2: Value = ...,
+        c: Value = ...,
+        d_part: Value = ...,
+    ) -> Any:
+        """1 where a comparison holds, of parts of a and b; with c a second operation, or c with the number as its
+        part ``d_part``. atype: 'u32', 's32'. btype: 's32', 'u32'. compare: 'eq', 'ne', 'lt', 'le', 'gt', 'ge'.
+        a_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. op2:
+        None, 'add', 'min', 'max'. c: None, 'given'. d_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
+        """
     @staticmethod
     def vset2(
         a: Value,
@@ -2769,9 +2493,63 @@ class _ptx:
         's32'. btype: 's32', 'u32'. compare: 'eq', 'ne', 'lt', 'le', 'gt', 'ge'. d_part: None, 'b3', 'b2', 'b1',
         'b0', 'b32', 'b31', 'b30', 'b21', 'b20', 'b10', 'b321', 'b320', 'b310', 'b210', 'b3210'. add: False, True.
         """
-    vshl: _ptx_vshl
-    vshr: _ptx_vshr
-    vsub: _ptx_vsub
+    @staticmethod
+    def vshl(
+        a: Value,
+        b: Value,
+        type: Value,
+        atype: Value,
+        mode: Value,
+        sat: Value = ...,
+        a_part: Value = ...,
+        b_part: Value = ...,
+        op2: Value = ...,
+        c: Value = ...,
+        d_part: Value = ...,
+    ) -> Any:
+        """The first moved up by the second, of parts of a and b; with c a second operation, or c with the number as
+        its part ``d_part``. type: 'u32', 's32'. atype: 's32', 'u32'. sat: False, True. mode: 'clamp', 'wrap'.
+        a_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. op2:
+        None, 'add', 'min', 'max'. c: None, 'given'. d_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
+        """
+    @staticmethod
+    def vshr(
+        a: Value,
+        b: Value,
+        type: Value,
+        atype: Value,
+        mode: Value,
+        sat: Value = ...,
+        a_part: Value = ...,
+        b_part: Value = ...,
+        op2: Value = ...,
+        c: Value = ...,
+        d_part: Value = ...,
+    ) -> Any:
+        """The first moved down by the second, of parts of a and b; with c a second operation, or c with the number
+        as its part ``d_part``. type: 'u32', 's32'. atype: 's32', 'u32'. sat: False, True. mode: 'clamp', 'wrap'.
+        a_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. op2:
+        None, 'add', 'min', 'max'. c: None, 'given'. d_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
+        """
+    @staticmethod
+    def vsub(
+        a: Value,
+        b: Value,
+        type: Value,
+        atype: Value,
+        btype: Value,
+        sat: Value = ...,
+        a_part: Value = ...,
+        b_part: Value = ...,
+        op2: Value = ...,
+        c: Value = ...,
+        d_part: Value = ...,
+    ) -> Any:
+        """The difference, of parts of a and b; with c a second operation, or c with the number as its part
+        ``d_part``. type: 'u32', 's32'. atype: 'u32', 's32'. btype: 's32', 'u32'. sat: False, True. a_part: None,
+        'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. b_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'. op2: None, 'add',
+        'min', 'max'. c: None, 'given'. d_part: None, 'b0', 'b1', 'b2', 'b3', 'h0', 'h1'.
+        """
     @staticmethod
     def vsub2(
         a: Value,

@@ -8,7 +8,7 @@ __device__ __forceinline__ void cluster_sync() {
   asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" : : : "memory");
 }
 
-// True in exactly one lane of mask, always the same one.
+// One lane of the mask, always the same one; out='p': whether it is the caller.
 __device__ __forceinline__ bool elect_sync(unsigned int mask) {
   unsigned int d;
   asm volatile("{ .reg .pred one; elect.sync _|one, %1; selp.b32 %0, 1, 0, one; }" : "=r"(d) : "r"(mask) : "memory");

@@ -50,8 +50,7 @@ class Growing:
 
     def stretch(self, seq: int, step: int, segment: int, executed: tuple[tuple[int, int], ...]) -> bool:
         """Adds what it has executed since the last event, to the last stretch where nothing lies between; is it new?"""
-        moved = tuple(Moved(site, len(every), *(sum(getattr(one, name) for one in every) for name in SUMMED),
-                            every[0].start) for site, every in self.moved.items())  # fmt: skip
+        moved = tuple(_summed(site, len(every), every[0].start, every) for site, every in self.moved.items())
         self.moved.clear()
         if not executed and not moved:
             return False
@@ -86,13 +85,17 @@ def _added(a: tuple[tuple[int, int], ...], b: tuple[tuple[int, int], ...]) -> tu
     return tuple(total.items())
 
 
+def _summed(site: int, times: int, start: int, parts: Iterable[WarpAccess | Moved]) -> Moved:
+    lanes, nbytes, wavefronts, ideal, sectors = (sum(getattr(one, name) for one in parts) for name in SUMMED)
+    return Moved(site, times, lanes, nbytes, wavefronts, ideal, sectors, start)
+
+
 def _moved(a: tuple[Moved, ...], b: tuple[Moved, ...]) -> tuple[Moved, ...]:
     total = {one.site: one for one in a}
     for one in b:
         before = total.get(one.site)
         if before is not None:
-            sums = (getattr(before, name) + getattr(one, name) for name in ("times", *SUMMED))
-            total[one.site] = Moved(one.site, *sums, before.start)
+            total[one.site] = _summed(one.site, before.times + one.times, before.start, (before, one))
         else:
             total[one.site] = one
     return tuple(total.values())

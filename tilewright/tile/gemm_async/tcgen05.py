@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import choices
-from tilewright.ir import Expr, Load, Region, Value, as_expr, const_value
+from tilewright.ir import Argument, Expr, Load, Region, Value, as_expr, const_value
 from tilewright.isa.tcgen05_mma_values import PATHS, DataPath
 from tilewright.layout import S, TCol, TileLayout, TLane, tmem_datapath_layout
 from tilewright.tile.builder import Builder
@@ -380,7 +381,7 @@ def _(plan: UmmaPlan, call: TileCall, out: Builder) -> None:
         types |= {"kind": plan.made.kind, "scale_vec": f"block{scale_blocks(call)}"}
     products = list(products_of(call, *plan.d.starts.shape, plan.b.starts.shape[1]))
     uses = _uses(str(call.option("collector") or ""), len(products))
-    words = {fields: _described(replace(plan.made, **dict(fields)), call, out)
+    words = {fields: _described(replace(plan.made, **dict[str, Any](fields)), call, out)
              for fields in sorted({_own_fields(plan, i, j, step) for i, j, step, _ in products})}  # fmt: skip
     with out.when(isa.call("ptx.elect.sync", out="p") if plan.elects else None):
         for (i, j, step, added), use in zip(products, uses, strict=True):
@@ -390,7 +391,7 @@ def _(plan: UmmaPlan, call: TileCall, out: Builder) -> None:
                 _scale_address(call[name], each, at, step)
                 for name, each, at in zip(("SFA", "SFB"), plan.scales, (i, j), strict=False)
             ]
-            more = {"collector": use} if use else {}
+            more: dict[str, Argument] = {"collector": use} if use else {}
             if call.option("scale_input_d") and step == 0:
                 more["scale_input_d"] = call.option("scale_input_d")
             word = words[_own_fields(plan, i, j, step)]
