@@ -425,19 +425,19 @@ def test_an_index_that_a_uniform_condition_chooses_is_an_array_on_both_sides() -
 
 MOVING = {  # what a kernel does with pointers, and what is said of it
     "a pointer that walks": (
-        "for i in range(9):\n    r[0] = T.ptx.ld(p + 4 * x, dtype='float32')\n    p = p + 64",
+        "for i in range(9):\n    r[0] = T.ptx.ld(p + 4 * x, type='f32')\n    p = p + 64",
         "s[8, 0]",
     ),
     "a pointer that walks down": (
-        "for i in range(2):\n    r[0] = T.ptx.ld(p + 4 * x, dtype='float32')\n    p = p - 64",
+        "for i in range(2):\n    r[0] = T.ptx.ld(p + 4 * x, type='f32')\n    p = p - 64",
         "s[-1, 0]",
     ),
     "a pointer that is a number": (
-        "n = T.cast(p, 'int64')\nn = n + 512\nr[0] = T.ptx.ld(T.cast(n, 'handle'), dtype='float32')",
+        "n = T.cast(p, 'int64')\nn = n + 512\nr[0] = T.ptx.ld(T.cast(n, 'handle'), type='f32')",
         "s[8, 0]",
     ),
     "a pointer that lanes choose": (
-        "if x > 4:\n    p = t.ptr_to([0, 0])\nr[0] = T.ptx.ld(p + 4 * x + 480, dtype='float32')",
+        "if x > 4:\n    p = t.ptr_to([0, 0])\nr[0] = T.ptx.ld(p + 4 * x + 480, type='f32')",
         "t[8, 0]",
     ),
     "buffers that change places": (
@@ -482,10 +482,10 @@ def test_a_pointer_that_moves_stays_in_the_buffer_that_it_leads_to(name: str) ->
 @pytest.mark.parametrize(
     "lines",
     [
-        "for i in range(8):\n    r[0] = T.ptx.ld(p + 4 * x, dtype='float32')\n    p = p + 64",
-        "p = p + 512\nr[0] = T.ptx.ld(p - 4 * x - 4, dtype='float32')",
-        "q = t.ptr_to([0, 0])\nfor i in range(4):\n    r[0] = T.ptx.ld(p + 4 * x, dtype='float32')\n    p, q = q, p",
-        "if x > 7:\n    p = p + 4096\nr[0] = T.ptx.ld(p, dtype='float32') if x < 8 else 0.0",
+        "for i in range(8):\n    r[0] = T.ptx.ld(p + 4 * x, type='f32')\n    p = p + 64",
+        "p = p + 512\nr[0] = T.ptx.ld(p - 4 * x - 4, type='f32')",
+        "q = t.ptr_to([0, 0])\nfor i in range(4):\n    r[0] = T.ptx.ld(p + 4 * x, type='f32')\n    p, q = q, p",
+        "if x > 7:\n    p = p + 4096\nr[0] = T.ptx.ld(p, type='f32') if x < 8 else 0.0",
     ],
 )
 def test_a_pointer_may_be_anywhere_while_nobody_follows_it(lines: str) -> None:

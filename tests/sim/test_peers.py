@@ -87,7 +87,9 @@ def test_an_access_there_races_without_the_clusters_barrier(way: str) -> None:
 
 
 def test_what_nobody_has_written_there_is_uninitialised() -> None:
-    assert "uninitialised" in found(peer("load", written=False)).message
+    findings = tw.check(peer("load", written=False), target="sm_90a").findings
+
+    assert [finding.message for finding in findings] == ["s[0] is uninitialised", "`got` is uninitialised"]
 
 
 def test_what_is_stored_there_is_initialised() -> None:

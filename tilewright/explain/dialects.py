@@ -49,8 +49,8 @@ def _in_cuda(name: str) -> str:
             return "__syncwarp"
         case ["ptx", "atom" | "red", op, *more] if op in _ATOMICS:
             return ".".join([f"atomic {op}", *more])
-        case ["ptx", "ld" | "st" as op, _, *more]:
-            return ".".join([f"volatile {'load' if op == 'ld' else 'store'}", *more])
+        case ["ptx", "ld" | "st" as op, *_]:
+            return f"volatile {'load' if op == 'ld' else 'store'}"
         case ["ptx", kind, "sync", *more] if kind in _COLLECTIVES:
             return ".".join([f"__{kind}_sync", *more])
     return name

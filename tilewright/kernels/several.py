@@ -267,7 +267,11 @@ def _called(name: str, *args: Any, group: Any) -> Any:
         import torch.distributed as distributed
     except ModuleNotFoundError:
         raise ArgumentError(f"{name} is of the GPUs of a group of torch's", given="no torch", allowed="torch") from None
-    known = group if isinstance(group, str) else (group or distributed.group.WORLD).group_name
+    known = group if isinstance(group, str) else getattr(group or distributed.group.WORLD, "group_name", None)
+    if known is None:
+        given = repr(group) if group is not None else "none, and no process group was begun"
+        raise ArgumentError(f"{name} is of the GPUs of a group of torch's", given=given,
+                            allowed="a group of torch.distributed, or its name", hint="dist.init_process_group()")  # fmt: skip
     if torch.compiler.is_dynamo_compiling():
         return operator(name)(*args, known)
     return OPERATORS[name][1](*args, known)
