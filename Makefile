@@ -2,7 +2,7 @@
 #   make demo      the main job on real input, without a GPU
 #   make check     lint, types, and the tests that a change concerns most: the minute between two edits
 #   make gate      is this tree slower than the last release? AGAINST=v0.1.0 names another one
-#   make test      what CI runs: lint, types, import contracts, tests
+#   make test      what CI runs: lint, types, import contracts, tests (make lint and make suite, beside each other)
 #   make test-long everything that make test takes a sample of: all mutants of the memory model's suite (minutes)
 #   make test-gpu  on a CUDA device: hardware against simulator, every instruction and variant
 #   make test-editors  pyright reads kernels as editors do, by the stub of `T`
@@ -24,7 +24,7 @@ PIP   := -m pip install -qq --disable-pip-version-check
 GPU_PYTHON ?= $(VENV)/python
 GPU_READY  := $(if $(filter $(VENV)/%,$(GPU_PYTHON)),venv)
 
-.PHONY: venv demo check gate test lint test-long test-gpu test-editors test-pages mistakes sanitize bench bench-gpu tune docs docs-serve size clean
+.PHONY: venv demo check gate test suite lint test-long test-gpu test-editors test-pages mistakes sanitize bench bench-gpu tune docs docs-serve size clean
 
 demo: venv
 	$(VENV)/tilewright demo
@@ -35,10 +35,13 @@ check: venv
 gate: venv
 	$(VENV)/python -m benchmarks.gate $(AGAINST)
 
-# Where bytecode is switched off, each process that a test starts compiles the package anew.
-test test-long: export PYTHONDONTWRITEBYTECODE =
+test: venv
+	$(MAKE) --no-print-directory --jobs=2 lint suite
 
-test: lint
+# Where bytecode is switched off, each process that a test starts compiles the package anew.
+suite test-long: export PYTHONDONTWRITEBYTECODE =
+
+suite: venv
 	$(VENV)/pytest --quiet
 
 lint: venv

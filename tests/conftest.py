@@ -9,16 +9,23 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, is_hypothesis_test, settings
 
 GOLDEN = Path(__file__).parent / "golden"
 
-# The default finds the same examples on every run; `pytest --hypothesis-profile=search` looks for new ones, and longer.
+# The default finds the same examples on every run; `make test-long` goes through more of them in the profile "whole";
+# `pytest --hypothesis-profile=search` looks for new ones, and longer.
+FEW, ALL = 40, 100
 settings.register_profile(
-    "repeatable", derandomize=True, deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+    "repeatable",
+    max_examples=FEW,
+    derandomize=True,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.register_profile("search", max_examples=2000, deadline=None, print_blob=True)
-settings.register_profile("whole", settings.get_profile("repeatable"))
+settings.register_profile("whole", settings.get_profile("repeatable"), max_examples=ALL)
 settings.load_profile("repeatable")
 
 
@@ -31,6 +38,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     """Tests are collected without looking for garbage: there is none, and the search takes a fifth of the time."""
     gc.disable()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """A property whose examples nobody has counted draws few of them here, and all in `make test-long`."""
+    for item in items:
+        test = getattr(item, "obj", None)
+        if is_hypothesis_test(test) and not item.get_closest_marker("gpu"):
+            own = getattr(test, "_hypothesis_internal_use_settings", settings.default)
+            if own.max_examples == settings.default.max_examples:
+                item.add_marker(pytest.mark.sampled)
 
 
 def pytest_collection_finish() -> None:

@@ -193,6 +193,27 @@ def test_division_rounds_down_for_all_signs_at_run_time(name: str) -> None:
         assert np.array_equal(simulated, wanted)
 
 
+@pytest.mark.parametrize("name", ["float32", "float64"])
+def test_division_of_floats_rounds_down_for_all_signs_at_run_time(name: str) -> None:
+    @T.prim_func
+    def k(a: T.Buffer((COUNT,), name), b: T.Buffer((COUNT,), name), c: T.Buffer((2, COUNT), name)):
+        T.cta_id([1])
+        t = T.thread_id([COUNT])
+        c[0, t] = a[t] // b[t]
+        c[1, t] = a[t] % b[t]
+
+    numbers = [sign * each for sign in (1, -1) for each in (0.0, 0.1, 0.5, 0.75, 1, 1.5, 2, 7, 7.5, 1e5, np.inf)]
+    pairs = np.array(list(product(numbers, numbers)), name)
+    a, b = np.resize(pairs, (COUNT, 2)).T.copy()
+    found, simulated = (np.zeros((2, COUNT), name) for _ in range(2))
+    run(k, SINGLE, a, b, found)
+    tw.simulate(k, a, b, simulated)
+    with np.errstate(all="ignore"):
+        wanted = np.stack([np.floor_divide(a, b), np.mod(a, b)])
+    assert same(found, wanted)
+    assert same(simulated, wanted)
+
+
 def wrapped(value: int, name: str) -> int:
     """The value that is left of it in an integer type."""
     bits, low = np.iinfo(name).bits, np.iinfo(name).min

@@ -220,7 +220,18 @@ def test_the_kernel_as_it_is_has_no_finding(tiles: AttentionTiles, tmp_path: Pat
     assert np.abs(out - wanted).max() < 1e-2
 
 
-SLOW = ("products are in no group",)  # each product of the run is a finding of its own
+SLOW = (
+    "products are in no group",  # each product of the run is a finding of its own
+    # The same mistake elsewhere in the kernel, told by the same check as a case that is not slow:
+    "values are not waited for",
+    "queries are not waited for",
+    "scores are not waited for",
+    "keys are left while they are read",
+    "queries are left before the last scores",
+    "a slab is written before the warp that asks knows",
+    "a turn is not passed on",
+    "weights are read before all have written",
+)
 
 
 @pytest.mark.parametrize(

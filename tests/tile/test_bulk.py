@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import tilewright as tw
+from tests.samples import sampled
 from tests.tile.strategies import KINDS
 from tilewright import T, Tx
 from tilewright.errors import DispatchError
@@ -54,7 +55,7 @@ def through(
     return tw.compile(moved, target="sm_90a")
 
 
-@settings(max_examples=20)
+@sampled(8, of=20)
 @given(st.sampled_from(list(LAYOUTS)), st.sampled_from([kind for kind in KINDS if tw.dtypes.dtype(kind).bits >= 8]))
 def test_stretches_bring_every_element_there_and_back(layout: str, kind: str) -> None:
     if layout == "swizzled":

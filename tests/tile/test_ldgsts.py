@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, note, settings
+from hypothesis import given, note
 from hypothesis import strategies as st
 
 import tilewright as tw
+from tests.samples import sampled
 from tests.tile.kernels import AT, buffer, kernel
 from tests.tile.running import MEET
 from tests.tile.strategies import KINDS, THREADS, regions
@@ -44,7 +45,7 @@ def refusal(dst: Buffer | Region, src: Buffer | Region, scope: str = "cta", **co
     return error.value
 
 
-@settings(max_examples=60)
+@sampled(25, of=60)
 @given(st.data())
 def test_every_element_arrives_once_it_was_waited_for(data: st.DataObject) -> None:
     scope, kind = data.draw(st.sampled_from(list(THREADS))), data.draw(st.sampled_from(KINDS))

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
+from tests.samples import sampled
 from tests.wrong.values import LAYOUTS, any_value
 from tilewright import T, TilewrightError, Tx, isa, layout
 from tilewright.dtypes import dtype
@@ -105,7 +106,7 @@ def refuses_in_words(function: Callable[..., Any], args: list[Any], named: dict[
 SEARCHING = settings.default is not settings.get_profile("repeatable")
 
 
-@settings(max_examples=100_000 if SEARCHING else 3000)
+@sampled(1500, of=100_000)
 @given(calls())
 def test_a_public_function_answers_or_refuses_in_words(
     call: tuple[str, Callable[..., Any], list[Any], dict[str, Any]],

@@ -16,7 +16,7 @@ from tilewright.sim.machine.instructions import asked, check_addresses, check_re
 from tilewright.sim.machine.units import Touched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tilewright.errors import Span
     from tilewright.isa import AsyncMeaning, Consults, Form, Mods, Wait
@@ -156,6 +156,14 @@ class Operation:
                 reach = file.width * (file.count if file.run else 1)
                 for place, start in zip(file.places, [address] if file.run else list(address), strict=False):
                     yield place, start, reach, written
+
+    @cached_property
+    def register_spans(self) -> Mapping[str, list[tuple[int, int, bool]]]:
+        """`registers` by their buffer's name: the first address, the one behind the last, and are they written?"""
+        spans: dict[str, list[tuple[int, int, bool]]] = {}
+        for place, start, nbytes, written in self.registers():
+            spans.setdefault(place.name, []).append((start.lo, start.hi + nbytes, written))
+        return spans
 
     # Completion
 

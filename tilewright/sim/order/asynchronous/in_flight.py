@@ -45,17 +45,17 @@ def check_in_flight(operations: Operations, site: Site, batch: Batch, mask: Mask
     name, low, high = site.place.name, at.lo, at.hi + site.width
     issuing = operations.wave.pending.issuing
     for loading in operations.scoreboard.loading:
-        waiting = loading.warps[batch.ctas, batch.warps] & mask.full.any(-1)
-        if not waiting.any() or (issuing is not None and keeps_order(loading.operation, issuing)):
-            continue
         issue = loading.operation.form.issue
         alone = issue is not None and issue.fenced and issuing is None
         held = [
             fills
-            for place, start, nbytes, fills in loading.operation.registers()
-            if (site.write or fills or alone) and place.name == name and low < start.hi + nbytes and start.lo < high
+            for first, end, fills in loading.operation.register_spans.get(name, ())
+            if (site.write or fills or alone) and low < end and first < high
         ]
         if not held:
+            continue
+        waiting = loading.warps[batch.ctas, batch.warps] & mask.full.any(-1)
+        if not waiting.any() or (issuing is not None and keeps_order(loading.operation, issuing)):
             continue
         rows, warps = batch.rows_and_warps(waiting)
         row, warp = int(rows[0]), int(warps[0])
