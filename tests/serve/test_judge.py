@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tilewright.cli.kernels import kernel_named
+from tilewright.cli.kernels import LOADS
 from tilewright.errors import ArgumentError
 from tilewright.serve.apart import Died, apart
 from tilewright.serve.confine import Walls
@@ -157,7 +157,7 @@ KERNELS = {
     "it adds what nobody has written": (SHARED, "poison", "initialised"),
     "it never ends": (ENDLESS, "limit", "limit_s"),
     "its Python never ends": ("while True:\n    pass\n" + KERNEL, "limit", "gave no kernel"),
-    "its Python takes all memory": ("x = bytearray(1 << 50)\n" + KERNEL, "kernel", "MemoryError"),
+    "its Python takes all memory": ("x = bytearray(1 << 50)\n" + KERNEL, "limit", "not enough memory"),
     "all CTAs add to one element": (KERNEL.replace("B[i] = A[i]", "B[0] = B[0] + A[i]"), "races", "B"),
 }
 
@@ -177,6 +177,35 @@ def test_cuda_cannot_read_files_of_the_machine(workers: Workers) -> None:
     answer = workers.ask(submission('#include "/etc/passwd"\n' + CUDA, "cu"))
     assert answer["status"] != "clean"
     assert "root:" not in json.dumps(answer)
+
+
+UNFIT = {
+    "a semicolon is missing": (CUDA.replace("A[i];", "A[i]"), "cu", 4, 'expected a ";"'),
+    "a name is unknown": (CUDA.replace("2 *", "two *"), "cu", 4, 'identifier "two" is undefined'),
+    "Python is none": (KERNEL.replace("if i < n:", "if i < n"), "py", 11, "SyntaxError"),
+    "a name of ours is unknown": (KERNEL.replace("A[i] *", "Q[i] *"), "py", 12, "Q is not defined"),
+    "a directive is none": (".version 8.0\n.target sm_90\nfoo", "ptx", 3, "directive"),
+}
+
+
+@pytest.mark.parametrize("what", UNFIT)
+def test_a_source_that_does_not_compile_is_refused_with_the_compilers_words_and_line(what: str) -> None:
+    source, language, line, words = UNFIT[what]
+    launch = {} if language == "py" else {"launch": {"block": [32]}}
+    answer = answered(submission(source, language, **launch), LOADS, Walls.here())
+    (verdict,) = answer["verdicts"]
+    (finding,) = verdict["findings"]
+    assert (answer["status"], finding["kind"], finding["line"]) == ("refused", "compile", line)
+    assert words in finding["message"] + str(finding["given"])
+    assert language == "ptx" or finding["file"] == f"submission.{language}"
+
+
+def test_constants_of_cuda_are_macros_and_names_of_extents() -> None:
+    launch = {"grid": ["(n + THREADS - 1) // THREADS"], "block": ["THREADS"]}
+    source = CUDA.replace("2 *", "FACTOR *").replace("blockDim.x", "THREADS")
+    for factor, status in ((2, "clean"), (3, "wrong")):
+        given = submission(source, "cu", launch=launch, constants={"THREADS": 64, "FACTOR": factor}, cases=1)
+        assert answered(given, LOADS, Walls.here())["status"] == status
 
 
 def test_special_values_show_a_kernel_that_clamps(workers: Workers) -> None:
@@ -232,7 +261,14 @@ def test_a_reference_that_fails_is_the_callers_to_mend(workers: Workers) -> None
         ({"arguments": [{"name": "A", "dtype": ["float32"], "shape": []}]}, "the dtype of A: a dtype is a name"),
         ({"arguments": [{"name": "A", "dtype": "float32", "shape": [4], "pitch": 4.5}]}, "pitch of A is no number"),
         ({"arguments": [{"name": "n", "value": [1]}]}, "value of n is no number"),
-        ({"launch": {"block": 32, "shared_bytes": 1.5}}, "shared_bytes of a launch is no number"),
+        ({"language": "cu", "launch": {"block": 32, "shared_bytes": 1.5}}, "shared_bytes of a launch is no number"),
+        ({"launch": {"block": 32}}, "a launch of 'py' has no 'block'"),
+        ({"language": "cu", "launch": {"block": 32, "num_warps": 4}}, "a launch of 'cu' has no 'num_warps'"),
+        ({"language": "triton", "launch": {"num_warps": 4}}, "'triton' lacks a launch"),
+        ({"language": "triton", "launch": {"grid": 1, "num_warps": 4.5}}, "num_warps of a launch is no number"),
+        ({"language": "ptx", "launch": {"block": 1}, "constants": {"N": 4}}, "PTX has no constants"),
+        ({"constants": {"N": [4]}}, "constant N has another type"),
+        ({"constants": {"N=1 -I/etc": 4}}, "the name of a constant is none"),
         ({"language": "cu", "launch": {}}, "lacks a launch"),
         ({"language": "cu", "launch": {"grid": 4}}, "lacks a launch"),
         ({"gpu": "H20"}, "unknown GPU 'H20'"),
@@ -319,7 +355,7 @@ def test_a_signalling_nan_among_results_warns_nobody() -> None:
     given = submission(kernel, "cu", launch={"block": [32]}, sizes={"n": 32}, cases=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert answered(given, kernel_named, Walls.here())["status"] == "wrong"
+        assert answered(given, LOADS, Walls.here())["status"] == "wrong"
 
 
 def test_work_behind_walls_cannot_lift_its_limits() -> None:

@@ -7,6 +7,7 @@ A judge, in the order in which to read:
     confine         the walls around a process, and a witness of what it tries
     apart           work in a forked process, with limits
     reading         the author's Python behind walls, and the kernel that it hands on
+    jitted          a kernel of Triton, whose compiler works behind walls, too
     judge           one submission, from JSON to a verdict on every case
     workers         processes that have imported everything, and fork for each submission
     server          lines of JSON, and HTTP on this machine

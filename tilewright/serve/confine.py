@@ -229,7 +229,8 @@ def _line_in(file: str, *, near: bool) -> int | None:
     return None
 
 
-JUDGING = ("numpy", "builtins", "time", "json", "pickle", "os", "sys", "ml_dtypes")  # and all of tilewright
+JUDGING = ("numpy", "builtins", "time", "json", "pickle", "os", "sys", "ml_dtypes", "triton")
+OURS = ("tilewright.", "triton.")  # rooms whose own functions and methods count, too: what compiles what is judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,13 +250,13 @@ def replaced(before: Iterable[HeldPart]) -> str | None:
 
 def held() -> list[HeldPart]:
     """Functions, classes and methods of the modules that judge, compute and tell the time."""
-    names = [name for name in sys.modules if name in JUDGING or name.startswith("tilewright.")]
+    names = [name for name in sys.modules if name in JUDGING or name.startswith(OURS)]
     return [each for name in names for each in _callables(name)]
 
 
 def _callables(module: str) -> Iterator[HeldPart]:
     """Of our own modules those that they define, with the methods of classes; of others all that they offer."""
-    ours, holder = module.startswith("tilewright"), vars(sys.modules[module])
+    ours, holder = module.startswith(OURS), vars(sys.modules[module])
     for name, value in holder.items():
         if callable(value) and not (ours and getattr(value, "__module__", None) != module):
             yield HeldPart(holder, name, value, f"{module}.{name}")
