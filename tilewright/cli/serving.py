@@ -41,9 +41,9 @@ def serve(
         complain(f"warning: {text}")
     try:
         if http is None:
-            from tilewright.serve.server import by_lines
+            from tilewright.serve.server import by_lines, lines_of
 
-            by_lines(workers, sys.stdin, sys.stdout, jobs)
+            by_lines(workers, lines_of(sys.stdin.buffer), sys.stdout, jobs)
         else:
             _over_http(workers, http, token)
     finally:

@@ -10,10 +10,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tilewright.errors import ToolError
 from tilewright.load.triton import LoadedTriton, TritonText, load_triton
 from tilewright.serve.reading import UNREADABLE, Load, handed_on, no_kernel
 from tilewright.serve.submission import Case, Submission
+from tilewright.serve.unaware import Read
 
 ROOM = 4 << 30  # bytes of address space that its libraries and threads reserve without using it
 OPTIONS = ("num_warps", "num_stages", "num_ctas")
@@ -32,13 +35,19 @@ class Jitted:
     names: Mapping[str, int]
 
 
-def jitted(submission: Submission, cases: Sequence[Case], load: Load, folder: Path) -> list[Jitted]:
+def jitted(submission: Submission, cases: Sequence[Case], load: Load, folder: Path, read: Read) -> list[Jitted]:
     """What Triton makes of the kernel for each case. Raises SubmissionRefused where there is none, ToolError where
     Triton is not installed.
     """
     if not is_at_hand():
         raise ToolError("Triton is not installed", hint="pip install triton")
-    data = handed_on(submission, partial(_texts, submission, cases, load), folder, more_bytes=ROOM)
+    options = {name: value for name in OPTIONS if (value := getattr(submission.launch, name)) is not None}
+    options |= {"target": submission.target or "sm_90a", "config": submission.launch.config}
+    types = [
+        ({each: (array.shape, array.dtype) for each, array in case.memory.items()}, case.numbers) for case in cases
+    ]
+    make = partial(_texts, types, {**submission.constants, **options}, load)
+    data = handed_on(submission, make, folder, read, more_bytes=ROOM)
     try:
         told = json.loads(bytes(data))
         texts = [_text(each) for each in told["texts"]]
@@ -48,17 +57,19 @@ def jitted(submission: Submission, cases: Sequence[Case], load: Load, folder: Pa
         raise no_kernel(submission, error) from None
 
 
-def _texts(submission: Submission, cases: Sequence[Case], load: Load, place: str) -> bytes:
+Types = tuple[Mapping[str, tuple[tuple[int, ...], "np.dtype[Any]"]], Mapping[str, "int | float"]]
+"""Of a case: shape and type of each array, and the numbers."""
+
+
+def _texts(cases: Sequence[Types], options: Mapping[str, Any], load: Load, place: str) -> bytes:
     """In the process behind walls: the texts, and of each case its text, the arguments that are passed, and the numbers
     that are none of the submission's arguments.
     """
-    kernel, launch = load(place, []), submission.launch
-    options = {name: value for name in OPTIONS if (value := getattr(launch, name)) is not None}
+    kernel = load(place, [])
     texts, rows = list[TritonText](), list[Any]()
-    for case in cases:
-        declared = {**case.memory, **case.numbers}
-        loaded = load_triton(kernel, target=submission.target or "sm_90a", config=launch.config,
-                             **{**declared, **submission.constants, **options})  # fmt: skip
+    for arrays, numbers in cases:
+        declared = {**{name: np.zeros(*of) for name, of in arrays.items()}, **numbers}
+        loaded = load_triton(kernel, **{**declared, **options})
         if loaded.metadata not in texts:
             texts.append(loaded.metadata)
         more = {name: value for name, value in loaded.values.items()

@@ -29,6 +29,7 @@ from tilewright.serve.confine import Walls
 from tilewright.serve.jitted import jitted
 from tilewright.serve.reading import Loads, SubmissionRefused, kernel_of
 from tilewright.serve.submission import Case, Extent, Submission, cases_of, evaluated, submission_of
+from tilewright.serve.unaware import Read, read_here
 from tilewright.verdict import Report, Verdict, verdict_on
 
 ANSWER = "tilewright.answer/1"
@@ -36,11 +37,12 @@ ANSWER = "tilewright.answer/1"
 _TEXT = re.compile(r"/text-\d+/kernel\.cu")  # the name that a text of CUDA has without a file
 
 
-def answer(given: Any, loads: Loads, walls: Walls) -> dict[str, Any]:
+def answer(given: Any, loads: Loads, walls: Walls, read: Read = read_here) -> dict[str, Any]:
     """The verdicts on a submission, as JSON has them.
 
     Besides the fields of a report: ``answer`` (the version), ``id`` (as given), ``cases`` (the sizes of each verdict),
     ``walls`` (what no wall of this system keeps a submission from), ``seconds``, ``least_ms`` (on the GPU asked for).
+    read: how the author's Python is run.
     """
     began = monotonic()
     identity = given.get("id") if isinstance(given, Mapping) else None
@@ -51,7 +53,7 @@ def answer(given: Any, loads: Loads, walls: Walls) -> dict[str, Any]:
     try:
         submission = submission_of(given)
         cases = list(cases_of(submission))
-        calls = _calls(submission, cases, loads, folder)
+        calls = _calls(submission, cases, loads, folder, read)
         wanted = _references(submission, cases)
         for case, call, outcome in zip(cases, calls, wanted, strict=True):
             left = submission.seconds - (monotonic() - began)
@@ -92,14 +94,14 @@ class Call:
     named: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _calls(submission: Submission, cases: Sequence[Case], loads: Loads, folder: Path) -> list[Call]:
+def _calls(submission: Submission, cases: Sequence[Case], loads: Loads, folder: Path, read: Read) -> list[Call]:
     """The call of each case. Raises SubmissionRefused or TilewrightError where there is none."""
     try:
         if submission.language == "triton":
-            made = jitted(submission, cases, loads["triton"], folder)
+            made = jitted(submission, cases, loads["triton"], folder, read)
             grids = (_extents(submission.launch.grid, each.names) for each in made)
             return [Call(*each.loaded.call(grid)) for each, grid in zip(made, grids, strict=True)]
-        kernel = _compiled(submission, loads, folder)
+        kernel = _compiled(submission, loads, folder, read)
     except SubmissionRefused as refused:
         raise SubmissionRefused(uncompiled(refused.verdict)) from None
     except TilewrightError as error:
@@ -122,9 +124,9 @@ COMPILING = ("kernel", "dispatch", "instruction", "layout", "tool", "target")
 """The kinds of errors that are told as one: ``compile``."""
 
 
-def _compiled(submission: Submission, loads: Loads, folder: Path) -> Executable | LoadedKernel:
+def _compiled(submission: Submission, loads: Loads, folder: Path, read: Read) -> Executable | LoadedKernel:
     if submission.language == "py":
-        return compile(kernel_of(submission, loads["py"], folder), submission.target)
+        return compile(kernel_of(submission, loads["py"], folder, read), submission.target)
     if submission.language == "ptx":
         return _only(load_ptx(submission.source), submission)
     instance = [submission.kernel] if submission.kernel and "<" in submission.kernel else []
@@ -162,7 +164,11 @@ def _references(submission: Submission, cases: Sequence[Case]) -> list[dict[str,
         raise ArgumentError(
             "the reference gave no results", given=str(result), allowed="a function `reference` in NumPy"
         )
-    held = np.load(io.BytesIO(result), allow_pickle=False)
+    try:
+        held = np.load(io.BytesIO(result), allow_pickle=False)
+    except (ValueError, OSError, EOFError):
+        raise ArgumentError("the reference gave no results", given="its process ended by itself",
+                            allowed="a function `reference` in NumPy") from None  # fmt: skip
     if "error" in held:
         raise ArgumentError("the reference failed", given=str(held["error"]), allowed="a dictionary of arrays by name")
     found: list[dict[str, NDArray[Any]]] = [{} for _ in cases]
@@ -197,6 +203,8 @@ def _named(result: Any, submission: Submission) -> dict[str, NDArray[Any]]:
     if named is None or {*named} != {*own}:
         raise ValueError(f"it returns {[*named] if named is not None else type(result).__name__}, not {own}")
     kinds = {name: np.asarray(array) for name, array in named.items()}
+    if unfit := [name for name, array in kinds.items() if array.dtype.kind in "cmM"]:
+        raise ValueError(f"{unfit[0]} holds {kinds[unfit[0]].dtype}, no numbers that a kernel has")
     return {name: array if array.dtype.kind in "biuf" else array.astype(np.float64) for name, array in kinds.items()}
 
 

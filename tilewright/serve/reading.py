@@ -13,6 +13,7 @@ import pickle
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,10 @@ from tilewright.dtypes import NAMES, dtype
 from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.explain import Finding
 from tilewright.ir import Kernel
-from tilewright.serve.apart import Died, apart
+from tilewright.serve.apart import Died
 from tilewright.serve.confine import TRIED, held, replaced, watched
 from tilewright.serve.submission import Submission
+from tilewright.serve.unaware import Read
 from tilewright.verdict import Verdict, verdict_on
 
 Load = Callable[[str, list[str]], Any]
@@ -60,16 +62,20 @@ class _Reader(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name} is no value of a kernel")
 
 
-def kernel_of(submission: Submission, load: Load, folder: Path) -> Kernel:
+def kernel_of(submission: Submission, load: Load, folder: Path, read: Read) -> Kernel:
     """The kernel of a text in our language. Raises SubmissionRefused with a verdict that says why there is none."""
     const = [f"{key}={value}" for key, value in submission.constants.items()]
-    data = handed_on(submission, lambda place: pickle.dumps(load(place, const)), folder)
+    data = handed_on(submission, partial(_pickled, load, const), folder, read)
     try:
         if isinstance(kernel := _Reader(io.BytesIO(data)).load(), Kernel):
             return kernel
     except UNREADABLE as error:
         raise no_kernel(submission, error) from None
     raise no_kernel(submission)
+
+
+def _pickled(load: Load, const: list[str], place: str) -> bytes:
+    return pickle.dumps(load(place, const))
 
 
 UNREADABLE = (pickle.UnpicklingError, ValueError, KeyError, TypeError, AttributeError, EOFError, IndexError)
@@ -82,16 +88,19 @@ def no_kernel(submission: Submission, why: object = "") -> SubmissionRefused:
     return SubmissionRefused(_tried(submission.kernel, "the harness", None, more))
 
 
-def handed_on(submission: Submission, make: Callable[[str], bytes], folder: Path, *, more_bytes: int = 0) -> memoryview:
-    """What ``make`` says of the submission's file, ``FILE.py:NAME``, in a process behind walls.
+Make = Callable[[str], bytes]
+"""What is handed on of ``FILE.py:NAME``, as bytes."""
+
+
+def handed_on(submission: Submission, make: Make, folder: Path, read: Read, *, more_bytes: int = 0) -> memoryview:
+    """What ``make`` says of the submission's file, in a process behind walls.
 
     more_bytes: of address space. Raises SubmissionRefused with a verdict that says why there is nothing.
     """
     file, name = folder / "submission.py", submission.kernel
     file.write_text(submission.source, encoding="utf-8")
     place = f"{file}:{name}" if name else str(file)
-    nbytes = submission.nbytes + more_bytes
-    answer = apart(lambda: _read(place, str(file), make), seconds=submission.seconds, nbytes=nbytes, walls=True)
+    answer = read(partial(_read, place, str(file), make), submission.seconds, submission.nbytes + more_bytes)
     if isinstance(answer, Died):
         found = Finding("limit", f"the submission's Python code gave no kernel: {answer}", file="submission.py")
         raise SubmissionRefused(
@@ -123,10 +132,11 @@ def _tried(name: str | None, what: str, line: int | None, more: str | None) -> V
     return Verdict(name or "submission", "refused", findings=(found,), not_covered=("everything",))
 
 
-def _read(place: str, file: str, make: Callable[[str], bytes]) -> bytes:
+def _read(place: str, file: str, make: Make) -> bytes:
     """In the process behind walls: the kernel, what was tried, or why there is none."""
     sys.dont_write_bytecode = True
     told: list[tuple[str, int | None]] = []
+    _forget_the_judge()
     watched(file, lambda name, line: told.append((name, line)))
     kind, data = _made(make, place)
     if not told and (changed := replaced(_SETTLED)) is None:
@@ -135,7 +145,14 @@ def _read(place: str, file: str, make: Callable[[str], bytes]) -> bytes:
     return b"T" + json.dumps({"name": name, "line": line, "what": None if told else changed}).encode()
 
 
-def _made(make: Callable[[str], bytes], place: str) -> tuple[bytes, bytes]:
+def _forget_the_judge() -> None:
+    """Whoever imports these rooms gets others, and is seen."""
+    for name in [each for each in sys.modules if each.startswith("tilewright.serve")]:
+        del sys.modules[name]
+    vars(sys.modules["tilewright"]).pop("serve", None)
+
+
+def _made(make: Make, place: str) -> tuple[bytes, bytes]:
     """What is made of the file, or why it is no kernel."""
     try:
         return b"K", make(place)

@@ -14,6 +14,7 @@ Everything is data. Extents are expressions of whole numbers and sizes, evaluate
 from __future__ import annotations
 
 import ast
+import json
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -32,6 +33,8 @@ LANGUAGES = ("py", "cu", "ptx", "triton")
 ROLES = ("in", "out", "inout")
 CONTENTS = ("normal", "uniform", "integers", "zeros", "ones", "ramp", "special")
 MOST_CASES = 64
+MOST_SIZE = (1 << 63) - 1
+MOST_DIMENSIONS = 32
 MOST_OFF = 1e30  # that a result may be off: whoever asks for infinity asks for nothing
 OPERATORS: dict[type[ast.AST], Callable[[int, int], int]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
@@ -64,7 +67,8 @@ class Size:
             and all(type(each) is int for each in given.values())
         ):
             made = cls(given.get("from", 1), given.get("to", 1), given.get("of", 1))
-            if made.of >= 1 and 0 <= made.start <= made.end and made.start <= made.end // made.of * made.of:
+            fits = 0 <= made.start <= made.end <= MOST_SIZE and made.of >= 1
+            if fits and made.start <= made.end // made.of * made.of:
                 return made
         raise ArgumentError(
             f"{name} is no size", given=repr(given), allowed='7, [16, 32] or {"from": 1, "to": 4096, "of": 8}'
@@ -150,6 +154,17 @@ class Submission:
         return {**{name: value for name, value in self.constants.items() if type(value) is int}, **sizes}
 
 
+def read_json(text: str | bytes) -> Any:
+    """A request. Raises ValueError where it is no JSON: that has no NaN and no infinity, however it is written."""
+
+    def finite(number: str) -> float:
+        if not math.isfinite(value := float(number)):
+            raise ValueError(f"{number} is no number of JSON")
+        return value
+
+    return json.loads(text, parse_float=finite, parse_constant=finite)
+
+
 def submission_of(given: Any) -> Submission:
     """A submission from JSON. Raises ArgumentError that names the field, what was given and what is allowed."""
     if not isinstance(given, Mapping):
@@ -165,6 +180,9 @@ def submission_of(given: Any) -> Submission:
     if not isinstance(values["arguments"], list):
         raise ArgumentError("arguments are a list", given=repr(values["arguments"]), allowed='[{"name": "a", ...}]')
     values["arguments"] = tuple(map(_declared, values["arguments"]))
+    names = [each.name for each in values["arguments"]]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ArgumentError(f"two arguments are called {twice[0]}", given=", ".join(names), allowed="a name for each")
     values["sizes"] = {name: Size.read(f"size {name}", each) for name, each in values.get("sizes", {}).items()}
     values["launch"] = _launch(values["language"], values.get("launch", {}))
     made = Submission(**values)
@@ -185,6 +203,8 @@ def _check_kinds(values: Mapping[str, Any]) -> None:
         if name in values and (not isinstance(values[name], kinds) or isinstance(values[name], bool)):
             allowed = " or ".join("null" if kind is type(None) else kind.__name__ for kind in kinds)
             raise ArgumentError(f"{name} has another type", given=repr(values[name])[:80], allowed=allowed)
+        if isinstance(text := values.get(name), str) and any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise ArgumentError(f"{name} is no text", given="half a letter of UTF-16", allowed="Unicode")
     _choice("language", values["language"], LANGUAGES)
     for name, least, most in (("cases", 1, MOST_CASES), ("seconds", 0.1, 3600), ("nbytes", 1 << 20, 1 << 40),
                               ("max_findings", 1, 1000), ("seed", 0, 1 << 63), ("rtol", 0, MOST_OFF),
@@ -244,6 +264,9 @@ def _declared(given: Any) -> Declared:
     _check_number(f"value of {name}", values.get("value"), (int, float, str))
     _check_number(f"pitch of {name}", values.get("pitch"), (int, str))
     values["shape"] = _extents(f"shape of {name}", values.get("shape", []))
+    if len(values["shape"]) > MOST_DIMENSIONS:
+        raise ArgumentError(f"{name} has too many dimensions", given=f"{len(values['shape'])}",
+                            allowed=f"{MOST_DIMENSIONS} at most")  # fmt: skip
     _choice("role", values.get("role", "in"), ROLES)
     _choice("contents", values.get("contents", "normal"), CONTENTS)
     return Declared(**values)

@@ -19,6 +19,8 @@ from tilewright.serve.apart import Died, apart
 from tilewright.serve.jitted import is_at_hand
 from tilewright.serve.judge import answer, refusal
 from tilewright.serve.reading import Loads, settle
+from tilewright.serve.submission import read_json
+from tilewright.serve.unaware import Unaware
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,9 +35,16 @@ OWN_BYTES = 4 << 30  # address space that Python and NumPy reserve without using
 def work(loads: Loads, walls: Walls, requests: BinaryIO, answers: BinaryIO) -> None:
     """A worker's life: a line of JSON for each request, and one for each answer, until the requests end."""
     _warm(loads, walls)
-    for line in requests:
-        answers.write(_answered(line, loads, walls) + b"\n")
-        answers.flush()
+    while True:
+        unaware = Unaware()  # before the request is there
+        try:
+            if not (line := requests.readline()):
+                return
+            answers.write(_answered(line, loads, walls, unaware) + b"\n")
+            answers.flush()
+            del line  # the next one shall not find it either
+        finally:
+            unaware.end()
 
 
 WARMING = """
@@ -71,9 +80,9 @@ def _warm(loads: Loads, walls: Walls) -> None:
     gc.freeze()  # a fork shares what no collection touches
 
 
-def _answered(line: bytes, loads: Loads, walls: Walls) -> bytes:
+def _answered(line: bytes, loads: Loads, walls: Walls, unaware: Unaware) -> bytes:
     try:
-        given = json.loads(line)
+        given = read_json(line)
     except (ValueError, RecursionError) as error:
         return json.dumps(refusal(None, "the request is no JSON", "refused", str(error))).encode()
     identity = given.get("id") if isinstance(given, dict) else None
@@ -83,9 +92,9 @@ def _answered(line: bytes, loads: Loads, walls: Walls) -> bytes:
     room = (nbytes if type(nbytes) is int and 0 < nbytes <= 1 << 40 else 2 << 30) + OWN_BYTES
 
     def judged() -> bytes:
-        return json.dumps(answer(given, loads, walls), default=str).encode()
+        return json.dumps(answer(given, loads, walls, unaware.read), default=str).encode()
 
-    result = apart(judged, seconds=seconds, nbytes=room, walls=False)
+    result = apart(judged, seconds=seconds, nbytes=room, walls=False, keep=unaware.files)
     return json.dumps(refusal(identity, str(result))).encode() if isinstance(result, Died) else result
 
 
