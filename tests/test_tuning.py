@@ -40,6 +40,20 @@ def doubled(a: T.handle, b: T.handle, *, VECTOR: T.constexpr):
 CONFIGS = [{"VECTOR": 1}, {"VECTOR": 4}]
 
 
+@pytest.mark.parametrize(
+    ("configs", "words"),
+    [([], "nothing to choose from"), ([{}], "missing a required argument: 'x'"),
+     ([{"x": 1, "VECTOR": 4}], "got an unexpected keyword argument"), ([{"x": 1}], "this is not a kernel")],
+)  # fmt: skip
+def test_a_function_that_makes_no_kernel_is_refused_with_what_it_takes(configs: Any, words: str) -> None:
+    def plain(x: Any) -> Any:
+        return x
+
+    with pytest.raises(ArgumentError) as refused:
+        tw.autotune(plain, configs=configs)(np.ones(4, np.float32))
+    assert words in str(refused.value)
+
+
 def pair(n: int = 2048) -> tuple[Any, Any]:
     return np.arange(n, dtype=np.float32), np.zeros(n, np.float32)
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright import host
 from tilewright.builds import apart, joined
@@ -281,21 +282,39 @@ def _differences(values: Mapping[str, Any], wanted: Wanted) -> Iterable[Finding]
         if not isinstance(found, np.ndarray):
             yield Finding("results", f"there is no array {name} to compare", given=name, allowed=", ".join(values))
             continue
-        have = np.asarray(found, np.float64)
         try:
             want = np.asarray(expected, np.float64)
         except (TypeError, ValueError) as error:
             yield Finding("results", f"{name} cannot be compared", given=f"{described(expected)}: {error}", buffer=name)
             continue
-        if have.shape != want.shape:
+        if found.shape != want.shape:
             yield Finding("results", f"{name} has another shape", buffer=name, given=f"{want.shape} expected",
-                          allowed=f"{have.shape}")  # fmt: skip
-            continue
-        wrong = ~np.isclose(have, want, rtol=wanted.rtol, atol=wanted.atol, equal_nan=True)
-        if wrong.any():
-            first = tuple(int(i[0]) for i in np.nonzero(wrong)) if wrong.ndim else ()
-            yield Finding("results", f"{int(wrong.sum()):,} of {wrong.size:,} elements of {name} differ", buffer=name,
-                          given=f"{name}{list(first)} = {have[first]}", allowed=f"{want[first]}")  # fmt: skip
+                          allowed=f"{found.shape}")  # fmt: skip
+        elif (unequal := differing(name, found, want, wanted.rtol, wanted.atol)) is not None:
+            yield unequal
+
+
+def differing(
+    name: str, have: NDArray[Any], want: NDArray[Any], rtol: float, atol: float, *, exact: bool = False,
+    kept: Callable[[NDArray[np.bool_]], int] | None = None,
+) -> Finding | None:  # fmt: skip
+    """A finding where elements of an array, of equal shapes, are not what is wanted.
+
+    exact: without tolerances, as integers. kept: how many of wrong elements, marked in an array, nobody has written.
+    """
+    with np.errstate(invalid="ignore"):  # random bits of what nobody wrote may be a signalling NaN
+        left, right = (have, want) if exact else (have.astype(np.float64), want.astype(np.float64))
+    close = left == right if exact else np.isclose(left, right, rtol=rtol, atol=atol, equal_nan=True)
+    wrong = ~np.asarray(close)
+    if not wrong.any():
+        return None
+    first = tuple(int(axis[0]) for axis in np.nonzero(wrong)) if wrong.ndim else ()
+    numbers = {"wrong": int(wrong.sum()), "elements": wrong.size, **({"unwritten": kept(wrong)} if kept else {})}
+    message = f"{numbers['wrong']:,} of {wrong.size:,} elements of {name} differ"
+    message += f"; {numbers['unwritten']:,} of them were never written" if numbers.get("unwritten") else ""
+    place = f"{name}{list(first)}"
+    return Finding("results", message, buffer=name, place=place, given=f"{place} = {left[first]}",
+                   allowed=f"{right[first]}", numbers=numbers)  # fmt: skip
 
 
 def _left(checks: Iterable[str], expect: Mapping[str, Any]) -> Iterable[str]:

@@ -19,6 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from inspect import Signature, signature
 from multiprocessing import get_context
 from typing import Any
 
@@ -79,7 +80,7 @@ class Trial:
 def autotune(
     kernel: Any = None,
     *,
-    configs: Iterable[Config],
+    configs: Iterable[Config] = (),
     key: Iterable[str] | Callable[..., object] | None = None,
     target: Any = None,
     fast_math: bool = False,
@@ -99,7 +100,7 @@ def autotune(
     options = [dict(config) for config in configs if isinstance(config, Mapping)]
     if not options:
         raise ArgumentError("autotune has nothing to choose from", given="no configs",
-                            allowed="dictionaries of the kernel's constants")  # fmt: skip
+                            allowed="configs=[{...}, ...], dictionaries of the kernel's constants")  # fmt: skip
     how = {"target": target, "fast_math": fast_math}
     if kernel is None:
         return lambda found: Tuned(found, options, key, how, progress, gpu)
@@ -126,6 +127,8 @@ class Tuned:
             raise ArgumentError("autotune needs a kernel with constants", given=described(kernel),
                                 allowed="what @T.jit made, or a function of the constants")  # fmt: skip
         self.__name__ = str(getattr(kernel, "__name__", "kernel"))
+        if self.make is kernel:
+            _check_takes(kernel, self.__name__, configs)
         self.configs, self.options, self.progress = configs, options, progress
         self.key = key if key is None or callable(key) else tuple(key)
         self._made: dict[int, Executable | TilewrightError] = {}
@@ -275,6 +278,28 @@ class Tuned:
         names = {name for exe in self._executables().values() for name in written(exe.lowered)}
         params = next(iter(self._executables().values())).kernel.params
         return [value for param, value in zip(params, args, strict=False) if param.name in names]
+
+
+def _check_takes(make: Callable[..., Any], name: str, configs: Iterable[Config]) -> None:
+    """A function that makes kernels takes each configuration's values: told before it is called."""
+    try:
+        takes = signature(make)
+    except (TypeError, ValueError):  # of what is no Python function; the call itself tells
+        return
+    for config in configs:
+        if (why := _unfit(takes, config)) is not None:
+            raise ArgumentError(
+                f"autotune needs what @T.jit made, or a function of the constants: {name} is none for {dict(config)}",
+                given=f"{name}{takes}: {why}", allowed=f"def {name}({', '.join(config)}), which returns a kernel",
+            )  # fmt: skip
+
+
+def _unfit(takes: Signature, config: Config) -> str | None:
+    try:
+        takes.bind(**config)
+    except TypeError as error:
+        return str(error)
+    return None
 
 
 # Estimating

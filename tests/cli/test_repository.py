@@ -61,7 +61,17 @@ def test_a_folder_is_as_wrong_as_its_worst_file(
 def test_named_files_that_are_right_leave_with_code_0(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(monkeypatch, capfd, folder / "right.py")[0] == 0
+    code, out, _ = run(monkeypatch, capfd, folder / "right.py")
+    assert code == 0
+    assert out.endswith("\n1 file, 1 kernel\n")
+
+
+def test_a_file_without_a_kernel_is_named_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.py").write_text("import tilewright  # prim_func\n1 / 0\n")
+    monkeypatch.chdir(tmp_path)
+    assert run(monkeypatch, capfd, "broken.py")[1].startswith("broken.py: wrong\n")
 
 
 def test_a_path_that_is_not_there_is_refused_and_not_passed_over(

@@ -1,14 +1,17 @@
 """Kernels with a seeded mistake as texts, each with the judge that a repair has to please.
 
 A judge runs all checks, and compares what the kernel leaves behind with what the right one does.
-``python -m tests.explain.seeded 11 60`` mends the pipelines, and every 11th mutant, by at most 60 trials each.
+``python -m tests.explain.seeded 11 60`` mends the pipelines, and every 11th mutant, by at most 60 trials each, which
+takes ten minutes. With a file behind the numbers, which remembers what was tried, it goes on where it was ended.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -104,15 +107,29 @@ def _each(name: str) -> list[Mutant]:
     return mutants(next(one.kernel for one in EVERY if one.kernel.name == name))
 
 
-def reach(what: str, every: Iterable[Seeded], **limits: int) -> float:
-    """The share of mistakes that are mended, printed with the names of those that are not."""
-    found = {each.name: mended(each.text, each.judge(), **limits) is not None for each in every}
-    left = [name for name, is_mended in found.items() if not is_mended]
-    print(f"{what}: {len(found) - len(left)} of {len(found)} are mended; not: {'; '.join(left)}", flush=True)
-    return 1 - len(left) / len(found)
+def reach(what: str, every: Iterable[Seeded], *, kept: Path | None = None, **limits: int) -> float:
+    """The share of mistakes that are mended, printed with the names of those that are not.
+
+    kept: a file of JSON, where what was tried is added; it is of one tree, and of these limits.
+    """
+    tried = json.loads(kept.read_text(encoding="utf-8")) if kept and kept.exists() else {}
+    if tried.setdefault("limits", limits) != limits:
+        raise SystemExit(f"{kept} is of {tried['limits']}, not of {limits}")
+    outcomes = tried.setdefault(what, {})
+    names = []
+    for seeded in every:
+        names.append(seeded.name)
+        if seeded.name not in outcomes:
+            outcomes[seeded.name] = mended(seeded.text, seeded.judge(), **limits) is not None
+            if kept:
+                kept.write_text(json.dumps(tried, indent=1), encoding="utf-8")
+    left = [name for name in names if not outcomes[name]]
+    print(f"{what}: {len(names) - len(left)} of {len(names)} are mended; not: {'; '.join(left)}", flush=True)
+    return 1 - len(left) / len(names)
 
 
 if __name__ == "__main__":
-    step, trials = map(int, sys.argv[1:])
-    reach("pipelines", PIPELINES, trials=trials)
-    reach("mutants", map(of_model, [*harmful()][2::step]), trials=trials)
+    step, trials = map(int, sys.argv[1:3])
+    kept = Path(sys.argv[3]) if len(sys.argv) > 3 else None
+    reach("pipelines", PIPELINES, kept=kept, trials=trials)
+    reach("mutants", map(of_model, [*harmful()][2::step]), kept=kept, trials=trials)

@@ -9,16 +9,17 @@ import urllib.error
 import urllib.request
 import warnings
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from tilewright.cli.kernels import kernel_named
+from tilewright.cli.kernels import LOADS
 from tilewright.errors import ArgumentError
 from tilewright.serve.apart import Died, apart
 from tilewright.serve.confine import Walls
 from tilewright.serve.judge import answer as answered
-from tilewright.serve.server import HttpDoor, by_lines
+from tilewright.serve.server import HttpDoor, by_lines, lines_of
 from tilewright.serve.submission import cases_of, evaluated, submission_of
 from tilewright.serve.workers import Workers
 
@@ -116,6 +117,31 @@ TAMPERING = {
     "frames are looked at": ("import sys\nsys._getframe(1)", "interpreter"),
     "calls are traced": ("import sys\nsys.settrace(lambda *a: None)", "interpreter"),
     "the environment is changed": ("import os\nos.environ['PATH'] = ''", "environment"),
+    "frames are looked at by a text": ("exec('import sys; sys._getframe(0)')", "interpreter"),
+    "code has a library's name": (
+        "import numpy\nexec(compile('import gc; gc.get_objects()', numpy.__file__, 'exec'))",
+        "interpreter",
+    ),
+    "referrers are looked for": ("import gc\ngc.get_referrers(int)", "interpreter"),
+    "calls are profiled": ("import sys\nsys.setprofile(lambda *a: None)", "interpreter"),
+    "the judge's own rooms are imported": (
+        "import tilewright.serve.judge as j\nj.differing = lambda *a, **k: None",
+        "harness",
+    ),
+    "a file of the machine is read": ("text = open('/etc/passwd').read()", "files of others"),
+    "a file is read by a library": ("import pathlib\npathlib.Path('/etc/passwd').read_text()", "files of others"),
+    "a file is read by NumPy": (
+        "import numpy\ntry:\n    numpy.fromfile('/etc/passwd', 'u1')\nexcept OSError:\n    pass",
+        "files of others",
+    ),
+    "a path climbs out": ("open('../' * 20 + 'etc/passwd')", "files of others"),
+    "the memory of the judge is read": ("import os\nopen(f'/proc/{os.getppid()}/mem', 'rb')", "files of others"),
+    "a file is opened to read below Python": ("import os\nos.open('/etc/passwd', os.O_RDONLY)", "files of others"),
+    "a file is linked": ("import os\nos.symlink('/etc/passwd', __file__ + '.txt')", "files"),
+    "a thread opens a socket": (
+        "import socket, threading\nt = threading.Thread(target=socket.socket)\nt.start()\nt.join()",
+        "network",
+    ),
     "a trick is tried and its error hidden": (
         "import socket\ntry:\n    socket.socket()\nexcept OSError:\n    pass",
         "network",
@@ -130,6 +156,66 @@ def test_a_submission_that_touches_what_judges_it_is_refused_by_name(workers: Wo
     (finding,) = answer["verdicts"][0]["findings"]
     assert (answer["status"], finding["kind"]) == ("refused", "tampering")
     assert name in finding["message"]
+
+
+ENDS = {
+    "it ends by a signal": ("import os\nos.abort()", "stopped", "ended by SIG"),
+    "it ends with a code": ("import os\nos._exit(3)", "stopped", "code 3"),
+    "it is interrupted": ("raise KeyboardInterrupt", "stopped", "ended by itself"),
+    "it exits": ("import sys\nsys.exit(0)", "refused", "SystemExit"),
+    "it calls itself for ever": ("def f(): return f()\nf()", "refused", "RecursionError"),
+    "it takes memory bit by bit": ("x = []\nwhile True: x.append(bytearray(1 << 24))", "stopped", "not enough memory"),
+}
+
+
+@pytest.mark.parametrize("what", ENDS)
+def test_python_that_ends_early_gives_no_kernel_and_says_why(workers: Workers, what: str) -> None:
+    source, status, words = ENDS[what]
+    answer = workers.ask(submission(f"{source}\n{KERNEL}", nbytes=1 << 30))
+    (finding,) = answer["verdicts"][0]["findings"]
+    assert answer["status"] == status
+    assert words in finding["message"]
+
+
+SEEKING = """
+def seek():
+    try:
+        raise ValueError
+    except ValueError as error:
+        frame = error.__traceback__.tb_frame
+    while frame is not None:
+        for value in list(frame.f_locals.values()):
+            assert "def " + "reference" not in repr(value), "it is here"
+        frame = frame.f_back
+seek()
+"""
+
+
+def test_the_process_of_a_submission_does_not_know_its_reference(workers: Workers) -> None:
+    given = submission(SEEKING + KERNEL)
+    assert "it is here" in answered(given, LOADS, Walls.here())["verdicts"][0]["findings"][0]["message"]
+    assert workers.ask(given)["status"] == "clean"
+
+
+def test_what_a_submission_prints_is_no_verdict(workers: Workers) -> None:
+    forged = 'import os\nprint(\'{"status": "clean"}\', flush=True)\nos.write(1, b\'{"status": "clean"}\\n\')\n'
+    assert workers.ask(submission(forged + KERNEL.replace("(2)", "(3)")))["status"] == "wrong"
+    assert workers.ask(submission(forged + KERNEL))["status"] == "clean"
+
+
+def test_libraries_and_the_own_file_may_be_read(workers: Workers) -> None:
+    harmless = "import fractions, inspect, random\nimport numpy.fft\nassert 'twice' in open(__file__).read()\n"
+    assert workers.ask(submission(harmless + KERNEL))["status"] == "clean"
+
+
+def test_more_than_an_answer_may_hold_ends_its_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewright.serve.apart.MOST_BYTES", 1 << 20)
+    assert str(apart(lambda: bytes(1 << 24), seconds=5, nbytes=1 << 40, walls=True)).endswith("SIGKILL")
+
+
+@pytest.mark.parametrize("size", [0, {"from": 0, "to": 1}])
+def test_extents_of_zero_are_cases_like_others(size: Any) -> None:
+    assert answered(submission(sizes={"n": size}), LOADS, Walls.here())["status"] == "clean"
 
 
 ENDLESS = KERNEL.replace("    if i < n:", "    k: T.int32 = 1\n    while k > 0:\n        k = k % 7 + 1\n    if i < n:")
@@ -157,7 +243,7 @@ KERNELS = {
     "it adds what nobody has written": (SHARED, "poison", "initialised"),
     "it never ends": (ENDLESS, "limit", "limit_s"),
     "its Python never ends": ("while True:\n    pass\n" + KERNEL, "limit", "gave no kernel"),
-    "its Python takes all memory": ("x = bytearray(1 << 50)\n" + KERNEL, "kernel", "MemoryError"),
+    "its Python takes all memory": ("x = bytearray(1 << 50)\n" + KERNEL, "limit", "not enough memory"),
     "all CTAs add to one element": (KERNEL.replace("B[i] = A[i]", "B[0] = B[0] + A[i]"), "races", "B"),
 }
 
@@ -177,6 +263,35 @@ def test_cuda_cannot_read_files_of_the_machine(workers: Workers) -> None:
     answer = workers.ask(submission('#include "/etc/passwd"\n' + CUDA, "cu"))
     assert answer["status"] != "clean"
     assert "root:" not in json.dumps(answer)
+
+
+UNFIT = {
+    "a semicolon is missing": (CUDA.replace("A[i];", "A[i]"), "cu", 5, 'expected a ";"'),
+    "a name is unknown": (CUDA.replace("2 *", "two *"), "cu", 4, 'identifier "two" is undefined'),
+    "Python is none": (KERNEL.replace("if i < n:", "if i < n"), "py", 11, "SyntaxError"),
+    "a name of ours is unknown": (KERNEL.replace("A[i] *", "Q[i] *"), "py", 12, "Q is not defined"),
+    "a directive is none": (".version 8.0\n.target sm_90\nfoo", "ptx", 3, "directive"),
+}
+
+
+@pytest.mark.parametrize("what", UNFIT)
+def test_a_source_that_does_not_compile_is_refused_with_the_compilers_words_and_line(what: str) -> None:
+    source, language, line, words = UNFIT[what]
+    launch = {} if language == "py" else {"launch": {"block": [32]}}
+    answer = answered(submission(source, language, **launch), LOADS, Walls.here())
+    (verdict,) = answer["verdicts"]
+    (finding,) = verdict["findings"]
+    assert (answer["status"], finding["kind"], finding["line"]) == ("refused", "compile", line)
+    assert words in finding["message"] + str(finding["given"])
+    assert language == "ptx" or finding["file"] == f"submission.{language}"
+
+
+def test_constants_of_cuda_are_macros_and_names_of_extents() -> None:
+    launch = {"grid": ["(n + THREADS - 1) // THREADS"], "block": ["THREADS"]}
+    source = CUDA.replace("2 *", "FACTOR *").replace("blockDim.x", "THREADS")
+    for factor, status in ((2, "clean"), (3, "wrong")):
+        given = submission(source, "cu", launch=launch, constants={"THREADS": 64, "FACTOR": factor}, cases=1)
+        assert answered(given, LOADS, Walls.here())["status"] == status
 
 
 def test_special_values_show_a_kernel_that_clamps(workers: Workers) -> None:
@@ -209,10 +324,16 @@ def test_the_gap_between_rows_belongs_to_nobody(workers: Workers, columns: str, 
     assert messages == ([] if status == "clean" else ["the kernel writes between the rows of B"])
 
 
-def test_a_reference_that_fails_is_the_callers_to_mend(workers: Workers) -> None:
-    answer = workers.ask(submission(reference="def reference(A):\n    return A.nothing"))
+@pytest.mark.parametrize(
+    ("reference", "words"),
+    [("def reference(A, **k): return A.nothing", "AttributeError"), ("import os\nos._exit(0)", "ended by itself"),
+     ("def reference(A, **k): return A * 2j", "no numbers"), ("def reference(A, **k): return {'C': A}", "not ['B']"),
+     ("def reference(A, **k): return A[:0]", "(0,)")],
+)  # fmt: skip
+def test_a_reference_that_fails_is_the_callers_to_mend(reference: str, words: str) -> None:
+    answer = answered(submission(reference=reference), LOADS, Walls.here())
     assert answer["status"] == "refused"
-    assert "AttributeError" in answer["verdicts"][0]["findings"][0]["given"]
+    assert words in answer["verdicts"][0]["findings"][0]["given"]
 
 
 # Submissions, cases, processes
@@ -232,7 +353,21 @@ def test_a_reference_that_fails_is_the_callers_to_mend(workers: Workers) -> None
         ({"arguments": [{"name": "A", "dtype": ["float32"], "shape": []}]}, "the dtype of A: a dtype is a name"),
         ({"arguments": [{"name": "A", "dtype": "float32", "shape": [4], "pitch": 4.5}]}, "pitch of A is no number"),
         ({"arguments": [{"name": "n", "value": [1]}]}, "value of n is no number"),
-        ({"launch": {"block": 32, "shared_bytes": 1.5}}, "shared_bytes of a launch is no number"),
+        ({"language": "cu", "launch": {"block": 32, "shared_bytes": 1.5}}, "shared_bytes of a launch is no number"),
+        ({"launch": {"block": 32}}, "a launch of 'py' has no 'block'"),
+        ({"language": "cu", "launch": {"block": 32, "num_warps": 4}}, "a launch of 'cu' has no 'num_warps'"),
+        ({"language": "triton", "launch": {"num_warps": 4}}, "'triton' lacks a launch"),
+        ({"language": "triton", "launch": {"grid": 1, "num_warps": 4.5}}, "num_warps of a launch is no number"),
+        ({"language": "ptx", "launch": {"block": 1}, "constants": {"N": 4}}, "PTX has no constants"),
+        ({"constants": {"N": [4]}}, "constant N has another type"),
+        ({"constants": {"N": float("inf")}}, "constant N has another type"),
+        ({"rtol": float("inf")}, "rtol is out of range"),
+        ({"sizes": {"n": {"from": 1, "to": 10**30}}}, "size n is no size"),
+        ({"source": "x = '\ud800'"}, "source is no text"),
+        ({"arguments": [{"name": "A", "dtype": "float32", "shape": [1] * 40}]}, "A has too many dimensions"),
+        ({"arguments": [{"name": "A", "value": 1}] * 2}, "two arguments are called A"),
+        ({"arguments": [{"name": "A", "dtype": "float32", "shape": ["+".join(["n"] * 9999)]}]}, "this is no extent"),
+        ({"constants": {"N=1 -I/etc": 4}}, "the name of a constant is no name"),
         ({"language": "cu", "launch": {}}, "lacks a launch"),
         ({"language": "cu", "launch": {"grid": 4}}, "lacks a launch"),
         ({"gpu": "H20"}, "unknown GPU 'H20'"),
@@ -286,11 +421,27 @@ def test_walls_that_do_not_stand_are_said() -> None:
 
 
 def test_lines_are_answered_by_their_ids(workers: Workers) -> None:
-    lines = [json.dumps(submission(id=number)) for number in range(3)] + ["{", "7"]
+    lines = [json.dumps(submission(id=number)).encode() for number in range(3)]
+    odd = [b"{", b"7", b'{"id": 8, "rtol": NaN}', b'{"id": 8, "rtol": 1e999}', b"\xff\xfe", b"[" * 100_000]
     answers = io.StringIO()
-    by_lines(workers, lines, answers, jobs=2)
-    found = {answer["id"]: answer["status"] for answer in map(json.loads, answers.getvalue().splitlines())}
-    assert found == {0: "clean", 1: "clean", 2: "clean", None: "refused"}
+    by_lines(workers, [*lines, b"", *odd], answers, jobs=2)
+    found = [json.loads(answer) for answer in answers.getvalue().splitlines()]
+    assert {answer["id"]: answer["status"] for answer in found} == {0: "clean", 1: "clean", 2: "clean", None: "refused"}
+    assert len(found) == len(lines) + len(odd)
+
+
+def test_a_line_that_is_too_long_is_refused_and_the_next_one_answered(
+    workers: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tilewright.serve.server.MOST_BYTES", 2000)
+    long = json.dumps(submission(id=0, source=KERNEL + "#" * 9000)).encode()
+    stream = io.BytesIO(long + b"\n" + json.dumps(submission(id=1)).encode())
+    answers = io.StringIO()
+    by_lines(workers, lines_of(stream), answers, jobs=1)
+    assert [json.loads(each)["status"] for each in answers.getvalue().splitlines()] == ["refused", "clean"]
+
+
+AUTHORISED = {401: {}, 413: {"Authorization": "Bearer secret"}}
 
 
 def test_http_asks_for_the_token(workers: Workers) -> None:
@@ -310,6 +461,12 @@ def test_http_asks_for_the_token(workers: Workers) -> None:
         with pytest.raises(urllib.error.HTTPError, match=str(code)) as refused:
             post(token, path)
         refused.value.close()
+    for headers, code in ({}, 401), ({"Content-Length": "9" * 9}, 413), ({"Content-Length": "²"}, 413):
+        with pytest.raises(urllib.error.HTTPError, match=str(code)) as refused:
+            urllib.request.urlopen(urllib.request.Request(f"{place}/judge", b"{}", {**headers, **AUTHORISED[code]}))
+        refused.value.close()
+    with ThreadPoolExecutor(4) as pool:
+        assert {each["status"] for each in pool.map(post, ["secret"] * 4)} == {"clean"}
     door.shutdown()
     door.server_close()
 
@@ -319,7 +476,7 @@ def test_a_signalling_nan_among_results_warns_nobody() -> None:
     given = submission(kernel, "cu", launch={"block": [32]}, sizes={"n": 32}, cases=1)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert answered(given, kernel_named, Walls.here())["status"] == "wrong"
+        assert answered(given, LOADS, Walls.here())["status"] == "wrong"
 
 
 def test_work_behind_walls_cannot_lift_its_limits() -> None:

@@ -15,7 +15,7 @@ from tilewright.ir import Kernel
 from tilewright.lang import JitKernel
 from tilewright.tuning import Tuned
 
-__all__ = ["constants", "kernel_named", "kernels_of", "split_place", "tunable_named"]
+__all__ = ["LOADS", "constants", "kernel_named", "kernels_of", "split_place", "tunable_named"]
 
 
 def split_place(place: str) -> tuple[Path, str | None]:
@@ -94,6 +94,28 @@ def tunable_named(place: str) -> Tuned | JitKernel:
             given=place, allowed=choices(name, found) if found else "what @T.jit or tilewright.autotune made",
         )  # fmt: skip
     return found[name]
+
+
+def jitted_named(place: str, const: list[str]) -> object:
+    """The kernel of Triton that ``FILE.py:NAME`` names, or the only one of the file.
+
+    const: none here; Triton's constants are arguments of a call. Raises ArgumentError where the name fits none.
+    """
+    assert not const, "constants are arguments"
+    path, name = split_place(place)
+    found = {n: each for n, each in vars(_imported(path)).items() if hasattr(each, "arg_names") and hasattr(each, "fn")}
+    if name is None and len(found) == 1:
+        return next(iter(found.values()))
+    if name is None or name not in found:
+        raise ArgumentError(
+            f"{path.name} has no kernel {name!r} of Triton" if name else f"name one of the kernels of {path.name}",
+            given=name or ", ".join(found) or "none", allowed=choices(name or "", found) or "what @triton.jit made",
+        )  # fmt: skip
+    return found[name]
+
+
+LOADS = {"py": kernel_named, "triton": jitted_named}
+"""By language: the kernel of a file, for a judge."""
 
 
 def kernels_of(path: Path) -> list[Kernel]:

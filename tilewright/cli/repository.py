@@ -51,13 +51,14 @@ def ci(
             complain(f"{file}: left out, {'; '.join(_messages(report))}")
             continue
         for verdict in report.verdicts:
-            say(f"{file}: {verdict}")
+            say(f"{file}: {str(verdict).removeprefix(f'{file.name}: ')}")  # a file without a kernel names itself
         reports.append(report)
     if sarif is not None:
         from tilewright.serve.sarif import sarif as as_sarif
 
         sarif.write_text(json.dumps(as_sarif(reports, Path.cwd()), indent=2) + "\n", encoding="utf-8")
-    say(f"{len(reports)} files, {sum(len(each.verdicts) for each in reports)} kernels")
+    kernels = sum(len(each.verdicts) for each in reports)
+    say(f"{len(reports)} file{'s' * (len(reports) != 1)}, {kernels} kernel{'s' * (kernels != 1)}")
     raise typer.Exit(
         max((each.exit_code for each in reports), default=0) or (EXIT_CODES["refused"] if unrunnable else 0)
     )

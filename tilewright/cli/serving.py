@@ -16,11 +16,11 @@ def serve(
 ) -> None:
     """Judge submissions for a program: a line of JSON in, a line of JSON out; or over HTTP on this machine.
 
-    A submission is a kernel (in tilewright's language, CUDA or PTX), a declaration of its arguments and a reference in
-    NumPy. It runs on the simulator under every check, on shapes that are drawn from the declaration. Python code of a
-    submission runs in a process of its own behind limits of time and memory, without network and without a way to
-    change files, where the system has that; each answer says what it has not. Results come from what the kernel did
-    to memory. docs/serve.md has the fields.
+    A submission is a kernel (in tilewright's language, CUDA, PTX or Triton), a declaration of its arguments and a
+    reference in NumPy. It runs on the simulator under every check, on shapes that are drawn from the declaration.
+    Python code of a submission runs in a process of its own behind limits of time and memory, without network and
+    without a way to change files, where the system has that; each answer says what it has not. Results come from what
+    the kernel did to memory. docs/serve.md has the fields.
 
     \b
     Examples:
@@ -28,22 +28,22 @@ def serve(
       tilewright serve --jobs 4 --http 8080 --token 5f1d...
       curl -H 'Authorization: Bearer 5f1d...' -d @submission.json http://127.0.0.1:8080/judge
     """
-    from tilewright.cli.kernels import kernel_named
+    from tilewright.cli.kernels import LOADS
     from tilewright.serve.confine import Walls
     from tilewright.serve.workers import Workers, work
     from tilewright.view.terminal import complain
 
     if worker:
-        work(kernel_named, Walls.here(), sys.stdin.buffer, sys.stdout.buffer)
+        work(LOADS, Walls.here(), sys.stdin.buffer, sys.stdout.buffer)
         return
     workers = Workers(jobs)
     for text in Walls.here().missing():
         complain(f"warning: {text}")
     try:
         if http is None:
-            from tilewright.serve.server import by_lines
+            from tilewright.serve.server import by_lines, lines_of
 
-            by_lines(workers, sys.stdin, sys.stdout, jobs)
+            by_lines(workers, lines_of(sys.stdin.buffer), sys.stdout, jobs)
         else:
             _over_http(workers, http, token)
     finally:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import lru_cache
+from inspect import getsourcelines, signature
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright import host
-from tilewright.errors import ArgumentError, SimulationError, ToolError, choices, described
+from tilewright.errors import ArgumentError, SimulationError, Span, ToolError, choices, described
 from tilewright.explain import TRITON
 from tilewright.ir.tensor_map import ELEMENTS, MapFields
 from tilewright.isa import ARCHS, arch
@@ -169,31 +170,38 @@ def check_triton(
     return loaded.simulate(grid, check=check, limit_s=limit_s)
 
 
-class LoadedTriton:
-    """What Triton made of a kernel for a call: its PTX, and the call's arguments as that takes them."""
+@dataclass(frozen=True, slots=True)
+class TritonText:
+    """What Triton made of a kernel, as data: PTX, and what it says of its launch. name: of the entry. shared: bytes.
+    The sizes are bytes for each CTA, tensordesc_meta says how the tensor map of each descriptor is laid out.
+    """
 
-    def __init__(self, compiled: Any, values: Mapping[str, Any], types: Mapping[str, Typed]) -> None:
-        self.ptx = compiled.asm["ptx"]
-        self.metadata = compiled.metadata
-        self.values = dict(values)
-        passed = [(name, values[name]) for name, one in types.items() if not one.is_constant]
-        self.arguments = laid_out(passed, getattr(self.metadata, "tensordesc_meta", None) or ())
+    ptx: str
+    name: str
+    shared: int = 0
+    num_ctas: int = 1
+    global_scratch_size: int = 0
+    profile_scratch_size: int = 0
+    tensordesc_meta: Sequence[Mapping[str, Any]] = ()
+
+
+class LoadedTriton:
+    """What Triton made of a kernel for a call: its PTX, and the call's arguments as that takes them.
+
+    values: all arguments by name. passed: the names of those that are no constants.
+    """
+
+    def __init__(self, text: TritonText, values: Mapping[str, Any], passed: Iterable[str]) -> None:
+        self.ptx, self.metadata = text.ptx, text
+        self.values, self.passed = dict(values), tuple(passed)
+        self.arguments = laid_out([(name, values[name]) for name in self.passed], text.tensordesc_meta)
 
     def simulate(self, grid: Any, *, ptx: str = "", check: str | Iterable[str] = "all",
                  limit_s: float | None = None) -> Run:  # fmt: skip
         """Run the PTX, or another one in its place, with these arguments. See `check_triton`."""
-        programs = grid(self.values) if callable(grid) else grid
-        ctas = tuple(programs) if isinstance(programs, (tuple, list)) else (programs,)
-        cluster = getattr(self.metadata, "num_ctas", 1) or 1
-        whole = (ctas[0] * cluster, *ctas[1:]) if isinstance(ctas[0], (int, np.integer)) else ctas
-        entry = _entry(ptx or self.ptx, self.metadata.name)
-        names, values = zip(*self.arguments, strict=True) if self.arguments else ((), ())
-        scratch = self._scratch(len(entry.entry.params) - len(names), whole)
-        entry.call_parameters([*names, *(f"{name} of Triton" for name, _ in scratch)])
+        entry, values, launch = self.call(grid, ptx)
         try:
-            run = entry.simulate(*values, *(value for _, value in scratch), grid=whole, cluster=cluster,
-                                 non_portable_cluster=True, check=check,
-                                 shared_bytes=self.metadata.shared, limit_s=limit_s)  # fmt: skip
+            run = entry.simulate(*values, **launch, check=check, limit_s=limit_s)
         except SimulationError as error:
             error.hint = error.hint if is_named(error.hint) else None
             raise
@@ -202,12 +210,24 @@ class LoadedTriton:
         run.findings[:] = [each for each in run.findings if each.message not in copies]
         return run
 
+    def call(self, grid: Any, ptx: str = "") -> tuple[LoadedKernel, list[Any], dict[str, Any]]:
+        """The kernel of the PTX, or of another one in its place, with its arguments and its launch."""
+        programs = grid(self.values) if callable(grid) else grid
+        ctas = tuple(programs) if isinstance(programs, (tuple, list)) else (programs,)
+        cluster = self.metadata.num_ctas
+        whole = (ctas[0] * cluster, *ctas[1:]) if isinstance(ctas[0], (int, np.integer)) else ctas
+        entry = _entry(ptx or self.ptx, self.metadata.name)
+        passed = [*self.arguments, *self._scratch(len(entry.entry.params) - len(self.arguments), whole)]
+        entry.call_parameters([name for name, _ in passed])
+        launch = {"grid": whole, "cluster": cluster, "non_portable_cluster": True, "shared_bytes": self.metadata.shared}
+        return entry, [value for _, value in passed], launch
+
     def _scratch(self, count: int, ctas: Sequence[int]) -> list[tuple[str, Any]]:
         """The hidden parameters: scratch memory that a kernel needs, so many bytes for each CTA."""
         made = []
         for name in ("global scratch", "profile scratch")[:count]:
-            size = getattr(self.metadata, f"{name.replace(' ', '_')}_size", 0) * int(np.prod(ctas))
-            made.append((name, np.zeros(size, np.uint8) if size else None))
+            size = getattr(self.metadata, f"{name.replace(' ', '_')}_size") * int(np.prod(ctas))
+            made.append((f"{name} of Triton", np.zeros(size, np.uint8) if size else None))
         return made
 
 
@@ -234,7 +254,8 @@ def load_triton(kernel: Any, *args: Any, target: str = "sm_90a", config: int = 0
     options = {name: named.pop(name) for name in OPTIONS if name in named and name not in own}
     values = _bound(function, args, named)
     types = {param.name: typed(param, values[param.name]) for param in function.params}
-    return LoadedTriton(_compiled(function, values, types, target, options), values, types)
+    text = _compiled(function, values, types, target, options)
+    return LoadedTriton(text, values, (name for name, one in types.items() if not one.is_constant))
 
 
 def _innermost(kernel: Any, args: Sequence[Any], named: Mapping[str, Any], config: int) -> tuple[Any, dict[str, Any]]:
@@ -283,12 +304,15 @@ def _bound(kernel: Any, args: Sequence[Any], named: Mapping[str, Any]) -> dict[s
     raise ArgumentError(what, given="; ".join(given), allowed=allowed)
 
 
+PTX_VERSION = 90  # that of Triton's own ptxas, which only a process could be asked for
+_KEPT: dict[object, TritonText] = {}  # the last texts, by their source and options
+
+
 def _compiled(
     kernel: Any, values: Mapping[str, Any], types: Mapping[str, Typed], target: str, options: dict[str, Any]
-) -> Any:
+) -> TritonText:
     """The kernel, compiled by Triton for an architecture."""
     try:
-        import triton
         from triton.backends.compiler import GPUTarget
         from triton.compiler import ASTSource
     except ImportError as error:
@@ -303,6 +327,53 @@ def _compiled(
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return triton.compile(source, target=GPUTarget("cuda", arch(target).number, 32), options=options)
+            key = source.hash(), target, str(sorted(options.items()))
+            if key not in _KEPT:
+                made = _by_stages(source, GPUTarget("cuda", arch(target).number, 32), options)
+                _KEPT[key] = made
+                if len(_KEPT) > MOST_MODULES:
+                    del _KEPT[next(iter(_KEPT))]
+            return _KEPT[key]
     except Exception as error:  # Triton has no one class of errors
-        raise ToolError(f"Triton refuses {kernel.__name__}", given=str(error).strip() or type(error).__name__) from None
+        what, given = f"Triton refuses {kernel.__name__}", str(error).strip() or type(error).__name__
+        raise ToolError(what, given=given, at=_place(kernel, error)) from None
+
+
+def _place(kernel: Any, error: Exception) -> Span | None:
+    """The line that Triton's error names, which it counts from the one with ``def``."""
+    number = getattr(getattr(error, "node", None), "lineno", None)
+    if number is None:
+        return None
+    lines, first = getsourcelines(kernel.fn)
+    before = next((n for n, line in enumerate(lines) if line.lstrip().startswith("def ")), 0)
+    return Span(kernel.fn.__code__.co_filename, first + before + number - 1)
+
+
+def _by_stages(source: Any, target: Any, options: Mapping[str, Any]) -> TritonText:
+    """PTX by Triton's own stages: without its driver, the cache that it writes, and ptxas, which is a process.
+
+    Versions of Triton differ in what the stages are called with; each is given what it names.
+    """
+    from triton._C.libtriton import ir
+    from triton.compiler.compiler import make_backend
+
+    backend = make_backend(target)
+    chosen = backend.parse_options({"ptx_version": PTX_VERSION, **options, **source.parse_options()})
+    context = ir.context()
+    ir.load_dialects(context)
+    backend.load_dialects(context)
+    stages: dict[str, Callable[[Any, dict[str, Any]], Any]] = {}
+    offered = {
+        "target": target, "options": chosen, "context": context, "stages": stages,
+        "language": getattr(source, "language", None), "codegen_fns": backend.get_codegen_implementation(chosen),
+        "module_map": backend.get_module_map(),
+    }  # fmt: skip
+    module = source.make_ir(*[offered[name] for name in signature(source.make_ir).parameters])
+    backend.add_stages(*[offered[name] for name in signature(backend.add_stages).parameters])
+    said = dict(vars(chosen))
+    for name in list(stages)[list(stages).index(source.ext) :]:
+        module = stages[name](module, said)
+        if name == "ptx":
+            break
+    kept = {each.name: said[each.name] for each in fields(TritonText) if said.get(each.name) is not None}
+    return TritonText(str(module), **kept)

@@ -6,7 +6,7 @@ import ctypes
 import os
 import select
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic, sleep
@@ -34,16 +34,19 @@ class Died:
         return f"its process ended by itself, code {self.code}"
 
 
-def apart(work: Callable[[], bytes], *, seconds: float, nbytes: int, walls: bool) -> bytes | Died:
+def apart(
+    work: Callable[[], bytes], *, seconds: float, nbytes: int, walls: bool, keep: Sequence[int] = ()
+) -> bytes | Died:
     """What ``work`` returns, done in a child that ends with it, or at the limits of time and address space.
 
-    walls: confine the child, too; it then has no output either. An exception of ``work`` ends the child with code 1.
+    walls: confine the child, too; it then has no output either. keep: files that stay open in it. An exception of
+    ``work`` ends the child with code 1.
     """
     read, write = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(read)
-        _do(work, write, seconds, nbytes, walls)
+        _do(work, write, seconds, nbytes, walls, keep)
     os.close(write)
     try:
         return _answer(read, child, seconds)
@@ -51,18 +54,20 @@ def apart(work: Callable[[], bytes], *, seconds: float, nbytes: int, walls: bool
         os.close(read)
 
 
-def _do(work: Callable[[], bytes], write: int, seconds: float, nbytes: int, walls: bool) -> None:
+def _do(work: Callable[[], bytes], write: int, seconds: float, nbytes: int, walls: bool, keep: Sequence[int]) -> None:
     """In the child: it never returns."""
     code = 1
     try:
         os.setsid()
-        with suppress(AttributeError, OSError):
-            ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+        end_with_parent()
         nothing = os.open(os.devnull, os.O_RDWR)
         for own in (0, 1, 2) if walls else (0, 1):
             os.dup2(nothing, own)
-        os.closerange(3, write)  # no answer but this one can be written to
-        os.closerange(write + 1, MOST_FILES)
+        start = 3
+        for file in sorted((write, *keep)):  # no answer but this one can be written to
+            os.closerange(start, file)
+            start = file + 1
+        os.closerange(start, MOST_FILES)
         whole = int(seconds) + 2
         if walls:
             confined(seconds=whole, nbytes=nbytes)
@@ -74,6 +79,12 @@ def _do(work: Callable[[], bytes], write: int, seconds: float, nbytes: int, wall
         code = 0
     finally:
         os._exit(code)
+
+
+def end_with_parent() -> None:
+    """This process ends where the one that has forked it ends, on Linux."""
+    with suppress(AttributeError, OSError):
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _answer(read: int, child: int, seconds: float) -> bytes | Died:

@@ -19,6 +19,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from threading import get_ident, main_thread
 from typing import Any
 
 from tilewright.process import hold
@@ -165,6 +166,7 @@ TRIED: dict[str, str] = {
     "network": "it reaches for the network",
     "processes": "it starts or signals processes",
     "files": "it changes files",
+    "files of others": "it reads files of the machine",
     "native code": "it calls native code",
     "the interpreter": "it looks into the interpreter: frames, objects of others, hooks",
     "the harness": "it replaces parts of what judges it",
@@ -187,49 +189,81 @@ _EVENTS = {
 }  # fmt: skip
 
 
+NEAR = ("gc.", "sys.", "code.", "object.", "compile")  # events that count where the author's own code is the caller
+LIBRARIES = tuple(
+    {sys.prefix, sys.base_prefix, os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__))}
+)
+DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+IMPORTING = "<frozen importlib"
+
+
 def watched(file: str, tell: Callable[[str, int | None], None]) -> None:
     """From now on ``tell`` hears what code of ``file`` tries: a name of `TRIED`, and the line. It is refused there.
 
-    Only what begins in the file counts: our own compiler reads frames, too.
+    Only what begins in the file counts, or in a thread, which nobody else starts: our own compiler reads frames, too.
     """
 
     looking = False  # the hook looks at frames itself
 
     def hook(event: str, arguments: tuple[Any, ...]) -> None:
         nonlocal looking
-        if looking or (name := _named(event, arguments)) is None:
+        if looking or (name := _named(event, arguments, os.path.dirname(file))) is None:
             return
         looking = True
-        line = _line_in(file, near=name in ("the interpreter", "the harness"))
+        line = _line_in(file, near=event.startswith(NEAR), imports=name != "files of others")
         looking = False
         if line is not None:
-            tell(name, line)
+            tell(name, line or None)
             raise PermissionError(f"refused: {TRIED[name]}")
 
     sys.addaudithook(hook)
 
 
-def _named(event: str, arguments: tuple[Any, ...]) -> str | None:
+def _named(event: str, arguments: tuple[Any, ...], folder: str) -> str | None:
+    """What an event is called, if it is none of the author's business. folder: of the submission."""
     if event == "open":
-        mode, flags = arguments[1], arguments[2]
+        path, mode, flags = arguments
         by_mode = isinstance(mode, str) and bool(set(mode) & set("wax+"))
-        return "files" if by_mode or (isinstance(flags, int) and flags & WRITING) else None
+        if by_mode or (isinstance(flags, int) and flags & WRITING):
+            return "files"
+        return None if isinstance(path, int) or _is_known(path, folder) else "files of others"
+    if event == "import":
+        return "the harness" if str(arguments[0]).startswith("tilewright.serve") else None
+    if event == "compile":  # under the name of a library's file
+        return "the interpreter" if _is_library(str(arguments[1])) else None
     return next((name for start, name in _EVENTS.items() if event.startswith(start)), None)
 
 
-def _line_in(file: str, *, near: bool) -> int | None:
-    """The line of the file that has led here. near: only where the file itself is the caller."""
+def _is_known(path: Any, folder: str) -> bool:
+    """Is it a file of a library or of the submission, which may be read?"""
+    if not isinstance(path, (str, bytes)):
+        return True  # what is no path is no file
+    whole = os.path.realpath(os.fsdecode(path))
+    return whole in DEVICES or _is_library(whole) or os.path.dirname(whole) == os.path.realpath(folder)
+
+
+def _is_library(file: str) -> bool:
+    return file.startswith(tuple(each + os.sep for each in LIBRARIES))
+
+
+def _line_in(file: str, *, near: bool, imports: bool) -> int | None:
+    """The line of the file that has led here; 0 of a thread that began elsewhere, None where nothing of the file did.
+
+    near: only where no library is between. imports: also by way of an import that the file asks for.
+    """
     frame = sys._getframe(2)
     while frame is not None:
-        if frame.f_code.co_filename == file:
+        name = frame.f_code.co_filename
+        if name == file:
             return frame.f_lineno
-        if near:
+        if (near and (_is_library(name) or name.startswith("<frozen"))) or (not imports and name.startswith(IMPORTING)):
             return None
         frame = frame.f_back  # type: ignore[assignment]  # None at the end
-    return None
+    return None if get_ident() == main_thread().ident else 0
 
 
-JUDGING = ("numpy", "builtins", "time", "json", "pickle", "os", "sys", "ml_dtypes")  # and all of tilewright
+JUDGING = ("numpy", "builtins", "time", "json", "pickle", "os", "sys", "ml_dtypes", "triton")
+OURS = ("tilewright.", "triton.")  # rooms whose own functions and methods count, too: what compiles what is judged
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,13 +283,13 @@ def replaced(before: Iterable[HeldPart]) -> str | None:
 
 def held() -> list[HeldPart]:
     """Functions, classes and methods of the modules that judge, compute and tell the time."""
-    names = [name for name in sys.modules if name in JUDGING or name.startswith("tilewright.")]
+    names = [name for name in sys.modules if name in JUDGING or name.startswith(OURS)]
     return [each for name in names for each in _callables(name)]
 
 
 def _callables(module: str) -> Iterator[HeldPart]:
     """Of our own modules those that they define, with the methods of classes; of others all that they offer."""
-    ours, holder = module.startswith("tilewright"), vars(sys.modules[module])
+    ours, holder = module.startswith(OURS), vars(sys.modules[module])
     for name, value in holder.items():
         if callable(value) and not (ours and getattr(value, "__module__", None) != module):
             yield HeldPart(holder, name, value, f"{module}.{name}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import builtins
 import io
 import json
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from time import monotonic
@@ -17,26 +18,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.checking import ran
+from tilewright.checking import differing, ran
 from tilewright.compiler import Executable, compile
 from tilewright.errors import ArgumentError, TilewrightError, choices
 from tilewright.explain import Finding
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
+from tilewright.load.cu import DEFAULT
 from tilewright.serve.apart import Died, apart
 from tilewright.serve.confine import Walls
-from tilewright.serve.reading import Load, SubmissionRefused, kernel_of
-from tilewright.serve.submission import Case, Submission, cases_of, evaluated, submission_of
+from tilewright.serve.jitted import jitted
+from tilewright.serve.reading import Loads, SubmissionRefused, kernel_of
+from tilewright.serve.submission import Case, Extent, Submission, cases_of, evaluated, submission_of
+from tilewright.serve.unaware import Read, read_here
 from tilewright.verdict import Report, Verdict, verdict_on
 
 ANSWER = "tilewright.answer/1"
 """The version of what a judge answers: a report of `tilewright.verdict/2`, and the fields of `answer`."""
+_TEXT = re.compile(r"/text-\d+/kernel\.cu")  # the name that a text of CUDA has without a file
 
 
-def answer(given: Any, load: Load, walls: Walls) -> dict[str, Any]:
+def answer(given: Any, loads: Loads, walls: Walls, read: Read = read_here) -> dict[str, Any]:
     """The verdicts on a submission, as JSON has them.
 
     Besides the fields of a report: ``answer`` (the version), ``id`` (as given), ``cases`` (the sizes of each verdict),
     ``walls`` (what no wall of this system keeps a submission from), ``seconds``, ``least_ms`` (on the GPU asked for).
+    read: how the author's Python is run.
     """
     began = monotonic()
     identity = given.get("id") if isinstance(given, Mapping) else None
@@ -46,23 +52,24 @@ def answer(given: Any, load: Load, walls: Walls) -> dict[str, Any]:
     folder = Path(tempfile.mkdtemp())
     try:
         submission = submission_of(given)
-        made = _compiled(submission, load, folder)
         cases = list(cases_of(submission))
+        calls = _calls(submission, cases, loads, folder, read)
         wanted = _references(submission, cases)
-        for case, outcome in zip(cases, wanted, strict=True):
+        for case, call, outcome in zip(cases, calls, wanted, strict=True):
             left = submission.seconds - (monotonic() - began)
-            verdicts.append(_judged(made, submission, case, outcome, max(left, 0.1)))
+            verdicts.append(_judged(call, submission, case, outcome, max(left, 0.1)))
             sizes.append(case.sizes)
             if verdicts[-1].status == "stopped":
                 break
-        least = _least_ms(made, submission, cases) if all(verdicts) else None
+        least = _least_ms(calls[0].kernel, submission, cases) if all(verdicts) else None
     except SubmissionRefused as refused:
         verdicts.append(refused.verdict)
     except (TilewrightError, MemoryError) as error:
         verdicts.append(verdict_on("submission", error))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    fields = json.loads(json.dumps(Report("submission", tuple(verdicts)).as_dict()).replace(f"{folder}/", ""))
+    text = json.dumps(Report("submission", tuple(verdicts)).as_dict()).replace(f"{folder}/", "")
+    fields = json.loads(_TEXT.sub("submission.cu", text))
     return {**fields, "answer": ANSWER, "id": identity, "cases": sizes, "walls": [*walls.missing()], "least_ms": least,
             "seconds": round(monotonic() - began, 4)}  # fmt: skip
 
@@ -78,16 +85,59 @@ def refusal(identity: Any, message: str, status: str = "stopped", given: str | N
 # The kernel
 
 
-def _compiled(submission: Submission, load: Load, folder: Path) -> Executable | LoadedKernel:
-    """The kernel, compiled. Raises SubmissionRefused or TilewrightError where there is none."""
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What runs for a case: the kernel, its arguments in order or by name, and its launch by name."""
+
+    kernel: Executable | LoadedKernel
+    args: Sequence[Any] = ()
+    named: Mapping[str, Any] = field(default_factory=dict)
+
+
+def _calls(submission: Submission, cases: Sequence[Case], loads: Loads, folder: Path, read: Read) -> list[Call]:
+    """The call of each case. Raises SubmissionRefused or TilewrightError where there is none."""
+    try:
+        if submission.language == "triton":
+            made = jitted(submission, cases, loads["triton"], folder, read)
+            grids = (_extents(submission.launch.grid, each.names) for each in made)
+            return [Call(*each.loaded.call(grid)) for each, grid in zip(made, grids, strict=True)]
+        kernel = _compiled(submission, loads, folder, read)
+    except SubmissionRefused as refused:
+        raise SubmissionRefused(uncompiled(refused.verdict)) from None
+    except TilewrightError as error:
+        raise SubmissionRefused(uncompiled(verdict_on("submission", error))) from None
+    if isinstance(kernel, Executable):
+        return [Call(kernel, named={**case.arrays, **case.numbers}) for case in cases]
+    return [Call(kernel, _ordered(submission, case), _launch(submission, case.sizes)) for case in cases]
+
+
+def uncompiled(verdict: Verdict) -> Verdict:
+    """The verdict on what is no kernel: it is refused, and what a compiler says of a line is a finding of its own."""
+    if verdict.status == "stopped":
+        return verdict
+    findings = [replace(each, kind="compile") if each.line and each.kind in COMPILING else each
+                for each in verdict.findings]  # fmt: skip
+    return replace(verdict, status="refused", findings=tuple(findings))
+
+
+COMPILING = ("kernel", "dispatch", "instruction", "layout", "tool", "target")
+"""The kinds of errors that are told as one: ``compile``."""
+
+
+def _compiled(submission: Submission, loads: Loads, folder: Path, read: Read) -> Executable | LoadedKernel:
     if submission.language == "py":
-        kernel = kernel_of(submission.source, submission.kernel, submission.constants, load, folder,
-                           seconds=submission.seconds, nbytes=submission.nbytes)  # fmt: skip
-        return compile(kernel, submission.target)
+        return compile(kernel_of(submission, loads["py"], folder, read), submission.target)
     if submission.language == "ptx":
         return _only(load_ptx(submission.source), submission)
     instance = [submission.kernel] if submission.kernel and "<" in submission.kernel else []
-    return _only(load_cu(submission.source + "\n", submission.target or "sm_90a", kernels=instance), submission)
+    defines = {name: int(value) if isinstance(value, bool) else value for name, value in submission.constants.items()}
+    module = load_cu(submission.source + "\n", submission.target or DEFAULT, kernels=instance, defines=defines)
+    return _only(module, submission)
+
+
+def _ordered(submission: Submission, case: Case) -> list[Any]:
+    memory = {**case.memory, **case.numbers}
+    return [memory[each.name] for each in submission.arguments]
 
 
 def _only(module: LoadedModule, submission: Submission) -> LoadedKernel:
@@ -114,7 +164,11 @@ def _references(submission: Submission, cases: Sequence[Case]) -> list[dict[str,
         raise ArgumentError(
             "the reference gave no results", given=str(result), allowed="a function `reference` in NumPy"
         )
-    held = np.load(io.BytesIO(result), allow_pickle=False)
+    try:
+        held = np.load(io.BytesIO(result), allow_pickle=False)
+    except (ValueError, OSError, EOFError):
+        raise ArgumentError("the reference gave no results", given="its process ended by itself",
+                            allowed="a function `reference` in NumPy") from None  # fmt: skip
     if "error" in held:
         raise ArgumentError("the reference failed", given=str(held["error"]), allowed="a dictionary of arrays by name")
     found: list[dict[str, NDArray[Any]]] = [{} for _ in cases]
@@ -149,6 +203,8 @@ def _named(result: Any, submission: Submission) -> dict[str, NDArray[Any]]:
     if named is None or {*named} != {*own}:
         raise ValueError(f"it returns {[*named] if named is not None else type(result).__name__}, not {own}")
     kinds = {name: np.asarray(array) for name, array in named.items()}
+    if unfit := [name for name, array in kinds.items() if array.dtype.kind in "cmM"]:
+        raise ValueError(f"{unfit[0]} holds {kinds[unfit[0]].dtype}, no numbers that a kernel has")
     return {name: array if array.dtype.kind in "biuf" else array.astype(np.float64) for name, array in kinds.items()}
 
 
@@ -156,20 +212,11 @@ def _named(result: Any, submission: Submission) -> dict[str, NDArray[Any]]:
 
 
 def _judged(
-    made: Executable | LoadedKernel,
-    submission: Submission,
-    case: Case,
-    wanted: Mapping[str, NDArray[Any]],
-    seconds: float,
+    call: Call, submission: Submission, case: Case, wanted: Mapping[str, NDArray[Any]], seconds: float
 ) -> Verdict:
     """The verdict on one case; results come from memory after the run, and from nowhere else."""
     limits = {"limit_s": seconds, "limit_bytes": submission.nbytes, "max_findings": submission.max_findings}
-    if isinstance(made, LoadedKernel):
-        memory = {**case.memory, **case.numbers}
-        args, named = [memory[each.name] for each in submission.arguments], _launch(submission, case.sizes)
-    else:
-        args, named = [], {**case.arrays, **case.numbers}
-    verdict, _ = ran(made, args, named, submission.checks, limits, in_place=True)
+    verdict, _ = ran(call.kernel, call.args, call.named, submission.checks, limits, in_place=True)
     if verdict.status not in ("clean", "wrong"):
         return verdict
     found = [*_differences(case, wanted, submission), *case.touched(submission.arguments)]
@@ -179,15 +226,19 @@ def _judged(
 
 
 def _launch(submission: Submission, sizes: Mapping[str, int]) -> dict[str, Any]:
-    launch = submission.launch
+    launch, names = submission.launch, submission.names(sizes)
     found: dict[str, Any] = {
-        "grid": tuple(evaluated(each, sizes) for each in launch.grid),
-        "block": tuple(evaluated(each, sizes) for each in launch.block),
-        "shared_bytes": evaluated(launch.shared_bytes, sizes),
+        "grid": _extents(launch.grid, names),
+        "block": _extents(launch.block, names),
+        "shared_bytes": evaluated(launch.shared_bytes, names),
     }
     if launch.cluster is not None:
-        found["cluster"] = tuple(evaluated(each, sizes) for each in launch.cluster)
+        found["cluster"] = _extents(launch.cluster, names)
     return found
+
+
+def _extents(extents: Sequence[Extent], names: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(evaluated(each, names) for each in extents)
 
 
 def _differences(case: Case, wanted: Mapping[str, NDArray[Any]], submission: Submission) -> Iterator[Finding]:
@@ -199,20 +250,10 @@ def _differences(case: Case, wanted: Mapping[str, NDArray[Any]], submission: Sub
                 f"the reference's {name} has another shape", given=f"{expected.shape}", allowed=f"{have.shape}"
             )
         exact = have.dtype.kind in "biu" and expected.dtype.kind in "biu"
-        with np.errstate(invalid="ignore"):  # random bits of what nobody wrote may be a signalling NaN
-            left, right = (have, expected) if exact else (have.astype(np.float64), expected.astype(np.float64))
-        close = left == right if exact else np.isclose(left, right, submission.rtol, submission.atol, equal_nan=True)
-        wrong = ~np.asarray(close)
-        if not wrong.any():
-            continue
-        first = tuple(int(axis[0]) for axis in np.nonzero(wrong)) if wrong.ndim else ()
-        kept = case.unwritten(name, wrong)
-        numbers = {"wrong": int(wrong.sum()), "elements": wrong.size, "unwritten": kept}
-        message = f"{numbers['wrong']:,} of {wrong.size:,} elements of {name} differ"
-        message += f"; {kept:,} of them were never written" if kept else ""
-        place = f"{name}{list(first)}"
-        yield Finding("results", message, buffer=name, place=place, given=f"{place} = {have[first]}",
-                      allowed=f"{expected[first]}", numbers=numbers)  # fmt: skip
+        found = differing(name, have, expected, submission.rtol, submission.atol, exact=exact,
+                          kept=partial(case.unwritten, name))  # fmt: skip
+        if found is not None:
+            yield found
 
 
 def _least_ms(made: Executable | LoadedKernel, submission: Submission, cases: Sequence[Case]) -> float | None:

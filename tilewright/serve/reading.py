@@ -13,6 +13,7 @@ import pickle
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,16 @@ from tilewright.dtypes import NAMES, dtype
 from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.explain import Finding
 from tilewright.ir import Kernel
-from tilewright.serve.apart import Died, apart
+from tilewright.serve.apart import Died
 from tilewright.serve.confine import TRIED, held, replaced, watched
+from tilewright.serve.submission import Submission
+from tilewright.serve.unaware import Read
 from tilewright.verdict import Verdict, verdict_on
 
-Load = Callable[[str, list[str]], Kernel]
+Load = Callable[[str, list[str]], Any]
 """The kernel that ``FILE.py:NAME`` names, with constants as the command line has them."""
+Loads = Mapping[str, Load]
+"""By language: how its Python files are loaded."""
 
 VALUES = ("tilewright.ir.", "tilewright.layout.", "tilewright.dtypes", "tilewright.errors")
 NUMBERS = {(kind.__module__, kind.__name__) for kind in (dtype(name).numpy.type for name in NAMES)}
@@ -57,22 +62,45 @@ class _Reader(pickle.Unpickler):
         raise pickle.UnpicklingError(f"{module}.{name} is no value of a kernel")
 
 
-def kernel_of(
-    source: str,
-    name: str | None,
-    constants: Mapping[str, Any],
-    load: Load,
-    folder: Path,
-    *,
-    seconds: float,
-    nbytes: int,
-) -> Kernel:
+def kernel_of(submission: Submission, load: Load, folder: Path, read: Read) -> Kernel:
     """The kernel of a text in our language. Raises SubmissionRefused with a verdict that says why there is none."""
-    file = folder / "submission.py"
-    file.write_text(source, encoding="utf-8")
+    const = [f"{key}={value}" for key, value in submission.constants.items()]
+    data = handed_on(submission, partial(_pickled, load, const), folder, read)
+    try:
+        if isinstance(kernel := _Reader(io.BytesIO(data)).load(), Kernel):
+            return kernel
+    except UNREADABLE as error:
+        raise no_kernel(submission, error) from None
+    raise no_kernel(submission)
+
+
+def _pickled(load: Load, const: list[str], place: str) -> bytes:
+    return pickle.dumps(load(place, const))
+
+
+UNREADABLE = (pickle.UnpicklingError, ValueError, KeyError, TypeError, AttributeError, EOFError, IndexError)
+"""What reading raises where the data are none of ours."""
+
+
+def no_kernel(submission: Submission, why: object = "") -> SubmissionRefused:
+    """The error for data that are no kernel: they were not written by us."""
+    more = f"what it hands on is no kernel{why and f': {why}'}"
+    return SubmissionRefused(_tried(submission.kernel, "the harness", None, more))
+
+
+Make = Callable[[str], bytes]
+"""What is handed on of ``FILE.py:NAME``, as bytes."""
+
+
+def handed_on(submission: Submission, make: Make, folder: Path, read: Read, *, more_bytes: int = 0) -> memoryview:
+    """What ``make`` says of the submission's file, in a process behind walls.
+
+    more_bytes: of address space. Raises SubmissionRefused with a verdict that says why there is nothing.
+    """
+    file, name = folder / "submission.py", submission.kernel
+    file.write_text(submission.source, encoding="utf-8")
     place = f"{file}:{name}" if name else str(file)
-    const = [f"{key}={value}" for key, value in constants.items()]
-    answer = apart(lambda: _read(place, str(file), const, load), seconds=seconds, nbytes=nbytes, walls=True)
+    answer = read(partial(_read, place, str(file), make), submission.seconds, submission.nbytes + more_bytes)
     if isinstance(answer, Died):
         found = Finding("limit", f"the submission's Python code gave no kernel: {answer}", file="submission.py")
         raise SubmissionRefused(
@@ -80,25 +108,21 @@ def kernel_of(
         )
     if not answer:
         raise SubmissionRefused(_tried(name, "the harness", None, "it ends its own process"))
-    kind, data = answer[:1], answer[1:]
+    kind, data = answer[:1], memoryview(answer)[1:]
+    if kind == b"K":
+        return data
     try:
-        if kind == b"K":
-            kernel = _Reader(io.BytesIO(data)).load()
-            if isinstance(kernel, Kernel):
-                return kernel
-        elif kind == b"T":
-            told = json.loads(data)
+        told = json.loads(bytes(data))
+        if kind == b"T":
             raise SubmissionRefused(_tried(name, told["name"], told["line"], told["what"]))
-        elif kind == b"E":
-            told = json.loads(data)
-            findings = tuple(map(Finding.from_dict, told["findings"]))
-            if told["status"] in ("wrong", "refused", "stopped"):
-                raise SubmissionRefused(
-                    Verdict("submission", told["status"], findings=findings, not_covered=("everything",))
-                )
-    except (pickle.UnpicklingError, ValueError, KeyError, TypeError, AttributeError, EOFError, IndexError) as error:
-        raise SubmissionRefused(_tried(name, "the harness", None, f"what it hands on is no kernel: {error}")) from None
-    raise SubmissionRefused(_tried(name, "the harness", None, "what it hands on is no kernel"))
+        findings = tuple(map(Finding.from_dict, told["findings"]))
+        if kind == b"E" and told["status"] in ("wrong", "refused", "stopped"):
+            raise SubmissionRefused(
+                Verdict("submission", told["status"], findings=findings, not_covered=("everything",))
+            )
+    except UNREADABLE as error:
+        raise no_kernel(submission, error) from None
+    raise no_kernel(submission)
 
 
 def _tried(name: str | None, what: str, line: int | None, more: str | None) -> Verdict:
@@ -108,21 +132,32 @@ def _tried(name: str | None, what: str, line: int | None, more: str | None) -> V
     return Verdict(name or "submission", "refused", findings=(found,), not_covered=("everything",))
 
 
-def _read(place: str, file: str, const: list[str], load: Load) -> bytes:
+def _read(place: str, file: str, make: Make) -> bytes:
     """In the process behind walls: the kernel, what was tried, or why there is none."""
     sys.dont_write_bytecode = True
     told: list[tuple[str, int | None]] = []
+    _forget_the_judge()
     watched(file, lambda name, line: told.append((name, line)))
+    kind, data = _made(make, place)
+    if not told and (changed := replaced(_SETTLED)) is None:
+        return kind + data
+    name, line = told[0] if told else ("the harness", None)
+    return b"T" + json.dumps({"name": name, "line": line, "what": None if told else changed}).encode()
+
+
+def _forget_the_judge() -> None:
+    """Whoever imports these rooms gets others, and is seen."""
+    for name in [each for each in sys.modules if each.startswith("tilewright.serve")]:
+        del sys.modules[name]
+    vars(sys.modules["tilewright"]).pop("serve", None)
+
+
+def _made(make: Make, place: str) -> tuple[bytes, bytes]:
+    """What is made of the file, or why it is no kernel."""
     try:
-        kernel = load(place, const)
-        if not told and (changed := replaced(_SETTLED)) is None:
-            return b"K" + pickle.dumps(kernel)
-        name, line = told[0] if told else ("the harness", None)
-        return b"T" + json.dumps({"name": name, "line": line, "what": None if told else changed}).encode()
+        return b"K", make(place)
     except (TilewrightError, MemoryError, RecursionError) as error:
-        if told:
-            return b"T" + json.dumps({"name": told[0][0], "line": told[0][1], "what": None}).encode()
-        if isinstance(error, RecursionError):
-            error = ArgumentError("the submission nests too deep", given="RecursionError", allowed="less nesting")
-        verdict = verdict_on("submission", error)
-        return b"E" + json.dumps(asdict(verdict), default=str).encode()
+        cause = error.__cause__ if isinstance(error.__cause__, MemoryError) else error
+        if isinstance(cause, RecursionError):
+            cause = ArgumentError("the submission nests too deep", given="RecursionError", allowed="less nesting")
+        return b"E", json.dumps(asdict(verdict_on("submission", cause)), default=str).encode()

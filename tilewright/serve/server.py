@@ -4,40 +4,56 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Lock
-from typing import TYPE_CHECKING, Any, TextIO
+from threading import BoundedSemaphore, Lock
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from tilewright.serve.judge import refusal
+from tilewright.serve.submission import read_json
 from tilewright.serve.workers import MOST_BYTES
 
 if TYPE_CHECKING:
     from tilewright.serve.workers import Workers
 
 
-def by_lines(workers: Workers, requests: Iterable[str], answers: TextIO, jobs: int) -> None:
-    """Answer each line; answers come as they are ready, and ``id`` says whose they are."""
-    lock = Lock()
+WAITING = 4  # requests a job that are read and not answered yet
 
-    def one(line: str) -> None:
-        text = json.dumps(_asked(workers, line))
-        with lock:
-            answers.write(text + "\n")
-            answers.flush()
+
+def lines_of(stream: BinaryIO) -> Iterator[bytes]:
+    """Its lines; of one that is too long only the beginning, which is refused."""
+    while line := stream.readline(MOST_BYTES + 2):
+        yield line
+        while not line.endswith(b"\n") and (line := stream.readline(MOST_BYTES)):
+            pass
+
+
+def by_lines(workers: Workers, requests: Iterable[bytes], answers: TextIO, jobs: int) -> None:
+    """Answer each line; answers come as they are ready, and ``id`` says whose they are."""
+    lock, room = Lock(), BoundedSemaphore(WAITING * jobs)
+
+    def one(line: bytes) -> None:
+        try:
+            text = json.dumps(_asked(workers, line))
+            with lock:
+                answers.write(text + "\n")
+                answers.flush()
+        finally:
+            room.release()
 
     with ThreadPoolExecutor(jobs) as pool:
         for line in requests:
             if line.strip():
+                room.acquire()
                 pool.submit(one, line)
 
 
-def _asked(workers: Workers, text: str) -> dict[str, Any]:
-    if len(text) > MOST_BYTES:
-        return refusal(None, "the request is too long", "refused", f"{len(text):,} letters; {MOST_BYTES:,} at most")
+def _asked(workers: Workers, text: bytes) -> dict[str, Any]:
+    if len(text) > MOST_BYTES + 1:
+        return refusal(None, "the request is too long", "refused", f"more than {MOST_BYTES:,} bytes")
     try:
-        return workers.ask(json.loads(text))
+        return workers.ask(read_json(text))
     except (ValueError, RecursionError) as error:
         return refusal(None, "the request is no JSON", "refused", str(error))
 
@@ -74,10 +90,10 @@ class _Request(BaseHTTPRequestHandler):
             self._send(404, {"message": "POST /judge"})
             return
         length = self.headers.get("Content-Length", "")
-        if not length.isdigit() or int(length) > MOST_BYTES:
+        if not (length.isascii() and length.isdigit()) or int(length) > MOST_BYTES:
             self._send(413, {"message": f"a body of {MOST_BYTES:,} bytes at most, with its Content-Length"})
             return
-        self._send(200, _asked(self.server.workers, self.rfile.read(int(length)).decode(errors="replace")))
+        self._send(200, _asked(self.server.workers, self.rfile.read(int(length))))
 
     def _send(self, code: int, fields: dict[str, Any]) -> None:
         body = json.dumps(fields).encode()

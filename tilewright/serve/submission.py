@@ -14,6 +14,7 @@ Everything is data. Extents are expressions of whole numbers and sizes, evaluate
 from __future__ import annotations
 
 import ast
+import json
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,10 +29,13 @@ from tilewright.errors import ArgumentError, KernelError, choices
 from tilewright.explain import Finding
 from tilewright.inputs import check_room
 
-LANGUAGES = ("py", "cu", "ptx")
+LANGUAGES = ("py", "cu", "ptx", "triton")
 ROLES = ("in", "out", "inout")
 CONTENTS = ("normal", "uniform", "integers", "zeros", "ones", "ramp", "special")
 MOST_CASES = 64
+MOST_SIZE = (1 << 63) - 1
+MOST_DIMENSIONS = 32
+MOST_OFF = 1e30  # that a result may be off: whoever asks for infinity asks for nothing
 OPERATORS: dict[type[ast.AST], Callable[[int, int], int]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.FloorDiv: operator.floordiv,
     ast.Mod: operator.mod,
@@ -63,7 +67,8 @@ class Size:
             and all(type(each) is int for each in given.values())
         ):
             made = cls(given.get("from", 1), given.get("to", 1), given.get("of", 1))
-            if made.of >= 1 and 0 <= made.start <= made.end and made.start <= made.end // made.of * made.of:
+            fits = 0 <= made.start <= made.end <= MOST_SIZE and made.of >= 1
+            if fits and made.start <= made.end // made.of * made.of:
                 return made
         raise ArgumentError(
             f"{name} is no size", given=repr(given), allowed='7, [16, 32] or {"from": 1, "to": 4096, "of": 8}'
@@ -94,20 +99,35 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredLaunch:
-    """Of a kernel in CUDA or PTX: CTAs and threads along x, y, z, bytes of dynamic shared memory."""
+    """Of a kernel in CUDA or PTX: CTAs and threads along x, y, z, bytes of dynamic shared memory. Of one in Triton:
+    programs along x, y, z, its options, and which configuration of an autotuned kernel it is.
+    """
 
     grid: tuple[Extent, ...] = (1,)
     block: tuple[Extent, ...] = (1,)
     shared_bytes: Extent = 0
     cluster: tuple[Extent, ...] | None = None
+    num_warps: int | None = None
+    num_stages: int | None = None
+    num_ctas: int | None = None
+    config: int = 0
+
+
+LAUNCHES = {
+    "py": ((), ""),
+    **dict.fromkeys(("cu", "ptx"), (("grid", "block", "shared_bytes", "cluster"), "block")),
+    "triton": (("grid", "num_warps", "num_stages", "num_ctas", "config"), "grid"),
+}
+"""By language: what a launch may say, and what it must; a kernel of ours has its launch in itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class Submission:
     """One kernel to judge.
 
-    kernel: its name, where the source has several. constants: of a ``@T.jit`` kernel. cases: sets of arguments.
-    seconds, nbytes: what all of them may take together. gpu: whose least time is wanted, such as "H200".
+    kernel: its name, where the source has several. constants: of a ``@T.jit`` or ``@triton.jit`` kernel, macros of
+    CUDA; extents may name whole numbers among them, too. cases: sets of arguments. seconds, nbytes: what all of them
+    may take together. gpu: whose least time is wanted, such as "H200".
     """
 
     language: str
@@ -129,6 +149,21 @@ class Submission:
     max_findings: int = 20
     gpu: str | None = None
 
+    def names(self, sizes: Mapping[str, int]) -> dict[str, int]:
+        """What extents may name, by these sizes."""
+        return {**{name: value for name, value in self.constants.items() if type(value) is int}, **sizes}
+
+
+def read_json(text: str | bytes) -> Any:
+    """A request. Raises ValueError where it is no JSON: that has no NaN and no infinity, however it is written."""
+
+    def finite(number: str) -> float:
+        if not math.isfinite(value := float(number)):
+            raise ValueError(f"{number} is no number of JSON")
+        return value
+
+    return json.loads(text, parse_float=finite, parse_constant=finite)
+
 
 def submission_of(given: Any) -> Submission:
     """A submission from JSON. Raises ArgumentError that names the field, what was given and what is allowed."""
@@ -141,15 +176,15 @@ def submission_of(given: Any) -> Submission:
         if name not in values:
             raise ArgumentError(f"a submission lacks {name!r}", given=", ".join(values), allowed=f"{name}=...")
     _check_kinds(values)
-    if values["language"] != "py" and "block" not in (values.get("launch") or {}):
-        raise ArgumentError(f"a submission in {values['language']!r} lacks a launch", given="no block",
-                            allowed='"launch": {"grid": [4], "block": [256]}')  # fmt: skip
+    _check_constants(values["language"], values.get("constants", {}))
     if not isinstance(values["arguments"], list):
         raise ArgumentError("arguments are a list", given=repr(values["arguments"]), allowed='[{"name": "a", ...}]')
     values["arguments"] = tuple(map(_declared, values["arguments"]))
+    names = [each.name for each in values["arguments"]]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise ArgumentError(f"two arguments are called {twice[0]}", given=", ".join(names), allowed="a name for each")
     values["sizes"] = {name: Size.read(f"size {name}", each) for name, each in values.get("sizes", {}).items()}
-    if "launch" in values:
-        values["launch"] = _launch(values["launch"])
+    values["launch"] = _launch(values["language"], values.get("launch", {}))
     made = Submission(**values)
     _check_extents(made)
     return made
@@ -168,16 +203,31 @@ def _check_kinds(values: Mapping[str, Any]) -> None:
         if name in values and (not isinstance(values[name], kinds) or isinstance(values[name], bool)):
             allowed = " or ".join("null" if kind is type(None) else kind.__name__ for kind in kinds)
             raise ArgumentError(f"{name} has another type", given=repr(values[name])[:80], allowed=allowed)
+        if isinstance(text := values.get(name), str) and any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise ArgumentError(f"{name} is no text", given="half a letter of UTF-16", allowed="Unicode")
     _choice("language", values["language"], LANGUAGES)
     for name, least, most in (("cases", 1, MOST_CASES), ("seconds", 0.1, 3600), ("nbytes", 1 << 20, 1 << 40),
-                              ("max_findings", 1, 1000), ("seed", 0, 1 << 63), ("rtol", 0, math.inf),
-                              ("atol", 0, math.inf)):  # fmt: skip
+                              ("max_findings", 1, 1000), ("seed", 0, 1 << 63), ("rtol", 0, MOST_OFF),
+                              ("atol", 0, MOST_OFF)):  # fmt: skip
         if name in values and not least <= values[name] <= most:
             raise ArgumentError(f"{name} is out of range", given=f"{values[name]}", allowed=f"{least} to {most}")
     if values.get("gpu") is not None:
         from tilewright.profiling import gpu
 
         gpu(values["gpu"])  # an unknown one is told now, not after the last case
+
+
+def _check_constants(language: str, constants: Mapping[str, Any]) -> None:
+    if constants and language == "ptx":
+        raise ArgumentError("PTX has no constants", given=", ".join(constants), allowed="arguments with a value")
+    for name, value in constants.items():
+        if not name.isidentifier():
+            raise ArgumentError(
+                "the name of a constant is no name", given=repr(name)[:80], allowed="letters, digits, _"
+            )
+        if not isinstance(value, (int, float, str)) or (isinstance(value, float) and not math.isfinite(value)):
+            raise ArgumentError(f"constant {name} has another type", given=repr(value)[:80],
+                                allowed="a number, a text, true or false")  # fmt: skip
 
 
 def _choice(what: str, given: Any, allowed: Sequence[str]) -> None:
@@ -214,6 +264,9 @@ def _declared(given: Any) -> Declared:
     _check_number(f"value of {name}", values.get("value"), (int, float, str))
     _check_number(f"pitch of {name}", values.get("pitch"), (int, str))
     values["shape"] = _extents(f"shape of {name}", values.get("shape", []))
+    if len(values["shape"]) > MOST_DIMENSIONS:
+        raise ArgumentError(f"{name} has too many dimensions", given=f"{len(values['shape'])}",
+                            allowed=f"{MOST_DIMENSIONS} at most")  # fmt: skip
     _choice("role", values.get("role", "in"), ROLES)
     _choice("contents", values.get("contents", "normal"), CONTENTS)
     return Declared(**values)
@@ -232,15 +285,25 @@ def _check_number(what: str, given: Any, kinds: tuple[type, ...]) -> None:
         raise ArgumentError(f"{what} is no number", given=repr(given)[:80], allowed='64 or "(n + 255) // 256"')
 
 
-def _launch(given: Any) -> DeclaredLaunch:
+def _launch(language: str, given: Any) -> DeclaredLaunch:
+    """It says what this language needs, and nothing that it has not."""
+    allowed, needed = LAUNCHES[language]
+    shown = '"launch": {"grid": [4], "block": [256]}' if needed == "block" else '"launch": {"grid": [4]}'
     if not isinstance(given, Mapping):
-        raise ArgumentError("launch is an object", given=repr(given)[:80], allowed='{"grid": [4], "block": [256]}')
+        raise ArgumentError("launch is an object", given=repr(given)[:80], allowed=shown)
+    if needed and needed not in given:
+        raise ArgumentError(f"a submission in {language!r} lacks a launch", given=f"no {needed}", allowed=shown)
     _check_names("a launch", given, DeclaredLaunch)
-    values = dict(given)
+    if unfit := [name for name in given if name not in allowed]:
+        raise ArgumentError(f"a launch of {language!r} has no {unfit[0]!r}", given=unfit[0],
+                            allowed=", ".join(allowed) or "none: a kernel of ours holds its launch")  # fmt: skip
+    values = {name: value for name, value in given.items() if value is not None}
     for name in ("grid", "block", "cluster"):
         if values.get(name) is not None:
             values[name] = _extents(name, values[name])
     _check_number("shared_bytes of a launch", values.get("shared_bytes"), (int, str))
+    for name in ("num_warps", "num_stages", "num_ctas", "config"):
+        _check_number(f"{name} of a launch", values.get(name), (int,))
     return DeclaredLaunch(**values)
 
 
@@ -253,13 +316,12 @@ def _extents(what: str, given: Any) -> tuple[Extent, ...]:
 
 def _check_extents(made: Submission) -> None:
     """Every expression names sizes that are declared: found out now, not at the third case."""
-    least = {name: size.among[0] if size.among else max(size.start, 1) for name, size in made.sizes.items()}
-    written: list[Iterable[Any]] = [
-        made.launch.grid,
-        made.launch.block,
-        made.launch.cluster or (),
-        [made.launch.shared_bytes],
-    ]
+    sizes = {name: size.among[0] if size.among else max(size.start, 1) for name, size in made.sizes.items()}
+    least = made.names(sizes)
+    launch = made.launch
+    written: list[Iterable[Any]] = [launch.block, launch.cluster or (), [launch.shared_bytes]]
+    if made.language != "triton":  # whose grids may name constants that its own configurations set
+        written.append(launch.grid)
     for each in made.arguments:
         written += [each.shape, [each.pitch or 0], [each.value if isinstance(each.value, str) else 0]]
     for text in (text for texts in written for text in texts):
@@ -355,10 +417,11 @@ def cases_of(submission: Submission) -> Iterator[Case]:
     """As many cases as asked for, the same ones for the same seed."""
     for number, sizes in enumerate(_sizes(submission)):
         random = np.random.default_rng([submission.seed, number])
-        memory = {each.name: _memory(each, sizes, submission, random) for each in submission.arguments if each.is_array}
-        arrays = {each.name: _seen(memory[each.name], each, sizes) for each in submission.arguments if each.is_array}
+        names = submission.names(sizes)
+        memory = {each.name: _memory(each, names, submission, random) for each in submission.arguments if each.is_array}
+        arrays = {each.name: _seen(memory[each.name], each, names) for each in submission.arguments if each.is_array}
         before = {name: array.tobytes() for name, array in memory.items()}
-        numbers = {each.name: _number(each, sizes) for each in submission.arguments if not each.is_array}
+        numbers = {each.name: _number(each, names) for each in submission.arguments if not each.is_array}
         yield Case(sizes, arrays, memory, before, numbers)
 
 
@@ -402,7 +465,8 @@ def _fitting(submission: Submission, sizes: dict[str, int]) -> dict[str, int]:
     made = dict(sizes)
 
     def elements() -> int:
-        shapes = ([evaluated(extent, made) for extent in each.shape] for each in submission.arguments if each.is_array)
+        names = submission.names(made)
+        shapes = ([evaluated(extent, names) for extent in each.shape] for each in submission.arguments if each.is_array)
         return sum(int(np.prod(shape, dtype=object)) for shape in shapes)
 
     free = [name for name, size in submission.sizes.items() if not size.among]

@@ -16,8 +16,11 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tilewright.errors import ToolError
 from tilewright.serve.apart import Died, apart
+from tilewright.serve.jitted import is_at_hand
 from tilewright.serve.judge import answer, refusal
-from tilewright.serve.reading import Load, settle
+from tilewright.serve.reading import Loads, settle
+from tilewright.serve.submission import read_json
+from tilewright.serve.unaware import Unaware
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,12 +32,19 @@ MORE_SECONDS = 10.0  # than a submission asks for: to compile, and to compare
 OWN_BYTES = 4 << 30  # address space that Python and NumPy reserve without using it
 
 
-def work(load: Load, walls: Walls, requests: BinaryIO, answers: BinaryIO) -> None:
+def work(loads: Loads, walls: Walls, requests: BinaryIO, answers: BinaryIO) -> None:
     """A worker's life: a line of JSON for each request, and one for each answer, until the requests end."""
-    _warm(load, walls)
-    for line in requests:
-        answers.write(_answered(line, load, walls) + b"\n")
-        answers.flush()
+    _warm(loads, walls)
+    while True:
+        unaware = Unaware()  # before the request is there
+        try:
+            if not (line := requests.readline()):
+                return
+            answers.write(_answered(line, loads, walls, unaware) + b"\n")
+            answers.flush()
+            del line  # the next one shall not find it either
+        finally:
+            unaware.end()
 
 
 WARMING = """
@@ -52,25 +62,27 @@ def copied(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
 """
 
 
-def _warm(load: Load, walls: Walls) -> None:
+def _warm(loads: Loads, walls: Walls) -> None:
     """Judge a kernel here, and read it without walls: what that imports and remembers, each fork finds done."""
     shape = {"dtype": "float32", "shape": [32]}
     arguments = [{"name": "A", **shape}, {"name": "B", **shape, "role": "out"}]
     reference = "def reference(A): return A[::-1]"
-    made = answer({"language": "py", "source": WARMING, "arguments": arguments, "reference": reference}, load, walls)
+    made = answer({"language": "py", "source": WARMING, "arguments": arguments, "reference": reference}, loads, walls)
     assert made["status"] == "clean", made
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "warming.py"
         file.write_text(WARMING, encoding="utf-8")
-        load(str(file), [])
+        loads["py"](str(file), [])
+    if is_at_hand():
+        import triton.compiler  # noqa: F401  # so that each fork has it
     settle()
     gc.collect()
     gc.freeze()  # a fork shares what no collection touches
 
 
-def _answered(line: bytes, load: Load, walls: Walls) -> bytes:
+def _answered(line: bytes, loads: Loads, walls: Walls, unaware: Unaware) -> bytes:
     try:
-        given = json.loads(line)
+        given = read_json(line)
     except (ValueError, RecursionError) as error:
         return json.dumps(refusal(None, "the request is no JSON", "refused", str(error))).encode()
     identity = given.get("id") if isinstance(given, dict) else None
@@ -80,9 +92,9 @@ def _answered(line: bytes, load: Load, walls: Walls) -> bytes:
     room = (nbytes if type(nbytes) is int and 0 < nbytes <= 1 << 40 else 2 << 30) + OWN_BYTES
 
     def judged() -> bytes:
-        return json.dumps(answer(given, load, walls), default=str).encode()
+        return json.dumps(answer(given, loads, walls, unaware.read), default=str).encode()
 
-    result = apart(judged, seconds=seconds, nbytes=room, walls=False)
+    result = apart(judged, seconds=seconds, nbytes=room, walls=False, keep=unaware.files)
     return json.dumps(refusal(identity, str(result))).encode() if isinstance(result, Died) else result
 
 
