@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeAlias
 
 import numpy as np
 
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import choices
-from tilewright.ir import Expr, Load, Region, Value, as_expr, const_value
+from tilewright.ir import Argument, Expr, Load, Region, Value, as_expr, const_value
 from tilewright.isa.tcgen05_mma_values import PATHS, DataPath
 from tilewright.layout import S, TCol, TileLayout, TLane, tmem_datapath_layout
 from tilewright.tile.builder import Builder
@@ -35,6 +36,7 @@ from tilewright.tile.smem_descriptors import (
 )
 from tilewright.tile.walks import Ints, plus, quotient
 
+Fields: TypeAlias = "tuple[tuple[str, int], ...]"
 MMA = "ptx.tcgen05.mma"
 LANE = 1 << 16  # what leads from lane to lane in an address of tensor memory
 PACKED = {4: (2, 1), 8: (16, 16)}
@@ -380,7 +382,7 @@ def _(plan: UmmaPlan, call: TileCall, out: Builder) -> None:
         types |= {"kind": plan.made.kind, "scale_vec": f"block{scale_blocks(call)}"}
     products = list(products_of(call, *plan.d.starts.shape, plan.b.starts.shape[1]))
     uses = _uses(str(call.option("collector") or ""), len(products))
-    words = {fields: _described(replace(plan.made, **dict(fields)), call, out)
+    words = {fields: _described(_with_fields(plan.made, fields), call, out)
              for fields in sorted({_own_fields(plan, i, j, step) for i, j, step, _ in products})}  # fmt: skip
     with out.when(isa.call("ptx.elect_sync") if plan.elects else None):
         for (i, j, step, added), use in zip(products, uses, strict=True):
@@ -390,7 +392,7 @@ def _(plan: UmmaPlan, call: TileCall, out: Builder) -> None:
                 _scale_address(call[name], each, at, step)
                 for name, each, at in zip(("SFA", "SFB"), plan.scales, (i, j), strict=False)
             ]
-            more = {"collector": use} if use else {}
+            more: dict[str, Argument] = {"collector": use} if use else {}
             if call.option("scale_input_d") and step == 0:
                 more["scale_input_d"] = call.option("scale_input_d")
             word = words[_own_fields(plan, i, j, step)]
@@ -398,17 +400,25 @@ def _(plan: UmmaPlan, call: TileCall, out: Builder) -> None:
             out.call(_opcode(call), *operands, **types, **more, enable_input_d=added)
 
 
+def _with_fields(made: isa.InstructionDescriptor, fields: Fields) -> isa.InstructionDescriptor:
+    """The descriptor with other numbers in some fields."""
+    known = {"sfa_id": made.sfa_id, "sfb_id": made.sfb_id, "selector": made.selector, **dict(fields)}
+    return replace(made, sfa_id=known["sfa_id"], sfb_id=known["sfb_id"], selector=known["selector"])
+
+
 def _uses(word: str, count: int) -> list[str]:
     """The collector's word of each of so many products with one matrix in it: the first fills, the last uses last."""
-    buffer, _, use = word.partition("::")
-    first, last = {"fill": ("fill", "use"), "lastuse": ("use", "lastuse")}.get(use, (use, use))
-    listed = [first] * count if use != "fill" else [first, *[last] * (count - 1)]
-    if use == "lastuse":
-        listed[-1] = last
-    return [f"{buffer}::{each}" if each else "" for each in listed]
+    buffer, mark, use = word.partition("::")
+    use = mark + use
+    listed = [isa.USE if use in isa.KEEPING else use] * count
+    if use == isa.FILL:
+        listed[0] = use
+    elif use == isa.LAST_USE:
+        listed[-1] = use
+    return [buffer + each for each in listed]
 
 
-def _own_fields(plan: UmmaPlan, block: int, column: int, step: int) -> tuple[tuple[str, int], ...]:
+def _own_fields(plan: UmmaPlan, block: int, column: int, step: int) -> Fields:
     """The fields of an instruction descriptor in which the products of a call differ."""
     found = [
         (name, int(each.first[at, step]))
