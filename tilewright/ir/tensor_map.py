@@ -374,7 +374,8 @@ class MapOf:
 
     def start(self, values: Mapping[str, Number]) -> int:
         """Bytes from the array's first element to that of the map."""
-        return int(evaluate(self.offset, values)) * ELEMENTS[self.dtype].nbytes
+        of = ELEMENTS[self.dtype]
+        return int(evaluate(self.offset, values)) * of.nbytes // of.group
 
     @staticmethod
     def _numbers(part: tuple[Value, ...], values: Mapping[str, Number]) -> Iterator[int]:
