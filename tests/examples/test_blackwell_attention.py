@@ -26,7 +26,7 @@ MISTAKES = {
         ROLES,
         "try_wait(s_full.ptr_to([t]), j % 2)",
         "try_wait(s_full.ptr_to([t]), 1 - j % 2)",
-        "uninitialised",
+        "which tcgen05.mma has not written yet",
     ),
     "weights not waited for": (
         MAIN,
@@ -58,8 +58,13 @@ MISTAKES = {
         "pass",
         f"tcgen05.ld touches tensor memory that tcgen05.mma {UNWRITTEN}",
     ),
-    "too few arrivals": (MAIN, "(p_ready, 256)", "(p_ready, 128)", "more arrivals than its phase waited for"),
-    "bytes of the queries": (MAIN, "4 * KEYS * D + 2 * L * D", "4 * KEYS * D", ""),
+    "too few arrivals": (
+        MAIN,
+        "(p_ready, 256)",
+        "(p_ready, 128)",
+        "an arrival at p_ready[0] for its next phase, and nobody has seen the last one over",
+    ),
+    "bytes of the queries": (MAIN, "4 * KEYS * D + 2 * L * D", "4 * KEYS * D", f"cp_async.bulk.tensor.g2c {UNWRITTEN}"),
     "factor stored over": (
         ROLES,
         "        T.ptx.mbarrier.try_wait(alpha_free.ptr_to([t]), 1 - j % 2)\n",
@@ -70,14 +75,14 @@ MISTAKES = {
         ROLES,
         "try_wait(alpha_ready.ptr_to([t]), j % 2)",
         "try_wait(alpha_ready.ptr_to([t]), 1 - j % 2)",
-        "",
+        "deadlock: no thread can go on",
     ),
     "stage handed back early": (
         MAIN,
         "        for t in (0, 1):\n            T.ptx.mbarrier.try_wait(p_ready",
         "        T.ptx.tcgen05.commit(empty.ptr_to([stage]))\n"
         "        for t in (0, 1):\n            T.ptx.mbarrier.try_wait(p_ready",
-        "",
+        f"writes v[0, 0, 0], which tcgen05.mma {UNREAD}",
     ),
     "phase of a stage": (
         MAIN,
