@@ -430,7 +430,7 @@ class Executable:
         limits = replace(limits or host.Limits(), registers=self.registers_of_a_thread)
         for name, value in self._named(args):
             if name in maps:
-                buffers[mapped(name)], kinds[mapped(name)] = value.array, dtype(maps[name].dtype)
+                buffers[mapped(name)], kinds[mapped(name)] = value.array, dtype(maps[name].storage)
         with self._lender(args)(buffers, kinds) as arrays:
             return program.run(arrays, values, maps, progress=progress, limits=limits, record=record)
 

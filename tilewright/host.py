@@ -111,8 +111,16 @@ def _fields_of(
         )
     address = info.address or 0
     inner_first = [tuple(int(each) for each in part)[::-1] for part in (box, steps)]
+    dims = [*info.shape[::-1]]
+    if (
+        of := ELEMENTS[kind]
+    ).group > 1:  # of an array of bytes, or of packed elements, of which each has a byte's place
+        nbytes = row(info.dtype).bits // 8
+        if of.spread and info.device != "cpu" and address % 32:
+            raise ArgumentError("tensor map: address", given=f"{address:#x}", allowed=f"a multiple of 32 for {kind}")
+        strides, dims[0] = [int(step) * nbytes for step in info.steps], dims[0] * nbytes * of.group // of.nbytes
     return MapFields(
-        kind, info.shape[::-1], tuple(strides[-2::-1]), inner_first[0], swizzle, inner_first[1], oob, address, walk
+        kind, tuple(dims), tuple(strides[-2::-1]), inner_first[0], swizzle, inner_first[1], oob, address, walk
     )
 
 

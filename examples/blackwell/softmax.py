@@ -46,7 +46,7 @@ def softmax(t, row, scores, s_full, p_ready, alphas, alpha_ready, alpha_free, su
 
 @T.inline
 def correct(out, head, row, addr, alphas, alpha_ready, alpha_free, sums, p_ready, o_done):
-    """Outputs are rescaled, and in the last turn divided by the sums."""
+    """Outputs are rescaled where a maximum has grown, and in the last turn divided by the sums."""
     o = T.alloc_local((D,), "float32")
     for j in T.serial(TURNS + 1):
         for t in (0, 1):
@@ -58,12 +58,14 @@ def correct(out, head, row, addr, alphas, alpha_ready, alpha_free, sums, p_ready
             if j > 0:
                 T.ptx.mbarrier.try_wait(o_done.ptr_to([t]), (j - 1) % 2)
                 T.ptx.tcgen05.fence.after_thread_sync()
-                T.ptx.tcgen05.ld(addr + 64 * t, o.view("uint32"), shape="32x32b", num=D, row=row // 32 * 32)
-                T.ptx.tcgen05.wait.ld()
-                for d in T.unroll(D):
-                    o[d] = o[d] * factor
-                T.ptx.tcgen05.st(addr + 64 * t, o.view("uint32"), shape="32x32b", num=D, row=row // 32 * 32)
-                T.ptx.tcgen05.wait.st()
+                if j == TURNS or T.cuda.any_sync(0xFFFFFFFF, factor != 1.0):  # a maximum of the warp's rows has grown
+                    T.ptx.tcgen05.ld(addr + 64 * t, o.view("uint32"), shape="32x32b", num=D, row=row // 32 * 32)
+                    T.ptx.tcgen05.wait.ld()
+                    for d in T.unroll(D):
+                        o[d] = o[d] * factor
+                    if j < TURNS:
+                        T.ptx.tcgen05.st(addr + 64 * t, o.view("uint32"), shape="32x32b", num=D, row=row // 32 * 32)
+                        T.ptx.tcgen05.wait.st()
             T.ptx.tcgen05.fence.before_thread_sync()
             if j < TURNS:
                 T.ptx.mbarrier.arrive(p_ready.ptr_to([t]))

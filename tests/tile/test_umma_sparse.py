@@ -8,10 +8,18 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.tile.sparse_kernels import SparseCase, multiplied
+from tests.tile.sparse_kernels import SparseCase, compressed, multiplied
 from tilewright import T, Tx
 from tilewright.cuda.nvrtc import assemble
-from tilewright.layout import S, TCol, TileLayout, TLane, mma_shared_layout, sp_meta_tmem_layout
+from tilewright.layout import (
+    S,
+    TCol,
+    TileLayout,
+    TLane,
+    mma_shared_layout,
+    sp_meta_smem_layout,
+    sp_meta_tmem_layout,
+)
 
 TARGET = "sm_100a"
 E4M3, E2M1 = "float8_e4m3fn", "float4_e2m1fn"
@@ -164,3 +172,69 @@ def test_metadata_that_do_not_fit_are_told_why() -> None:
     assert "M is not in tensor memory as the product takes metadata" in str(error)
     assert 'layout=sp_meta_tmem_layout(128, 16, "bfloat16") for M' in str(error.hint)
     assert 'layout=sp_meta_tmem_layout(128, 16, "float8_e4m3fn")' in str(declined(E4M3, (128, 16), right).hint)
+
+
+def of_a_pair(k: int = 128, n: int = 64) -> Any:
+    """C = A B.T of 256 rows by two CTAs: each has its rows of a sparse A, their metadata, and half of B's columns."""
+    nbytes, half = k // 8, n // 2
+    layouts = [mma_shared_layout("bfloat16", 3, shape) for shape in ((128, k // 2), (half, k))]
+
+    @T.prim_func
+    def product(
+        a: T.Buffer((256, k // 2), "bfloat16"), e: T.Buffer((256, nbytes), "uint8"), b: T.Buffer((n, k), "bfloat16"),
+        c: T.Buffer((256, n), "float32"),
+    ):  # fmt: skip
+        rank = T.cta_id_in_cluster([2])
+        T.cta_id([2])
+        warp, tid = T.warp_id([4]), T.thread_id([128])
+        A = T.alloc_shared((128, k // 2), "bfloat16", layout=layouts[0], align=1024)
+        B = T.alloc_shared((half, k), "bfloat16", layout=layouts[1], align=1024)
+        E = T.alloc_shared((128, nbytes), "uint8", layout=sp_meta_smem_layout(128, nbytes, "bfloat16"), align=128)
+        addr, done, word = T.alloc_shared([1], "uint32"), T.alloc_shared([1], "uint64"), T.alloc_local((n,), "uint32")
+        if warp == 0:
+            T.ptx.tcgen05.alloc(T.address_of(addr), n_cols=128, cta_group=2)
+        if tid == 0:
+            T.ptx.mbarrier.init(done.ptr_to([0]), 1)
+        T.ptx.fence.mbarrier_init()
+        Tx.cta.copy(A, a[rank * 128 : rank * 128 + 128, :])
+        Tx.cta.copy(E, e[rank * 128 : rank * 128 + 128, :])
+        Tx.cta.copy(B, b[rank * half : rank * half + half, :])
+        T.ptx.fence.proxy_async("shared::cta")
+        T.ptx.tcgen05.fence.before_thread_sync()
+        T.cuda.cluster_sync()
+        T.ptx.tcgen05.fence.after_thread_sync()
+        D = T.decl_buffer((128, n), "float32", scope="tmem", allocated_addr=addr[0],
+                          layout=TileLayout(S[(128, n) : (1 @ TLane, 1 @ TCol)]))  # fmt: skip
+        M = T.decl_buffer((128, nbytes), "uint8", scope="tmem", allocated_addr=addr[0] + n,
+                          layout=sp_meta_tmem_layout(128, nbytes, "bfloat16"))  # fmt: skip
+        if rank == 0 and tid == 0:
+            Tx.copy_async(M, E, cta_group=2)
+            Tx.gemm_async(D, A, B, sp_meta=M, cta_group=2)
+            T.ptx.tcgen05.commit(done.ptr_to([0]), cta_group=2, cta_mask=3)
+        T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
+        T.ptx.tcgen05.fence.after_thread_sync()
+        T.ptx.tcgen05.ld(addr[0], word, shape="32x32b", num=n, row=warp * 32)
+        T.ptx.tcgen05.wait.ld()
+        for j in T.unroll(n):
+            c[rank * 128 + tid, j] = T.reinterpret("float32", word[j])
+        T.ptx.tcgen05.fence.before_thread_sync()
+        T.cuda.cluster_sync()
+        T.ptx.tcgen05.fence.after_thread_sync()
+        if warp == 0:
+            T.ptx.tcgen05.dealloc(addr[0], n_cols=128, cta_group=2)
+
+    return product
+
+
+def test_a_pair_multiplies_a_sparse_matrix_by_the_metadata_of_each_cta() -> None:
+    full, a, meta = compressed(np.random.default_rng(4), 256, 128, 4)
+    b = np.random.default_rng(5).integers(-2, 3, (64, 128))
+    c = np.zeros((256, 64), np.float32)
+    compiled = tw.compile(of_a_pair(), TARGET)
+
+    run = compiled.simulate(a.astype("bfloat16"), meta, b.astype("bfloat16"), c, check="all")
+
+    assert run.warnings == []
+    assert np.array_equal(c, full @ b.T)
+    assert "sparse m256n64k32, of a pair" in str(compiled.report)
+    assert assemble(compiled.source("cuda"), TARGET).cubin

@@ -32,12 +32,24 @@ UNIT = 16  # bytes that a swizzle moves together, and that strides and inner box
 
 
 class Element(NamedTuple):
-    """An element type. driver, ptx: its number there; the two count differently. nbytes: of an element."""
+    """An element type. driver, ptx: its number there; the two count differently. nbytes: of an element, or of a
+    ``group`` of them, which lies together in the array. spread: the bytes that a group takes in shared memory, where
+    these are more: the others, behind it, are undefined.
+    """
 
     driver: int
     ptx: int
     nbytes: int
     is_float: bool = False
+    group: int = 1
+    spread: int = 0
+
+    @property
+    def whole(self) -> int:
+        """Elements of which the extent and the coordinates of dimension 0 are multiples, where they are spread; and a
+        box has so many.
+        """
+        return 128 if self.spread else 1
 
 
 ELEMENTS: Mapping[str, Element] = {
@@ -51,6 +63,9 @@ ELEMENTS: Mapping[str, Element] = {
     "float32": Element(7, 7, 4, True),
     "float64": Element(8, 9, 8, True),
     "bfloat16": Element(9, 10, 2, True),
+    "16U4_ALIGN8B": Element(13, 13, 8, group=16),
+    "16U4_ALIGN16B": Element(14, 14, 8, group=16, spread=16),
+    "16U6_ALIGN16B": Element(15, 15, 12, group=16, spread=16),
 }
 FILLS = ("zero", "nan")
 MOST_PIXELS = 1024
@@ -184,6 +199,7 @@ class MapFields:
         if self.swizzle and self.inner_bytes > span:
             allowed = f"at most {span} bytes, which {SwizzleMode(self.swizzle).name} permutes"
             raise _refused("box[0]", f"{self.box[0]} elements, {self.inner_bytes} bytes", allowed)
+        self._check_groups()
         if self.oob not in FILLS:
             raise _refused("oob", repr(self.oob), choices(self.oob, FILLS))
         if self.oob == "nan" and not self.element.is_float:
@@ -191,10 +207,41 @@ class MapFields:
         if self.address % UNIT:
             raise _refused("address", f"{self.address:#x}", "a multiple of 16 bytes")
 
+    def _check_groups(self) -> None:
+        """The rules of elements that lie in groups: CUDA Driver API, "cuTensorMapEncodeTiled"."""
+        of = self.element
+        if of.group == 1:
+            return
+        if self.im2col:
+            raise _refused("dtype", f"{self.dtype} in im2col mode", "whole bytes in that mode, in what is simulated")
+        if self.dims[0] % (of.whole if of.spread else 2):
+            raise _refused("dims[0]", f"{self.dims[0]} elements", f"a multiple of {of.whole if of.spread else 2}")
+        if not of.spread:
+            return
+        if self.box[0] != of.whole:
+            raise _refused("box[0]", f"{self.box[0]} elements", f"{of.whole} of {self.dtype}")
+        for i, value in enumerate(self.strides):
+            if value % (2 * UNIT):
+                raise _refused(f"strides[{i}]", f"{value} bytes", "a multiple of 32 bytes")
+
+    def array_bytes(self, count: int) -> int:
+        """Bytes that so many elements along dimension 0 take in the array."""
+        return count * self.element.nbytes // self.element.group
+
     @property
     def element(self) -> Element:
         """Its element type."""
         return ELEMENTS[self.dtype]
+
+    @property
+    def unit_bytes(self) -> int:
+        """Bytes of a unit in shared memory that have elements, at its low end."""
+        return self.element.nbytes if self.element.spread else UNIT
+
+    @property
+    def storage(self) -> str:
+        """The dtype of the array: bytes where elements lie in groups."""
+        return "uint8" if self.element.group > 1 else self.dtype
 
     @property
     def rank(self) -> int:
@@ -212,15 +259,16 @@ class MapFields:
 
     @property
     def inner_bytes(self) -> int:
-        """Bytes of a box along dimension 0."""
-        return self.box[0] * self.element.nbytes
+        """Bytes of a box along dimension 0, in shared memory."""
+        of = self.element
+        return self.box[0] * (of.spread or of.nbytes) // of.group
 
     @property
     def box_bytes(self) -> int:
         """Bytes of a box: what it takes in shared memory, and what an m-barrier counts, wherever the box lies; of a
         walk along W without its halo.
         """
-        return prod(self.counts) * self.element.nbytes
+        return prod(self.counts[1:]) * self.inner_bytes
 
     def at(self, address: int) -> MapFields:
         """The same map of an array that begins at another address."""
@@ -326,7 +374,8 @@ class MapOf:
 
     def start(self, values: Mapping[str, Number]) -> int:
         """Bytes from the array's first element to that of the map."""
-        return int(evaluate(self.offset, values)) * ELEMENTS[self.dtype].nbytes
+        of = ELEMENTS[self.dtype]
+        return int(evaluate(self.offset, values)) * of.nbytes // of.group
 
     @staticmethod
     def _numbers(part: tuple[Value, ...], values: Mapping[str, Number]) -> Iterator[int]:

@@ -55,7 +55,8 @@ class Boxes:
     of its 16-byte units, or the first rows of them where the others repeat those; kept: which units are of a box at
     all, None for all.
 
-    array: (n, units, pieces) generic addresses of the pieces that a unit consists of, in global memory. inside: which
+    array: (n, units, pieces) generic addresses of the pieces that a unit consists of, in global memory; of its low
+    end where the map spreads elements. inside: which
     of them are in the array, None for all. width: bytes of a piece. fill: (n, width) bytes.
     """
 
@@ -82,6 +83,13 @@ class Boxes:
         return Addresses(self.array, nbytes=nbytes, fill=self.fill, width=self.width)
 
 
+def spread_alike(unit: Unit, maps: list[MapFields]) -> None:
+    """Faults where some of the maps spread elements in shared memory, and not all of them alike."""
+    kinds = [one.dtype if one.element.spread else "" for one in maps]
+    if (wrong := np.array([kind != kinds[0] for kind in kinds])).any():
+        unit.fault("threads that copy spread elements together have one type of them", wrong)
+
+
 def boxes_of(unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes, dim: int) -> Boxes:
     """The boxes at ``coords``, (n, dim), of the maps at (n,) generic addresses, in shared memory from (n,) addresses
     ``tile`` on, the operand of that name. Faults where there is no such map.
@@ -92,6 +100,7 @@ def boxes_of(unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes, 
         (low, *others) = (first % PATTERN).tolist()
         if all(other == low for other in others):
             return _alike(maps, starts, first - low, *_tile(maps[0].box_bytes // UNIT, int(maps[0].swizzle), low))
+    spread_alike(unit, maps)
     return _of_each(maps, starts, tile.astype(np.int64))
 
 
@@ -108,7 +117,7 @@ def rows_of(unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes) -
             "threads that take four rows together have one tensor map", np.array([one is not maps[0] for one in maps])
         )
     one, units = maps[0], maps[0].box_bytes // UNIT
-    width = gcd(UNIT, one.dims[0] * one.element.nbytes)
+    width = _piece(one, leaves=True)
     placed = [_placed(one, starts[:, [0, row]], width, leaves=True) for row in range(1, 5)]
     array, inside = (np.concatenate(part, axis=1) for part in zip(*placed, strict=True))
     there = swizzled(first[:, None] + UNIT * np.arange(4 * units), int(one.swizzle))
@@ -133,10 +142,17 @@ def asked(
     maps = _maps(unit, unit.read(address, MAP_BYTES), dim)
     starts = np.ascontiguousarray(coords).astype(np.uint32).view(np.int32).astype(np.int64).reshape(len(maps), -1)
     size = np.array([one.element.nbytes for one in maps])
-    if (wrong := starts[:, 0] * size % UNIT != 0).any():
+    group = np.array([one.element.group for one in maps])
+    if (wrong := starts[:, 0] * size % (UNIT * group) != 0).any():
         k = int(np.argmax(wrong))
-        where = f"element {starts[k, 0]} of the innermost dimension, {starts[k, 0] * size[k]} bytes"
+        where = f"element {starts[k, 0]} of the innermost dimension, {starts[k, 0] * size[k] / group[k]:g} bytes"
         unit.fault(f"the box begins at {where}; the copy engine takes multiples of {UNIT} bytes", wrong)
+    if (wrong := starts[:, 0] % np.array([one.element.whole for one in maps]) != 0).any():
+        k = int(np.argmax(wrong))
+        what = (
+            f"the box begins at element {starts[k, 0]} of the innermost dimension; {maps[k].dtype} takes multiples of"
+        )
+        unit.fault(f"{what} {maps[k].element.whole}", wrong)
     if (wrong := tile.astype(np.int64) % TILE_ALIGNMENT != 0).any():
         what = f"{name} is no multiple of {TILE_ALIGNMENT} bytes, at which a box of a tensor map begins"
         unit.fault(what, wrong, address=int(tile[wrong][0]))
@@ -147,7 +163,7 @@ def _alike(maps: list[MapFields], starts: Ints, first: Ints, tile: Ints, order: 
     """Boxes of one map. tile: from ``first`` on, (units,), ascending; order: which unit of the box comes there."""
     one = maps[0]
     leaves = not _is_inside(one, starts)
-    width = gcd(UNIT, one.dims[0] * one.element.nbytes) if leaves else UNIT
+    width = _piece(one, leaves=leaves)
     array, inside = _placed(one, starts, width, leaves=leaves)
     if order is not None:
         array, inside = array[:, order], None if inside is None else inside[:, order]
@@ -155,11 +171,19 @@ def _alike(maps: list[MapFields], starts: Ints, first: Ints, tile: Ints, order: 
     return Boxes(maps, starts, first[:, None] + tile, None, array, inside, width, fill)
 
 
+def _piece(of: MapFields, *, leaves: bool) -> int:
+    """Bytes of the pieces of a unit: all that a unit has of the array, or less where a box ends inside of one."""
+    if of.element.spread:
+        return gcd(UNIT, of.element.nbytes)
+    return gcd(UNIT, of.array_bytes(of.dims[0])) if leaves else UNIT
+
+
 def _of_each(maps: list[MapFields], starts: Ints, first: Ints) -> Boxes:
     """Boxes of several maps, or of different alignment in shared memory."""
-    width = gcd(UNIT, *(one.dims[0] * one.element.nbytes for one in maps))
+    width = gcd(*(_piece(one, leaves=True) for one in maps))
     units = max(one.box_bytes for one in maps) // UNIT
-    tile, array = np.zeros((len(maps), units), np.int64), np.zeros((len(maps), units, UNIT // width), np.int64)
+    pieces = maps[0].unit_bytes // width
+    tile, array = np.zeros((len(maps), units), np.int64), np.zeros((len(maps), units, pieces), np.int64)
     inside, kept = np.zeros(array.shape, np.bool_), np.zeros(tile.shape, np.bool_)
     for k, one in enumerate(maps):
         here = np.s_[k, : one.box_bytes // UNIT]
@@ -210,12 +234,13 @@ def _is_inside(of: MapFields, starts: Ints) -> bool:
 
 def _placed(of: MapFields, starts: Ints, width: int, *, leaves: bool) -> tuple[Ints, Bools | None]:
     """(n, units, pieces): addresses of the pieces of boxes, and which are in the array where some are not."""
-    first = starts @ np.array((of.element.nbytes, *of.strides))
+    row = starts[:, 0] * of.element.nbytes // of.element.group
+    first = row + starts[:, 1:] @ np.array(of.strides, np.int64)
     at = of.address + first[:, None, None] + _pattern(of, width)
     if not leaves:
         return at, None
-    along = starts[:, :1] * of.element.nbytes + np.arange(0, of.inner_bytes, width)
-    inside = (along >= 0) & (along < of.dims[0] * of.element.nbytes)
+    along = row[:, None] + np.arange(0, of.array_bytes(of.box[0]), width)
+    inside = (along >= 0) & (along < of.array_bytes(of.dims[0]))
     for d in range(1, of.rank):
         index = starts[:, d : d + 1] + np.arange(of.counts[d]) * of.steps[d]
         inside = (inside[:, None] & ((index >= 0) & (index < of.dims[d]))[..., None]).reshape(len(starts), -1)
@@ -226,10 +251,10 @@ def _placed(of: MapFields, starts: Ints, width: int, *, leaves: bool) -> tuple[I
 @lru_cache(maxsize=256)
 def _pattern(of: MapFields, width: int) -> Ints:
     """(units, pieces): where the pieces of a box are in global memory, from its first one on."""
-    at = np.arange(0, of.inner_bytes, width)
+    at = np.arange(0, of.array_bytes(of.box[0]), width)
     for count, step, stride in zip(of.counts[1:], of.steps[1:], of.strides, strict=True):
         at = (np.arange(count)[:, None] * step * stride + at).reshape(-1)
-    return at.reshape(-1, UNIT // width)
+    return at.reshape(-1, of.unit_bytes // width)
 
 
 def filled(of: MapFields, width: int) -> NDArray[np.uint8]:

@@ -254,4 +254,18 @@ class Wait:
     reads: bool = False
 
 
-Effect = Access | Sync | Fence | ProxyFence | RegisterFence | Signal | Issue | Consults | Commit | Wait
+KEEPING = ("::fill", "::use", "::lastuse")  # what an operation does with a buffer, behind its name
+FILL, USE, LAST_USE = KEEPING
+
+
+@dataclass(frozen=True, slots=True)
+class Keeps:
+    """The unit keeps what an operation has read of ``operand`` in a buffer, for later operations. modifier: whose word
+    says in which, and which of `KEEPING` it is there, ``a::fill``; other words keep nothing.
+    """
+
+    operand: str
+    modifier: str
+
+
+Effect = Access | Sync | Fence | ProxyFence | RegisterFence | Signal | Issue | Consults | Commit | Wait | Keeps

@@ -19,6 +19,7 @@ from tilewright.isa.effects import (
     Effect,
     Fence,
     Issue,
+    Keeps,
     Mods,
     ProxyFence,
     RegisterFence,
@@ -213,6 +214,7 @@ class Form:
     issue = _only(Issue)
     commit = _only(Commit)
     wait = _only(Wait)
+    keeps = _only(Keeps)
 
     @cached_property
     def accesses(self) -> tuple[Access, ...]:

@@ -42,12 +42,14 @@ from tilewright.isa.instruction_descriptors import PRODUCT_KINDS
 from tilewright.isa.operations import access_of_unit
 from tilewright.isa.table import (
     GIVEN,
+    KEEPING,
     LEFT_OUT,
     REQUIRED,
     Access,
     AsyncMeaning,
     Form,
     Issue,
+    Keeps,
     Mods,
     Operand,
     Ptx,
@@ -80,13 +82,12 @@ UNCONFIRMED = (
 )
 SCALED_UNCONFIRMED = f"which quarter's scales count where they differ; {UNCONFIRMED}"
 SPARSE_UNCONFIRMED = f"codes of metadata that the manual does not list; {UNCONFIRMED}"
-COLLECTOR_USES = ("::fill", "::use", "::lastuse", "::discard")
 
 
 def collector_words(*, keeps_b: bool) -> tuple[str, ...]:
     """What a product may say of the buffers of A, or of B where it keeps columns of that; "" first, for nothing."""
     buffers = ("b0", "b1", "b2", "b3") if keeps_b else ("a",)
-    return ("", *(f"{buffer}{use}" for buffer in buffers for use in COLLECTOR_USES))
+    return ("", *(f"{buffer}{use}" for buffer in buffers for use in (*KEEPING, "::discard")))
 
 
 class Variety(NamedTuple):
@@ -154,13 +155,14 @@ def _of_cells(name: str, *, write: bool) -> Access:
     return Access(name, "tmem", 4, write=write, proxy="tmem", computed=True)
 
 
-def _effects(way: ProductForm) -> Iterator[Access | Issue]:
+def _effects(way: ProductForm) -> Iterator[Access | Issue | Keeps]:
     yield _of_cells("a", write=False) if way.in_tmem else access_of_unit("a", "shared", write=False)
     yield access_of_unit("b_desc", "shared", write=False)
     yield _of_cells("before", write=False)
     yield from (_of_cells(name, write=False) for name in way.operands if name in ("sp_meta", "sfa", "sfb"))
     yield _of_cells("d", write=True)
     yield Issue("tmem", in_order_after=EARLIER, alike=("d", "shape"))
+    yield Keeps("b_desc" if way.keeps_b else "a", "collector")
 
 
 def _modifiers(one: Variety, way: ProductForm) -> dict[str, Spellings]:

@@ -24,7 +24,7 @@ from itertools import chain
 import numpy as np
 
 from tilewright.dtypes import dtype
-from tilewright.ir.tensor_map import ELEMENTS, MAP_BYTES
+from tilewright.ir.tensor_map import ELEMENTS, MAP_BYTES, UNIT
 from tilewright.isa.arch import Requirement, since, suffixed
 from tilewright.isa.atom_red import decremented, incremented
 from tilewright.isa.boxes import Boxes, boxes_of, rows_of
@@ -91,7 +91,10 @@ def brought(
     unit: Unit, boxes: Boxes, dst: Lanes, bar: Lanes, more: Sequence[Lanes], cta_mask: str | None
 ) -> Mapping[str, Addresses]:
     """Boxes, and where they and their signals go; with a mask, of which ``more`` has the bits, to each of its CTAs."""
-    kept = None if boxes.kept is None else np.where(boxes.kept, 16, 0)
+    counted = boxes.maps[0].unit_bytes
+    kept = None if boxes.kept is None else np.where(boxes.kept, counted, 0)
+    if kept is None and counted < UNIT:
+        kept = np.full((len(dst), boxes.tile.shape[1]), counted)
     if cta_mask is None:
         into, told = Addresses(boxes.tile, nbytes=kept), Addresses(bar, nbytes=boxes.nbytes)
     else:
@@ -108,8 +111,10 @@ def nothing(machine: Machine, *operands: Lanes) -> None:
 
 
 def units_of(pieces: Lanes, **mods: object) -> Lanes:
-    """16 bytes at a time, of however many pieces."""
-    return pieces.reshape(*pieces.shape[:2], 16)
+    """16 bytes at a time, of however many pieces; where these are fewer bytes, they are the first of the 16."""
+    units = pieces.reshape(*pieces.shape[:2], -1)
+    lacking = UNIT - units.shape[2]
+    return np.pad(units, ((0, 0), (0, 0), (0, lacking))) if lacking else units
 
 
 def rows_with_policy(
@@ -190,6 +195,8 @@ def taken(unit: Unit, boxes: Boxes, checked: int | None = None, op: str = "") ->
         if op and one.dtype not in REDUCED[op]:
             allowed = ", ".join(REDUCED[op])
             unit.fault(f"{op} reduces elements of {allowed}, not {one.dtype}", np.arange(len(boxes.maps)) == k)
+    if boxes.maps[0].element.spread:
+        unit.fault(f"stores of {boxes.maps[0].dtype} are not simulated", np.full(len(boxes.maps), True))
     tile = boxes.tile[..., None] + np.arange(0, 16, boxes.width)
     array = boxes.in_array
     kinds = Addresses(np.array([list(ELEMENTS).index(one.dtype) for one in boxes.maps]))

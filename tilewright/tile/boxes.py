@@ -17,11 +17,12 @@ from math import gcd, prod
 
 import numpy as np
 
+from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError
 from tilewright.ir import AddressOf, Buffer, Region, Value, Var, const_value
-from tilewright.ir.tensor_map import MOST_BOX, UNIT, MapOf, element_of
+from tilewright.ir.tensor_map import ELEMENTS, MOST_BOX, UNIT, MapOf, element_of
 from tilewright.isa import lookup, shared_alignment
-from tilewright.layout import SwizzleMode, TileLayout, pid
+from tilewright.layout import ComposeLayout, Iter, SwizzleLayout, SwizzleMode, TileLayout, pid
 from tilewright.records import replace
 from tilewright.terms import Term, told
 from tilewright.tile.builder import Builder
@@ -250,10 +251,12 @@ def plan_boxes(call: TileCall, *, oob: str = "zero") -> BoxPlan:
 
 
 def _plan(call: TileCall, shared: Side, array: Side, oob: str) -> BoxPlan:
-    swizzle = swizzle_mode(shared)
+    spread = _in_slots(call, shared)
+    tile = spread or shared
+    swizzle = swizzle_mode(tile)
     extents = _extents(call, array)
-    pieces = _pieces(call, shared, extents)
-    chain, others = _chain(shared, pieces, swizzle)
+    pieces = _pieces(call, tile, extents)
+    chain, others = _chain(tile, pieces, swizzle)
     check_alignment(call, shared, swizzle)
     reasons: list[str] = []
     for length in range(len(chain), 0, -1):
@@ -262,31 +265,63 @@ def _plan(call: TileCall, shared: Side, array: Side, oob: str) -> BoxPlan:
             reasons.append(made)
             continue
         axes, boxes = made
-        _check_offsets(shared, boxes)
+        _check_offsets(tile, boxes)
         dims, strides, box, starts = (
             [getattr(axis, name) for axis in axes] for name in ("size", "stride", "box", "start")
         )
-        nbytes = shared.dtype.bits // 8
+        bits, kind = shared.dtype.bits, element_of(str(shared.dtype), shared.dtype.bits)
+        if spread is not None:
+            kind, whole = SPREAD, ELEMENTS[SPREAD].whole
+            if box[0] != whole:
+                raise Decline(f"a box has {box[0]} elements of {shared.name} side by side", allowed=f"{whole}")
         found = argument_of(array.buffer)
         assert found is not None
         argument, offset = found
         of = MapOf(
             "",
             argument.name,
-            element_of(str(shared.dtype), shared.dtype.bits),
+            kind,
             tuple(call.facts.simplify(size) for size in dims),
-            tuple(call.facts.simplify(stride * nbytes) for stride in strides[1:]),
+            tuple(
+                call.facts.simplify(stride * bits // 8 if spread else stride * (bits // 8)) for stride in strides[1:]
+            ),
             tuple(box),
             int(swizzle),
             oob,
             offset,
         )
         assert shared.tile is not None
-        return BoxPlan(of, shared.tile.offset_on("m"), tuple(starts), boxes, prod(box) * nbytes)
+        if spread is not None:
+            boxes = tuple(Box(each.offset * NIBBLES, each.coords) for each in boxes)
+        return BoxPlan(of, shared.tile.offset_on("m"), tuple(starts), boxes, prod(box) * tile.dtype.bits // 8)
     raise Decline(reasons[-1], allowed="a box of the array: its innermost elements side by side in both memories")
 
 
 # The two sides
+
+
+SPREAD = "16U4_ALIGN16B"
+NIBBLES = 2  # places of 4 bits for an element that is spread, 16 of them at the low end of 16 bytes
+
+
+def _in_slots(call: TileCall, side: Side) -> Side | None:
+    """A tile of 4-bit elements, 16 to 16 bytes, as one of bytes: so a map that spreads them counts. None for others."""
+    layout, swizzle = side.buffer.layout, side.swizzle
+    tile = layout.tile if isinstance(layout, ComposeLayout) else layout
+    if side.dtype.bits != 4 or not isinstance(tile, TileLayout) or tile.replica or tile.offset:
+        return None
+    shard: list[Iter] = []
+    for it in tile.shard:
+        stride = const_value(it.stride)
+        if stride is None or ((stride, const_value(it.extent)) != (1, UNIT) and stride % (NIBBLES * UNIT)):
+            return None
+        shard.append(it if stride == 1 else replace(it, stride=int(stride) // NIBBLES))
+    slots, seen = TileLayout(shard).canonicalize(), replace(side.buffer, dtype=dtype("uint8"))
+    if isinstance(swizzle, SwizzleLayout):
+        bytewise = ComposeLayout(replace(swizzle, per_element=swizzle.per_element - 1), slots)
+        return side_of(Region(replace(seen, layout=bytewise), side.region.box), call.facts)
+    seen = replace(seen, layout=slots)
+    return side_of(Region(seen, side.region.box), call.facts)
 
 
 def swizzle_mode(shared: Side) -> SwizzleMode:

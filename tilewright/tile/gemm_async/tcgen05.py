@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 
@@ -36,6 +36,7 @@ from tilewright.tile.smem_descriptors import (
 )
 from tilewright.tile.walks import Ints, plus, quotient
 
+Fields: TypeAlias = "tuple[tuple[str, int], ...]"
 MMA = "ptx.tcgen05.mma"
 LANE = 1 << 16  # what leads from lane to lane in an address of tensor memory
 PACKED = {4: (2, 1), 8: (16, 16)}
@@ -381,7 +382,7 @@ def _(plan: UmmaPlan, call: TileCall, out: Builder) -> None:
         types |= {"kind": plan.made.kind, "scale_vec": f"block{scale_blocks(call)}"}
     products = list(products_of(call, *plan.d.starts.shape, plan.b.starts.shape[1]))
     uses = _uses(str(call.option("collector") or ""), len(products))
-    words = {fields: _described(replace(plan.made, **dict[str, Any](fields)), call, out)
+    words = {fields: _described(_with_fields(plan.made, fields), call, out)
              for fields in sorted({_own_fields(plan, i, j, step) for i, j, step, _ in products})}  # fmt: skip
     with out.when(isa.call("ptx.elect.sync", out="p") if plan.elects else None):
         for (i, j, step, added), use in zip(products, uses, strict=True):
@@ -399,17 +400,25 @@ def _(plan: UmmaPlan, call: TileCall, out: Builder) -> None:
             out.call(_opcode(call), *operands, **types, **more, enable_input_d=added)
 
 
+def _with_fields(made: isa.InstructionDescriptor, fields: Fields) -> isa.InstructionDescriptor:
+    """The descriptor with other numbers in some fields."""
+    known = {"sfa_id": made.sfa_id, "sfb_id": made.sfb_id, "selector": made.selector, **dict(fields)}
+    return replace(made, sfa_id=known["sfa_id"], sfb_id=known["sfb_id"], selector=known["selector"])
+
+
 def _uses(word: str, count: int) -> list[str]:
     """The collector's word of each of so many products with one matrix in it: the first fills, the last uses last."""
-    buffer, _, use = word.partition("::")
-    first, last = {"fill": ("fill", "use"), "lastuse": ("use", "lastuse")}.get(use, (use, use))
-    listed = [first] * count if use != "fill" else [first, *[last] * (count - 1)]
-    if use == "lastuse":
-        listed[-1] = last
-    return [f"{buffer}::{each}" if each else "" for each in listed]
+    buffer, mark, use = word.partition("::")
+    use = mark + use
+    listed = [isa.USE if use in isa.KEEPING else use] * count
+    if use == isa.FILL:
+        listed[0] = use
+    elif use == isa.LAST_USE:
+        listed[-1] = use
+    return [buffer + each for each in listed]
 
 
-def _own_fields(plan: UmmaPlan, block: int, column: int, step: int) -> tuple[tuple[str, int], ...]:
+def _own_fields(plan: UmmaPlan, block: int, column: int, step: int) -> Fields:
     """The fields of an instruction descriptor in which the products of a call differ."""
     found = [
         (name, int(each.first[at, step]))
