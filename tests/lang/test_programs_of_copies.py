@@ -529,3 +529,25 @@ def test_bytes_of_shared_memory_reach_the_lanes_of_all_four_warps() -> None:
     b = np.zeros((128, 16), "u1")
     run(k, a, b, target="sm_100a")
     eq(b, np.tile(a, (4, 1)))
+
+
+def test_copies_leave_out_or_fill_what_comes_before_an_array() -> None:
+    @T.prim_func
+    def k(
+        A: T.Buffer((16, 32), "float32"),
+        B: T.Buffer((10, 32), "float32"),
+        C: T.Buffer((10, 32), "float32"),
+        D: T.Buffer((16, 32), "float32"),
+    ):
+        T.cta_id([1])
+        T.thread_id([32])
+        Tx.cta.copy(B, A[-2:8, :], fill=5)
+        Tx.cta.copy(C, A[-2:8, :], clip=True)
+        Tx.cta.copy(D[-2:8, :], A[0:10, :], clip=True)
+
+    a, d = rng.random((16, 32)).astype("f4"), np.zeros((16, 32), "f4")
+    b, c = np.zeros((10, 32), "f4"), np.zeros((10, 32), "f4")
+    run(k, a, b, c, d)
+    eq(b, np.r_[np.full((2, 32), 5), a[:8]])
+    eq(c, np.r_[np.zeros((2, 32)), a[:8]])
+    eq(d, np.r_[a[2:10], np.zeros((8, 32))])

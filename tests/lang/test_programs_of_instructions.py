@@ -731,3 +731,31 @@ def test_cuda_source_comes_along() -> None:
         A[tid] = T.cuda.func_call("my_add", A[tid], T.float32(1.0), source_code=SRC, return_type="float32")
 
     tw.compile(kernel, target="sm_90a").cubin
+
+
+def test_a_box_tells_a_barrier_by_its_address_of_32_bits() -> None:
+    @T.prim_func
+    def k(A_ptr: T.handle, B_ptr: T.handle):
+        A = T.match_buffer(A_ptr, (16, 32), "float32")
+        B = T.match_buffer(B_ptr, (16, 32), "float32")
+        m: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+        T.call_packed("runtime.cuTensorMapEncodeTiled", m, "float32", 2, A.data, 32, 16, 128, 32, 16, 1, 1, 0, 0, 2, 0)
+        T.device_entry()
+        T.cta_id([1])
+        tid = T.thread_id([32])
+        s = T.alloc_shared((16, 32), "float32")
+        bar = T.alloc_shared([1], "uint64")
+        if tid == 0:
+            T.ptx.mbarrier.init(bar.data, 1)
+            T.ptx.fence.mbarrier_init()
+            T.ptx.mbarrier.arrive.expect_tx(bar.data, 2048)
+            there = T.cuda.cast_smem_ptr_to_uint(bar.data)
+            T.ptx.cp_async.bulk.tensor.g2c_bar_addr(2, s.data, there, T.address_of(m), 0, 1, "", 0, 0)
+        T.cuda.cta_sync()
+        T.ptx.mbarrier.try_wait(bar.data, 0)
+        for i in range(16):
+            B[i, tid] = s[i, tid]
+
+    a, b = rng.random((16, 32)).astype("f4"), np.zeros((16, 32), "f4")
+    run(k, a, b)
+    eq(b, a)
