@@ -31,7 +31,7 @@ from tilewright.lower import lower
 from tilewright.public import ANYTHING, Kind, Public, instances, keywords_of
 from tilewright.ranks import check_one_gpu, named_arguments, of_each_rank, of_this_rank, ranks_of, same_values
 from tilewright.targets import check_target, kernel_of, target_of
-from tilewright.tile import DispatchReport, check_registers, resolve
+from tilewright.tile import DispatchReport, check_registers, promised, resolve
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -168,7 +168,7 @@ class Executable:
         self.fast_math = fast_math
         self._has_ranks = kernel.attr("ranks") is not None
         check_registers(kernel)
-        resolved, self.report = resolve(kernel, target)
+        resolved, self.report = resolve(promised(kernel), target)
         self.lowered = lower(resolved)
         check_target(self.lowered, target, kernel.at)
         self._programs: dict[frozenset[str], Program] = {}

@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import T, Tx
-from tilewright.errors import KernelError, LayoutError
+from tilewright.errors import InstructionError, KernelError, LayoutError, SimulationError
 from tilewright.layout import S, SwizzleLayout, TileLayout, laneid, mma_shared_layout, tx, warpid
 
 TARGET = "sm_90a"
@@ -392,3 +392,99 @@ def test_a_layout_of_other_threads_is_no_tile() -> None:
     assert TileLayout(S[(4,) : (1 @ warpid,)]).is_tile_outer(TileLayout(S[(64,) : (1 @ tx,)]), (64,), (4,)) is None
     with pytest.raises(LayoutError):
         TileLayout(S[(4,) : (1 @ warpid,)]).is_tile_outer(TileLayout(S[(64,) : (1 @ tx,)]), (64, 1), (4,))
+
+
+# What these forms refuse
+
+
+def test_a_region_begins_before_its_buffer_only_where_the_call_fills_what_is_outside() -> None:
+    with pytest.raises(KernelError, match="lies outside of A") as refused:
+
+        @T.prim_func
+        def kernel(A: T.Buffer((60, 64), "float16")):
+            tile = T.alloc_shared((10, 64), "float16")
+            Tx.cta.copy(tile[:, :], A[-1:9, :])
+
+    assert refused.value.hint == "fill=0, the value of what is outside"
+
+
+def test_an_end_counted_from_behind_is_no_index() -> None:
+    with pytest.raises(KernelError, match="index -8 is outside A"):
+
+        @T.prim_func
+        def kernel(A: T.Buffer((60, 64), "float16")):
+            Tx.cta.fill(A[-8:, :], 0.0)
+
+
+def test_a_misspelt_setting_of_a_function_is_refused_still() -> None:
+    with pytest.raises(KernelError, match=r"no setting 'tirx\.noalais'"):
+
+        @T.prim_func
+        def kernel(A: T.Buffer((4,), "int32")):
+            T.func_attr({"tirx.noalais": True})
+
+
+def test_a_tile_that_zero_does_not_read_is_as_large() -> None:
+    with pytest.raises(KernelError, match="as large as what is written"):
+
+        @T.prim_func
+        def kernel(A: T.Buffer((4, 8), "float32"), B: T.Buffer((8, 8), "float32")):
+            Tx.cta.zero(A, B)
+
+
+def test_an_assertion_of_the_device_fails_with_its_message() -> None:
+    @T.prim_func
+    def kernel(A: T.Buffer((4,), "int32")):
+        T.cta_id([1])
+        tid = T.thread_id([4])
+        T.cuda.device_assert(A[tid] > 0, "only positive numbers")
+
+    ran(kernel, np.ones(4, np.int32))
+    with pytest.raises(SimulationError, match="device_assert failed: only positive numbers"):
+        ran(kernel, np.zeros(4, np.int32))
+
+
+@pytest.mark.parametrize("bounds", [(32,), (1, 32, "threadIdx.x"), ("threadIdx.x",), (8, "threadIdx.x", "threadIdx.y")])
+def test_a_thread_binding_has_an_extent_and_one_axis(bounds: tuple[Any, ...]) -> None:
+    with pytest.raises(KernelError, match="counts from 0 along one axis"):
+
+        @T.prim_func
+        def kernel(A: T.Buffer((32,), "int32")):
+            for tx in T.thread_binding(*bounds):
+                A[tx] = tx
+
+
+def test_a_in_registers_is_not_transposed() -> None:
+    with pytest.raises(InstructionError, match="A in registers is not transposed"):
+        T.ptx.wgmma.mma_async.rs(0, M=64, N=8, K=16, in_dtype="float16", transA=True)
+
+
+SHAPE = (64, 32, 128, 64, 8, 1, 1)  # two sizes, a stride, a box, element strides
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "what"),
+    [
+        ("runtime.other", (), "calls the host"),
+        ("runtime.cuTensorMapEncodeTiled", ("float16", 2), "takes the fields of a map"),
+        ("runtime.cuTensorMapEncodeTiled", ("float16", 2, "data", *SHAPE, 1, 3, 0, 0), "has no interleave"),
+        ("runtime.cuTensorMapEncodeTiled", ("float4_e2m1fn", 2, "data", *SHAPE, 0, 3, 0, 0), "share bytes"),
+        ("runtime.cuTensorMapEncodeTiled", ("float16", 2, 5, *SHAPE, 0, 3, 0, 0), "is of an argument"),
+    ],
+)
+def test_the_host_encodes_maps_of_arguments_alone(name: str, fields: tuple[Any, ...], what: str) -> None:
+    with pytest.raises(KernelError, match=what):
+
+        @T.prim_func
+        def kernel(A: T.Buffer((32, 64), "float16")):
+            m: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+            T.call_packed(name, m, *[A.data if field == "data" else field for field in fields])
+
+
+def test_a_tensor_map_is_used_once_it_is_encoded() -> None:
+    with pytest.raises(KernelError, match="m is no tensor map yet"):
+
+        @T.prim_func
+        def kernel(A: T.Buffer((32, 64), "float16")):
+            m: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
+            T.evaluate(T.address_of(m))

@@ -75,8 +75,15 @@ def test_who_gives_back_has_more_and_who_takes_has_less() -> None:
     assert "40 where each thread of warpgroup 1 has 168" in refused(roles((False, 24), (True, 40), (True, 232)))
 
 
-def test_without_a_promise_the_registers_at_entry_are_not_known() -> None:
-    assert 'try:     T.func_attr({"min_blocks": 1})' in refused(roles((False, 40), (True, 232), promised=0))
+def test_a_kernel_without_a_promise_gets_the_one_that_always_holds() -> None:
+    text = tw.compile(roles((False, 40), (True, 232), promised=0), target="sm_90a").source("cuda")
+
+    assert "__launch_bounds__(256, 1)" in text
+    assert "40 + 240 + 240 = 520" in refused(roles((False, 40), (True, 240), (True, 240), promised=0))
+
+
+def test_a_kernel_that_hands_nothing_over_gets_none() -> None:
+    assert "__launch_bounds__(256)" in tw.compile(roles(None, None, promised=0), target="sm_90a").source("cuda")
 
 
 def test_a_promise_of_more_ctas_leaves_fewer_registers() -> None:

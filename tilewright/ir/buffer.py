@@ -7,7 +7,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from math import prod
 from types import EllipsisType, NoneType
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -529,6 +529,33 @@ class Region(Tiled):
             stop = extent if part.stop is None else part.stop
             box.append((as_index(start, buffer.name), as_index(distance(start, stop), buffer.name)))
         return Region(buffer, tuple(box))
+
+    __iter__ = None  # as of a buffer
+
+    def __getitem__(self, index: object) -> Load | Region:
+        """A part of the region, or an element, counted from where the region begins."""
+        return self.buffer[self.within(index)]
+
+    def within(self, index: object) -> tuple[object, ...]:
+        """What stands in the buffer's brackets for ``region[index]``.
+
+        Raises KernelError for a step, or more indices than dimensions.
+        """
+        indices = index if isinstance(index, tuple) else (index,)
+        if len(indices) > len(self.box) or any(part is None or part is Ellipsis for part in indices):
+            raise KernelError(f"`{self}` has {len(self.box)} dimensions", given=f"{len(indices)} indices",
+                              allowed="one for each, or fewer: the rest is whole")  # fmt: skip
+        parts: list[object] = []
+        for dim, (start, extent) in enumerate(self.box):
+            part: Any = indices[dim] if dim < len(indices) else slice(None)
+            if not isinstance(part, slice):
+                parts.append(start + part)
+                continue
+            if part.step is not None:
+                raise KernelError(f"a part of `{self}` has no step", given=f"{part.step}", allowed="start:stop")
+            stop = extent if part.stop is None else part.stop
+            parts.append(slice(start + (part.start or 0), start + stop))
+        return tuple(parts)
 
     def __str__(self) -> str:
         parts = (f"{start}:{start + extent}" for start, extent in self.box)

@@ -65,12 +65,12 @@ def _check_box(region: Region, stmt: Stmt, *, leaves: bool, asked: bool, hint: s
         stop = None if first is None or count is None else first + count
         always = not asked and stop is not None and limit is not None and stop > limit
         beyond = always or (limit is not None and not leaves and count is not None and count > limit)
-        if beyond or (first is not None and first < 0) or (count is not None and count <= 0):
+        if beyond or (first is not None and first < 0 and not asked) or (count is not None and count <= 0):
             raise KernelError(
                 f"the region {region} lies outside of {buffer.name}",
                 given=f"{start}:{start + extent} in dimension {axis}",
                 allowed=f"within 0:{size}, not empty",
-                hint=hint if beyond else None,
+                hint=hint if beyond or (first is not None and first < 0) else None,
                 at=stmt.at,
             )
 

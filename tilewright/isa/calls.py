@@ -106,8 +106,10 @@ def call(name: str, /, *args: object, **kwargs: object) -> Expr:
 
 
 def _is_default(row: Instruction, key: str, value: object) -> bool:
+    """Is it what the row has where the keyword is left out? Of a modifier 1.0 and True are 1."""
     default = row.keywords[key]
-    return type(default) is type(value) and bool(default == value)
+    alike = type(default) is type(value) or (isinstance(default, int) and isinstance(value, (float, bool)))
+    return alike and bool(default == value)
 
 
 def _arranged(
@@ -274,7 +276,13 @@ def _argument(row: Instruction, name: str, value: object, typed: DType | None) -
             given=written(value),
             allowed=", ".join(sorted(map(repr, allowed))),
         )
-    return known
+    return _as_spelled(row, name, known) if isinstance(known, (float, bool)) else known
+
+
+def _as_spelled(row: Instruction, name: str, value: Argument) -> Argument:
+    """The value as the table has it: 1 for 1.0 and for True, where it has the number."""
+    spelled = (key for form in row.forms for key in form.wording.modifiers.get(name, ()) if key == value)
+    return next(spelled, value)
 
 
 def _modifier(value: object) -> Argument:

@@ -150,7 +150,6 @@ def _debug_row(
         since("sm_75"),
         source,
         Meaning(execute, on="machine"),
-        operands=(reads("cond", "pred"),) if "{cond}" in text else (),
         doc=doc,
         result=result,
     )
@@ -161,11 +160,11 @@ def trap(machine: Machine) -> None:
     machine.fault(told("{} was reached", Term("trap")), machine.active)
 
 
-def device_assert(machine: Machine, cond: Lanes) -> None:
+def device_assert(machine: Machine, cond: Lanes, message: str) -> None:
     """An active lane whose condition is false stops the kernel."""
     failed = machine.active & ~cond
     if failed.any():
-        machine.fault("T.cuda.device_assert failed", failed)
+        machine.fault("T.cuda.device_assert failed" + f": {message}" * bool(message), failed)
 
 
 def clock(machine: Machine) -> Lanes:
@@ -176,12 +175,16 @@ def clock(machine: Machine) -> Lanes:
 _debug_row(
     "cuda.trap", "__trap()", 'CUDA C++ Programming Guide, "Trap function"', "Stops the kernel with an error.", trap
 )
-_debug_row(
+single(
     "cuda.device_assert",
-    "(({cond}) ? (void)0 : __trap())",
+    Cuda("(({cond}) ? (void)0 : __trap())"),
+    since("sm_75"),
     'CUDA C++ Programming Guide, "Assertion"',
-    "Stops the kernel with an error where the condition is false.",
-    device_assert,
+    Meaning(device_assert, on="machine"),
+    params=("cond",),
+    keywords={"message": ""},
+    operands=(reads("cond", "pred"), reads("message", "text")),
+    doc="Stops the kernel with an error where the condition is false; the simulator's has the message.",
 )
 _debug_row(
     "cuda.clock",

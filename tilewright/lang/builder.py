@@ -524,6 +524,8 @@ class TypeName(DType):
         if isinstance(value, Tiled):
             return Computed("cast", (value,), (), str(kind))  # type: ignore[return-value]  # a tile's elements
         if isinstance(value, str):
+            if kind == HANDLE:
+                return PointerType(value)  # type: ignore[return-value]  # ``T.handle("tensormap")``, an annotation
             if value not in WRITTEN:
                 raise KernelError(f"T.{self} of a string", given=repr(value), allowed=choices(value, WRITTEN))
             value = float(value)
@@ -595,6 +597,8 @@ class LetType:
     dtype: DType | None = None
 
     def __getitem__(self, kind: object) -> LetType:
+        if isinstance(kind, PointerType):
+            return LetType(HANDLE)
         return LetType(kind.dtype if isinstance(kind, VarType) else _dtype(kind, "T.let"))
 
 

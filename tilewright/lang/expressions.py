@@ -66,33 +66,22 @@ def element(builder: KernelBuilder, buffer: Buffer, index: object) -> Load | obj
     return made
 
 
-def part_of_region(builder: KernelBuilder, region: Region, index: object) -> Load | object:
-    """``region[index]``: a part of a region, or an element, counted from where the region begins."""
-    indices = index if isinstance(index, tuple) else (index,)
-    if len(indices) > len(region.box) or any(part is None or part is Ellipsis for part in indices):
-        raise KernelError(f"`{region}` has {len(region.box)} dimensions", given=f"{len(indices)} indices",
-                          allowed="one for each, or fewer: the rest is whole")  # fmt: skip
-    parts: list[object] = []
-    for dim, (start, extent) in enumerate(region.box):
-        part = indices[dim] if dim < len(indices) else slice(None)
-        if not isinstance(part, slice):
-            parts.append(start + part)
-            continue
-        if part.step is not None:
-            raise KernelError(f"a part of `{region}` has no step", given=f"{part.step}", allowed="start:stop")
-        stop = extent if part.stop is None else part.stop
-        parts.append(slice(start + (part.start or 0), start + stop))
-    return element(builder, region.buffer, tuple(parts))
-
-
 def _bounds(part: object) -> Iterator[tuple[object, float]]:
     """The numbers of an index; with each, how far past the end it may be: a region may end anywhere, as a tile call
     may leave out what is outside.
     """
     if isinstance(part, slice):
-        yield from ((value, past) for value, past in ((part.start, 1), (part.stop, inf)) if value is not None)
+        before = _number(part.start) < 0 < _number(part.stop)  # the call says whether its region may begin there
+        ends = ((part.stop, inf),) if before else ((part.start, 1), (part.stop, inf))
+        yield from ((value, past) for value, past in ends if value is not None)
     else:
         yield part, 0
+
+
+def _number(value: object) -> float:
+    """The number that Python knows, 0 where there is none."""
+    known = ir.const_value(value)
+    return known if isinstance(known, (int, float)) else 0
 
 
 def _check_index(buffer: Buffer, dim: int, value: object, extent: object, *, past: float) -> None:
@@ -276,7 +265,7 @@ def subscript(parser: Parser, node: ast.Subscript) -> object:
     if isinstance(value, ir.Buffer):
         return element(parser.builder, value, index)
     if isinstance(value, ir.Region):
-        return part_of_region(parser.builder, value, index)
+        return element(parser.builder, value.buffer, value.within(index))
     if isinstance(value, ir.Expr) and value.dtype.lanes > 1:
         return component(value, index)
     if isinstance(value, ir.Load):

@@ -150,6 +150,31 @@ def cluster_wait(acquire: bool = False, aligned: bool = True) -> Expr:
     return row_call("ptx.barrier.cluster.wait", aligned=aligned)
 
 
+# Products of warpgroups, and boxes that a tensor map describes.
+
+
+@form("ptx.wgmma.mma_async.rs")
+def product_of_registers(dB: object, *registers: object, transA: bool = False, **how: object) -> Expr:
+    """As `.ss`, with A in four registers of each thread, which have it K-major: ``transA`` is False."""
+    if transA:
+        raise InstructionError("A in registers is not transposed", given="transA=True", allowed="transA=False",
+                               hint="T.ptx.wgmma.mma_async.ss, with A in shared memory")  # fmt: skip
+    return row_call("ptx.wgmma.mma_async.rs", dB, *registers, **how)
+
+
+BOX = "ptx.cp_async.bulk.tensor.g2c"
+
+
+@form(BOX, f"{BOX}_bar_addr")
+def load_box(dim: int, dst: object, bar: object, map: object, cta_mask: object = 0, cta_group: int = -1,
+             hint: str = "", *coords: object, **more: object) -> Expr:  # fmt: skip
+    """A thread has a box brought to shared memory; coordinates innermost first. ``bar``: a pointer to an m-barrier, or
+    its address in shared memory. A ``cta_group`` of 1, or none, is the CTA itself.
+    """
+    group = -1 if const_value(cta_group) == 1 else cta_group
+    return row_call(BOX, dim, dst, bar, map, cta_mask, group, hint, *coords, **more)
+
+
 # Memory.
 
 
@@ -348,6 +373,13 @@ def reduce3_min(a: Value, b: Value, c: Value) -> Expr:
 def make_float2(x: Value, y: Value) -> Expr:
     """Two float32 as the 64 bits of a register pair, ``x`` in the low half."""
     return reinterpret("uint64", vector((x, y), dtype("float32x2")))
+
+
+@form("cuda.get_tmem_addr")
+def get_tmem_addr(base: Value, row: Value, col: Value) -> Expr:
+    """The address of a cell of tensor memory, so many lanes and columns after another."""
+    steps = (cast(row, dtype("uint32")) << 16) + cast(col, dtype("uint32"))
+    return cast(base, dtype("uint32")) + steps
 
 
 # Names of `T` itself.

@@ -271,7 +271,9 @@ def _signature(args: ast.arguments, defaults: list[object]) -> inspect.Signature
                 kinds(arg.arg, kinds.POSITIONAL_OR_KEYWORD, default=value)
                 for arg, value in zip(names, values, strict=True)
             ),
+            *([kinds(args.vararg.arg, kinds.VAR_POSITIONAL)] if args.vararg else []),
             *(kinds(arg.arg, kinds.KEYWORD_ONLY) for arg in args.kwonlyargs),
+            *([kinds(args.kwarg.arg, kinds.VAR_KEYWORD)] if args.kwarg else []),
         ]
     )
 

@@ -10,7 +10,8 @@ from tilewright.errors import KernelError
 from tilewright.ir import Argument, Value, const_value
 from tilewright.lang.settings import UNROLL, checked_settings
 
-UNROLL_NAMES = ("unroll",)
+NAME = "unroll"
+OFF = "disable_unroll"  # TIRx's word for ``unroll=False``, where it is true
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +55,10 @@ def _own(annotations: object) -> object:
     """The annotations that mean something here, and misspelt ones: those of other compilers change nothing."""
     if not isinstance(annotations, Mapping):
         return annotations or {}
-    return {key: value for key, value in annotations.items() if get_close_matches(str(key), [*UNROLL_NAMES])}
+    if annotations.get(OFF):
+        return {NAME: False}
+    near = {str(key) for key in annotations if get_close_matches(str(key), [NAME]) and "_" not in str(key)}
+    return {key: value for key, value in annotations.items() if str(key) in near}
 
 
 def serial(

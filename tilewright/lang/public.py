@@ -27,7 +27,7 @@ OWN_WORDS = (
     "dtype: str",
     "layout: Layout | None",
     "param: Var",
-    "place: Buffer | Load | Region",
+    "place: Buffer | Load | Region | OpenMap",
     "settings: Mapping[str, object]",
     "*box: tuple[Value, Value]",
     "allocated_addr: Value | None",

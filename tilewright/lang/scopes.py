@@ -128,13 +128,20 @@ def launch_thread(thread: str, extent: Value) -> Var:
     return defined(kind, tuple(extents), names)[axis]
 
 
-def thread_binding(*bounds: Value, thread: str) -> Binding:
-    """``for tx in T.thread_binding(32, thread="threadIdx.x")``: the body is done by every thread, once."""
-    if not 1 <= len(bounds) <= 2 or (len(bounds) == 2 and bounds[0] != 0):
+def thread_binding(*bounds: Value | str, thread: str = "") -> Binding:
+    """``for tx in T.thread_binding(32, thread="threadIdx.x")``: the body is done by every thread, once.
+
+    The axis may also be the last of the values: ``T.thread_binding(32, "threadIdx.x")``.
+    """
+    words = [value for value in (*bounds, thread) if isinstance(value, str) and value]
+    numbers = [value for value in bounds if not isinstance(value, str)]
+    if len(words) != 1 or not 1 <= len(numbers) <= 2 or (len(numbers) == 2 and numbers[0] != 0):
         raise KernelError(
-            "T.thread_binding counts from 0", given=f"{bounds}", allowed="an extent: T.thread_binding(32, ...)"
+            "T.thread_binding counts from 0 along one axis",
+            given=", ".join(map(str, (*bounds, *([thread] if thread else [])))),
+            allowed='an extent and an axis: T.thread_binding(32, thread="threadIdx.x")',
         )
-    return Binding(thread, bounds[-1])
+    return Binding(words[0], numbers[-1])
 
 
 EXPORTS: dict[str, object] = {

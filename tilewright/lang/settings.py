@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from difflib import get_close_matches
 from typing import cast as typed
 
 from tilewright.dtypes import BOOL
@@ -139,7 +140,13 @@ def trace(name: str) -> None:
 
 def func_attr(settings: Mapping[str, object]) -> None:
     """Settings of the function as a whole, `Kernel.attrs`: ``{"min_blocks": 2, "global_symbol": "main"}``."""
-    current("T.func_attr").attrs.update(checked_settings("T.func_attr", settings, OF_FUNCTION))
+    own = {key: value for key, value in settings.items() if not _is_of_others(str(key))}
+    current("T.func_attr").attrs.update(checked_settings("T.func_attr", own, OF_FUNCTION))
+
+
+def _is_of_others(key: str) -> bool:
+    """Is it a setting of other compilers, which changes nothing here? One that is nearly spelled as ours is not."""
+    return key.startswith(("tir.", "tirx.")) and not get_close_matches(key, OF_FUNCTION, cutoff=0.8)
 
 
 def evaluate(value: Value) -> None:

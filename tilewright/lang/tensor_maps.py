@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from tilewright.dtypes import HANDLE
+from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import KernelError
-from tilewright.ir import Buffer, Value, Var, as_index, const_value
+from tilewright.ir import AddressOf, Buffer, Value, Var, as_index, const_value
 from tilewright.ir.arguments import strides_of
 from tilewright.ir.buffer import map_buffer
-from tilewright.ir.tensor_map import Im2col, MapOf, element_of
+from tilewright.ir.tensor_map import FILLS, Im2col, MapOf, element_of
 from tilewright.lang.builder import KernelBuilder, current
 from tilewright.records import replace
 
@@ -87,5 +87,104 @@ def number(value: Value) -> Value:
     return as_index(value) if known is None else int(known)
 
 
-EXPORTS: dict[str, object] = {"tensor_map": tensor_map}
+# The same as TIRx's host code writes it: room for a map, and a call of the driver's function with the fields.
+
+
+ENCODE = "runtime.cuTensorMapEncodeTiled"
+ROOM = "tensormap"
+
+
+class OpenMap:
+    """Room for a tensor map, which `call_packed` fills; mutable. buffer: its 128 bytes, once it is filled."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.buffer: Buffer | None = None
+
+    def __str__(self) -> str:
+        return self.name
+
+    def filled(self) -> Buffer:
+        """Its buffer. Raises KernelError where it has none yet."""
+        if self.buffer is None:
+            raise KernelError(f"{self.name} is no tensor map yet", given="T.tvm_stack_alloca",
+                              allowed=f'T.call_packed("{ENCODE}", {self.name}, ...) before it')  # fmt: skip
+        return self.buffer
+
+
+def tvm_stack_alloca(kind: str, count: int = 1) -> OpenMap:
+    """Room for a tensor map: ``m = T.tvm_stack_alloca("tensormap", 1)``, which `T.call_packed` then fills."""
+    builder = current("T.tvm_stack_alloca")
+    if kind != ROOM or const_value(count) != 1:
+        raise KernelError("T.tvm_stack_alloca has room for tensor maps", given=f'"{kind}", {count}',
+                          allowed='"tensormap", 1')  # fmt: skip
+    return OpenMap(builder.named("map"))
+
+
+def call_packed(name: str, *fields: object) -> None:
+    """Makes a tensor map of an argument: ``T.call_packed("runtime.cuTensorMapEncodeTiled", m, dtype, rank, A.data,
+    *sizes, *strides, *box, *element_strides, interleave, swizzle, l2, oob)``, the innermost dimension first, its stride
+    left out, strides in bytes.
+    """
+    builder = current("T.call_packed")
+    if name != ENCODE:
+        raise KernelError("T.call_packed calls the host", given=repr(name), allowed=f'"{ENCODE}"')
+    room, kind, rank, data, *rest = (*fields, *[None] * 4)[: max(4, len(fields))]
+    count = const_value(rank)
+    if not isinstance(room, OpenMap) or not isinstance(count, int) or not 0 <= len(rest) - 4 * count - 3 <= 1:
+        raise KernelError(f'T.call_packed("{ENCODE}") takes the fields of a map', given=f"{len(fields)} values",
+                          allowed="m, dtype, rank, A.data, sizes, strides, box, element_strides, interleave, swizzle, "
+                          "l2, oob; m of T.tvm_stack_alloca")  # fmt: skip
+    sizes, strides, box, steps, modes = _parted(rest, count)
+    interleave, swizzle, _, oob, *_ = map(const_value, modes)
+    if interleave != 0:
+        raise KernelError("a tensor map has no interleave here", given=f"{interleave}", allowed="0")
+    element = dtype(str(kind))
+    if element.bits < 8:
+        raise KernelError(f"a tensor map of {element}, whose elements share bytes", given=str(kind),
+                          allowed='"uint8", with sizes and box in bytes')  # fmt: skip
+    array = next((each for each in builder.buffers if _is_data_of(each, data)), None)
+    if array is None:
+        raise KernelError("a tensor map is of an argument", given=f"{data}", allowed="A.data of a T.match_buffer")
+    made = MapOf(
+        room.name,
+        array.name,
+        element_of(str(element), element.bits),
+        tuple(map(number, sizes)),
+        tuple(map(number, strides)),
+        tuple(map(_constant, box)),
+        _constant(swizzle),
+        FILLS[_constant(oob)],
+        0,
+        tuple(map(_constant, steps)),
+    )
+    room.buffer = bind_map(builder, Var(made.name, HANDLE), made)
+
+
+def _parted(values: Sequence[Any], rank: int) -> Iterator[list[Any]]:
+    """The values of each list of a map's fields, and what is left."""
+    rest = list(values)
+    for count in (rank, rank - 1, rank, rank):
+        yield rest[:count]
+        rest = rest[count:]
+    yield rest
+
+
+def _is_data_of(buffer: Buffer, data: object) -> bool:
+    pointed = data.buffer if isinstance(data, AddressOf) else data
+    return pointed is buffer or (isinstance(pointed, Var) and pointed is buffer.data)
+
+
+def _constant(value: Any) -> int:
+    known = const_value(value)
+    if not isinstance(known, int):
+        raise KernelError("this field of a tensor map is a number", given=f"{value}", allowed="a Python int")
+    return known
+
+
+EXPORTS: dict[str, object] = {
+    "tensor_map": tensor_map,
+    "tvm_stack_alloca": tvm_stack_alloca,
+    "call_packed": call_packed,
+}
 """The names of ``T`` that this file defines, with what they stand for."""

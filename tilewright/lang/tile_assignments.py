@@ -117,6 +117,7 @@ def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object
     names = [operand.name for operand in row.operands]
     values = dict(zip(row.positional, args, strict=False))
     values |= {name: config.pop(name) for name in row.positional[len(args) :] if name in config}
+    unread = {name: values.pop(name, None) for name in row.unread}
     config |= {name: values.pop(name) for name in row.positional if name in values and name not in names}
     given = {name: value for name, value in values.items() if value is not None}
     missing = [each.name for each in row.operands if not each.optional and each.name not in given]
@@ -134,7 +135,22 @@ def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object
             made.append(_either(what, value, made))
         else:
             made.append(_region(what, value) if operand.role.tile else _scalar(row, operand, value, made))
+    for name, value in unread.items():
+        _check_as_large(f"{row.name}: {name}", value, made[0])
     return tuple(made)
+
+
+def _check_as_large(what: str, value: object, first: Region | Expr) -> None:
+    """Raises KernelError for a tile that nothing reads, and that has other extents than the one that is written."""
+    if value is None:
+        return
+    known = [
+        tuple(number for number in map(const_value, part.extents) if number != 1)
+        for part in (_region(what, value), first)
+        if isinstance(part, Region)
+    ]
+    if None not in (*known[0], *known[1]) and known[0] != known[1]:
+        raise KernelError(f"{what} is as large as what is written", given=f"{value}", allowed=f"the extents of {first}")
 
 
 def _either(what: str, value: object, before: list[Region | Expr]) -> Region | Expr:

@@ -28,9 +28,13 @@ from tilewright.ir import (
     binary,
     select,
     special,
+    unary,
 )
 from tilewright.ir import cast as convert
+from tilewright.ir.intervals import limits
+from tilewright.ir.narrow import largest_float
 from tilewright.isa import call
+from tilewright.lang.tensor_maps import OpenMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,16 @@ def meta_var(value: object) -> MetaValue:
 def cast(value: Value, kind: str) -> Expr:
     """``value`` converted as C does; float to int truncates and saturates, NaN becomes 0."""
     return convert(value, _dtype(kind))
+
+
+def typed(kind: str, value: Value) -> Expr:
+    """`T.cast` with the dtype first."""
+    return cast(value, kind)
+
+
+def complement(value: Value) -> Expr:
+    """``~value``."""
+    return unary("~", value)
 
 
 def reinterpret(kind: str, value: Value) -> Expr:
@@ -107,8 +121,10 @@ def ceildiv(a: Value, b: Value) -> Expr:
     return binary("//", binary("-", binary("+", a, b), 1), b)
 
 
-def address_of(place: Buffer | Load | Region) -> AddressOf:
-    """A pointer to an element; to the first one of a buffer or region."""
+def address_of(place: Buffer | Load | Region | OpenMap) -> AddressOf:
+    """A pointer to an element; to the first one of a buffer or region; to a tensor map."""
+    if isinstance(place, OpenMap):
+        place = place.filled()
     if isinstance(place, Buffer):
         return AddressOf(place, tuple(as_expr(0) for _ in place.shape))
     if isinstance(place, Region):
@@ -126,6 +142,35 @@ def address_of(place: Buffer | Load | Region) -> AddressOf:
 def infinity(kind: str) -> Const:
     """The positive infinity of a float dtype."""
     return Const(float("inf"), _dtype(kind))
+
+
+def least_of(kind: str) -> Const:
+    """The smallest finite number of a dtype."""
+    return _last_of(kind, -1)
+
+
+def largest_of(kind: str) -> Const:
+    """The largest finite number of a dtype."""
+    return _last_of(kind, 1)
+
+
+def _last_of(kind: str, sign: int) -> Const:
+    made = _dtype(kind)
+    if made.is_float:
+        return Const(sign * largest_float(made), made)
+    low, high, *_ = limits(made)
+    return Const(high if sign > 0 else low, made)
+
+
+def broadcast(value: Value, lanes: int) -> Expr:
+    """A vector of so many times the same value."""
+    expr = as_expr(value)
+    return convert(expr, dtype(f"{expr.dtype}x{lanes}"))
+
+
+def likely(cond: Value) -> Value:
+    """The condition itself: how often it holds changes nothing here."""
+    return cond
 
 
 def special_register(name: str) -> Special:
@@ -201,6 +246,13 @@ EXPORTS: dict[str, object] = {
     "ceildiv": ceildiv,
     "address_of": address_of,
     "infinity": infinity,
+    "min_value": least_of,
+    "max_value": largest_of,
+    "likely": likely,
+    "Broadcast": broadcast,
+    "Select": select,
+    "Cast": typed,
+    "bitwise_not": complement,
     "special": special_register,
     "exactly": exactly,
     "region": region,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.primitives.elements import whole_vectors
-from tilewright.primitives.table import Clipped, Scalar, primitive
+from tilewright.primitives.table import Clipped, Scalar, Unread, primitive
 
 
 @primitive(elements=whole_vectors)
@@ -25,8 +25,8 @@ def memset(dst: Clipped, value: Scalar, *, vec_len: int | None = None) -> None:
 
 
 @primitive(elements=whole_vectors)
-def zero(dst: Clipped, *, vec_len: int | None = None) -> None:
-    """Every element of `dst` becomes 0; nothing is stored outside of the buffer.
+def zero(dst: Clipped, src: Unread = None, *, vec_len: int | None = None) -> None:
+    """Every element of `dst` becomes 0; nothing is stored outside of the buffer. `src`, a tile as large, is not read.
 
     vec_len: elements of one access; the widest that fits, if left out.
     """

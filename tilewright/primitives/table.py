@@ -62,7 +62,7 @@ WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 class Role:
     """What a call does with an operand. tile: the operand is a region, else a value; value: it may be either. clipped:
     the region may leave its buffer, and nothing outside is read or written; if_asked: the same, in calls with one of
-    these keywords. absent: a call that leaves it out has nothing in its place.
+    these keywords. absent: a call that leaves it out has nothing in its place. unread: only its extents are looked at.
     """
 
     name: str
@@ -72,6 +72,7 @@ class Role:
     value: bool = False
     if_asked: tuple[str, ...] = ()
     absent: bool = False
+    unread: bool = False
 
     def may_leave(self, keywords: Mapping[str, object]) -> bool:
         """May the region of a call with these keywords leave its buffer?"""
@@ -102,6 +103,7 @@ In = Annotated[Array, Role("in")]
 InOut = Annotated[Array, Role("in-out", written=True)]
 Clipped = Annotated[Array, Role("out, clipped", written=True, clipped=True)]
 Seen = Annotated[Array, Role("in, clipped", clipped=True)]
+Unread = Annotated[Array | None, Role("as large", unread=True)]
 Scalar = Annotated[Any, Role("scalar", tile=False)]
 Factor = Annotated[Any, Role("scalar of any type", tile=False, value=True)]
 
@@ -197,7 +199,8 @@ class Keyword:
 @dataclass(frozen=True, slots=True)
 class Primitive:
     """A tile primitive. meaning: a function on NumPy arrays, which changes those that are written. shapes, elements:
-    what the tiles must have in common. formula: of a primitive that computes each element by itself, how.
+    what the tiles must have in common. formula: of a primitive that computes each element by itself, how. unread:
+    tiles that a call may name, of the extents of the first operand, and that nothing reads.
     """
 
     name: str
@@ -210,6 +213,7 @@ class Primitive:
     elements: ElementRule | None = None
     formula: Formula | None = None
     by_position: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def positional(self) -> tuple[str, ...]:
@@ -254,6 +258,8 @@ class Primitive:
             )
             for each in self.operands
         }
+        for name in self.unread:
+            made[name] = inspect.Parameter(name, plain, default=None, annotation="Tile")
         for each in (DISPATCH, *self.keywords, *COMMON):
             how = plain if each.name in self.positional else named
             made[each.name] = inspect.Parameter(each.name, how, default=each.default, annotation=each.type)
@@ -283,14 +289,16 @@ def primitive(
 
     def register(meaning: Callable[..., None]) -> Primitive:
         hints = get_type_hints(meaning, include_extras=True)
-        operands, keywords, by_position = [], [], []
+        operands, keywords, by_position, unread = [], [], [], []
         doc, _, rest = (inspect.getdoc(meaning) or "").partition("\n\n")
         said = described_in(rest)
         for each in inspect.signature(meaning).parameters.values():
             role = next((part for part in get_args(hints[each.name]) if isinstance(part, Role)), None)
             if each.kind is not inspect.Parameter.KEYWORD_ONLY:
                 by_position.append(each.name)
-            if role is None:
+            if role is not None and role.unread:
+                unread.append(each.name)
+            elif role is None:
                 described = said.get(each.name, "")
                 keywords.append(Keyword(each.name, hints[each.name], each.default, described=described))
             else:
@@ -307,6 +315,7 @@ def primitive(
             shapes,
             elements,
             by_position=tuple(by_position),
+            unread=tuple(unread),
         )
         PRIMITIVES[made.name] = made
         return made

@@ -10,6 +10,7 @@ from typing import Any
 
 from tilewright.errors import ArgumentError, choices
 from tilewright.load import load_cu
+from tilewright.serve.host_functions import host_function
 
 TARGET = "sm_90a"
 
@@ -18,13 +19,15 @@ class InlineModule:
     """Kernels by name: ``module.add(a, b, c, n, grid=4, block=256)`` runs one on the simulator."""
 
     def __init__(self, name: str, source: str, functions: Sequence[str]) -> None:
-        self._name, self._functions = name, functions
+        self._name, self._functions, self._source = name, functions, source
         self._module = load_cu(source + "\n", TARGET)
 
     def __getattr__(self, name: str) -> Any:
         if name in self._module.kernels:
             return self._module[name].simulate
         if name in self._functions:
+            if (function := host_function(self._module, self._source, name)) is not None:
+                return function
             raise ArgumentError(
                 f"{self._name}.{name} is a function of the host, which nothing here compiles",
                 given=f"functions={list(self._functions)}",

@@ -34,15 +34,19 @@ def redirected(load_inline: Callable[..., Any]) -> None:
             named = {name: _on_host(value) for name, value in (kwargs or {}).items() if name != "pin_memory"}
             return function(*map(_on_host, args), **named)
 
-    generator = torch.Generator
+    class HostGenerator(torch.Generator):  # type: ignore[misc]  # likewise; a class, since annotations name it
+        """torch's generator, on the host."""
 
-    def host_generator(device: Any = "cpu") -> Any:
-        return generator(device=_on_host(device))
+        def __new__(cls, device: Any = "cpu") -> Any:
+            """A generator of the host, whatever device is named."""
+            return super().__new__(cls, device=_on_host(device))
 
-    torch.Generator = host_generator
+    torch.Generator = HostGenerator
     torch.Tensor.cuda = lambda self, *_, **__: self
     torch.Tensor.is_cuda = property(lambda self: True)
-    torch.cuda.synchronize = torch.cuda.empty_cache = torch.cuda.manual_seed = torch.cuda.manual_seed_all = _nothing
+    for name in ("synchronize", "empty_cache", "manual_seed", "manual_seed_all"):
+        setattr(torch.cuda, name, _doing_nothing())
+    torch.use_deterministic_algorithms = _doing_nothing()  # torch's own imports a compiler, which walls refuse
     torch.cuda.is_available = lambda: True
     torch.cuda.current_device = lambda: 0
     OnCpu().__enter__()
@@ -53,8 +57,13 @@ def redirected(load_inline: Callable[..., Any]) -> None:
     assert "torch" in sys.modules
 
 
-def _nothing(*_: Any, **__: Any) -> None:
-    """Do nothing: there is no GPU to wait for."""
+def _doing_nothing() -> Callable[..., None]:
+    """A function without effect, as there is no GPU to wait for. Each is another: torch keeps a table of its own."""
+
+    def nothing(*_: Any, **__: Any) -> None:
+        """Do nothing."""
+
+    return nothing
 
 
 def _on_host(value: Any) -> Any:

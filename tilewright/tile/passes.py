@@ -37,7 +37,7 @@ from tilewright.ir import (
     map_buffers,
     statements,
 )
-from tilewright.ir.launch import launch_of
+from tilewright.ir.launch import BLOCKS_PER_SM, launch_of
 from tilewright.isa import shared_alignment
 from tilewright.layout import SwizzleMode
 from tilewright.tile.scope import ControlFlow, Reach
@@ -100,22 +100,28 @@ class Handover(NamedTuple):
 
 
 def check_registers(kernel: Kernel) -> None:
-    """Raises KernelError at the first `setmaxnreg` that ptxas would ignore or refuse, or that could wait for ever."""
-    if all(_handover(stmt) is None for stmt in statements(kernel.body)):
+    """Raises KernelError at the first `setmaxnreg` that ptxas would refuse, or that could wait for ever."""
+    if not _hands_over(kernel):
         return
     control, launch = ControlFlow(kernel), launch_of(kernel)
     found = list(_handovers(kernel.body, control.everyone(), control))
-    if not launch.min_blocks_per_sm:
-        raise KernelError(
-            "how many registers threads have at entry is not known",
-            given="no number of CTAs that run on a multiprocessor",
-            allowed="a promise, without which ptxas ignores T.ptx.setmaxnreg",
-            hint='T.func_attr({"min_blocks": 1})',
-            at=found[0].at,
-        )
-    fitting = REGISTERS // (launch.threads * launch.min_blocks_per_sm) // STEP * STEP
-    entry = min(fitting, MOST, max(one.registers for one in found))
+    fitting = REGISTERS // (launch.threads * max(1, launch.min_blocks_per_sm)) // STEP * STEP
+    entry = launch.max_registers or min(fitting, MOST, max(one.registers for one in found))
     _check_pool(found, entry, launch.threads // 128)
+
+
+def promised(kernel: Kernel) -> Kernel:
+    """The kernel with a promise that holds for every launch, one CTA on a multiprocessor, where it has none.
+
+    Without one ptxas does not know how many registers threads have at entry, and ignores `setmaxnreg`.
+    """
+    if not _hands_over(kernel) or (launch := launch_of(kernel)).min_blocks_per_sm or launch.max_registers:
+        return kernel
+    return replace(kernel, attrs=(*kernel.attrs, (BLOCKS_PER_SM, 1)))
+
+
+def _hands_over(kernel: Kernel) -> bool:
+    return any(_handover(stmt) is not None for stmt in statements(kernel.body))
 
 
 def _check_pool(found: list[Handover], entry: int, groups: int) -> None:

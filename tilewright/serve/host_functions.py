@@ -1,0 +1,194 @@
+"""Functions of the host in the CUDA text of a `load_inline`, read, not compiled: their launches run on the simulator.
+
+A function is read anew in each call, its questions about tensors (``A.numel()``, ``A.size(0)``) answered with numbers;
+what remains are launches of kernels, tensors that it makes, and what it returns. A function whose launches stand under
+conditions or in loops is refused.
+
+Source: PyTorch, "Custom C++ and CUDA Extensions".
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from math import prod
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tilewright.errors import ArgumentError
+from tilewright.load import LoadedModule
+from tilewright.load.cu_launches import launched
+from tilewright.load.cu_numbers import HostNumbers
+from tilewright.load.cu_tree import below, tree_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from tilewright.load.cu_tree import Tree
+
+_MADE = re.compile(
+    r"\b(?:auto|(?:torch|at)::Tensor)\s+(\w+)\s*=\s*(?:torch|at)::(empty|zeros|ones)_like\(\s*(\w+)[^;]*;"
+)
+_SIZED = re.compile(
+    r"\b(?:auto|(?:torch|at)::Tensor)\s+(\w+)\s*=\s*(?:torch|at)::(empty|zeros|ones)"
+    r"\(\s*\{([^{}]*)\}\s*,\s*(\w+)\s*\.\s*options\(\)\s*\)\s*;"
+)
+_NUMBER = re.compile(r"\b(?:auto|int|int64_t|uint32_t|long|size_t|unsigned)\s+(\w+)\s*=\s*([^;]+);")
+_DIM3 = re.compile(r"\bdim3\s+(\w+)\s*[({]([^;]*)[)}]\s*;")
+_ALIKE = re.compile(r"\b(?:auto|(?:torch|at)::Tensor)\s+(\w+)\s*=\s*(\w+)\s*\.\s*(?:contiguous|clone)\(\)\s*;")
+_DATA = re.compile(r"\b(\w+)\s*\.\s*(?:mutable_|const_)?data_ptr\b")
+_BRANCHES = (
+    "if_statement",
+    "for_statement",
+    "while_statement",
+    "do_statement",
+    "switch_statement",
+    "lambda_expression",
+)
+
+
+def host_function(module: LoadedModule, source: str, name: str) -> Callable[..., Any] | None:
+    """A function of the host as Python calls it; None where the text has none of that name that can be read."""
+    tree = tree_of(source)
+    node = next((each for each in below(tree.root, "function_definition") if _name(each, tree) == name), None)
+    if node is None or any(next(_launches(each), None) is not None for each in below(node, *_BRANCHES)):
+        return None
+    names = [found[1] for part in _parameters(node, tree) if (found := re.search(r"(\w+)\s*$", part))]
+
+    def call(*given: Any) -> Any:
+        if len(given) != len(names):
+            raise ArgumentError(f"{name} takes {len(names)} arguments", given=f"{len(given)}", allowed=", ".join(names))
+        return HostCall(name, dict(zip(names, given, strict=True))).run(module, source, tree.of(node))
+
+    return call
+
+
+def _name(node: Node, tree: Tree) -> str:
+    head = next(below(node, "function_declarator"), None)
+    return tree.of(head).partition("(")[0].rpartition("::")[2].strip() if head is not None else ""
+
+
+def _parameters(node: Node, tree: Tree) -> list[str]:
+    head = next(below(node, "parameter_list"), None)
+    return [tree.of(each).partition("=")[0] for each in head.named_children] if head is not None else []
+
+
+def _launches(node: Node) -> Iterator[Node]:
+    return below(node, "kernel_call_syntax")
+
+
+class HostCall:
+    """A call of a function of the host, as it is read; mutable.
+
+    values: its arguments and the tensors that it makes, by name. numbers: those of them that are numbers, and what else
+    it declares, as text or in numbers.
+    """
+
+    def __init__(self, name: str, values: dict[str, Any]) -> None:
+        self.name, self.values = name, values
+        self.numbers: dict[str, Any] = {key: value for key, value in values.items() if not hasattr(value, "shape")}
+
+    def run(self, module: LoadedModule, source: str, text: str) -> Any:
+        """Answer what the text asks of tensors, make those that it makes, run its launches; what it returns."""
+        text = "".join(map(self._read, re.split(r"(?<=;)", text)))
+        known = {key: value for key, value in self.numbers.items() if not isinstance(value, str)}
+        for shape in launched(text, given=known, around=(source,)):
+            if shape.lacks:
+                raise self._unread(f"a launch of {shape.kernel}, which needs {', '.join(shape.lacks)}")
+            module[shape.kernel].simulate(
+                *map(self._argument, shape.arguments),
+                grid=shape.grid,
+                block=shape.block,
+                shared_bytes=shape.shared_bytes,
+                cluster=shape.cluster,
+            )
+        return self._returned(text)
+
+    def _read(self, statement: str) -> str:
+        """A statement with numbers in the place of what it asks of tensors; what it declares is known from here on."""
+        for key, value in self.values.items():
+            if hasattr(value, "shape"):
+                statement = _answered(statement, key, tuple(map(int, value.shape)))
+        for pattern, act in _STATEMENTS:
+            if found := pattern.search(statement):
+                act(self, found)
+                break
+        return statement
+
+    def _like(self, found: re.Match[str]) -> None:
+        tensor = self._tensor(found[3])
+        self.values[found[1]] = _new(tensor, found[2], tensor.shape)
+
+    def _sized(self, found: re.Match[str]) -> None:
+        extents = [HostNumbers(self.numbers).of(word) for word in found[3].split(",")]
+        known = [int(extent) for extent in extents if extent is not None]
+        if len(known) < len(extents):
+            raise self._unread(f"`{found[0].strip()}`")
+        self.values[found[1]] = _new(self._tensor(found[4]), found[2], tuple(known))
+
+    def _alike(self, found: re.Match[str]) -> None:
+        tensor = self._tensor(found[2])
+        self.values[found[1]] = tensor.clone() if hasattr(tensor, "clone") else tensor.copy()
+
+    def _number(self, found: re.Match[str]) -> None:
+        self.numbers.setdefault(found[1], found[2])
+
+    def _dim3(self, found: re.Match[str]) -> None:
+        parts = zip("xyz", map(HostNumbers(self.numbers).of, found[2].split(",")), strict=False)
+        self.numbers.update({f"{found[1]}.{axis}": value for axis, value in parts if value is not None})
+
+    def _argument(self, word: Any) -> Any:
+        """A launch's argument: a number, or the tensor whose data it points to."""
+        if not isinstance(word, str):
+            return word
+        found = _DATA.search(word)
+        key = found[1] if found else word.strip()
+        if key not in self.values:
+            raise self._unread(f"the argument `{word}` of a launch")
+        return self.values[key]
+
+    def _tensor(self, key: str) -> Any:
+        if not hasattr(self.values.get(key), "shape"):
+            raise self._unread(f"the tensor {key}")
+        return self.values[key]
+
+    def _returned(self, text: str) -> Any:
+        """What the function returns: nothing, a tensor, or several."""
+        found = re.search(r"\breturn\b\s*([^;]*);", text)
+        words = re.findall(r"\w+", re.sub(r"std::(?:make_tuple|vector<[^>]*>|move)", "", found[1])) if found else []
+        made = tuple(map(self._tensor, words))
+        return None if not made else made[0] if len(made) == 1 else made
+
+    def _unread(self, what: str) -> ArgumentError:
+        return ArgumentError(
+            f"{self.name} is a function of the host, which is read, not compiled", given=what,
+            allowed="launches on numbers and tensors: A.numel(), A.size(0), A.data_ptr<float>(), torch::empty_like(A)",
+            hint="the module's KERNEL(..., grid=(...), block=(...)), with the kernel's own arguments",
+        )  # fmt: skip
+
+
+_STATEMENTS: tuple[tuple[re.Pattern[str], Callable[[HostCall, re.Match[str]], None]], ...] = (
+    (_MADE, HostCall._like),
+    (_SIZED, HostCall._sized),
+    (_ALIKE, HostCall._alike),
+    (_NUMBER, HostCall._number),
+    (_DIM3, HostCall._dim3),
+)
+
+
+def _new(tensor: Any, how: str, shape: tuple[int, ...]) -> Any:
+    """A tensor of the same elements: of zeros, of ones, or with whatever a new one has."""
+    made = tensor.new_empty(shape) if hasattr(tensor, "new_empty") else np.empty(shape, tensor.dtype)
+    if how != "empty":
+        made[...] = float(how == "ones")
+    return made
+
+
+def _answered(text: str, name: str, shape: tuple[int, ...]) -> str:
+    """The text with numbers in the place of what it asks of a tensor."""
+    tensor = rf"\b{name}\s*\.\s*"
+    text = re.sub(tensor + r"(?:numel\(\)|sizes\(\)\.numel\(\))", str(prod(shape)), text)
+    text = re.sub(tensor + r"dim\(\)", str(len(shape)), text)
+    asked = tensor + r"(?:size\(\s*(-?\d+)\s*\)|sizes\(\)\s*\[\s*(\d+)\s*\])"
+    return re.sub(asked, lambda found: str(shape[int(found[1] or found[2])]), text)
