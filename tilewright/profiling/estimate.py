@@ -8,7 +8,7 @@ latencies.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,8 @@ WAVES = 4  # of CTAs that are played; the others follow at the rate of the last 
 MOST_ACTS = 60_000
 AT_ONCE = {4: 120 / 132, 8: 120 / 132, 16: 112 / 132}  # of the SMs, those that clusters of so many CTAs fill; measured
 KEPT = 0.5  # of the second-level cache: so much of what is written stays there
+UNEVEN = 1.6  # by pairs that are fitted: rows, one and four of a CTA
+OVERLAP = 5.0  # the larger, the less units get in each other's way; by pairs
 # Seconds of an atomic of a warp on a line of 128 bytes, and more for each lane with a place of its own: measured on an
 # H200 (pairs, histogram: 10.2 ns for 32 lanes; learners, count: 0.76 ns for one).
 LINE_ATOMIC_S, LANE_ATOMIC_S = 0.45e-9, 0.305e-9
@@ -89,10 +91,27 @@ def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
     found = play(scripts, machine, resident, total)
     each = each if clusters > slots * WAVES else ceil(each)
     cycles = extended(found, resident, total, each)
+    if clusters > slots:
+        cycles += uneven(scripts, gpu, found, resident)
+    cycles = max(cycles, together(many * each / total for many in found.busy.values()))
     least = contention(recording, launch)
     seconds = machine.launch_s + max(cycles / gpu.clock, least)
     used = {name: many * each / total for name, many in found.busy.items()}
     return Timing(cycles, seconds, used, found.waits, found.units, least)
+
+
+def uneven(scripts: Sequence[Script], gpu: Gpu, found: Played, resident: int) -> float:
+    """Cycles at the end of the grid, while some SMs have no CTA any more: as long as one takes that is alone, and the
+    less, the less it is slowed down by others.
+    """
+    alone = play(scripts[:1], figures_of(gpu, 1), 1, 1).ends[-1]
+    lasts = max(alone, resident * found.ends[-1] / len(found.ends))
+    return UNEVEN * alone * (1 - alone / lasts)
+
+
+def together(used: Iterable[float]) -> float:
+    """Cycles of units that are busy for so many, and get in each other's way where several are for long."""
+    return float(sum(many**OVERLAP for many in used) ** (1 / OVERLAP))
 
 
 def total_played(scripts: Sequence[Script], resident: int, each: float) -> int:
