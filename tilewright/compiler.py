@@ -470,12 +470,14 @@ class Executable:
         return traced_run(self, self.ordered(args, named, Executable.trace), marks)
 
     def advise(
-        self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, gpu: str | None = None, **named: Any
-    ) -> Advice:
+        self, *args: Any, sizes: Mapping[str, int] | None = None, seed: int = 0, gpu: str | None = None,
+        variants: Mapping[str, Executable] | None = None, **named: Any
+    ) -> Advice:  # fmt: skip
         """The accesses that cause bank conflicts and extra sectors, and layouts without them, each proved by a run.
 
         The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name. gpu: on which
-        the kernel's time is estimated, and what each change gains; left out, no time is.
+        the kernel's time is estimated, and what each change gains; left out, no time is. variants: the kernel with
+        other constants, by what is other; those that gain time and give the same results are told, too.
         """
         from tilewright.advise import advise
 
@@ -486,10 +488,10 @@ class Executable:
             return advice
         from tilewright.inputs import make_arguments
         from tilewright.profiling import gpu as gpu_named
-        from tilewright.profiling.estimate import in_time
+        from tilewright.profiling.gains import in_time
 
         made = given or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())
-        return replace(advice, times=in_time(self, advice.ran, made, gpu_named(gpu)))
+        return replace(advice, times=in_time(self, advice.ran, made, gpu_named(gpu), variants or {}))
 
     def profile(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any

@@ -125,7 +125,7 @@ def _of_triton(pair: Pair, label: str, case: Triton, args: Sequence[Any], on: Gp
     from tilewright.isa import ctas_of_an_sm
     from tilewright.load import load_ptx
 
-    made = triton_texts()[pair.name][label]
+    made = triton_texts()[pair.family][label]
     entry = load_ptx(made["ptx"])[made["name"]]
     room = ctas_of_an_sm(on.arch, made["warps"] * 32, made["shared"], made["registers"])
 

@@ -246,3 +246,30 @@ def test_advice_in_time_says_what_a_layout_and_an_order_of_lanes_would_gain() ->
     assert [gain.seconds < times.now.seconds for gain in (*ran, *played)] == [True] * len(times.gains)
     assert any("if neighbouring lanes touched neighbouring bytes where it writes B" in gain.what for gain in played)
     assert "us on H200" in str(times)
+
+
+def of_vectors(threads: int, vector: int, added: int = 0) -> tw.Executable:
+    @T.prim_func
+    def moved(a: T.handle, b: T.handle):
+        n = T.int32()
+        A, B = T.match_buffer(a, (n,), "float32"), T.match_buffer(b, (n,), "float32")
+        T.assume(n % (threads * vector) == 0)
+        at: T.let = (T.cta_id([n // (threads * vector)]) * threads + T.thread_id([threads])) * vector
+        held = T.alloc_local((vector,), "float32")
+        Tx.copy(held[:], A[at : at + vector])
+        for i in T.unroll(vector):
+            held[i] = held[i] + added
+        Tx.copy(B[at : at + vector], held[:])
+
+    return tw.compile(moved, "sm_90a")
+
+
+def test_advice_in_time_tells_variants_that_gain_and_give_the_same_results() -> None:
+    others = {"vectors of 4": of_vectors(64, 4), "wrong": of_vectors(64, 4, 1), "narrow CTAs": of_vectors(32, 1)}
+
+    times = of_vectors(64, 1).advise(sizes={"n": 1 << 17}, gpu="H200", variants=others).times
+
+    assert times is not None
+    ran = {gain.what: gain for gain in times.gains if gain.was_run}
+    assert set(ran) == {"vectors of 4"}
+    assert ran["vectors of 4"].seconds < 0.9 * times.now.seconds

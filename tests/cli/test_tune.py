@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tilewright.cli import main
+from tilewright.cli.kernels import neighbours
 
 KERNEL = """
 import tilewright as tw
@@ -79,3 +80,24 @@ def test_check_tells_the_times_of_a_kernel_in_cuda(
     assert said.startswith("0\nscale: clean")
     assert "scale on H200: at least" in said
     assert "scale on H200: about" in said
+
+
+JIT = """
+from tilewright import T
+
+
+@T.jit
+def ring(A: T.Buffer((64,), "float32"), *, STAGES: T.constexpr = 3, TILE: T.constexpr = 64, NAME: T.constexpr = "x"):
+    T.cta_id([1])
+    lane = T.lane_id([32])
+    A[lane % TILE] = 1.0 * STAGES
+"""
+
+
+def test_neighbours_of_a_jit_kernel_have_one_constant_otherwise(tmp_path: Path) -> None:
+    (tmp_path / "rings.py").write_text(JIT, encoding="utf-8")
+
+    found = neighbours(str(tmp_path / "rings.py"), ["TILE=32"])
+
+    assert list(found) == ["STAGES=4", "STAGES=2", "TILE=64", "TILE=16"]
+    assert neighbours("examples/conflicts.py:interleaved", []) == {}

@@ -24,7 +24,7 @@ from tilewright.sim.machine.counts import default_phase, wavefronts
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
-    from tilewright.profiling.estimate import InTime
+    from tilewright.profiling.gains import InTime
     from tilewright.sim import Run
     from tilewright.sim.machine.counts import Line
 

@@ -6,6 +6,7 @@ import importlib.util
 import sys
 import traceback
 from ast import literal_eval
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
@@ -77,6 +78,25 @@ def kernel_named(place: str, const: list[str]) -> Kernel:
     if const:
         raise ArgumentError(f"{name} takes no constants", given=", ".join(const), hint="--const is for @T.jit kernels")
     return kernel
+
+
+STAGES = "stage"  # in the name of a constant: how many buffers a ring has
+
+
+def neighbours(place: str, const: list[str]) -> dict[str, Kernel]:
+    """A ``@T.jit`` kernel with one whole number doubled or halved, or one stage more or less: by what is other."""
+    path, name = split_place(place)
+    own = {n: value for n, value in vars(_imported(path)).items() if isinstance(value, JitKernel)}
+    kernel = own.get(name) if name else next(iter(own.values()), None)
+    values = {**kernel.defaults, **constants(const)} if kernel else {}
+    found = {}
+    for constant, value in values.items():
+        if kernel is None or type(value) is not int or value <= 0:
+            continue
+        for other in (value + 1, value - 1) if STAGES in constant.lower() else (2 * value, value // 2):
+            with suppress(TilewrightError):  # no kernel for that value
+                found[f"{constant}={other}"] = kernel.specialize(**{**values, constant: other})
+    return found
 
 
 def tunable_named(place: str) -> Tuned | JitKernel:

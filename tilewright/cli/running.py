@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.cli.kernels import constants, kernel_named
+from tilewright.cli.kernels import constants, kernel_named, neighbours
 from tilewright.compiler import Executable, compile
+from tilewright.errors import TilewrightError
 from tilewright.inputs import Argument, make_arguments, parse_sizes, shown
 from tilewright.ranks import named_arguments
 from tilewright.view.terminal import complain, say, with_progress
@@ -38,11 +40,23 @@ class Inputs:
         return make_arguments(kernel, constants(self.args), parse_sizes(constants(self.sizes)), self.seed)
 
 
+def variants(place: str, arch: str | None, const: list[str]) -> dict[str, Executable]:
+    """The kernel with other constants, where it has some: those that compile."""
+    found = {}
+    for what, kernel in neighbours(place, const).items():
+        with suppress(TilewrightError):  # a variant that does not fit
+            found[what] = compile(kernel, arch)
+    return found
+
+
 def advised(place: str, arch: str | None, const: list[str], inputs: Inputs, gpu: str | None) -> Advice:
     """The advice of `Executable.advise` for the kernel at ``place``."""
     made = compiled(place, arch, const)
     arguments = inputs.arguments(made.kernel)
-    return with_progress(f"looking at {made.name}", lambda _: made.advise(*arguments.values(), gpu=gpu))
+    others = variants(place, arch, const) if gpu else {}
+    return with_progress(
+        f"looking at {made.name}", lambda _: made.advise(*arguments.values(), gpu=gpu, variants=others)
+    )
 
 
 def profile_kernel(made: Executable, inputs: Inputs, gpu: str) -> None:

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import typer
 
+from tilewright.cli.kernels import STAGES
 from tilewright.cli.options import Arch, Const, Json, Place, Seed, Values
 from tilewright.errors import ArgumentError, choices
 
 SHOWN = 20
-STAGES = "stage"  # in the name of a constant: how many buffers a ring has
 
 
 def tune(

@@ -8,7 +8,7 @@ latencies.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
@@ -22,7 +22,6 @@ from tilewright.isa import ctas_of_an_sm
 from tilewright.profiling.acts import ATOMICS, CACHED_BYTES, Script, script_of
 from tilewright.profiling.bounds import Gpu, Occupancy, _occupancy
 from tilewright.profiling.play import Played, figures_of, play
-from tilewright.records import replace
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
@@ -35,6 +34,8 @@ WAVES = 4  # of CTAs that are played; the others follow at the rate of the last 
 MOST_ACTS = 60_000
 AT_ONCE = {4: 120 / 132, 8: 120 / 132, 16: 112 / 132}  # of the SMs, those that clusters of so many CTAs fill; measured
 KEPT = 0.5  # of the second-level cache: so much of what is written stays there
+UNEVEN = 1.6  # by pairs that are fitted: rows, one and four of a CTA
+OVERLAP = 5.0  # the larger, the less units get in each other's way; by pairs
 # Seconds of an atomic of a warp on a line of 128 bytes, and more for each lane with a place of its own: measured on an
 # H200 (pairs, histogram: 10.2 ns for 32 lanes; learners, count: 0.76 ns for one).
 LINE_ATOMIC_S, LANE_ATOMIC_S = 0.45e-9, 0.305e-9
@@ -89,10 +90,27 @@ def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
     found = play(scripts, machine, resident, total)
     each = each if clusters > slots * WAVES else ceil(each)
     cycles = extended(found, resident, total, each)
+    if clusters > slots:
+        cycles += uneven(scripts, gpu, found, resident)
+    cycles = max(cycles, together(many * each / total for many in found.busy.values()))
     least = contention(recording, launch)
     seconds = machine.launch_s + max(cycles / gpu.clock, least)
     used = {name: many * each / total for name, many in found.busy.items()}
     return Timing(cycles, seconds, used, found.waits, found.units, least)
+
+
+def uneven(scripts: Sequence[Script], gpu: Gpu, found: Played, resident: int) -> float:
+    """Cycles at the end of the grid, while some SMs have no CTA any more: as long as one takes that is alone, and the
+    less, the less it is slowed down by others.
+    """
+    alone = play(scripts[:1], figures_of(gpu, 1), 1, 1).ends[-1]
+    lasts = max(alone, resident * found.ends[-1] / len(found.ends))
+    return UNEVEN * alone * (1 - alone / lasts)
+
+
+def together(used: Iterable[float]) -> float:
+    """Cycles of units that are busy for so many, and get in each other's way where several are for long."""
+    return float(sum(many**OVERLAP for many in used) ** (1 / OVERLAP))
 
 
 def total_played(scripts: Sequence[Script], resident: int, each: float) -> int:
@@ -300,109 +318,3 @@ def explained(
     return Estimate(name, gpu.name, timing.seconds, UNITS.get(unit, unit), at, busy,
                     tuple((what, where, part) for (what, where), part in ordered), ctas, occupancy,
                     gpu.name == "H200")  # fmt: skip
-
-
-# Advice in time: how long a kernel takes by estimate, how long with other layouts, and what else would gain.
-#
-# A layout was run, and the run with it is what was played. What begins with "if" was played, too, but nobody has run
-# it: the recorded accesses were changed, and not the kernel.
-
-
-SECTOR_BYTES = 32
-LEAST_GAIN = 0.05  # of the time: less is not told
-SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Gain:
-    """What a change gains. seconds: with it. was_run: did a kernel with it run and give the same results?"""
-
-    what: str
-    at: Span | None
-    seconds: float
-    was_run: bool
-
-    def told(self, before: float) -> str:
-        """As a line, beside the time before."""
-        where = f"{self.at}: " if self.at else ""
-        less = 1 - self.seconds / before
-        return f"{where}{self.what}: {before * 1e6:.1f} -> {self.seconds * 1e6:.1f} us, {less:.0%} less"
-
-
-@dataclass(frozen=True, slots=True)
-class InTime:
-    """now: the kernel as it is. gains: the largest first."""
-
-    now: Estimate
-    gains: tuple[Gain, ...]
-
-    def __str__(self) -> str:
-        head = f"about {self.now.seconds * 1e6:.1f} us on {self.now.gpu}, {self.now.why}"
-        lines = [f"  {gain.told(self.now.seconds)}" + ("" if gain.was_run else " (played, not run)")
-                 for gain in self.gains[:SHOWN]]  # fmt: skip
-        return "\n".join([head, *lines])
-
-
-def in_time(exe: Executable, changed: Sequence[tuple[str, Executable]], args: Sequence[Any], gpu: Gpu) -> InTime:
-    """The times of a kernel and of its changed ones, and what else would gain. changed: what is another, and the kernel
-    with all changes up to this one, which ran.
-    """
-    now = recorded(exe, args, gpu)
-    before = now.played(gpu)
-    gains = [Gain(what, None, recorded(made, args, gpu).played(gpu).seconds, True) for what, made in changed]
-    gains += [Gain(what, at, other.played(gpu).seconds, False) for what, at, other in _ifs(now)]
-    told = [gain for gain in gains if gain.seconds < (1 - LEAST_GAIN) * before.seconds]
-    return InTime(before, tuple(sorted(told, key=lambda gain: gain.seconds)))
-
-
-def _ifs(now: RecordedLaunch) -> Iterator[tuple[str, Any, RecordedLaunch]]:
-    """What might be otherwise: each access as it would be at best, and more CTAs of an SM."""
-    totals: dict[int, list[int]] = {}
-    for stream in now.recording.streams:
-        for event in stream.events:
-            for one in getattr(event, "moved", ()):
-                own = totals.setdefault(one.site, [0, 0, 0, 0, 0])
-                for k, value in enumerate((one.sectors, one.nbytes, one.wavefronts, one.ideal, one.times)):
-                    own[k] += value
-    for number, (sectors, nbytes, passes, ideal, times) in totals.items():
-        site = now.recording.sites[number]
-        verb = "writes" if site.write else "reads"
-        least = -(-nbytes // SECTOR_BYTES)
-        if site.space == "global" and ATOMICS.fullmatch(site.op):
-            what = f"if a CTA added up what it adds to {site.buffer}, and one lane did so"
-            yield what, site.at, _with(now, number, _rare)
-        elif site.space == "global" and sectors > 2 * least:
-            each = f"{sectors / times:.0f} sectors of 32 bytes by a warp, {least / times:.0f} would do"
-            what = f"if neighbouring lanes touched neighbouring bytes where it {verb} {site.buffer} ({each})"
-            yield what, site.at, _with(now, number, _in_order)
-        elif site.space == "shared" and passes > ideal:
-            yield f"if what {verb} {site.buffer} had no bank conflicts", site.at, _with(now, number, _without_conflicts)
-    limit = now.occupancy.limit
-    if limit in ("registers", "shared memory", "CTAs") and now.launch.ctas > now.launch.resident:
-        more = replace(now.launch, resident=2 * now.launch.resident)
-        yield f"if {limit} allowed twice as many CTAs of an SM", None, replace(now, launch=more)
-
-
-def _in_order(one: Any) -> Any:
-    return replace(one, sectors=-(-one.nbytes // SECTOR_BYTES))
-
-
-def _without_conflicts(one: Any) -> Any:
-    return replace(one, wavefronts=one.ideal)
-
-
-def _rare(one: Any) -> Any:
-    return replace(one, times=0, lanes=0, sectors=0)
-
-
-def _with(now: RecordedLaunch, site: int, change: Callable[[Any], Any]) -> RecordedLaunch:
-    """The same with other accesses at one site. `Any`: a `Moved`."""
-    streams = []
-    for stream in now.recording.streams:
-        events = [
-            replace(event, moved=tuple(change(one) if one.site == site else one for one in event.moved))
-            if getattr(event, "moved", ()) else event
-            for event in stream.events
-        ]  # fmt: skip
-        streams.append(replace(stream, events=tuple(events)))
-    return replace(now, recording=replace(now.recording, streams=tuple(streams)))
