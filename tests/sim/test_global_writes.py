@@ -107,3 +107,44 @@ def test_a_copy_may_write_where_one_has_that_was_waited_for(between: str) -> Non
 )
 def test_a_copy_that_writes_where_another_has_waits_for_it(between: str, hint: str) -> None:
     assert str(refused(in_turns(between)).hint).startswith(hint)
+
+
+@pytest.mark.parametrize(
+    ("then", "hint"),
+    [
+        ("relaxed", "sem='release' at line "),
+        ("release", ""),
+        ("a thread's atomic", "atomics of threads alone at one place, or reductions of units alone"),
+    ],
+)
+def test_a_sum_of_a_unit_is_told_of_by_a_release_and_is_no_atomic_of_threads(then: str, hint: str) -> None:
+    order = "release" if then == "release" else "relaxed"
+
+    @T.prim_func
+    def k(out: T.Buffer((64,), "uint32"), f: T.Buffer((1,), "uint32"), seen: T.Buffer((1,), "uint32")):
+        cta = T.cta_id([2])
+        tid = T.thread_id([32])
+        s = T.alloc_shared((32,), "uint32", align=16)
+        s[tid] = 1
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.cta_sync()
+        if tid == 0 and cta == 0:
+            T.ptx.cp_reduce_async.bulk.s2g(out.ptr_to([0]), s.ptr_to([0]), 128, "add", "uint32")
+            T.ptx.cp_async.bulk.commit_group()
+            T.ptx.cp_async.bulk.wait_group(0, read=False)
+            T.ptx.st(f.ptr_to([0]), T.uint32(1), sem=order, scope="gpu")
+        if tid == 0 and cta == 1:
+            if then == "a thread's atomic":
+                T.ptx.red.add(out.ptr_to([0]), T.uint32(1), sem="relaxed", scope="gpu")
+            else:
+                while T.ptx.ld(f.ptr_to([0]), sem="acquire", scope="gpu") == 0:
+                    pass
+                seen[0] = out[0]
+
+    arrays = np.zeros(64, np.uint32), np.zeros(1, np.uint32), np.zeros(1, np.uint32)
+    if not hint:
+        assert not tw.simulate(k, *arrays, target="sm_90a").warnings
+        return
+    with pytest.raises(SimulationError, match="race: ") as caught:
+        tw.simulate(k, *arrays, target="sm_90a")
+    assert str(caught.value.hint).startswith(hint)

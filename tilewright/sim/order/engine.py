@@ -77,7 +77,8 @@ class WaveOrder:
         self.shared = TaggedPlaces(name, nbytes, grain, is_global=False)
         if wave.run.cluster_ctas > 1:
             pitch = -(-max(nbytes, 1) // PITCH) * PITCH
-            self.shared = TaggedPlaces(f"{name} {wave.first}", ctas * pitch, grain, is_global=True, pitch=pitch)
+            whole, own = ctas * pitch, f"{name} {wave.first}"
+            self.shared = TaggedPlaces(own, whole, grain, is_global=True, pitch=pitch, arena=name)
         self.meetings: dict[int, Ledger] = defaultdict(lambda: Ledger(self.clocks))
         self.phases = Phases(self.clocks)
         self.fences = Fences(self.clocks)

@@ -52,7 +52,7 @@ def places_of(
     chosen = np.ones(len(operation.issuers.actors[0]), np.bool_) if which is None else which
     for place, places, part in _memories(races, batch, one):
         pitch = places.pitch if one.space == "shared" and places.is_global else 0
-        if which is None and not pitch and places.is_untouched(part.reach, place.name, write=one.writes):
+        if which is None and places.is_untouched(part.reach, place.name, write=one.writes):
             continue
         for mask, address, nbytes in _accesses(operation, part, chosen, places, pitch):
             together = operation.issuers.lanes > 1

@@ -102,6 +102,7 @@ class Actors:
             yield k, int(self.rows[k]), int(self.warps[k]) * 32 + lane
 
 
+Heard: TypeAlias = "tuple[int, int, Bools, Known]"  # row, warp and lanes; and what these come after
 NUMBERS = 256  # of operations' parts, to begin with
 FOREVER = 1 << 30  # the time up to which threads are known that do not exist
 
@@ -305,6 +306,15 @@ class Clocks:
             self.let_alone(threads)
             self._join(who.rows[k], self.knower[threads], known if len(k) == len(who) == 1 else known[k])
         self._changed()
+
+    def learn_each(self, every: list[Heard]) -> None:
+        """`learn` for lanes of warps of which one may be there more than once."""
+        while every:
+            first: dict[tuple[int, int], Heard] = {}
+            later = [one for one in every if first.setdefault(one[:2], one) is not one]
+            rows, warps, lanes, known = zip(*first.values(), strict=True)
+            self.learn(Actors(np.array(rows), np.array(warps), np.stack(lanes)), Known.of_each(known))
+            every = later
 
     def _join(self, rows: Ints, knowers: Ints, known: Known) -> None:
         near = known.cluster == self.cluster_of(rows)

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.order.bounds import FAR_CTAS, FAR_TIMES
-from tilewright.sim.order.knowledge.known import Known, Remembered, published_flags, same
+from tilewright.sim.order.knowledge.known import Known, Remembered, joined, published_flags, same
 from tilewright.sim.order.knowledge.releases import gathered
 
 if TYPE_CHECKING:
@@ -86,20 +86,26 @@ class KnownBySc:
         for reach, first in self.first.items():
             table[at, first + columns] = np.maximum(table[at, first + columns], self.own[reach][rows, threads])
 
-    def observed(self, who: Actors, release: Release) -> None:
-        """Lanes of one CTA have observed a write, with what comes before it by way of fences."""
-        clocks, cta = self.clocks, int(who.rows[0]) + self.clocks.wave.first
+    def observed(self, cta: int, release: Release) -> Known | None:
+        """What threads of a CTA that have observed a write get of that which comes before it by way of fences."""
+        clocks, is_any = self.clocks, False
+        far: Far = {}
+        threads, flags = (
+            np.zeros((1, clocks.width), np.int32),
+            np.zeros((1, clocks.parts.shape[-1]), clocks.parts.dtype),
+        )
         for scope, block in self.seen.items():
             found, _ = gathered(clocks, release.by_sc, cta, scope, only=scope)
             if found is None:
                 continue
-            threads = np.zeros((1, clocks.width), np.int32)
             for columns, source in self._blocks(block):
                 threads[:, columns] = found.threads[:, source]
-            flags = np.asarray((found.parts & LOWEST) << self._shift(block), clocks.parts.dtype)
-            far = self._observed_far(found.far[0], scope) if found.far and scope in self.far_reaches else {}
-            self.has_observed = True
-            clocks.learn(who, Known(threads, flags, found.cluster, [far] if far else []))
+            flags |= np.asarray((found.parts & LOWEST) << self._shift(block), clocks.parts.dtype)
+            if found.far and scope in self.far_reaches:
+                far = joined(far, self._observed_far(found.far[0], scope))
+            self.has_observed = is_any = True
+        own = np.array([cta // clocks.wave.run.cluster_ctas])
+        return Known(threads, flags, own, [far] if far else []) if is_any else None
 
     def fenced(self, who: Actors, scope: str) -> None:
         """Lanes have passed a fence.sc: they come after the fences before what was observed before theirs."""

@@ -180,4 +180,5 @@ class Fences:
         times[:, first : first + 32][:, lanes] = passed.time
         known = replace(passed.known, threads=times)
         cta = passed.row + self.clocks.wave.first
-        return Pattern(lanes, passed.scope, cta, known, passed.time, of_fence=True)
+        warp = -1 if passed.first else passed.warp
+        return Pattern(lanes, passed.scope, cta, known, passed.time, of_fence=True, warp=warp)

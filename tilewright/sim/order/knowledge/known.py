@@ -17,7 +17,7 @@ reach of them.
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field
 from operator import is_
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
@@ -60,7 +60,7 @@ def joined(a: Far, b: Far) -> Far:
         found, is_b = dict(a), len(b) >= len(a)
         for cta, times in b.items():  # most are handed on unchanged
             if (mine := found.get(cta)) is not times:
-                found[cta] = now = times if mine is None else _later(times, mine)
+                found[cta] = now = times if mine is None else later(times, mine)
                 is_b = is_b and now is times
         is_b = is_b and len(found) == len(b)
         is_a = not is_b and len(found) == len(a) and all(map(is_, found.values(), a.values()))
@@ -68,7 +68,7 @@ def joined(a: Far, b: Far) -> Far:
     return seen
 
 
-def _later(times: Times, mine: Times) -> Times:
+def later(times: Times, mine: Times) -> Times:
     """The later of two times of each thread."""
     key = id(times), id(mine)
     if (seen := _LATER.get(key)) is None:
@@ -129,6 +129,17 @@ class Known:
     def __getitem__(self, which: Ints | Bools | slice) -> Known:
         chosen = np.arange(len(self.threads))[which].tolist() if self.far else []
         return Known(self.threads[which], self.parts[which], self.cluster[which], [self.far[k] for k in chosen])
+
+    @classmethod
+    def of_each(cls, every: Sequence[Known]) -> Known:
+        """Those of one row each, together."""
+        if len(every) == 1:
+            return every[0]
+        far = [known.far[0] if known.far else {} for known in every]
+        threads, parts, cluster = (
+            np.concatenate([getattr(known, name) for known in every]) for name in ("threads", "parts", "cluster")
+        )
+        return cls(threads, parts, cluster, far if any(far) else [])
 
     def of_execution(self, size: int) -> Known:
         """The part of this knowledge that a relaxed meeting hands on. size: threads of a cluster."""

@@ -18,7 +18,7 @@ from tilewright.sim.machine.memory import UNITS
 from tilewright.sim.order.bounds import STATES
 from tilewright.sim.order.knowledge.clocks import Actors, Clocks
 from tilewright.sim.order.knowledge.fences import Fences
-from tilewright.sim.order.knowledge.releases import NOTHING, Pattern, Release, hold_each_other, take
+from tilewright.sim.order.knowledge.releases import NOTHING, Pattern, Release, gathered, hold_each_other, take
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.sites import Site
+    from tilewright.sim.order.knowledge.clocks import Heard
     from tilewright.sim.order.knowledge.known import Known
     from tilewright.sim.order.races.records import AccessRecord
 
@@ -220,7 +221,8 @@ class _Made:
         threads = np.array(access.threads)
         known = clocks.published(Actors.threads(np.full(len(threads), access.row), threads))
         every = replace(known[np.array([0])], threads=known.threads.max(0)[None])
-        return cls(access.threads, Pattern(access.lanes, access.site.scope, access.cta, every, clocks.now), known)
+        pattern = Pattern(access.lanes, access.site.scope, access.cta, every, clocks.now, warp=access.warp)
+        return cls(access.threads, pattern, known)
 
     def of(self, threads: tuple[int, ...]) -> Iterator[Pattern]:
         """The part of it by some of its threads."""
@@ -247,6 +249,7 @@ class Locations:
         self.seen: dict[tuple[int, int], Release] = {}
         self.unacquired: dict[tuple[int, int], list[_Observed]] = {}  # CTA and warp
         self._behind_sc: dict[tuple[int, tuple[int, ...]], Release] = {}  # the last that threads of CTAs have observed
+        self._heard: list[tuple[Strong, Release]] = []
         self.releases: dict[tuple[int, int, Where], _Made] = {}  # the last by a thread on a location
         self.keeps_states = keeps_states
         self.histories: dict[Where, History] = {}
@@ -276,6 +279,7 @@ class Locations:
         every = [threads[k] for k in access.batch.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
         for _, warp in groupby(every, lambda each: (each[0][0], each[0][1] >> 5)):
             self._of_warp(access, fences, list(warp))  # the lanes have no order among themselves
+        self._hear(access.clocks)
 
     def _written_at(self, access: AccessRecord) -> Bools | None:
         """Which lanes touch a location of a global buffer where anything was written strongly? Many may poll others."""
@@ -307,14 +311,29 @@ class Locations:
             released = list(fences.of(row, strong.warp, strong.lanes)) if site.write else []
             by_sc = clocks.by_sc.before(row, np.array(own)) if site.write else ()
             before = [
-                Pattern(strong.lanes, reach, strong.cta, known, clocks.now, of_fence=True) for reach, known in by_sc
+                Pattern(strong.lanes, reach, strong.cta, known, clocks.now, of_fence=True, warp=strong.warp)
+                for reach, known in by_sc
             ]
             if released or before or site.sem in RELEASES or self.has(where):
                 accesses.append((strong, released, before))
         for strong, _, _ in accesses if site.shows else ():
             self.read(clocks, strong)
+        if site.sem in RELEASES:
+            self._hear(clocks)
         for strong, released, before in accesses if site.write else ():
             self.written(clocks, strong, released, before)
+
+    def _hear(self, clocks: Clocks) -> None:
+        """Lanes that have observed writes get what comes before these by way of fences, once all have, if they may."""
+        each: dict[tuple[int, Release], Known | None] = {}
+        heard = []
+        for access, release in self._heard:
+            if (key := (access.cta, release)) not in each:
+                each[key] = clocks.by_sc.observed(*key)
+            if (known := each[key]) is not None:
+                heard.append((access.row, access.warp, access.lanes, known))
+        self._heard.clear()
+        clocks.learn_each(heard)
 
     def overwritten(self, where: Where) -> None:
         """Record a weak write, of which a read observes nothing."""
@@ -343,7 +362,7 @@ class Locations:
             found.readers |= {(access.cta, thread) for thread in access.threads if is_newest}
             if self._behind_sc.get((access.cta, access.threads)) is not release:  # else they poll
                 self._behind_sc[access.cta, access.threads] = release
-                clocks.by_sc.observed(who, release)
+                self._heard.append((access, release))
 
     def _acquired(self, clocks: Clocks, access: Strong, newest: Release) -> tuple[Release | None, bool]:
         """What a read certainly observes, of what the last write there is part of; and is it that of the last write?"""
@@ -368,7 +387,8 @@ class Locations:
     def published(self, where: Where) -> list[Pattern]:
         """The releases that whoever observes the last write there may acquire."""
         found = self._at.get(where)
-        return [*found.release.patterns.patterns.values()] if found is not None and found.release is not None else []
+        release = found.release if found is not None else None
+        return [*release.patterns.whole.patterns.values()] if release is not None else []
 
     @staticmethod
     def _morally_strong(found: _Location, access: Strong, run: Device) -> bool:
@@ -424,14 +444,20 @@ class Locations:
 
         of_shared: as to shared memory alone.
         """
-        for k, (row, warp) in enumerate(who.places()):
-            waiting = self.unacquired.get((row + clocks.wave.first, warp), [])
+        heard: list[Heard] = []
+        for (row, warp), passed in zip(who.places(), who.lanes, strict=True):
+            cta = row + clocks.wave.first
+            waiting = self.unacquired.get((cta, warp), [])
             for each in waiting:
-                lanes = each.lanes & who.lanes[k]
-                now = Actors(who.rows[k : k + 1], who.warps[k : k + 1], lanes[None])
-                if lanes.any() and take(clocks, now, scope, each.release, of_shared=of_shared):
-                    each.lanes = each.lanes if of_shared else each.lanes & ~lanes  # they know it for good
+                if not (lanes := each.lanes & passed).any():
+                    continue
+                known, is_left = gathered(clocks, each.release.patterns, cta, scope, of_shared=of_shared)
+                if known is not None:
+                    heard.append((row, warp, lanes, known))
+                if not (is_left or of_shared):
+                    each.lanes = each.lanes & ~lanes  # they know it for good
             waiting[:] = [each for each in waiting if each.lanes.any()]
+        clocks.learn_each(heard)
         if sem == "sc":
             clocks.by_sc.fenced(who, scope)
 

@@ -8,12 +8,12 @@ Source: PTX ISA, "Memory Consistency Model: Observation, Release and acquire pat
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from tilewright.sim.machine.arrays import Ints
-from tilewright.sim.order.knowledge.known import Far, Known, joined
+from tilewright.sim.order.knowledge.known import Far, Known, joined, later
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools
@@ -22,21 +22,26 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.known import Times
 
 
+Key: TypeAlias = "tuple[int, str, bool]"  # CTA, scope, and is it a fence's?
+MOST_APART = 64  # writes whose patterns are joined at once
+
+
 def holds(scope: str, cta: Ints | int, other: Ints | int, run: Device) -> Bools:
     """Does a scope of a thread of one CTA hold the threads of another? Of numbers, or of arrays of them."""
     reach = run.reach.get(scope, run.ctas)
-    return np.asarray(np.floor_divide(cta, reach) == np.floor_divide(other, reach))
+    return np.asarray(cta // reach == other // reach)
 
 
 def hold_each_other(scope: str, cta: Ints | int, other_scope: str, other: Ints | int, run: Device) -> Bools:
-    """Does each scope hold the thread of the other CTA?"""
-    return holds(scope, cta, other, run) & holds(other_scope, other, cta, run)
+    """Does each scope hold the thread of the other CTA? The narrower one does."""
+    return holds(min(scope, other_scope, key=lambda each: run.reach.get(each, run.ctas)), cta, other, run)
 
 
 @dataclass(eq=False, slots=True)
 class Pattern:
     """The release that was made, or that awaits an acquire. lanes: (32,) of the warp; known: a row of knowledge; time:
-    when its flags were right; of_fence: is it a fence that releases? last: what was joined last, of several.
+    when its flags were right; of_fence: is it a fence that releases? warp: where later ones of the same lanes hold all
+    that earlier ones did. last: what was joined last, of several.
     """
 
     lanes: Bools
@@ -45,51 +50,102 @@ class Pattern:
     known: Known
     time: int
     of_fence: bool = False
+    warp: int = -1
     last: Known | None = None
+
+    @property
+    def key(self) -> Key:
+        """Those with one key are acquired together."""
+        return self.cta, self.scope, self.of_fence
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Whole:
+    """All that was published, joined. That with a scope of every thread is joined once more: near, by cluster, as its
+    own threads know it; far, as those of other clusters do. narrow: the keys of that with other scopes.
+    """
+
+    patterns: dict[Key, Pattern] = field(default_factory=dict)
+    near: dict[int, Times] = field(default_factory=dict)
+    far: Far = field(default_factory=dict)
+    narrow: tuple[Key, ...] = ()
+
+    def followed_by(self, clocks: Clocks, added: list[Pattern]) -> _Whole:
+        """This and more."""
+        size, run = clocks.wave.run.cluster_ctas, clocks.wave.run
+        patterns, near, far = dict(self.patterns), dict(self.near), self.far
+        for pattern in added:
+            other = patterns.get(pattern.key)
+            patterns[pattern.key] = pattern if other is None else _joined_pattern(clocks, other, pattern)
+        wide = [pattern for pattern in added if pattern.scope in run.wide]
+        for pattern in wide:
+            before, times = near.get(pattern.cta // size), pattern.known.threads[0]
+            near[pattern.cta // size] = times if before is None else np.maximum(before, times)
+        if run.ctas > size:
+            for other_far in {id(far): far for pattern in wide for far in pattern.known.far}.values():
+                far = joined(far, other_far)
+            own: Far = {}
+            for pattern in wide:
+                for cta, times in clocks.near_as_far(pattern.known, 0).items():
+                    own[cta] = later(times, own[cta]) if cta in own else times
+            far = joined(far, own)
+        return _Whole(patterns, near, far, tuple(key for key in patterns if key[1] not in run.wide))
 
 
 class Published:
-    """What writes have published, joined by CTA, scope and kind of release. That with a scope of every thread is joined
-    once more: near, by cluster, as its own threads know it; far, as those of other clusters do. Never changed.
+    """What writes have published, joined by CTA, scope and kind of release: once it is asked for, as many write what
+    few read. Never changed.
     """
 
-    __slots__ = ("far", "narrow", "near", "patterns")
+    __slots__ = ("_added", "_base", "_depth", "_last", "_whole")
 
-    def __init__(self) -> None:
-        self.patterns: dict[tuple[int, str, bool], Pattern] = {}
-        self.narrow: tuple[tuple[int, str, bool], ...] = ()  # the keys of those that do not hold every thread
-        self.near: dict[int, Times] = {}
-        self.far: Far = {}
+    def __init__(self, whole: _Whole | None = None) -> None:
+        self._whole = whole
+        self._base: tuple[Published, Clocks] | None = None  # to which this adds
+        self._added: list[Pattern] = []
+        self._depth = 0
+        self._last: dict[Key, Known] | None = None  # by key, what was published last; its follower takes it over
+
+    def __bool__(self) -> bool:
+        return self._base is not None or bool(self.whole.patterns)
+
+    @property
+    def whole(self) -> _Whole:
+        """All of it."""
+        if self._whole is None:
+            assert self._base is not None
+            (base, clocks), added = self._base, [self._added]
+            while base._whole is None:
+                assert base._base is not None
+                added.append(base._added)
+                base, _ = base._base
+            patterns = [pattern for several in reversed(added) for pattern in several]
+            self._whole = base._whole.followed_by(clocks, patterns)
+            self._base, self._added = None, []
+        return self._whole
 
     def followed_by(self, clocks: Clocks, patterns: list[Pattern]) -> Published:
         """This and more. What threads of one CTA have released with one scope is acquired together."""
-        patterns = [pattern for pattern in patterns if not self._holds(pattern)]
         if not patterns:
             return self
+        last = self._last
+        if last is None:
+            last = {key: one.last or one.known for key, one in self.whole.patterns.items()}
+        patterns = [pattern for pattern in patterns if last.get(pattern.key) is not pattern.known]
+        if not patterns:
+            self._last = last
+            return self
         found = Published()
-        found.patterns, found.near, found.far = dict(self.patterns), dict(self.near), self.far
-        size, run = clocks.wave.run.cluster_ctas, clocks.wave.run
-        for pattern in patterns:
-            key, known = (pattern.cta, pattern.scope, pattern.of_fence), pattern.known
-            other = found.patterns.get(key)
-            found.patterns[key] = pattern if other is None else _joined_pattern(clocks, other, pattern)
-            if pattern.scope not in run.wide:
-                continue
-            near, times = found.near.get(pattern.cta // size), known.threads[0]
-            found.near[pattern.cta // size] = times if near is None else np.maximum(near, times)
-            if run.ctas > size:
-                found.far = joined(found.far, clocks.near_as_far(known, 0))
-                found.far = joined(found.far, known.far[0]) if known.far else found.far
-        found.narrow = tuple(key for key in found.patterns if key[1] not in run.wide)
+        found._base, found._added = (self, clocks), patterns
+        found._depth = self._depth + 1 if self._whole is None else 1
+        self._last, found._last = None, last
+        last |= {pattern.key: pattern.known for pattern in patterns}
+        if found._depth > MOST_APART:
+            found.whole  # noqa: B018  # made now, so that no chain grows
         return found
 
-    def _holds(self, pattern: Pattern) -> bool:
-        """Is it that which was published last by threads of its CTA?"""
-        found = self.patterns.get((pattern.cta, pattern.scope, pattern.of_fence))
-        return found is not None and pattern.known in (found.known, found.last)
 
-
-NOTHING = Published()
+NOTHING = Published(_Whole())
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -112,7 +168,7 @@ class Release:
     @property
     def has_sc(self) -> bool:
         """Does anything come before it by way of a fence.sc?"""
-        return bool(self.by_sc.patterns)
+        return bool(self.by_sc)
 
     def followed_by(self, clocks: Clocks, patterns: list[Pattern], by_sc: list[Pattern]) -> Release:
         """This, and what an atomic has published that found it."""
@@ -120,25 +176,21 @@ class Release:
         return self if both == (self.patterns, self.by_sc) else Release(*both, self.root)
 
 
-def take(clocks: Clocks, who: Actors, scope: str, release: Release, *, of_shared: bool = False) -> bool:
-    """Lanes of one CTA, which have observed it, acquire it with a scope; returns whether nothing is left of it.
-
-    of_shared: only as to shared memory.
-    """
-    cta = int(who.rows[0]) + clocks.wave.first
-    known, is_left = gathered(clocks, release.patterns, cta, scope, of_shared=of_shared)
+def take(clocks: Clocks, who: Actors, scope: str, release: Release) -> bool:
+    """Lanes of one CTA, which have observed it, acquire it with a scope; returns whether nothing is left of it."""
+    known, is_left = gathered(clocks, release.patterns, int(who.rows[0]) + clocks.wave.first, scope)
     if known is not None:
         clocks.learn(who, known)
     return not is_left
 
 
 def gathered(
-    clocks: Clocks, published: Published, cta: int, scope: str, *, of_shared: bool = False, only: str = ""
+    clocks: Clocks, given: Published, cta: int, scope: str, *, of_shared: bool = False, only: str = ""
 ) -> tuple[Known | None, bool]:
     """What threads of a CTA get of this with a scope, a row for all of them, None for nothing; and whether anything is
     left of it. only: the scope of what they get.
     """
-    run, first = clocks.wave.run, clocks.wave.first
+    run, first, published = clocks.wave.run, clocks.wave.first, given.whole
     size = run.cluster_ctas
     has_parts = clocks.parts.shape[-1] > 1
     joins = scope in run.wide and not of_shared and not has_parts  # then it is joined already
@@ -176,13 +228,16 @@ def _joined_pattern(clocks: Clocks, one: Pattern, other: Pattern) -> Pattern:
     """What two patterns of one CTA and scope tell together."""
     if one.known is other.known:
         return other
+    if one.warp == other.warp >= 0 and one.time <= other.time and (one.lanes == other.lanes).all():
+        return other
     known = Known(
         np.maximum(one.known.threads, other.known.threads),
         clocks.current(one.known.parts, one.time) | clocks.current(other.known.parts, other.time),
         other.known.cluster,
         _far_of(one.known, other.known),
     )
-    return replace(other, lanes=one.lanes | other.lanes, known=known, time=clocks.now, last=other.known)
+    lanes = one.lanes | other.lanes
+    return replace(other, lanes=lanes, known=known, time=clocks.now, warp=-1, last=other.known)
 
 
 def _far_of(a: Known, b: Known) -> list[Far]:

@@ -303,7 +303,7 @@ class _Ticket:
 
     def _all_fenced(self, clocks: Clocks) -> Far:
         fenced: Far = {}
-        patterns = [*self.release.patterns.patterns.values(), *self.release.by_sc.patterns.values()]
+        patterns = [*self.release.patterns.whole.patterns.values(), *self.release.by_sc.whole.patterns.values()]
         for known in [
             pattern.known for pattern in patterns if pattern.of_fence and pattern.scope in clocks.wave.run.wide
         ]:

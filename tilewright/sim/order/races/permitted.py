@@ -1,7 +1,8 @@
 """Pairs of accesses that may meet in any order.
 
-Morally strong ones: both strong, each scope holding the other thread, of one size. Source: PTX ISA, "Memory Consistency
-Model: Morally strong operations". A compare-and-swap and a plain read; the end of an m-barrier by one lane for others.
+Morally strong ones: both strong, each scope holding the other thread, of one size and proxy. Source: PTX ISA, "Memory
+Consistency Model: Morally strong operations". A compare-and-swap and a plain read; the end of an m-barrier by one lane
+for others.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 def are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Bools:
     """Which pairs of an access with an earlier one are morally strong?"""
     a, b, run = access.site, other.site, access.batch.wave.run
-    if "weak" in (a.sem, b.sem) or a.element != b.element:
+    if "weak" in (a.sem, b.sem) or (a.element, a.by_unit) != (b.element, b.by_unit):
         return np.zeros(len(pairs), np.bool_)
     fits = hold_each_other(a.scope, pairs.cta, b.scope, pairs.other_cta, run)
     return fits & ~_relies_on_lockstep(pairs, other) if _may_rely(access, other) else fits
@@ -32,13 +33,14 @@ def is_surely_strong(access: AccessRecord, other: Record) -> bool:
     """Are the two morally strong, whichever threads they are of?"""
     sites, own = (access.site, other.site), not access.places.is_global or access.batch.wave.run.ctas == 1
     wide = all(site.sem != "weak" and (own or site.scope in access.batch.wave.run.wide) for site in sites)
-    return wide and access.site.element == other.site.element and not _may_rely(access, other)
+    alike = access.site.element == other.site.element and access.site.by_unit == other.site.by_unit
+    return wide and alike and not _may_rely(access, other)
 
 
 def is_frail(access: AccessRecord, other: Record) -> bool:
     """Was another access less strong than this, so that some thread may race with that one alone?"""
     one, two = access.site, other.site
-    kinds = ((site.sem == "weak", site.scope, site.element) for site in (one, two))
+    kinds = ((site.sem == "weak", site.scope, site.element, site.by_unit) for site in (one, two))
     return len({*kinds}) > 1 and not is_surely_strong(access, other)
 
 

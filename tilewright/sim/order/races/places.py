@@ -210,12 +210,15 @@ class TaggedPlaces:
     """The tags of a wave's shared memory, or of a global buffer. grain: bytes that share a tag.
 
     is_global: may all CTAs touch it? So is the shared memory of clusters: their CTAs' follow each other, ``pitch``
-    bytes apart.
+    bytes apart. arena: the buffer that stands for all of it, where pointers of run time lead.
     """
 
-    def __init__(self, name: str, nbytes: int, grain: int, *, is_global: bool, pitch: int = 1 << 62) -> None:
+    def __init__(
+        self, name: str, nbytes: int, grain: int, *, is_global: bool, pitch: int = 1 << 62, arena: str = ""
+    ) -> None:
         self.pitch = pitch
         self.name = name
+        self.arena = arena or name
         self.grain = grain
         self.is_global = is_global
         self.is_shared = not is_global or pitch < 1 << 62
@@ -429,11 +432,11 @@ class TaggedPlaces:
 
     def is_untouched(self, reach: tuple[int, int], name: str, *, write: bool) -> bool:
         """Is it certain that no thread has written between two bytes of the buffer (nor read, before a write)?"""
-        spans = [self._late_span]
-        if self.is_global:
+        spans, names = [self._late_span], {*self.written, *(self.read if write else ())}
+        if not self.is_shared or name == self.arena or not names.isdisjoint((name, self.arena)):
+            if not self.is_global:
+                return False
             spans += [self._spans[True], self._spans[not write]]
-        elif not {name, self.name}.isdisjoint([*self.written, *(self.read if write else ())]) or name == self.name:
-            return False
         return all(high < reach[0] or low >= reach[1] for low, high in spans)
 
     def _latest(self, access: AccessRecord, latest: dict[str, Times]) -> None:
@@ -441,6 +444,7 @@ class TaggedPlaces:
             low, high = self._spans[latest is self.written]
             first, end = access.span
             self._spans[latest is self.written] = min(low, first), max(high, end - 1)
+        if not self.is_shared:
             return
         name = access.site.line.buffer
         if name not in latest:

@@ -368,7 +368,8 @@ class Log:
         """One more; the oldest are forgotten."""
         self._records.append(record)
         self._nbytes += record.nbytes
-        kind, newest = (record.site.sem, record.site.scope, record.site.element), self._newest[not reads]
+        site, newest = record.site, self._newest[not reads]
+        kind = site.sem, site.scope, site.element, site.by_unit
         if record.site.write:
             self.writes[kind] = record
         if kind not in newest or newest[kind].time <= record.time:

@@ -647,7 +647,8 @@ def _paired_up(clash: Clash, witness: Witness) -> str | None:
 def _counts(one: Site, other: Site) -> bool:
     """Do atomics count in a place that the other access makes or reads plainly, so that a barrier belongs between?"""
     weak, strong = sorted((one, other), key=lambda site: site.sem != "weak")
-    return weak.sem == "weak" and strong.atomic and not (weak.polls or strong.polls or strong.compared)
+    counts = strong.atomic or strong.by_unit
+    return weak.sem == "weak" and counts and not (weak.polls or strong.polls or strong.compared)
 
 
 def _update(program: Subject, clash: Clash) -> str:
@@ -669,10 +670,14 @@ def _update(program: Subject, clash: Clash) -> str:
 
 
 def _strength(one: Site, other: Site, scope: str) -> str | None:
-    """The missing strength of two accesses of which at least one is strong; None where neither is."""
+    """The missing strength of two accesses of which at least one is strong; None where neither is, or one is plain and
+    the other of a unit, whose proxy no strength leaves.
+    """
     weak = [site for site in (one, other) if site.sem == "weak"]
-    if len(weak) == 2:
+    if len(weak) == 2 or (weak and (one.by_unit or other.by_unit)):
         return None
+    if one.by_unit != other.by_unit:
+        return "atomics of threads alone at one place, or reductions of units alone"
     if weak:
         op = {"store": "st", "load": "ld"}.get(weak[0].op)
         return op and told("{} at {}", strong(op, "relaxed", scope), _line(weak[0]))
