@@ -34,7 +34,8 @@ class AttentionTiles:
     """groups: warpgroups of a CTA, with 64 queries each. keys: of a stage. turns: do the groups take turns at the
     tensor cores? cluster: CTAs that share the stages, each with other queries of a head. dynamic: are tiles drawn from
     a counter? stages: of the rings of keys and of values. shared_weights: do the tensor cores read the weights in
-    shared memory, instead of in registers?
+    shared memory, instead of in registers? computed: of so many eights of columns one has its powers of 2 from
+    multiplications, as the unit that has powers is the slowest; 0: none.
     """
 
     groups: int = 2
@@ -44,6 +45,7 @@ class AttentionTiles:
     dynamic: bool = False
     stages: int = 2
     shared_weights: bool = False
+    computed: int = 0
 
     @property
     def queries(self) -> int:
@@ -350,6 +352,33 @@ def store(out, place, below, slab, sums, who, warp):
         T.ptx.cp_async.bulk.commit_group()
     if place.form.packed and not place.is_inside(below):
         store_rows(out, place, below, part)
+
+
+ROUNDING = 12582912.0  # 1.5 * 2^23: what is added to it is rounded to a whole number, which its low bits then are
+POWERS = (0.055171005, 0.24261585, 0.69326144, 0.99992782)  # 2^x for |x| <= 1/2, with an error of 8e-5
+
+
+@T.inline
+def powers(scores, scale, shift, computed):
+    """Scores become 2^(score * scale - shift), some columns by multiplications: no less than 2^-126, which is no 0."""
+    if not computed:
+        scores[:] = T.exp2(scores * scale - shift)
+    else:
+        least = T.alloc_local((64, 1), "float32", layout=ROW)
+        least[:] = shift
+        for j in tuple(range(scores.shape[1] // 8)):
+            if j % computed != computed - 1:
+                part = T.meta_var(scores[:, 8 * j : 8 * j + 8])
+                scores[:, 8 * j : 8 * j + 8] = T.exp2(part * scale - least)
+            else:
+                mine, low = T.meta_var((scores.local(), least.local()))
+                for x in tuple(range(4 * j, 4 * j + 4)):
+                    power: T.let = T.max(mine[x] * scale - low[x // 2 % 2], -126.0)
+                    whole: T.let = power + ROUNDING
+                    rest: T.let = power - (whole - ROUNDING)
+                    part_of: T.let = ((POWERS[0] * rest + POWERS[1]) * rest + POWERS[2]) * rest + POWERS[3]
+                    mine[x] = T.reinterpret("float32", T.reinterpret("int32", part_of)
+                                            + (T.reinterpret("int32", whole) << 23))  # fmt: skip
 
 
 @T.inline
