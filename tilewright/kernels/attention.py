@@ -14,7 +14,7 @@ from functools import cache
 import tilewright as tw
 from tilewright.kernels.attention_forms import (
     LANES, REGISTERS, ROW, ROWS, AttentionKind, AttentionPlace, AttentionTiles,
-    bring, hand_over, leave, multiply, powers, rings_of, store, store_rows,
+    bring, hand_over, leave, multiply, rings_of, store, store_rows,
 )  # fmt: skip
 from tilewright.lang import T, Tx
 from tilewright.layout import wgmma_fragment
@@ -35,8 +35,8 @@ def bring_all(near, far, puts, place):
     bring(near[1], far[1], put_k, place, last, place.start_k)
     for i in T.serial(place.steps - 1, unroll=False):
         bring(near[1], far[1], put_k, place, last - 1 - i, place.start_k)
-        bring(near[2], far[2], put_v, place, last - i, place.start_k, place.form.narrow)
-    bring(near[2], far[2], put_v, place, place.begin, place.start_k, place.form.narrow)
+        bring(near[2], far[2], put_v, place, last - i, place.start_v, place.form.narrow)
+    bring(near[2], far[2], put_v, place, place.begin, place.start_v, place.form.narrow)
 
 
 @T.inline
@@ -57,7 +57,7 @@ def score(scores, mine, keys, take_k, last, take_v, turns, who):
 
 
 @T.inline
-def weigh(scores, most, total, shrunk, scale, sees, raised=0.0, computed=0):
+def weigh(scores, most, total, shrunk, scale, sees, raised=0.0):
     """Scores become weights, times 2^raised; what was summed up counts ``shrunk``, as the largest score may grow."""
     if callable(sees):
         Tx.wg.select(scores, scores, -T.infinity("float32"), sees)
@@ -65,7 +65,7 @@ def weigh(scores, most, total, shrunk, scale, sees, raised=0.0, computed=0):
     base = T.select(larger > -T.infinity("float32"), larger, 0.0) if sees else larger  # a query may see no key
     shrunk[:] = T.exp2((most - base) * scale)
     most[:] = larger
-    powers(scores, scale, base * scale - raised if raised else base * scale, 0 if sees else computed)
+    scores[:] = T.exp2(scores * scale - (base * scale - raised if raised else base * scale))
     of_lanes = T.meta_var(scores.view(64, scores.shape[1] // 8, 4, 2))  # a row is in four lanes: each sums its own
     total[:] = total * shrunk.view(64, 1, 1, 1) + T.sum(of_lanes, axis=(1, 3), keepdims=True)
 
@@ -104,8 +104,7 @@ def attend(place, below, who, turns, takes, near, state, bias, numbers):
             block = block - 1
             score(scores, mine, keys, take_k, (sums, weights, values, turned), take_v, turns, who)
             form.shape(scores, bias, place, below, block, bend, cap)
-            weigh(scores, most, total, shrunk, scale, place.sees(below, block) if looks else form.bias, form.raised,
-                  place.tiles.computed)
+            weigh(scores, most, total, shrunk, scale, place.sees(below, block) if looks else form.bias, form.raised)
             T.ptx.wgmma.wait_group(0)  # the sums
             leave(take_v)
             sums[:] *= shrunk
@@ -187,7 +186,7 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
         near, far = T.meta_var(((queries, keys, values), (OUT, LSE, BIAS)))
         extents = T.meta_var((sequences[0], heads, heads_kv, sequences[1], n))
         given = T.meta_var((form, tiles, extents, starts, (left, right, bottom), (ctas, section), queue,
-                            form.descales((dq, dk, dv), batch, heads_kv)))  # fmt: skip
+                            form.descales((dq, dk, dv), sequences[0], heads_kv)))  # fmt: skip
 
         with T.WarpgroupRole(group, 0, REGISTERS[tiles.groups][0]):
             if warp == 0 and T.ptx.elect_sync():

@@ -30,7 +30,7 @@ def of_values(form, near, far, place, part, thread, numbers):
     (c, bend, _, low, high), shape = T.meta_var(numbers), (64, form.queries)
     key = T.meta_var(number * form.keys)
     take_kv, take_q, take_do = near.ring_kv.consumer(), near.ring_q.consumer(), near.ring_do.consumer()
-    s, slope = [T.alloc_local(shape, "float32", layout=wgmma_fragment(*shape)) for _ in "sb"]
+    s = T.alloc_local(shape, "float32", layout=wgmma_fragment(*shape))
     p, handed = [T.alloc_local(shape, form.kind, layout=wgmma_fragment(*shape, "A", form.kind)) for _ in "ph"]
     level = T.alloc_local((1, form.queries), "float32", layout=form.by_columns)
     dv_sum = T.alloc_local((64, form.dv), "float32", layout=wgmma_fragment(64, form.dv))
@@ -48,12 +48,11 @@ def of_values(form, near, far, place, part, thread, numbers):
             T.ptx.wgmma.wait_group(0)
             leave(take_q)
             if form.softcap:
-                slope[:] = T.tanh(s * bend)
-                slope[:] = 1.0 - slope * slope
+                handed[:] = 1.0 - T.tanh(s * bend) * T.tanh(s * bend)  # the slope of bent scores
             weigh(form, s, level, seen, (c, bend))
             p[:] = s
             if form.softcap:
-                handed[:] = s * slope
+                handed[:] = s * handed
             for j in T.unroll(form.queries // 16):
                 for x in T.vectorized(8):
                     near.p[j, thread, x] = weights[8 * j + x]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.dtypes import dtype
-from tilewright.kernels.attention_float8 import FLOAT8, as_float8
+from tilewright.kernels.attention_float8 import FLOAT8, as_float8, turned_start
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tid_in_wg, wgmma_fragment
 
@@ -23,6 +23,12 @@ LANES = TileLayout(S[(4, 2, 8, 4) : (32 @ tid_in_wg, 1, 4 @ tid_in_wg, 1 @ tid_i
 """One for each of the four lanes that share a row."""
 
 
+def packed_sequence(starts: Any, which: Any) -> tuple[Any, Any, Any, Any]:
+    """Where a packed sequence begins, among queries and among keys, and its lengths. starts: of both, or of either."""
+    firsts, lasts = [each[which] for each in starts], [each[which + 1] for each in starts]
+    return firsts[0], firsts[-1], lasts[0] - firsts[0], lasts[-1] - firsts[-1]
+
+
 def swizzled(pool: Any, shape: tuple[int, ...], kind: str) -> Any:
     """Tiles in shared memory, with the widest swizzle that their rows have. `Any`: values of the language."""
     row = shape[-1] * dtype(kind).bits // 8
@@ -34,8 +40,7 @@ class AttentionTiles:
     """groups: warpgroups of a CTA, with 64 queries each. keys: of a stage. turns: do the groups take turns at the
     tensor cores? cluster: CTAs that share the stages, each with other queries of a head. dynamic: are tiles drawn from
     a counter? stages: of the rings of keys and of values. shared_weights: do the tensor cores read the weights in
-    shared memory, instead of in registers? computed: of so many eights of columns one has its powers of 2 from
-    multiplications, as the unit that has powers is the slowest; 0: none.
+    shared memory, instead of in registers?
     """
 
     groups: int = 2
@@ -45,7 +50,6 @@ class AttentionTiles:
     dynamic: bool = False
     stages: int = 2
     shared_weights: bool = False
-    computed: int = 0
 
     @property
     def queries(self) -> int:
@@ -177,6 +181,11 @@ class AttentionPlace:
             (T.local_scalar("int32") for _ in "qkmn") if form.packed else (0, 0, *self.lengths)
         )
 
+    @property
+    def start_v(self) -> Any:
+        """Where the sequence's values begin."""
+        return turned_start(self.start_k, self.batch) if self.form.narrow and self.form.packed else self.start_k
+
     def first(self, cluster: Any, rank: Any) -> None:
         """The first tile."""
         self.rank = rank
@@ -204,8 +213,9 @@ class AttentionPlace:
         self.batch = every // self.heads
         self.head = every - self.batch * self.heads
         self.row = (part * self.tiles.cluster + self.rank) * self.tiles.queries
-        if self.form.packed:
-            self._unpack()
+        if self.form.packed:  # beyond the last tile no value counts
+            which = T.min(self.batch, self.starts[0].shape[0] - 2)
+            self.start_q, self.start_k, self.m, self.n = packed_sequence(self.starts, which)
         if self.descales:
             which = T.min(self.batch, self.descales[0].shape[0] - 1)  # beyond the last tile, where no value counts
             descale_q, descale_k, descale_v = (each[which, self.head_kv] for each in self.descales)
@@ -220,13 +230,6 @@ class AttentionPlace:
         self.steps = T.ceildiv(T.max(end, 1), keys)
         self.begin = T.min(first // keys, self.steps - 1)
         self.steps = self.steps - self.begin
-
-    def _unpack(self) -> None:
-        starts_q, starts_k = self.starts
-        which = T.min(self.batch, starts_q.shape[0] - 2)  # beyond the last tile, where no value counts
-        self.start_q, self.start_k = starts_q[which], starts_k[which]
-        self.m = starts_q[which + 1] - self.start_q
-        self.n = starts_k[which + 1] - self.start_k
 
     def scaled(self, scale: Any, bend: Any, cap: Any) -> tuple[Any, Any, Any]:
         """The numbers of `AttentionKind.shape` and of weights, for scores as the tensor cores give them."""
@@ -352,33 +355,6 @@ def store(out, place, below, slab, sums, who, warp):
         T.ptx.cp_async.bulk.commit_group()
     if place.form.packed and not place.is_inside(below):
         store_rows(out, place, below, part)
-
-
-ROUNDING = 12582912.0  # 1.5 * 2^23: what is added to it is rounded to a whole number, which its low bits then are
-POWERS = (0.055171005, 0.24261585, 0.69326144, 0.99992782)  # 2^x for |x| <= 1/2, with an error of 8e-5
-
-
-@T.inline
-def powers(scores, scale, shift, computed):
-    """Scores become 2^(score * scale - shift), some columns by multiplications: no less than 2^-126, which is no 0."""
-    if not computed:
-        scores[:] = T.exp2(scores * scale - shift)
-    else:
-        least = T.alloc_local((64, 1), "float32", layout=ROW)
-        least[:] = shift
-        for j in tuple(range(scores.shape[1] // 8)):
-            if j % computed != computed - 1:
-                part = T.meta_var(scores[:, 8 * j : 8 * j + 8])
-                scores[:, 8 * j : 8 * j + 8] = T.exp2(part * scale - least)
-            else:
-                mine, low = T.meta_var((scores.local(), least.local()))
-                for x in tuple(range(4 * j, 4 * j + 4)):
-                    power: T.let = T.max(mine[x] * scale - low[x // 2 % 2], -126.0)
-                    whole: T.let = power + ROUNDING
-                    rest: T.let = power - (whole - ROUNDING)
-                    part_of: T.let = ((POWERS[0] * rest + POWERS[1]) * rest + POWERS[2]) * rest + POWERS[3]
-                    mine[x] = T.reinterpret("float32", T.reinterpret("int32", part_of)
-                                            + (T.reinterpret("int32", whole) << 23))  # fmt: skip
 
 
 @T.inline
