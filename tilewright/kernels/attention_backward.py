@@ -44,7 +44,8 @@ class Near:
         self.q = pool.alloc_mma((of_q, form.queries, form.d), form.kind)
         self.do = pool.alloc_mma((of_do, form.queries, form.dv), form.kind)
         self.ds = pool.alloc_mma((ds, form.keys, form.queries), form.kind)
-        self.p = pool.alloc((form.queries // 16, 128, 8), form.kind, align=16) if form.is_wide else None
+        self.p, self.bent = (pool.alloc((form.queries // 16, 128, 8), form.kind, align=16) if has_it else None
+                             for has_it in (form.is_wide, form.is_wide and form.softcap))  # fmt: skip
         self.dq = pool.alloc((2, form.part[1] // 8, 128, 4), "float32", align=128)
         self.lse, self.delta = (pool.alloc((many, form.queries), "float32", align=128) for many in (of_q, of_do))
         self.ring_kv, self.ring_q, self.ring_do = (T.Pipeline(pool, many, consumers=8) for many in (1, of_q, of_do))

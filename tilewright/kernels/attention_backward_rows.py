@@ -253,7 +253,8 @@ def prepare(form: BackwardKind, has_slope: bool = False, *, clears: bool = True)
 
 @cache
 def convert(form: BackwardKind) -> tw.Executable:
-    """dQ of its sums."""
+    """dQ of its sums: a thread has 8 columns of two rows at a time, which lie together in the order of the sums."""
+    runs = form.sums[1]
 
     @T.prim_func
     def attention_convert(sums: T.handle, dq: T.handle, starts_q: T.handle, scale: T.float32):
@@ -262,21 +263,24 @@ def convert(form: BackwardKind) -> tw.Executable:
         DQ = form.result(dq, batch, heads, m, d)
         T.assume(d % 8 == 0)
         starts = T.meta_var(form.starts((starts_q,), batch))
-        tile, head, b = T.cta_id([tiles, heads, batch])
+        (tile, head, b), thread = T.cta_id([tiles, heads, batch]), T.thread_id([256])
         place = BackwardPlace(form, starts, b, m, m)
         start: T.let = place.start_q
         many: T.let = place.m
-        own = T.meta_var(own_rows(place, DQ, head, start, many))
-        who, thread = T.warpgroup_id([2]), T.thread_id_in_wg([128])
-        part = T.alloc_local(form.part, "float32", layout=wgmma_fragment(*form.part))
-        mine = T.meta_var(part.local())
-        runs = T.meta_var(form.part[1] // 8)
-        for piece in tuple(range(form.pieces)):
-            for j in T.unroll(runs):
-                for i in T.vectorized(4):
-                    mine[4 * j + i] = SUMS[b, head, tile, who, piece * runs + j, thread, i]
-            part[:] *= scale
-            rows, columns = T.meta_var(form.place(who, piece, tile * form.queries))
-            Tx.wg.copy(own[rows, columns], part, clip=True)
+        taken, part = T.alloc_local((16,), "float32"), T.alloc_local((2, 8), form.kind)
+        for turn in T.unroll(64 * runs // 256):
+            unit: T.let = turn * 256 + thread
+            who, quad, run = T.meta_var((unit // (32 * runs), unit // runs % 32, unit % runs))
+            for t in T.unroll(4):
+                for x in T.vectorized(4):
+                    taken[4 * t + x] = SUMS[b, head, tile, who, run, 4 * quad + t, x]
+            rows, columns = T.meta_var(form.place(who, 0, tile * form.queries))
+            column: T.let = columns.start + 8 * run
+            for half in T.unroll(2):
+                for x in T.unroll(8):
+                    part[half, x] = taken[x // 2 * 4 + half * 2 + x % 2] * scale
+                row: T.let = rows.start + quad // 8 * 16 + quad % 8 + 8 * half
+                if (row < many) & (column < d):
+                    Tx.copy(DQ[place.at, head, start + row, column : column + 8], part[half, :])
 
     return tw.compile(attention_convert, target="sm_90a")
