@@ -66,18 +66,37 @@ def test_gradients_are_those_of_float64(torch: Any, width: int, width_v: int, ho
     assert "deterministic" not in how or all(map(torch.equal, *found))
 
 
-@pytest.mark.parametrize(("width", "softcap"), [(64, 0.0), (128, 0.0), (128, 2.0), (256, 0.0)])
-def test_gradients_behind_a_bias_are_those_of_float64(torch: Any, width: int, softcap: float) -> None:
+@pytest.mark.parametrize("shape", [(4, 1, 333), (300, 1), (2, 1, 300, 333)])
+@pytest.mark.parametrize(("width", "softcap"), [(64, 0.0), (128, 2.0), (256, 0.0), (256, 2.0)])
+def test_gradients_with_a_bias_and_of_it_are_those_of_float64(
+    torch: Any, width: int, softcap: float, shape: tuple[int, ...]
+) -> None:
     *arrays, slope = drawn(torch, (2, 4, 300, width), (2, 2, 333, width), (2, 2, 333, width), (2, 4, 300, width))
-    bias = torch.randn(4, 1, 333, device="cuda")
-    arrays = [x.requires_grad_() for x in arrays]
-    found = torch.autograd.grad(kernels.attention(*arrays, bias=bias, softcap=softcap), arrays, slope)
-    q, k, v = wide = [x.detach().double().requires_grad_() for x in arrays]
+    arrays = [x.requires_grad_() for x in (*arrays, torch.randn(shape, device="cuda"))]
+    slope_lse = torch.randn(2, 4, 300, device="cuda")  # without it the gradient of one number for a query is 0
+    *given, bias = arrays
+    out, lse = kernels.attention(*given, bias=bias, softcap=softcap, lse=True)
+    found = torch.autograd.grad((out, lse), arrays, (slope, slope_lse))
+    q, k, v, bias = wide = [x.detach().double().requires_grad_() for x in arrays]
     scores = q @ k.repeat_interleave(2, 1).transpose(2, 3) * width**-0.5
     scores = (softcap * torch.tanh(scores / softcap) if softcap else scores) + bias
     out = torch.softmax(scores, -1) @ v.repeat_interleave(2, 1)
-    for one, wanted in zip(found, torch.autograd.grad(out, wide, slope.double()), strict=True):
-        assert off(one, wanted) < 6e-3
+    wanted = torch.autograd.grad((out, scores.logsumexp(-1)), wide, (slope.double(), slope_lse.double()))
+    for each, right in zip(found, wanted, strict=True):
+        assert off(each, right) < 6e-3
+
+
+def test_packed_float8_is_descaled_by_sequences(torch: Any) -> None:
+    lengths = (300, 1, 64, 515, 128)
+    starts = torch.tensor([0, *lengths], device="cuda").cumsum(0).int()
+    q, k, v = drawn(torch, *[(sum(lengths), heads, 128) for heads in (4, 2, 2)], kind="float8_e4m3fn")
+    by = torch.rand(len(lengths), 2, device="cuda") + 0.5
+    out = kernels.attention(q, k, v, cu_seqlens=starts, longest=max(lengths), causal=True, descale_k=by, descale_v=by)
+    for begin, many, scales in zip(starts.tolist(), lengths, by, strict=False):
+        own = [x[begin : begin + many].float().transpose(0, 1)[None] for x in (q, k, v)]
+        sees = torch.ones(many, many, device="cuda", dtype=torch.bool).tril()
+        wanted = in_double(torch, own[0], *(x * scales[:, None, None] for x in own[1:]), sees)
+        assert off(out[begin : begin + many].transpose(0, 1)[None], wanted) < 5e-2
 
 
 @pytest.mark.parametrize("deterministic", [False, True])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -83,6 +84,21 @@ def test_packed_sequences_do_not_touch_each_other() -> None:
             one = [x.swapaxes(0, 1) for x in (q[a : a + m], k[b : b + n], v[b : b + n])]
             found = out[a : a + m].swapaxes(0, 1), lse[:, a : a + m]
             agrees(found, expected(*one, seen(m, n, right=0, shift=n - m)))
+
+
+def test_packed_sequences_of_float8_have_descales_of_their_own() -> None:
+    lengths = (70, 9, 64)
+    starts = np.cumsum([0, *lengths]).astype(np.int32)
+    q, k, v = (drawn(sum(lengths), heads, 64, kind="float8_e4m3fn") for heads in (2, 1, 1))
+    by = np.array([[1.5], [0.5], [1.0]], np.float32)
+    out, lse = kernels.attention(
+        q, k, v, causal=True, cu_seqlens=starts, longest=70, descale_q=by, descale_v=by, lse=True
+    )
+    for (a, b), (scale,) in zip(pairwise(starts), by, strict=True):
+        one = [x[a:b].swapaxes(0, 1).astype(float) for x in (q, k, v)]
+        wanted = expected(one[0], one[1] * scale, one[2] * scale, seen(b - a, b - a, right=0))
+        assert np.abs(out[a:b].swapaxes(0, 1).astype(float) - wanted[0]).max() < 0.03 * np.abs(wanted[0]).max()
+        assert np.allclose(lse[:, a:b], wanted[1], atol=2e-2)
 
 
 def test_rows_of_any_strides_are_taken() -> None:

@@ -13,6 +13,7 @@ from tilewright.errors import ArgumentError
 from tilewright.kernels.attention_backward import gradients
 from tilewright.kernels.attention_backward_calls import attention_backward
 from tilewright.kernels.attention_backward_rows import BackwardKind, convert, prepare
+from tilewright.kernels.attention_bias_gradient import BiasKind, of_bias
 
 Array = NDArray[Any]
 
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.usefixtures("all_checks")
 
 def in_double(q: Array, k: Array, v: Array, dout: Array, sees: Array, *, cap: float = 0.0,
               dlse: Array | None = None, bias: Array | float = 0.0) -> tuple[Array, ...]:  # fmt: skip
-    """The result of attention, its LSE, and dq, dk and dv."""
+    """The result of attention, its LSE, dq, dk and dv, and what a bias of the scores' shape has for its gradient."""
     heads_kv, group, scale = k.shape[1], q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
     q, dout, k, v = (x.astype(float) for x in (q, dout, np.repeat(k, group, 1), np.repeat(v, group, 1)))
     scores = q @ k.swapaxes(2, 3) * scale
@@ -35,13 +36,14 @@ def in_double(q: Array, k: Array, v: Array, dout: Array, sees: Array, *, cap: fl
         lse = np.where(total > 0, most, 0) + np.log(total)
     out = weights @ v
     slope = weights * (dout @ v.swapaxes(2, 3) - (dout * out).sum(-1, keepdims=True))
-    slope = (slope + (0 if dlse is None else weights * dlse[..., None])) * scale * (1 - bent**2)
+    of_bias = slope + (0 if dlse is None else weights * dlse[..., None])
+    slope = of_bias * scale * (1 - bent**2)
 
     def summed(x: Array) -> Array:
         return x.reshape(len(x), heads_kv, group, *x.shape[2:]).sum(2)  # type: ignore[no-any-return]  # NumPy's type
 
     of_keys = summed(slope.swapaxes(2, 3) @ q), summed(weights.swapaxes(2, 3) @ dout)
-    return out, lse[..., 0], slope @ k, *of_keys
+    return out, lse[..., 0], slope @ k, *of_keys, of_bias
 
 
 CASES = {
@@ -81,9 +83,43 @@ def test_gradients_are_those_in_double_precision(name: str) -> None:
     out, lse, *wanted = in_double(q, k, v, dout, sees, cap=how.get("softcap", 0.0), dlse=how.get("dlse"),
                                   bias=how.get("bias", 0.0))  # fmt: skip
     found = attention_backward(q, k, v, out.astype(kind), lse.astype(np.float32), dout, **how)
-    for each, right_one in zip(found, wanted, strict=True):
+    for each, right_one in zip(found, wanted[:3], strict=True):
         error = np.linalg.norm(each.astype(float) - right_one)
         assert error < (6e-3 if kind == "bfloat16" else 8e-4) * np.linalg.norm(right_one)
+
+
+BIASES = {
+    "of each head": ((1, 2, 1, 70, 90, 64), (2, 70, 90), {}),
+    "of all sequences, of a query": ((2, 2, 1, 70, 90, 64), (2, 70, 1), {"causal": "bottom-right", "softcap": 2.0}),
+    "of a key": ((1, 2, 2, 70, 130, 64), (130,), {"causal": "top-left"}),
+    "one number, a window": ((2, 1, 1, 70, 66, 64), (2, 1, 1, 1), {"window": (20, 3)}),
+    "wide": ((1, 1, 1, 70, 66, 192), (70, 66), {}),
+}
+
+
+@pytest.mark.parametrize("name", BIASES)
+def test_the_gradient_of_a_bias_is_summed_where_it_is_repeated(name: str) -> None:
+    (batch, heads, heads_kv, m, n, width), shape, how = BIASES[name]
+    rng = np.random.default_rng(m + n)
+    q, dout = (rng.standard_normal((batch, heads, m, width)).astype("bfloat16") for _ in "qd")
+    k, v = (rng.standard_normal((batch, heads_kv, n, width)).astype("bfloat16") for _ in "kv")
+    bias, dlse = rng.standard_normal(shape).astype(np.float32), rng.standard_normal((batch, heads, m)).astype("float32")
+    left, right = how.get("window", (-1, -1))
+    i, j = np.arange(m)[:, None] + (0 if how.get("causal") == "top-left" else n - m), np.arange(n)
+    sees = ((left < 0) | (j >= i - left)) & ((right < 0) | (j <= i + right)) & (("causal" not in how) | (j <= i))
+    out, lse, *_, slope = in_double(q, k, v, dout, sees, cap=how.get("softcap", 0.0), bias=bias, dlse=dlse)
+    *_, found = attention_backward(q, k, v, out.astype("bfloat16"), lse.astype(np.float32), dout, bias=bias, dlse=dlse,
+                                   of_bias=True, **how)  # fmt: skip
+    whole = (*[1] * (4 - len(shape)), *shape)
+    wanted = slope.sum(axis=tuple(x for x in range(4) if whole[x] == 1), keepdims=True).reshape(shape)
+    assert found.shape == shape
+    assert np.linalg.norm(found - wanted) < 8e-3 * np.linalg.norm(wanted)
+
+
+def test_the_gradient_of_a_bias_needs_one() -> None:
+    q, lse = np.zeros((1, 1, 8, 64), np.float16), np.zeros((1, 1, 8), np.float32)
+    with pytest.raises(ArgumentError, match="no bias has a gradient"):
+        attention_backward(q, q, q, q, lse, q, of_bias=True)
 
 
 PACKED = {
@@ -120,6 +156,7 @@ def test_no_kernel_spills() -> None:
     bent = BackwardKind("bfloat16", 128, 128, 64, last=True, softcap=True)
     biased = BackwardKind("bfloat16", 256, 256, 64, 64, last=True, stages=(2, 1, 1), softcap=True, bias="float32")
     packed = BackwardKind("bfloat16", 64, 64, 128, last=True, packed=True, ordered=True)
+    assert of_bias(BiasKind("bfloat16", "float32", 256, (True, False, True, False), True, True, True)).assembly
     for form in (BackwardKind("bfloat16", 64, 64, 128, last=True), bent, wide, biased, packed):
         for build in (prepare, gradients, convert):
             assert build(form).assembly

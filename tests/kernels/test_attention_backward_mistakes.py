@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,10 @@ import tilewright as tw
 from tilewright.errors import TilewrightError
 from tilewright.kernels.attention_backward_rows import BackwardKind
 
-SOURCE = Path(tw.__file__).parent.joinpath("kernels", "attention_backward.py").read_text()
+FILES = ("attention_backward_rows", "attention_backward_wide", "attention_backward")  # each may use those before it
+SOURCES = {name: Path(tw.__file__).parent.joinpath("kernels", f"{name}.py").read_text() for name in FILES}
 FORM = BackwardKind("bfloat16", 64, 64, 128, stages=(1, 1, 2))
+WIDE = BackwardKind("bfloat16", 64, 64, 64, 64, stages=(2, 1, 1))
 TILES = 3
 
 MISTAKES = {
@@ -46,8 +49,8 @@ MISTAKES = {
     ),
     "dS is read before all have written": ("    T.ptx.bar.sync(DS, 256)\n", "", "race"),
     "dQ is not waited for": (
-        "True, turn_b=True)\n    T.ptx.wgmma.wait_group(1)\n    if",
-        "True, turn_b=True)\n    if",
+        "True, turn_b=True)\n    T.ptx.wgmma.wait_group(1)\n    hand_over",
+        "True, turn_b=True)\n    hand_over",
         "is used while",
     ),
     "dQ is overwritten while it is added": (
@@ -74,51 +77,63 @@ MISTAKES = {
 }
 
 
-def run(before: str, after: str, folder: Path) -> tw.Executable:
-    """One head, one tile of keys and some of queries, by the kernel with one place changed."""
-    assert before in SOURCE
-    path = folder / "changed_backward.py"
-    path.write_text(SOURCE.replace(before, after, 1))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module: Any = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+WIDE_MISTAKES = {
+    "weights are read before they are there": ("            T.ptx.bar.sync(HANDED, 256)\n", "", "race"),
+    "dS is not shown to the tensor cores": (
+        'ds)\n            T.ptx.fence.proxy_async("shared::cta")\n',
+        "ds)\n",
+        "proxy fence",
+    ),
+    "dP is not waited for": (
+        "            T.ptx.wgmma.wait_group(0)\n            leave(take_do)\n            dp",
+        "            leave(take_do)\n            dp",
+        "is used while|may still not have read",
+    ),
+    "gradients of results are left while dV reads them": (
+        "            T.ptx.wgmma.wait_group(1)\n            leave(take_do)\n",
+        "            leave(take_do)\n",
+        "may still not have read",
+    ),
+    "queries are left while dK reads them": (
+        "            T.ptx.wgmma.wait_group(0)\n            leave(take_q)\n    dk_sum",
+        "            leave(take_q)\n    dk_sum",
+        "may still not have read|is used while",
+    ),
+}
+
+
+def run(form: BackwardKind, before: str, after: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tw.Executable:
+    """One head, one tile of keys and some of queries, by the kernel with one place of one of its files changed."""
+    monkeypatch.syspath_prepend(folder)
+    changed = next(name for name in (FILES[::-1] if form is FORM else FILES[1:2]) if before in SOURCES[name])
+    for name, text in SOURCES.items():
+        own = text.replace(before, after, 1) if name == changed else text
+        for other in FILES:
+            own = own.replace(f"from tilewright.kernels.{other} import", f"from changed_{other} import")
+        (folder / f"changed_{name}.py").write_text(own)
+        monkeypatch.delitem(sys.modules, f"changed_{name}", raising=False)
+    module: Any = importlib.import_module("changed_attention_backward")
     rng = np.random.default_rng(0)
-    q, do = (rng.standard_normal((1, 1, TILES * FORM.queries, FORM.d)).astype("bfloat16") for _ in "qd")
-    k, v = (rng.standard_normal((1, 1, FORM.keys, FORM.d)).astype("bfloat16") for _ in "kv")
-    level, delta = (np.full((1, 1, TILES, FORM.queries), x, np.float32) for x in (8.0, 0.0))
-    sums = np.zeros((1, 1, TILES, *FORM.sums), np.float32)
-    done = module.gradients(FORM).simulate(
-        q,
-        k,
-        v,
-        do,
-        level,
-        delta,
-        0,
-        0,
-        0,
-        sums,
-        0,
-        np.zeros_like(k),
-        np.zeros_like(v),
-        0,
-        0.18,
-        1.0,
-        0.125,
-        0,
-        0,
-        0,
+    q, do = (rng.standard_normal((1, 1, TILES * form.queries, form.d)).astype("bfloat16") for _ in "qd")
+    k, v = (rng.standard_normal((1, 1, form.keys, form.d)).astype("bfloat16") for _ in "kv")
+    level, delta = (np.full((1, 1, TILES, form.queries), x, np.float32) for x in (8.0, 0.0))
+    sums = np.zeros((1, 1, TILES, *form.sums), np.float32)
+    done = module.gradients(form).simulate(
+        q, k, v, do, level, delta, 0, 0, 0, sums, 0, np.zeros_like(k), np.zeros_like(v), 0, 0.18, 1.0, 0.125, 0, 0, 0,
         check="all",
-    )
+    )  # fmt: skip
+    for name in FILES:
+        monkeypatch.delitem(sys.modules, f"changed_{name}", raising=False)
     if done.warnings:
         raise TilewrightError(done.warnings[0])
     return done  # type: ignore[no-any-return]  # of a module that is made here
 
 
-def test_the_kernel_as_it_is_has_no_finding(tmp_path: Path) -> None:
-    run("", "", tmp_path)
+@pytest.mark.parametrize("form", [FORM, WIDE], ids=["by keys", "by products"])
+def test_the_kernel_as_it_is_has_no_finding(
+    form: BackwardKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(form, "", "", tmp_path, monkeypatch)
 
 
 SLOW = (
@@ -136,7 +151,14 @@ SLOW = (
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] if name in SLOW else []) for name in MISTAKES]
 )
-def test_a_mistake_is_told(name: str, tmp_path: Path) -> None:
+def test_a_mistake_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, after, told = MISTAKES[name]
     with pytest.raises(TilewrightError, match=told):
-        run(before, after, tmp_path)
+        run(FORM, before, after, tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("name", WIDE_MISTAKES)
+def test_a_mistake_with_wide_keys_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after, told = WIDE_MISTAKES[name]
+    with pytest.raises(TilewrightError, match=told):
+        run(WIDE, before, after, tmp_path, monkeypatch)

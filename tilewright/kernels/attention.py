@@ -35,8 +35,8 @@ def bring_all(near, far, puts, place):
     bring(near[1], far[1], put_k, place, last, place.start_k)
     for i in T.serial(place.steps - 1, unroll=False):
         bring(near[1], far[1], put_k, place, last - 1 - i, place.start_k)
-        bring(near[2], far[2], put_v, place, last - i, place.start_k, place.form.narrow)
-    bring(near[2], far[2], put_v, place, place.begin, place.start_k, place.form.narrow)
+        bring(near[2], far[2], put_v, place, last - i, place.start_v, place.form.narrow)
+    bring(near[2], far[2], put_v, place, place.begin, place.start_v, place.form.narrow)
 
 
 @T.inline
@@ -186,7 +186,7 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
         near, far = T.meta_var(((queries, keys, values), (OUT, LSE, BIAS)))
         extents = T.meta_var((sequences[0], heads, heads_kv, sequences[1], n))
         given = T.meta_var((form, tiles, extents, starts, (left, right, bottom), (ctas, section), queue,
-                            form.descales((dq, dk, dv), batch, heads_kv)))  # fmt: skip
+                            form.descales((dq, dk, dv), sequences[0], heads_kv)))  # fmt: skip
 
         with T.WarpgroupRole(group, 0, REGISTERS[tiles.groups][0]):
             if warp == 0 and T.ptx.elect_sync():

@@ -44,7 +44,8 @@ class Near:
         self.q = pool.alloc_mma((of_q, form.queries, form.d), form.kind)
         self.do = pool.alloc_mma((of_do, form.queries, form.dv), form.kind)
         self.ds = pool.alloc_mma((ds, form.keys, form.queries), form.kind)
-        self.p = pool.alloc((form.queries // 16, 128, 8), form.kind, align=16) if form.is_wide else None
+        self.p, self.bent = (pool.alloc((form.queries // 16, 128, 8), form.kind, align=16) if has_it else None
+                             for has_it in (form.is_wide, form.is_wide and form.softcap))  # fmt: skip
         self.dq = pool.alloc((2, form.part[1] // 8, 128, 4), "float32", align=128)
         self.lse, self.delta = (pool.alloc((many, form.queries), "float32", align=128) for many in (of_q, of_do))
         self.ring_kv, self.ring_q, self.ring_do = (T.Pipeline(pool, many, consumers=8) for many in (1, of_q, of_do))
@@ -111,7 +112,7 @@ def add(form, near, far, place, part, low, who):
 def differentiate(form, near, own, takes, turn, state, seen, who, thread, numbers, is_first):
     """One tile of queries: its parts of dK and dV to the sums of a warpgroup, its part of dQ to shared memory."""
     (take_q, take_do), (rows, columns) = T.meta_var(takes), T.meta_var(form.place(who))
-    (s, dp, p, ds, kept), (level, delta_of), (dq, dk_sum, dv_sum) = T.meta_var(state)
+    (s, dp, p, ds), (level, delta_of), (dq, dk_sum, dv_sum) = T.meta_var(state)
     take_q.wait()
     multiply(s, near.k[own, :], near.q[take_q.stage], False)
     take_do.wait()
@@ -119,17 +120,13 @@ def differentiate(form, near, own, takes, turn, state, seen, who, thread, number
     level[:] = near.lse[take_q.stage : take_q.stage + 1, :]
     T.ptx.wgmma.wait_group(1)
     weigh(form, s, level, seen, numbers)
-    p[:] = s
-    if form.queries == 128:
-        kept[:] = p
-    multiply(dv_sum, p, near.do[take_do.stage], True, turn_b=True)
-    T.ptx.wgmma.wait_group(1)
+    T.ptx.wgmma.wait_group(0)
     delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
-    if form.queries == 128:
-        s[:] = kept  # rounded: as they are they take twice as many registers
     slopes(form, ds, s, dp, delta_of, level, seen, numbers[0])
+    p[:] = s
     Tx.wg.copy(near.ds[turn.stage, own, :], ds)
     T.ptx.fence.proxy_async("shared::cta")
+    multiply(dv_sum, p, near.do[take_do.stage], True, turn_b=True)
     T.ptx.bar.sync(DS, 256)
     multiply(dq, near.ds[turn.stage, :, rows], near.k[:, columns], False, turn_a=True, turn_b=True)
     T.ptx.wgmma.wait_group(1)
@@ -150,11 +147,11 @@ def work(form, near, far, place, part, who, thread, numbers):
     key = T.meta_var(number * form.keys + who * 64)
     take_kv, take_q, take_do = near.ring_kv.consumer(), near.ring_q.consumer(), near.ring_do.consumer()
     s, dp = [T.alloc_local(shape, "float32", layout=wgmma_fragment(*shape)) for _ in "sp"]
-    p, ds, kept = [T.alloc_local(shape, form.kind, layout=wgmma_fragment(*shape, "A", form.kind)) for _ in "psk"]
+    p, ds = [T.alloc_local(shape, form.kind, layout=wgmma_fragment(*shape, "A", form.kind)) for _ in "ps"]
     level, delta_of = [T.alloc_local((1, form.queries), "float32", layout=form.by_columns) for _ in "ld"]
     dk_sum, dv_sum = [T.alloc_local((64, w), "float32", layout=wgmma_fragment(64, w)) for w in (form.d, form.dv)]
     dq = T.alloc_local(form.part, "float32", layout=wgmma_fragment(*form.part))
-    state = T.meta_var(((s, dp, p, ds, kept), (level, delta_of), (dq, dk_sum, dv_sum)))
+    state = T.meta_var(((s, dp, p, ds), (level, delta_of), (dq, dk_sum, dv_sum)))
     turn = T.PipelineState(form.stages[2], 0)
     dk_sum[:] = 0
     dv_sum[:] = 0

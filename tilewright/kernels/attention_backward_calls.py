@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from tilewright.errors import ArgumentError, choices
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, public
@@ -22,6 +23,7 @@ from tilewright.kernels.attention_arrays import (
 )  # fmt: skip
 from tilewright.kernels.attention_backward import gradients
 from tilewright.kernels.attention_backward_rows import LOG2E, BackwardKind, convert, prepare
+from tilewright.kernels.attention_bias_gradient import BiasKind, of_bias
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.products import filled
 
@@ -111,6 +113,44 @@ BACKWARD = TorchOperator(
 )
 
 
+def bias_outputs(*args: Any) -> Arrays:
+    outputs(*args)
+    if args[7] is None:
+        raise ArgumentError("no bias has a gradient", given="bias=None", allowed="a bias")
+    return (like(args[7], (*(1 for _ in range(4 - len(args[7].shape))), *args[7].shape)),)
+
+
+def run_bias(results: Arrays, args: Arrays) -> Launches:
+    (q, k, v, out, lse, dout, dlse, bias, _, _, _, causal, left, right, scale, softcap, _) = args
+    (batch, heads, m, width), n = q.shape, k.shape[2]
+    if 0 in (batch, m, n):
+        filled(results[0], 0)
+        return
+    left, right, bottom = window_of(causal, left, right, alike=m == n)
+    scale, shift = width**-0.5 if scale is None else scale, (n - m) * bottom
+    q, k, v, out, dout = (laid_out(x) for x in (q, k, v, out, dout))
+    shared = results[0].shape
+    d = next(each for each in TILES if max(width, v.shape[3]) <= each)
+    form = BiasKind(kind_of(q), kind_of(bias), d, tuple(x == 1 for x in shared), left != EVERYWHERE,
+                    right != EVERYWHERE, softcap != 0)  # fmt: skip
+    rows = BackwardKind(kind_of(q), d, d, *TILES[d])
+    tiles = -(-m // rows.queries)
+    lse2, delta = (like(q, (batch, heads, tiles, rows.queries), "float32") for _ in "ld")
+    yield prepare(rows, dlse is not None, clears=False), (
+        out, dout, contiguous(lse), 0 if dlse is None else contiguous(dlse), 0, lse2, delta, 0, 0,
+    )  # fmt: skip
+    by_rows = (batch, heads, tiles * rows.queries)
+    yield of_bias(form), (
+        q, k, v, dout, lse2.reshape(by_rows), delta.reshape(by_rows), broadcast("bias", bias, (batch, heads, m, n)),
+        results[0], (softcap or scale) * LOG2E, scale / (softcap or 1.0), shift - left, shift + right,
+    )  # fmt: skip
+
+
+OF_BIAS = TorchOperator(
+    "attention_of_bias", BACKWARD.schema.partition("->")[0] + "-> Tensor", bias_outputs, run_bias, runs_on_nothing=True
+)
+
+
 @public.names
 def attention_backward(
     q: Array,
@@ -129,7 +169,8 @@ def attention_backward(
     cu_seqlens: Array = None,
     longest: int | None = None,
     deterministic: bool = False,
-) -> tuple[Array, Array, Array]:
+    of_bias: bool = False,
+) -> tuple[Array, ...]:
     """dq, dk and dv: gradients of the sum of ``out * dout``, where `attention` gave out and lse for q, k and v.
 
     q: (B, H, S_q, D), k: (B, H_kv, S_k, D), v: (B, H_kv, S_k, D_v), out, dout: (B, H, S_q, D_v), bfloat16 or float16, H
@@ -138,7 +179,9 @@ def attention_backward(
     with arrays of (sum of lengths, heads, width), and lse and dlse of (H, sum of lengths).
 
     Contributions to dq are added as they come, so that its last bits differ from run to run; deterministic: in the
-    order of the keys, which takes longer.
+    order of the keys, which takes longer. of_bias: is the gradient of the bias wanted, too, as a fourth array, of its
+    shape and dtype? It is the same in each run: each element is a sum in one order, over all that the bias is repeated
+    for.
 
     Raises ArgumentError for arrays that do not fit.
     """
@@ -150,7 +193,7 @@ def attention_backward(
         lse, dlse = lse[None], None if dlse is None else dlse[None]
     q, k, v, out, dout = (upright(array, layout) for array in (q, k, v, out, dout))
     left, right = (EVERYWHERE, EVERYWHERE) if window is None else window
-    found = BACKWARD(q, k, v, out, lse, dout, dlse, bias, starts_q, starts_k, longest or 0, alignment_of(causal), left,
-                     right, scale, softcap, deterministic)  # fmt: skip
-    dq, dk, dv = (fallen(array, layout) for array in found)
-    return dq, dk, dv
+    given = (q, k, v, out, lse, dout, dlse, bias, starts_q, starts_k, longest or 0, alignment_of(causal), left, right,
+             scale, softcap, deterministic)  # fmt: skip
+    found = tuple(fallen(array, layout) for array in BACKWARD(*given))
+    return (*found, OF_BIAS(*given).reshape(bias.shape)) if of_bias else found

@@ -8,6 +8,7 @@ from math import e, gcd, log2
 from typing import Any
 
 import tilewright as tw
+from tilewright.kernels.attention_forms import packed_sequence
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tid_in_wg, tx, wgmma_fragment
 
@@ -71,13 +72,6 @@ class BackwardKind:
             found = found & (key >= query + low)
         return found & (key <= query + high) if self.last else found
 
-    def is_cut(self, key: Any, query: Any, n: Any, low: Any, high: Any) -> Any:
-        """May a query of a tile not see one of the 64 keys from ``key`` on?"""
-        found = key + 64 > n
-        if self.first:
-            found = found | (key < query + self.queries - 1 + low)
-        return found | (key + 63 > query + high) if self.last else found
-
     @property
     def is_wide(self) -> bool:
         """Has one warpgroup S and dV, and the other dP and dK, or each all of these of half of the keys?"""
@@ -122,10 +116,7 @@ class BackwardPlace:
         self.start_q, self.start_k, self.m, self.n = (0, 0, m, n)
         if form.packed:
             self.start_q, self.start_k, self.m, self.n = (T.local_scalar("int32") for _ in "qkmn")
-            self.start_q = starts[0][batch]
-            self.start_k = starts[-1][batch]
-            self.m = starts[0][batch + 1] - self.start_q
-            self.n = starts[-1][batch + 1] - self.start_k
+            self.start_q, self.start_k, self.m, self.n = packed_sequence(starts, batch)
 
     def first_of(self, i: Any, low: Any) -> Any:
         """The first tile of keys that some query of tile i sees."""
@@ -171,11 +162,12 @@ def own_rows(place: BackwardPlace, array: Any, head: Any, start: Any, many: Any)
 def add_bias(form, tile, bias, mine, key, query, factor):
     """The bias of a tile, times a factor, is added; few columns at a time, as registers are scarce."""
     array, head = T.meta_var(bias)
-    part = T.alloc_local((64, AT_ONCE), form.bias, layout=wgmma_fragment(64, AT_ONCE))
-    for j in tuple(range(0, form.queries, AT_ONCE)):
+    many = T.meta_var(AT_ONCE // 2 if form.is_wide else AT_ONCE)
+    part = T.alloc_local((64, many), form.bias, layout=wgmma_fragment(64, many))
+    for j in tuple(range(0, form.queries, many)):
         first = T.meta_var(query + j)
-        Tx.wg.copy(part, array[mine.at, head, key : key + 64, first : first + AT_ONCE], fill=0)
-        tile[:, j : j + AT_ONCE] = tile[:, j : j + AT_ONCE] + part * factor
+        Tx.wg.copy(part, array[mine.at, head, key : key + 64, first : first + many], fill=0)
+        tile[:, j : j + many] = tile[:, j : j + many] + part * factor
 
 
 @T.inline
@@ -184,11 +176,12 @@ def weigh(form, s, level, seen, numbers):
     (mine, bias, key, query, low, high), (c, bend) = T.meta_var(seen), T.meta_var(numbers)
     bent = T.meta_var((T.tanh(s * bend) if form.softcap else s) * c)
     if form.bias:
-        s[:] = bent
+        s[:] = bent - level
         add_bias(form, s, bias, mine, key, query, LOG2E)
-    s[:] = T.exp2((s if form.bias else bent) - level)
-    if form.is_cut(key, query, mine.n, low, high):
-        Tx.wg.select(s, s, 0.0, lambda i, j: form.sees(key + i, query + j, mine.n, low, high))  # whatever the score
+        s[:] = T.exp2(s)
+    else:
+        s[:] = T.exp2(bent - level)
+    Tx.wg.select(s, s, 0.0, lambda i, j: form.sees(key + i, query + j, mine.n, low, high))  # 0, whatever the score
 
 
 @T.inline
@@ -204,8 +197,9 @@ def slopes(form, ds, s, dp, delta_of, level, seen, c):
 
 
 @cache
-def prepare(form: BackwardKind, has_slope: bool = False) -> tw.Executable:
+def prepare(form: BackwardKind, has_slope: bool = False, *, clears: bool = True) -> tw.Executable:
     """Delta and LSE of each query in base 2, and zeros for the sums of dQ. has_slope: has LSE a slope of its own, dlse?
+    clears: are there such sums?
 
     As dS = P (dP - sum(dO * O) + dLSE), it is taken off Delta.
     """
@@ -225,7 +219,7 @@ def prepare(form: BackwardKind, has_slope: bool = False) -> tw.Executable:
         DLSE = form.by_rows(dlse, batch, heads, m) if has_slope else None
         starts = T.meta_var(form.starts((starts_q,), batch))
         LSE2, DELTA = [T.match_buffer(x, (batch, heads, tiles, rows), "float32") for x in (lse2, delta)]
-        SUMS = T.match_buffer(sums, (batch, heads, tiles, rows * form.d), "float32")
+        SUMS = T.match_buffer(sums, (batch, heads, tiles, rows * form.d), "float32") if clears else None
         TURNS = T.match_buffer(turns, (batch, heads, tiles, 2), "int32") if form.ordered else None
         T.assume(dv % 8 == 0)
         (tile, head, b), thread = T.cta_id([tiles, heads, batch]), T.thread_id([256])
@@ -244,7 +238,8 @@ def prepare(form: BackwardKind, has_slope: bool = False) -> tw.Executable:
             Tx.cta.copy(slope[:, 0], DLSE[place.at, head, row : row + rows], fill=0)
             total[:] = total - slope
         DELTA[b, head, tile, :] = total[:, 0]
-        Tx.cta.fill(SUMS[b, head, tile, :], 0.0)
+        if clears:
+            Tx.cta.fill(SUMS[b, head, tile, :], 0.0)
         if form.ordered and thread < 2:
             TURNS[b, head, tile, thread] = 0
         if thread < rows:
@@ -258,7 +253,8 @@ def prepare(form: BackwardKind, has_slope: bool = False) -> tw.Executable:
 
 @cache
 def convert(form: BackwardKind) -> tw.Executable:
-    """dQ of its sums."""
+    """dQ of its sums: a thread has 8 columns of two rows at a time, which lie together in the order of the sums."""
+    runs = form.sums[1]
 
     @T.prim_func
     def attention_convert(sums: T.handle, dq: T.handle, starts_q: T.handle, scale: T.float32):
@@ -267,21 +263,24 @@ def convert(form: BackwardKind) -> tw.Executable:
         DQ = form.result(dq, batch, heads, m, d)
         T.assume(d % 8 == 0)
         starts = T.meta_var(form.starts((starts_q,), batch))
-        tile, head, b = T.cta_id([tiles, heads, batch])
+        (tile, head, b), thread = T.cta_id([tiles, heads, batch]), T.thread_id([256])
         place = BackwardPlace(form, starts, b, m, m)
         start: T.let = place.start_q
         many: T.let = place.m
-        own = T.meta_var(own_rows(place, DQ, head, start, many))
-        who, thread = T.warpgroup_id([2]), T.thread_id_in_wg([128])
-        part = T.alloc_local(form.part, "float32", layout=wgmma_fragment(*form.part))
-        mine = T.meta_var(part.local())
-        runs = T.meta_var(form.part[1] // 8)
-        for piece in tuple(range(form.pieces)):
-            for j in T.unroll(runs):
-                for i in T.vectorized(4):
-                    mine[4 * j + i] = SUMS[b, head, tile, who, piece * runs + j, thread, i]
-            part[:] *= scale
-            rows, columns = T.meta_var(form.place(who, piece, tile * form.queries))
-            Tx.wg.copy(own[rows, columns], part, clip=True)
+        taken, part = T.alloc_local((16,), "float32"), T.alloc_local((2, 8), form.kind)
+        for turn in T.unroll(64 * runs // 256):
+            unit: T.let = turn * 256 + thread
+            who, quad, run = T.meta_var((unit // (32 * runs), unit // runs % 32, unit % runs))
+            for t in T.unroll(4):
+                for x in T.vectorized(4):
+                    taken[4 * t + x] = SUMS[b, head, tile, who, run, 4 * quad + t, x]
+            rows, columns = T.meta_var(form.place(who, 0, tile * form.queries))
+            column: T.let = columns.start + 8 * run
+            for half in T.unroll(2):
+                for x in T.unroll(8):
+                    part[half, x] = taken[x // 2 * 4 + half * 2 + x % 2] * scale
+                row: T.let = rows.start + quad // 8 * 16 + quad % 8 + 8 * half
+                if (row < many) & (column < d):
+                    Tx.copy(DQ[place.at, head, start + row, column : column + 8], part[half, :])
 
     return tw.compile(attention_convert, target="sm_90a")

@@ -24,18 +24,35 @@ def part_of_dq(form, near, dq, piece, who):
 
 
 @T.inline
+def give(form, place, fragment, thread):
+    """A thread's part of a fragment goes to shared memory."""
+    mine = T.meta_var(fragment.local())
+    for j in T.unroll(form.queries // 16):
+        for x in T.vectorized(8):
+            place[j, thread, x] = mine[8 * j + x]
+
+
+@T.inline
+def get(form, place, fragment, thread):
+    """The part of the thread that has this place in the other warpgroup."""
+    mine = T.meta_var(fragment.local())
+    for j in T.unroll(form.queries // 16):
+        for x in T.vectorized(8):
+            mine[8 * j + x] = place[j, thread, x]
+
+
+@T.inline
 def of_values(form, near, far, place, part, thread, numbers):
     """The first warpgroup: weights of all tiles of queries, dV, and its half of dQ."""
     (DV, BIAS), (mine, head, group), (number, begin, end) = T.meta_var(far), T.meta_var(place), T.meta_var(part)
     (c, bend, _, low, high), shape = T.meta_var(numbers), (64, form.queries)
     key = T.meta_var(number * form.keys)
     take_kv, take_q, take_do = near.ring_kv.consumer(), near.ring_q.consumer(), near.ring_do.consumer()
-    s, slope = [T.alloc_local(shape, "float32", layout=wgmma_fragment(*shape)) for _ in "sb"]
-    p, handed = [T.alloc_local(shape, form.kind, layout=wgmma_fragment(*shape, "A", form.kind)) for _ in "ph"]
+    s = T.alloc_local(shape, "float32", layout=wgmma_fragment(*shape))
+    p = T.alloc_local(shape, form.kind, layout=wgmma_fragment(*shape, "A", form.kind))
     level = T.alloc_local((1, form.queries), "float32", layout=form.by_columns)
     dv_sum = T.alloc_local((64, form.dv), "float32", layout=wgmma_fragment(64, form.dv))
     dq = T.alloc_local(form.part, "float32", layout=wgmma_fragment(*form.part))
-    weights = T.meta_var((handed if form.softcap else p).local())
     dv_sum[:] = 0
     take_kv.wait()
     for h in T.serial(group, unroll=False):
@@ -48,15 +65,11 @@ def of_values(form, near, far, place, part, thread, numbers):
             T.ptx.wgmma.wait_group(0)
             leave(take_q)
             if form.softcap:
-                slope[:] = T.tanh(s * bend)
-                slope[:] = 1.0 - slope * slope
+                p[:] = 1.0 - T.tanh(s * bend) * T.tanh(s * bend)
+                give(form, near.bent, p, thread)
             weigh(form, s, level, seen, (c, bend))
             p[:] = s
-            if form.softcap:
-                handed[:] = s * slope
-            for j in T.unroll(form.queries // 16):
-                for x in T.vectorized(8):
-                    near.p[j, thread, x] = weights[8 * j + x]
+            give(form, near.p, p, thread)
             T.ptx.bar.arrive(HANDED, 256)
             take_do.wait()
             multiply(dv_sum, p, near.do[take_do.stage], True, turn_b=True)
@@ -84,7 +97,6 @@ def of_keys(form, near, DK, place, part, thread, scale):
     delta_of = T.alloc_local((1, form.queries), "float32", layout=form.by_columns)
     dk_sum = T.alloc_local((64, form.d), "float32", layout=wgmma_fragment(64, form.d))
     dq = T.alloc_local(form.part, "float32", layout=wgmma_fragment(*form.part))
-    weights = T.meta_var(p.local())
     dk_sum[:] = 0
     take_kv.wait()
     for h in T.serial(group, unroll=False):
@@ -97,10 +109,12 @@ def of_keys(form, near, DK, place, part, thread, scale):
             leave(take_do)
             dp[:] = dp - delta_of
             T.ptx.bar.sync(HANDED, 256)
-            for j in T.unroll(form.queries // 16):
-                for x in T.vectorized(8):
-                    weights[8 * j + x] = near.p[j, thread, x]
-            ds[:] = p * dp
+            get(form, near.p, p, thread)
+            dp[:] = dp * p
+            if form.softcap:
+                get(form, near.bent, p, thread)
+                dp[:] = dp * p  # the slope of bent scores
+            ds[:] = dp
             Tx.wg.copy(near.ds[0], ds)
             T.ptx.fence.proxy_async("shared::cta")
             T.ptx.bar.sync(DS, 256)

@@ -30,8 +30,8 @@ from tilewright.kernels.attention_arrays import (
     upright,
     window_of,
 )  # fmt: skip
-from tilewright.kernels.attention_backward_calls import BACKWARD
-from tilewright.kernels.attention_float8 import FLOAT8, TURNED_KEYS, turn
+from tilewright.kernels.attention_backward_calls import BACKWARD, OF_BIAS
+from tilewright.kernels.attention_float8 import FLOAT8, TURNED_KEYS, turn, turned_start
 from tilewright.kernels.attention_forms import AttentionKind, AttentionTiles
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.products import filled
@@ -143,9 +143,7 @@ def outputs(
             raise ArgumentError(f"{name} does not fit", given=f"q of {kind_of(q)}", allowed=f"q of {FLOAT8}")
         if array is not None:
             expect(name, array, ("float32",))
-            broadcast(name, array, keys[:2])
-    if narrow and layout == "packed":
-        raise ArgumentError("packed sequences are not of 8 bits", given=kind_of(q), allowed=choices(None, KINDS))
+            broadcast(name, array, (keys[0] if starts_q is None else starts_q.shape[0] - 1, keys[1]))
     return like(q, (*q.shape[:-1], v.shape[-1]), "bfloat16" if narrow else None), like(
         q, queries[1:3] if layout == "packed" else queries[:3], "float32"
     )
@@ -179,19 +177,21 @@ def run(results: Arrays, args: Arrays) -> Launches:
     sizes = AttentionSizes(batch, q.shape[1], k.shape[1], most, k.shape[2])
     tiles, clusters, section = chosen(form, sizes, multiprocessors(q))
     counter = filled(like(lse, (1,), "int32"), 0) if tiles.dynamic else 0
+    of_q, of_k = (starts_q, starts_q if starts_k is None else starts_k) if packed else (0, 0)
     if form.narrow:
-        turned = like(v, (*v.shape[:2], v.shape[3], -(-v.shape[2] // TURNED_KEYS) * TURNED_KEYS))
-        yield turn(v.shape[3]), (v, turned)
+        columns = turned_start(v.shape[2], batch) if packed else -(-v.shape[2] // TURNED_KEYS) * TURNED_KEYS
+        turned = like(v, (*v.shape[:2], v.shape[3], columns))
+        yield turn(v.shape[3], packed=packed), (v, turned, of_k)
         v = turned
         each_one = (filled(like(lse, (1,)), 1) if each is None else each for each in descales)
-        descales = [broadcast("a descale", each, k.shape[:2]) for each in each_one]
+        descales = [broadcast("a descale", each, (batch, k.shape[1])) for each in each_one]
     bend = 1.0
     if form.is_bent:
         bend, scale = scale / (softcap or 1.0), 1.0
     yield forward(form, tiles), (
         q, k, v, upright(out, layout), (lse[None] if packed else lse)[..., None], counter,
         0 if bias is None else broadcast("bias", bias, (*q.shape[:3], k.shape[2])),
-        starts_q if packed else 0, (starts_q if starts_k is None else starts_k) if packed else 0,
+        of_q, of_k,
         *(0 if each is None else each for each in descales), clusters, section, longest,
         scale * math.log2(math.e), bend, softcap, left, right, int(bottom),
     )  # fmt: skip
@@ -201,18 +201,18 @@ def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
     (q, k, v, bias, starts_q, starts_k, *_, layout, longest, causal, left, right, scale, softcap,
      deterministic) = args  # fmt: skip
     (out, lse), (slope, slope_lse) = results, gradients
-    of_bias = getattr(bias, "requires_grad", False)
-    for what, given in (("a bias", of_bias), ("8-bit floats", kind_of(q) == FLOAT8)):
-        if given:
-            raise ArgumentError(f"attention has no gradient of {what}", given=what, allowed="gradients of q, k and v")
+    if kind_of(q) == FLOAT8:
+        raise ArgumentError("attention has no gradient of 8-bit floats", given=FLOAT8, allowed=choices(None, KINDS))
     turned = (upright(array, layout) for array in (q, k, v, out))
     if slope is None:
         slope = filled(like(out), 0)
     if layout == "packed":
         lse, slope_lse = lse[None], None if slope_lse is None else slope_lse[None]
-    found = BACKWARD(*turned, lse, upright(slope, layout), slope_lse, bias, starts_q, starts_k, longest, causal, left,
-                     right, scale, softcap, deterministic)  # fmt: skip
-    return (*(fallen(array, layout) for array in found), *(None for _ in args[3:]))
+    given = (*turned, lse, upright(slope, layout), slope_lse, bias, starts_q, starts_k, longest, causal, left, right,
+             scale, softcap, deterministic)  # fmt: skip
+    found = (fallen(array, layout) for array in BACKWARD(*given))
+    of_bias = OF_BIAS(*given).reshape(bias.shape) if getattr(bias, "requires_grad", False) else None
+    return (*found, of_bias, *(None for _ in args[4:]))
 
 
 FORWARD = TorchOperator(
@@ -245,11 +245,11 @@ def attention(
     window: how many keys before and after that one are seen, -1 for all; "bottom-right" unless causal says otherwise.
     cu_seqlens: int32, where sequences begin and the last one ends in q, k and v, (sum of lengths, heads, D); a pair of
     these for q and for k. longest: no sequence has more queries; the sum if left out, which takes time for nothing.
-    float8_e4m3fn: numbers are multiplied with descale_q, descale_k, descale_v, each (B, H_kv), a part of these
-    dimensions or of one of them, or nothing; the result is bfloat16.
+    float8_e4m3fn: numbers are multiplied with descale_q, descale_k, descale_v, each (B, H_kv), or 1 for either or both
+    of these, B of packed ones the number of sequences; with 1 where left out. The result is bfloat16.
 
-    In torch it has a gradient for q, k and v, as `attention_backward` says, but of 8 bits. deterministic: is dq the
-    same, bit by bit, in each run?
+    In torch it has a gradient for q, k, v and the bias, as `attention_backward` says, but of 8 bits. deterministic: is
+    dq the same, bit by bit, in each run?
 
     Raises ArgumentError for a dropout, which this kernel does not have, and for arrays that do not fit.
     """

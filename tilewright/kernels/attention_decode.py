@@ -283,7 +283,6 @@ def decode(form: DecodeKind) -> tw.Executable:
                            for wide in (form.width, form.width_v)])  # fmt: skip
         rings = T.meta_var([T.Pipeline(pool, form.stages, consumers=4) for _ in "kv"])
         rings[1].ready()
-        T.ptx.griddepcontrol.launch_dependents()  # `combine`, where there is room: it waits for the end of all CTAs
         T.ptx.griddepcontrol.wait()
         many: T.let = LENGTHS[ids[2]] if form.lengths else n
         place = T.meta_var(DecodePlace(form, ids, (m, group, many), (left, right), splits))
@@ -291,6 +290,7 @@ def decode(form: DecodeKind) -> tw.Executable:
         with T.WarpgroupRole(role, 0, COPIES):
             if warp == 0:
                 bring_all(form, near, (K, V, PAGES), rings, place, lane)
+                T.ptx.griddepcontrol.launch_dependents()
         with T.WarpgroupRole(role, 1, PRODUCTS, increase=True):
             work(form, near, rings, queries, (Q, OUT, LSE), place, (scale, bend, cap))
 

@@ -9,6 +9,7 @@ order, and no weight goes to another thread.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import tilewright as tw
 from tilewright.lang import T, Tx
@@ -34,18 +35,27 @@ def as_float8(weights, scores):
                 )
 
 
+def turned_start(start: Any, sequence: Any) -> Any:
+    """Where a packed sequence's turned values begin: at a multiple, behind those of all sequences before."""
+    return (start // TURNED_KEYS + sequence) * TURNED_KEYS
+
+
 @cache
-def turn(width: int) -> tw.Executable:
-    """Values, (batch, heads, n, width), become (batch, heads, width, n) in the keys' new order, with zeros behind."""
+def turn(width: int, *, packed: bool = False) -> tw.Executable:
+    """Values, (batch, heads, n, width), become (batch, heads, width, n) in the keys' new order, with zeros behind.
+
+    Those of packed sequences, of a batch of one, begin where `turned_start` says.
+    """
     threads = 128
     padded = TileLayout(S[(TURNED_KEYS, width) : (width + 16, 1)])
 
     @T.prim_func
-    def attention_turn(values: T.handle, turned: T.handle):
+    def attention_turn(values: T.handle, turned: T.handle, starts: T.handle):
         batch, heads, n, more = T.int32(), T.int32(), T.int32(), T.int32()
         steps = [T.int64() for _ in "bhn"]
         VALUES = T.match_buffer(values, (batch, heads, n, width), FLOAT8, strides=(*steps, 1))
         TURNED = T.match_buffer(turned, (batch, heads, width, more), FLOAT8)
+        STARTS = T.match_buffer(starts, (T.int32(),), "int32") if packed else None
         for step in steps:
             T.assume(step % 16 == 0)
         T.assume(more % TURNED_KEYS == 0)
@@ -54,7 +64,18 @@ def turn(width: int) -> tw.Executable:
         near = T.alloc_shared((TURNED_KEYS, width), FLOAT8, layout=padded, align=16)
         T.ptx.griddepcontrol.wait()
         first: T.let = part * TURNED_KEYS
-        Tx.cta.copy(near, VALUES[b, head, first : first + TURNED_KEYS, :], fill=0)
+        if packed:
+            which = T.local_scalar("int32")
+            which = 0
+            while (which < STARTS.shape[0] - 2) & (turned_start(STARTS[which + 1], which + 1) <= first):
+                which = which + 1
+            start: T.let = STARTS[which]
+            many: T.let = STARTS[which + 1] - start
+            own = T.decl_buffer((many, width), FLOAT8, data=VALUES.ptr_to([0, head, start, 0]), strides=(steps[2], 1))
+            row: T.let = first - turned_start(start, which)
+            Tx.cta.copy(near, own[row : row + TURNED_KEYS, :], fill=0)
+        else:
+            Tx.cta.copy(near, VALUES[b, head, first : first + TURNED_KEYS, :], fill=0)
         T.cuda.cta_sync()
         run = T.alloc_local((RUN,), FLOAT8)
         for turn in T.unroll(-(-width // threads)):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.dtypes import dtype
-from tilewright.kernels.attention_float8 import FLOAT8, as_float8
+from tilewright.kernels.attention_float8 import FLOAT8, as_float8, turned_start
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tid_in_wg, wgmma_fragment
 
@@ -21,6 +21,12 @@ ROW = TileLayout(S[(4, 2, 8) : (32 @ tid_in_wg, 1, 4 @ tid_in_wg)] + R[4 : 1 @ t
 """One number for each row of a warpgroup's scores."""
 LANES = TileLayout(S[(4, 2, 8, 4) : (32 @ tid_in_wg, 1, 4 @ tid_in_wg, 1 @ tid_in_wg)])
 """One for each of the four lanes that share a row."""
+
+
+def packed_sequence(starts: Any, which: Any) -> tuple[Any, Any, Any, Any]:
+    """Where a packed sequence begins, among queries and among keys, and its lengths. starts: of both, or of either."""
+    firsts, lasts = [each[which] for each in starts], [each[which + 1] for each in starts]
+    return firsts[0], firsts[-1], lasts[0] - firsts[0], lasts[-1] - firsts[-1]
 
 
 def swizzled(pool: Any, shape: tuple[int, ...], kind: str) -> Any:
@@ -175,6 +181,11 @@ class AttentionPlace:
             (T.local_scalar("int32") for _ in "qkmn") if form.packed else (0, 0, *self.lengths)
         )
 
+    @property
+    def start_v(self) -> Any:
+        """Where the sequence's values begin."""
+        return turned_start(self.start_k, self.batch) if self.form.narrow and self.form.packed else self.start_k
+
     def first(self, cluster: Any, rank: Any) -> None:
         """The first tile."""
         self.rank = rank
@@ -202,8 +213,9 @@ class AttentionPlace:
         self.batch = every // self.heads
         self.head = every - self.batch * self.heads
         self.row = (part * self.tiles.cluster + self.rank) * self.tiles.queries
-        if self.form.packed:
-            self._unpack()
+        if self.form.packed:  # beyond the last tile no value counts
+            which = T.min(self.batch, self.starts[0].shape[0] - 2)
+            self.start_q, self.start_k, self.m, self.n = packed_sequence(self.starts, which)
         if self.descales:
             which = T.min(self.batch, self.descales[0].shape[0] - 1)  # beyond the last tile, where no value counts
             descale_q, descale_k, descale_v = (each[which, self.head_kv] for each in self.descales)
@@ -218,13 +230,6 @@ class AttentionPlace:
         self.steps = T.ceildiv(T.max(end, 1), keys)
         self.begin = T.min(first // keys, self.steps - 1)
         self.steps = self.steps - self.begin
-
-    def _unpack(self) -> None:
-        starts_q, starts_k = self.starts
-        which = T.min(self.batch, starts_q.shape[0] - 2)  # beyond the last tile, where no value counts
-        self.start_q, self.start_k = starts_q[which], starts_k[which]
-        self.m = starts_q[which + 1] - self.start_q
-        self.n = starts_k[which + 1] - self.start_k
 
     def scaled(self, scale: Any, bend: Any, cap: Any) -> tuple[Any, Any, Any]:
         """The numbers of `AttentionKind.shape` and of weights, for scores as the tensor cores give them."""

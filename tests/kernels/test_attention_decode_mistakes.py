@@ -1,0 +1,116 @@
+"""Mistakes in the pipeline of attention to a long cache: each wait, fence, barrier and order left out is told."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+from tilewright.errors import TilewrightError
+
+SOURCE = Path(tw.__file__).parent.joinpath("kernels", "attention_decode.py").read_text()
+OPERATORS = ('"attention_append"', '"attention_decode"')  # the changed module has some of its own names
+KEYS = 64 * 7 + 20  # more tiles than stages, the last of them not whole
+
+SHOWN = '    T.ptx.fence.proxy_async("shared::cta")\n'
+MET = "    T.cuda.warpgroup_sync(CLEARED)\n"
+MISTAKES = {
+    "queries are not shown to the tensor cores": (f"fill=0)\n{SHOWN}{MET}", f"fill=0)\n{MET}", "proxy fence"),
+    "queries are multiplied before all are there": (f"fill=0)\n{SHOWN}{MET}", f"fill=0)\n{SHOWN}", "race"),
+    "the first keys are not waited for": (
+        "    take_k.wait()\n    multiply(scores, queries",
+        "    multiply(scores, queries",
+        "reads",
+    ),
+    "the next keys are not waited for": (
+        "        take_k.wait()\n        multiply(scores",
+        "        multiply(scores",
+        "reads",
+    ),
+    "values are not waited for": ("        take_v.wait()\n        multiply(sums", "        multiply(sums", "reads"),
+    "the last values are not waited for": ("    take_v.wait()\n    if place.end", "    if place.end", "reads"),
+    "copies come before their place is free": (
+        "            if lane == 0:\n                put.acquire()\n",
+        "",
+        "may still not have",
+    ),
+    "copies are issued before a place is known to be free": (
+        "put.acquire()\n            T.cuda.warp_sync()",
+        "put.acquire()",
+        "warp_sync|may still not have",
+    ),
+    "scores are not waited for": (
+        "wait_group(1)\n        leave(take_k)",
+        "wait_group(2)\n        leave(take_k)",
+        "is used while|may still not have read",
+    ),
+    "a place of keys is left while they are read": (
+        "        T.ptx.wgmma.wait_group(1)\n        leave(take_k)\n",
+        "        leave(take_k)\n        T.ptx.wgmma.wait_group(1)\n",
+        "may still not have read",
+    ),
+    "sums are scaled while products add to them": (
+        "        T.ptx.wgmma.wait_group(0)\n        leave(take_v)\n        sums",
+        "        leave(take_v)\n        sums",
+        "is used while|may still not have read",
+    ),
+    "a place is left and not gone on from": (
+        "        leave(take_v)\n",
+        "        take_v.release()\n",
+        "may still not have|reads",
+    ),
+    "cleared values are not shown to the tensor cores": (f"0.0)\n    {SHOWN}", "0.0)\n", "proxy fence"),
+    "values are multiplied before all are cleared": (
+        f'"shared::cta")\n    {MET}    multiply',
+        '"shared::cta")\n    multiply',
+        "race",
+    ),
+    "the last sums are not waited for": (
+        "True, True)\n    T.ptx.wgmma.wait_group(0)\n\n",
+        "True, True)\n\n",
+        "is used while",
+    ),
+}
+
+
+def run(before: str, after: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tw.Executable:
+    """One sequence, one head of keys for two of queries, by the kernel with one place changed."""
+    assert before in SOURCE
+    text = SOURCE.replace(before, after, 1)
+    for name in OPERATORS:
+        text = text.replace(name, f'"changed_{name[1:]}')
+    path = folder / "changed_decode.py"
+    path.write_text(text)
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, path.stem, module)  # where its dataclasses look for their names
+    spec.loader.exec_module(module)
+    form = module.DecodeKind("bfloat16", "bfloat16", 64, 64, 2, 64)
+    rng = np.random.default_rng(0)
+    q = rng.standard_normal((1, 1, 1, 2, 64)).astype("bfloat16")
+    k, v = (rng.standard_normal((1, 1, KEYS, 64)).astype("bfloat16") for _ in "kv")
+    out, lse = np.zeros((1, 1, 1, 1, 2, 64), "bfloat16"), np.zeros((1, 1, 1, 1, 2, 1), np.float32)
+    done = module.decode(form).simulate(
+        q, k, v, out, lse, 0, 0, 1, 1, 0.18, 1.0, 0.0, -1, -1, check="all"
+    )  # fmt: skip
+    if done.warnings:
+        raise TilewrightError(done.warnings[0])
+    return done  # type: ignore[no-any-return]  # of a module that is made here
+
+
+def test_the_kernel_as_it_is_has_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run("", "", tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_mistake_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before, after, told = MISTAKES[name]
+    with pytest.raises(TilewrightError, match=told):
+        run(before, after, tmp_path, monkeypatch)
