@@ -271,7 +271,8 @@ def _called(name: str, *args: Any, group: Any) -> Any:
     if known is None:
         given = repr(group) if group is not None else "none, and no process group was begun"
         raise ArgumentError(f"{name} is of the GPUs of a group of torch's", given=given,
-                            allowed="a group of torch.distributed, or its name", hint="dist.init_process_group()")  # fmt: skip
+                            allowed="a group of torch.distributed, or its name",
+                            hint="torch.distributed.init_process_group()")  # fmt: skip
     if torch.compiler.is_dynamo_compiling():
         return operator(name)(*args, known)
     return OPERATORS[name][1](*args, known)
