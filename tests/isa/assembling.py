@@ -25,7 +25,7 @@ OUTPUTS = {"r": '"=r"(words[0])', "h": '"=h"(half)', "l": '"=l"(wide)', "f": '"=
 INPUTS = {"r": "word", "h": "(unsigned short)word", "l": "address", "f": "(float)real", "d": "real"}
 
 
-TOGETHER = 16  # statements of one kernel
+TOGETHER = 16  # statements of one kernel; fewer with many registers, whose allocation takes time of its own
 UNREACHED = ("const", "param", "local")  # memories that no operand of inline assembly leads to
 MOST = 100  # combinations of a row's modifiers that are gone through one by one
 
@@ -90,12 +90,20 @@ def texts(row: Instruction, mods: Mods) -> dict[str, str]:
 
 
 def translation_unit(bounds: Iterable[Bound]) -> str:
-    """One text that uses each of ``bounds``: a few in a kernel, as a kernel costs time; alone where rows must agree."""
+    """One text that uses each of ``bounds``: a few in a kernel, as a kernel takes time; alone where rows must agree."""
     bounds = list(bounds)
     helpers = dict.fromkeys(bound.helper for bound in bounds)
     bodies = [statement(bound) for bound in bounds if bound.instruction.agrees]
     others = list(dict.fromkeys(statement(bound) for bound in bounds if not bound.instruction.agrees))
-    bodies += ["\n  ".join(others[i : i + TOGETHER]) for i in range(0, len(others), TOGETHER)]
+    together: list[list[str]] = [[]]
+    weight = 0
+    for text in others:
+        weight += 1 + text.count("words[") // 4
+        if weight > TOGETHER and together[-1]:
+            together.append([])
+            weight = 1 + text.count("words[") // 4
+        together[-1].append(text)
+    bodies += ["\n  ".join(texts) for texts in together if texts]
     return "\n".join([*helpers, *(KERNEL.format(number=i, body=body) for i, body in enumerate(bodies))])
 
 

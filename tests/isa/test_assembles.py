@@ -18,10 +18,13 @@ FORMS = every_form()
 EXISTING = {arch: tuple(bound for bound in FORMS if bound.form.arch.admits(isa.arch(arch))) for arch in isa.ARCHS}
 
 
+ONE_EACH = {id(bound.form): bound for bound in reversed(FORMS)}  # its first modifiers
+
+
 def at_the_end(bound: Bound, arch: str) -> bool:
-    """Is it the first or the last of the architectures that have the form?"""
+    """Is it the first of the architectures that have the form, or for some modifiers of each form the last?"""
     archs = bound.form.arch.archs()
-    return arch in (str(archs[0]), str(archs[-1]))
+    return arch == str(archs[0]) or (arch == str(archs[-1]) and ONE_EACH[id(bound.form)] is bound)
 
 
 ENDS = {arch: tuple(bound for bound in EXISTING[arch] if at_the_end(bound, arch)) for arch in isa.ARCHS}

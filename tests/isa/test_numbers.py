@@ -157,3 +157,13 @@ def test_nan_is_zero_only_where_both_sides_have_32_bits() -> None:
     assert float_to_int(nan, "int32") == 0
     assert float_to_int(nan, "int64") == np.iinfo("int64").min
     assert float_to_int(nan.astype(np.float64), "int32") == np.iinfo("int32").min
+
+
+def test_tf32_has_ten_bits_of_fraction_and_ties_go_away_from_zero() -> None:
+    last = 2.0**-10
+    given = np.array([1 + last / 2, -1 - last / 2, 1 + last * 0.499, 1 + last * 1.5, 3.0, np.inf, -np.inf], np.float32)
+
+    codes = CONVERSIONS["float32", "tf32"].execute(given)
+
+    wanted = [1 + last, -1 - last, 1, 1 + 2 * last, 3, np.inf, -np.inf]
+    assert codes.view(np.float32).tolist() == wanted

@@ -153,11 +153,15 @@ def test_registers_are_given_by_eights_and_a_cta_has_a_kilobyte_for_the_driver(
     assert ctas_of_an_sm(ARCHS["sm_90a"], threads, shared_bytes, registers)[limit] == most
 
 
-def holding(ctas: int, registers: int) -> Any:
-    """As `meeting`, with values in registers that every thread has before it waits and uses behind that."""
+def holding(ctas: int, registers: int, promised: int = 0) -> Any:
+    """As `meeting`, with values in registers that every thread has before it waits and uses behind that. promised: how
+    many CTAs of it a multiprocessor runs.
+    """
 
     @T.prim_func
     def meet(count: T.Buffer((1,), "uint32"), a: T.Buffer((512 * registers,), "float32")):
+        if promised:
+            T.func_attr({"min_blocks": promised})
         T.cta_id([ctas])
         tid = T.thread_id([512])
         held = T.alloc_local((registers,), "float32")
@@ -175,22 +179,24 @@ def holding(ctas: int, registers: int) -> Any:
     return meet
 
 
-def run_holding(ctas: int, registers: int) -> bool:
+def run_holding(ctas: int, registers: int, promised: int = 0) -> bool:
     """Was the kernel assembled, which takes longer than a small run?"""
-    exe = tw.compile(holding(ctas, registers), "sm_90a")
+    exe = tw.compile(holding(ctas, registers, promised), "sm_90a")
     exe.simulate(np.zeros(1, np.uint32), np.zeros(512 * registers, np.float32), check="none")
     return "assembly" in vars(exe)
 
 
-def test_registers_of_threads_count_where_ctas_wait_for_each_other() -> None:
+@pytest.mark.parametrize("promised", [0, 1])
+def test_registers_of_threads_count_where_ctas_wait_for_each_other(promised: int) -> None:
     with pytest.raises(SimulationError, match="no thread can go on") as raised:
-        run_holding(133, registers=80)
+        run_holding(133, 80, promised)
     assert "132 CTAs at once" in str(raised.value)
     assert run_holding(133, registers=16)
 
 
 def test_nothing_is_assembled_for_as_many_ctas_as_launch_bounds_promise() -> None:
     assert not run_holding(132, registers=80)
+    assert not run_holding(264, registers=16, promised=2)
 
 
 CUDA = """
