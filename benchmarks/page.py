@@ -26,6 +26,7 @@ CPU = {
     "triton_interpreter": "Simulating, beside Triton's interpreter and Numba",
     "triton_checked": "Triton's kernels under every check",
     "loaded": "Kernels from their CUDA text, beside the same in our language",
+    "serving": "Submissions to a judge that serves",
 }
 """The results of `make bench` and the title of each one's table, in the order in which they are shown."""
 
@@ -34,6 +35,7 @@ MIXED = (
     "synchronised",
     "triton_interpreter",
     "triton_checked",
+    "serving",
 )  # several things to measure: the targets below say what is compared with what
 SANITIZER = "sanitizer"
 

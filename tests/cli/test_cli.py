@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tilewright
 from tilewright.cli import main
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -293,3 +294,13 @@ def test_tma_says_what_would_be_a_box() -> None:
     hint = done.stderr.partition("try:")[2].strip()
     assert hint.startswith("tilewright tma 'mma_shared_layout(\"float16\", SwizzleMode.SWIZZLE_128B_ATOM, (8, 64))'")
     assert "128-byte swizzle" in printed(*shlex.split(hint)[1:])
+
+
+def test_the_version_is_that_of_the_package(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["tilewright", "--version"])
+    with pytest.raises(SystemExit) as left:
+        main()
+    assert not left.value.code
+    assert capsys.readouterr().out == f"tilewright {tilewright.__version__}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,21 @@ def custom_kernel(data):
 """
 
 
+BY_TRITON = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def sums(a, b, n, BLOCK: tl.constexpr):
+    row, at = tl.program_id(0), tl.arange(0, BLOCK)
+    tl.store(b + row, tl.sum(tl.load(a + row * n + at, mask=at < n, other=0.0)))
+
+def custom_kernel(data):
+    sums[(data[0].shape[0],)](data[0], data[1], data[0].shape[1], BLOCK=64)
+    return data[1]
+"""
+
+
 def judged(tmp_path: Path, submission: str, seconds: float = 30.0) -> Report:
     """The report on a submission to the problem of row sums, one test."""
     for name in ("task.py", "reference.py"):
@@ -63,6 +79,16 @@ def test_kernels_in_cuda_are_run(submission: str, tmp_path: Path) -> None:
     (verdict,) = judged(tmp_path, submission).verdicts
 
     assert verdict.status == "clean"
+    assert verdict.checks
+
+
+@pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
+@pytest.mark.parametrize(
+    ("source", "status"), [(BY_TRITON, "clean"), (BY_TRITON.replace("at < n", "at <= n"), "wrong")]
+)
+def test_kernels_of_triton_are_run_behind_walls(source: str, status: str, tmp_path: Path) -> None:
+    (verdict,) = judged(tmp_path, source).verdicts
+    assert verdict.status == status, verdict
     assert verdict.checks
 
 

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from tilewright.view import Grid
 
 app = typer.Typer(
-    help="Declare where every element of a tile lives, write copy(dst, src), and see what becomes of it.",
     epilog="Start with: tilewright demo. A command's own examples: tilewright COMMAND --help",
     no_args_is_help=True,
     add_completion=False,
@@ -53,6 +52,24 @@ def main() -> None:
     except OSError as error:  # a file of the command line that cannot be read or written
         complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         raise SystemExit(2) from None
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        import tilewright
+        from tilewright.view.terminal import say
+
+        say(f"tilewright {tilewright.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Show the version, and leave.")
+    ] = False,
+) -> None:
+    """Declare where every element of a tile lives, write copy(dst, src), and see what becomes of it."""
 
 
 @contextmanager

@@ -316,9 +316,7 @@ def judge(
     benchmarks: Annotated[bool, typer.Option("--benchmarks", help="The sizes of task.yml's benchmarks.")] = False,
     checks: Annotated[str, typer.Option("--check", help="all, default, none, or names with commas.")] = "all",
     seconds: Annotated[float, typer.Option(min=1, help="That each part of a test may take.")] = 60.0,
-    walls: Annotated[
-        bool, typer.Option(help="Keep the submission from files, network and processes; Triton needs --no-walls.")
-    ] = True,
+    walls: Annotated[bool, typer.Option(help="Keep the submission from files, network and processes.")] = True,
     json: Json = False,
 ) -> None:
     """Judge a submission to a competition's problem, without a GPU: is it right, and does any check speak?

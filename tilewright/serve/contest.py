@@ -41,7 +41,7 @@ NO_KERNEL = "kernels: the submission launched none; its results are what Python 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Allowance:
     """What each process of a test may take: seconds, and bytes of address space. walls: is it kept from files, the
-    network and other processes? Triton needs the first and the last.
+    network and other processes?
     """
 
     seconds: float
@@ -51,7 +51,7 @@ class Allowance:
 
 def contest(problem: Problem, *, group: str = "tests", checks: str = "all", bounds: Allowance) -> Report:
     """A verdict for each test of a group, "tests" or "benchmarks"."""
-    with suppress(ImportError):  # a library that is found by processes and files, which walls refuse
+    with suppress(ImportError, RuntimeError):  # a library that is found by processes and files, which walls refuse
         from cuda.bindings import nvrtc
 
         nvrtc.nvrtcVersion()

@@ -122,6 +122,11 @@ class Workers:
         finally:
             self._free.put(worker)
 
+    @property
+    def processes(self) -> list[int]:
+        """The numbers of their processes."""
+        return [each.process for each in self._all]
+
     def close(self) -> None:
         """End all workers."""
         for each in self._all:
@@ -138,6 +143,10 @@ class _Worker:
     def _started(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tilewright", "serve", "--worker"]
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    @property
+    def process(self) -> int:
+        return self._process.pid
 
     def ask(self, given: Any) -> dict[str, Any]:
         with self._lock:
