@@ -27,12 +27,19 @@ WIDTHS = {"f32": np.uint32, "f16": np.uint16, "s32": np.uint32}
 
 
 def bound_of(
-    kind: str, ctas: int, *, in_tmem: bool = False, masked: bool = False, pred: bool = False, scale: int = 0
+    kind: str,
+    ctas: int,
+    *,
+    in_tmem: bool = False,
+    masked: bool = False,
+    pred: bool = False,
+    scale: int = 0,
+    ashift: bool = False,
 ) -> Bound:
     """The form of a product, with its modifiers."""
     first = OURS[next(iter(CODES[kind]))]
     mods: dict[str, Any] = {"a_dtype": first, "b_dtype": first, "d_dtype": OURS[RESULTS[kind][0]], "cta_group": ctas}
-    mods |= {"use_a_tmem": in_tmem, "scale_input_d": scale, "collector": ""}
+    mods |= {"use_a_tmem": in_tmem, "scale_input_d": scale, "collector": "", "ashift": ashift}
     mods |= {"lanes": "given" if masked else None, "pred": "given" if pred else None}
     return Bound(MMA, next(form for form in MMA.forms if form.fits(mods)), mods, {})
 
@@ -169,6 +176,27 @@ def test_issuers_may_have_products_of_different_shapes(kind: str) -> None:
     for number, issue in enumerate(issues):
         wanted = issue.before if number == 2 else issue.product.wanted(issue.a, issue.b, issue.before)
         assert np.array_equal(issue.result(unit), wanted)
+
+
+@pytest.mark.parametrize("ctas", [1, 2])
+def test_rows_of_a_shift_within_32_of_them(ctas: int) -> None:
+    rng = np.random.default_rng(9)
+    unit = memory(rng, 2)
+    issue = Issue(Product("f16", "f32", "bf16", "bf16", 128 * ctas, 32, ctas=ctas), unit, 0, rng, in_tmem=True)
+
+    run(bound_of("f16", ctas, in_tmem=True, ashift=True), unit, [issue])
+
+    shifted = np.array([issue.a[m if m % 32 == 31 else m + 1] for m in range(128 * ctas)])
+    assert np.array_equal(issue.result(unit), issue.product.wanted(shifted, issue.b, issue.before))
+
+
+def test_rows_of_a_half_do_not_shift() -> None:
+    rng = np.random.default_rng(9)
+    unit = memory(rng, 2)
+    issue = Issue(GOOD._replace(m=64), unit, 0, rng, in_tmem=True)
+
+    with pytest.raises(SimulationError, match="M is 64; with ashift it is 128"):
+        run(bound_of("f16", 1, in_tmem=True, ashift=True), unit, [issue])
 
 
 def test_disabled_lanes_keep_what_they_have() -> None:

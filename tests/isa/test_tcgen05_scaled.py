@@ -87,13 +87,14 @@ class Setting:
         """D after the product, exact."""
         product, row = self.product, row_of(self.product)
         mods: dict[str, Any] = product.mods() | {"use_a_tmem": self.in_tmem}
-        mods |= {"pred": None, "lanes": None, "scale_input_d": 0, "collector": ""}
+        mods |= {"pred": None, "lanes": None, "scale_input_d": 0, "collector": "", "ashift": False}
+        mods["zero_column_mask"] = "given" if "zero_column_mask" in changed else None
         form = next(form for form in row.forms if form.fits({k: v for k, v in mods.items()}))
         bound = Bound(row, form, mods, {})
         a = A if self.in_tmem else descriptor(self.tiles[0])
         given = {"d": D, "a": a, "b_desc": descriptor(self.tiles[1]), "i_desc": product.word, "sfa": SFA, "sfb": SFB}
         given |= {"sp_meta": META, **changed}
-        wide = {"b_desc", *(() if self.in_tmem else ("a",))}
+        wide = {"b_desc", "zero_column_mask", *(() if self.in_tmem else ("a",))}
         operands: dict[str, Array] = {n: np.array([v], np.uint64 if n in wide else np.uint32) for n, v in given.items()}
         operands["enable_input_d"] = np.array([enabled])
         self.unit.ctas, self.unit.rank = np.array([0]), np.array([0])
@@ -272,3 +273,37 @@ def test_the_bytes_of_scales_change_in_a_descriptor() -> None:
     found = execute(words, np.arange(4, dtype=np.uint32))
 
     assert found.tolist() == [PRODUCTS["mxfp8"]._replace(first=(k, k)).word for k in range(4)]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("m", [32, 64, 128])
+def test_columns_of_a_kept_b_count_as_zeros_by_a_mask(m: int, sparse: bool) -> None:
+    """Column by column, as the manual's examples have it: spans of used and of zeroed columns take turns."""
+    rng = np.random.default_rng(m)
+    product = Scaled("f16", "bf16", "bf16", m, 64, ws=True, sparse=sparse)
+    setting, parts = Setting(product, m), 128 // m
+    starts, firsts = rng.integers(0, 3, 4), rng.integers(0, 2, 4)
+    skip, use = 2, 4
+    word = 1 << 39 | skip << 40 | use << 48
+    word |= sum(int(starts[i]) << 8 * i | int(firsts[i]) << 32 + i for i in range(4))
+
+    found = setting.run(zero_column_mask=word)
+
+    for n in range(64):
+        part, column = divmod(n, 64 // parts)
+        place = (column + int(starts[part])) % (skip + 1 + use + 1)
+        if place < skip + 1 if firsts[part] else place >= use + 1:
+            setting.b[n] = 0
+    assert not setting.b.all(axis=1).all()
+    assert np.array_equal(found, product.wanted(setting.a, setting.b, setting.before, setting.sa, setting.sb))
+
+
+def test_a_mask_that_is_off_or_shifts_columns() -> None:
+    product = Scaled("f16", "bf16", "bf16", 128, 64, ws=True)
+    setting = Setting(product, 1)
+
+    found = setting.run(zero_column_mask=3 << 40)
+
+    assert np.array_equal(found, product.wanted(setting.a, setting.b, setting.before, setting.sa, setting.sb))
+    with pytest.raises(SimulationError, match="bits 56 to 61 are 0"):
+        Setting(product, 1).run(zero_column_mask=1 << 39 | 8 << 56)

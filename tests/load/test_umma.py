@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.sim.kept_mistakes import SPARSE, Kept, changed, kept
 from tests.sim.umma_kernels import operands as matrices
 from tests.sim.umma_kernels import product, through_tmem
 from tilewright.cuda import entry_name
@@ -40,6 +41,21 @@ def test_a_product_gives_the_same_by_its_ptx(kernel: object, turns: int) -> None
 
     assert there_and_back(kernel, a, b, c) == []
     assert np.array_equal(c, wanted)
+
+
+@pytest.mark.parametrize("case", [SPARSE, Kept(ws=32), Kept(collected=True)], ids=["sparse", "ws", "collector"])
+def test_sparse_and_kept_products_give_the_same_by_their_ptx(case: Kept) -> None:
+    *args, wanted = case.inputs()
+
+    assert there_and_back(kept(case), *args) == []
+    assert np.array_equal(args[-1], wanted)
+
+
+def test_a_collector_whose_matrix_has_changed_is_told_of_a_text() -> None:
+    a, b = np.ones((128, 16)).astype("bfloat16"), np.ones((64, 16)).astype("bfloat16")
+
+    with pytest.raises(TilewrightError, match="uses a collector whose matrix has changed"):
+        there_and_back(changed("shared"), a, b, np.zeros((128, 64), np.float32))
 
 
 def test_a_fence_that_the_text_lacks_is_a_warning() -> None:
@@ -84,6 +100,9 @@ def test_every_way_to_write_it_is_read(mnemonic: str, given: str, wanted: dict[s
         ("sp.kind::i8", "[r1], d1, d2, [r5], r2, {r3, r3, r3, r3}, p", {"lanes": "given"}),
         ("ws.kind::tf32.collector::b2::lastuse", "[r1], [r4], d2, r2, p", {"use_a_tmem": True}),
         ("ws.sp.kind::f8f6f4", "[r1], d1, d2, [r5], r2, p", {"use_a_tmem": False}),
+        ("ws.kind::f16", "[r1], d1, d2, r2, p, d1", {"zero_column_mask": "given"}),
+        ("ws.sp.kind::f16.collector::b0::fill", "[r1], [r4], d2, [r5], r2, p, d1", {"zero_column_mask": "given"}),
+        ("kind::f16.ashift.collector::a::lastuse", "[r1], [r4], d2, r2, p", {"ashift": True}),
     ],
 )  # fmt: skip
 def test_every_family_of_products_is_read(mnemonic: str, given: str, wanted: dict[str, object]) -> None:

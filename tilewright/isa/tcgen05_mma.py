@@ -21,6 +21,8 @@ and mxf4nvf4 have two elements in a byte in both.
 ``.block_scale``: D = (A * SA) (B * SB) + D, a scale for each block of 16 or 32 elements along K, in tensor memory.
 ``.sp``: A has half of its elements, and metadata in tensor memory say which. ``.ws``: the tensor cores may keep B's
 columns for later products; what is computed is the same. Where all of these are: `tilewright.isa.tcgen05_mma_places`.
+``ashift`` takes the next row of A in the place of each, within 32 of them, the last of which stays.
+``zero_column_mask`` has columns of a kept B count as zeros.
 ``collector`` says that A, or columns of B, come from a buffer of the tensor cores, which an earlier product has filled:
 a use of one that it has not is an error of the simulator.
 
@@ -60,7 +62,7 @@ from tilewright.isa.table import (
 )
 from tilewright.isa.tcgen05_alloc import CTA_GROUP, SOURCE, TMEM_ARCHS
 from tilewright.isa.tcgen05_mma_places import ProductForm, addresses
-from tilewright.isa.tcgen05_mma_values import product
+from tilewright.isa.tcgen05_mma_values import ZERO_MASK, product
 
 __all__ = ["MMA_KIND_OF", "collector_words"]
 
@@ -69,6 +71,7 @@ MMA_KIND_OF = {element: kind for kind, row in PRODUCT_KINDS.items() if not row.s
 
 BOTH = (False, True)
 FAMILIES = ("mma", "mma.block_scale", "mma.sp", "mma.sp.block_scale", "mma.ws", "mma.ws.sp")
+UNSHIFTED = ("a::fill", "a::use")  # words of a collector that A has not while its rows shift
 EARLIER = (*(f"ptx.tcgen05.{name}" for name in FAMILIES), "ptx.tcgen05.cp", "ptx.tcgen05.shift")
 I8_ARCHS = only("sm_100a", "sm_110a")
 EXACT_ARCHS = only("sm_100a", "sm_103a", "sm_110a")
@@ -179,6 +182,12 @@ def _modifiers(one: Variety, way: ProductForm) -> dict[str, Spellings]:
     if one.sf_dtype:
         types: Spellings = {one.sf_dtype: ""}
         return found | {"scale_vec": one.words, "kind": one.kinds, "sfa_dtype": types, "sfb_dtype": types}
+    if way.shifts:
+        found["collector"] = {word: text for word, text in found["collector"].items() if word not in UNSHIFTED}
+    if way.keeps_b:
+        found[ZERO_MASK] = GIVEN if ZERO_MASK in way.given else LEFT_OUT
+    elif not way.sparse:
+        found["ashift"] = {way.shifts: ".ashift" if way.shifts else ""}
     if not way.keeps_b:
         found |= {"scale_input_d": one.scales, "lanes": GIVEN if "lanes" in way.given else LEFT_OUT}
     return found
@@ -188,17 +197,20 @@ def _pattern(one: Variety, way: ProductForm) -> str:
     listed = ["[{d}]", "[{a}]" if way.in_tmem else "{a}", "{b_desc}", *("[{sp_meta}]",) * way.sparse, "{i_desc}"]
     listed += ["[{sfa}]", "[{sfb}]"] if one.sf_dtype else []
     listed += ["{lanes}"] * ("lanes" in way.given) + ["p"] + ["{scale_input_d}"] * (one.scales is SCALES)
+    listed += [f"{{{ZERO_MASK}}}"] * (ZERO_MASK in way.given)
     is_guarded = "pred" in way.given
     guard, issues = (".reg .pred q; setp.ne.b32 q, {pred}, 0; ", "@q ") if is_guarded else ("", "")
     return f"{{{{ {ADDS}{guard}{issues}{{mnemonic}} {', '.join(listed)}; }}}}"
 
 
 def _forms(name: str, varieties: Iterator[Variety], *, masks: bool = False, guards: bool = False) -> Iterator[Form]:
-    words = name.split(".")
-    sparse, keeps_b = "sp" in words, "ws" in words
-    for one, in_tmem, masked, guarded in combined(varieties, BOTH, BOTH[: 1 + masks], BOTH[: 1 + guards]):
-        given = (*("lanes",) * masked, "enable_input_d", *("pred",) * guarded)
-        way = ProductForm(one.kind, given, sparse, keeps_b, in_tmem)
+    sparse, keeps_b = "sp" in name.split("."), "ws" in name.split(".")
+    more = BOTH if keeps_b or name == "mma" else BOTH[:1]
+    for one, in_tmem, masked, guarded, other in combined(varieties, BOTH, BOTH[: 1 + masks], BOTH[: 1 + guards], more):
+        if other and not (keeps_b or in_tmem):
+            continue
+        given = (*("lanes",) * masked, "enable_input_d", *("pred",) * guarded, *(ZERO_MASK,) * (other and keeps_b))
+        way = ProductForm(one.kind, given, sparse, keeps_b, in_tmem, other and not keeps_b)
         mods = _modifiers(one, way)
         if guards:
             mods["pred"] = GIVEN if guarded else LEFT_OUT
@@ -208,17 +220,21 @@ def _forms(name: str, varieties: Iterator[Variety], *, masks: bool = False, guar
             "collector",
             *(each for each in ("scale_input_d", "scale_vec") if each in mods),
         )
-        scales = ".block_scale{scale_vec}" if one.sf_dtype else ""
-        opcode = ".".join(word for word in words if word != "block_scale")
+        scales, shift = ".block_scale{scale_vec}" if one.sf_dtype else "", "{ashift}" if "ashift" in mods else ""
+        opcode = ".".join(word for word in name.split(".") if word != "block_scale")
         unconfirmed = SCALED_UNCONFIRMED if scales else SPARSE_UNCONFIRMED if sparse else UNCONFIRMED
         yield Form(
-            Ptx(f"tcgen05.{opcode}{{cta_group}}{{a_dtype}}{scales}{{collector}}", mods, pattern=_pattern(one, way)),
+            Ptx(
+                f"tcgen05.{opcode}{{cta_group}}{{a_dtype}}{shift}{scales}{{collector}}",
+                mods,
+                pattern=_pattern(one, way),
+            ),
             one.archs,
             f"{SOURCE.format('tcgen05.mma')}; unconfirmed: {unconfirmed}",
             AsyncMeaning(
                 partial(product, way=way),
                 addresses=partial(addresses, way=way),
-                takes=("i_desc", "shape"),
+                takes=("i_desc", "shape", *(ZERO_MASK,) * (ZERO_MASK in given)),
                 passes=passes,
             ),
             effects=tuple(_effects(way)),
@@ -232,6 +248,7 @@ D, I_DESC = reads("d", "tmem"), counts("i_desc")
 A = Operand("a", "bits", of=lambda mods: "u32" if mods["use_a_tmem"] else "u64")
 B = counts("b_desc", "b64")
 METADATA, SFA, SFB = reads("sp_meta", "tmem"), reads("sfa", "tmem"), reads("sfb", "tmem")
+ZERO_COLUMNS = counts(ZERO_MASK, "b64")
 MASKS = Operand("lanes", "b32", many=True, counts=True, optional=True)
 ADDED, GUARD = reads("enable_input_d", "pred"), reads("pred", "pred")
 OF_SCALES = {"sfa_dtype": REQUIRED, "sfb_dtype": REQUIRED, "scale_vec": None, "kind": None}
@@ -239,7 +256,7 @@ OF_SCALES = {"sfa_dtype": REQUIRED, "sfb_dtype": REQUIRED, "scale_vec": None, "k
 instruction(
     "ptx.tcgen05.mma",
     params=("d", "a", "b_desc", "i_desc", "*lanes"),
-    keywords={**dict.fromkeys(TYPES, REQUIRED), **CHOICES, "scale_input_d": 0, "pred": None},
+    keywords={**dict.fromkeys(TYPES, REQUIRED), **CHOICES, "scale_input_d": 0, "pred": None, "ashift": False},
     operands=(D, A, B, I_DESC, MASKS, ADDED, GUARD),
     agrees="cta_group",
     doc="A thread has D += A * B computed into tensor memory; ``i_desc`` says which product, `commit` when it is done.",
@@ -273,11 +290,11 @@ instruction(
     doc="The same with a scale for each block along K; a block spans twice as many elements of the full A.",
     forms=tuple(_forms("mma.sp.block_scale", _with_scales(sparse=True))),
 )
-for _name, _operands in (("mma.ws", (D, A, B, I_DESC, ADDED)), ("mma.ws.sp", (D, A, B, METADATA, I_DESC, ADDED))):
+for _name, _operands in (("mma.ws", (D, A, B)), ("mma.ws.sp", (D, A, B, METADATA))):
     instruction(
         f"ptx.tcgen05.{_name}",
-        keywords={**dict.fromkeys(TYPES, REQUIRED), **CHOICES},
-        operands=_operands,
+        keywords={**dict.fromkeys(TYPES, REQUIRED), **CHOICES, ZERO_MASK: None},
+        operands=(*_operands, I_DESC, ADDED, ZERO_COLUMNS),
         agrees="cta_group",
         doc="A thread has D += A * B computed, with B's columns kept for later products; M is 32, 64 or 128.",
         forms=tuple(_forms(_name, _plain(scaling=False))),

@@ -34,6 +34,7 @@ from tilewright.isa.tcgen05_mma_values import (
     PACKED,
     RESULTS,
     UNIT,
+    ZERO_MASK,
     DataPath,
     metadata_places,
     operand_of,
@@ -46,7 +47,8 @@ Array = NDArray[Any]
 
 class ProductForm(NamedTuple):
     """How a form says its product. kind: a key of `PRODUCT_KINDS`. given: its operands after the instruction
-    descriptor. sparse: has A metadata? keeps_b: is it ``.ws``? in_tmem: is A in tensor memory?
+    descriptor. sparse: has A metadata? keeps_b: is it ``.ws``? in_tmem: is A in tensor memory? shifts: with its rows
+    one further?
     """
 
     kind: str
@@ -54,6 +56,7 @@ class ProductForm(NamedTuple):
     sparse: bool = False
     keeps_b: bool = False
     in_tmem: bool = False
+    shifts: bool = False
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -114,6 +117,8 @@ def addresses(
         found[name] = _units(unit, name, values[name], batches, issuer, rank)
     _check_apart(unit, values, batches, scale_vec, use_a_tmem=use_a_tmem)
     _collect(unit, values, active, way, collector)
+    if ZERO_MASK in values and (wrong := active & (values[ZERO_MASK].astype(np.uint64) >> 56 & 63 != 0)).any():
+        unit.fault("a zero-column mask that shifts columns is not simulated: bits 56 to 61 are 0", wrong)
     shape = np.zeros((len(d), 3), np.int64)
     for batch in batches:
         shape[batch.which] = batch.product.M, batch.product.N, list(PRODUCT_KINDS).index(way.kind)
@@ -154,6 +159,8 @@ def _mismatch(product: InstructionDescriptor, way: ProductForm, scale_vec: str |
             "set, and the instruction has no metadata" if product.sparse else "clear, and the instruction has metadata"
         )
         return f"sparse is {has}"
+    if way.shifts and 128 * product.cta_group != product.M:
+        return f"M is {product.M}; with ashift it is {128 * product.cta_group}"
     if not product.sf_dtype:
         return ""
     words = product.row.scales[product.sf_dtype][1]

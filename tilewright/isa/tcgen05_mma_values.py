@@ -159,6 +159,38 @@ def _expanded(stored: Array, cells: Array, made: InstructionDescriptor) -> Array
     return full.reshape(*stored.shape[:2], -1)
 
 
+# What an instruction leaves out of A and B
+
+ZERO_MASK = "zero_column_mask"
+
+
+def shifted_rows(left: Array) -> Array:
+    """A, (..., rows, K), whose rows are each the next one of 32, and the last of these itself."""
+    row = np.arange(left.shape[-2])
+    return np.asarray(left[..., np.where(row % 32 == 31, row, row + 1), :])
+
+
+def zeroed_columns(masks: Lanes, made: InstructionDescriptor) -> Array:
+    """Which columns of B count as zeros, (n, parts, columns of a part), by masks of 64 bits.
+
+    Each part has 8 bits for the column at which its pattern starts and a bit for the kind of its first span; columns
+    that are used, so many and one, and zeros, so many and one, take turns. Source: PTX ISA, "Zero-Column Mask
+    Descriptor", whose table and examples name the two spans differently; the examples count.
+    """
+    parts = path_of(made).halves
+    words, part = masks.astype(np.uint64)[:, None, None], np.arange(parts)[:, None].astype(np.uint64)
+    start = _field(words, np.uint64(8) * part, 8)
+    zeros, used = _field(words, np.uint64(40), 8) + 1, _field(words, np.uint64(48), 8) + 1
+    place = (np.arange(made.N // parts) + start) % (used + zeros)
+    zeros_first, is_on = (_field(words, at, 1) > 0 for at in (np.uint64(32) + part, np.uint64(39)))
+    return np.asarray(np.where(zeros_first, place < zeros, place >= used) & is_on)
+
+
+def _field(words: Array, first: Array | np.uint64, bits: int) -> Array:
+    """Bits of words of 64, as numbers."""
+    return np.asarray(words >> first & np.uint64((1 << bits) - 1)).astype(np.int64)
+
+
 # Products
 
 
@@ -169,7 +201,7 @@ def product(
     """The cells of D after the operation, from the units of A (or its cells) and B and the cells before; then the cells
     of metadata and of scales, where there are any, the descriptor and its shape.
     """
-    *extra, i_desc, shape = more
+    *extra, i_desc, shape = more[: -1 if ZERO_MASK in way.given else None]
     found = np.zeros(before.shape, np.uint32)
     for bits in np.unique(i_desc[shape[:, 0] > 0]).tolist():
         which = (shape[:, 0] > 0) & (i_desc == bits)
@@ -180,6 +212,10 @@ def product(
         left, right = _factors(
             a[own], b[own], cells, made, made.row.block(made.sf_dtype, scale_vec), use_a_tmem=use_a_tmem
         )
+        if way.shifts:
+            left = shifted_rows(left)
+        if ZERO_MASK in way.given:
+            right = np.where(zeroed_columns(more[-1][which], made)[:, None, ..., None], 0.0, right)
         height, width = len(path.lanes), made.N // path.halves
         result = RESULTS[made.d_dtype]
         had = np.ascontiguousarray(before[own, :height, :width]).astype(f"u{result.itemsize}").view(result)
