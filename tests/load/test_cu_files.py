@@ -314,3 +314,56 @@ def test_kernels_of_a_namespace_without_a_name_have_both_builds_and_their_variab
 
     assert verdict.builds == ("optimised", "unoptimised")
     assert sorted(module.globals) == ["first", "second"]
+
+
+OF_BOTH = """#pragma once
+#ifdef __cplusplus
+extern "C" {
+#endif
+#define OLD(what, hint) what __attribute__((deprecated(hint)))
+OLD(struct row * add(struct row * a, float b, float c), "use sum, (or others)");
+struct row { float x[4]; };
+void print_rows(FILE * file);
+#ifdef ON_GPU
+#define TABLE(type, name, size) static const __device__ type name[size] = {
+#else
+#define TABLE(type, name, size) static const type name[size] = {
+#endif
+#define TABLE_END() };
+TABLE(int, weights, 3)
+    1, 2, 3
+TABLE_END()
+typedef struct { __extension__ union { struct { int a, b; }; long long both; }; } pair_of;
+#ifdef  __cplusplus
+}
+#endif
+"""
+
+
+def test_a_header_for_c_with_tables_and_wrapped_declarations_is_read(tmp_path: Path) -> None:
+    (tmp_path / "both.h").write_text(OF_BOTH)
+    (tmp_path / "k.cu").write_text(
+        '#define ON_GPU\n#include "both.h"\n__global__ void k(row* r, pair_of p) { r->x[0] = weights[2] + p.b; }\n'
+        "void run() { k<<<1, 1>>>(nullptr, {}); }\n"
+    )
+    ptx = compile_cu((tmp_path / "k.cu").read_text(), str(tmp_path / "k.cu"), "sm_90a", defines={},
+                     include=[tmp_path], names=[])  # fmt: skip
+    assert ".entry" in ptx.ptx
+    wrapped = [piece for piece in pieces(OF_BOTH) if "add(" in OF_BOTH[piece.start : piece.stop]]
+    assert [piece.device for piece in wrapped] == [False]
+    assert not any("row {" in OF_BOTH[piece.start : piece.stop] for piece in wrapped)
+
+
+def test_directives_inside_of_what_is_left_out_stay() -> None:
+    text = "void host(\n#ifdef A\n  int\n#else\n  long\n#endif\n  n) {}\n"
+    assert blanked(text, pieces(text)).split() == ["#ifdef", "A", "#else", "#endif"]
+
+
+def test_a_header_of_two_names_is_one(tmp_path: Path) -> None:
+    (tmp_path / "gpu").mkdir()
+    (tmp_path / "gpu" / "common.cuh").write_text("#pragma once\n__device__ int twice(int a) { return 2 * a; }\n")
+    (tmp_path / "gpu" / "k.cuh").write_text('#include "common.cuh"\n')
+    text = '#include "gpu/common.cuh"\n#include "k.cuh"\n__global__ void k(int* p) { *p = twice(*p); }\n'
+    (tmp_path / "gpu" / "k.cu").write_text(f"{text}void run() {{ k<<<1, 1>>>(nullptr); }}\n")
+
+    assert load_cu(tmp_path / "gpu" / "k.cu", include=[tmp_path]).kernels == ["k"]

@@ -127,3 +127,40 @@ template void run<double>(double*);
 void all(float* x) {{ run<float>(x); }}
 """
     assert instances(text) == ["tile<double, 32>", "tile<float, 32>"]
+
+
+CALLED = """
+template <typename T> void run(int repeat, int rows, const int width, T* out) {
+    T scales[3] = {0.5, 2, 4}, *d_more;
+    cudaMalloc(&d_more, rows * sizeof(T));
+    for (int i = 0; i < 3; ++i) plain<<<rows, width * warps()>>>(out, scales[i]);
+}
+int main(int argc, char** argv) {
+    if (argc != 2) return 1;
+    const int repeat = atoi(argv[1]), rows = 6;
+#ifdef SMALL
+    const int width = 32;
+#else
+    const int width = 64;
+#endif
+    double* d_x;
+    cudaMalloc(&d_x, rows * sizeof(double));
+    run<float>(repeat, 3, width, nullptr);
+    run<double>(repeat, rows, width, d_x);
+}
+"""
+
+
+def test_parameters_of_a_function_are_what_its_first_call_passes() -> None:
+    text = f"int warps() {{ return props.warpSize / 16; }}\n{CALLED}".replace("run<float>(repeat, 3", "walk(3")
+    (found,) = launched(f"{HEAD}{text}", "plain")
+    assert (found.grid, found.block, found.arguments, found.lacks) == ((6,), (128,), ("out", 0.5), ())
+    (more,) = launched(f"{HEAD}{text}".replace("(out, ", "(d_more, "), "plain")
+    assert more.allocated == {"d_more": 48}
+    assert found.allocated == {"out": 48}
+
+
+def test_a_call_with_other_arguments_of_the_template_passes_nothing_to_this_instance() -> None:
+    text = CALLED.replace("run<double>(repeat, rows, width, d_x);", "")
+    (found,) = launched(f"{HEAD}int warps() {{ return 2; }}\n{text}", "plain")
+    assert (found.grid, found.allocated) == ((3,), {})

@@ -208,7 +208,7 @@ def custom_kernel(data):
     assert report.status == "clean", str(report)
 
 
-def test_triton_behind_walls_is_refused_with_the_way_out(tmp_path: Path) -> None:
+def test_triton_runs_behind_walls(tmp_path: Path) -> None:
     pytest.importorskip("triton")
     submission = """
 import triton
@@ -224,5 +224,4 @@ def custom_kernel(data):
 
     (verdict,) = judged(tmp_path, submission, 60.0).verdicts
 
-    assert verdict.status == "refused"
-    assert verdict.findings[0].message == "Triton starts processes and writes files, which the walls refuse"
+    assert verdict.status == "clean", str(verdict)

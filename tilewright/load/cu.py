@@ -62,7 +62,7 @@ def load_cu(
     folders = [Path(each).resolve() for each in include] + ([path.parent] if path else [])
     file = str(path) if path else _remembered(text)
 
-    compiled = partial(compile_cu, text, file, target, defines=defines, include=folders, names=kernels)
+    compiled = partial(compile_cu, text, file, target, defines=defines, include=folders, names=kernels, left_out={})
 
     def made(options: Sequence[str]) -> LoadedModule:
         module = _module(compiled(options=options))

@@ -11,6 +11,7 @@ import os
 import re
 import subprocess
 import sys
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -37,7 +38,8 @@ from tilewright.load.cu_headers import (
 from tilewright.load.cu_launches import instances
 from tilewright.load.cu_tree import Chunk, Macros, blanked, host_in_macros, pieces, qualified
 
-SECONDS, BYTES = 60, 4 << 30  # that NVRTC may take
+SECONDS, BYTES = 60, 4 << 30  # of a processor and of memory, that NVRTC may take
+WAITS = 5  # times that, on a machine that others use, too
 ROUNDS = 8  # in which host code is left out
 _COMPLAINT = r"^{file}\((\d+)\): (?:catastrophic )?error: (.*)$"
 _MESSAGES_SHOWN = 4
@@ -75,10 +77,12 @@ def compile_cu(
     names: Sequence[str],
     options: Sequence[str] = (),
     assembled: bool = False,
+    left_out: dict[str, list[Chunk]] | None = None,
 ) -> MadePtx:
     """The PTX of a .cu text for an architecture, every instruction with its line. names: instances of templates besides
-    those that the file launches. options: of NVRTC, besides. assembled: with the figures of ptxas in the log. What was
-    made before of the same texts is read from disk.
+    those that the file launches. options: of NVRTC, besides. assembled: with the figures of ptxas in the log.
+    left_out: by file, the pieces that another build of the same texts had to leave out; those of this one are added.
+    What was made before of the same texts is read from disk.
 
     Raises ToolError, at the file's line, where NVRTC refuses device code, and at a limit of time or memory.
     """
@@ -88,10 +92,11 @@ def compile_cu(
     words += [f"-I{folder}" for folder in wheel_folders()]
     words += [f"-D{name}={value}" if value is not None else f"-D{name}" for name, value in defines.items()]
     own, others = headers(text, Path(file).parent, include)
+    first = {path: name for name, path in reversed(own.items())}
+    others |= {name: f'#include "{first[path]}"\n' for name, path in own.items() if first[path] != name}
     sources = [_Source("", file, text)]
-    sources += [
-        _Source(name, str(path), path.read_text(encoding="utf-8", errors="replace")) for name, path in own.items()
-    ]
+    sources += [_Source(name, str(path), path.read_text(encoding="utf-8", errors="replace"))
+                for path, name in first.items()]  # fmt: skip
     request = {"file": file, "options": words, "seconds": SECONDS, "bytes": BYTES, "process": process.__file__}
     texts = [each.text for each in sources]
     launched = (name for text in texts for name in instances(text, texts))
@@ -100,7 +105,11 @@ def compile_cu(
     kept = store.load(key)
     if kept is None:
         wanted, asked = list(dict.fromkeys(spelled.values())), tuple(spelled[name] for name in names)
+        for each in sources:
+            each.dropped = list((left_out or {}).get(each.file, ()))
         made = _made(request, sources, others, wanted, asked)
+        if left_out is not None:
+            left_out |= {each.file: each.dropped for each in sources}
         kept = Assembly(arch, b"", _settled(made["ptx"]), _settled(json.dumps([made["names"], made["log"]])))
         store.save(key, kept)
     symbols, log = json.loads(kept.log)
@@ -153,14 +162,30 @@ class _Source:
         self.macros: Macros | None = None  # those of all files, once they are known
 
     @cached_property
-    def pieces(self) -> list[Chunk]:
+    def pieces(self) -> tuple[Chunk, ...]:
         return pieces(self.text, self.macros)
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        """Where the lines of the text end."""
+        return [found.start() for found in re.finditer("\n", self.text)]
+
+    def holds(self, piece: Chunk, lines: set[int]) -> bool:
+        """Is one of these lines in a piece?"""
+        body = self.text[piece.start : piece.stop]
+        begin = piece.start + len(body) - len(body.lstrip())
+        first = bisect_left(self._ends, begin) + 1
+        return any(first <= line <= first + body.strip().count("\n") for line in lines)
 
     def drop(self, log: str) -> bool:
         """Leave out the pieces that the compiler complains about, kernels excepted. Are there any?"""
         lines = {int(number) for number, _ in _complaints(log, self.file)}
-        wrong = [one for one in self.pieces
-                 if one not in self.dropped and not one.kernel and _holds(self.text, one, lines)]  # fmt: skip
+        gone = {(one.start, one.stop) for one in self.dropped}
+        wrong = [
+            one
+            for one in self.pieces
+            if not one.kernel and (one.start, one.stop) not in gone and self.holds(one, lines)
+        ]
         self.dropped += wrong
         return bool(wrong)
 
@@ -191,7 +216,7 @@ def _without_host_code(
     macros = Macros.of(each.text for each in sources)
     for each in sources:
         each.macros = macros
-        each.dropped = [piece for piece in each.pieces if not piece.device] + host_in_macros(each.text, macros)
+        each.dropped += [piece for piece in each.pieces if piece.is_host] + host_in_macros(each.text, macros)
     others = {**others, **dict.fromkeys(_of_the_host(sources), "#pragma once\n")}
     request["options"] += ["--device-as-default-execution-space", f"--pre-include={IMPLICIT}"]
     logs = [first["log"]]
@@ -210,12 +235,6 @@ def _without_host_code(
             break
         wanted = kept
     raise _refused(sources, logs, others)
-
-
-def _holds(text: str, piece: Chunk, lines: set[int]) -> bool:
-    body = text[piece.start : piece.stop]
-    first = text.count("\n", 0, piece.start + len(body) - len(body.lstrip())) + 1
-    return any(first <= line <= first + body.strip().count("\n") for line in lines)
 
 
 def _complaints(log: str, file: str) -> list[tuple[str, str]]:
@@ -245,7 +264,7 @@ def _of_device_code(sources: Sequence[_Source], log: str) -> Iterator[tuple[_Sou
     """What NVRTC says of pieces that are still there: file, line and message."""
     for each in sources:
         for line, message in _complaints(log, each.file):
-            if not any(_holds(each.text, piece, {int(line)}) for piece in each.dropped):
+            if not any(each.holds(piece, {int(line)}) for piece in each.dropped):
                 yield each, int(line), message
 
 
@@ -263,7 +282,7 @@ def answered(request: dict[str, Any]) -> dict[str, Any]:
     command = [sys.executable, "-c", Path(cu_process.__file__).read_text(encoding="utf-8")]  # the room is not imported
     try:
         done = subprocess.run(command, input=json.dumps(request), capture_output=True, text=True, check=False,
-                              timeout=request["seconds"] + 30, env=environment)  # fmt: skip
+                              timeout=WAITS * request["seconds"], env=environment)  # fmt: skip
     except subprocess.TimeoutExpired:
         raise _out_of_time(request) from None
     if done.returncode < 0:

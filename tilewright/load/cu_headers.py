@@ -153,6 +153,7 @@ STANDARD[IMPLICIT] = """#pragma once
 #include <cuda.h>
 #include <limits.h>
 #include <stdint.h>
+#define __extension__
 typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define TILEWRIGHT_OF_GRIDS(text) asm volatile(text ::: "memory")

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
 from tilewright.load.cu_numbers import HostNumbers, Number, expression, literal, said, type_bytes
-from tilewright.load.cu_tree import Tree, below, tree_of, without_comments
+from tilewright.load.cu_tree import KEPT, Tree, below, tree_of, without_comments
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -23,6 +23,7 @@ _FUNCTION, _BLOCKS = "function_definition", ("compound_statement", "for_statemen
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop", "case_statement", "lambda_expression")
 _ALLOCATES = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "cudaMallocHost", "cudaHostAlloc")
 _HOLDS_MANY = re.compile(r"(?:std|thrust)\s*::\s*(?:\w+_)?vector\s*<(.+)>$", re.DOTALL)
+_DEPTH = 6  # of functions that call each other on the way to a launch
 _OF_MAIN: Mapping[str, Number] = {"argc": 1}
 
 
@@ -53,6 +54,16 @@ def calls_of(texts: tuple[str, ...]) -> dict[str, tuple[tuple[str, ...], str]]:
     return found
 
 
+@lru_cache(maxsize=KEPT)
+def _constants(text: str) -> Mapping[str, str]:
+    """Macros of a text, and the constants that stand in no function of it."""
+    tree = tree_of(text)
+    found = {name: body.strip() for name, body in tree.macros.bodies.items()}
+    for node in below(tree.root, "init_declarator", passing=(_FUNCTION,)):
+        found |= dict(_declared(node, tree))
+    return found
+
+
 def _parameters(head: Node, tree: Tree) -> Iterator[tuple[str, str]]:
     """The names of a function's parameters, and what they are where nothing is passed."""
     listed = head.child_by_field_name("parameters")
@@ -76,6 +87,7 @@ class Host:
     around: tuple[str, ...]
     given: Mapping[str, Number]
     bound: Mapping[str, str]
+    depth: int = 0  # of calls that lead to it
 
     @cached_property
     def function(self) -> Node | None:
@@ -86,18 +98,14 @@ class Host:
     def numbers(self) -> HostNumbers:
         """The values of names at the node."""
         return HostNumbers({**self.outside, **self.local, **self.given}, calls_of((self.tree.text, *self.around)),
-                       types=self.types)  # fmt: skip
+                       types={**self.types, **self.bound})  # fmt: skip
 
     @cached_property
     def outside(self) -> dict[str, str | Number]:
         """Macros, and the constants of the file."""
         found: dict[str, str | Number] = {name: body.strip() for name, body in self.tree.macros.bodies.items()}
         for text in (*self.around, self.tree.text):
-            tree = self.tree if text == self.tree.text else tree_of(text)
-            found |= {name: body.strip() for name, body in tree.macros.bodies.items()}
-            for node in below(tree.root, "init_declarator"):
-                if not any(each.type == _FUNCTION for each in _above(node)):
-                    found |= dict(_declared(node, tree))
+            found |= _constants(text)
         return found
 
     @cached_property
@@ -113,12 +121,46 @@ class Host:
             return found
         head = next(below(self.function, "function_declarator"), None)
         found |= {name: word for name, word in _parameters(head, self.tree) if word} if head is not None else {}
+        found |= self._passed
         found |= _OF_MAIN if head is not None and self.tree.of(head).startswith("main") else {}
         kinds = ("declaration", "assignment_expression", "update_expression")
         for each in below(self.function, *kinds):
             if each.start_byte < self.node.start_byte:
                 self._take(each, found)
         return found
+
+    @cached_property
+    def _call(self) -> tuple[Host, dict[str, str]] | None:
+        """Where the function around the node is called first, and what is passed there, by its parameters' names."""
+        head = next(below(self.function, "function_declarator"), None) if self.function is not None else None
+        if head is None or self.function is None or self.depth >= _DEPTH:
+            return None
+        name, names = bare(self.tree.of(head).partition("(")[0]), [name for name, _ in _parameters(head, self.tree)]
+        for call in below(self.tree.root, "call_expression"):
+            called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+            if called is None or listed is None or bare(self.tree.of(called)) != name or not self._leads_here(call):
+                continue
+            words = [self.tree.of(each) for each in listed.named_children if each.type != "comment"]
+            return Host(self.tree, call, self.around, self.given, {}, self.depth + 1), dict(
+                zip(names, words, strict=False)
+            )
+        return None
+
+    def _leads_here(self, call: Node) -> bool:
+        """Is a call outside of the function itself, and does it name the arguments of the template that are bound?"""
+        listed = next(below(call.child_by_field_name("function") or call, "template_argument_list"), None)
+        given = [self.tree.of(each) for each in listed.named_children] if listed is not None else []
+        is_inside = self.function is not None and self.function.start_byte <= call.start_byte < self.function.end_byte
+        return not is_inside and all(a == b for a, b in zip(given, self.bound.values(), strict=False))
+
+    @cached_property
+    def _passed(self) -> dict[str, str | Number]:
+        """The numbers that parameters of the function around the node have where it is called first."""
+        if self._call is None:
+            return {}
+        caller, words = self._call
+        values = {name: caller.number(word) for name, word in words.items()}
+        return {name: value for name, value in values.items() if value is not None}
 
     def _take(self, node: Node, found: dict[str, str | Number]) -> None:
         """A statement before the node changes what names stand for."""
@@ -202,7 +244,16 @@ class Host:
                 words = [self.tree.of(each) for each in listed.named_children]
                 if len(words) > 1 and re.sub(r"\s|\([^()&]*\)", "", words[0]).strip("()") == f"&{name}":
                     return words[1]
-        return None
+        return self._allocated_by_caller(name)
+
+    def _allocated_by_caller(self, name: str) -> str | None:
+        """How many bytes an array has been allocated with that the function is called with."""
+        if self._call is None or name not in self._call[1]:
+            return None
+        caller, words = self._call
+        expression = caller.allocation(words[name])
+        value = caller.number(expression) if expression is not None else None
+        return expression if value is None else str(int(value))
 
     @cached_property
     def names(self) -> Mapping[str, str | Number]:

@@ -42,6 +42,7 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
 }  # fmt: skip
 _BYTES = {"half": 2, "__half": 2, "__half2": 4, "half2": 4, "__nv_bfloat16": 2, "__nv_bfloat162": 4, "__nv_fp8_e4m3": 1,
           "__nv_fp8_e5m2": 1, "dim3": 12, "bool": 1}  # fmt: skip
+_PROPERTIES = {"warpSize": 32, "warp_size": 32, "maxThreadsPerBlock": 1024, "sharedMemPerBlock": 48 << 10}  # of GPUs
 _VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|u?longlong|float|double)([1-4])")
 
 
@@ -121,6 +122,8 @@ class HostNumbers:
     def _name(self, node: Node, text: str) -> Number | None:
         name = re.sub(r"\s", "", said(node, text))
         found = self.names.get(name, self.names.get(name.rpartition("::")[2]))
+        if found is None:
+            found = _PROPERTIES.get(re.split(r"\.|->", name)[-1]) if re.search(r"\.|->", name) else None
         if not isinstance(found, str):
             self.lacks |= {name} if found is None else set()
             self.used |= {name: found} if isinstance(found, int) and found > 1 else {}
@@ -131,6 +134,19 @@ class HostNumbers:
         elif isinstance(value, int) and value > 1 and len(self.used) == many:
             self.used[name] = value
         return value
+
+    def _element(self, node: Node, text: str) -> Number | None:
+        """``{4, 8}[1]``, by the name that stands for the list."""
+        listed = self.names.get(said(node.child_by_field_name("argument"), text))
+        whole = expression(listed) if isinstance(listed, str) else None
+        place = next(iter(node.named_children[1:]), None)
+        while place is not None and place.type == "subscript_argument_list":
+            place = next(iter(place.named_children), None)
+        index = self._of(place, text)
+        if whole is None or whole.type != "initializer_list" or not isinstance(index, int):
+            return self._name(node, text)
+        elements = [said(each, str(listed)) for each in whole.named_children]
+        return self.of(elements[index]) if 0 <= index < len(elements) else None
 
     def _inner(self, node: Node, text: str) -> Number | None:
         return self._of(node.named_children[0], text)
@@ -157,7 +173,8 @@ class HostNumbers:
         kind = re.sub(r"^sizeof\s*\(?|\)$", "", said(node, text)).strip()
         pointer = re.fullmatch(r"\*\s*(\w+)|(\w+)\[0\]", kind)
         pointee = self.types.get(pointer[1] or pointer[2], "") if pointer else ""
-        return type_bytes(pointee[:-1] if pointer else self.types.get(kind, kind))
+        named = pointee[:-1] if pointer else self.types.get(kind, kind)
+        return type_bytes(self.types.get(named, named))
 
     def _call(self, node: Node, text: str) -> Number | None:
         listed = node.child_by_field_name("arguments")
@@ -213,6 +230,7 @@ _READERS: Mapping[str, Callable[[HostNumbers, Node, str], Number | None]] = {
     "true": lambda *_: 1,
     "false": lambda *_: 0,
     **dict.fromkeys(("identifier", "qualified_identifier", "field_expression"), HostNumbers._name),
+    "subscript_expression": HostNumbers._element,
     **dict.fromkeys(("parenthesized_expression", "condition_clause"), HostNumbers._inner),
     "unary_expression": HostNumbers._one,
     "binary_expression": HostNumbers._both,

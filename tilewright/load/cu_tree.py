@@ -7,6 +7,7 @@ blanks to the grammar: it sees plain declarations, at their own places.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
@@ -18,6 +19,7 @@ from tilewright.load.declared import Parameter, number_name
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+KEPT = 256  # texts of which the syntax is kept: a file and its headers, each with two sets of macros
 _SKIP = re.compile(
     r"""//(?:[^\n\\]|\\.|\\\n)*|/\*.*?(?:\*/|\Z)
     |R"(?P<tag>[^()\s\\"]{0,16})\(.*?(?:\)(?P=tag)"|\Z)|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
@@ -25,6 +27,12 @@ _SKIP = re.compile(
 )
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^()\n]*\))?((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 _MACRO_LINE = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)\b(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
+_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
+_OF_C = re.compile(  # the brackets of a header that C reads, too; strings are those of the grammar's text
+    r"^[ \t]*#[ \t]*if(?:def[ \t]+|[ \t]+defined\b[ \t(]*)__cplusplus\b[^\n]*\n"
+    r'\s*(?:extern\s*"x"\s*\{|\}[ \t]*;?)\s*^[ \t]*#[ \t]*endif\b[^\n]*',
+    re.MULTILINE,
+)
 _DEVICE = r"\b__(?:global|device|constant|managed|shared)__\b"
 _WORDS = re.compile(  # of a declaration, beside its type and name
     r"""__(?:global|device|host|constant|managed|shared|forceinline|noinline|inline|inline_hint|restrict)__
@@ -78,14 +86,19 @@ def split(text: str) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class Macros:
-    """The macros of a text and its headers: by name, what each stands for."""
+    """The macros of a text and its headers: by name, what each stands for. wrappers: those that add words to one of
+    their arguments, a declaration, with the number of that one: ``#define DEPRECATED(what, hint) what``.
+    """
 
     bodies: Mapping[str, str] = field(default_factory=dict)
+    wrappers: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Macros:
         """Those that texts define."""
-        return cls({name: body for text in texts for name, _, body in defined(text)})
+        found = [each for text in texts for each in _DEFINE.finditer(without_comments(text))]
+        return cls({each[1]: each[3] for each in found},
+                   {each[1]: place for each in found if each[2] and (place := _wrapped(each)) is not None})  # fmt: skip
 
     @cached_property
     def device(self) -> re.Pattern[str]:
@@ -119,6 +132,13 @@ class Macros:
         return pattern
 
 
+def _wrapped(macro: re.Match[str]) -> int | None:
+    """The number of the parameter that a macro only adds words to."""
+    parameters = [each.strip() for each in macro[2][1:-1].split(",")]
+    rest = _WORDS.sub("", _BESIDES.sub("", macro[3]))
+    return parameters.index(rest) if rest in parameters else None
+
+
 class Tree:
     """A text and its syntax. made: calls of macros that make functions, by place. ends: of those and of ``#define``
     lines, which the grammar does not see.
@@ -129,7 +149,9 @@ class Tree:
         self._clean = without_comments(text)
         self.made = list(self._makers())
         self.ends = [stop for _, stop in self.made] + [each.end() for each in _MACRO_LINE.finditer(self._clean)]
+        self._directives = [each.span() for each in _DIRECTIVE.finditer(self._clean)]
         self.root = parsed(self._plain())
+        self.ends.sort()
 
     def of(self, node: Node) -> str:
         """The text of a node, in one line, without comments."""
@@ -141,8 +163,8 @@ class Tree:
 
     def is_directive(self, node: Node) -> bool:
         """Does a node stand in a line for the preprocessor, as the name behind ``#ifdef`` does?"""
-        before = self._clean[: node.start_byte].replace("\\\n", "  ").rpartition("\n")[2]
-        return before.lstrip().startswith("#")
+        place = bisect_right(self._directives, (node.start_byte, len(self._clean))) - 1
+        return place >= 0 and node.start_byte < self._directives[place][1]
 
     def _makers(self) -> Iterator[tuple[int, int]]:
         """Where makers are called, with the semicolon behind."""
@@ -162,6 +184,9 @@ class Tree:
         """What the grammar reads: every place as in the text, one byte for each letter."""
         plain = _MACRO_LINE.sub(lambda found: _blank(found[0]), _SKIP.sub(_plainly, self.text))
         plain = _BESIDES.sub(lambda found: _blank(found[0]), plain)
+        self.ends += [each.end() for each in _OF_C.finditer(plain)]
+        plain = _OF_C.sub(lambda found: _blank(found[0]), plain)
+        plain = self._unwrapped(plain)
         for start, stop in self.made:
             plain = plain[:start] + re.sub(r"[^\n]", " ", plain[start:stop]) + plain[stop:]
         used = {word for word in set(re.findall(r"\w+", plain)) & self.macros.words}
@@ -169,6 +194,35 @@ class Tree:
             named = re.compile(rf"^[ \t]*#.*|\b(?:{'|'.join(sorted(used))})\b(?:[ \t]*\([^()]*\))?", re.MULTILINE)
             plain = named.sub(lambda found: found[0] if found[0].lstrip()[:1] == "#" else _blank(found[0]), plain)
         return plain
+
+    def _unwrapped(self, plain: str) -> str:
+        """The text with the declarations alone of those that macros wrap."""
+        names = self.macros.wrappers.keys() & set(re.findall(r"\w+", plain))
+        if not names:
+            return plain
+        called = re.compile(rf"^[ \t]*#.*|\b({'|'.join(sorted(names))})[ \t]*\(", re.MULTILINE)
+        parts, last = list[str](), 0
+        for found in called.finditer(plain):
+            if found[1] is None or found.start() < last:
+                continue
+            stop = closed(plain, found.end())
+            begin, place = found.end(), self.macros.wrappers[found[1]]
+            arguments = _spans(plain, begin, stop - 1)
+            first, end = arguments[place] if place < len(arguments) else (begin, stop - 1)
+            parts += [plain[last : found.start()], _blank(plain[found.start() : first]), plain[first:end],
+                      _blank(plain[end:stop])]  # fmt: skip
+            last = stop
+        return "".join([*parts, plain[last:]])
+
+
+def _spans(text: str, start: int, stop: int) -> list[tuple[int, int]]:
+    """Where the arguments of a call are, between commas that stand in no brackets."""
+    marks, depth = [start - 1], 0
+    for place in range(start, stop):
+        depth += (text[place] in "([{") - (text[place] in ")]}")
+        if text[place] == "," and not depth:
+            marks.append(place)
+    return [(a + 1, b) for a, b in zip(marks, [*marks[1:], stop], strict=True)]
 
 
 def _plainly(found: re.Match[str]) -> str:
@@ -183,7 +237,12 @@ def _blank(text: str) -> str:
     return re.sub(r"[^\n]", " ", text)
 
 
-@lru_cache(maxsize=32)
+def _blank_code(text: str) -> str:
+    """Blanks, but lines that go on stay so: they may be those of a macro."""
+    return re.sub(r"\\(?!\n)|[^\n\\]", " ", text)
+
+
+@lru_cache(maxsize=KEPT)
 def tree_of(text: str, macros: Macros | None = None) -> Tree:
     """The syntax of a text. macros: those of the text alone, where they are left out.
 
@@ -202,14 +261,15 @@ def parsed(text: str) -> Node:
     return parser.parse(text.encode("ascii", "replace")).root_node
 
 
-def below(node: Node, *kinds: str) -> Iterator[Node]:
-    """The nodes of these kinds in and below a node, in their order."""
+def below(node: Node, *kinds: str, passing: Sequence[str] = ()) -> Iterator[Node]:
+    """The nodes of these kinds in and below a node, in their order. passing: kinds in which none are looked for."""
     todo = [node]
     while todo:
         one = todo.pop()
         if one.type in kinds:
             yield one
-        todo.extend(reversed(one.children))
+        if one.type not in passing:
+            todo.extend(reversed(one.children))
 
 
 # The device code of a .cu file: its top-level pieces, which of them are for the GPU, and what their kernels take.
@@ -223,6 +283,7 @@ _NOTHING = ("comment", ";", "{", "}", "preproc_include", "preproc_def", "preproc
 _TYPES = ("struct_specifier", "class_specifier", "union_specifier", "enum_specifier")
 _KEPT = (*_TYPES, "type_definition", "alias_declaration", "using_declaration", "static_assert_declaration",
          "concept_definition", "namespace_alias_definition")  # fmt: skip
+_WHOLE = ("declaration", "template_declaration", "call_expression")
 _FUNCTION, _LIST = "function_declarator", "parameter_list"
 _BODIES = ("compound_statement", "try_statement", "field_declaration_list", "enumerator_list", "initializer_list")
 
@@ -240,15 +301,22 @@ class Chunk:
     scope: str = ""
     node: Node | None = None
 
+    @property
+    def is_host(self) -> bool:
+        """Is it code of the host for sure? Words that make no declaration may be what macros make something of."""
+        kind = self.node.type if self.node is not None else ""
+        return not self.device and (kind in _WHOLE or kind.endswith(("_statement", "_definition", "_instantiation")))
 
-def pieces(text: str, macros: Macros | None = None) -> list[Chunk]:
+
+@lru_cache(maxsize=KEPT)
+def pieces(text: str, macros: Macros | None = None) -> tuple[Chunk, ...]:
     """The pieces of a file in order, those inside of namespaces by themselves; directives for the preprocessor in
     between belong to none. macros: those of its headers, too.
     """
     tree = tree_of(text, macros)
     heads = ((start, stop, tree.between(start, stop).partition("(")[0]) for start, stop in tree.made)
     made = [Chunk(start, stop, True, bool(tree.macros.kernel.search(head))) for start, stop, head in heads]
-    return sorted([*_within(tree, tree.root, ""), *made], key=lambda piece: piece.start)
+    return tuple(sorted([*_within(tree, tree.root, ""), *made], key=lambda piece: piece.start))
 
 
 def _within(tree: Tree, root: Node, scope: str) -> Iterator[Chunk]:
@@ -262,14 +330,15 @@ def _within(tree: Tree, root: Node, scope: str) -> Iterator[Chunk]:
             todo += [(child, inner) for child in reversed(body.children)]
         elif node.type in _BRANCHES:
             todo += [(child, scope) for child in reversed(node.children)]
-        elif node.is_named and node.type not in _NOTHING and not tree.is_directive(node):
+        elif node.is_named and node.type not in _NOTHING and tree.of(node) != ";" and not tree.is_directive(node):
             yield _piece(tree, node, scope)
 
 
 def _piece(tree: Tree, node: Node, scope: str) -> Chunk:
     body, before = next(below(node, *_BODIES), None), node.prev_sibling
     begun = before.end_byte if before is not None else node.start_byte  # macros and attributes before it are its own
-    start = max([begun, *(stop for stop in tree.ends if stop <= node.start_byte)])
+    ended = bisect_right(tree.ends, node.start_byte)
+    start = max(begun, tree.ends[ended - 1]) if ended else begun
     head = tree.between(start, body.start_byte if body is not None else node.end_byte)
     device = bool(tree.macros.device.search(head)) or _is_kept(tree, node)
     follows = node.next_sibling
@@ -290,11 +359,20 @@ def _is_kept(tree: Tree, node: Node) -> bool:
 
 
 def blanked(text: str, dropped: Sequence[Chunk]) -> str:
-    """The text with blanks in the place of pieces, its lines where they were."""
-    for piece in dropped:
-        inside = re.sub(r"\\(?!\n)|[^\n\\]", " ", text[piece.start : piece.stop])
-        text = text[: piece.start] + inside + text[piece.stop :]
-    return text
+    """The text with blanks in the place of pieces, its lines where they were. Directives for the preprocessor stay."""
+    directives = [each.span() for each in _DIRECTIVE.finditer(text)] if dropped else []
+    kept = [start for start, _ in directives]
+    parts, stop = list[str](), 0
+    for piece in sorted(dropped, key=lambda each: each.start):
+        if piece.stop > stop:
+            begin = max(piece.start, stop)
+            parts.append(text[stop:begin])
+            for start, end in directives[bisect_left(kept, begin) : bisect_left(kept, piece.stop)]:
+                parts += [_blank_code(text[begin:start]), text[start:end]]
+                begin = end
+            parts.append(_blank_code(text[begin : piece.stop]))
+            stop = max(begin, piece.stop)
+    return "".join([*parts, text[stop:]])
 
 
 def host_in_macros(text: str, macros: Macros) -> list[Chunk]:
@@ -308,7 +386,8 @@ def host_in_macros(text: str, macros: Macros) -> list[Chunk]:
     return found
 
 
-def template_names(text: str) -> dict[str, tuple[str, ...]]:
+@lru_cache(maxsize=KEPT)
+def template_names(text: str) -> Mapping[str, tuple[str, ...]]:
     """The names of the parameters of each kernel's template, by the kernel's name."""
     tree, found = tree_of(text), dict[str, tuple[str, ...]]()
     for piece in pieces(text):
@@ -336,7 +415,8 @@ def qualified(name: str, texts: Sequence[str]) -> str:
     return f"{found[0]}{angle}{arguments}" if len(found) == 1 else name
 
 
-def parameters(text: str) -> dict[str, tuple[Parameter, ...]]:
+@lru_cache(maxsize=KEPT)
+def parameters(text: str) -> Mapping[str, tuple[Parameter, ...]]:
     """Each kernel's parameters, by its name. Of several kernels of one name: the names that the first one has."""
     found = dict[str, tuple[Parameter, ...]]()
     for _, name, parts in _declared(text):
@@ -360,9 +440,13 @@ def _parameter(text: str) -> Parameter | None:
     return Parameter(found[2], kind, number_name(pointee[:-1]) if pointee[-1] == "*" else "")
 
 
-def _declared(text: str) -> Iterator[tuple[Chunk, str, list[str]]]:
+@lru_cache(maxsize=KEPT)
+def _declared(text: str) -> tuple[tuple[Chunk, str, list[str]], ...]:
     """The piece of each kernel, its name, and the text of each of its parameters."""
-    tree = tree_of(text)
+    return tuple(_kernels(tree_of(text), text))
+
+
+def _kernels(tree: Tree, text: str) -> Iterator[tuple[Chunk, str, list[str]]]:
     for piece in pieces(text):
         declarator = next(below(piece.node, _FUNCTION), None) if piece.kernel and piece.node is not None else None
         if declarator is None or _is_instance(piece):

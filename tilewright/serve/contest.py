@@ -22,7 +22,7 @@ from typing import Any
 
 from tilewright.checking import Wanted, finished
 from tilewright.compiler import Executable
-from tilewright.errors import ArgumentError, TilewrightError
+from tilewright.errors import TilewrightError
 from tilewright.explain import Finding
 from tilewright.load import LoadedKernel, cu_compile, cu_process
 from tilewright.load.triton import load_triton
@@ -71,7 +71,7 @@ def _judged(problem: Problem, test: Mapping[str, Any], checks: str, bounds: Allo
     data = _apart(problem, partial(_generated, problem, test), bounds)
     if isinstance(data, Finding):
         return verdict("refused", dataclasses.replace(data, message=f"generate_input: {data.message}"))
-    made = _apart(problem, partial(_computed, problem, data, checks, walls=bounds.walls), bounds)
+    made = _apart(problem, partial(_computed, problem, data, checks), bounds)
     if isinstance(made, Finding):
         return verdict({"limit": "stopped", "tampering": "refused"}.get(made.kind, "wrong"), made)
     try:
@@ -123,7 +123,7 @@ def _apart(problem: Problem, work: Callable[[], bytes], bounds: Allowance) -> by
             at = (Path(where[-1].filename).name, where[-1].lineno) if where else (None, None)
             return b"E" + json.dumps([f"{type(error).__name__}: {error}", *at]).encode()
 
-    answer = apart(told, seconds=bounds.seconds, nbytes=bounds.nbytes, walls=bounds.walls)
+    answer = apart(told, seconds=bounds.seconds, nbytes=bounds.nbytes)
     if isinstance(answer, Died):
         return Finding("limit" if answer.late else "tampering", f"no result: {answer}")
     if answer[:1] == b"B":
@@ -140,11 +140,11 @@ def _generated(problem: Problem, test: Mapping[str, Any]) -> bytes:
     return pickle.dumps(function_of(problem, problem.reference, "generate_input")(**test))
 
 
-def _computed(problem: Problem, data: bytes, checks: str, *, walls: bool) -> bytes:
+def _computed(problem: Problem, data: bytes, checks: str) -> bytes:
     """The launches' verdicts as JSON, behind their length; then the results."""
     redirected(load_inline)
     told: list[Verdict] = []
-    _watch(told, tuple(sorted(parse_checks(checks))), walls=walls)
+    _watch(told, tuple(sorted(parse_checks(checks))))
     before = held()
     result: Any = None
     try:
@@ -169,7 +169,7 @@ def _checked(problem: Problem, data: bytes, result: bytes) -> bytes:
     return b"" if said is True or (not said and said is not False) else str(said or "the results are wrong").encode()
 
 
-def _watch(told: list[Verdict], checks: tuple[str, ...], *, walls: bool) -> None:
+def _watch(told: list[Verdict], checks: tuple[str, ...]) -> None:
     """From now on every launch runs under these checks, and leaves its verdict; NVRTC works in this process."""
     cu_compile.answered = cu_process.answer
     for kind in (Executable, LoadedKernel):
@@ -177,19 +177,12 @@ def _watch(told: list[Verdict], checks: tuple[str, ...], *, walls: bool) -> None
     with suppress(ImportError):
         from triton.runtime.jit import KernelInterface
 
-        KernelInterface.__getitem__ = _behind_walls if walls else _by_triton
+        KernelInterface.__getitem__ = _by_triton
 
 
 def _by_triton(kernel: Any, grid: Any) -> Callable[..., Any]:
     """``kernel[grid]``, which runs on the simulator."""
     return lambda *args, **named: load_triton(kernel, *args, **named).simulate(grid)
-
-
-def _behind_walls(kernel: Any, grid: Any) -> Callable[..., Any]:
-    """Raises ArgumentError: Triton's compiler is made of processes and files."""
-    raise ArgumentError("Triton starts processes and writes files, which the walls refuse",
-                        given=f"a launch of {kernel.__name__}", allowed="kernels of tilewright and CUDA",
-                        hint="tilewright judge FOLDER --no-walls, for submissions that you trust")  # fmt: skip
 
 
 def _watched(simulate: Callable[..., Any], told: list[Verdict], checks: tuple[str, ...]) -> Callable[..., Any]:
