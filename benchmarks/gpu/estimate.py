@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from functools import cache
 from multiprocessing import get_context
 from pathlib import Path
+from statistics import geometric_mean, mean
 from typing import Any
 
 from benchmarks.gpu.measure import Claim, Table
@@ -281,18 +282,14 @@ def run() -> Table:
                        Claim(f"{pair.name}: error", one.error, 1.15, most=True),
                        Claim(f"{pair.name}: worst error", one.worst, 1.4, most=True)]  # fmt: skip
             told.append(is_right)
+    both = [compared({label: each[0] for label, each in found[pair.name].items()}, measured[pair.name]["seconds"])
+            for pair in pairs() if pair.group != SEEN and len(found.get(pair.name, {})) > 2]  # fmt: skip
+    claims.append(Claim("ranks, the mean of all pairs that are fitted or held", mean(one.ranks for one in both), 0.9))
+    errors = geometric_mean(one.error for one in both)
+    claims.append(Claim("error, the mean of them", errors, 1.15, most=True))
     claims.append(Claim(f"units as ncu has them, of {sum(one is not None for one in told)}", sum(map(bool, told)), 20))
-    head = (
-        "pair",
-        "group",
-        "configurations",
-        "best of five",
-        "ranks",
-        "ranks of two measurements",
-        "error",
-        "worst",
-        "unit as ncu",
-    )
+    head = ("pair", "group", "configurations", "best of five", "ranks", "ranks of two measurements", "error", "worst",
+            "unit as ncu")  # fmt: skip
     return Table("Estimated times", head, tuple(rows), tuple(claims), (NOTE,))
 
 
