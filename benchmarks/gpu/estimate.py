@@ -45,8 +45,8 @@ KINDS = {
 NOTE = (
     "Constants were chosen by pairs that are fitted and seen. Pairs that are held have other shapes: they were "
     "measured when the model stood, and nothing was changed after that. Ranks of two measurements: those of one day by "
-    "those of another, on another machine; no estimate does better. Of most pairs a sample was estimated, spread evenly "
-    "over the measured times."
+    "those of another, on another machine; no estimate does better. Of most pairs a sample was estimated, spread "
+    "evenly over the measured times."
 )
 
 
