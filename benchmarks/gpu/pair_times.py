@@ -23,6 +23,7 @@ import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from tempfile import gettempdir
@@ -123,14 +124,18 @@ def _keep(records: Mapping[tuple[str, str], bytes | str], folder: Path) -> None:
         (folder / f"records_{number}.pkl").write_bytes(pickle.dumps(part))
 
 
-def kept_records(folder: Path) -> dict[tuple[str, str], Recorded]:
-    """By pair and configuration, what `measure` left in the folder."""
-    found: dict[tuple[str, str], Recorded] = {}
-    for file in sorted(folder.glob("records_*.pkl")):
-        for (_, label), record in pickle.loads(file.read_bytes()).items():
-            if isinstance(record, bytes):
-                by_pair = pickle.loads(zlib.decompress(record))
-                found |= {(name, label): each for name, each in by_pair.items()}
+def kept_records(folder: Path, pair: Pair) -> dict[str, Callable[[], Recorded]]:
+    """By configuration of a pair, what `measure` left in the folder, unpacked when it is called for."""
+    found: dict[str, Callable[[], Recorded]] = {}
+    for file in sorted(folder.glob("rec*.pkl")):
+        for (family, label), record in pickle.loads(file.read_bytes()).items():
+            if pair.family == family and isinstance(record, bytes):
+                found[label] = partial(_unpacked, record, pair.name)
+    return found
+
+
+def _unpacked(record: bytes, pair: str) -> Recorded:
+    found: Recorded = pickle.loads(zlib.decompress(record))[pair]
     return found
 
 

@@ -13,8 +13,10 @@ import tilewright as tw
 from tilewright import T
 from tilewright.errors import ArgumentError
 from tilewright.profiling import GPUS, gpu
-from tilewright.profiling.acts import GROUP, ISSUE, MEET, PHASE, READ, SIGNAL, USE, WORK, Script, UnitWork
+from tilewright.profiling.acts import GROUP, ISSUE, MEET, PHASE, READ, SIGNAL, USE, WORK, Loops, Script, UnitWork
+from tilewright.profiling.estimate import together
 from tilewright.profiling.play import Played, figures_of, play
+from tilewright.sim.record.recording import Row
 from tilewright.tuning import autotune
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -29,6 +31,26 @@ def played(*warps: list[Any], resident: int = 1, total: int = 1, **parts: Any) -
 
 
 # Schedules
+
+
+@pytest.mark.parametrize(
+    ("rows", "turns"),
+    [
+        ([("loop", "for u in T.unroll(8):", 8), ("store", "a[u] = 0", 8)], [1, 1]),
+        ([("loop", "for i in range(64):", 64), ("store", "a[i] = 0", 64), ("let", "x = 1", 1)], [1, 64, 1]),
+        ([("loop", "for i in range(64):", 64), ("loop", "for k in range(64):", 64), ("let", "x = k", 64)], [1, 1, 64]),
+        ([("loop", "for i in range(64):", 1), ("let", "x = i", 1)], [1, 1]),  # threads wait in it, once in each turn
+    ],
+)
+def test_a_row_is_in_so_many_turns_of_the_loops_around_it(rows: list[tuple[str, str, int]], turns: list[int]) -> None:
+    loops = Loops([Row(text, kind, None, {}) for kind, text, _ in rows])
+
+    assert [loops.turns(number, times) for number, (_, _, times) in enumerate(rows)] == turns
+
+
+def test_units_that_are_busy_for_long_get_in_each_others_way() -> None:
+    assert together([100.0, 10.0]) == pytest.approx(100, rel=1e-3)
+    assert together([100.0, 90.0]) > 109
 
 
 def test_warps_of_one_scheduler_take_turns_and_of_four_do_not() -> None:
@@ -49,9 +71,9 @@ def test_a_load_takes_its_latency_and_others_go_on_meanwhile() -> None:
 
 def test_loads_that_are_begun_together_wait_once() -> None:
     load, use = (READ, 512.0, 512.0, 4.0, 0), (USE, 0)
-    together, apart = played([load, load, use]).ends[0], played([load, use, load, use]).ends[0]
+    at_once, apart = played([load, load, use]).ends[0], played([load, use, load, use]).ends[0]
 
-    assert apart > 1.8 * together
+    assert apart > 1.8 * at_once
 
 
 def test_more_resident_ctas_hide_latency() -> None:

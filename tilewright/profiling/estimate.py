@@ -254,11 +254,11 @@ def recorded(exe: Executable, args: Sequence[Any], gpu: Gpu) -> RecordedLaunch:
     own = tuple(_stand_in(value, copied=param.name in stored) for param, value in
                 zip(exe.kernel.params, args, strict=True))  # fmt: skip
     try:
-        run = exe.simulate(*own, check="none", record=RecordingOptions(CTAS, alone=True), limit_s=SECONDS)
+        run = exe.simulate(*own, check="none", record=RecordingOptions(CTAS, stepped=0, alone=True), limit_s=SECONDS)
     except SimulationError as alone:  # CTAs that wait for others, which do not run
         if "limit" in alone.what:
             raise
-        run = exe.simulate(*own, check="none", record=RecordingOptions(CTAS), limit_s=SECONDS)
+        run = exe.simulate(*own, check="none", record=RecordingOptions(CTAS, stepped=0), limit_s=SECONDS)
     nbytes = {buffer.name: int(value.nbytes) for param, value in zip(exe.kernel.params, own, strict=True)
               for buffer in exe.kernel.buffers if buffer.data == param and isinstance(value, np.ndarray)}  # fmt: skip
     occupancy, ctas = _occupancy(exe, gpu), prod(exe.bind(*own).grid)
@@ -279,7 +279,9 @@ def estimate_loaded(kernel: Any, args: Sequence[Any], launched: Mapping[str, Any
 
     copies = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args]
     named = {name: value for name, value in launched.items() if value is not None}
-    run = kernel.simulate(*copies, check="none", record=RecordingOptions(CTAS, alone=True), limit_s=SECONDS, **named)
+    run = kernel.simulate(
+        *copies, check="none", record=RecordingOptions(CTAS, stepped=0, alone=True), limit_s=SECONDS, **named
+    )
     own = kernel.lowered(*args, **named).launch
     occupancy = Occupancy(ctas_of_an_sm(gpu.arch, own.threads, own.shared_bytes, 0), -(-own.threads // 32))
     nbytes = {name: int(value.nbytes) for name, value in zip(kernel.parameters, args, strict=False)
