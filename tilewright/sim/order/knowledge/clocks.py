@@ -157,6 +157,7 @@ class Clocks:
         self.kept: list[Ledger | Known] = []  # of which flags are there
         self.forgotten = np.zeros(self.parts.shape[-1], np.int64)  # when each number was free again
         self.signal_history = SignalHistory()
+        self.changes = np.zeros(wave.ctas, np.int64)  # of each row, counted
         self.now = BEGUN
         self.floor = 0
         self._bounds: dict[object, Times] = {}
@@ -171,6 +172,7 @@ class Clocks:
         if self.is_collapsed:
             self.known = np.repeat(self.known, self.wave.ctas, axis=0)
             self.parts = np.repeat(self.parts, self.wave.ctas, axis=0)
+            self.changes[:] = self.changes[0] + 1
             self._changed()
 
     def _changed(self) -> None:
@@ -317,6 +319,7 @@ class Clocks:
             every = later
 
     def _join(self, rows: Ints, knowers: Ints, known: Known) -> None:
+        self.changes[rows] += 1
         near = known.cluster == self.cluster_of(rows)
         times = known.threads if near.all() else np.where(near[:, None], known.threads, 0)
         self.known[rows, knowers] = np.maximum(self.known[rows, knowers], times)
@@ -409,6 +412,7 @@ class Clocks:
             lanes = self.knower[32 * warp : 32 * warp + 32][self.wave.run.exists[0, warp]]
             if (lanes != warp).all():
                 own = self.at(rows[warps == warp])
+                self.changes[own] += 1
                 self.known[own, warp] = np.maximum(self.known[own, warp], self.known[own[:, None], lanes].min(1))
                 self.parts[own, warp] |= np.bitwise_and.reduce(self.parts[own[:, None], lanes], axis=1)
 
@@ -436,6 +440,7 @@ class Clocks:
 
     def _meet(self, rows: Ints, knowers: slice | list[int], exists: Bools, threads: slice) -> None:
         """Some knowers of each row, all that there are of some threads, know the same from now on."""
+        self.changes[rows] += 1
         mine = self.known[rows][:, knowers].max(1)
         own = self.first_column(rows)[:, None] + np.arange(threads.start, threads.stop)[exists]
         each = np.arange(len(rows))[:, None]

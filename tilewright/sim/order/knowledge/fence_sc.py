@@ -63,7 +63,7 @@ class KnownBySc:
         self.columns = range(first, first + 2 * len(reaches) * clocks.size)
         self.far_reaches = [reach for reach in reaches if reach in (GPU, GRID)]
         self.has_observed = False
-        self._last: dict[tuple[int, int, str], Known] = {}  # what came before the last write of each knower of a row
+        self._last: dict[tuple[int, int, tuple[int, ...]], tuple[int, list[tuple[str, Known]]]] = {}  # see `before`
         self._of_far: Remembered[tuple[object, ...], Far] = Remembered(FAR_CTAS)
         self._of_cta: Remembered[tuple[object, ...], Times | None] = Remembered(FAR_TIMES)
         self.own = {reach: np.zeros((clocks.wave.ctas, clocks.threads), np.int32) for reach in reaches}
@@ -114,6 +114,7 @@ class KnownBySc:
             return
         clocks = self.clocks
         clocks.expand()
+        clocks.changes[who.rows] += 1
         which, lane = np.nonzero(who.lanes)
         self._let_alone(who)
         rows, knowers = clocks.knowers_of(who)
@@ -214,8 +215,19 @@ class KnownBySc:
         found: Bools = (reach != CTA) | (ctas == self.clocks.wave.rank(rows)[:, None])
         return found
 
-    def before(self, row: int, threads: Ints) -> Iterator[tuple[str, Known]]:
+    def before(self, row: int, own: tuple[int, ...]) -> list[tuple[str, Known]]:
         """What comes before threads of a warp, which know the same and act together, by way of fences; by reach."""
+        clocks = self.clocks
+        if clocks.fences or not self.first:
+            return list(self._before(row, np.array(own)))
+        key, now = (row, int(clocks.knower[own[0]]), own), int(clocks.changes[clocks.at(np.array(row))])
+        time, found = self._last.get(key, (-1, []))
+        if time != now:
+            found = [self._same(reach, known, found) for reach, known in self._before(row, np.array(own))]
+            self._last[key] = now, found
+        return found
+
+    def _before(self, row: int, threads: Ints) -> Iterator[tuple[str, Known]]:
         clocks = self.clocks
         knower, at = int(clocks.knower[threads[0]]), clocks.at(np.array([row]))
         own = int(clocks.first_column(np.array(row))) + threads
@@ -229,13 +241,12 @@ class KnownBySc:
             if times.any() or far:
                 flags = np.asarray(clocks.parts[at, knower] >> self._shift(block) & LOWEST)
                 known = Known(times, flags, clocks.cluster_of(np.array([row])), [far] if far else [])
-                yield reach, self._same(row, knower, reach, known)
+                yield reach, known
 
-    def _same(self, row: int, knower: int, reach: str, known: Known) -> Known:
+    @staticmethod
+    def _same(reach: str, known: Known, last: list[tuple[str, Known]]) -> tuple[str, Known]:
         """This, or the same of the last write, if nothing is new."""
-        if self.clocks.fences:  # then numbers of operations in it may mean others by now
-            return known
-        last = self._last.get((row, knower, reach))
-        if last is None or [*map(id, last.far)] != [*map(id, known.far)] or (last.threads != known.threads).any():
-            last = self._last[row, knower, reach] = known
-        return last
+        for other, before in last:
+            if other == reach and [*map(id, before.far)] == [*map(id, known.far)]:
+                return (reach, before) if (before.threads == known.threads).all() else (reach, known)
+        return reach, known

@@ -122,7 +122,6 @@ def apart(clocks: Clocks, who: Actors) -> Iterator[tuple[int, Bools, Known]]:
     """Of each warp its number, and lanes that know the same, with that: all that they know together, and one by one
     those lanes that know more. Their own accesses are not in it.
     """
-    common = clocks.published(Actors(who.rows, who.warps, np.zeros_like(who.lanes)))
     alone = np.array(sorted(clocks.alone), np.int64)
     which, own = np.nonzero((who.warps[:, None] == alone >> 5) & who.lanes[:, alone & 31])
     rest = who.lanes.copy()
@@ -132,8 +131,11 @@ def apart(clocks: Clocks, who: Actors) -> Iterator[tuple[int, Bools, Known]]:
         known = clocks.published(more)
         for i, k in enumerate(which.tolist()):
             yield k, more.lanes[i], known[i : i + 1]
-    for k in np.flatnonzero(rest.any(1)).tolist():
-        yield k, rest[k], common[k : k + 1]
+    left = np.flatnonzero(rest.any(1))
+    if len(left):
+        common = clocks.published(Actors(who.rows[left], who.warps[left], np.zeros((len(left), 32), np.bool_)))
+    for i, k in enumerate(left.tolist()):
+        yield k, rest[k], common[i : i + 1]
 
 
 class Fences:

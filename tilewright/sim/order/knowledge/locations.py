@@ -73,9 +73,12 @@ class Decision:
         about to read?
         """
         cta, warp, lane = place_in(self.batch, row, threads[0])
-        lanes = [lane] if len(threads) == 1 else [thread & 31 for thread in threads]
+        lanes = [thread & 31 for thread in threads]
+        if len(threads) == 1:
+            way = self._of(int(self.now[cta, warp, lane]))[cta, warp, lane]
+            return lambda bits: bool(self._of(bits)[cta, warp, lane] == way)
         now = self.now[cta, warp][lanes]
-        if len(lanes) > 1 and not (now == now[0]).all():
+        if not (now == now[0]).all():
             return lambda bits: False
         mine = self._of(int(now[0]))[cta, warp][lanes].tolist()
         return lambda bits: self._of(bits)[cta, warp][lanes].tolist() == mine
@@ -185,7 +188,7 @@ class _Observed:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Strong:
-    """A strong access of a location by threads of a warp. time: of its record."""
+    """A strong access of a location by threads of a warp, whose lanes (32,) are these. time: of its record."""
 
     site: Site
     time: int
@@ -193,18 +196,12 @@ class Strong:
     cta: int
     row: int
     threads: tuple[int, ...]
+    lanes: Bools
 
     @property
     def warp(self) -> int:
         """The warp that the threads are of."""
         return self.threads[0] >> 5
-
-    @property
-    def lanes(self) -> Bools:
-        """(32,): which of its lanes they are."""
-        found = np.zeros(32, np.bool_)
-        found[[thread & 31 for thread in self.threads]] = True
-        return found
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -307,9 +304,11 @@ class Locations:
         site, clocks, row = access.site, access.clocks, threads[0][0][0]
         accesses = []
         for where, own in _together(clocks, site, threads):
-            strong = Strong(site, access.time, where, row + access.batch.wave.first, row, own)
+            lanes = np.zeros(32, np.bool_)
+            lanes[[thread & 31 for thread in own]] = True
+            strong = Strong(site, access.time, where, row + access.batch.wave.first, row, own, lanes)
             released = list(fences.of(row, strong.warp, strong.lanes)) if site.write else []
-            by_sc = clocks.by_sc.before(row, np.array(own)) if site.write else ()
+            by_sc = clocks.by_sc.before(row, own) if site.write else ()
             before = [
                 Pattern(strong.lanes, reach, strong.cta, known, clocks.now, of_fence=True, warp=strong.warp)
                 for reach, known in by_sc
