@@ -33,16 +33,11 @@ MISTAKES = {
         "reads",
     ),
     "values are not waited for": ("        take_v.wait()\n        multiply(sums", "        multiply(sums", "reads"),
-    "the last values are not waited for": ("    take_v.wait()\n    if place.end", "    if place.end", "reads"),
+    "the last values are not waited for": ("    take_v.wait()\n    if place.end", "    if place.end", "reads|writes"),
     "copies come before their place is free": (
         "            if lane == 0:\n                put.acquire()\n",
         "",
         "may still not have",
-    ),
-    "copies are issued before a place is known to be free": (
-        "put.acquire()\n            T.cuda.warp_sync()",
-        "put.acquire()",
-        "warp_sync|may still not have",
     ),
     "scores are not waited for": (
         "wait_group(1)\n        leave(take_k)",

@@ -133,7 +133,8 @@ def run_bias(results: Arrays, args: Arrays) -> Launches:
     d = next(each for each in TILES if max(width, v.shape[3]) <= each)
     form = BiasKind(kind_of(q), kind_of(bias), d, tuple(x == 1 for x in shared), left != EVERYWHERE,
                     right != EVERYWHERE, softcap != 0)  # fmt: skip
-    rows = BackwardKind(kind_of(q), d, d, *TILES[d])
+    queries, keys, stages = TILES[d]
+    rows = BackwardKind(kind_of(q), d, d, queries, keys, stages=stages)
     tiles = -(-m // rows.queries)
     lse2, delta = (like(q, (batch, heads, tiles, rows.queries), "float32") for _ in "ld")
     yield prepare(rows, dlse is not None, clears=False), (
