@@ -106,14 +106,17 @@ class _cuda:
     def cvta_generic_to_shared(ptr: Value) -> Any:
         """The shared address of a pointer, as CUDA's ``size_t``."""
     @staticmethod
-    def device_assert(cond: Value) -> Any:
-        """Stops the kernel with an error where the condition is false."""
+    def device_assert(cond: Value, message: Value = ...) -> Any:
+        """Stops the kernel with an error where the condition is false; the simulator's has the message."""
     @staticmethod
     def func_call(name: Value, *args: Value, source_code: Value, return_type: Value = ...) -> Any:
         """Calls a function of CUDA C++ whose text is ``source_code``; float16 and its like come as their bits.
         return_type: 'void', 'int8', 'uint8', 'int16', 'uint16', 'int32', 'uint32', 'int64', 'uint64', 'float32',
         'float64', 'bool'.
         """
+    @staticmethod
+    def get_tmem_addr(base: Value, row: Value, col: Value) -> Any:
+        """The address of a cell of tensor memory, so many lanes and columns after another."""
     @staticmethod
     def make_float2(x: Value, y: Value) -> Any:
         """Two float32 as the 64 bits of a register pair, ``x`` in the low half."""
@@ -445,6 +448,21 @@ class _ptx_cp_async_bulk_tensor:
         """A thread has a box of an array brought to shared memory, of each CTA of ``cta_mask`` where there is one;
         ``bar`` counts its bytes. dim: 1, 2, 3, 4, 5. cta_mask: None, 'given'. cta_group: -1, 1, 2. hint: '',
         'evict_normal', 'evict_first', 'evict_last'. cache_policy: None, 'given'.
+        """
+    @staticmethod
+    def g2c_bar_addr(
+        dim: int,
+        dst: Value,
+        bar: Value,
+        map: Value,
+        cta_mask: Value = ...,
+        cta_group: int = ...,
+        hint: Value = ...,
+        *coords: Value,
+        **more: Value,
+    ) -> Any:
+        """A thread has a box brought to shared memory; coordinates innermost first. ``bar``: a pointer to an
+        m-barrier, or its address in shared memory. A ``cta_group`` of 1, or none, is the CTA itself.
         """
     @staticmethod
     def g2c_im2col(
@@ -1414,6 +1432,7 @@ class _ptx_tcgen05_mma_ws:
         cta_group: Value = ...,
         enable_input_d: Value = ...,
         collector: Value = ...,
+        zero_column_mask: Value = ...,
     ) -> Any:
         """A thread has D += A * B computed, with B's columns kept for later products; M is 32, 64 or 128. collector:
         '', 'b0::fill', 'b0::use', 'b0::lastuse', 'b0::discard', 'b1::fill', 'b1::use', 'b1::lastuse',
@@ -1421,7 +1440,7 @@ class _ptx_tcgen05_mma_ws:
         'b3::discard'. cta_group: 1. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2',
         'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16',
         'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8',
-        'int8'. d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True.
+        'int8'. d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True. zero_column_mask: None, 'given'.
         """
     @staticmethod
     def sp(
@@ -1437,6 +1456,7 @@ class _ptx_tcgen05_mma_ws:
         cta_group: Value = ...,
         enable_input_d: Value = ...,
         collector: Value = ...,
+        zero_column_mask: Value = ...,
     ) -> Any:
         """A thread has D += A * B computed, with B's columns kept for later products; M is 32, 64 or 128. collector:
         '', 'b0::fill', 'b0::use', 'b0::lastuse', 'b0::discard', 'b1::fill', 'b1::use', 'b1::lastuse',
@@ -1444,7 +1464,7 @@ class _ptx_tcgen05_mma_ws:
         'b3::discard'. cta_group: 1. a_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2',
         'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. b_dtype: 'float16', 'bfloat16',
         'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn', 'uint8',
-        'int8'. d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True.
+        'int8'. d_dtype: 'float32', 'float16', 'int32'. use_a_tmem: False, True. zero_column_mask: None, 'given'.
         """
 
 class _ptx_tcgen05_mma:
@@ -1464,13 +1484,15 @@ class _ptx_tcgen05_mma:
         collector: Value = ...,
         scale_input_d: Value = ...,
         pred: Value = ...,
+        ashift: Value = ...,
     ) -> Any:
         """A thread has D += A * B computed into tensor memory; ``i_desc`` says which product, `commit` when it is
         done. collector: '', 'a::fill', 'a::use', 'a::lastuse', 'a::discard'. cta_group: 1, 2. a_dtype: 'float16',
         'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn', 'float6_e3m2fn', 'float4_e2m1fn',
         'uint8', 'int8'. b_dtype: 'float16', 'bfloat16', 'tf32', 'float8_e4m3fn', 'float8_e5m2', 'float6_e2m3fn',
         'float6_e3m2fn', 'float4_e2m1fn', 'uint8', 'int8'. d_dtype: 'float32', 'float16', 'int32'. use_a_tmem:
-        False, True. scale_input_d: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15. pred: None, 'given'.
+        False, True. ashift: False, True. scale_input_d: 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15.
+        pred: None, 'given'.
         """
     @staticmethod
     def block_scale(
@@ -2615,10 +2637,16 @@ class T:
         """``a and b``"""
     Axis = _Axis
     @staticmethod
+    def Broadcast(value: Value, lanes: int) -> Any:
+        """A vector of so many times the same value."""
+    @staticmethod
     def Buffer(shape: Value, dtype: Value = ..., **keywords: Value) -> Any:
         """``T.Buffer``: the type of a parameter; with ``data=`` a view of memory that exists, as `decl_buffer`
         makes.
         """
+    @staticmethod
+    def Cast(kind: Value, value: Value) -> Any:
+        """`T.cast` with the dtype first."""
     ClusterPersistentScheduler2D = _ClusterPersistentScheduler2D
     ComposeLayout = _ComposeLayout
     DynamicScheduler2D = _DynamicScheduler2D
@@ -2654,6 +2682,9 @@ class T:
         """Deals out shared memory front to back; mutable. ``move_base_to`` sets where the next buffer goes, in
         bytes.
         """
+    @staticmethod
+    def Select(cond: Value, a: Value, b: Value) -> Any:
+        """``a`` where ``cond``, else ``b``, of their common dtype; the chosen side where ``cond`` is a constant."""
     SmemDescriptor = _SmemDescriptor
     SwizzleLayout = _SwizzleLayout
     SwizzleMode = _SwizzleMode
@@ -2715,7 +2746,7 @@ class T:
         """The angle with cosine x; CUDA is within 3 ulp in float32, 2 in float64."""
     @staticmethod
     def address_of(place: Value) -> Any:
-        """A pointer to an element; to the first one of a buffer or region."""
+        """A pointer to an element; to the first one of a buffer or region; to a tensor map."""
     @staticmethod
     def all(*values: Value, axis: Value = ..., keepdims: Flag = ..., **keywords: Value) -> Any:
         """The answers whether no element is 0 of a tile along ``axis``, of the whole tile where it is left out.
@@ -2792,6 +2823,9 @@ class T:
     def bitwise_and(a: Value, b: Value) -> Any:
         """``a & b``"""
     @staticmethod
+    def bitwise_not(value: Value) -> Any:
+        """``~value``."""
+    @staticmethod
     def bitwise_or(a: Value, b: Value) -> Any:
         """``a | b``"""
     @staticmethod
@@ -2801,6 +2835,12 @@ class T:
     @staticmethod
     def brev(x: Value) -> Any:
         """The bits of x in reverse order."""
+    @staticmethod
+    def call_packed(name: Value, *fields: Value) -> Any:
+        """Makes a tensor map of an argument: ``T.call_packed("runtime.cuTensorMapEncodeTiled", m, dtype, rank,
+        A.data, *sizes, *strides, *box, *element_strides, interleave, swizzle, l2, oob)``, the innermost dimension
+        first, its stride left out, strides in bytes.
+        """
     @staticmethod
     def cast(value: Value, kind: Value) -> Any:
         """``value`` converted as C does; float to int truncates and saturates, NaN becomes 0."""
@@ -2998,6 +3038,9 @@ class T:
         """Where the thread stands on one axis of the launch, which has this extent: "blockIdx.x", "threadIdx.y"."""
     let: Any
     @staticmethod
+    def likely(cond: Value) -> Any:
+        """The condition itself: how often it holds changes nothing here."""
+    @staticmethod
     def local_scalar(dtype: Value = ...) -> Any:
         """`alloc_scalar` in registers."""
     @staticmethod
@@ -3050,6 +3093,9 @@ class T:
         ``T.max(a, b)`` the largest. `Tx.max` has the other keywords.
         """
     @staticmethod
+    def max_value(kind: Value) -> Any:
+        """The largest finite number of a dtype."""
+    @staticmethod
     def maximum(a: Value, b: Value) -> Any:
         """The larger one; NaN where either is NaN."""
     @staticmethod
@@ -3060,6 +3106,9 @@ class T:
         """The smallest elements of a tile along ``axis``, of the whole tile where it is left out; of several values
         ``T.min(a, b)`` the smallest. `Tx.min` has the other keywords.
         """
+    @staticmethod
+    def min_value(kind: Value) -> Any:
+        """The smallest finite number of a dtype."""
     @staticmethod
     def minimum(a: Value, b: Value) -> Any:
         """The smaller one; NaN where either is NaN."""
@@ -3220,7 +3269,7 @@ class T:
         """A tensor map of an argument, which every call makes: ``T.ptx.cp_async.bulk.tensor`` takes it."""
     tf32: Any
     @staticmethod
-    def thread_binding(*bounds: Value, thread: Value) -> Any:
+    def thread_binding(*bounds: Value, thread: Value = ...) -> Any:
         """``for tx in T.thread_binding(32, thread="threadIdx.x")``: the body is done by every thread, once."""
     @staticmethod
     def thread_id(counts: Value = ..., *more: Value, preferred: Value = ...) -> Any:
@@ -3241,6 +3290,9 @@ class T:
     @staticmethod
     def truncmod(a: Value, b: Value) -> Any:
         """``a truncmod b``"""
+    @staticmethod
+    def tvm_stack_alloca(kind: Value, count: int = ...) -> Any:
+        """Room for a tensor map: ``m = T.tvm_stack_alloca("tensormap", 1)``, which `T.call_packed` then fills."""
     @staticmethod
     def tvm_storage_sync(scope: Value) -> Any:
         """The barrier that orders accesses to a memory: of the CTA for "shared", of the warp for "warp"."""

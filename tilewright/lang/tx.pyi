@@ -760,12 +760,13 @@ class TileFunctions:
     @staticmethod
     def zero(
         dst: Tile,
+        src: Tile = None,
         *,
         dispatch: str | None = None,
         vec_len: int | None = None,
         workspace: object = None,
     ) -> None:
-        """Every element of `dst` becomes 0; nothing is stored outside of the buffer."""
+        """Every element of `dst` becomes 0; nothing is stored outside of the buffer. `src`, a tile as large, is not read."""
 
 class Scope(TileFunctions):
     def __enter__(self) -> None: ...
