@@ -37,6 +37,8 @@ from tilewright.isa.table import (
 )
 from tilewright.isa.tcgen05_alloc import TMEM_ARCHS
 from tilewright.isa.tma import (
+    ANY_WINDOW,
+    CLUSTER,
     GROUP,
     MAP,
     PAIRED,
@@ -110,7 +112,12 @@ def stored(
 
 
 def _loads(
-    mode: str, archs: Requirement, mask: Spellings, group: Spellings, space: str = "shared::cluster"
+    mode: str,
+    archs: Requirement,
+    mask: Spellings,
+    group: Spellings,
+    space: str = "shared::cluster",
+    window: Spellings = ANY_WINDOW,
 ) -> Iterator[Form]:
     cast = ".multicast::cluster" if mask is GIVEN else ""
     return rows_with_policy(
@@ -128,6 +135,7 @@ def _loads(
         mode={mode: f".{mode}"},
         cta_mask=mask,
         cta_group=group,
+        window=window,
     )
 
 
@@ -135,7 +143,7 @@ def _ways(mode: str, archs: Requirement, space: str, alone: Requirement) -> Iter
     """Forms of a mode: without a mask of CTAs, and with one; then those that tell an m-barrier of a pair."""
     yield from _loads(mode, alone, LEFT_OUT, {-1: ""}, space)
     if space == "shared::cta":
-        yield from _loads(mode, archs, LEFT_OUT, {-1: ""})
+        yield from _loads(mode, archs, LEFT_OUT, {-1: ""}, window=CLUSTER)
     yield from _loads(mode, archs, GIVEN, {-1: ""})
     yield from _loads(mode, TMEM_ARCHS, LEFT_OUT, PAIRED)
     yield from _loads(mode, TMEM_ARCHS, GIVEN, PAIRED)
@@ -144,7 +152,7 @@ def _ways(mode: str, archs: Requirement, space: str, alone: Requirement) -> Iter
 instruction(
     "ptx.cp_async.bulk.tensor.g2c_im2col",
     params=("dim", "dst", "bar", "map", "cta_mask", "cta_group", "hint", "coords", "offsets"),
-    keywords={"cache_policy": None, "mode": "im2col"},
+    keywords={"cache_policy": None, "mode": "im2col", "window": None},
     operands=(reads("dst", "shared"), reads("map", "generic"), COORDS, reads("bar", "shared"), OFFSETS, MASK, POLICY),
     doc="A thread has pixels of images brought to shared memory, each with its channels: those from ``coords`` (C, W, "
     "H, D, N) on, at ``offsets`` (W, H, D) from them. ``bar`` counts the bytes.",

@@ -229,7 +229,13 @@ instruction(
 EXACT_ARCHS = suffixed(100, 103, 110)
 
 
-def _rows(space: str, archs: Requirement, mask: Spellings, group: Spellings) -> Iterator[Form]:
+ANY_WINDOW: Spellings = {None: ""}
+CLUSTER: Spellings = {"cluster": ""}  # of a copy to the own CTA, by the window of the cluster
+
+
+def _rows(
+    space: str, archs: Requirement, mask: Spellings, group: Spellings, window: Spellings = ANY_WINDOW
+) -> Iterator[Form]:
     cast = ".multicast::cluster" if mask is GIVEN else ""
     return rows_with_policy(
         f"cp.async.bulk.tensor.2d.{space}.global.tile::gather4.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
@@ -244,19 +250,20 @@ def _rows(space: str, archs: Requirement, mask: Spellings, group: Spellings) -> 
         archs=archs,
         cta_mask=mask,
         cta_group=group,
+        window=window,
     )
 
 
 instruction(
     "ptx.cp_async.bulk.tensor.g2c_tile_gather4",
     params=("dst", "bar", "map", "cta_mask", "cta_group", "hint", "*coords"),
-    keywords={"cache_policy": None},
+    keywords={"cache_policy": None, "window": None},
     operands=(reads("dst", "shared"), reads("map", "generic"), COORDS, reads("bar", "shared"), MASK, POLICY),
     doc="A thread has four rows of an array brought to shared memory, one after the other: ``coords`` are a column and "
     "rows.",
     forms=(
         *_rows("shared::cta", since("sm_100"), LEFT_OUT, {-1: ""}),
-        *_rows("shared::cluster", EXACT_ARCHS, LEFT_OUT, {-1: ""}),
+        *_rows("shared::cluster", EXACT_ARCHS, LEFT_OUT, {-1: ""}, CLUSTER),
         *_rows("shared::cluster", EXACT_ARCHS, GIVEN, {-1: ""}),
         *_rows("shared::cluster", EXACT_ARCHS, LEFT_OUT, PAIRED),
         *_rows("shared::cluster", EXACT_ARCHS, GIVEN, PAIRED),
