@@ -488,3 +488,12 @@ def test_a_tensor_map_is_used_once_it_is_encoded() -> None:
         def kernel(A: T.Buffer((32, 64), "float16")):
             m: T.let[T.handle("tensormap")] = T.tvm_stack_alloca("tensormap", 1)
             T.evaluate(T.address_of(m))
+
+
+@pytest.mark.parametrize("part", [(slice(4, 8),), (3,), (0, slice(0, 70))])
+def test_a_row_is_a_region_of_full_rank_and_its_parts_lie_in_it(part: tuple[Any, ...]) -> None:
+    with pytest.raises(KernelError, match=r"a part of `A\[2:3, 0:64\]` lies outside of it"):
+
+        @T.prim_func
+        def kernel(A: T.Buffer((16, 64), "float32")):
+            Tx.cta.fill(A[2][part], 0.0)

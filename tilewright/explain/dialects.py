@@ -5,6 +5,7 @@ A kind of term that a table does not have stays for another table: options are n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tilewright.isa import INSTRUCTIONS
@@ -68,6 +69,15 @@ def _apart(flag: str) -> dict[str, str]:
     return {f"no barrier {kind}": text + flag for kind, text in NO_BARRIER.items()}
 
 
+def _by_barrier(word: str, met: Callable[[str], str] = _met_in_ptx) -> dict[str, str | Callable[[str], str]]:
+    """The rows that name the barrier of a CTA. met: how else threads meet."""
+    return {
+        "barrier cta": word,
+        "operation": lambda name: {"cuda.cta_sync": word, "cuda.trap": "trap"}.get(name) or _plain(name),
+        "meeting": lambda name: word if name == "cuda.cta_sync" else met(name),
+    }
+
+
 CUDA = Dialect({
     "named": _plain,
     "fence at": "{2} {0} line {1}",
@@ -97,14 +107,12 @@ PTX = Dialect({
     "named": _plain,
     "fence at": "{2} {0} line {1}",
     "barrier warp": "bar.warp.sync",
-    "barrier cta": "bar.sync 0",
+    **_by_barrier("bar.sync 0"),
     "barrier cluster": "barrier.cluster",
     "fence": "fence.acq_rel.{0}",
     "one is enough": "; one of them is enough: {0}",
     "advice": "; {0}",
     "call": _in_ptx,
-    "operation": lambda name: {"cuda.cta_sync": "bar.sync 0", "cuda.trap": "trap"}.get(name) or _plain(name),
-    "meeting": lambda name: "bar.sync 0" if name == "cuda.cta_sync" else _met_in_ptx(name),
     "atomic": "atom.{0}",
     "strong": "{0}.relaxed",
     "only if cta": "a branch of CTA 0 alone",
@@ -118,7 +126,7 @@ NUMBA = Dialect({
     "named": _plain,
     "fence at": "{2} {0} line {1}",
     "barrier warp": "cuda.syncwarp()",
-    "barrier cta": "cuda.syncthreads()",
+    **_by_barrier("cuda.syncthreads()"),
     "barrier cluster": "the barrier of the cluster",
     "fence": "cuda.threadfence()",
     "fence cta": "cuda.threadfence_block()",
@@ -126,8 +134,6 @@ NUMBA = Dialect({
     "one is enough": "; one of them is enough: {0}",
     "advice": "; {0}",
     "call": _in_ptx,
-    "operation": lambda name: {"cuda.cta_sync": "cuda.syncthreads()", "cuda.trap": "trap"}.get(name) or _plain(name),
-    "meeting": lambda name: "cuda.syncthreads()" if name == "cuda.cta_sync" else _met_in_ptx(name),
     "atomic": "cuda.atomic.{0}({1}, ..., value)",
     "strong": "an atomic access",
     "only if cta": "if cuda.blockIdx.x == 0: ...",
@@ -143,9 +149,7 @@ TRITON = Dialect({
     "fence at before": "sem='release' at line {1}",
     "fence at after": "sem='acquire' at line {1}",
     "barrier warp": "tl.debug_barrier()",
-    "barrier cta": "tl.debug_barrier()",
-    "operation": lambda name: {"cuda.cta_sync": "tl.debug_barrier()", "cuda.trap": "trap"}.get(name) or _plain(name),
-    "meeting": lambda name: "tl.debug_barrier()" if name == "cuda.cta_sync" else f"{_plain(name)}(...)",
+    **_by_barrier("tl.debug_barrier()", lambda name: f"{_plain(name)}(...)"),
     "atomic": "tl.atomic_{0}({1} + ..., value)",
     "strong": "an atomic",
     "one is enough": "",

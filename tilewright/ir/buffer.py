@@ -549,13 +549,23 @@ class Region(Tiled):
         for dim, (start, extent) in enumerate(self.box):
             part: Any = indices[dim] if dim < len(indices) else slice(None)
             if not isinstance(part, slice):
+                self._check_inside(dim, part, part + 1)
                 parts.append(start + part)
                 continue
             if part.step is not None:
                 raise KernelError(f"a part of `{self}` has no step", given=f"{part.step}", allowed="start:stop")
             stop = extent if part.stop is None else part.stop
-            parts.append(slice(start + (part.start or 0), start + stop))
+            self._check_inside(dim, 0 if part.start is None else part.start, stop)
+            parts.append(slice(start + (0 if part.start is None else part.start), start + stop))
         return tuple(parts)
+
+    def _check_inside(self, dim: int, first: Value, stop: Value) -> None:
+        """Raises KernelError for a part that is known to leave the region: ``A[2]`` has one row, not its elements."""
+        low, high, extent = const_value(first), const_value(stop), const_value(self.box[dim][1])
+        if (low is not None and low < 0) or (high is not None and extent is not None and high > extent):
+            raise KernelError(f"a part of `{self}` lies outside of it", given=f"{first}:{stop} in dimension {dim}",
+                              allowed=f"within 0:{self.box[dim][1]}",
+                              hint="one index for all dimensions: A[i, a:b]")  # fmt: skip
 
     def __str__(self) -> str:
         parts = (f"{start}:{start + extent}" for start, extent in self.box)

@@ -160,7 +160,7 @@ def trap(machine: Machine) -> None:
     machine.fault(told("{} was reached", Term("trap")), machine.active)
 
 
-def device_assert(machine: Machine, cond: Lanes, message: str) -> None:
+def device_assert(machine: Machine, cond: Lanes, message: str = "") -> None:
     """An active lane whose condition is false stops the kernel."""
     failed = machine.active & ~cond
     if failed.any():

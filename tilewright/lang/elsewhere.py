@@ -161,8 +161,23 @@ CUDA = {
     "truncf": "T.trunc(x)",
     "memset": "Tx.cta.zero(A[a:b])",
     **dict.fromkeys(("tex2D", "surf2Dread"), "A[i, j]: there are no textures"),
+    "atomicAdd_block": 'T.ptx.atom.add(A.ptr_to([i]), value, scope="cta")',
+    "atomicAdd_system": 'T.ptx.atom.add(A.ptr_to([i]), value, scope="sys")',
+    "hrsqrt": "T.rsqrt(x)",
+    "hsqrt": "T.sqrt(x)",
+    "hexp": "T.exp(x)",
+    "lrintf": 'T.cast(T.rint(x), "int32")',
+    "cbrtf": "T.pow(x, 1.0 / 3.0), of positive numbers",
+    "normcdff": "0.5 * (1.0 + T.erf(x * 0.70710678))",
+    "float2half_rn": 'T.cast(x, "float16")',
+    "nv_bfloat162": "T.bfloat16x2",
+    **dict.fromkeys(
+        ("cudaMalloc", "cudaMemcpy", "cudaFree", "cudaDeviceSynchronize"), "nothing: a kernel is called with arrays"
+    ),
 }
 TRITON = {
+    **{f"tl.{kind}": f"T.{kind}" for kind in ("float16", "float32", "bfloat16", "int8", "int32", "int64", "uint32")},
+    "tl.autotune": "tilewright.autotune(...)",
     "tl.dot_scaled": "Tx.gemm_async(C, A, B, SFA=a, SFB=b)",
     **dict.fromkeys(("tl.view", "tl.ravel"), "x.view(...)"),
     "tl.permute": "x.permute(1, 0)",
@@ -314,6 +329,24 @@ CUTE = {
     "cute.arch.mbarrier_init": "T.ptx.mbarrier.init(bar, count)",
     "cute.arch.mbarrier_wait": "T.ptx.mbarrier.try_wait(bar, phase)",
     "cute.arch.mbarrier_arrive": "T.ptx.mbarrier.arrive(bar)",
+    **dict.fromkeys(("cute.Shape", "cute.Stride", "cute.Layout", "cute.make_ordered_layout"), "S[extents : strides]"),
+    **{
+        f"cute.partition_{part}": "a region, A[a:b, c:d], shared out by the layout of the registers" for part in "ABCSD"
+    },
+    "cute.product": "the extents, multiplied",
+    "cute.raked_product": "layout.tile(outer, outer_shape, inner_shape)",
+}
+_SOURCE = 'T.cuda.func_call("name", x, source_code="...", return_type="float32")'
+TIRX = {
+    "macro": "@T.inline",
+    **dict.fromkeys(("call_extern", "call_pure_extern", "call_intrin"), _SOURCE),
+    "tvm_thread_allreduce": 'T.cuda.cta_reduce(x, "sum", num_warps, scratch)',
+    "PoolAllocator": "T.SMEMPool()",
+    **dict.fromkeys(("thread_return", "ret"), "return"),
+    "Assert": "T.cuda.device_assert(cond, text)",
+    "LetStmt": "y: T.let = value",
+    "allocate": "T.alloc_buffer(shape, dtype, scope=)",
+    "Ramp": 'A.vload([i], dtype="float32x4"), A.vstore([i], value)',
 }
 NUMPY = {
     "mean": "T.sum(x, axis=1) * (1 / n)",
@@ -349,7 +382,7 @@ NUMPY = {
     "gemm": _GEMM,
     "clear": "Tx.cta.zero(tile)",
 }
-PAGES = {"CUDA": CUDA, "Triton": TRITON, "CuTe": CUTE, "NumPy, torch, TileLang": NUMPY}
+PAGES = {"CUDA": CUDA, "Triton": TRITON, "CuTe": CUTE, "TIRx": TIRX, "NumPy, torch, TileLang": NUMPY}
 """The tables of names by their origin; CUDA's names are without leading underscores."""
 NAMES = {name: here for names in PAGES.values() for name, here in names.items()}
 
