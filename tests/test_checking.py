@@ -17,6 +17,7 @@ import tilewright as tw
 from tests.texts import readable
 from tests.wrong.test_mutated_kernels import NAMES, slips
 from tilewright import T
+from tilewright.checking import copies_of
 from tilewright.errors import TilewrightError
 from tilewright.ir import Kernel
 from tilewright.verdict import EXIT_CODES, SCHEMA, report_from
@@ -318,3 +319,26 @@ def test_a_warning_about_several_ctas_has_its_buffer_and_their_threads() -> None
 def test_a_verdict_that_is_clean_but_for_warnings_says_so() -> None:
     assert str(tw.check(crowded)).startswith("crowded: clean but for 1 warning\n")
     assert str(tw.check(doubled)) == "doubled: clean"
+
+
+def test_copies_of_arrays_that_overlap_do() -> None:
+    whole = np.arange(24, dtype=np.float32)
+    part, turned, alone = whole[4:12], whole.reshape(4, 6).T[1:], np.arange(3)
+
+    made = copies_of({"a": whole, "b": (part, 7), "c": turned, "d": alone})
+    made["a"][8] = 100
+
+    assert not np.shares_memory(made["a"], whole)
+    assert not np.shares_memory(made["d"], alone)
+    assert made["b"][0][4] == made["c"][1, 1] == 100
+    assert (whole[8], made["b"][1], made["d"].tolist()) == (8, 7, [0, 1, 2])
+
+
+def test_a_race_between_arguments_that_overlap_is_told() -> None:
+    text = "__global__ void k(const float* in, float* out) { out[threadIdx.x] = in[63 - threadIdx.x]; }\n"
+    x = np.zeros(64, np.float32)
+
+    verdict = tw.check(tw.load_cu(text)["k"], x, x, grid=1, block=64, both=False)
+
+    assert [finding.severity for finding in verdict.findings][:1] == ["error"]
+    assert tw.check(tw.load_cu(text)["k"], x, x.copy(), grid=1, block=64, both=False).status == "clean"

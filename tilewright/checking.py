@@ -155,7 +155,12 @@ def ran(
 
 
 def copies_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {each: _copied(value) for each, value in values.items()}
+    flat = [own for value in values.values() for own in (value if isinstance(value, (list, tuple)) else [value])]
+    made = iter(host.copies(flat))
+    return {
+        name: [next(made) for _ in value] if isinstance(value, (list, tuple)) else next(made)
+        for name, value in values.items()
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,11 +265,6 @@ def _arguments(
         values = values or tuple(make_arguments(made.kernel, {}, sizes, seed).values())
     names = (*names, *(f"argument {n}" for n in range(len(names), len(values))))
     return dict(zip(names, values, strict=False)), launch
-
-
-def _copied(value: Any) -> Any:
-    """A copy of an array, or of those of all ranks."""
-    return [host.copied(own) for own in value] if isinstance(value, (list, tuple)) else host.copied(value)
 
 
 def _warned(heard: Iterable[warnings.WarningMessage]) -> list[Finding]:

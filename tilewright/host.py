@@ -7,6 +7,7 @@ library; torch's CPU tensors of types that NumPy lacks are read as bytes.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -189,6 +190,40 @@ def copied(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         return value.copy()
     return value.clone() if is_torch(value) else value
+
+
+def copies(values: Iterable[Any]) -> list[Any]:
+    """Copies as `copied` makes them; those of NumPy's arrays that overlap share memory as these do."""
+    listed = list(values)
+    spans = sorted(_addresses(each) for each in listed if isinstance(each, np.ndarray) and each.size)
+    groups = list[list[int]]()  # where memory begins and ends that arrays share, and how many they are
+    for low, high in spans:
+        if groups and low < groups[-1][1]:
+            groups[-1][1:] = [max(high, groups[-1][1]), groups[-1][2] + 1]
+        else:
+            groups.append([low, high, 1])
+    shared = {low: _bytes_of(low, high).copy() for low, high, many in groups if many > 1}
+    return [_shared(each, shared) if isinstance(each, np.ndarray) and each.size else copied(each) for each in listed]
+
+
+def _shared(array: NDArray[Any], shared: Mapping[int, NDArray[np.uint8]]) -> NDArray[Any]:
+    """A copy of an array: in the copy of memory that it shares with others, or its own."""
+    address = array.ctypes.data
+    low = next((low for low, memory in shared.items() if low <= address < low + memory.size), None)
+    if low is None:
+        return array.copy()
+    return np.ndarray(array.shape, array.dtype, shared[low].data, address - low, array.strides)
+
+
+def _addresses(array: NDArray[Any]) -> tuple[int, int]:
+    """The address of an array's first byte, and the one behind its last."""
+    steps = [step * (extent - 1) for step, extent in zip(array.strides, array.shape, strict=True)]
+    first = array.ctypes.data
+    return first + sum(step for step in steps if step < 0), first + array.itemsize + sum(s for s in steps if s > 0)
+
+
+def _bytes_of(low: int, high: int) -> NDArray[np.uint8]:
+    return np.frombuffer((ctypes.c_uint8 * (high - low)).from_address(low), np.uint8)
 
 
 def _dlpack_device(value: Any) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import pytest
 
 from tilewright.checking import check
 from tilewright.errors import ArgumentError, ToolError
-from tilewright.load import cu_process, load_cu
+from tilewright.load import cu_headers, cu_process, load_cu
 from tilewright.load.cu_compile import compile_cu
 from tilewright.load.cu_launches import instances, launched, launches
 from tilewright.load.cu_tree import blanked, kernels, pieces
@@ -367,3 +367,17 @@ def test_a_header_of_two_names_is_one(tmp_path: Path) -> None:
     (tmp_path / "gpu" / "k.cu").write_text(f"{text}void run() {{ k<<<1, 1>>>(nullptr); }}\n")
 
     assert load_cu(tmp_path / "gpu" / "k.cu", include=[tmp_path]).kernels == ["k"]
+
+
+def test_the_header_of_an_extra_is_its_own_where_that_is_installed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "#include <curand.h>\n#include <cuda_runtime.h>\n"
+    monkeypatch.setattr(cu_headers, "wheel_folders", lambda: (tmp_path,))
+    assert {"curand.h", "cuda_runtime.h"} <= cu_headers.headers(text, tmp_path, [])[1].keys()
+
+    for name in ("curand.h", "cuda_runtime.h"):
+        (tmp_path / name).write_text("")
+    stand_ins = cu_headers.headers(text, tmp_path, [])[1]
+    assert "curand.h" not in stand_ins
+    assert "cuda_runtime.h" in stand_ins

@@ -208,6 +208,7 @@ OF_WHEELS = {
 }  # fmt: skip
 """Headers that libcu++ has under its own name, and CUB's header of everything, which NVRTC refuses as a whole."""
 
+_OF_EXTRAS = ("curand.h",)  # of those without contents, what others of its wheel need, where that is installed
 CUTLASS = ("cute/", "cutlass/")  # how its headers begin
 _OF_TUPLES = r"template\s*<[^<>]*>(\s*)struct tuple_(?:size|element);"
 _GET = r"(template <[^<>]*>\s*\[\[nodiscard\]\] _CCCL_API constexpr \w+) get(?=\(integer_sequence)"
@@ -336,13 +337,18 @@ def wheel_versions() -> tuple[str, ...]:
     return tuple(sorted(str(each) for site in sites for each in site.glob("nvidia_*.dist-info")))
 
 
+def _are_in(folders: Sequence[Path], name: str) -> bool:
+    return any((each / name).is_file() for each in folders)
+
+
 def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str, Path], dict[str, str]]:
     """The headers that a text and its own headers include, by the names in them: files below ``folders``, and the texts
     of headers in memory, `absent` for those that are nowhere. beside: the folder of the text.
     """
     wheels, own = wheel_folders(), dict[str, Path]()
-    found = {name: text for name, text in STANDARD.items() if not any((each / name).is_file() for each in wheels)}
-    found |= EMPTY | _of_torch() | (OF_WHEELS if any(folder.name == "cccl" for folder in wheels) else {})
+    found = {name: text for name, text in STANDARD.items() if not _are_in(wheels, name)}
+    found |= {name: text for name, text in EMPTY.items() if name not in _OF_EXTRAS or not _are_in(wheels, name)}
+    found |= _of_torch() | (OF_WHEELS if any(folder.name == "cccl" for folder in wheels) else {})
     todo, macros = [(text, beside)], dict[str, tuple[str, str]]()
     while todo:
         inner, folder = todo.pop()
@@ -355,7 +361,7 @@ def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str,
                 own.setdefault(include.name, path)
             elif include.name.startswith(CUTLASS) and cutlass_folders():
                 found |= dict(_mended())
-            elif include.name not in found and not any((each / include.name).is_file() for each in wheels):
+            elif include.name not in found and not _are_in(wheels, include.name):
                 is_torchs = _OF_TORCH.match(include.name)
                 found[include.name] = f"#pragma once\n#include <{TORCH}>\n" if is_torchs else absent(include.name)
     return own, {name: text for name, text in found.items() if name not in own}
