@@ -223,7 +223,8 @@ def _addresses(array: NDArray[Any]) -> tuple[int, int]:
 
 
 def _bytes_of(low: int, high: int) -> NDArray[np.uint8]:
-    return np.frombuffer((ctypes.c_uint8 * (high - low)).from_address(low), np.uint8)
+    found: NDArray[np.uint8] = np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low))
+    return found
 
 
 def _dlpack_device(value: Any) -> tuple[int, int]:

@@ -477,11 +477,12 @@ class _ptx_cp_async_bulk_tensor:
         offsets: Value,
         cache_policy: Value = ...,
         mode: Value = ...,
+        window: Value = ...,
     ) -> Any:
         """A thread has pixels of images brought to shared memory, each with its channels: those from ``coords`` (C,
         W, H, D, N) on, at ``offsets`` (W, H, D) from them. ``bar`` counts the bytes. dim: 3, 4, 5. mode:
-        'im2col', 'im2col::w', 'im2col::w::128'. cta_mask: None, 'given'. cta_group: -1, 1, 2. hint: '',
-        'evict_normal', 'evict_first', 'evict_last'. cache_policy: None, 'given'.
+        'im2col', 'im2col::w', 'im2col::w::128'. cta_mask: None, 'given'. cta_group: -1, 1, 2. window: None,
+        'cluster'. hint: '', 'evict_normal', 'evict_first', 'evict_last'. cache_policy: None, 'given'.
         """
     @staticmethod
     def g2c_prefetch(dim: Value, map: Value, hint: Value, *coords: Value, cache_policy: Value = ...) -> Any:
@@ -511,10 +512,11 @@ class _ptx_cp_async_bulk_tensor:
         hint: Value,
         *coords: Value,
         cache_policy: Value = ...,
+        window: Value = ...,
     ) -> Any:
         """A thread has four rows of an array brought to shared memory, one after the other: ``coords`` are a column
-        and rows. cta_mask: None, 'given'. cta_group: -1, 1, 2. hint: '', 'evict_normal', 'evict_first',
-        'evict_last'. cache_policy: None, 'given'.
+        and rows. cta_mask: None, 'given'. cta_group: -1, 1, 2. window: None, 'cluster'. hint: '', 'evict_normal',
+        'evict_first', 'evict_last'. cache_policy: None, 'given'.
         """
     @staticmethod
     def s2g(dim: Value, src: Value, map: Value, hint: Value, *coords: Value, cache_policy: Value = ...) -> Any:

@@ -766,7 +766,7 @@ class TileFunctions:
         vec_len: int | None = None,
         workspace: object = None,
     ) -> None:
-        """Every element of `dst` becomes 0; nothing is stored outside of the buffer. `src`, a tile as large, is not read."""
+        """Every element of `dst` becomes 0; nothing is stored outside of the buffer. `src`, as large, is not read."""
 
 class Scope(TileFunctions):
     def __enter__(self) -> None: ...

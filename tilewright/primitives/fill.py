@@ -26,7 +26,7 @@ def memset(dst: Clipped, value: Scalar, *, vec_len: int | None = None) -> None:
 
 @primitive(elements=whole_vectors)
 def zero(dst: Clipped, src: Unread = None, *, vec_len: int | None = None) -> None:
-    """Every element of `dst` becomes 0; nothing is stored outside of the buffer. `src`, a tile as large, is not read.
+    """Every element of `dst` becomes 0; nothing is stored outside of the buffer. `src`, as large, is not read.
 
     vec_len: elements of one access; the widest that fits, if left out.
     """
