@@ -52,13 +52,12 @@ SUBMISSIONS: dict[str, dict[str, Any]] = {
         "launch": {"grid": ["(n + 127) // 128"], "block": [128]},
     },
 }  # fmt: skip
-TICK_MS = 1e3 / os.sysconf("SC_CLK_TCK")
 
 
 def processor_ms(process: int) -> float:
     """What a process has taken so far, with its children that have ended. Source: Linux, proc(5), ``stat``."""
     fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return sum(map(int, fields[11:15])) * TICK_MS
+    return sum(map(int, fields[11:15])) * 1e3 / os.sysconf("SC_CLK_TCK")
 
 
 def taken(workers: Workers) -> Times:

@@ -86,7 +86,7 @@ def refusal(identity: Any, message: str, status: str = "stopped", given: str | N
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CaseCall:
     """What runs for a case: the kernel, its arguments in order or by name, and its launch by name."""
 
     kernel: Executable | LoadedKernel
@@ -94,21 +94,21 @@ class Call:
     named: Mapping[str, Any] = field(default_factory=dict)
 
 
-def _calls(submission: Submission, cases: Sequence[Case], loads: Loads, folder: Path, read: Read) -> list[Call]:
+def _calls(submission: Submission, cases: Sequence[Case], loads: Loads, folder: Path, read: Read) -> list[CaseCall]:
     """The call of each case. Raises SubmissionRefused or TilewrightError where there is none."""
     try:
         if submission.language == "triton":
             made = jitted(submission, cases, loads["triton"], folder, read)
             grids = (_extents(submission.launch.grid, each.names) for each in made)
-            return [Call(*each.loaded.call(grid)) for each, grid in zip(made, grids, strict=True)]
+            return [CaseCall(*each.loaded.call(grid)) for each, grid in zip(made, grids, strict=True)]
         kernel = _compiled(submission, loads, folder, read)
     except SubmissionRefused as refused:
         raise SubmissionRefused(uncompiled(refused.verdict)) from None
     except TilewrightError as error:
         raise SubmissionRefused(uncompiled(verdict_on("submission", error))) from None
     if isinstance(kernel, Executable):
-        return [Call(kernel, named={**case.arrays, **case.numbers}) for case in cases]
-    return [Call(kernel, _ordered(submission, case), _launch(submission, case.sizes)) for case in cases]
+        return [CaseCall(kernel, named={**case.arrays, **case.numbers}) for case in cases]
+    return [CaseCall(kernel, _ordered(submission, case), _launch(submission, case.sizes)) for case in cases]
 
 
 def uncompiled(verdict: Verdict) -> Verdict:
@@ -212,7 +212,7 @@ def _named(result: Any, submission: Submission) -> dict[str, NDArray[Any]]:
 
 
 def _judged(
-    call: Call, submission: Submission, case: Case, wanted: Mapping[str, NDArray[Any]], seconds: float
+    call: CaseCall, submission: Submission, case: Case, wanted: Mapping[str, NDArray[Any]], seconds: float
 ) -> Verdict:
     """The verdict on one case; results come from memory after the run, and from nowhere else."""
     limits = {"limit_s": seconds, "limit_bytes": submission.nbytes, "max_findings": submission.max_findings}
