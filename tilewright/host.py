@@ -215,7 +215,7 @@ def _addresses(array: NDArray[Any]) -> tuple[int, int]:
 
 
 def _bytes_of(low: int, high: int) -> NDArray[np.uint8]:
-    return np.frombuffer((ctypes.c_uint8 * (high - low)).from_address(low), np.uint8)
+    return np.frombuffer(memoryview((ctypes.c_uint8 * (high - low)).from_address(low)), np.uint8)
 
 
 def _dlpack_device(value: Any) -> tuple[int, int]:
