@@ -155,7 +155,7 @@ def test_no_kernel_spills() -> None:
     wide = BackwardKind("bfloat16", 256, 256, 64, 64, last=True, stages=(2, 1, 1), softcap=True, ordered=True)
     bent = BackwardKind("bfloat16", 128, 128, 64, last=True, softcap=True)
     biased = BackwardKind("bfloat16", 256, 256, 64, 64, last=True, stages=(2, 1, 1), softcap=True, bias="float32")
-    packed = BackwardKind("bfloat16", 64, 64, 128, last=True, packed=True, ordered=True)
+    packed = BackwardKind("bfloat16", 128, 128, 64, first=True, last=True, packed=True, ordered=True)
     assert of_bias(BiasKind("bfloat16", "float32", 256, (True, False, True, False), True, True, True)).assembly
     for form in (BackwardKind("bfloat16", 64, 64, 128, last=True), bent, wide, biased, packed):
         for build in (prepare, gradients, convert):

@@ -29,7 +29,7 @@ from tilewright.kernels.products import filled
 
 TILES = {64: (128, 128, (2, 2, 2)), 128: (64, 128, (2, 2, 2)), 256: (64, 64, (2, 1, 1))}
 """Queries and keys of a tile, and stages, for the width of keys and values, to which others are padded."""
-BENT = 128  # the least width of what needs registers: bent scores, a bias, turns of packed sequences in a window
+BENT = 128  # the least width of what needs registers: bent scores, a bias, turns of packed sequences
 
 
 def outputs(
@@ -74,8 +74,7 @@ def run(results: Arrays, args: Arrays) -> Launches:
         return
     q, k, v, out, dout = (laid_out(x) for x in (q, k, v, out, dout))
     lse, dlse = contiguous(lse), None if dlse is None else contiguous(dlse)
-    turns_of_some = packed and ordered and left != EVERYWHERE
-    least = max(width, v.shape[3], BENT if softcap or bias is not None or turns_of_some else 0)
+    least = max(width, v.shape[3], BENT if softcap or bias is not None or (packed and ordered) else 0)
     padded = next(each for each in TILES if least <= each)
     queries, keys, stages = TILES[padded]
     if softcap and bias is not None:
