@@ -196,6 +196,14 @@ def slopes(form, ds, s, dp, delta_of, level, seen, c):
         ds[:] = ds * (1.0 - dp * dp)
 
 
+def by_octets(form: BackwardKind) -> tuple[TileLayout, TileLayout]:
+    """Rows of O in the registers of 256 threads, 8 columns at a time, and a number for each row."""
+    lanes, rows = gcd(form.dv // 8, 32), form.queries  # lanes: of a row
+    high = 256 // lanes
+    held = S[(rows // high, high, form.dv // 8 // lanes, lanes, 8) : (form.dv // lanes, lanes @ tx, 8, 1 @ tx, 1)]
+    return TileLayout(held), TileLayout(S[(rows // high, high, 1) : (1, lanes @ tx, 1)] + R[lanes : 1 @ tx])
+
+
 @cache
 def prepare(form: BackwardKind, has_slope: bool = False, *, clears: bool = True) -> tw.Executable:
     """Delta and LSE of each query in base 2, and zeros for the sums of dQ. has_slope: has LSE a slope of its own, dlse?
@@ -203,12 +211,7 @@ def prepare(form: BackwardKind, has_slope: bool = False, *, clears: bool = True)
 
     As dS = P (dP - sum(dO * O) + dLSE), it is taken off Delta.
     """
-    lanes = gcd(form.dv // 8, 32)  # of a row
-    rows = form.queries
-    high = 256 // lanes
-    held = TileLayout(S[(rows // high, high, form.dv // 8 // lanes, lanes, 8) :
-                        (form.dv // lanes, lanes @ tx, 8, 1 @ tx, 1)])  # fmt: skip
-    each = TileLayout(S[(rows // high, high, 1) : (1, lanes @ tx, 1)] + R[lanes : 1 @ tx])
+    rows, (held, each) = form.queries, by_octets(form)
 
     @T.prim_func
     def attention_prepare(o: T.handle, do: T.handle, lse: T.handle, dlse: T.handle, starts_q: T.handle, lse2: T.handle,
