@@ -54,9 +54,10 @@ def shuttle(kind: str, mode: int, reduced: str, dispatch: str) -> tw.Executable:
     return tw.compile(shuttled, target="sm_90a")
 
 
+KINDS = [kind for kind, element in ELEMENTS.items() if element.group == 1]  # packed ones came with Blackwell
 WAYS = [
-    *(("tma", kind, mode, "") for kind in ELEMENTS for mode in range(4)),
-    *(("bulk", kind, 0, "") for kind in ELEMENTS),
+    *(("tma", kind, mode, "") for kind in KINDS for mode in range(4)),
+    *(("bulk", kind, 0, "") for kind in KINDS),
     *(("tma", kind, 0, op) for kind in ("uint32", "int32", "uint64") for op in ("add", "min", "max")),
     *(("tma", "uint32", 0, op) for op in ("inc", "dec", "and", "or", "xor")),
     *(("tma", kind, 0, "add") for kind in ("float16", "bfloat16", "float32")),
@@ -67,7 +68,7 @@ WAYS = [
 @pytest.mark.parametrize(("dispatch", "kind", "mode", "op"), WAYS)
 def test_arrays_of_every_type_are_moved(dispatch: str, kind: str, mode: int, op: str, seed: int, bench: Bench) -> None:
     made, size = shuttle(kind, mode, op, dispatch), tw.dtypes.dtype(kind).numpy.itemsize
-    rng = np.random.default_rng([seed, mode, len(op), list(ELEMENTS).index(kind)])
+    rng = np.random.default_rng([seed, mode, len(op), KINDS.index(kind)])
     shape = (MEGABYTES * 64, 128 * TILE_BYTES // size)
     a, b = (numbers(rng, shape, kind) for _ in range(2))
 

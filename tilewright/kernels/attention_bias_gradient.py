@@ -76,8 +76,12 @@ def load(form, near, far, ring, spans, group):
 
 
 @T.inline
-def add_up(form, near, rows, bias, ring, spans, numbers, total):
-    """The warpgroup adds up the slopes of scores of all tiles."""
+def add_up(form, near, rows, bias, ring, spans, numbers, nothing, total):
+    """The warpgroup adds up the slopes of scores of all tiles.
+
+    nothing: 0 in shared memory, read for each tile. Without it the compiler computes the addresses of the bias once for
+    all tiles, and holds them in 130 registers.
+    """
     c, bend, low, high, n = T.meta_var(numbers)
     s, dp = [T.alloc_local((TILE, TILE), "float32", layout=wgmma_fragment(TILE, TILE)) for _ in "sp"]
     part = T.alloc_local((TILE, TILE), form.bias, layout=wgmma_fragment(TILE, TILE))
@@ -88,9 +92,9 @@ def add_up(form, near, rows, bias, ring, spans, numbers, total):
         for h in T.serial(*spans[1], unroll=False):
             for i in T.serial(*spans[2], unroll=False):
                 for j in T.serial(*spans[3], unroll=False):
-                    row: T.let = i * TILE
-                    column: T.let = j * TILE
                     take.wait()
+                    row: T.let = i * TILE + nothing[0]
+                    column: T.let = j * TILE + nothing[0]
                     multiply(s, near[0][take.stage], near[1][take.stage], False, False)
                     multiply(dp, near[2][take.stage], near[3][take.stage], False, False)
                     Tx.wg.copy(level[:, 0], rows[0][b, h, row : row + TILE], fill=T.infinity("float32"))
@@ -162,6 +166,9 @@ def of_bias(form: BiasKind) -> tw.Executable:
         stages = T.meta_var(1 if form.d > 128 else 2)
         near = T.meta_var([pool.alloc_mma((stages, TILE, form.d), form.kind) for _ in "qkdv"])
         sums = pool.alloc((TILE, TILE + 4), "float32", align=16)
+        nothing = pool.alloc((1,), "int32")
+        if role == 0 and thread == 0:
+            nothing[0] = 0
         ring = T.Pipeline(pool, stages, consumers=4)
         ring.ready()
         at: T.let = both // shared[1]
@@ -178,7 +185,7 @@ def of_bias(form: BiasKind) -> tw.Executable:
                 load(form, near, (Q, K, DO, V), ring, spans, heads // heads_kv)
         with T.WarpgroupRole(role, 1, None, increase=True):
             total = T.alloc_local((TILE, TILE), "float32", layout=wgmma_fragment(TILE, TILE))
-            add_up(form, near, (LSE, DELTA), BIAS, ring, spans, (c, bend, low, high, n), total)
+            add_up(form, near, (LSE, DELTA), BIAS, ring, spans, (c, bend, low, high, n), nothing, total)
             store(form, OUT, sums[:, 0:TILE], total, (at, head, tile_m * TILE, tile_n * TILE), thread)
 
     return tw.compile(attention_of_bias, target="sm_90a", fast_math=True)
