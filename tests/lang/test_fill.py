@@ -79,7 +79,7 @@ def test_a_fill_is_printed_as_it_is_read() -> None:
         (lambda A: Tx.fill(A), "Tx.fill takes dst and value"),
         (lambda A: Tx.fill(A, A), "fill: value is a number"),
         (lambda A: Tx.fill(A, "1"), "fill: value is a number"),
-        (lambda A: Tx.zero(A, 1), "Tx.zero takes dst"),
+        (lambda A: Tx.zero(A, 1), "zero: src is a tile"),
         (lambda A: Tx.fill(3, 1), "fill: dst is a tile"),
     ],
 )

@@ -224,9 +224,15 @@ def _parts(given: object) -> Iterator[object]:
         yield given
 
 
+def _pointed(pointer: AddressOf) -> Load:
+    """The element that a pointer leads to: the first one of a buffer, where it says no more."""
+    buffer = pointer.buffer
+    return Load(buffer, pointer.indices or tuple(as_expr(0) for _ in buffer.shape))
+
+
 def _fill(name: str, given: object, value: Expr) -> None:
     """Store the bits of a value to an element of a local buffer, or to two of them from a pointer on."""
-    place = Load(given.buffer, given.indices) if isinstance(given, AddressOf) else given
+    place = _pointed(given) if isinstance(given, AddressOf) else given
     many = value.dtype.bits // place.dtype.bits if isinstance(place, Load) else 0
     if not (isinstance(place, Load) and place.buffer.space == "local" and many in (1, 2)):
         bits = value.dtype.bits
