@@ -432,11 +432,15 @@ class TaggedPlaces:
 
     def is_untouched(self, reach: tuple[int, int], name: str, *, write: bool) -> bool:
         """Is it certain that no thread has written between two bytes of the buffer (nor read, before a write)?"""
-        spans, names = [self._late_span], {*self.written, *(self.read if write else ())}
-        if not self.is_shared or name == self.arena or not names.isdisjoint((name, self.arena)):
-            if not self.is_global:
-                return False
+        touched = {*self.written, *(self.read if write else ())}
+        if self.is_shared and self.is_global:  # of a cluster: the bytes are those of any of its CTAs
+            touched |= {late.site.line.buffer for late in self._late_writes}
+            return name != self.arena and touched.isdisjoint((name, self.arena))
+        spans = [self._late_span]
+        if self.is_global:
             spans += [self._spans[True], self._spans[not write]]
+        elif name == self.name or not touched.isdisjoint((name, self.name)):
+            return False
         return all(high < reach[0] or low >= reach[1] for low, high in spans)
 
     def _latest(self, access: AccessRecord, latest: dict[str, Times]) -> None:
