@@ -9,7 +9,7 @@ REDUCTIONS = ("add", "min", "max", "inc", "dec", "and", "or", "xor")
 WAYS = ("g2s_cta", "g2s_cluster", "s2c", "s2g")
 COVERED = {
     *(f"ptx.cp_async.bulk.tensor.{name}" for name in ("g2c", "s2g", "s2g_reduce")),
-    *(f"ptx.cp_async{dot}bulk{dot}{name}" for name in WAYS for dot in "._"),
+    *(f"ptx.cp_async.bulk.{name}" for name in WAYS),
     *(f"ptx.cp_reduce_async.bulk.{name}" for name in ("s2g", "s2c")),
     *(f"ptx.cp_async.bulk.tensor.{name}" for name in ("g2c_tile_gather4", "s2g_tile_scatter4")),
     *(
