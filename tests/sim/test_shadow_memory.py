@@ -40,7 +40,7 @@ def test_tags_are_kept_for_each_cta_only_once_they_differ() -> None:
 def logged(records: int, nbytes: int) -> Log:
     log = Log()
     for time in range(records):
-        site = SimpleNamespace(write=False, sem="weak", scope="sys", element=4)
+        site = SimpleNamespace(write=False, sem="weak", scope="sys", element=4, by_unit=False)
         log.add(cast(Any, SimpleNamespace(time=time, at=Address(0), site=site, nbytes=nbytes)), reads=True)
     return log
 
