@@ -61,6 +61,10 @@ class TensorMap:
     @classmethod
     def of(cls, array: Any, fields: MapFields) -> TensorMap:
         """A map of an array with these fields, of any origin: the address is that of the array."""
+        if not isinstance(fields, MapFields):
+            raise ArgumentError(
+                "no fields of a tensor map", given=described(fields), allowed="those of a TensorMap: m.fields"
+            )
         made = cls.__new__(cls)
         made.array, made.fields = array, fields.at(_info_of(array).address or 0)
         return made

@@ -112,9 +112,7 @@ def test_each_row_that_has_a_unit_touch_shared_memory_is_among_the_cases() -> No
     }
     by_pixels = {name for name in touching if name.endswith("_im2col")}  # `test_im2col` has them
     covered = {f"ptx.{name}" for name in CASES} | {name for name in touching if "red_async." in name}
-    assert touching <= covered | by_descriptor | of_rows | by_pixels | {
-        "ptx.clusterlaunchcontrol.try_cancel"
-    }
+    assert touching <= covered | by_descriptor | of_rows | by_pixels | {"ptx.clusterlaunchcontrol.try_cancel"}
 
 
 def test_each_thread_of_a_bulk_copy_moves_as_many_bytes_as_it_says() -> None:

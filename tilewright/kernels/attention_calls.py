@@ -258,7 +258,9 @@ def attention(
     starts_q, starts_k = cu_seqlens if isinstance(cu_seqlens, tuple) else (cu_seqlens, None)
     if starts_q is not None:
         layout = "packed"
-        longest = q.shape[0] if longest is None else longest
+        if longest is None:
+            expect("q", q, (*KINDS, FLOAT8))
+            longest = q.shape[0]
     elif layout not in ("bhsd", "bshd"):
         raise ArgumentError("no such layout", given=repr(layout), allowed=choices(layout, ("bhsd", "bshd")))
     left, right = (EVERYWHERE, EVERYWHERE) if window is None else window
