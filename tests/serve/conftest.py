@@ -1,4 +1,4 @@
-"""The process of the tests stands for a warm worker: what other tests have changed in it is no trick of a submission."""
+"""The process of these tests stands for a warm worker: what others have changed in it is no trick of a submission."""
 
 from __future__ import annotations
 
