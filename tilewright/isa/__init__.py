@@ -13,7 +13,8 @@ In the order in which to read:
                         matrices in registers, with fragments, products, widen, and by CuTe's names: atoms, majorness
     copy, shared_addresses, cluster, atomics
                         memory, and the windows that addresses point into
-    strong, atom_red    accesses with an order and a scope; places: which memory, which scopes, for both
+    atom_red            atomic accesses, with an order and a scope; places: which memory, which scopes, for these and
+                        for the loads and stores of scalar/memory
     sync, fences, warp  threads that meet, order and tell each other; mbarrier: phases, by the bits of mbarrier_state
     tcgen05_alloc, tcgen05_ldst, tcgen05_cp, tcgen05_sync
                         tensor memory; descriptors and descriptor_rows: how it finds matrices in shared memory

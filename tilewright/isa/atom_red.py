@@ -1,6 +1,6 @@
 """atom and red: a place is read, combined with a value and written back as one atomic access.
 
-Both have an order and a scope, as `tilewright.isa.strong` has. ``atom`` gives the value before, ``red`` gives none and
+Both have an order and a scope, as loads and stores have. ``atom`` gives the value before, ``red`` gives none and
 so never acquires. Words of 128 bits are two registers of 64, low and high; the value before goes to two more. Lanes
 with the same address go one after the other: here lane 0 first, on hardware in any order. CUDA's functions,
 `tilewright.isa.atomics`, are ``relaxed`` at ``gpu`` scope. Source: PTX ISA, "Parallel Synchronization and Communication
