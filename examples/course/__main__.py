@@ -52,7 +52,11 @@ def main(arguments: list[str]) -> int:
         print(f"python -m examples.course STEP [LINE], with a step of {STEPS[0]} to {STEPS[-1]}")
         return 2
     with tempfile.TemporaryDirectory() as folder:
-        module = step(int(arguments[0]), *arguments[1:], folder=Path(folder))
+        try:
+            module = step(int(arguments[0]), *arguments[1:], folder=Path(folder))
+        except (tw.TilewrightError, SyntaxError) as error:  # the line is none of the language
+            print(error)
+            return 1
         print(module.__doc__ if len(arguments) == 1 else "", end="")
         found = verdict(module)
         print(found)

@@ -284,7 +284,7 @@ def test_what_a_reduction_lacks_is_told_of_its_own_issuer() -> None:
     with pytest.raises(SimulationError, match="a value is uninitialised") as raised:
         tw.simulate(half, np.zeros(4, np.uint32), target="sm_90", check="all")
 
-    assert raised.value.given == "an operand of cp_reduce_async.bulk.s2g, issued by CTA (1, 0, 0), warp 0, lane 0"
+    assert raised.value.given == "src, an operand of cp_reduce_async.bulk.s2g, issued by CTA (1, 0, 0), warp 0, lane 0"
 
 
 @pytest.mark.parametrize("way", ["tma", "bulk"])

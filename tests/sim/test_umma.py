@@ -224,4 +224,4 @@ def test_what_a_pair_lacks_is_told_of_the_cta_that_issued_its_product(lazy: int)
     error = refusal(two_pairs(lazy), a, b[:16])
 
     assert error.what == "a value is uninitialised"
-    assert error.given == f"an operand of tcgen05.mma, issued by CTA ({lazy // 2 * 2}, 0, 0), warp 0, lane 0"
+    assert error.given == f"a, an operand of tcgen05.mma, issued by CTA ({lazy // 2 * 2}, 0, 0), warp 0, lane 0"

@@ -87,7 +87,7 @@ def vectorized(*bounds: Value, step: Value | None = None, annotations: Mapping[s
 
 
 def grid(*extents: Value | tuple[Value, Value]) -> LoopNest:
-    """Nested loops: ``for i, j in T.grid(8, 4)``; ``T.grid((2, 8), 4)`` begins at 2."""
+    """Nested loops: ``for i, j in T.grid(8, 4)``; ``T.grid((2, 8), 4)`` goes from 2 to 7."""
     if not extents:
         raise KernelError("T.grid has extents", given="none", allowed="one for each loop")
     return LoopNest(tuple(LoopRange(*_ends(extent)) for extent in extents))

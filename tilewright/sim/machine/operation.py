@@ -321,9 +321,10 @@ class Operation:
         results: Given = (None,) * (len(writes) + len(self.sinks))
         if not meaning.moves:
             registers = self._kept_flags(which) if self._reads_registers(which) else []
-            of_issuers = ((value, issuers[which]) for value in (*given, *registers))
-            for value, issuer in (*zip(flags, [one.issuer for one in reads], strict=True), *of_issuers):
-                self._require(value, issuer, f"an operand of {self.name}")
+            of_issuers = ((value, issuers[which], "") for value in (*given, *registers))
+            of_memory = ((f, one.issuer, f"{one.effect.operand}, ") for f, one in zip(flags, reads, strict=True))
+            for value, issuer, operand in (*of_memory, *of_issuers):
+                self._require(value, issuer, f"{operand}an operand of {self.name}")
         elif self.sinks or any(value is not None for value in flags) or not self._goes_on_set(given):
             known = [one.all_initialised if had is None else had for had, one in zip(flags, self.reads, strict=True)]
             results = self._results(meaning.validity or meaning.execute, [*known, *given, *self._kept_flags(which)])
