@@ -102,6 +102,8 @@ TAMPERING = {
     "a verdict is forged": (FORGED.replace("DATA", CLEAN), "harness"),
     "a call is smuggled in": (FORGED.replace("DATA", "b'K' + pickle.dumps(Call())"), "harness"),
     "a file is written": ("open('/tmp/tilewright-trick', 'w')", "files"),
+    "a folder is listed": ("import os\nassert 0, os.listdir('/root')", "files of others"),
+    "folders are walked": ("import os\nassert 0, list(os.walk('/'))", "files of others"),
     "a file is removed": ("import os\nos.remove(__file__)", "files"),
     "a file is written below Python": (
         "import os\nos.open('/tmp/tilewright-trick', os.O_CREAT | os.O_WRONLY)",

@@ -193,6 +193,7 @@ NEAR = ("gc.", "sys.", "code.", "object.", "compile")  # events that count where
 LIBRARIES = tuple(
     {sys.prefix, sys.base_prefix, os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__))}
 )
+LISTINGS = ("os.listdir", "os.scandir")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 IMPORTING = "<frozen importlib"
 
@@ -227,6 +228,8 @@ def _named(event: str, arguments: tuple[Any, ...], folder: str) -> str | None:
         if by_mode or (isinstance(flags, int) and flags & WRITING):
             return "files"
         return None if isinstance(path, int) or _is_known(path, folder) else "files of others"
+    if event in LISTINGS:
+        return None if _is_known(os.path.join(arguments[0] or ".", "any"), folder) else "files of others"
     if event == "import":
         return "the harness" if str(arguments[0]).startswith("tilewright.serve") else None
     if event == "compile":  # under the name of a library's file
