@@ -8,5 +8,5 @@ from tilewright.serve.reading import settle
 
 
 @pytest.fixture(autouse=True)
-def settled() -> None:
+def like_a_worker() -> None:
     settle()

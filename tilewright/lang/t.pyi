@@ -2982,7 +2982,7 @@ class T:
         """src by the normal distribution below it."""
     @staticmethod
     def grid(*extents: Value) -> Any:
-        """Nested loops: ``for i, j in T.grid(8, 4)``; ``T.grid((2, 8), 4)`` begins at 2."""
+        """Nested loops: ``for i, j in T.grid(8, 4)``; ``T.grid((2, 8), 4)`` goes from 2 to 7."""
     handle: Any
     @staticmethod
     def hash32(x: Value) -> Any:

@@ -322,7 +322,8 @@ class Operation:
         if not meaning.moves:
             registers = self._kept_flags(which) if self._reads_registers(which) else []
             of_issuers = ((value, issuers[which], "") for value in (*given, *registers))
-            of_memory = ((f, one.issuer, f"{one.effect.operand}, ") for f, one in zip(flags, reads, strict=True))
+            names = [f"{one.effect.operand}, " for one in reads]  # type: ignore[union-attr]  # each is an access
+            of_memory = zip(flags, [one.issuer for one in reads], names, strict=True)
             for value, issuer, operand in (*of_memory, *of_issuers):
                 self._require(value, issuer, f"{operand}an operand of {self.name}")
         elif self.sinks or any(value is not None for value in flags) or not self._goes_on_set(given):
