@@ -104,7 +104,8 @@ class RowKernel:
 
     def array(self, name: str, values: Array, kind: str = "") -> Any:
         self.arrays[name] = np.ascontiguousarray(values).reshape(-1)
-        return self.kernel.array(name, kind or str(values.dtype), self.arrays[name].size)
+        kind = kind or str(values.dtype)
+        return self.kernel.array(name, kind, self.arrays[name].size // dtype(kind).lanes)
 
     def _active(self) -> NDArray[np.bool_]:
         shuffles = "shfl" in self.bound.instruction.name  # what comes from a lane that takes no part is undefined
