@@ -9,7 +9,8 @@ import pytest
 from tests.isa.oracles import ORACLES
 from tests.isa.test_meanings import OWN_ORACLES, WITHOUT_VALUES
 from tilewright import isa
-from tilewright.isa.table import BY_MASK, Bound, Form, Instruction, Meaning, Ptx, reads
+from tilewright.isa.declared import check_row
+from tilewright.isa.table import BY_MASK, LANES, Bound, Form, Instruction, Meaning, Ptx, reads
 
 
 def holes(text: str) -> set[str]:
@@ -58,6 +59,11 @@ FORMS = [(row, form) for row in isa.INSTRUCTIONS.values() for form in row.forms]
 @pytest.mark.parametrize(("row", "form"), FORMS, ids=[row.name for row, _ in FORMS])
 def test_every_form_is_complete(row: Instruction, form: Form) -> None:
     assert faults(row, form) == []
+
+
+@pytest.mark.parametrize("row", isa.INSTRUCTIONS.values(), ids=isa.INSTRUCTIONS)
+def test_a_row_of_the_table_is_declared_well(row: Instruction) -> None:
+    check_row(row, LANES)
 
 
 def test_a_row_without_a_meaning_is_found() -> None:

@@ -337,6 +337,46 @@ def test_other_registers_of_the_same_array_may_be_used_meanwhile() -> None:
     assert b.tolist() == [4 * lane + 1 for lane in range(32)]
 
 
+# Registers that differ from warp to warp
+
+
+def loads_by_warps(used: int) -> Any:
+    """Two warps load, each into two words of its own; warp 1 writes one of them all while that is under way."""
+
+    @T.prim_func
+    def load_into_own(B: T.Buffer((64,), "uint32")):
+        T.cta_id([1])
+        warp_id, tid = T.warp_id([2]), T.thread_id([64])
+        addr = T.alloc_shared([1], "uint32")
+        words = T.alloc_local((4,), "uint32")
+        for i in range(4):
+            words[i] = T.cast(tid, "uint32")
+        if warp_id == 0:
+            T.ptx.tcgen05.alloc(T.address_of(addr), n_cols=32, cta_group=1)
+        T.cuda.cta_sync()
+        first = 2 * warp_id
+        T.ptx.tcgen05.st(addr[0], words[0], words[1], shape="32x32b", num=2, row=warp_id * 32)
+        T.ptx.tcgen05.wait.st()
+        T.ptx.tcgen05.ld(addr[0], words[first], words[first + 1], shape="32x32b", num=2, row=warp_id * 32)  # into own
+        if warp_id == 1:
+            words[used] = T.uint32(7)  # one of them
+        T.ptx.tcgen05.wait.ld()
+        B[tid] = words[first]
+        T.cuda.cta_sync()
+        if warp_id == 0:
+            T.ptx.tcgen05.dealloc(addr[0], n_cols=32, cta_group=1)
+
+    return load_into_own
+
+
+@pytest.mark.parametrize("used", [2, 3])
+def test_the_registers_of_each_warp_are_in_flight_where_their_numbers_differ(used: int) -> None:
+    error = refusal(loads_by_warps(used), np.zeros(64, np.uint32))
+
+    assert error.what == "words is used while tcgen05.ld may not have filled it"
+    assert f"{line('one of them')}: CTA (0, 0, 0), warp 1" in str(error.given)
+
+
 # Sources that a copy still reads
 
 

@@ -223,3 +223,11 @@ def test_a_launch_bound_that_takes_registers_away_makes_room_for_ctas_of_a_cu_fi
     given[0][:] = 0
     fits = tw.load_cu(CUDA.replace("LIMIT", "__launch_bounds__(256, 3)"))
     fits["k"].simulate(*given, grid=265, block=256, check="none")
+
+
+def test_a_cu_file_without_launch_bounds_may_have_threads_with_more_registers_than_its_block_has_room_for() -> None:
+    """One CTA of 512 threads has room for 128 registers each; what ptxas gave them here counts."""
+    text = CUDA.replace("LIMIT", "").replace("80", "160")
+    with pytest.raises(SimulationError, match="no thread can go on"):
+        tw.load_cu(text)["k"].simulate(np.zeros(1, np.uint32), np.zeros(512 * 160, np.float32), grid=100, block=512,
+                                       check="none")  # fmt: skip

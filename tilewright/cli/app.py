@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import re
 import signal
 import warnings
@@ -36,6 +38,8 @@ def main() -> None:
     """Run the command line, and leave with its exit code."""
     from tilewright.view.terminal import complain
 
+    gc.set_threshold(100_000, 20, 50)  # of what a command makes little is garbage, and it all goes in the end:
+    atexit.register(gc.freeze)  # Python would look through it several times
     if hasattr(signal, "SIGPIPE"):
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # `tilewright lower ... | head` ends without a word
     warnings.showwarning = lambda message, *_: complain(f"warning: {message}")

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from tilewright.cli.kernels import STAGES
 from tilewright.cli.options import Arch, Const, Json, Place, Seed, Values
 from tilewright.errors import ArgumentError, choices
 
@@ -91,6 +90,8 @@ def _configs(values: Sequence[str], fixed: Mapping[str, object]) -> list[dict[st
 
 def _more_stages(trial: Any, trials: Sequence[Any]) -> str:
     """What one more stage of a ring would do, where it was among those that were tried and threads wait for copies."""
+    from tilewright.cli.kernels import STAGES
+
     name = next((name for name in trial.config if STAGES in name.lower()), None)
     if name is None or trial.estimated is None or not trial.why.startswith("waits for"):
         return ""

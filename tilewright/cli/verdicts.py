@@ -22,18 +22,17 @@ from threading import Thread
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
-from tilewright.checking import check
-from tilewright.cli.kernels import constants, kernel_named, kernels_of, split_place
 from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.explain import COMMAND, Finding, reworded
 from tilewright.inputs import make_arguments, parse_limits, parse_sizes
-from tilewright.ir import Kernel
 from tilewright.process import hold
 from tilewright.verdict import Report, Verdict, report_from, verdict_on
 from tilewright.view.terminal import complain, say
 
 if TYPE_CHECKING:
     from typer import Context
+
+    from tilewright.ir import Kernel
 
 DEFAULT_SECONDS = 60.0
 START_SECONDS = 15.0  # to start Python and compile, beyond the limit of a run
@@ -229,6 +228,8 @@ def leave(asked: Asked, into: Path) -> None:
 
 def _python(asked: Asked, limits: dict[str, Any]) -> Report:
     """A verdict for each kernel. Together they take no more than the seconds of the limit."""
+    from tilewright.cli.kernels import kernel_named, kernels_of, split_place  # the process that asks needs no compiler
+
     _check_options(asked)
     began, place = monotonic(), str(asked.file)
     seconds = limits.get("limit_s", DEFAULT_SECONDS)
@@ -243,6 +244,9 @@ def _python(asked: Asked, limits: dict[str, Any]) -> Report:
 
 def _judged(kernel: Kernel, kernels: list[Kernel], asked: Asked, **limits: Any) -> Verdict:
     """The verdict on one kernel of a file. It gets its own sizes, and refuses those that no kernel has."""
+    from tilewright.checking import check
+    from tilewright.cli.kernels import constants
+
     others = {name for each in kernels for name in _symbols(each)} - _symbols(kernel)
     try:
         own = {name: size for name, size in parse_sizes(constants(asked.size)).items() if name not in others}

@@ -31,6 +31,7 @@ In the order in which to read:
 import importlib
 import pkgutil
 
+from tilewright.isa import declared
 from tilewright.isa.arch import *  # noqa: F403  # the room's public names are its modules' __all__
 from tilewright.isa.atoms import *  # noqa: F403
 from tilewright.isa.boxes import *  # noqa: F403
@@ -55,3 +56,5 @@ from tilewright.isa.wgmma_atoms import *  # noqa: F403
 
 for _module in sorted(info.name for info in pkgutil.iter_modules(__path__)):  # noqa: F405  # Python's own
     importlib.import_module(f"{__name__}.{_module}")
+
+declared.at_once = True  # from here on rows are those of others

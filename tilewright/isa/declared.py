@@ -440,6 +440,10 @@ def misdeclared(name: str, field: str, what: str, given: object, allowed: object
     return InstructionError(f"{name}: {field} {what}", given=given, allowed=allowed)
 
 
+at_once = False
+"""Are rows checked where they are declared? Those of this room are by its tests: it takes a third of the import."""
+
+
 def check_row(row: Instruction, lanes: Iterable[str]) -> None:
     """Raises InstructionError for a name that the row does not have, a word that is in no table, and fields that do
     not go together.

@@ -17,8 +17,8 @@ from typing import Any, ParamSpec
 from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError, TargetError, choices, described
 from tilewright.ir import Buffer, Expr, Region
+from tilewright.isa import declared
 from tilewright.isa.arch import Arch, Requirement
-from tilewright.isa.declared import check_row, check_types
 from tilewright.isa.effects import (
     FILL,
     KEEPING,
@@ -180,13 +180,14 @@ class Instruction:
     written: bool = False
 
     def __post_init__(self) -> None:
-        check_types(self)
+        declared.check_types(self)
         if self.params is BY_OPERANDS:
             positional = (one for one in self.operands if one.name not in self.keywords)
             object.__setattr__(self, "params", tuple("*" * one.many + one.name for one in positional))
         if self.pattern is IN_ORDER:
             object.__setattr__(self, "pattern", self._operands_in_order())
-        check_row(self, LANES)
+        if declared.at_once:
+            declared.check_row(self, LANES)
 
     def _operands_in_order(self) -> str:
         """The pattern of forms in PTX that have none of their own, behind the value that the first of them gives."""

@@ -40,6 +40,7 @@ from tilewright.load.cu_tree import Chunk, Macros, blanked, host_in_macros, piec
 
 SECONDS, BYTES = 60, 4 << 30  # of a processor and of memory, that NVRTC may take
 WAITS = 5  # times that, on a machine that others use, too
+KILLED = -9  # by the limit of a processor
 ROUNDS = 8  # in which host code is left out
 _COMPLAINT = r"^{file}\((\d+)\): (?:catastrophic )?error: (.*)$"
 _MESSAGES_SHOWN = 4
@@ -285,7 +286,7 @@ def answered(request: dict[str, Any]) -> dict[str, Any]:
                               timeout=WAITS * request["seconds"], env=environment)  # fmt: skip
     except subprocess.TimeoutExpired:
         raise _out_of_time(request) from None
-    if done.returncode < 0:
+    if done.returncode == KILLED:
         raise _out_of_time(request)
     if done.returncode:
         last = done.stderr.strip().splitlines()[-1:] or [f"exit code {done.returncode}"]
