@@ -33,6 +33,7 @@ from tilewright.sim.record import Recorder
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
+    from tilewright.sim.codegen.axes import Axes
     from tilewright.sim.codegen.cut import Segment
     from tilewright.sim.machine.arrays import Shape
     from tilewright.sim.machine.batch import Batch
@@ -50,6 +51,8 @@ class Compiled(Subject):
     pauses: is it cut before strong accesses, where others may overtake a thread? recorder: of one whose runs may be
     recorded; the code of all others knows nothing of that.
     """
+
+    axes: Axes
 
     @ir.deep_recursion()
     def __init__(

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tilewright import ir
-from tilewright.isa import INSTRUCTIONS, Fence, bind
+from tilewright.explain.steps import KernelText
+from tilewright.isa import INSTRUCTIONS, Fence
+from tilewright.isa.calls import calls_in
 from tilewright.sim.machine.places import ALONE, BufferPlaces, Place, Ranks, element_text, storage_bytes
 from tilewright.terms import Term, Told, barrier, call, told
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from tilewright.errors import Span
+    from tilewright.ir.uniformity import Uniformity
     from tilewright.isa import Form, Instruction
     from tilewright.sim.machine.address import Part
     from tilewright.sim.machine.operation import Operation
@@ -112,10 +115,12 @@ class Subject:
     """kernel: of stage "lowered". checks: names out of `CHECKS`. groups: buffers whose arguments share memory.
     ranks: the GPUs that run it.
 
-    sites: the places of the kernel that touch memory. tallies: the instructions that are counted. thread_parts: address
-    parts that depend on thread numbers only, by the warps, kept for all runs. fences_shared: is there any fence of
-    shared memory alone? sc_scopes: those of its fences of kind sc.
+    axes: over which its values vary. sites: the places of the kernel that touch memory. tallies: the instructions that
+    are counted. thread_parts: address parts that depend on thread numbers only, by the warps, kept for all runs.
+    fences_shared: is there any fence of shared memory alone? sc_scopes: those of its fences of kind sc.
     """
+
+    axes: Uniformity
 
     def __init__(
         self,
@@ -137,10 +142,7 @@ class Subject:
         self.tallies: list[str] = []
         self.thread_parts: dict[tuple[int, int, int], dict[int, Part]] = {}
         self.authored = {buffer.name: buffer for buffer in (*kernel.buffers, *kernel.authored)}
-        calls = (
-            expr for stmt in ir.statements(kernel.body) for expr in ir.expressions(stmt) if isinstance(expr, ir.Call)
-        )
-        bounds = list(map(bind, calls))
+        bounds = [bound for _, bound in calls_in(kernel.body)]
         self.operations = [bound for bound in bounds if bound.form.concerns_operations]
         fences = [fence for bound in bounds if (fence := bound.fence) is not None]
         self.fences_shared = any(one.is_of_shared for one in fences)
@@ -189,6 +191,11 @@ class Subject:
     def written(self) -> ir.Body:
         """The statements as their author has them; of compiled code, whose author wrote others, none."""
         return () if self.kernel.compiled else self.kernel.body
+
+    @cached_property
+    def text(self) -> KernelText:
+        """What its author's statements tell of a missing step."""
+        return KernelText(self.written, self.axes)
 
     def view_at(self, owner: str, byte: int, at: Span | None = None) -> View | None:
         """The view that has a byte of a buffer; of several one that the statements of a line use."""

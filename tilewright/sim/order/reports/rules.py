@@ -15,7 +15,6 @@ from tilewright.sim.machine.subject import completion_text, wait_call
 from tilewright.sim.machine.tmem import INITIALISED, cells_text
 from tilewright.sim.order.asynchronous.issue_order import may_queue
 from tilewright.sim.order.reports.handover import missing_step
-from tilewright.sim.order.reports.race import inits
 from tilewright.sim.order.reports.words import fence_call, grid_thread_text, not_yet_written, shared_text
 from tilewright.terms import Operand, Term, Told, barrier, call, operation, told
 
@@ -428,7 +427,7 @@ def uninitialised(
     (noun, doing), (home, offset) = use, where
     what, given = f"{doing} {shared_text(wave, offset)}", wave.thread_name(*who)
     article = "an" if noun[0] in "aeiou" else "a"
-    made = [line for line, _ in inits(wave.run.program, wave.run.places.shared_at(offset).name)][-1:]
+    made = [line for line, _ in wave.run.program.text.inits(wave.run.places.shared_at(offset).name)][-1:]
     threads = (wave.thread_at(wave.first + who[0], who[1]),)
     lines = (*made, *at_line(at))
     if home == who[0]:
@@ -501,7 +500,7 @@ def early_arrival(wave: Wave, who: str, threads: tuple[Threads, ...], offset: in
     bar, lines = pointer_to(wave, offset), at_line(at)
     waits = [call("ptx.mbarrier.try_wait", bar, parity) for parity in (0, 1) if bar is not None]
     name = wave.run.places.shared_at(offset).name
-    more = [(operand(line, "count", count + 1),) for line, count in inits(wave.run.program, name) if count]
+    more = [(operand(line, "count", count + 1),) for line, count in wave.run.program.text.inits(name) if count]
     ways = [*(between(wait, *lines) for wait in waits if lines), *more, *((move(*lines),) for _ in lines)]
     return SimulationError(
         f"an arrival at {shared_text(wave, offset)} for its next phase, and nobody has seen the last one over",
