@@ -14,7 +14,7 @@ from tilewright.errors import SimulationError
 from tilewright.isa import ANY_LANES, WARPGROUP
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Array, Bools
-from tilewright.sim.machine.batch import Mask, numbers, spread, threads_of, where_text
+from tilewright.sim.machine.batch import Mask, numbers, spread
 from tilewright.sim.machine.memory import SHIFT, UNITS, MemoryRows
 from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, element_text, multicast_steps
 from tilewright.sim.machine.registers import Registers
@@ -267,8 +267,7 @@ class MemoryFacet:
                 self._in_rows(storage, lanes, at, olds, combine, *values)
             else:
                 self._in_registers(storage, lanes, at, olds, combine, *values)
-        for check in self.batch.wave.run.checks:
-            check.changed(self.batch, olds)
+        self.batch.wave.run.events.changed(self.batch, olds)
         return olds
 
     def _in_rows(
@@ -357,16 +356,12 @@ class Facet(MemoryFacet):
         self.batch.wave.run.printed.add(count, line, self.at)
 
     def depends(self, word: str) -> None:
-        for check in self.batch.wave.run.checks:
-            check.depends(self.batch, self.mask, word)
+        self.batch.wave.run.events.depends(self.batch, self.mask, word)
 
     def done_by_warpgroup(self, value: Array) -> None:
         run = self.batch.wave.run
-        for check in run.checks:
-            check.done_by_warpgroup(self.batch, self.mask, np.asarray(value), self.at)
+        run.events.done_by_warpgroup(self.batch, self.mask, np.asarray(value), self.at)
 
     def fault(self, what: str, lanes: Bools, *, hint: str | None = None) -> None:
         """Stops the kernel, naming the first CTA and warp with such lanes."""
-        shown = np.broadcast_to(lanes, self.batch.shape)
-        threads = threads_of(self.batch, shown)
-        raise SimulationError(what, given=where_text(self.batch, shown), hint=hint, at=self.at, threads=threads)
+        raise self.batch.error("simulation", what, np.broadcast_to(lanes, self.batch.shape), self.at, hint=hint)

@@ -17,7 +17,7 @@ from tilewright.dtypes import DType
 from tilewright.errors import InstructionError, SimulationError, described
 from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP, Addresses, Bound, Signal
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.batch import first_warp, lanes_text, numbers, threads_of, where_text
+from tilewright.sim.machine.batch import first_warp, lanes_text, numbers, where_text
 from tilewright.sim.machine.facets import Facet, Finder
 from tilewright.sim.machine.memory import UNITS, MemoryRows, initialised
 from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
@@ -304,14 +304,13 @@ def _divergence(bound: Bound, batch: Batch, mask: Mask, wanted: Bools, at: Span 
     missing = active.any(-1, keepdims=True) & wanted & ~active
     missing = missing & batch.alive if (missing & batch.alive).any() else missing
     warp = first_warp(missing)
-    return SimulationError(
-        told("divergence: {} without {}", operation(bound.instruction.name), lanes_text(missing[warp])),
-        given=where_text(batch, missing, active),
-        allowed=f"{lanes_text(wanted[warp])} of the warp, together",
-        hint="move it out of the condition that splits the warp",
-        at=at,
-        kind="divergence",
-        threads=threads_of(batch, active),
+    what = told("divergence: {} without {}", operation(bound.instruction.name), lanes_text(missing[warp]))
+    allowed, hint = (
+        f"{lanes_text(wanted[warp])} of the warp, together",
+        "move it out of the condition that splits the warp",
+    )
+    return batch.error(
+        "divergence", what, active, at, given=where_text(batch, missing, active), allowed=allowed, hint=hint
     )
 
 
@@ -519,8 +518,7 @@ class CompiledInstruction:
             batch.wave.unmet.append((numbers(batch.ctas)[cta], address))
         resolved = replace(signal, scope=self.bound.word(signal.scope))
         if told is not None:
-            for check in batch.wave.run.checks:
-                check.signalled(batch, told, barrier, resolved, found, self.at)
+            batch.wave.run.events.signalled(batch, told, barrier, resolved, found, self.at)
 
     def _moves_sound_bits(self, batch: Batch, arguments: Given, sinks: Given) -> bool:
         """Do initialised bits go from shared memory to initialised registers? Then no flag changes."""

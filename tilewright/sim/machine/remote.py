@@ -77,8 +77,7 @@ class Elsewhere(Site):
         if not self.goes_on:
             if batch.wave.run.program.with_shadows:
                 batch.wave.shadows.expand()
-            for check in batch.wave.run.checks:
-                check.reached(self, batch, mask, at)
+            batch.wave.run.events.reached(self, batch, mask, at)
         return mask, False
 
     def _within(self, batch: Batch, mask: Mask, at: Address) -> Mask:

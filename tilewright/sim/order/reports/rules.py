@@ -133,16 +133,9 @@ class LackingFence:
 
     def error(self, operation: Operation) -> SimulationError:
         """The finding."""
-        return SimulationError(
-            f"{operation.name} {self.what}",
-            given=f"issued by {operation.issuers.name(0)}",
-            allowed="reads of an asynchronous unit after a proxy fence that comes after the stores",
-            hint=self.remedy(operation),
-            at=operation.instruction.at,
-            kind="races",
-            threads=(operation.issuers.thread_at(0),),
-            buffer=self.buffer,
-        )
+        allowed = "reads of an asynchronous unit after a proxy fence that comes after the stores"
+        facts = {"allowed": allowed, "hint": self.remedy(operation), "buffer": self.buffer}
+        return operation.error("races", f"{operation.name} {self.what}", 0, **facts)
 
 
 def _is_wrong(one: Touched) -> bool:
@@ -516,14 +509,14 @@ def early_arrival(wave: Wave, who: str, threads: tuple[Threads, ...], offset: in
 
 def ends_between_signals(wave: Wave, operation: Operation, issuer: int, offset: int) -> SimulationError:
     """A phase ends before all that one statement issues has come."""
-    return SimulationError(
-        f"the phase of {shared_text(wave, offset)} may end before {operation.name} of some of its threads is complete",
+    name = shared_text(wave, offset)
+    return operation.error(
+        "races",
+        f"the phase of {name} may end before {operation.name} of some of its threads is complete",
+        issuer,
         given=f"{operation.who(issuer)}, which comes for the next phase",
         allowed="a phase that waits for all arrivals and bytes of the operations that begin together",
         hint="mbarrier.init with the count of all that arrive, and as many bytes announced as come",
-        at=operation.instruction.at,
-        kind="races",
-        threads=(operation.issuers.thread_at(issuer),),
         buffer=wave.run.places.shared_at(offset).name,
     )
 
@@ -583,12 +576,11 @@ def ends_before_operation(operation: Operation, issuer: int, home: int, *, is_kn
     hint = told("{} before the end of the kernel, after the wait", barrier("cluster"))
     if not is_known:
         hint = told("{}, before the end of the kernel", completion_text(operation, issuer, home))
-    return SimulationError(
+    return operation.error(
+        "races",
         f"the CTA may end while {operation.name} is under way",
+        issuer,
         given=f"issued by {operation.who(issuer)}\nmemory of CTA {operation.batch.wave.cta_name(home)}",
         allowed="an end after a thread of the CTA has waited for the operation, or met one that has",
         hint=hint,
-        at=operation.instruction.at,
-        kind="races",
-        threads=(operation.issuers.thread_at(issuer),),
     )
