@@ -8,8 +8,9 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.explain import advised
+from tilewright.explain.statements import wait_call
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.subject import completion_text, wait_call
+from tilewright.sim.machine.subject import completion_text
 from tilewright.terms import told
 
 if TYPE_CHECKING:

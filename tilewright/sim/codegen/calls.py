@@ -26,7 +26,8 @@ from tilewright.sim.codegen.values import computed, is_pure
 from tilewright.sim.fast.copies import Fills
 from tilewright.sim.fast.loads import Loads
 from tilewright.sim.machine.convert import from_bits, to_bits
-from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, RegisterFile, check_lanes
+from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, check_lanes
+from tilewright.sim.machine.registers import RegisterFile
 from tilewright.sim.machine.sites import Site
 from tilewright.terms import operation, told
 

@@ -32,7 +32,8 @@ from tilewright.sim.codegen.values import computed, is_pure
 from tilewright.sim.fast.copies import Fills
 from tilewright.sim.machine.address import Address, Part, int64, keep
 from tilewright.sim.machine.convert import component, load_nibbles, nibble_flags, store_nibbles, to_bits
-from tilewright.sim.machine.instructions import Move, lanes, stacked, to_shared
+from tilewright.sim.machine.instructions import Move, lanes, to_shared
+from tilewright.sim.machine.registers import stacked
 from tilewright.sim.machine.sync import BarrierSite
 from tilewright.sim.machine.unknown import ArrayOperation, blended, either, nothing_known
 from tilewright.sim.record import Row, row_of, row_of_call

@@ -11,8 +11,8 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import Access, Addresses, Signal
+from tilewright.isa.agreed import asked, check_addresses, check_results
 from tilewright.sim.machine.facets import issuers_of
-from tilewright.sim.machine.instructions import asked, check_addresses, check_results
 from tilewright.sim.machine.units import Touched
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Operation:
         given = list(self.arguments.values())
         made = self.meaning.addresses
         found = asked(self.instruction, "addresses", made, (self.issuers, *given)) if made else {}
-        check_addresses(self, found)
+        check_addresses(self.instruction, self.arguments, len(self.issuers.rows), found)
         for name in self.meaning.takes:
             if name in found:
                 self.arguments[name] = found[name].at
@@ -282,7 +282,8 @@ class Operation:
         registers = [self.issuers.taken(value, shape)[which] for value in kept]
         results = self._results(self.meaning.execute, [*found, *values, *registers])
         if self.meaning.execute is not None:
-            check_results(self, writes, results, which.stop - which.start if which.stop else len(self.issuers.rows))
+            count = which.stop - which.start if which.stop else len(self.issuers.rows)
+            check_results(run, writes, results, count, self.issuers.lanes)
         for one, data in zip(writes, results, strict=False):
             one.store(wave, data)
         for register, at, data in zip(run.sinks, self.sinks, results[len(writes) :], strict=True):

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tilewright import ir
+from tilewright.explain.statements import commit_call, wait_call
 from tilewright.explain.steps import KernelText
-from tilewright.isa import INSTRUCTIONS, Fence
+from tilewright.isa import Fence
 from tilewright.isa.calls import calls_in
 from tilewright.sim.machine.places import ALONE, BufferPlaces, Place, Ranks, element_text, storage_bytes
-from tilewright.terms import Term, Told, barrier, call, told
+from tilewright.terms import Told, barrier, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from tilewright.errors import Span
     from tilewright.ir.uniformity import Uniformity
-    from tilewright.isa import Form, Instruction
     from tilewright.sim.machine.address import Part
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.places import Group
@@ -30,41 +30,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.units import Touched
 
 # The statements by which threads learn that an operation is complete, in the kernel's own words.
-
-
-def _call(name: str, row: Instruction, form: Form, n: int) -> Term:
-    """A call of a form, with the keywords whose default another form has."""
-    modifiers = form.wording.modifiers.items()
-    others = {
-        key: next(iter(table)) for key, table in modifiers if key in row.keywords and row.keywords[key] not in table
-    }
-    return call(name, *[n][: bool(row.operands)], **others)
-
-
-def wait_call(group: str, *, n: int = 0, reads: bool = False) -> Term | None:
-    """``T.ptx.cp_async.wait_group(0)``: the wait for all but the newest n commits of a group; None where there is none.
-
-    reads: is it enough that the sources have been read?
-    """
-    found: Term | None = None
-    for name, row in INSTRUCTIONS.items():
-        for form in row.forms:
-            if form.wait is not None and form.wait.group == group and (form.wait.pending is not None or not n):
-                if form.wait.reads is reads:
-                    return _call(name, row, form, n)
-                found = found or (None if form.wait.reads else _call(name, row, form, n))
-    return found
-
-
-def commit_call(group: str, *, signals: bool) -> Term | None:
-    """``T.ptx.tcgen05.commit(...)``: the commit of a group, one that signals an m-barrier or one that closes the group;
-    None where there is none.
-    """
-    for name, row in INSTRUCTIONS.items():
-        for form in row.forms:
-            if form.commit is not None and form.commit.group == group and bool(form.signals) is signals:
-                return call(name, *[...][: bool(row.operands)])
-    return None
 
 
 def is_uncommitted(operation: Operation, row: int, thread: int) -> bool:

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.explain import Way, advised, between, insert, move, replaced
+from tilewright.explain.statements import commit_call, fence_call, wait_call
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.places import pointer_to
-from tilewright.sim.machine.subject import commit_call, is_uncommitted, wait_call
+from tilewright.sim.machine.subject import is_uncommitted
 from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN
 from tilewright.sim.order.knowledge.releases import holds
 from tilewright.sim.order.races.records import Record
 from tilewright.sim.order.reports.mbarrier_phases import too_soon
-from tilewright.sim.order.reports.words import fence_call
 from tilewright.terms import Operand, Told, barrier, call, fence, told
 
 if TYPE_CHECKING:

@@ -9,13 +9,14 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.explain import Facts, OtherAccess, advised, between, move, operand
+from tilewright.explain.statements import fence_call, wait_call
 from tilewright.isa import Access, Fence, ProxyFence
 from tilewright.sim.machine.places import WINDOW_BITS, coordinate_text, pointer_to
-from tilewright.sim.machine.subject import completion_text, wait_call
+from tilewright.sim.machine.subject import completion_text
 from tilewright.sim.machine.tmem import INITIALISED, cells_text
 from tilewright.sim.order.asynchronous.issue_order import may_queue
 from tilewright.sim.order.reports.handover import missing_step
-from tilewright.sim.order.reports.words import fence_call, grid_thread_text, not_yet_written, shared_text
+from tilewright.sim.order.reports.words import grid_thread_text, not_yet_written, shared_text
 from tilewright.terms import Operand, Term, Told, barrier, call, operation, told
 
 if TYPE_CHECKING:
