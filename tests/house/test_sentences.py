@@ -14,7 +14,7 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
     "cli/launching.py",
     "load/unoptimised.py",
     "sim/codegen/loops.py",
-    "sim/order/reports/race.py",
+    "explain/steps.py",
     *(
         f"load/cu{part}.py"
         for part in (

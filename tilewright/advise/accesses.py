@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine.counts import BANK_BYTES, BANKS, default_phase
+from tilewright.isa.banks import BANK_BYTES, BANKS, default_phase
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -17,10 +17,11 @@ from tilewright.errors import LayoutError, SimulationError, Span, TilewrightErro
 from tilewright.explain import Finding
 from tilewright.inputs import make_arguments
 from tilewright.ir import AddressOf, AllocBuffer, Buffer, DeclBuffer, Kernel, const_value, map_buffers, statements
+from tilewright.isa.banks import default_phase
 from tilewright.layout import ComposeLayout, Iter, Layout, S, SwizzleLayout, SwizzleMode, TileLayout, mma_shared_layout
 from tilewright.records import replace
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.counts import default_phase, wavefronts
+from tilewright.sim.machine.counts import wavefronts
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable

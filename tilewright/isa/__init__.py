@@ -5,9 +5,10 @@ In the order in which to read:
     ldmatrix            one family as an example
     table, forms, operands, effects
                         what a row is; its forms: how they are written, what they mean; its operands; its effects
-    declared, agreement what a row says of itself, checked where it is declared: words and names; what goes together
+    declared            what a row says of itself, checked where it is declared: words and names; what goes together
+    agreed              what the functions of a row take and give, checked as they run
     arch, machine       where a form exists; what a meaning may ask of the machine
-    residency           how many CTAs a GPU runs at once, which launches none takes
+    residency, banks    how many CTAs a GPU runs at once, which launches none takes; the passes of shared memory
     calls, spelling     from ``T.ptx.name(...)`` to the row and back; from a PTX mnemonic to the row
     stmatrix, movmatrix, mma, mma_families, mma_sparse
                         matrices in registers, with fragments, products, widen, and by CuTe's names: atoms, majorness

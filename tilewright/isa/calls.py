@@ -335,10 +335,12 @@ def _given(value: object) -> Expr:
 
 def calls_in(body: Body) -> Iterator[tuple[Stmt, Bound]]:
     """Every call of an instruction in a body, with its statement."""
-    for stmt in statements(body):
-        for node in expressions(stmt):
-            if isinstance(node, Call):
-                yield stmt, bind(node)
+    return ((stmt, bound) for stmt in statements(body) for bound in calls_at(stmt))
+
+
+def calls_at(stmt: Stmt) -> Iterator[Bound]:
+    """Every call of an instruction in a statement's own expressions."""
+    return (bind(node) for node in expressions(stmt) if isinstance(node, Call))
 
 
 def bind(made: Call) -> Bound:

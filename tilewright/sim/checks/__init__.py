@@ -15,9 +15,9 @@ Races are looked for in a room of their own, `tilewright.sim.order`.
 import importlib
 import pkgutil
 
-from tilewright.sim.checks.base import CHECKS, Check, checks_of, parse_checks
+from tilewright.sim.checks.base import CHECKS, Check, checks_of, parse_checks, values_of
 
-__all__ = ["CHECKS", "Check", "checks_of", "parse_checks"]
+__all__ = ["CHECKS", "Check", "checks_of", "parse_checks", "values_of"]
 
 for _module in sorted(info.name for info in pkgutil.iter_modules(__path__)):
     importlib.import_module(f"{__name__}.{_module}")

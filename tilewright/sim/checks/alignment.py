@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.errors import SimulationError
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.batch import first_of, threads_of, where_text
+from tilewright.sim.machine.batch import first_of, where_text
 from tilewright.sim.machine.places import coordinate_text
 from tilewright.terms import operation, told
 
@@ -41,17 +40,10 @@ def misaligned(program: Subject, site: Site, batch: Batch, lanes: Bools, at: Add
     if not bad.any() or site.place is None:
         return
     address = first_of(full, bad)
-    raise SimulationError(
-        told("{}: a misaligned address in {}", operation(site.op), site.place.name),
-        given=f"{coordinate_text(program, site, address)}, byte {address - site.place.start}, "
-        f"in {where_text(batch, bad)}",
-        allowed=f"a multiple of {site.width} bytes",
-        at=site.at,
-        kind="alignment",
-        buffer=site.place.name,
-        place=coordinate_text(program, site, address),
-        threads=threads_of(batch, bad),
-    )
+    what, place = told("{}: a misaligned address in {}", operation(site.op), site.place.name), site.place
+    element, allowed = coordinate_text(program, site, address), f"a multiple of {site.width} bytes"
+    given = f"{element}, byte {address - place.start}, in {where_text(batch, bad)}"
+    raise batch.error("alignment", what, bad, site.at, given=given, allowed=allowed, buffer=place.name, place=element)
 
 
 register("alignment", "addresses that are no multiple of the access's width", Alignment)

@@ -17,8 +17,8 @@ from tilewright.ir import Binary, const_value
 from tilewright.ir.operators import DIVISIONS, SHIFTS
 from tilewright.isa import bind
 from tilewright.isa.types import TYPES
-from tilewright.sim.checks.base import register
-from tilewright.sim.machine.batch import threads_of, where_text
+from tilewright.sim.checks.base import hear, register
+from tilewright.sim.machine.batch import where_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -26,14 +26,6 @@ if TYPE_CHECKING:
     from tilewright.isa.forms import Undefined
     from tilewright.sim.machine.arrays import Array, Bools, Value
     from tilewright.sim.machine.batch import Batch, Mask
-
-
-def may_fault(expr: Expr) -> bool:
-    """May this integer operation be undefined, by its second operand?"""
-    if not isinstance(expr, Binary) or expr.op not in (*DIVISIONS, *SHIFTS) or expr.dtype.is_float:
-        return False
-    known = const_value(expr.b)
-    return known is None or bool(_faults(expr, int(known)))
 
 
 def _faults(expr: Binary, b: Value) -> Bools | bool:
@@ -46,6 +38,14 @@ class Operands:
 
     expr: Binary
     at: Span | None
+
+    @classmethod
+    def of(cls, expr: Expr, at: Span | None = None) -> Operands | None:
+        """None where the operation is defined for all values of its second operand."""
+        if not isinstance(expr, Binary) or expr.op not in (*DIVISIONS, *SHIFTS) or expr.dtype.is_float:
+            return None
+        known = const_value(expr.b)
+        return cls(expr, at) if known is None or _faults(expr, int(known)) else None
 
     def __call__(self, batch: Batch, mask: Mask, a: Value, b: Value) -> None:
         """Raises SimulationError where an active lane's operation is undefined."""
@@ -64,25 +64,15 @@ class Operands:
         holds = f"{self.expr.b} != 0" if divides else f"{self.expr.b} < {bits}"
         if not divides and np.any(values[1] < 0):
             holds = f"{self.expr.b} >= 0"
-        return SimulationError(
+        return batch.error(
+            "arithmetic",
             f"`{self.expr}` divides by zero" if divides else f"`{self.expr}` shifts out of range",
+            lanes,
+            self.at,
             given=f"{values[0]} {self.expr.op} {values[1]} in {where_text(batch, lanes)}",
             allowed="a divisor other than 0" if divides else f"a count of 0 to {bits - 1}, for {bits} bits",
             hint=None if const_value(self.expr.b) is not None else f"T.select({holds}, {self.expr}, 0)",
-            at=self.at,
-            kind="arithmetic",
-            threads=threads_of(batch, lanes),
         )
-
-
-def may_be_open(call: Call) -> bool:
-    """Are there values of an operand with which the result of this call is undefined? Only numbers are known before."""
-    bound = bind(call)
-    undefined = bound.form.meaning.undefined
-    if undefined is None:
-        return False
-    known = const_value(bound.operands[undefined.operand][0])
-    return known is None or bool(undefined.where(np.asarray(known)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,6 +81,15 @@ class OpenResult:
 
     call: Call
     at: Span | None
+
+    @classmethod
+    def of(cls, call: Call, at: Span | None = None) -> OpenResult | None:
+        """None where the result is defined for all values of the operand that decides: only numbers are known."""
+        bound = bind(call)
+        if (undefined := bound.form.meaning.undefined) is None:
+            return None
+        known = const_value(bound.operands[undefined.operand][0])
+        return cls(call, at) if known is None or undefined.where(np.asarray(known)) else None
 
     def __call__(
         self, batch: Batch, mask: Mask, values: tuple[Value, ...], unknown: tuple[Array | None, ...]
@@ -148,3 +147,4 @@ class OpenResult:
 
 
 register("arithmetic", "integers divided by zero, and shifted by their width or more")
+hear("arithmetic", operands=Operands.of, result=OpenResult.of)

@@ -5,8 +5,8 @@ Some are always on, since a machine that cannot go on has to report it; their ro
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -22,6 +22,9 @@ CHECKS: dict[str, str] = {}
 """What each check finds, by its name."""
 
 _CLASSES: dict[str, tuple[type[Check], ...]] = {}
+Heard: TypeAlias = Callable[..., object]
+"""What looks at values of one kind, made for a place of a kernel; None where that place needs no look."""
+_VALUES: dict[str, tuple[str, Heard]] = {}  # by the kind of values, the check that hears of them; "" for always
 DEFAULT = ("bounds", "alignment", "deadlock")
 
 
@@ -37,6 +40,9 @@ class Check(Events):
         """The function that is called before each access at a site, or None."""
         return None
 
+    escapes: Callable[..., None] | None = None
+    """Gets the lanes of a site that are outside of its buffer."""
+
 
 def register(name: str, finds: str, *parts: type[Check]) -> None:
     """Add a row to `CHECKS`, with the classes that carry the check out, if it has any."""
@@ -44,9 +50,19 @@ def register(name: str, finds: str, *parts: type[Check]) -> None:
     _CLASSES[name] = parts
 
 
+def hear(check: str, **values: Heard) -> None:
+    """Have a check look at values, by their kinds: a use, the operands of an operation, an index and the like."""
+    _VALUES.update((kind, (check, made)) for kind, made in values.items())
+
+
 def checks_of(names: Iterable[str], program: Subject) -> list[Check]:
     """The parts of the checks with these names, made for a program."""
     return [part(program) for name in sorted(names) for part in _CLASSES[name]]
+
+
+def values_of(names: Iterable[str]) -> dict[str, Heard]:
+    """What the checks with these names look at, and those that are always on."""
+    return {kind: made for kind, (name, made) in _VALUES.items() if name in ("", *names)}
 
 
 def parse_checks(given: str | Iterable[str]) -> frozenset[str]:

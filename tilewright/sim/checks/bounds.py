@@ -9,8 +9,8 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.sim.checks.alignment import misaligned
-from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.batch import first_of, first_warp, threads_of, where_text
+from tilewright.sim.checks.base import Check, hear, register
+from tilewright.sim.machine.batch import first_of, first_warp, where_text
 from tilewright.sim.machine.places import ARENA, coordinate_text
 from tilewright.terms import Term, told
 
@@ -87,34 +87,29 @@ def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Addre
     if (place := site.place).own and not place.outside(found[:1], site.width, found[:1] // place.pitch).any():
         return _of_another_rank(program, site, batch, lanes, int(found[0]))
     span = _span(program, site, int(found[0]), int(found.max()) + site.width - 1, size)
-    return SimulationError(
+    return batch.error(
+        "bounds",
         told("{} {} outside of {}", by or Term("operation", (site.op,)), verb, site.place.name),
+        lanes,
+        site.at,
         given=f"{span} in {where_text(batch, lanes)}",
         allowed=program.extent_text(site.place, size, batch.wave.run.scalars),
         hint=hint,
-        at=site.at,
-        kind="bounds",
         buffer=site.place.name,
         place=coordinate_text(program, site, int(found[0])),
-        threads=threads_of(batch, lanes),
         numbers={"bytes": size, "last": int(found.max()) + site.width - 1 - site.place.start},
     )
 
 
 def _of_another_rank(program: Subject, site: Site, batch: Batch, lanes: Bools, at: int) -> SimulationError:
     assert site.place is not None
-    name, verb = site.place.name, "writes" if site.write else "reads"
-    return SimulationError(
-        told("{} {} {} on another GPU, which cannot be reached there", Term("operation", (site.op,)), verb, name),
-        given=f"{coordinate_text(program, site, at)} in {where_text(batch, lanes)}",
-        allowed=f"{name} on the GPU of the thread, or arrays in memory that all GPUs reach",
-        hint=f"{name}: T.SymmetricBuffer(shape, dtype, ranks={batch.wave.run.ranks}), and {name}.peer(rank)",
-        at=site.at,
-        kind="bounds",
-        buffer=name,
-        place=coordinate_text(program, site, at),
-        threads=threads_of(batch, lanes),
-    )
+    name, verb, place = site.place.name, "writes" if site.write else "reads", coordinate_text(program, site, at)
+    what = told("{} {} {} on another GPU, which cannot be reached there", Term("operation", (site.op,)), verb, name)
+    given = f"{place} in {where_text(batch, lanes)}"
+    allowed = f"{name} on the GPU of the thread, or arrays in memory that all GPUs reach"
+    hint = f"{name}: T.SymmetricBuffer(shape, dtype, ranks={batch.wave.run.ranks}), and {name}.peer(rank)"
+    facts = {"allowed": allowed, "hint": hint, "buffer": name, "place": place}
+    return batch.error("bounds", what, lanes, site.at, given=given, **facts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,15 +191,15 @@ class Dimension:
         run = batch.wave.run
         verb = "writes" if self.write else "reads"
         shape = run.program.shape_text(self.within.name, run.scalars)
-        error = SimulationError(
+        error = batch.error(
+            "bounds",
             told("{} {} outside of {}", self.within.by or Term("operation", (self.op,)), verb, self.within.name),
+            outside,
+            self.at,
             given=f"{index} in {where}",
             allowed=f"0..{extent - 1}{shape and f', {shape}'}",
             hint=self.within.hint,
-            at=self.at,
-            kind="bounds",
             buffer=self.within.name,
-            threads=threads_of(batch, outside),
             numbers={"index": first, "extent": extent, "dimension": dim},
         )
         if self.write or self.op != "load":
@@ -217,3 +212,4 @@ register(
     "accesses outside of a buffer or a dimension of it, elements that another thread owns, writes of constants",
     Bounds,
 )
+hear("bounds", index=Dimension, pointer=ChosenPointer)

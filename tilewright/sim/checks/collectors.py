@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.errors import SimulationError
 from tilewright.explain import advised
 from tilewright.isa import FILL, KEEPING
 from tilewright.sim.checks.base import Check, register
@@ -41,17 +40,15 @@ class Collectors(Check):
 
     @staticmethod
     def _fault(operation: Operation, word: str, issuer: int) -> None:
-        raise SimulationError(
+        raise operation.error(
+            "collectors",
             f"{operation.name} uses a collector whose matrix has changed since a product filled it",
+            issuer,
             given=f"collector::{word}, issued by {operation.who(issuer)}",
             allowed="a matrix that stays as it is until the last use has taken place",
             hint=advised(
                 told("fill the buffer anew after the change: collector::{}::fill", word.partition("::")[0]), "again"
             ),
-            at=operation.instruction.at,
-            kind="collectors",
-            threads=(operation.issuers.thread_at(issuer),),
-            operation=operation.name,
         )
 
 

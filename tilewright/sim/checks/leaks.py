@@ -8,8 +8,9 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.explain import advised
+from tilewright.explain.statements import wait_call
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.subject import completion_text, wait_call
+from tilewright.sim.machine.subject import completion_text
 from tilewright.terms import told
 
 if TYPE_CHECKING:
@@ -25,21 +26,11 @@ class Leaks(Check):
             return
         one, place = found
         issuer, home = int(one.issuer[place[0]]), int(one.rows[tuple(place)])
-        raise SimulationError(
-            f"the CTA ends while {operation.name} is under way",
-            given=f"issued by {operation.who(issuer)}",
-            allowed="an end after all asynchronous operations on its memory are complete, and waited for",
-            hint=advised(
-                told("{}, before the end of the kernel", completion_text(operation, issuer, home)),
-                "wait",
-                "cta",
-                code=wait_call(operation.group),
-            ),
-            at=operation.instruction.at,
-            kind="leaks",
-            threads=(operation.issuers.thread_at(issuer),),
-            operation=operation.name,
-        )
+        step = told("{}, before the end of the kernel", completion_text(operation, issuer, home))
+        allowed = "an end after all asynchronous operations on its memory are complete, and waited for"
+        hint = advised(step, "wait", "cta", code=wait_call(operation.group))
+        what = f"the CTA ends while {operation.name} is under way"
+        raise operation.error("leaks", what, issuer, allowed=allowed, hint=hint)
 
     def ended(self, wave: Wave) -> None:
         if "columns" not in vars(wave):

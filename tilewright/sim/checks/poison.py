@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.ir.launch import RESERVED
-from tilewright.sim.checks.base import Check, register
+from tilewright.sim.checks.base import Check, hear, register
 from tilewright.sim.machine.shadows import Shadows
 from tilewright.terms import operation, told
 
@@ -58,3 +58,4 @@ class Poison(Check):
 
 
 register("poison", "uninitialised values that are computed with, branched on, used as an address or returned", Poison)
+hear("poison", use=Need)

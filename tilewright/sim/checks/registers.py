@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Bools, Ints
     from tilewright.sim.machine.batch import Batch, Look, Mask
+    from tilewright.sim.machine.device import AnyFence
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Hook, Site
@@ -78,7 +79,9 @@ class Unfenced(Check):
 
         return hook
 
-    def fenced_registers(self, batch: Batch, mask: Mask, fence: RegisterFence) -> None:
+    def fenced(self, batch: Batch, mask: Mask, fence: AnyFence, where: Address | None = None) -> None:
+        if not isinstance(fence, RegisterFence):
+            return
         uses = self.uses[batch.wave]
         warps = np.asarray(mask.full.any(-1))
         uses.fenced[batch.ctas, batch.warps] |= warps
@@ -150,17 +153,15 @@ def _lacks(operation: Operation, where: Bools, what: str, place: str) -> Simulat
     kind = RegisterFence(operation.form.issue.group) if operation.form.issue else None
     rows = INSTRUCTIONS.items()
     fence = next(name for name, row in rows if any(form.register_fence == kind for form in row.forms))
-    who = operation.issuers.name(int(np.flatnonzero(where.any(1))[0]))
+    who = operation.who(issuer := int(np.flatnonzero(where.any(1))[0]))
     lines = (operation.instruction.at.line,) if operation.instruction.at else ()
-    return SimulationError(
+    return operation.error(
+        "registers",
         f"{operation.name} lacks a fence {what}",
+        issuer,
         given=f"{operation.instruction.at}: {who}",
         allowed="a fence by each of the four warps between other uses of these registers and the operation",
         hint=advised(told("{} {}", call(fence), place), "fence", "warp", lines, call(fence)),
-        at=operation.instruction.at,
-        kind="registers",
-        operation=operation.name,
-        threads=(operation.issuers.thread_at(int(np.flatnonzero(where.any(1))[0])),),
     )
 
 

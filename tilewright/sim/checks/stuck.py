@@ -15,8 +15,8 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.explain import Way, advised, between, insert, instruction, operand, replaced
 from tilewright.isa import Signal, phase_of, phase_state
-from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.batch import threads_of, where_text
+from tilewright.sim.checks.base import Check, hear, register
+from tilewright.sim.machine.batch import where_text
 from tilewright.sim.machine.places import element_text, pointer_to
 from tilewright.sim.machine.remote import split
 from tilewright.terms import Operand, Term, call, told
@@ -270,14 +270,7 @@ class Turns:
 
     def _livelock(self, batch: Batch, mask: Mask, why: str) -> SimulationError:
         given, hint = f"{where_text(batch, mask.full)}: {why}", HOISTED if self.hoisted else None
-        return SimulationError(
-            "livelock: a loop goes on for ever",
-            given=given,
-            hint=hint,
-            at=self.at,
-            kind="livelock",
-            threads=threads_of(batch, mask.full),
-        )
+        return batch.error("livelock", "livelock: a loop goes on for ever", mask.full, self.at, given=given, hint=hint)
 
 
 def _equal(before: tuple[Value, ...], state: tuple[Value, ...]) -> bool:
@@ -285,5 +278,6 @@ def _equal(before: tuple[Value, ...], state: tuple[Value, ...]) -> bool:
 
 
 register("deadlock", "threads that wait at a barrier for others that never come", Stuck)
+hear("", turns=Turns)
 register("divergence", "a warp whose lanes can never be together for an instruction that needs them all")
 register("livelock", "loops that poll memory which nobody is left to change")

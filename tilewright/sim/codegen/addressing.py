@@ -34,7 +34,6 @@ from tilewright.ir import (
 from tilewright.ir.origins import base_of, leaves
 from tilewright.isa import bind
 from tilewright.isa.linear import as_arithmetic
-from tilewright.sim.checks.bounds import ChosenPointer, Dimension
 from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.source import Emitter, Operand, wrapper
 from tilewright.sim.codegen.values import Given, acts, given_in, is_closed, is_pure, names_in
@@ -414,11 +413,11 @@ def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: boo
 
     width: bytes of the access, of each lane.
     """
-    if "bounds" in e.program.checks:
+    if "pointer" in e.program.values:
         _stays(e, expr, mask, Site(e.at, op, None, width, write, lanes=lanes))
     start = expr.a if isinstance(expr, Binary) else expr
     owed = owes(expr)
-    if not owed or "bounds" not in e.program.checks:
+    if not owed or "index" not in e.program.values:
         yield
         return
     assert isinstance(start, (Load, AddressOf)), "it owes something"
@@ -430,7 +429,7 @@ def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: boo
         terms = Terms()
         _linear(e, within.index, mask, terms, 1)
         span = max(within.span, width * 8 // start.buffer.dtype.bits if within.dim == within.STORAGE else 1)
-        check = Dimension(within, e.at, op, write, lanes, span)
+        check = e.program.hears("index", within, e.at, op, write, lanes, span)
         extent = e.sound(within.extent, mask, "an extent")
         e.out.line(f"{e.out.constant('X', check)}(b, {mask}, {address_text(e, terms)}, {extent})")
     yield
@@ -444,7 +443,7 @@ def _stays(e: Emitter, pointer: Expr, mask: str, site: Site) -> None:
         return
     places = {place_of(e, leaf): None for leaf in leaves(pointer, e.program.pointers)}
     if places and None not in places:
-        check = ChosenPointer(tuple(replace(site, place=place) for place in places))
+        check = e.program.hears("pointer", tuple(replace(site, place=place) for place in places))
         base = generic_address_text(e, base_of(pointer), mask)
         e.out.line(f"{e.out.constant('X', check)}(b, {mask}, {base}, {generic_address_text(e, pointer, mask)})")
 

@@ -11,7 +11,6 @@ from tilewright.dtypes import VOID
 from tilewright.ir import AddressOf, Call, Expr, Load, const_value
 from tilewright.isa import KINDS, WARPGROUP, WHOLE_WARP, Bound, ProxyFence, bind
 from tilewright.isa import Operand as Row
-from tilewright.sim.checks.arithmetic import OpenResult
 from tilewright.sim.codegen.addressing import (
     address_text,
     advice_of,
@@ -27,7 +26,8 @@ from tilewright.sim.codegen.values import computed, is_pure
 from tilewright.sim.fast.copies import Fills
 from tilewright.sim.fast.loads import Loads
 from tilewright.sim.machine.convert import from_bits, to_bits
-from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, RegisterFile, check_lanes
+from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, check_lanes
+from tilewright.sim.machine.registers import RegisterFile
 from tilewright.sim.machine.sites import Site
 from tilewright.terms import operation, told
 
@@ -75,9 +75,9 @@ def _pure(e: Emitter, call: Call, mask: str) -> Operand:
     function, operands = computed(call)
     name = bind(call).instruction.name
     given = [e.array(expr, e.sound(expr, mask, f"an operand of {name}")) for expr in operands]
-    if not e.unknowns and e.program.may_be_open(call):
+    if not e.unknowns and (check := e.program.hears("result", call, e.at)) is not None:
         given = [e.out.named("v", text) for text in given]
-        e.out.line(f"{e.out.constant('O', OpenResult(call, e.at))}.refuse(b, {mask}, {', '.join(given)})")
+        e.out.line(f"{e.out.constant('O', check)}.refuse(b, {mask}, {', '.join(given)})")
     texts = []
     for expr, text in zip(operands, given, strict=True):
         unsigned = expr.dtype.kind in ("uint", "bool")

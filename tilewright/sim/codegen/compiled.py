@@ -17,9 +17,7 @@ from tilewright.ir.origins import Pointers, pointers
 from tilewright.ir.printer import heads_of
 from tilewright.ir.tensor_map import mapped
 from tilewright.isa import bind
-from tilewright.sim.checks import checks_of
-from tilewright.sim.checks.arithmetic import may_be_open
-from tilewright.sim.checks.bounds import Bounds
+from tilewright.sim.checks import checks_of, values_of
 from tilewright.sim.codegen.axes import ALL, UNIFORM
 from tilewright.sim.codegen.cut import cut
 from tilewright.sim.codegen.functions import NAMESPACE, SegmentEmitter, parts_of
@@ -33,6 +31,7 @@ from tilewright.sim.record import Recorder
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
+    from tilewright.sim.codegen.axes import Axes
     from tilewright.sim.codegen.cut import Segment
     from tilewright.sim.machine.arrays import Shape
     from tilewright.sim.machine.batch import Batch
@@ -50,6 +49,8 @@ class Compiled(Subject):
     pauses: is it cut before strong accesses, where others may overtake a thread? recorder: of one whose runs may be
     recorded; the code of all others knows nothing of that.
     """
+
+    axes: Axes
 
     @ir.deep_recursion()
     def __init__(
@@ -72,6 +73,7 @@ class Compiled(Subject):
         self.raw = kernel.compiled
         self.part_ids: dict[str, int] = {}
         self.own_checks = checks_of(checks, self)
+        self.values = values_of(checks)
         self.recorder = Recorder(self) if recorded else None
         if self.recorder is not None:
             self.own_checks.insert(0, self.recorder)  # what a check finds has been recorded
@@ -153,8 +155,7 @@ class Compiled(Subject):
         if known is not site and self.recorder is None:
             return known
         site.watch = self._hooks
-        bounds = next((check for check in self.own_checks if isinstance(check, Bounds)), None)
-        site.escapes = bounds.escapes if bounds else None
+        site.escapes = next((check.escapes for check in self.own_checks if check.escapes), None)
         site.hooks = self._hooks(site) if site.place else ()
         self.sites.append(site)
         return site
@@ -269,7 +270,12 @@ class Compiled(Subject):
 
     def may_be_open(self, expr: ir.Expr) -> bool:
         """May this value be any, as a quotient by zero is, and is that looked at?"""
-        return "arithmetic" in self.checks and isinstance(expr, ir.Call) and may_be_open(expr)
+        return isinstance(expr, ir.Call) and self.hears("result", expr) is not None
+
+    def hears(self, kind: str, *fields: object) -> object | None:
+        """What a check makes to look at values of a kind at a place; None where none does."""
+        made = self.values.get(kind)
+        return None if made is None else made(*fields)
 
     def _shadowed(self) -> frozenset[str]:
         undefined = (stmt.var.name for stmt in self.axes.undefined if isinstance(stmt, ir.Bind))

@@ -14,7 +14,6 @@ from tilewright import ir
 from tilewright.dtypes import DType
 from tilewright.ir.operators import DIVISIONS, MODULAR, OPERATORS
 from tilewright.isa.casts import cast
-from tilewright.sim.checks.arithmetic import Operands
 from tilewright.sim.codegen.addressing import access_text, generic_address_text
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import call_value
@@ -72,9 +71,9 @@ def _binary(e: Emitter, expr: ir.Binary, mask: str) -> Operand:
     if expr.op in ir.Binary.LOGIC:
         return _logic(e, expr, mask)
     a, b = e.sound(expr.a, mask), e.sound(expr.b, mask)
-    if e.is_checked(expr):
+    if (check := e.program.hears("operands", expr, e.at)) is not None:
         a, b = e.out.named("v", a), e.out.named("v", b)
-        e.out.line(f"{e.out.constant('O', Operands(expr, e.at))}(b, {mask}, {a}, {b})")
+        e.out.line(f"{e.out.constant('O', check)}(b, {mask}, {a}, {b})")
     uniform = e.axes.of(expr) == UNIFORM and is_number(expr.a.dtype)
     if expr.op in ir.Binary.COMPARISONS:
         return Operand(f"({a} {expr.op} {b})" if uniform or e.axes.of(expr) else f"bool({a} {expr.op} {b})")

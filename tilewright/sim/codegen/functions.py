@@ -21,8 +21,6 @@ from tilewright.ir.printer import show
 from tilewright.isa import BY_MASK, WARPGROUP, bind
 from tilewright.isa.arith import greatest, least
 from tilewright.isa.casts import cast, quotient
-from tilewright.sim.checks.arithmetic import OpenResult
-from tilewright.sim.checks.stuck import Turns
 from tilewright.sim.codegen.addressing import access, access_text, address_text, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import asked, executed
@@ -34,7 +32,8 @@ from tilewright.sim.codegen.values import computed, is_pure
 from tilewright.sim.fast.copies import Fills
 from tilewright.sim.machine.address import Address, Part, int64, keep
 from tilewright.sim.machine.convert import component, load_nibbles, nibble_flags, store_nibbles, to_bits
-from tilewright.sim.machine.instructions import Move, lanes, stacked, to_shared
+from tilewright.sim.machine.instructions import Move, lanes, to_shared
+from tilewright.sim.machine.registers import stacked
 from tilewright.sim.machine.sync import BarrierSite
 from tilewright.sim.machine.unknown import ArrayOperation, blended, either, nothing_known
 from tilewright.sim.record import Row, row_of, row_of_call
@@ -91,7 +90,7 @@ def spread(e: Emitter, expr: Expr, mask: str) -> Operand | None:
         e.out.line(f"{unknown} = None if {' is None and '.join(some)} is None else {made}({given})")
     if is_open:
         assert isinstance(expr, Call), "operators are defined for all operands"
-        found = f"{e.out.constant('O', OpenResult(expr, e.at))}(b, {mask}, {given})"
+        found = f"{e.out.constant('O', e.program.hears('result', expr, e.at))}(b, {mask}, {given})"
         e.out.line(f"{unknown} = {f'either({unknown}, {found})' if some else found}")
     return Operand(text, unknown)
 
@@ -119,7 +118,7 @@ _LOGIC: dict[str, Callable[..., Array]] = {"and": np.logical_and, "or": np.logic
 
 
 CALLED: tuple[Callable[..., object], ...] = (
-    *(Address, Part, Turns, blended, component, either, greatest, int64, keep, lanes, least, load_nibbles),
+    *(Address, Part, blended, component, either, greatest, int64, keep, lanes, least, load_nibbles),
     *(nibble_flags, quotient, stacked, store_nibbles, to_shared),
     *(meaning for row in OPERATORS.values() for meaning in (row.number, row.array)),
 )
@@ -140,6 +139,7 @@ class SegmentEmitter(Emitter):
         self.live_out = live_out
         self.loops: list[tuple[str, str] | None] = []  # (live, out) names of a masked loop, None for Python's own
         self.bound_under: dict[str, str] = {}  # by variable: no lane outside of this mask has a value of it
+        self.turned = out.constant("X", program.values["turns"])  # makes what counts the turns of a loop
         self.one_by_one = False  # is a fused run being written statement by statement, too?
 
     # The function
@@ -354,7 +354,7 @@ class SegmentEmitter(Emitter):
 
     def assume(self, stmt: ir.Assume, mask: str) -> None:
         """A check that the assumption holds."""
-        if "bounds" in self.program.checks:
+        if "index" in self.program.values:
             holds = self.sound(stmt.cond, mask, "a condition")
             text = self.out.constant("T", (str(stmt.cond), stmt.place))
             self.out.line(f"run.assumed(b, {mask}, {holds}, {text}, {self.out.constant('A', stmt.at)})")
@@ -505,14 +505,14 @@ class SegmentEmitter(Emitter):
         """The end of a turn of a loop of compiled code that lanes leave in their first turn or never."""
         if self.program.raw and isinstance(stmt, ir.While) and spins(stmt):
             at = self.out.constant("A", stmt.at)
-            self.out.line(f"Turns({at}, leaves=False, hoisted={reads_nothing(stmt)}).next(b, {mask}, ())")
+            self.out.line(f"{self.turned}({at}, leaves=False, hoisted={reads_nothing(stmt)}).next(b, {mask}, ())")
 
     def turns(self, stmt: ir.Stmt) -> str | None:
         """A count of the turns of a loop that may be endless, and that no other thread can end."""
         if not isinstance(stmt, ir.While) or self.program.raw or not is_closed(stmt):
             return None
         name = self.out.fresh("turns")
-        self.out.line(f"{name} = Turns({self.out.constant('A', stmt.at)}, leaves={leaves(stmt)})")
+        self.out.line(f"{name} = {self.turned}({self.out.constant('A', stmt.at)}, leaves={leaves(stmt)})")
         return name
 
     def turn(self, turns: str | None, stmt: ir.Stmt) -> None:

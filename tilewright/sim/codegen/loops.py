@@ -17,6 +17,7 @@ from tilewright.dtypes import VOID
 from tilewright.ir.flow import END, Flow
 from tilewright.ir.launch import LANE, WARP
 from tilewright.isa import bind
+from tilewright.isa.calls import calls_at
 from tilewright.sim.codegen.prepare import live_in
 from tilewright.sim.codegen.values import acts, calls_of, given_in, is_of_all, is_pure, names_in, put_in, read_by
 
@@ -151,14 +152,12 @@ def is_strong(call: ir.Call) -> bool:
 
 def is_volatile(stmt: ir.Stmt) -> bool:
     """Does a statement access memory by a volatile instruction?"""
-    bounds = map(bind, calls_of(stmt))
-    return any(one.word(access.sem) == "volatile" for one in bounds for access in one.form.accesses)
+    return any(one.word(access.sem) == "volatile" for one in calls_at(stmt) for access in one.form.accesses)
 
 
 def takes_number(stmt: ir.Stmt) -> bool:
     """Does a statement change memory by an atomic that tells what was there?"""
-    bounds = map(bind, calls_of(stmt))
-    return any(one.form.result != VOID and any(access.rmw for access in one.form.accesses) for one in bounds)
+    return any(one.form.result != VOID and any(access.rmw for access in one.form.accesses) for one in calls_at(stmt))
 
 
 def asks(call: ir.Call) -> bool:

@@ -14,8 +14,6 @@ import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.ir import Call, Expr, Load, Reinterpret, Stmt, Unary, walk
-from tilewright.sim.checks.arithmetic import may_fault
-from tilewright.sim.checks.poison import Need
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.machine.convert import width_of
 from tilewright.sim.machine.memory import initialised
@@ -137,7 +135,7 @@ class Emitter:
         operand = self.value(expr, mask)
         if operand.shadow is not None:
             text = self.out.named("v", operand.text)
-            need = self.out.constant("N", Need(_without_not(expr), use, self.at))
+            need = self.out.constant("N", self.program.hears("use", _without_not(expr), use, self.at))
             if self.unknowns:
                 known = f"({operand.shadow} == 0){'.all(-1)' * (expr.dtype.lanes > 1)}{operand.origin}"
                 self.out.line(f"if {operand.shadow} is not None: {need}(b, {mask}, {known})")
@@ -158,7 +156,7 @@ class Emitter:
 
     def is_checked(self, expr: Expr) -> bool:
         """Does a check examine the operands of this operation?"""
-        return "arithmetic" in self.program.checks and may_fault(expr)
+        return self.program.hears("operands", expr) is not None
 
     def guarded(self, expr: Expr, test: str, mask: str, use: str = "") -> Operand:
         """The value of ``expr`` in the lanes where ``test`` holds; anything of its dtype in the others."""

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.counts import Line
-    from tilewright.sim.machine.instructions import CompiledInstruction, RegisterFile
+    from tilewright.sim.machine.instructions import CompiledInstruction
+    from tilewright.sim.machine.registers import RegisterFile
     from tilewright.sim.machine.sites import Site
 
 MOST_PLANS = 64

@@ -12,11 +12,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.errors import SimulationError
 from tilewright.explain import Threads
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Value
 
 if TYPE_CHECKING:
+    from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Shape
     from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
     from tilewright.sim.machine.uniform import Uniform
@@ -225,6 +227,13 @@ class Look:
             self.warps.step,
             self.shape,
         )
+
+    def error(
+        self, kind: str, what: str, lanes: Bools, at: Span | None, *, given: object = None, **facts: object
+    ) -> SimulationError:
+        """A finding about some of its lanes, (CTAs, warps, 32). given: left out, who they are."""
+        given, threads = given or where_text(self, lanes), threads_of(self, lanes)
+        return SimulationError(what, given=given, at=at, kind=kind, threads=threads, **facts)  # type: ignore[arg-type]  # as of it
 
     def of_lanes(self, count: int) -> Look:
         """This look, at the first ``count`` lanes of each warp."""

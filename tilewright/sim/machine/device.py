@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.explain import Collected, Facts
 from tilewright.host import bytes_text
-from tilewright.isa import Access, RegisterFence, Sync
+from tilewright.isa import Access, Sync
 from tilewright.sim.machine.batch import where_text
 from tilewright.sim.machine.counts import Line
 from tilewright.sim.machine.facets import Facet
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.ir import Number
-    from tilewright.isa import Fence, Lanes, ProxyFence, Signal
+    from tilewright.isa import Fence, Lanes, ProxyFence, RegisterFence, Signal
     from tilewright.sim.machine.address import Address, Part
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Shape, Value
     from tilewright.sim.machine.batch import Batch, Look, Mask
@@ -137,6 +138,9 @@ ELSEWHERE = {"lane": _SHUFFLE, "warp": _MEMORY, "warpgroup": _MEMORY, "thread": 
 """A hint: how a thread gets an element that another thread holds."""
 
 
+AnyFence: TypeAlias = "Fence | ProxyFence | RegisterFence"
+
+
 class Events:
     """The events of a run. A check overrides those that it needs."""
 
@@ -166,17 +170,16 @@ class Events:
     def warps_met(self, batch: Batch, mask: Mask) -> None:
         """The lanes of each active warp have met."""
 
-    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence, where: Address | None = None) -> None:
-        """A thread ordered its own accesses, those of the bytes ``where`` alone if it says so."""
+    def fenced(self, batch: Batch, mask: Mask, fence: AnyFence, where: Address | None = None) -> None:
+        """A thread ordered its own accesses, those of the bytes ``where`` alone if it says so; or a warp what it did to
+        its registers.
+        """
 
     def depends(self, batch: Look, mask: Mask, word: str) -> None:
         """Threads waited for the grids that theirs depends on ("wait"), or let dependent ones begin ("launch")."""
 
     def done_by_warpgroup(self, batch: Look, mask: Mask, value: Array, at: Span | None) -> None:
         """Warps did what all of their warpgroup have to do, as often and with the same values."""
-
-    def fenced_registers(self, batch: Batch, mask: Mask, fence: RegisterFence) -> None:
-        """A warp ordered what it did to its registers."""
 
     def signalled(
         self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None
@@ -213,6 +216,21 @@ class Events:
 
     def finish(self, run: Device) -> None:
         """The run is over."""
+
+
+class Everyone(Events):
+    """Hands each event on to the checks that hear of it."""
+
+    def __init__(self, checks: Sequence[Events]) -> None:
+        for name, deaf in vars(Events).items():
+            if not name.startswith("_"):
+                hear = [getattr(check, name) for check in checks if getattr(type(check), name) is not deaf]
+                setattr(self, name, partial(_each, hear))
+
+
+def _each(hear: Sequence[Callable[..., None]], *event: object) -> None:
+    for check in hear:
+        check(*event)
 
 
 MOST_BYTES = 1 << 20  # CUDA C++ Programming Guide, "Formatted Output": the default size of printf's buffer
@@ -275,6 +293,7 @@ class Device:
             name: array.nbytes for name, array in arrays.items()
         }
         self.checks = checks
+        self.events: Events = Everyone(checks)
         self.grid = grid
         self.cluster = program.launch.cluster
         self.cluster_ctas = self.cluster[0] * self.cluster[1] * self.cluster[2]
@@ -355,7 +374,7 @@ class Device:
         self,
         batch: Batch,
         mask: Mask,
-        what: Sync | Fence | ProxyFence | RegisterFence,
+        what: Sync | AnyFence,
         at: Span | None,
         where: Address | None = None,
         *,
@@ -370,11 +389,7 @@ class Device:
         if members is not None:
             return
         if not isinstance(what, Sync):
-            for check in self.checks:
-                if isinstance(what, RegisterFence):
-                    check.fenced_registers(batch, mask, what)
-                else:
-                    check.fenced(batch, mask, what, where)
+            self.events.fenced(batch, mask, what, where)
             return
         if not batch.has_whole_warps(mask):
             raise SimulationError(
@@ -384,8 +399,7 @@ class Device:
                 at=at,
                 kind="divergence",
             )
-        for check in self.checks:
-            check.warps_met(batch, mask)
+        self.events.warps_met(batch, mask)
 
     def assumed(self, batch: Batch, mask: Mask, holds: Value, said: tuple[str, str], at: Span | None) -> None:
         """Check an assumption of a kernel, or of a layout about an element's thread. said: its text and the element."""

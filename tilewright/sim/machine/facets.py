@@ -14,11 +14,11 @@ from tilewright.errors import SimulationError
 from tilewright.isa import ANY_LANES, WARPGROUP
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Array, Bools
-from tilewright.sim.machine.batch import Mask, numbers, spread, threads_of, where_text
+from tilewright.sim.machine.batch import Mask, numbers, spread
 from tilewright.sim.machine.memory import SHIFT, UNITS, MemoryRows
 from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, element_text, multicast_steps
 from tilewright.sim.machine.registers import Registers
-from tilewright.sim.machine.remote import across, in_turns, on_rank
+from tilewright.sim.machine.remote import across, combined, on_rank
 from tilewright.sim.machine.tmem import TmemFacet
 
 if TYPE_CHECKING:
@@ -203,21 +203,6 @@ def _lanes_of(mask: Mask, count: int) -> Mask:
     )
 
 
-@dataclass(eq=False)
-class _View:
-    """What a call sees of the machine. storage: finds the bytes of a place, or their shadow."""
-
-    batch: Look
-    mask: Mask
-    at: Span | None
-    storage: Finder
-
-    @property
-    def memory(self) -> MemoryFacet:
-        """All memories."""
-        return MemoryFacet(self.batch, self.mask, self.at, self.storage)
-
-
 def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
     """The addresses, those of inactive lanes replaced by an active one's."""
     full = address.astype(np.int64, copy=False)
@@ -229,8 +214,14 @@ def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
     return np.where(active, full, among[0] if len(among) else 0)
 
 
-class MemoryFacet(_View):
-    """All memories as one `Memory`, by generic addresses."""
+@dataclass(eq=False)
+class MemoryFacet:
+    """All memories as one `Memory`, by generic addresses. storage: finds the bytes of a place, or their shadow."""
+
+    batch: Look
+    mask: Mask
+    at: Span | None
+    storage: Finder
 
     def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
         """For each buffer: its bytes, the lanes that point there, and where."""
@@ -276,8 +267,7 @@ class MemoryFacet(_View):
                 self._in_rows(storage, lanes, at, olds, combine, *values)
             else:
                 self._in_registers(storage, lanes, at, olds, combine, *values)
-        for check in self.batch.wave.run.checks:
-            check.changed(self.batch, olds)
+        self.batch.wave.run.events.changed(self.batch, olds)
         return olds
 
     def _in_rows(
@@ -288,12 +278,8 @@ class MemoryFacet(_View):
         row = self.batch.rows(words.shape[1]) if block.rows > 1 else 0
         place = np.broadcast_to((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape)[lanes.full]
         given = [np.broadcast_to(value, olds.shape)[lanes.full] for value in values]
-        words, found = words.reshape(-1), np.empty(len(place), olds.dtype)
-        for turn in in_turns(place, self.batch.wave.run.precedence.taken(np.arange(len(place)))):
-            there = place[turn]
-            found[turn] = old = words[there]
-            words[there] = np.asarray(combine(old, *(value[turn] for value in given))).astype(olds.dtype)
-        olds[lanes.full] = found
+        order = self.batch.wave.run.precedence.taken(np.arange(len(place)))
+        olds[lanes.full] = combined(words, place, combine, given, order)
 
     def _in_registers(
         self, registers: Registers, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
@@ -315,8 +301,12 @@ class SharedFacet(MemoryFacet):
         return [(arena, lanes, Address(0, Part.of_lanes(across(self.batch, arena, _safe(address, lanes)))))]
 
 
-class Facet(_View):
+class Facet(MemoryFacet):
     """`Machine` for one call. `given` is the part of it that a row's meaning gets."""
+
+    @property
+    def memory(self) -> MemoryFacet:
+        return self
 
     def given(self, on: str) -> tuple[object, ...]:
         """What ``execute`` gets first, by the row's `Meaning.on`: the machine, a part of it, or nothing."""
@@ -366,16 +356,12 @@ class Facet(_View):
         self.batch.wave.run.printed.add(count, line, self.at)
 
     def depends(self, word: str) -> None:
-        for check in self.batch.wave.run.checks:
-            check.depends(self.batch, self.mask, word)
+        self.batch.wave.run.events.depends(self.batch, self.mask, word)
 
     def done_by_warpgroup(self, value: Array) -> None:
         run = self.batch.wave.run
-        for check in run.checks:
-            check.done_by_warpgroup(self.batch, self.mask, np.asarray(value), self.at)
+        run.events.done_by_warpgroup(self.batch, self.mask, np.asarray(value), self.at)
 
     def fault(self, what: str, lanes: Bools, *, hint: str | None = None) -> None:
         """Stops the kernel, naming the first CTA and warp with such lanes."""
-        shown = np.broadcast_to(lanes, self.batch.shape)
-        threads = threads_of(self.batch, shown)
-        raise SimulationError(what, given=where_text(self.batch, shown), hint=hint, at=self.at, threads=threads)
+        raise self.batch.error("simulation", what, np.broadcast_to(lanes, self.batch.shape), self.at, hint=hint)

@@ -5,23 +5,23 @@ A row that only moves bits is run a second time on the shadows, so that uninitia
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.dtypes import DType
-from tilewright.errors import InstructionError, SimulationError, described
-from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP, Addresses, Bound, Signal
+from tilewright.errors import SimulationError
+from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP, Bound, Signal
+from tilewright.isa.agreed import asked, check_values
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.batch import first_warp, lanes_text, numbers, threads_of, where_text
+from tilewright.sim.machine.batch import first_warp, lanes_text, numbers, where_text
 from tilewright.sim.machine.facets import Facet, Finder
 from tilewright.sim.machine.memory import UNITS, MemoryRows, initialised
 from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
-from tilewright.sim.machine.registers import RegisterAddress, RegisterFile, stacked
+from tilewright.sim.machine.registers import RegisterAddress, RegisterFile
 from tilewright.sim.machine.shadows import sound
 from tilewright.sim.machine.sites import harmless
 from tilewright.terms import operation, told
@@ -32,160 +32,8 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Array, Bits, Bools, Flags, Given, GivenFlags, Results, Value
     from tilewright.sim.machine.batch import Batch, Look, Mask
-    from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.units import Touched
-
-__all__ = [
-    "ADDRESSES",
-    "CompiledInstruction",
-    "Move",
-    "RegisterFile",
-    "asked",
-    "check_addresses",
-    "check_lanes",
-    "check_results",
-    "check_values",
-    "from_ended",
-    "lanes",
-    "parted_by_mask",
-    "stacked",
-    "to_shared",
-]
-
-
-# What the functions of a row take and give, checked as they run: names, shapes and types that fit its effects.
-
-
-_Found = TypeVar("_Found")
-
-
-def _misgiven(row: CompiledInstruction, what: str, given: object, allowed: object) -> InstructionError:
-    name = row.bound.instruction.name.removeprefix("ptx.")
-    return InstructionError(f"{name}: {what}", given=given, allowed=allowed, at=row.at)
-
-
-def _refused(operation: Operation, what: str, given: object, allowed: object) -> InstructionError:
-    return _misgiven(operation.instruction, what, given, allowed)
-
-
-def asked(row: CompiledInstruction, what: str, function: Callable[..., _Found], given: Iterable[object]) -> _Found:
-    """What a function of a row gives, its `addresses` or its `execute`.
-
-    Raises InstructionError where it has other parameters than the row says.
-    """
-    given = tuple(given)
-    try:
-        return function(*given, **row.keywords)
-    except TypeError:
-        parameters = inspect.signature(function)
-        try:
-            parameters.bind(*given, **row.keywords)
-        except TypeError:
-            names = ", ".join([*_parameters(row, what), *(f"{name}=" for name in row.keywords)])
-            raise _misgiven(row, f"{what} has other parameters", str(parameters), f"({names})") from None
-        raise
-
-
-def _parameters(row: CompiledInstruction, what: str) -> Iterator[str]:
-    """What a function gets, by the names of the row."""
-    form, bound = row.bound.form, row.bound
-    barriers = {signal.barrier for signal in form.signals}
-    if what == "addresses":
-        yield "unit"
-        yield from (one.name for one in bound.arguments)
-    elif form.issue:
-        yield from (one.operand for one in form.touched if not one.write and one.operand not in barriers)
-        yield from form.async_meaning.takes
-        yield from (one.name for one in bound.given if one.read and one.written)
-    else:
-        yield from filter(None, [form.meaning.on])
-        yield from (one.name for one in bound.read)
-
-
-def check_values(row: CompiledInstruction, found: Results) -> None:
-    """Raises InstructionError where `execute` of a form that begins nothing gives other values than the row says."""
-    for signal in row.bound.form.signals:
-        if signal.kind == "arrive" and getattr(found, "dtype", None) != np.uint64:
-            what, allowed = "execute gave no state of the m-barrier", "the 64 bits that each lane found there, uint64"
-            raise _misgiven(row, what, described(found), allowed)
-    names = [repr(one.name) for one in row.bound.given if one.written] or ["the call"]
-    values = found if isinstance(found, tuple) and len(names) > 1 else (found,)
-    if len(values) != len(names):
-        what = "execute gave another number of values than it writes"
-        raise _misgiven(row, what, len(values), f"{len(names)}: {', '.join(names)}")
-    for name, value in zip(names, values, strict=True):
-        data = np.asarray(value)
-        if data.dtype.kind not in "biufcV" or data.shape[-1:] not in ((), (1,), (32,)):
-            given = f"{data.dtype} of shape {data.shape}" if isinstance(value, np.ndarray) else described(value)
-            raise _misgiven(row, f"execute gave no values for {name}", given, "numbers of shape (..., 32)")
-
-
-def check_addresses(operation: Operation, found: object) -> None:
-    """Raises InstructionError where `AsyncMeaning.addresses` lacks a name or gives places of another shape."""
-    if not isinstance(found, Mapping):
-        raise _refused(operation, "addresses gave no mapping", described(found), "a dictionary of `Addresses`")
-    names = ", ".join(map(repr, found)) or "no names"
-    for name in _needed(operation):
-        if name not in found:
-            raise _refused(operation, f"addresses gave no {name!r}", names, f"{name!r} too: `Addresses` of its places")
-    for name, where in found.items():
-        if not isinstance(where, Addresses):
-            raise _refused(operation, f"addresses gave no `Addresses` for {name!r}", described(where), "`Addresses`")
-        if name not in operation.meaning.takes:
-            _check_places(operation, name, where)
-
-
-def _needed(operation: Operation) -> Iterable[str]:
-    """The names that the operands alone do not give an address."""
-    form, given = operation.form, operation.arguments
-    if form.issue:
-        yield from (one.operand for one in form.touched if one.computed or one.sized)
-    yield from (one.barrier for one in form.signals if one.barrier not in given or given[one.barrier].ndim != 1)
-    yield from (name for name in operation.meaning.takes if name not in given)
-
-
-def _check_places(operation: Operation, name: str, where: Addresses) -> None:
-    count = len(operation.issuers.rows) if where.issuer is None else len(where.issuer)
-    at = np.asarray(where.at)
-    whose = "issuers" if where.issuer is None else "entries of `issuer`"
-    if not at.ndim or (len(at) and count % len(at)) or at.dtype.kind not in "iu":
-        given, allowed = f"{at.dtype} of shape {at.shape}", f"integers, a row for each of the {count} {whose}"
-        raise _refused(operation, f"addresses gave no places for {name!r}", given, allowed)
-    if where.rank is not None and np.shape(where.rank) not in ((count,), ()):
-        given, allowed = f"shape {np.shape(where.rank)}", f"({count},): one for each of the {whose}"
-        raise _refused(operation, f"addresses gave another number of ranks for {name!r}", given, allowed)
-
-
-def check_results(operation: Operation, writes: Sequence[Touched], results: Sequence[Array], issuers: int) -> None:
-    """Raises InstructionError where `execute` gives another number of values than is written, or other shapes."""
-    wanted = [one.effect.operand for one in writes if hasattr(one.effect, "operand")]
-    written = [one.name for one in operation.instruction.bound.given if one.written]
-    if len(results) != len(wanted) + len(written):
-        allowed = ", ".join(map(repr, (*wanted, *written))) or "none"
-        raise _refused(operation, "execute gave another number of values than it writes", len(results), allowed)
-    for one, name, data in zip(writes, wanted, results, strict=False):
-        is_tmem = one.space == "tmem"
-        shape = one.shape if is_tmem else (*one.shape, one.width)
-        kind = np.dtype(np.uint32 if is_tmem else np.uint8)
-        if not _fits(np.shape(data), shape, issuers) or np.asarray(data).dtype.itemsize != kind.itemsize:
-            given = f"{np.asarray(data).dtype} of shape {np.shape(data)}"
-            raise _refused(operation, f"execute gave other values for {name!r}", given, f"{kind} of shape {shape}")
-    lanes = () if operation.issuers.lanes == 1 else (operation.issuers.lanes,)
-    for name, data in zip(written, results[len(writes) :], strict=True):
-        shape = np.shape(data)
-        if shape[:1] != (issuers,) or shape[len(shape) - len(lanes) :] != lanes:
-            allowed = str((issuers, "registers", *lanes)).replace("'", "")
-            raise _refused(operation, f"execute gave other values for {name!r}", f"shape {shape}", f"shape {allowed}")
-
-
-def _fits(given: tuple[int, ...], wanted: tuple[int, ...], issuers: int) -> bool:
-    """Can values be spread to the places? There is a row for each row of places, or for each issuer."""
-    if not given or given[0] not in (wanted[0], issuers) or len(given) > len(wanted):
-        return False
-    spread = (wanted[0], *given[1:])
-    return all(own in (1, most) for own, most in zip(reversed(spread), reversed(wanted), strict=False))
 
 
 # Instructions that lanes of a warp execute together: have all of these lanes come?
@@ -304,14 +152,13 @@ def _divergence(bound: Bound, batch: Batch, mask: Mask, wanted: Bools, at: Span 
     missing = active.any(-1, keepdims=True) & wanted & ~active
     missing = missing & batch.alive if (missing & batch.alive).any() else missing
     warp = first_warp(missing)
-    return SimulationError(
-        told("divergence: {} without {}", operation(bound.instruction.name), lanes_text(missing[warp])),
-        given=where_text(batch, missing, active),
-        allowed=f"{lanes_text(wanted[warp])} of the warp, together",
-        hint="move it out of the condition that splits the warp",
-        at=at,
-        kind="divergence",
-        threads=threads_of(batch, active),
+    what = told("divergence: {} without {}", operation(bound.instruction.name), lanes_text(missing[warp]))
+    allowed, hint = (
+        f"{lanes_text(wanted[warp])} of the warp, together",
+        "move it out of the condition that splits the warp",
+    )
+    return batch.error(
+        "divergence", what, active, at, given=where_text(batch, missing, active), allowed=allowed, hint=hint
     )
 
 
@@ -519,8 +366,7 @@ class CompiledInstruction:
             batch.wave.unmet.append((numbers(batch.ctas)[cta], address))
         resolved = replace(signal, scope=self.bound.word(signal.scope))
         if told is not None:
-            for check in batch.wave.run.checks:
-                check.signalled(batch, told, barrier, resolved, found, self.at)
+            batch.wave.run.events.signalled(batch, told, barrier, resolved, found, self.at)
 
     def _moves_sound_bits(self, batch: Batch, arguments: Given, sinks: Given) -> bool:
         """Do initialised bits go from shared memory to initialised registers? Then no flag changes."""

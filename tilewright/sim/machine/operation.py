@@ -11,8 +11,8 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import Access, Addresses, Signal
+from tilewright.isa.agreed import asked, check_addresses, check_results
 from tilewright.sim.machine.facets import issuers_of
-from tilewright.sim.machine.instructions import asked, check_addresses, check_results
 from tilewright.sim.machine.units import Touched
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Operation:
         given = list(self.arguments.values())
         made = self.meaning.addresses
         found = asked(self.instruction, "addresses", made, (self.issuers, *given)) if made else {}
-        check_addresses(self, found)
+        check_addresses(self.instruction, self.arguments, len(self.issuers.rows), found)
         for name in self.meaning.takes:
             if name in found:
                 self.arguments[name] = found[name].at
@@ -147,6 +147,12 @@ class Operation:
     def who(self, actor: int) -> str:
         """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""
         return self.issuers.name(actor)
+
+    def error(self, kind: str, what: str, issuer: int, *, given: object = None, **facts: object) -> SimulationError:
+        """A finding about it, issued by one of its issuers. given: left out, that."""
+        at, threads = self.instruction.at, (self.issuers.thread_at(issuer),)
+        given, facts = given or f"issued by {self.who(issuer)}", {"operation": self.name, **facts}
+        return SimulationError(what, given=given, at=at, kind=kind, threads=threads, **facts)  # type: ignore[arg-type]  # as of it
 
     def registers(self) -> Iterator[tuple[Place, Address, int, bool]]:
         """The registers that it uses until it is complete: buffer, first address, bytes; are they written?"""
@@ -276,7 +282,8 @@ class Operation:
         registers = [self.issuers.taken(value, shape)[which] for value in kept]
         results = self._results(self.meaning.execute, [*found, *values, *registers])
         if self.meaning.execute is not None:
-            check_results(self, writes, results, which.stop - which.start if which.stop else len(self.issuers.rows))
+            count = which.stop - which.start if which.stop else len(self.issuers.rows)
+            check_results(run, writes, results, count, self.issuers.lanes)
         for one, data in zip(writes, results, strict=False):
             one.store(wave, data)
         for register, at, data in zip(run.sinks, self.sinks, results[len(writes) :], strict=True):
@@ -366,15 +373,9 @@ class Operation:
         if not octets.all() and self.batch.wave.run.unwritten != "sought":
             first = int(np.argmin(octets.reshape(len(octets), -1).all(1)))
             self.batch.wave.run.unwritten = "used"
-            raise SimulationError(
-                "a value is uninitialised",
-                given=f"{use}, issued by {self.who(int(issuer[first]))}",
-                allowed="sources that have been written before",
-                at=self.instruction.at,
-                kind="poison",
-                operation=self.name,
-                threads=(self.issuers.thread_at(int(issuer[first])),),
-            )
+            given = f"{use}, issued by {self.who(int(issuer[first]))}"
+            allowed = "sources that have been written before"
+            raise self.error("poison", "a value is uninitialised", int(issuer[first]), given=given, allowed=allowed)
 
 
 def _are_set(flags: Array) -> bool:
@@ -476,13 +477,11 @@ class Pending:
             one.check(made, bounds="bounds" in self.wave.run.program.checks)
         self.wave.run.moves(made)
         self.queue.append(made)
-        for check in self.wave.run.checks:
-            check.issued(made)
+        self.wave.run.events.issued(made)
         made.signal(at_issue=True)
 
     def _complete(self, operation: Operation) -> None:
-        for check in self.wave.run.checks:
-            check.completing(operation)
+        self.wave.run.events.completing(operation)
         operation.complete()
 
     def complete_oldest(self) -> None:
@@ -519,5 +518,4 @@ class Pending:
                 continue
             self.queue.remove(operation)
             self._complete(operation)
-        for check in self.wave.run.checks:
-            check.awaited(self.wave, waiting)
+        self.wave.run.events.awaited(self.wave, waiting)

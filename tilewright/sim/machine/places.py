@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import ctypes
 from dataclasses import dataclass, replace
-from math import prod
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tilewright import ir
-from tilewright.errors import LayoutError, SimulationError
+from tilewright.errors import SimulationError
 from tilewright.ir import Load, Var, const_value, rewrite
+from tilewright.ir.elements import index_at, is_dealt_out
 from tilewright.isa import Signal, bind
 from tilewright.sim.machine.memory import UNITS, MemoryRows
 from tilewright.terms import Operand, Term, told
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tilewright.errors import Span
-    from tilewright.ir import Buffer, Expr
+    from tilewright.ir import Expr
     from tilewright.sim.machine.arrays import Array, Bools, Ints
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.operation import Operation
@@ -36,9 +35,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.wave import Wave
 
 # From a byte of a buffer back to the logical coordinate that a kernel's author thinks in.
-
-
-MOST_ELEMENTS = 1 << 22
 
 
 def coordinate_text(program: Subject, site: Site, address: int) -> str:
@@ -72,7 +68,7 @@ def element_at(
     if buffer is None:
         return name, None, None
     element = (address - first) * 8 // buffer.dtype.bits
-    return name, element, _logical(buffer, element) if buffer.layout is not None else None
+    return name, element, index_at(buffer, element) if buffer.layout is not None else None
 
 
 def pointer_to(wave: Wave, byte: int) -> Operand | None:
@@ -105,60 +101,6 @@ def buffer_name(program: Subject, site: Site, address: int) -> str | None:
     byte = (address - place.start) % place.pitch if place.pitch else address - place.start
     view = program.view_at(place.name, byte, site.at)
     return view.buffer.name if view is not None else place.name
-
-
-def is_dealt_out(buffer: Buffer) -> bool:
-    """Does its layout deal the elements out to threads, so that each has a part?"""
-    return buffer.layout is not None and any(axis.is_thread() for axis in buffer.layout.parted(buffer.shape)[1].axes)
-
-
-def _logical(buffer: Buffer, element: int) -> tuple[int, ...] | None:
-    """The coordinate of the element at storage offset ``element``; None where there is none, as in padding."""
-    extents = [const_value(extent) for extent in buffer.shape]
-    if buffer.layout is None or None in extents[1:]:
-        return None
-    shape = tuple(int(extent or 1) for extent in extents)  # one row stands for a symbolic number of rows
-    if prod(shape) > MOST_ELEMENTS:
-        shape = (1, *shape[1:])
-    try:
-        memory = buffer.layout.table(shape).get("m")
-    except LayoutError:  # symbolic strides, or a layout that has no such shape
-        return _row_major(shape, element) if buffer.layout.is_trivial() else None
-    if memory is None:
-        return None
-    first = memory[..., 0]
-    found = np.argwhere(memory == element)
-    return tuple(map(int, found[0][:-1])) if len(found) else _continued(first, element)
-
-
-def _row_major(shape: tuple[int, ...], element: int) -> tuple[int, ...]:
-    inner = np.cumprod((1, *shape[:0:-1]))[::-1]
-    return _digits([int(stride) for stride in inner], element)
-
-
-def _digits(strides: list[int], element: int) -> tuple[int, ...]:
-    coordinate = []
-    for stride in strides:
-        digit, element = divmod(element, stride)
-        coordinate.append(digit)
-    return tuple(coordinate)
-
-
-def _continued(memory: NDArray[np.int64], element: int) -> tuple[int, ...] | None:
-    """The coordinate outside of the shape where the layout, gone on with along its first dimension, has the element."""
-    origin = memory[(0,) * memory.ndim]
-    one_on = [
-        tuple(min(step, n - 1) for step, n in zip(unit, memory.shape, strict=True))
-        for unit in np.eye(memory.ndim, dtype=int)
-    ]
-    steps = [int(memory[place] - origin) for place in one_on]
-    even = origin + np.tensordot(steps, np.indices(memory.shape), 1)
-    if not (even == memory).all() or 0 in steps[1:] or steps != sorted(steps, reverse=True):
-        return None
-    steps[0] = steps[0] or int(memory.max()) + 1
-    coordinate = _digits(steps, element - int(origin))
-    inside = all(digit < n for digit, n in zip(coordinate[1:], memory.shape[1:], strict=True))
-    return coordinate if inside else None
 
 
 # The error for a unit that leaves a buffer: which element it comes to, and what there is room for.

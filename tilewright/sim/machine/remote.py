@@ -6,7 +6,7 @@ CTA that it is in; 0 is the thread's own CTA, so that an own address is an addre
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -59,17 +59,14 @@ def in_turns(address: Ints, lanes: Ints) -> list[Ints]:
     return np.split(lanes[order][by_rank], ends[:-1])
 
 
-def atomic_words(
-    wave: Wave, rows: Ints, address: Ints, combine: Callable[..., Array], values: tuple[Array, ...]
-) -> None:
-    """`Memory.atomic` on places of 8 bytes in the shared memory of the CTAs ``rows``, equal addresses in turns."""
-    row, offset = split(wave, rows, address)
-    words = wave.shared.to_change(8)
-    place = row * words.shape[1] + (offset >> 3)
-    flat = words.reshape(-1)
-    for turn in in_turns(place, np.arange(len(place))):
+def combined(words: Array, place: Ints, combine: Callable[..., Array], values: Sequence[Array], order: Ints) -> Array:
+    """Change words of a block at these places, those that have one in turns; what each has found there."""
+    flat, found = words.reshape(-1), np.empty(len(place), words.dtype)
+    for turn in in_turns(place, order):
         there = place[turn]
-        flat[there] = combine(flat[there], *(value[turn] for value in values))
+        found[turn] = old = flat[there]
+        flat[there] = np.asarray(combine(old, *(value[turn] for value in values))).astype(words.dtype)
+    return found
 
 
 class Elsewhere(Site):
@@ -80,8 +77,7 @@ class Elsewhere(Site):
         if not self.goes_on:
             if batch.wave.run.program.with_shadows:
                 batch.wave.shadows.expand()
-            for check in batch.wave.run.checks:
-                check.reached(self, batch, mask, at)
+            batch.wave.run.events.reached(self, batch, mask, at)
         return mask, False
 
     def _within(self, batch: Batch, mask: Mask, at: Address) -> Mask:

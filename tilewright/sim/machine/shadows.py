@@ -14,10 +14,11 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.ir import AddressOf, Expr, Load, const_value, walk
+from tilewright.ir.elements import is_dealt_out
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.machine.batch import first_of, threads_of, where_text
 from tilewright.sim.machine.memory import MemoryRows, initialised
-from tilewright.sim.machine.places import authored_text, buffer_name, coordinate_text, element_text, is_dealt_out
+from tilewright.sim.machine.places import authored_text, buffer_name, coordinate_text, element_text
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.tmem import Cells
 from tilewright.terms import barrier, call, operation, told

@@ -17,7 +17,7 @@ from tilewright.errors import SimulationError
 from tilewright.records import replace as counted_as
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits
-from tilewright.sim.machine.batch import Mask, first_of, numbers, threads_of, where_text
+from tilewright.sim.machine.batch import Mask, first_of, numbers, where_text
 from tilewright.sim.machine.counts import COUNTED, Line, default_phase, wavefronts
 from tilewright.sim.machine.memory import initialised
 from tilewright.sim.machine.places import LOCAL_WINDOW, MULTICAST, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
@@ -388,14 +388,12 @@ class Site:
         if at.hi >= FAR and (after := places.globals.get(window + 1)) is not None:
             self._check_before(batch, after, at, mask)
         if not places.has_window(window):
-            raise SimulationError(
+            what, given = (
                 told("{} through a pointer to nowhere", operation(self.op)),
-                given=f"address {(window << WINDOW_BITS) + at.lo:#x}",
-                allowed="a pointer into a buffer of the kernel",
-                at=self.at,
-                kind="bounds",
-                threads=threads_of(batch, mask.full),
+                f"address {(window << WINDOW_BITS) + at.lo:#x}",
             )
+            allowed = "a pointer into a buffer of the kernel"
+            raise batch.error("bounds", what, mask.full, self.at, given=given, allowed=allowed)
         several = window == LOCAL_WINDOW
         place = places.at(window, int(np.broadcast_to(at.full(), mask.shape)[mask.full].min()) if several else 0)
         if place not in self._derived:
@@ -408,15 +406,10 @@ class Site:
         before = mask.full & (offsets >= FAR)
         if before.any():
             missing = (1 << WINDOW_BITS) - first_of(offsets, before)
-            raise SimulationError(
-                told("{} {} outside of {}", operation(self.op), "writes" if self.write else "reads", place.name),
-                given=f"{missing:,} bytes before {place.name}, in {where_text(batch, before)}",
-                allowed=f"addresses from {place.name} on",
-                at=self.at,
-                kind="bounds",
-                buffer=place.name,
-                threads=threads_of(batch, before),
-            )
+            what = told("{} {} outside of {}", operation(self.op), "writes" if self.write else "reads", place.name)
+            given = f"{missing:,} bytes before {place.name}, in {where_text(batch, before)}"
+            allowed = f"addresses from {place.name} on"
+            raise batch.error("bounds", what, before, self.at, given=given, allowed=allowed, buffer=place.name)
 
     def lines(self) -> list[Line]:
         """What was counted here since `reset`, as lines that no later run changes."""

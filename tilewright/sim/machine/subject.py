@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tilewright import ir
-from tilewright.isa import INSTRUCTIONS, Fence, bind
+from tilewright.explain.statements import commit_call, wait_call
+from tilewright.explain.steps import KernelText
+from tilewright.isa import Fence
+from tilewright.isa.calls import calls_in
 from tilewright.sim.machine.places import ALONE, BufferPlaces, Place, Ranks, element_text, storage_bytes
-from tilewright.terms import Term, Told, barrier, call, told
+from tilewright.terms import Told, barrier, told
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from tilewright.errors import Span
-    from tilewright.isa import Form, Instruction
+    from tilewright.ir.uniformity import Uniformity
     from tilewright.sim.machine.address import Part
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.places import Group
@@ -27,41 +30,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.units import Touched
 
 # The statements by which threads learn that an operation is complete, in the kernel's own words.
-
-
-def _call(name: str, row: Instruction, form: Form, n: int) -> Term:
-    """A call of a form, with the keywords whose default another form has."""
-    modifiers = form.wording.modifiers.items()
-    others = {
-        key: next(iter(table)) for key, table in modifiers if key in row.keywords and row.keywords[key] not in table
-    }
-    return call(name, *[n][: bool(row.operands)], **others)
-
-
-def wait_call(group: str, *, n: int = 0, reads: bool = False) -> Term | None:
-    """``T.ptx.cp_async.wait_group(0)``: the wait for all but the newest n commits of a group; None where there is none.
-
-    reads: is it enough that the sources have been read?
-    """
-    found: Term | None = None
-    for name, row in INSTRUCTIONS.items():
-        for form in row.forms:
-            if form.wait is not None and form.wait.group == group and (form.wait.pending is not None or not n):
-                if form.wait.reads is reads:
-                    return _call(name, row, form, n)
-                found = found or (None if form.wait.reads else _call(name, row, form, n))
-    return found
-
-
-def commit_call(group: str, *, signals: bool) -> Term | None:
-    """``T.ptx.tcgen05.commit(...)``: the commit of a group, one that signals an m-barrier or one that closes the group;
-    None where there is none.
-    """
-    for name, row in INSTRUCTIONS.items():
-        for form in row.forms:
-            if form.commit is not None and form.commit.group == group and bool(form.signals) is signals:
-                return call(name, *[...][: bool(row.operands)])
-    return None
 
 
 def is_uncommitted(operation: Operation, row: int, thread: int) -> bool:
@@ -112,10 +80,12 @@ class Subject:
     """kernel: of stage "lowered". checks: names out of `CHECKS`. groups: buffers whose arguments share memory.
     ranks: the GPUs that run it.
 
-    sites: the places of the kernel that touch memory. tallies: the instructions that are counted. thread_parts: address
-    parts that depend on thread numbers only, by the warps, kept for all runs. fences_shared: is there any fence of
-    shared memory alone? sc_scopes: those of its fences of kind sc.
+    axes: over which its values vary. sites: the places of the kernel that touch memory. tallies: the instructions that
+    are counted. thread_parts: address parts that depend on thread numbers only, by the warps, kept for all runs.
+    fences_shared: is there any fence of shared memory alone? sc_scopes: those of its fences of kind sc.
     """
+
+    axes: Uniformity
 
     def __init__(
         self,
@@ -137,10 +107,7 @@ class Subject:
         self.tallies: list[str] = []
         self.thread_parts: dict[tuple[int, int, int], dict[int, Part]] = {}
         self.authored = {buffer.name: buffer for buffer in (*kernel.buffers, *kernel.authored)}
-        calls = (
-            expr for stmt in ir.statements(kernel.body) for expr in ir.expressions(stmt) if isinstance(expr, ir.Call)
-        )
-        bounds = list(map(bind, calls))
+        bounds = [bound for _, bound in calls_in(kernel.body)]
         self.operations = [bound for bound in bounds if bound.form.concerns_operations]
         fences = [fence for bound in bounds if (fence := bound.fence) is not None]
         self.fences_shared = any(one.is_of_shared for one in fences)
@@ -189,6 +156,11 @@ class Subject:
     def written(self) -> ir.Body:
         """The statements as their author has them; of compiled code, whose author wrote others, none."""
         return () if self.kernel.compiled else self.kernel.body
+
+    @cached_property
+    def text(self) -> KernelText:
+        """What its author's statements tell of a missing step."""
+        return KernelText(self.written, self.axes)
 
     def view_at(self, owner: str, byte: int, at: Span | None = None) -> View | None:
         """The view that has a byte of a buffer; of several one that the statements of a line use."""

@@ -157,8 +157,7 @@ class Barriers:
         for turn in range(2):
             late = np.zeros((len(own), self.wave.run.warps), np.bool_)
             late[:, batch.warps] = warps & complete & (generation % 2 == turn)
-            for check in self.wave.run.checks:
-                check.acquired(self.wave, own, late, NAMED + turn, rows)
+            self.wave.run.events.acquired(self.wave, own, late, NAMED + turn, rows)
         return Crossing(place, np.full(batch.shape[:2], NAMED), generation)
 
     def _ids(self, batch: Batch, place: BarrierSite, number: Value, count: Value) -> tuple[Value, Value]:
@@ -182,8 +181,7 @@ class Barriers:
         whole = batch.mask.warps == batch.shape[0] * self.wave.run.warps and counts == self.wave.run.warps * WARP
         if not whole or not 0 <= ids < NAMED or self.arrived[batch.ctas, ids].any():
             return False
-        for check in self.wave.run.checks:
-            check.all_met(self.wave, batch.ctas, None)
+        self.wave.run.events.all_met(self.wave, batch.ctas, None)
         return True
 
     def _rows(self, batch: Batch, sync: Sync) -> Ints:
@@ -229,8 +227,7 @@ class Barriers:
         own = np.array(numbers(batch.ctas))
         assert place.sync is not None
         for barrier, those in self._meetings(number, rows):
-            for check in self.wave.run.checks:
-                check.released(self.wave, own, batch.warps, here & those[:, None], barrier, rows, place)
+            self.wave.run.events.released(self.wave, own, batch.warps, here & those[:, None], barrier, rows, place)
         if not place.sync.arrive_only:
             self.waiting[own, number, batch.warps] |= here
         touched = np.unique(rows[arriving > 0])
@@ -254,9 +251,8 @@ class Barriers:
             # Warps that arrive at the cluster's barrier have waited for the meeting before, so that one is over for
             # all.
             over = barrier if number < NAMED else 2 * NAMED + 1 - barrier
-            for check in self.wave.run.checks:
-                check.acquired(self.wave, members, self.waiting[members, number], barrier, first)
-                check.forgotten(self.wave, rows[those], over)
+            self.wave.run.events.acquired(self.wave, members, self.waiting[members, number], barrier, first)
+            self.wave.run.events.forgotten(self.wave, rows[those], over)
             self.waiting[members, number] = False
         self.generation[rows, number] += 1
         self.arrived[rows, number] = 0

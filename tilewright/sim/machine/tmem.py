@@ -271,8 +271,7 @@ class TmemFacet:
             elif taken.columns != wanted:
                 self._fault(f"dealloc of {wanted} columns where alloc at {taken.at} took {taken.columns}")
             else:
-                for check in self.wave.run.checks:
-                    check.freed(self.wave, (row, warp), taken, self.facet.at)
+                self.wave.run.events.freed(self.wave, (row, warp), taken, self.facet.at)
                 self.wave.columns.free(row, taken, self.facet.at)
 
     def relinquish(self, pair: bool) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tilewright.isa import Access, Signal
 from tilewright.sim.machine.memory import SHIFT, UNITS
 from tilewright.sim.machine.places import OFFSET_BITS, WINDOW_BITS, escaped
-from tilewright.sim.machine.remote import atomic_words, split
+from tilewright.sim.machine.remote import combined, split
 from tilewright.sim.machine.tmem import INITIALISED, CellSet, are_taken, trouble_with
 
 if TYPE_CHECKING:
@@ -416,7 +416,9 @@ class Touched:
         """Change the m-barriers that are signalled, one after the other. amounts: (n,), what each issuer gives."""
         assert isinstance(self.effect, Signal)
         assert self.effect.change is not None
-        atomic_words(wave, self.rows, self.at, self.effect.change, (amounts[self.issuer],))
+        words = wave.shared.to_change(8)
+        place = self.rows * words.shape[1] + (self.at >> 3)
+        combined(words, place, self.effect.change, (amounts[self.issuer],), np.arange(len(place)))
 
 
 def _repeated(places: Ints, count: int) -> Ints:

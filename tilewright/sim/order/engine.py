@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.isa import Fence, ProxyFence, Signal
+from tilewright.isa import Fence, ProxyFence, RegisterFence, Signal
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.places import SHARED_WINDOW
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from tilewright.isa import Lanes
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch, Look, Mask
-    from tilewright.sim.machine.device import Device
+    from tilewright.sim.machine.device import AnyFence, Device
     from tilewright.sim.machine.operation import Operation, Waiting
     from tilewright.sim.machine.sites import Hook
     from tilewright.sim.machine.sync import BarrierSite
@@ -243,7 +243,9 @@ class Order(Check):
             self._expand(batch.wave)
         self.orders[batch.wave].clocks.warps_met(batch, mask.full)
 
-    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence, where: Address | None = None) -> None:
+    def fenced(self, batch: Batch, mask: Mask, fence: AnyFence, where: Address | None = None) -> None:
+        if isinstance(fence, RegisterFence):
+            return
         order, who = self.orders[batch.wave], Actors.of(batch, mask)
         if isinstance(fence, Fence) and fence.scope == "warp":
             order.clocks.learn(who, order.clocks.published(who))

@@ -17,7 +17,7 @@ import numpy as np
 from tilewright.explain import Finding
 from tilewright.ir import as_expr, names_in
 from tilewright.ir.evaluate import evaluate
-from tilewright.isa import Fence, ProxyFence, Signal, phase_of, phase_state, unit_of
+from tilewright.isa import Fence, RegisterFence, Signal, phase_of, phase_state, unit_of
 from tilewright.records import replace
 from tilewright.sim.checks.base import Check
 from tilewright.sim.machine.address import Address, Part
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from tilewright.isa import Lanes
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Value
     from tilewright.sim.machine.batch import Batch, Look, Mask
-    from tilewright.sim.machine.device import Device
+    from tilewright.sim.machine.device import AnyFence, Device
     from tilewright.sim.machine.operation import Operation, Waiting
     from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
@@ -358,8 +358,8 @@ class Recorder(Check):
             closed = tuple(stream.issued.pop(group, ()))
             self.add(stream, Committed(seq, self.now, row, group, closed))
 
-    def fenced(self, batch: Batch, mask: Mask, fence: Fence | ProxyFence, where: Address | None = None) -> None:
-        if not self.on or not self.streams:
+    def fenced(self, batch: Batch, mask: Mask, fence: AnyFence, where: Address | None = None) -> None:
+        if not self.on or not self.streams or isinstance(fence, RegisterFence):
             return
         if isinstance(fence, Fence):
             words: tuple[object, ...] = ("fence", fence.sem, fence.scope, fence.only)

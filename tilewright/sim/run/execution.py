@@ -262,18 +262,15 @@ class Execution(Device):
                 display.close()
 
     def _run(self, progress: Callable[[int, int], None] | None) -> None:
-        for check in self.checks:
-            check.begin(self)
+        self.events.begin(self)
         while self.admit():
             self.scheduler.run_all()
             while self.open:
-                for check in self.checks:
-                    check.ended(self.open[-1])
+                self.events.ended(self.open[-1])
                 self.open.pop().close()
             if progress is not None:
                 progress(self._next, self.ctas)
-        for check in self.checks:
-            check.finish(self)
+        self.events.finish(self)
         if self.findings:
             raise self.findings.error()
 
@@ -288,8 +285,7 @@ class Execution(Device):
         first = self._next if self.program.takes_over else self.precedence.next_cta(self._next, size, self.ctas)
         wave = Wave(self, first, size)
         self.open.append(wave)
-        for check in self.checks:
-            check.start(wave)
+        self.events.start(wave)
         self._next += size
         shape = (size, self.warps, 32)
         mask = Mask(shape, None if self.exists.all() else self.exists)

@@ -336,8 +336,7 @@ class Scheduler:
         batch.meeting = None
         if not place.is_barrier:
             if place.sync is not None:
-                for check in self.run.checks:
-                    check.warps_met(batch, batch.mask)
+                self.run.events.warps_met(batch, batch.mask)
             return batch.segment
         crossing = batch.wave.barriers.arrive(batch, place, *operands)
         if crossing is None:
@@ -401,8 +400,7 @@ class Scheduler:
             if not wave.pending.queue:
                 continue
             if (ended := np.asarray(~self.warps_in(wave, self.held).any(1))).any():
-                for check in self.run.checks:
-                    check.outlived(wave.pending.queue[0], ended)
+                self.run.events.outlived(wave.pending.queue[0], ended)
             wave.pending.complete_oldest()
             self.run.steps += 1
             return True

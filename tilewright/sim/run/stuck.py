@@ -8,13 +8,12 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.explain import Way, advised, either, insert, operand, other_parity
+from tilewright.ir.launch import LANE, WARP
 from tilewright.isa import phase_state
-from tilewright.sim.codegen.axes import LANE, WARP
 from tilewright.sim.machine.batch import first_of, first_warp, lanes_text, numbers, threads_of
 from tilewright.sim.machine.places import element_text, pointer_to
 from tilewright.sim.machine.remote import split
 from tilewright.sim.machine.sync import Crossing, Polling
-from tilewright.sim.order.reports.race import inits, kept_apart
 from tilewright.terms import Operand, Told, barrier, call, meeting, operation, strong, told
 
 if TYPE_CHECKING:
@@ -98,7 +97,7 @@ def _together(run: Execution, batch: Batch) -> Told | None:
     if not isinstance(batch.meeting, Crossing):
         return None
     name = batch.meeting.place.name
-    parting = kept_apart(run.program, batch.meeting.place.at, LANE | WARP)
+    parting = run.program.text.kept_apart(batch.meeting.place.at, LANE | WARP)
     if parting is None:
         return None
     counted = ", or the number of threads that come by as its count" if name.startswith("ptx.bar") else ""
@@ -129,10 +128,8 @@ def _arrivals(wave: Wave, row: int, address: int, line: int) -> Told:
         return told("a copy that brings the {} bytes; or fewer in {}", int(state.tx), fewer)
     made = call("ptx.mbarrier.init", Operand("bar"), came)
     text = told("{}, as {} arrive; or {} arrivals more", made, came, int(state.pending))
-    name = wave.run.places.shared_at(address).name
-    fewer_ways = [
-        (operand(each, "count", count - int(state.pending)),) for each, count in inits(wave.run.program, name) if count
-    ]
+    inits = wave.run.program.text.inits(wave.run.places.shared_at(address).name)
+    fewer_ways = [(operand(each, "count", count - int(state.pending)),) for each, count in inits if count]
     return advised(text, "count", "cta", ways=[*fewer_ways, *arrival_anywhere(wave, address)])
 
 

@@ -4,8 +4,8 @@ A place is as wide as the narrowest access of the kernel there, and has two tags
 read since; a third one of a plain write, or one of a narrower scope, that a strong write has replaced. A tag is a
 number: time, CTA of the grid and whether a unit made it (where memory is global), whether several threads that do not
 know each other made it, and the thread. An access at a time that all threads know cannot race, which for most accesses
-one comparison per buffer shows. Tags are written late, only when a later access has to read them: with barriers in
-between, or without another access of the place, that is never. Until then one byte for each place marks it as late.
+one comparison per buffer shows. Tags are written late, only when a later access may have to read them: with barriers in
+between, or without another access of the place, that is never.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.batch import spread
-from tilewright.sim.machine.memory import WIDEST, MemoryRows
+from tilewright.sim.machine.memory import MemoryRows
 from tilewright.sim.machine.sites import harmless
 from tilewright.sim.order.bounds import LATE_ACCESSES
 from tilewright.sim.order.knowledge.clocks import Clocks
@@ -234,9 +234,6 @@ class TaggedPlaces:
         self.log = Log()
         self._late: list[tuple[AccessRecord, Times]] = []  # reads without tags so far, and what the readers knew then
         self._late_writes: list[AccessRecord] = []
-        self.late = self._marks()  # for each place: was it written since the last turn, and the tag not?
-        self._turn = 1
-        self._marked = 0  # late writes that are marked there
         self._late_span = NOWHERE  # of their bytes
         self._spans = {True: NOWHERE, False: NOWHERE}  # of bytes that were written, that were read
 
@@ -258,10 +255,6 @@ class TaggedPlaces:
     def _block(self) -> MemoryRows:
         return MemoryRows.zeros(self.rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
 
-    def _marks(self) -> NDArray[np.uint8]:
-        whole = -(-max(self.nbytes, 1) // (WIDEST * self.grain))  # of the widest accesses
-        return np.zeros((self.rows, whole * WIDEST), np.uint8)
-
     def expand(self, ctas: int) -> None:
         """From now on every CTA has tags of its own."""
         if not self.is_global and self.rows == 1 and ctas > 1:
@@ -269,7 +262,6 @@ class TaggedPlaces:
             self.rows = ctas
             for name, old in self._tags().items():
                 setattr(self, name, old.expanded(ctas))
-            self.late = self._marks()
 
     def _tags(self) -> dict[str, MemoryRows]:
         """The blocks of tags that are there."""
@@ -313,7 +305,6 @@ class TaggedPlaces:
             tags = np.repeat(block.view(self.tag.itemsize), each, axis=1)[:, : fine.pitch // self.tag.itemsize]
             fine.to_change(self.tag.itemsize)[:, : tags.shape[1]] = tags
             setattr(self, name, fine)
-        self.late, self._turn = self._marks(), 1
 
     def is_calm(self, clocks: Clocks, *, write: bool) -> bool:
         """Do all threads know all that may race with an access?"""
@@ -367,22 +358,7 @@ class TaggedPlaces:
         low, high = self._late_span
         if access.at.lo >= high or access.at.hi + access.site.width <= low:
             return False
-        if access.is_apart(self._late_writes):
-            return False
-        for late in self._late_writes[self._marked :]:
-            for one in late.each():
-                self._mark_late(one)
-        self._marked = len(self._late_writes)
-        marks, items = access.marks()
-        return bool((marks.take(items).view(np.uint8) == self._turn).any())
-
-    def _mark_late(self, access: AccessRecord) -> None:
-        marks, items = access.marks()
-        shape = access.look.shape if len(self.late) > 1 or self.is_global else (1, *access.look.shape[1:])
-        items = spread(items, shape).reshape(-1)
-        if access.mask.array is not None:
-            items = items.take(access.mask.flat)
-        marks[items] = np.full(access.grains, self._turn, np.uint8).view(marks.dtype)[0]
+        return not access.is_apart(self._late_writes)
 
     def reads_before(self, access: AccessRecord) -> Candidates | None:
         """The last reads at an access's places that may not be ordered before it."""
@@ -563,11 +539,7 @@ class TaggedPlaces:
 
     def _settle_writes(self) -> None:
         late, self._late_writes = self._late_writes, []
-        self._late_span, marked, self._marked = NOWHERE, self._marked, 0
-        if marked:
-            self._turn = self._turn % 255 + 1
-            if self._turn == 1:
-                self.late[...] = 0
+        self._late_span = NOWHERE
         for access in late:
             if self._matters(access):
                 self._latest(access, self.written)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tilewright.sim.machine.address import Address, Part, are_apart
 from tilewright.sim.machine.batch import numbers, spread
-from tilewright.sim.machine.memory import UNITS, MemoryRows
+from tilewright.sim.machine.memory import WIDEST, MemoryRows
 from tilewright.sim.machine.sites import harmless
 from tilewright.sim.order.bounds import RECORD_BYTES, RECORDS
 from tilewright.sim.order.knowledge.clocks import THREADS, Clocks, numbered
@@ -152,13 +152,6 @@ class AccessRecord:
         """Is each lane's address a multiple of the width?"""
         return not self.at.bits & (self.site.width - 1)
 
-    def marks(self) -> tuple[NDArray[np.generic], Ints]:
-        """The marks of late writes in items as wide as this access, which is aligned, and the items that it touches."""
-        rows, pitch = self.places.late.shape
-        shift = self.site.width.bit_length() - 1
-        first, items = self.at.units(self.look, shift, pitch // self.grains if rows > 1 else 0)
-        return self.places.late.reshape(-1).view(UNITS[self.grains])[first:], items
-
     def is_apart(self, others: list[AccessRecord]) -> bool:
         """Is it certain that it touches no byte that one of the others touches?"""
         width, every = self.site.width, [self.at]
@@ -175,8 +168,8 @@ class AccessRecord:
 
     def is_one_to_one(self) -> bool:
         """Is it certain that no two lanes touch one place?"""
-        rows, pitch = self.places.late.shape
-        pitch, shift = pitch // self.grains if rows > 1 else 0, self.site.width.bit_length() - 1
+        shift = self.site.width.bit_length() - 1
+        pitch = -(-max(self.places.nbytes, 1) // WIDEST) * WIDEST >> shift if self.places.rows > 1 else 0
         for at in (self.at, *self.more):
             if at.bits & (self.site.width - 1) or not at.is_one_to_one(self.look, shift, pitch):
                 return False

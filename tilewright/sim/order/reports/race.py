@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
-import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
@@ -14,30 +11,28 @@ from tilewright.explain import (
     Threads,
     advised,
     at_once,
-    between,
     either,
     insert,
     joined,
     keyword,
     move,
 )
-from tilewright.ir import Binary, Body, Cast, For, If, Stmt, Store, While, bodies, const_value, statements
-from tilewright.isa import INSTRUCTIONS, Fence, bind
+from tilewright.explain.steps import BARRIERS
+from tilewright.ir import Binary, Cast, Stmt, Store
+from tilewright.isa import INSTRUCTIONS
+from tilewright.isa.calls import calls_in
 from tilewright.isa.effects import SCOPES
-from tilewright.sim.codegen.axes import CTA, LANE, WARP, Axes
-from tilewright.sim.codegen.loops import polls
-from tilewright.sim.codegen.values import calls_of
 from tilewright.sim.machine.batch import numbers, threads_of
 from tilewright.sim.machine.places import buffer_name, coordinate_text
 from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED
 from tilewright.sim.order.races.records import EQUAL, ROUNDED, Record
-from tilewright.sim.order.reports.handover import Witness, arrivals_behind, handover_advice, misplaced, name_of
+from tilewright.sim.order.reports.handover import Witness
 from tilewright.sim.order.reports.mbarrier_phases import let_pass, too_early
 from tilewright.sim.order.reports.words import grid_thread_text, not_yet_written
-from tilewright.terms import Operand, Term, Told, atomic, barrier, call, only_if, operation, strong, told
+from tilewright.terms import Term, Told, atomic, barrier, only_if, operation, strong, told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
     from tilewright.errors import Span
     from tilewright.sim.machine.sites import Site
@@ -103,9 +98,9 @@ def guards(program: Subject, clash: Clash) -> bool:
 
 def _barriers(program: Subject) -> Iterator[int]:
     """The lines of barriers of whole CTAs, or more."""
-    for stmt in statements(program.kernel.body):
-        wide = (bound.form.sync for bound in map(bind, calls_of(stmt)))
-        if stmt.at and any(sync is not None and sync.scope not in ("warp", "poll") for sync in wide):
+    for stmt, bound in calls_in(program.kernel.body):
+        sync = bound.form.sync
+        if stmt.at and sync is not None and sync.scope not in ("warp", "poll"):
             yield stmt.at.outermost.line
 
 
@@ -141,308 +136,6 @@ def atomic_for(program: Subject, name: str, write: Stmt | None) -> Told | None:
     if row is None or not (buffer is None or str(buffer.dtype) in kinds):
         return None
     return told("{}{}", "" if write else "an atomic such as ", atomic(op, name))
-
-
-# What orders two racing accesses: the missing step of a handover, or a barrier where one can stand and helps.
-#
-# A barrier can stand where all threads that it waits for come by: under no condition in which they differ, and not
-# between taking and releasing a lock. It helps where it lies on the way from one access to the other.
-
-
-BARRIERS = {"warp": LANE, "cta": LANE | WARP, "cluster": LANE | WARP | CTA}
-"""By scope: the axes over which the threads that meet there differ."""
-ROWS = {"warp": "cuda.warp_sync", "cta": "cuda.cta_sync", "cluster": "cuda.cluster_sync"}
-SECOND = "or another array to write to"
-_IF = re.compile(r"\s*(?:\}\s*)?(?:else\s+)?if\b")
-_ENDS = re.compile(r"[;{}:]\s*(?://.*)?$")  # a statement, or its head
-
-
-@dataclass(frozen=True, slots=True)
-class StepDown:
-    """A statement on the way down to an access, and the body that it stands in."""
-
-    body: Body
-    stmt: Stmt
-
-    @property
-    def index(self) -> int:
-        return next(k for k, stmt in enumerate(self.body) if stmt is self.stmt)
-
-
-def advice(program: Subject, scope: str, first: Span | None, then: Span | None, *, one_turn: bool) -> str | None:
-    """What to change so that the access at line ``first`` comes before that at ``then``; None where that is not known.
-
-    scope: a key of `BARRIERS`, of the narrowest that all racing threads meet at. one_turn: is it certain that both
-    accesses are of one turn of the loops around them?
-    """
-    if first is None or then is None:
-        return _barrier(told("{}", barrier(scope)), scope)
-    body = program.written
-    before, after = _way(body, first), _way(body, then)
-    if not before or not after:
-        return _by_lines(scope, first, then, one_turn=one_turn)
-    return _waited_for(before, after) or _between(Axes(program.kernel), scope, before, after, one_turn=one_turn)
-
-
-def _barrier(text: Told, scope: str, *where: int) -> Told:
-    return advised(text, "barrier", scope, where, barrier(scope))
-
-
-def _in_between(scope: str, first: object, then: object, *where: int) -> Told:
-    return _barrier(told("{} between {} and {}", barrier(scope), first, then), scope, *where)
-
-
-def _by_lines(scope: str, first: Span, then: Span, *, one_turn: bool) -> Told:
-    """The same for compiled code, which has lines and no statements."""
-    if first.outer and then.outer and first.file == then.file and first.line > then.line and first.outer != then.outer:
-        calls = f"the calls in line {first.outer.line} and line {then.outer.line}, or behind line {first.line}"
-        return _barrier(told("{} between {}", barrier(scope), calls), scope, first.outer.line, then.outer.line)
-    if (condition := _condition_around(first, then)) is not None:
-        text = told("what line {} reads into a variable before the `if` of line {}, {} behind that; {}", first.line,
-                    condition, barrier(scope), SECOND)  # fmt: skip
-        return _barrier(text, scope, condition)
-    if first.line != then.line:
-        return _in_between(scope, f"line {first.line}", f"line {then.line}", first.line, then.line)
-    if first != then:
-        return _in_between(scope, first, then, first.line, then.line)
-    if one_turn:
-        return _taken_apart(scope, then.line)
-    turn = f"at the end of each turn of a loop around line {then.line}, outside of its `if`s"
-    text = told("{} {}; where no loop is around it, between the two accesses", barrier(scope), turn)
-    return _barrier(text, scope, then.line)
-
-
-def _condition_around(first: Span, then: Span) -> int | None:
-    """The line of the `if` whose condition reads at the first place and whose body writes at the other, as the text is
-    indented; None where there is none.
-    """
-    lines = linecache.getlines(first.file)
-    if first.file != then.file or not first.line < then.line <= len(lines):
-        return None
-    start = first.line
-    while start > 1 and lines[start - 2].strip() and not _ENDS.search(lines[start - 2]):
-        start -= 1
-    if not _IF.match(lines[start - 1]):
-        return None
-    inside = (line for line in lines[first.line : then.line] if line.strip())
-    return start if all(_indent(line) > _indent(lines[start - 1]) for line in inside) else None
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
-
-
-def _taken_apart(scope: str, line: int, branch: Stmt | None = None) -> Told:
-    """One line that reads and writes, with a barrier in between."""
-    outside = f" behind the `if` of line {_line_of(branch)}" if branch is not None else ""
-    then = "then the store under that condition" if branch is not None else "then the rest"
-    text = told(
-        "line {} as two statements: what it reads into a variable, {}{}, {}; {}",
-        *(line, barrier(scope), outside, then, SECOND),
-    )
-    return _barrier(text, scope, line)
-
-
-def lock_advice(program: Subject, first: Span | None, then: Span | None) -> str | None:
-    """The fence that is missing where accesses are made while a lock is held; None where none is."""
-    ways = [_way(program.written, at) for at in (first, then) if at is not None]
-    return next((lock for way in ways if (lock := _lock(way)) is not None), None)
-
-
-def handover(program: Subject, first: Span | None, then: Span | None, scope: str) -> str | None:
-    """The missing step of threads that synchronise through memory; None where they do not, or where they use a lock."""
-    before, after = (_way(program.written, at) if at is not None else () for at in (first, then))
-    if not before or not after or _lock(before) or _lock(after):
-        return None
-    return handover_advice(Axes(program.kernel), before, after, scope)
-
-
-def _way(body: Body, at: Span) -> tuple[StepDown, ...]:
-    """From the kernel's body down to the last statement of a line's place; empty where there is none.
-
-    Statements that prepare a tile call come before the access itself.
-    """
-    for stmt in reversed(body):
-        if stmt.at == at:
-            return (StepDown(body, stmt),)
-        for inner in bodies(stmt):
-            if way := _way(inner, at):
-                return (StepDown(body, stmt), *way)
-    return ()
-
-
-def arrivals_after(program: Subject, at: Span | None) -> Iterator[tuple[str, int]]:
-    """The m-barriers that are arrived at behind a line, and where; none in compiled code."""
-    return arrivals_behind(_way(program.written, at) if at is not None else ())
-
-
-def inits(program: Subject, name: str) -> Iterator[tuple[int, int]]:
-    """Where an m-barrier of a buffer is made for how many arrivals, 0 where its text does not say it; none in compiled
-    code.
-    """
-    for stmt in statements(program.written):
-        for bound in map(bind, calls_of(stmt)):
-            signal = bound.form.signal_of("init")
-            if signal is not None and stmt.at and name_of(bound, signal.barrier) == name:
-                yield stmt.at.line, int(const_value(bound.operands["count"][0]) or 0)
-
-
-def displaced(program: Subject, first: Span | None, then: Span | None) -> Told | None:
-    """What to move where threads tell each other of something, too early or too late; None where they do not."""
-    before, after = (_way(program.written, at) if at is not None else () for at in (first, then))
-    return misplaced(Axes(program.kernel), before, after) if before and after else None
-
-
-def statement_at(program: Subject, at: Span | None) -> Stmt | None:
-    """The last statement of a line's place; None in compiled code."""
-    way = _way(program.written, at) if at is not None else ()
-    return way[-1].stmt if way else None
-
-
-def kept_apart(program: Subject, at: Span | None, among: int) -> Span | None:
-    """The innermost branch or loop around a line at which threads diverge, over the axes in ``among``."""
-    way = _way(program.written, at) if at is not None else ()
-    axes = Axes(program.kernel)
-    return next((step.stmt.at for step in reversed(way[:-1]) if _parting(axes, step.stmt) & among), None)
-
-
-# A barrier between the two
-
-
-def _between(
-    axes: Axes, scope: str, before: tuple[StepDown, ...], after: tuple[StepDown, ...], *, one_turn: bool
-) -> str | None:
-    depth = _common(before, after)
-    around = [step.stmt for step in before[:depth]]
-    parting = [stmt for stmt in around if _parting(axes, stmt) & BARRIERS[scope]]
-    first, then = before[depth], after[depth]
-    if first.body is then.body and first.index < then.index:
-        found = _in_order(scope, around, parting, _last_line(first.stmt), _line_of(then.stmt))
-        return None if _stands(scope, first.body[first.index + 1 : then.index]) else found
-    turns = _each_turn(axes, scope, before, after)
-    if first.stmt is not then.stmt or bodies(first.stmt) or not (one_turn or turns is None):
-        return turns
-    branches = [stmt for stmt in parting if isinstance(stmt, If)]
-    if len(branches) < len(parting):
-        return f"another array to write to than line {_line_of(first.stmt)} reads"
-    apart = _taken_apart(scope, _line_of(first.stmt), branches[0] if branches else None)
-    return _barrier(told("{}; and {}", apart, turns), scope, _line_of(first.stmt)) if turns else apart
-
-
-def _each_turn(axes: Axes, scope: str, before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> Told | None:
-    """A barrier between two turns of the innermost loop around both accesses; None where one stands, or none can."""
-    depth, among = _common(before, after), BARRIERS[scope]
-    loop = next((k for k in reversed(range(depth)) if isinstance(before[k].stmt, (For, While))), None)
-    if loop is None or any(_parting(axes, step.stmt) & among for step in before[: loop + 1]):
-        return None
-    behind = ""
-    for k, step in enumerate(before[loop + 1 : depth + 1], loop + 1):
-        until = after[depth].index if k == depth else step.index
-        if _stands(scope, (*step.body[:until], *step.body[step.index + 1 :])):
-            return None
-        if k < depth and _parting(axes, step.stmt) & among:
-            behind = f", behind the `if` of line {_line_of(step.stmt)}"
-            break
-    start, end = _line_of(before[loop].stmt), _last_line(before[loop].stmt)
-    text = told("{} at the end of each turn of the loop at line {}{}", barrier(scope), start, behind)
-    return _barrier(text, scope, end, start)
-
-
-def _stands(scope: str, stmts: Sequence[Stmt]) -> bool:
-    """Is there a barrier among statements that is as wide?"""
-    wide = list(ROWS.values())[list(ROWS).index(scope) :]
-    return any(call.op in wide and not call.args for stmt in stmts for call in calls_of(stmt))
-
-
-def _in_order(scope: str, around: list[Stmt], parting: list[Stmt], start: int, end: int) -> Told | None:
-    """Between two lines of one body, or, where threads diverge there, with their `if` cut in two."""
-    if not parting:
-        return _in_between(scope, f"line {start}", f"line {end}", start, end)
-    if len(parting) == 1 and parting[0] is around[-1] and isinstance(parting[0], If):
-        twice = f"the `if` of line {_line_of(parting[0])} twice"
-        text = told("{}, up to line {} and from line {}, {} between them", twice, start, end, barrier(scope))
-        return _barrier(text, scope, start, end)
-    return None
-
-
-def _common(before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> int:
-    """How many steps both ways have in common, before they reach different statements of one body, or the access."""
-    depth = 0
-    most = min(len(before), len(after)) - 1
-    while depth < most and before[depth].stmt is after[depth].stmt and before[depth + 1].body is after[depth + 1].body:
-        depth += 1
-    return depth
-
-
-def _parting(axes: Axes, stmt: Stmt) -> int:
-    if isinstance(stmt, If):
-        return axes.of(stmt.cond)
-    return axes.divergence(stmt) if isinstance(stmt, (For, While)) else 0
-
-
-def _line_of(stmt: Stmt) -> int:
-    return stmt.at.line if stmt.at else 0
-
-
-def _last_line(stmt: Stmt) -> int:
-    return max([_line_of(stmt), *(_line_of(inner) for body in bodies(stmt) for inner in statements(body))])
-
-
-# Other means than a barrier
-
-
-def _waited_for(before: tuple[StepDown, ...], after: tuple[StepDown, ...]) -> str | None:
-    """A wait for an m-barrier, where it is signalled between the first access and the other."""
-    for step in reversed(before):
-        until = next((other.index for other in after if other.body is step.body), len(step.body))
-        for stmt in step.body[step.index + 1 : until]:
-            for bound in map(bind, calls_of(stmt)):
-                if (signal := bound.form.signal_of("arrive")) is not None:
-                    last, pointer = _line_of(after[-1].stmt), Operand(str(bound.operands[signal.barrier][0]))
-                    phase = f"the phase of the m-barrier that line {_line_of(stmt)} arrives at"
-                    text = told("a wait for {}, before line {}", phase, last)
-                    waits = [told("{}", call("ptx.mbarrier.try_wait", pointer, parity)) for parity in (0, 1)]
-                    ways = [between(wait, _line_of(step.stmt), last) for wait in waits]
-                    return advised(text, "wait", "cta", (_line_of(stmt), last), ways=ways)
-    return None
-
-
-def _lock(way: tuple[StepDown, ...]) -> str | None:
-    """A fence, where an access is between a loop that takes a lock by an atomic and the statement that releases it."""
-    for step in reversed(way):
-        takes = [
-            stmt
-            for stmt in step.body[: step.index]
-            if isinstance(stmt, While) and polls(stmt, compiled=False) and _atomic(stmt)
-        ]
-        gives = [stmt for stmt in step.body[step.index + 1 :] if _atomic(stmt)]
-        if takes and gives:
-            return _fences(step, takes[-1], gives[0])
-    return None
-
-
-def _fences(step: StepDown, take: Stmt, give: Stmt) -> str | None:
-    """The fences that are missing between a lock's loop, an access, and the release of the lock."""
-    first, last = (next(k for k, stmt in enumerate(step.body) if stmt is one) for one in (take, give))
-    ends = (f"after the loop at line {_line_of(take)}", _line_of(step.stmt), step.body[first + 1 : step.index])
-    others = (f"before line {_line_of(give)}", _line_of(give), step.body[step.index + 1 : last])
-    lacks = [(where, line) for where, line, stmts in (ends, others) if not any(_is_fence(stmt) for stmt in stmts)]
-    if not lacks:
-        return None
-    places = ", and again ".join(where for where, _ in lacks)
-    text = told("{} {}: no barrier can stand where a lock is held", call("cuda.thread_fence"), places)
-    ways = [tuple(insert(told("{}", call("cuda.thread_fence")), line) for _, line in lacks)]
-    return advised(text, "fence", "gpu", (lacks[0][1],), call("cuda.thread_fence"), ways)
-
-
-def _is_fence(stmt: Stmt) -> bool:
-    return any(isinstance(bound.fence, Fence) for bound in map(bind, calls_of(stmt)))
-
-
-def _atomic(stmt: Stmt) -> bool:
-    """Does a statement hold an atomic whose spelling has no order?"""
-    inner = [bind(call) for part in statements((stmt,)) for call in calls_of(part)]
-    return any(access.rmw for bound in inner if "sem" not in bound.mods for access in bound.form.accesses)
 
 
 VOLATILE = "fences between the data and the flag on both sides: volatile orders no other access"
@@ -591,8 +284,8 @@ def _barrier_of(clash: Clash) -> str:
 
 def _ordered(program: Subject, clash: Clash, first: Span | None, then: Span | None) -> str | None:
     """The handover or the barrier that puts the access at line ``first`` before the other."""
-    found = handover(program, first, then, _scope(clash))
-    return found or advice(program, _barrier_of(clash), first, then, one_turn=in_one_turn(clash))
+    found = program.text.handover(first, then, _scope(clash))
+    return found or program.text.advice(_barrier_of(clash), first, then, one_turn=in_one_turn(clash))
 
 
 def _scope(clash: Clash) -> str:
@@ -601,7 +294,7 @@ def _scope(clash: Clash) -> str:
 
 def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witness) -> str | None:
     first, then, scope = (other.over or other.at) if other else None, clash.site.at, _scope(clash)
-    far = scope in ("gpu", "sys")
+    far, text = scope in ("gpu", "sys"), program.text
     stronger = _strength(clash.site, other, scope) if other else None
     counts = other is not None and _counts(clash.site, other)
     hint = (
@@ -609,16 +302,16 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
         or overlap(program, clash)
         or (stronger if far or not counts or guards(program, clash) else None)
     )
-    hint = hint or ((handover(program, first, then, scope) or too_early(clash)) if other else None)
+    hint = hint or ((text.handover(first, then, scope) or too_early(clash)) if other else None)
     compiled = program.kernel.compiled
     hint = hint or (witness.missing_step(clash, scope) if compiled else None)
-    hint = hint or let_pass(clash, arrivals_after(program, then)) or lock_advice(program, first, then)
+    hint = hint or let_pass(clash, text.arrivals_after(then)) or text.lock_advice(first, then)
     hint = hint or (witness.missing_step(clash, scope) if far and not compiled else None)
     if hint:
         return hint
     if is_update(clash):
         return _update(program, clash)
-    moved = displaced(program, first, then)
+    moved = text.displaced(first, then)
     if far and moved is not None:
         return moved
     if far:
@@ -658,7 +351,7 @@ def _update(program: Subject, clash: Clash) -> str:
     address, place = clash.access.shown_address(clash.lane), clash.site.place
     assert place is not None
     name = (program.places.shared_at(address) if place is program.places.arena else place).name
-    atomic = atomic_for(program, name, statement_at(program, at))
+    atomic = atomic_for(program, name, program.text.statement_at(at))
     if not atomic:
         return "a place of its own for each thread, and one that combines them: no barrier ties a read to its write"
     lines = sorted({site.at.line for site in sites if site.at})

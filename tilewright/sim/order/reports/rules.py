@@ -9,14 +9,14 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.explain import Facts, OtherAccess, advised, between, move, operand
+from tilewright.explain.statements import fence_call, wait_call
 from tilewright.isa import Access, Fence, ProxyFence
 from tilewright.sim.machine.places import WINDOW_BITS, coordinate_text, pointer_to
-from tilewright.sim.machine.subject import completion_text, wait_call
+from tilewright.sim.machine.subject import completion_text
 from tilewright.sim.machine.tmem import INITIALISED, cells_text
 from tilewright.sim.order.asynchronous.issue_order import may_queue
 from tilewright.sim.order.reports.handover import missing_step
-from tilewright.sim.order.reports.race import inits
-from tilewright.sim.order.reports.words import fence_call, grid_thread_text, not_yet_written, shared_text
+from tilewright.sim.order.reports.words import grid_thread_text, not_yet_written, shared_text
 from tilewright.terms import Operand, Term, Told, barrier, call, operation, told
 
 if TYPE_CHECKING:
@@ -134,16 +134,9 @@ class LackingFence:
 
     def error(self, operation: Operation) -> SimulationError:
         """The finding."""
-        return SimulationError(
-            f"{operation.name} {self.what}",
-            given=f"issued by {operation.issuers.name(0)}",
-            allowed="reads of an asynchronous unit after a proxy fence that comes after the stores",
-            hint=self.remedy(operation),
-            at=operation.instruction.at,
-            kind="races",
-            threads=(operation.issuers.thread_at(0),),
-            buffer=self.buffer,
-        )
+        allowed = "reads of an asynchronous unit after a proxy fence that comes after the stores"
+        facts = {"allowed": allowed, "hint": self.remedy(operation), "buffer": self.buffer}
+        return operation.error("races", f"{operation.name} {self.what}", 0, **facts)
 
 
 def _is_wrong(one: Touched) -> bool:
@@ -428,7 +421,7 @@ def uninitialised(
     (noun, doing), (home, offset) = use, where
     what, given = f"{doing} {shared_text(wave, offset)}", wave.thread_name(*who)
     article = "an" if noun[0] in "aeiou" else "a"
-    made = [line for line, _ in inits(wave.run.program, wave.run.places.shared_at(offset).name)][-1:]
+    made = [line for line, _ in wave.run.program.text.inits(wave.run.places.shared_at(offset).name)][-1:]
     threads = (wave.thread_at(wave.first + who[0], who[1]),)
     lines = (*made, *at_line(at))
     if home == who[0]:
@@ -501,7 +494,7 @@ def early_arrival(wave: Wave, who: str, threads: tuple[Threads, ...], offset: in
     bar, lines = pointer_to(wave, offset), at_line(at)
     waits = [call("ptx.mbarrier.try_wait", bar, parity) for parity in (0, 1) if bar is not None]
     name = wave.run.places.shared_at(offset).name
-    more = [(operand(line, "count", count + 1),) for line, count in inits(wave.run.program, name) if count]
+    more = [(operand(line, "count", count + 1),) for line, count in wave.run.program.text.inits(name) if count]
     ways = [*(between(wait, *lines) for wait in waits if lines), *more, *((move(*lines),) for _ in lines)]
     return SimulationError(
         f"an arrival at {shared_text(wave, offset)} for its next phase, and nobody has seen the last one over",
@@ -517,14 +510,14 @@ def early_arrival(wave: Wave, who: str, threads: tuple[Threads, ...], offset: in
 
 def ends_between_signals(wave: Wave, operation: Operation, issuer: int, offset: int) -> SimulationError:
     """A phase ends before all that one statement issues has come."""
-    return SimulationError(
-        f"the phase of {shared_text(wave, offset)} may end before {operation.name} of some of its threads is complete",
+    name = shared_text(wave, offset)
+    return operation.error(
+        "races",
+        f"the phase of {name} may end before {operation.name} of some of its threads is complete",
+        issuer,
         given=f"{operation.who(issuer)}, which comes for the next phase",
         allowed="a phase that waits for all arrivals and bytes of the operations that begin together",
         hint="mbarrier.init with the count of all that arrive, and as many bytes announced as come",
-        at=operation.instruction.at,
-        kind="races",
-        threads=(operation.issuers.thread_at(issuer),),
         buffer=wave.run.places.shared_at(offset).name,
     )
 
@@ -584,12 +577,11 @@ def ends_before_operation(operation: Operation, issuer: int, home: int, *, is_kn
     hint = told("{} before the end of the kernel, after the wait", barrier("cluster"))
     if not is_known:
         hint = told("{}, before the end of the kernel", completion_text(operation, issuer, home))
-    return SimulationError(
+    return operation.error(
+        "races",
         f"the CTA may end while {operation.name} is under way",
+        issuer,
         given=f"issued by {operation.who(issuer)}\nmemory of CTA {operation.batch.wave.cta_name(home)}",
         allowed="an end after a thread of the CTA has waited for the operation, or met one that has",
         hint=hint,
-        at=operation.instruction.at,
-        kind="races",
-        threads=(operation.issuers.thread_at(issuer),),
     )

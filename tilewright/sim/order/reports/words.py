@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
 from tilewright.explain import OtherAccess
-from tilewright.isa import INSTRUCTIONS, Fence, ProxyFence
 from tilewright.sim.machine.places import element_text
-from tilewright.terms import Term, call, told
+from tilewright.terms import Term, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -24,15 +23,6 @@ def grid_thread_text(wave: Wave, cta: int, thread: int) -> str:
 def shared_text(wave: Wave, byte: int) -> str:
     """The element of shared memory that has a byte: ``bar[0]``."""
     return element_text(wave.run.program, wave.run.places.shared_at(byte), byte)
-
-
-def fence_call(wanted: Fence | ProxyFence, *operands: object) -> Term:
-    """``T.ptx.fence.proxy_async()``: the instruction that is this fence."""
-    for name, row in INSTRUCTIONS.items():
-        for form in row.forms:
-            if form.fence is not None and any(form.fence_of(mods) == wanted for mods in form.all_mods()):
-                return call(name, *operands)
-    raise AssertionError(f"no instruction is {wanted}")
 
 
 def not_yet_written(
