@@ -147,4 +147,7 @@ class OpenResult:
         )
 
 
-register("arithmetic", "integers divided by zero, and shifted by their width or more")
+register(
+    "arithmetic",
+    "integers divided by zero, shifted by their width or more; codes of metadata that the manual lacks",
+)
