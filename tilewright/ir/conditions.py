@@ -164,21 +164,18 @@ def owing(body: Body, region: Region, facts: RangeFacts, by: str, hint: str | No
         replace(debt, by=by, hint=hint or _assumption(region, debt.dim, facts))
         for debt in _debts(region.buffer, ends, facts, keep=True)
     )
-    debts += tuple(replace(debt, by=by) for debt in _open(region.owed, facts))
-    if not debts:
+    lies = tuple(replace(debt, by=by) for debt in _open(region.owed, facts))
+    if not debts and not lies:
         return body
-    accessed = {
-        node.buffer.name
-        for stmt in statements(body)
-        for node in expressions(stmt)
-        if isinstance(node, (Load, AddressOf)) and node.indices
-    }
-    names = accessed & {region.buffer.name} or accessed  # a copy engine has the buffer in a tensor map
+    nodes = [node for stmt in statements(body) for node in expressions(stmt) if isinstance(node, (Load, AddressOf))]
+    is_named = any(node.indices and node.buffer.name == region.buffer.name for node in nodes)
 
     def indebted(node: Expr) -> Expr | None:
-        if isinstance(node, (Load, AddressOf)) and node.indices and node.buffer.name in names:
-            return replace(node, owed=(*node.owed, *debts))
-        return None
+        if not isinstance(node, (Load, AddressOf)) or not node.indices:
+            return None
+        if node.buffer.name == region.buffer.name:
+            return replace(node, owed=(*node.owed, *debts, *lies))
+        return replace(node, owed=(*node.owed, *lies)) if lies and not is_named else None  # of what a unit copies
 
     return rewrite(body, indebted)
 
