@@ -73,6 +73,7 @@ def spread(stored: Matrix, code: Matrix, elements: float) -> Matrix:
 
 WHOLE = (0b0100, 0b1110)  # both units of an element
 SORTED = (0b0100, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110)
+LISTED = (0b0100, 0b0110, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110)  # of tcgen05, one of which is in falling order
 PLACES = tuple(code for code in range(16) if code & 3 != code >> 2)  # of two units, in any order
 
 

@@ -23,7 +23,7 @@ from tilewright.isa.instruction_descriptors import (
     product_descriptor,
 )
 from tilewright.isa.machine import Lanes
-from tilewright.isa.mma_sparse import SORTED, WHOLE, spread, unlisted_codes
+from tilewright.isa.mma_sparse import LISTED, WHOLE, spread, unlisted_codes
 from tilewright.isa.table import Unlisted
 from tilewright.isa.tcgen05_cp import EXPAND
 from tilewright.isa.types import WORDS
@@ -242,7 +242,7 @@ def unlisted(a: Lanes, b: Lanes, before: Lanes, *more: Lanes, way: Any, cta_grou
     for which, own, made in _products(i_desc, shape, way, cta_group):
         codes = _codes(meta[own], made)
         if found := unlisted_codes(
-            codes.reshape(which.sum(), -1, codes.shape[-1]), WHOLE if way.kind == "tf32" else SORTED
+            codes.reshape(which.sum(), -1, codes.shape[-1]), WHOLE if way.kind == "tf32" else LISTED
         ):
             where = which.copy()
             where[which] = found.where
