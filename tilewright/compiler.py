@@ -31,7 +31,7 @@ from tilewright.lower import lower
 from tilewright.public import ANYTHING, Kind, Public, instances, keywords_of
 from tilewright.ranks import check_one_gpu, named_arguments, of_each_rank, of_this_rank, ranks_of, same_values
 from tilewright.targets import check_target, kernel_of, target_of
-from tilewright.tile import DispatchReport, check_registers, promised, resolve
+from tilewright.tile import DispatchReport, check_registers, promised, resolve, with_swizzles
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -163,7 +163,7 @@ class Executable:
     """
 
     def __init__(self, kernel: Kernel, target: Arch, *, fast_math: bool = False) -> None:
-        self.kernel = kernel
+        self.kernel = kernel = with_swizzles(kernel)
         self.target = target
         self.fast_math = fast_math
         self._has_ranks = kernel.attr("ranks") is not None

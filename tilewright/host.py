@@ -46,7 +46,7 @@ class TensorMap:
     box: extents, in the order of the array's dimensions; it may leave the array. swizzle: a `SwizzleMode`, 0 to 3 for
     none, 32, 64 and 128 bytes. steps: for each dimension n, if the box has every n-th element of it. oob: the value of
     elements outside of the array, "zero" or "nan". dtype: of the elements, if the array has another dtype with their
-    bits.
+    bits; "16U4_ALIGN8B", "16U4_ALIGN16B" or "16U6_ALIGN16B" for an array of bytes in which elements lie packed.
 
     Raises ArgumentError, naming the field, for what no tensor map can express.
     """
@@ -106,6 +106,7 @@ def _fields_of(
     info: ArrayInfo, box: Iterable[int], swizzle: int, steps: Iterable[int], oob: str, dtype: str | None,
     walk: Im2col | None = None,
 ) -> MapFields:  # fmt: skip
+    _check_packed(info, dtype)
     name = dtype or info.dtype
     bits = 8 * ELEMENTS[name].nbytes if name in ELEMENTS else row(name).bits
     kind = element_of(name, bits)
@@ -120,13 +121,39 @@ def _fields_of(
     if (
         of := ELEMENTS[kind]
     ).group > 1:  # of an array of bytes, or of packed elements, of which each has a byte's place
-        nbytes = row(info.dtype).bits // 8
+        nbytes = max(8, row(info.dtype.partition("_x")[0]).bits) // 8
         if of.spread and info.device != "cpu" and address % 32:
             raise ArgumentError("tensor map: address", given=f"{address:#x}", allowed=f"a multiple of 32 for {kind}")
         strides, dims[0] = [int(step) * nbytes for step in info.steps], dims[0] * nbytes * of.group // of.nbytes
     return MapFields(
         kind, tuple(dims), tuple(strides[-2::-1]), inner_first[0], swizzle, inner_first[1], oob, address, walk
     )
+
+
+PACKED = {"float4_e2m1fn": "16U4_ALIGN8B or 16U4_ALIGN16B", "float6_e2m3fn": "16U6_ALIGN16B",
+          "float6_e3m2fn": "16U6_ALIGN16B"}  # fmt: skip
+"""Types of a map for elements that lie packed, by the dtype whose arrays have a byte for each element, or for two."""
+
+
+def _check_packed(info: ArrayInfo, dtype: str | None) -> None:
+    """Raises ArgumentError where an array has elements that a map would take for bytes, or the other way round."""
+    name, _, pairs = info.dtype.partition("_x")
+    is_packed = dtype is not None and dtype in ELEMENTS and ELEMENTS[dtype].group > 1
+    if name not in PACKED or (is_packed and pairs) or (dtype is not None and not is_packed):
+        return
+    if dtype is not None:
+        raise ArgumentError(
+            f"tensor map: dtype {dtype!r} is of bytes in which elements lie packed",
+            given=f"{info.dtype}, a byte for each element",
+            allowed="an array of uint8 with the elements packed",
+            hint="low | high << 4 of the bytes of neighbours, a.view(numpy.uint8)" if "4" in name else None,
+        )
+    if name == "float4_e2m1fn":
+        of = f"{info.dtype}, two elements in a byte" if pairs else f"{info.dtype}, a byte for each element"
+        raise ArgumentError(
+            "tensor map: elements of 4 bits have no type of their own", given=of,
+            allowed=f'dtype="uint8" for its bytes, or {PACKED[name]} for an array of packed bytes',
+        )  # fmt: skip
 
 
 def is_array(value: object, name: str = "an argument") -> bool:

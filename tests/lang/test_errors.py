@@ -164,6 +164,7 @@ CASES: dict[str, tuple[str, str]] = {
     "a loop over nothing": ("for i in A[0]:  # here\n    pass", "`A\\[0\\]` is nothing to loop over"),
     "a loop of floats": ("for i in range(T.float32(2) * A[0]):  # here\n    pass", "the bounds of a loop are integers"),
     "a loop with a step of run time": ("for i in range(0, 8, T.lane_id()):  # here\n    pass", "the step of a loop"),
+    "a grid from behind": ("for i in T.grid((4, 2)):  # here\n    pass", "T.grid goes from a bound to one behind it"),
     "a loop with too few names": ("for i in T.grid(2, 4):  # here\n    pass", "a loop has one counter for each extent"),
     "a loop with else": ("for i in range(4):\n    pass\nelse:\n    x = 1  # here", "a kernel has no `else` of `for`"),
     "a break out of a grid": ("for i, j in T.grid(2, 4):\n    break  # here", "`break` leaves one loop"),

@@ -497,3 +497,74 @@ def test_a_row_is_a_region_of_full_rank_and_its_parts_lie_in_it(part: tuple[Any,
         @T.prim_func
         def kernel(A: T.Buffer((16, 64), "float32")):
             Tx.cta.fill(A[2][part], 0.0)
+
+
+@pytest.mark.parametrize(
+    ("way", "fits", "leaves", "what"),
+    [
+        ("load", 8, 9, r"load reads outside of A\[2:14, 0:64\]"),
+        ("store", 8, -1, r"store writes outside of B\[2:14, 0:64\]"),
+        ("nested", 1, 2, r"load reads outside of A\[6:11, 0:64\]"),
+        ("to n", 8, 7, r"load reads outside of A\[2:n \+ 2, 0:64\]"),
+        ("pointer", 8, 9, r"ptx.ld reads outside of A\[2:14, 0:64\]"),
+    ],
+)
+def test_an_element_of_a_region_lies_in_it_at_run_time_too(way: str, fits: int, leaves: int, what: str) -> None:
+    @T.prim_func
+    def kernel(A: T.Buffer((16, 64), "float32"), B: T.Buffer((16, 64), "float32"), n: T.int32):
+        T.cta_id([1])
+        t = T.thread_id([32])
+        if way == "load":
+            B[0, t] = A[2:14][n + 3, t]
+        elif way == "store":
+            B[2:14][n, t] = 1.0
+        elif way == "nested":
+            B[0, t] = A[2:14][4:9][n + 3, t]
+        elif way == "to n":
+            B[0, t] = A[2 : 2 + n][7, t]
+        else:
+            pointer: T.let = T.address_of(A[2:14][n + 3, t])
+            B[0, t] = T.ptx.ld(pointer, type="f32")
+
+    check_part(kernel, fits, leaves, what)
+
+
+def check_part(kernel: Any, fits: int, leaves: int, what: str) -> None:
+    a, b = np.ones((2, 16, 64), np.float32)
+    assert not ran(kernel, a, b, fits)
+    with pytest.raises(SimulationError, match=what):
+        ran(kernel, a, b, leaves)
+
+
+@pytest.mark.parametrize(
+    ("way", "leaves", "what"),
+    [
+        ("copy", 9, r"Tx.cta.copy reads outside of A\[2:14, 0:64\]"),
+        ("clipped", 9, r"Tx.cta.copy reads outside of A\[2:14, 0:64\]"),
+        ("fill", -1, r"Tx.cta.fill writes outside of B\[2:14, 0:64\]"),
+        ("tma", 9, r"Tx.copy_async goes outside of A\[2:14, 0:64\]"),
+    ],
+)
+def test_a_tile_in_a_region_lies_in_it_at_run_time_too(way: str, leaves: int, what: str) -> None:
+    @T.prim_func
+    def kernel(A: T.Buffer((16, 64), "float32"), B: T.Buffer((16, 64), "float32"), n: T.int32):
+        T.cta_id([1])
+        t = T.thread_id([32])
+        tile, bar = T.alloc_shared((4, 64), "float32", align=128), T.alloc_shared([1], "uint64")
+        if way == "copy":
+            Tx.cta.copy(B[0:4], A[2:14][n : n + 4])
+        elif way == "clipped":
+            Tx.cta.copy(B[0:4], A[2:14][n : n + 4], clip=True)
+        elif way == "fill":
+            Tx.cta.fill(B[2:14][n : n + 4], 1.0)
+        else:
+            if t == 0:
+                T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+            T.ptx.fence.mbarrier_init()
+            T.cuda.cta_sync()
+            if t == 0:
+                Tx.copy_async(tile[:, :], A[2:14][n : n + 4], mbar=bar.ptr_to([0]), dispatch="tma")
+                T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 1024)
+            T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
+
+    check_part(kernel, 8, leaves, what)

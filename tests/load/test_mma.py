@@ -12,6 +12,7 @@ from tests.isa import matrix_oracles
 from tests.isa.inputs import operand
 from tests.isa.oracles import ORACLES, Warp
 from tilewright import T, isa
+from tilewright.errors import SimulationError
 from tilewright.isa.table import Bound
 from tilewright.isa.warp_matrices import Matrix
 
@@ -86,3 +87,27 @@ def test_a_kernel_names_the_matrices_and_the_table_finds_the_row() -> None:
     tw.simulate(k, a.reshape(-1), b.reshape(-1), d.reshape(-1), check="all")
 
     np.testing.assert_allclose(d, a @ b.T, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("mnemonic", "code", "legal"),
+    [
+        ("mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 0b0100, True),
+        ("mma.sp::ordered_metadata.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 0b0001, False),  # in falling order
+        ("mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 0b0001, True),
+        ("mma.sp.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", 0b0101, False),
+        ("mma.sp::ordered_metadata.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 0b1110, True),
+        ("mma.sp::ordered_metadata.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32", 0b1001, False),
+    ],
+)
+def test_metadata_of_a_sparse_product_have_codes_that_the_manual_lists(mnemonic: str, code: int, legal: bool) -> None:
+    counts = {"a": 2, "b": 2, "c": 4, "e": 1, "d": 4}
+    kernel = tw.load_ptx(entry(mnemonic, counts, wide=False))["k"]
+    arrays = {name: np.zeros((32, count), np.uint32) for name, count in counts.items()}
+    arrays["e"][:] = 0x44444444 & ~0xF0 | code << 4
+    if legal:
+        assert not kernel.simulate(**arrays, block=32, check="all").warnings
+        return
+    with pytest.raises(SimulationError, match="metadata that leave its result undefined") as error:
+        kernel.simulate(**arrays, block=32, check="all")
+    assert f"0b{code:04b} for chunk 1 of row 0" in str(error.value.given)

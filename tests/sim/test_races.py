@@ -45,6 +45,21 @@ def test_reading_before_the_barrier_names_both_lines_and_what_is_missing() -> No
     assert "T.cuda.cta_sync() between line 3 and line 4" in text
 
 
+@pytest.mark.parametrize(("last", "step"), [(31, "warp_sync"), (127, "cta_sync")])
+def test_the_barrier_that_is_missing_is_wide_enough_for_all_that_race_at_the_lines(last: int, step: str) -> None:
+    k = Lowered(threads=128, grid=1)
+    out, s = k.array("out", "int32", 1), k.shared("s", "int32", 128)
+    k.store(s, tid, tid)
+    with k.when(tid == 0), k.loop("i", 1, last + 1) as i:  # first the other lanes of its warp, then those of others
+        k.store(out, 0, get(s, i))
+
+    with pytest.raises(SimulationError, match="race: load reads s") as raised:
+        k.run(out=np.zeros(1, np.int32))
+
+    assert "warp 0, lane 1" in str(raised.value.given)
+    assert f"T.cuda.{step}()" in str(raised.value.hint)
+
+
 def test_writing_again_before_everyone_has_read_is_a_race() -> None:
     with pytest.raises(SimulationError, match=r"race: store writes s.* which another thread has read"):
         staged(skip=2).run(out=np.zeros(384, np.int32))

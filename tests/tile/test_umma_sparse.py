@@ -11,6 +11,7 @@ import tilewright as tw
 from tests.tile.sparse_kernels import SparseCase, compressed, multiplied
 from tilewright import T, Tx
 from tilewright.cuda.nvrtc import assemble
+from tilewright.errors import SimulationError
 from tilewright.layout import (
     S,
     TCol,
@@ -238,3 +239,31 @@ def test_a_pair_multiplies_a_sparse_matrix_by_the_metadata_of_each_cta() -> None
     assert np.array_equal(c, full @ b.T)
     assert "sparse m256n64k32, of a pair" in str(compiled.report)
     assert assemble(compiled.source("cuda"), TARGET).cubin
+
+
+LISTED = "0b0100, 0b0110, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110"
+
+
+@pytest.mark.parametrize(
+    ("case", "code", "legal"),
+    [
+        (SparseCase(), 0b0001, LISTED),  # places 1 and 0
+        (SparseCase(), 0b1010, LISTED),
+        (SparseCase(through=True), 0, LISTED),
+        (SparseCase("tf32", k=64), 0b1001, "0b0100, 0b1110"),
+        (SparseCase(E4M3), 0b1111, LISTED),
+        (SparseCase(E2M1, k=256, block=32), 0b0010, LISTED),
+        (SparseCase(ws=True, n=64), 0b0101, LISTED),
+    ],
+    ids=str,
+)
+def test_codes_that_the_manual_does_not_list_are_told(case: SparseCase, code: int, legal: str) -> None:
+    _, a, b, meta, sa, sb, c = case.inputs()
+    meta[37, 1] = meta[37, 1] & 15 | code << 4  # chunk 3
+
+    with pytest.raises(SimulationError, match="metadata that leave its result undefined") as error:
+        tw.compile(multiplied(case), TARGET).simulate(a, b, meta, sa, sb, c, check="all")
+
+    assert error.value.allowed == legal
+    assert error.value.given.startswith(f"0b{code:04b} for chunk 3 of row 37 of A, in a product that CTA (0, 0, 0)")
+    tw.compile(multiplied(case), TARGET).simulate(a, b, meta, sa, sb, c, check="default")  # nobody asks

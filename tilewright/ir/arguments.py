@@ -231,13 +231,21 @@ class Signature:
 
     def _is_map(self, param: Var, value: Descriptor) -> bool:
         """Is the parameter a tensor map? Raises ArgumentError where only one of parameter and argument is."""
-        wanted = any(each.name == param.name for each in self.maps)
+        made = next((each for each in self.maps if each.name == param.name), None)
+        wanted = made is not None
         if wanted != isinstance(value, MapFields):
             raise ArgumentError(
                 f"argument {param.name} of {self.name} is {'a' if wanted else 'no'} tensor map",
                 given=_given(value),
                 allowed="tw.TensorMap(array, box, swizzle)" if wanted else self._spelled(param),
             )
+        for tile, mode in made.tiles if made is not None else ():
+            if isinstance(value, MapFields) and value.swizzle != mode:
+                raise ArgumentError(
+                    f"argument {param.name} of {self.name} and the layout of {tile} have different swizzles",
+                    given=f"swizzle={int(value.swizzle)}",
+                    allowed=f"swizzle={mode}, which the layout of {tile} has",
+                )
         return wanted
 
     def _spelled(self, param: Var) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 from tilewright.dtypes import HANDLE, INT32, INT64, DType, dtype
 from tilewright.errors import KernelError, LayoutError, choices, described
 from tilewright.ir.build import as_expr, cast
-from tilewright.ir.expr import AddressOf, Expr, Load, Node, Value, Var, Within, const_value
+from tilewright.ir.expr import AddressOf, Expr, Load, Node, Value, Var, Within, const_value, unproven
 from tilewright.ir.sums import collected, distance
 from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.ir.tiles import Tiled
@@ -496,10 +496,14 @@ class Buffer(_Remembered, Tiled):
 
 @dataclass(frozen=True, slots=True)
 class Region(Tiled):
-    """A box of a buffer: one (start, extent) per dimension, in elements."""
+    """A box of a buffer: one (start, extent) per dimension, in elements.
+
+    owed: of a part of another region, that it lies in that one.
+    """
 
     buffer: Buffer
     box: tuple[Span1D, ...]
+    owed: tuple[Within, ...] = unproven()
 
     @property
     def extents(self) -> tuple[Value, ...]:
@@ -534,41 +538,52 @@ class Region(Tiled):
 
     def __getitem__(self, index: object) -> Load | Region:
         """A part of the region, or an element, counted from where the region begins."""
-        return self.buffer[self.within(index)]
+        return self.part(index, self.buffer.__getitem__)
 
-    def within(self, index: object) -> tuple[object, ...]:
-        """What stands in the buffer's brackets for ``region[index]``.
+    def part(self, index: object, of_buffer: Callable[[tuple[object, ...]], Load | Region]) -> Load | Region:
+        """``region[index]``, by what stands in the brackets of its buffer; it owes that it lies in the region.
 
-        Raises KernelError for a step, or more indices than dimensions.
+        Raises KernelError for a step, more indices than dimensions, and a part that is known to lie outside.
         """
         indices = index if isinstance(index, tuple) else (index,)
         if len(indices) > len(self.box) or any(part is None or part is Ellipsis for part in indices):
             raise KernelError(f"`{self}` has {len(self.box)} dimensions", given=f"{len(indices)} indices",
                               allowed="one for each, or fewer: the rest is whole")  # fmt: skip
-        parts: list[object] = []
-        for dim, (start, extent) in enumerate(self.box):
-            part: Any = indices[dim] if dim < len(indices) else slice(None)
-            if not isinstance(part, slice):
-                self._check_inside(dim, part, part + 1)
-                parts.append(start + part)
-                continue
-            if part.step is not None:
-                raise KernelError(f"a part of `{self}` has no step", given=f"{part.step}", allowed="start:stop")
-            stop = extent if part.stop is None else part.stop
-            self._check_inside(dim, 0 if part.start is None else part.start, stop)
-            parts.append(slice(start + (0 if part.start is None else part.start), start + stop))
-        return tuple(parts)
+        parts: list[object] = [slice(start, start + extent) for start, extent in self.box]
+        debts = list(self.owed)
+        for dim, part in enumerate(indices):
+            start, extent = self.box[dim]
+            places: list[Any] = [part]  # the first and the last one, unless the part ends where the region does
+            if isinstance(part, slice):
+                if part.step is not None:
+                    raise KernelError(f"a part of `{self}` has no step", given=f"{part.step}", allowed="start:stop")
+                first, stop = 0 if part.start is None else part.start, extent if part.stop is None else part.stop
+                parts[dim] = slice(start + first, start + stop)
+                places = [first, *(() if part.stop is None else (stop - 1,))]
+            else:
+                parts[dim] = start + part
+            self._check_inside(dim, places)
+            end = as_expr(as_index(extent), INT64)
+            debts += [
+                Within(as_expr(as_index(place, self.buffer.name)), end, str(self), dim)
+                for place in places
+                if const_value(place) is None or const_value(extent) is None
+            ]
+        made = of_buffer(tuple(parts))
+        return replace(made, owed=(*made.owed, *debts)) if debts else made
 
-    def _check_inside(self, dim: int, first: Value, stop: Value) -> None:
+    def _check_inside(self, dim: int, places: Sequence[Value]) -> None:
         """Raises KernelError for a part that is known to leave the region: ``A[2]`` has one row, not its elements."""
-        low, high, extent = const_value(first), const_value(stop), const_value(self.box[dim][1])
-        if (low is not None and low < 0) or (high is not None and extent is not None and high > extent):
-            raise KernelError(f"a part of `{self}` lies outside of it", given=f"{first}:{stop} in dimension {dim}",
-                              allowed=f"within 0:{self.box[dim][1]}",
-                              hint="one index for all dimensions: A[i, a:b]")  # fmt: skip
+        extent = self.box[dim][1]
+        numbers, limit = [number for number in map(const_value, places) if number is not None], const_value(extent)
+        if numbers and (min(numbers) < 0 or (limit is not None and max(numbers) >= limit)):
+            part = f"{places[0]}:{places[1] + 1}" if len(places) > 1 else places[0]
+            hint = "all indices in one pair of brackets: A[i, a:b]" if limit == 1 else None
+            raise KernelError(f"a part of `{self}` lies outside of it", given=f"{part} in dimension {dim}",
+                              allowed=f"within 0:{extent}", hint=hint)  # fmt: skip
 
     def __str__(self) -> str:
-        parts = (f"{start}:{start + extent}" for start, extent in self.box)
+        parts = (f"{start}:{collected(start + extent)}" for start, extent in self.box)
         return f"{self.buffer.name}[{', '.join(parts)}]"
 
 

@@ -15,7 +15,7 @@ from tilewright.ir.intervals import Interval, limits, point, strided
 from tilewright.ir.operators import OPERATORS
 from tilewright.ir.stmt import Body
 from tilewright.ir.sums import Sum
-from tilewright.ir.walk import rewrite, walk
+from tilewright.ir.walk import expressions, rewrite, statements, walk
 from tilewright.ir.widths import is_far
 from tilewright.layout import TileLayout
 
@@ -119,47 +119,65 @@ def owed(node: Load | AddressOf, facts: RangeFacts) -> tuple[Within, ...]:
     """What is not proven of the indices of an access."""
     if node.buffer.layout is None or not node.indices:
         return tuple(_open(node.owed, facts))
-    vectors = [debt for debt in node.owed if debt.span > 1]  # of several elements in their dimension
-    alone = [(dim, index) for dim, index in enumerate(node.indices) if dim not in {debt.dim for debt in vectors}]
-    debts = (*_behind(node.buffer, facts), *_debts(node.buffer, alone, facts), *_open(vectors, facts))
+    debts = (*_behind(node.buffer, facts), *_of_indices(node, facts))
     return debts if isinstance(node, Load) else (*debts, *_end(node, facts))
 
 
+def _of_indices(node: Load | AddressOf, facts: RangeFacts) -> tuple[Within, ...]:
+    vectors = {debt.dim for debt in node.owed if debt.span > 1}  # dimensions that have several elements of the access
+    alone = [(dim, index) for dim, index in enumerate(node.indices) if dim not in vectors]
+    return (*_debts(node.buffer, alone, facts), *_open(node.owed, facts))
+
+
 def _open(debts: Iterable[Within], facts: RangeFacts) -> Iterator[Within]:
-    """The debts that the facts do not prove."""
-    return (debt for debt in debts if not _is_inside(debt.index, debt.extent, facts, debt.span))
+    """The debts that the facts do not prove. A check does not repeat a call: of its value only the storage's bounds are
+    checked.
+    """
+    return (
+        debt
+        for debt in debts
+        if not _is_inside(debt.index, debt.extent, facts, debt.span)
+        and not any(isinstance(part, Call) for part in walk(debt.index))
+    )
 
 
 def _behind(buffer: Buffer, facts: RangeFacts) -> tuple[Within, ...]:
     """The debts of the indices at which a view begins, such as those of `Buffer.vload`."""
     if not isinstance(buffer.data, AddressOf):
         return ()
-    start = buffer.data
-    own = start.owed or _debts(start.buffer, enumerate(start.indices), facts)
-    return (*_behind(start.buffer, facts), *own)
+    return (*_behind(buffer.data.buffer, facts), *_of_indices(buffer.data, facts))
 
 
-def owing(body: Body, region: Region, facts: RangeFacts, by: str, hint: str | None) -> Body:
-    """``body``, whose accesses stay inside the region, with the debts of that region: that its ends are in the buffer.
+def owing(body: Body, region: Region, facts: RangeFacts, by: str, hint: str | None, *, leaves: bool = False) -> Body:
+    """``body``, whose accesses stay inside the region, with the debts of that region: that its ends are in the buffer,
+    and in the region that it is a part of.
 
-    by: the tile call. hint: what would let the region leave its buffer.
+    by: the tile call. hint: what would let the region leave its buffer. leaves: it may.
     """
     ends = (
         (dim, end)
         for dim, ((start, size), extent) in enumerate(zip(region.box, region.buffer.shape, strict=True))
         for end in _open_ends(start, size, extent, facts)
+        if not leaves
     )
     debts = tuple(
         replace(debt, by=by, hint=hint or _assumption(region, debt.dim, facts))
         for debt in _debts(region.buffer, ends, facts, keep=True)
     )
+    lies = tuple(replace(debt, by=by) for debt in _open(region.owed, facts))
+    if not debts and not lies:
+        return body
+    nodes = [node for stmt in statements(body) for node in expressions(stmt) if isinstance(node, (Load, AddressOf))]
+    is_named = any(node.indices and node.buffer.name == region.buffer.name for node in nodes)
 
     def indebted(node: Expr) -> Expr | None:
-        if isinstance(node, (Load, AddressOf)) and node.indices and node.buffer.name == region.buffer.name:
-            return replace(node, owed=debts)
-        return None
+        if not isinstance(node, (Load, AddressOf)) or not node.indices:
+            return None
+        if node.buffer.name == region.buffer.name:
+            return replace(node, owed=(*node.owed, *debts, *lies))
+        return replace(node, owed=(*node.owed, *lies)) if lies and not is_named else None  # of what a unit copies
 
-    return rewrite(body, indebted) if debts else body
+    return rewrite(body, indebted)
 
 
 def _assumption(region: Region, dim: int, facts: RangeFacts) -> str | None:

@@ -247,7 +247,7 @@ class Within:
     STORAGE: ClassVar[int] = -1
 
 
-def _owed() -> tuple[Within, ...]:
+def unproven() -> tuple[Within, ...]:
     """The conditions of an access that the facts have not proven. Equality ignores them; the simulator checks them."""
     return field(default=(), compare=False, repr=False)
 
@@ -281,7 +281,7 @@ class Load(Expr):
 
     buffer: Buffer
     indices: tuple[Expr, ...]
-    owed: tuple[Within, ...] = _owed()
+    owed: tuple[Within, ...] = unproven()
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]  # a field in most nodes, follows from the buffer here
@@ -294,7 +294,7 @@ class AddressOf(Expr):
 
     buffer: Buffer
     indices: tuple[Expr, ...] = ()
-    owed: tuple[Within, ...] = _owed()
+    owed: tuple[Within, ...] = unproven()
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]

@@ -194,7 +194,9 @@ class MapFields:
             if stride % UNIT:
                 raise _refused(f"strides[{i}]", f"{stride} bytes", "a multiple of 16 bytes")
         if self.inner_bytes % UNIT:
-            raise _refused("box[0]", f"{self.box[0]} elements, {self.inner_bytes} bytes", "a multiple of 16 bytes")
+            of = self.element
+            whole = f"a multiple of 16 bytes, {UNIT * of.group // (of.spread or of.nbytes)} elements"
+            raise _refused("box[0]", f"{self.box[0]} elements, {self.inner_bytes} bytes", whole)
         span = SwizzleMode(self.swizzle).row_bytes
         if self.swizzle and self.inner_bytes > span:
             allowed = f"at most {span} bytes, which {SwizzleMode(self.swizzle).name} permutes"
@@ -341,7 +343,8 @@ class MapOf:
     """A tensor map among the arguments of a kernel: its 128 bytes are the buffer ``name``.
 
     of: the buffer of the array that it describes, from element ``offset`` on; "" for a map that the caller makes, of
-    which the kernel knows nothing. The other fields are those of `MapFields`, over the kernel's arguments.
+    which the kernel knows nothing. The other fields are those of `MapFields`, over the kernel's arguments. tiles: the
+    swizzles that the layouts of the tiles have which its boxes come from and go to.
     """
 
     name: str
@@ -355,6 +358,7 @@ class MapOf:
     offset: Value = 0
     steps: Ints = ()
     im2col: Im2col | None = None
+    tiles: tuple[tuple[str, int], ...] = field(default=(), compare=False)
 
     def fields(self, values: Mapping[str, Number]) -> MapFields:
         """The fields of the map in a call with these arguments. Raises ArgumentError where no map can have them."""

@@ -109,6 +109,17 @@ class Undefined:
     allowed: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Unlisted:
+    """Values of matrices that leave the result open. where: in which of the first axes; value: the first of them, in
+    words; allowed: the others.
+    """
+
+    where: Lanes
+    value: str
+    allowed: str
+
+
 @dataclass(frozen=True)
 class Meaning:
     """What a form does with values, in arrays over the lanes of warps. Without `execute` it copies bytes, or nothing.
@@ -125,6 +136,7 @@ class Meaning:
     `validity` does.
     blind: an operand that the result does not depend on.
     undefined: of a form that only computes, for which values of an operand its result is any.
+    unlisted: gets what `execute` gets, returns which of it leaves the result open, or None.
     source_lane: where other lanes' values are read: gets what `execute` gets, returns the lane that each reads.
     ready: where a form may have to wait for others: gets what `execute` gets, returns in which lanes the form may run,
     and reserves for them what they waited for.
@@ -141,6 +153,7 @@ class Meaning:
     validity: Callable[..., object] | None = None
     blind: str = ""
     undefined: Undefined | None = None
+    unlisted: Callable[..., Unlisted | None] | None = None
     source_lane: Callable[..., Lanes] | None = None
     ready: Callable[..., object] | None = None
     of_lanes: Callable[[Mods], Callable[..., Lanes]] | None = None

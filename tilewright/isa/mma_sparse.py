@@ -18,7 +18,7 @@ from tilewright.isa.arch import Requirement, since
 from tilewright.isa.machine import Lanes
 from tilewright.isa.mma import BFLOAT, BYTES, HALVES, TF32, pairs_of, saturation
 from tilewright.isa.mma_families import NIBBLES, added
-from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Mods, Ptx, Spellings, instruction, reads, writes
+from tilewright.isa.table import WHOLE_WARP, Form, Meaning, Mods, Ptx, Spellings, Unlisted, instruction, reads, writes
 from tilewright.isa.warp_matrices import ELEMENTS, REGISTERS, Matrix, dealt_out, extents, sides_of
 
 SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma.sp"'
@@ -49,15 +49,21 @@ def fields(bits: int, has_16_bits: bool, selector: int) -> tuple[Matrix, Matrix]
     return lane, shift.astype(np.uint32)
 
 
-def _expanded(stored: Matrix, metadata: Lanes, selector: int, mods: Mods) -> Matrix:
-    """The full A: elements where the metadata say, zeros elsewhere."""
-    units, each, has_16_bits = _units(mods)
-    lane, shift = fields(units, has_16_bits, selector)
+def codes(metadata: Lanes, bits: int, has_16_bits: bool, selector: int) -> Matrix:
+    """Of each row of 16 the codes of its chunks, numbers of 4 bits, from the registers of 32 lanes: the place of one
+    unit of four, and of another.
+    """
+    lane, shift = fields(bits, has_16_bits, selector)
     places = (np.asarray(metadata, np.uint32).take(lane, axis=-1) >> shift & 3).astype(np.int64)
-    if each < 1:  # both halves of an element, in a chunk of two
-        wide, places = 1, places[..., ::2, None] >> 1
+    return np.asarray(places[..., ::2] | places[..., 1::2] << 2)
+
+
+def spread(stored: Matrix, code: Matrix, elements: float) -> Matrix:
+    """The full rows, with zeros where the codes of their chunks have no element. elements: of a unit."""
+    if elements < 1:  # both units of a chunk are one element of two
+        wide, places = 1, code[..., None] >> 1 & 1
     else:
-        wide, places = int(each), places.reshape(*places.shape[:-1], -1, 2)
+        wide, places = int(elements), np.stack((code & 3, code >> 2), axis=-1)
     groups = stored.reshape(*stored.shape[:-1], -1, places.shape[-1], wide)
     shape = np.broadcast_shapes(groups.shape[:-1], places.shape)
     full = np.zeros((*shape[:-1], 2 * shape[-1], wide), stored.dtype)
@@ -65,7 +71,42 @@ def _expanded(stored: Matrix, metadata: Lanes, selector: int, mods: Mods) -> Mat
     return full.reshape(*shape[:-2], -1)
 
 
-def _sparse(a: Lanes, b: Lanes, c: Lanes, e: Lanes, *, selector: int, saturate: bool, **mods: Argument) -> Lanes:
+WHOLE = (0b0100, 0b1110)  # both units of an element
+SORTED = (0b0100, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110)
+LISTED = (0b0100, 0b0110, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110)  # of tcgen05, one of which is in falling order
+PLACES = tuple(code for code in range(16) if code & 3 != code >> 2)  # of two units, in any order
+
+
+def unlisted_codes(code: Matrix, legal: tuple[int, ...]) -> Unlisted | None:
+    """The codes, (..., rows, chunks), that the manual does not list."""
+    wrong = ~np.isin(code, legal)
+    if not wrong.any():
+        return None
+    *_, row, chunk = first = tuple(np.argwhere(wrong)[0])
+    text = f"0b{int(code[first]):04b} for chunk {chunk} of row {int(row)} of A"
+    return Unlisted(np.asarray(wrong.any(axis=(-2, -1))), text, ", ".join(f"0b{each:04b}" for each in legal))
+
+
+def _codes(e: Lanes, selector: int, mods: Mods) -> Matrix:
+    units, _, has_16_bits = _units(mods)
+    return codes(e, units, has_16_bits, selector)
+
+
+def _expanded(stored: Matrix, metadata: Lanes, selector: int, mods: Mods) -> Matrix:
+    """The full A: elements where the metadata say, zeros elsewhere."""
+    return spread(stored, _codes(metadata, selector, mods), _units(mods)[1])
+
+
+def _unlisted(
+    a: Lanes, b: Lanes, c: Lanes, e: Lanes, *, selector: int, ordered: bool, **mods: Argument
+) -> Unlisted | None:
+    legal = WHOLE if _units(mods)[1] < 1 else SORTED if ordered else PLACES
+    return unlisted_codes(_codes(e, selector, mods), legal)
+
+
+def _sparse(
+    a: Lanes, b: Lanes, c: Lanes, e: Lanes, *, selector: int, saturate: bool, ordered: bool, **mods: Argument
+) -> Lanes:
     """Products of integers and narrow floats are exact in float32."""
     sides = sides_of(mods)
     half = sides["a"]._replace(columns=sides["a"].columns // 2)
@@ -115,7 +156,7 @@ instruction(
             ),
             first,
             SOURCE,
-            Meaning(_sparse, passes=("shape", "types", "selector", "saturate")),
+            Meaning(_sparse, passes=("shape", "types", "selector", "saturate", "ordered"), unlisted=_unlisted),
             registers={**REGISTERS, "a": _registers_of_a, "e": 1},
         )
         for shape, types, first, selectors in PRODUCTS

@@ -53,6 +53,7 @@ from tilewright.isa.forms import (
     Meaning,
     Ptx,
     Spellings,
+    Unlisted,
     spoken,
 )
 from tilewright.isa.operands import (
@@ -113,6 +114,7 @@ __all__ = [
     "Signal",
     "Spellings",
     "Sync",
+    "Unlisted",
     "Wait",
     "counts",
     "instruction",

@@ -62,7 +62,7 @@ from tilewright.isa.table import (
 )
 from tilewright.isa.tcgen05_alloc import CTA_GROUP, SOURCE, TMEM_ARCHS
 from tilewright.isa.tcgen05_mma_places import ProductForm, addresses
-from tilewright.isa.tcgen05_mma_values import ZERO_MASK, product
+from tilewright.isa.tcgen05_mma_values import ZERO_MASK, product, unlisted
 
 __all__ = ["MMA_KIND_OF", "collector_words"]
 
@@ -236,6 +236,7 @@ def _forms(name: str, varieties: Iterator[Variety], *, masks: bool = False, guar
                 addresses=partial(addresses, way=way),
                 takes=("i_desc", "shape", *(ZERO_MASK,) * (ZERO_MASK in given)),
                 passes=passes,
+                unlisted=partial(unlisted, way=way) if sparse else None,
             ),
             effects=tuple(_effects(way)),
             registers=_masks if masks else 1,

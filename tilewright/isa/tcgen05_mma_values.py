@@ -10,7 +10,7 @@ scaling"; lanes as in CuTe's traits, NVIDIA/cutlass, include/cute/atom/mma_trait
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -23,6 +23,8 @@ from tilewright.isa.instruction_descriptors import (
     product_descriptor,
 )
 from tilewright.isa.machine import Lanes
+from tilewright.isa.mma_sparse import LISTED, WHOLE, spread, unlisted_codes
+from tilewright.isa.table import Unlisted
 from tilewright.isa.tcgen05_cp import EXPAND
 from tilewright.isa.types import WORDS
 from tilewright.isa.warp_matrices import numbers
@@ -144,19 +146,17 @@ def _scaled(values: Array, cells: Array, made: InstructionDescriptor, name: str,
     return np.asarray(values * spread)
 
 
-def _expanded(stored: Array, cells: Array, made: InstructionDescriptor) -> Array:
-    """The full A, (n CTAs, rows, K), from the half that is stored and its metadata."""
+def _codes(cells: Array, made: InstructionDescriptor) -> Array:
+    """The code of each chunk, (n CTAs, rows, chunks)."""
     lane, column, shift = metadata_places(made)
     used, at = np.unique(column, return_inverse=True)
     words = cells[:, :, : len(used)][:, lane, at.reshape(column.shape)]
-    codes = (words >> shift.astype(np.uint32) & 15).astype(np.int64)[..., None]  # (n, rows, chunks, 1)
-    bits = made.row.element_bits
-    places = codes >> 1 & 1 if bits == 32 else np.concatenate((codes & 3, codes >> 2), axis=-1)
-    each = 2 if bits == 4 else 1  # elements that have their place together
-    groups = stored.reshape(*places.shape[:3], -1, each)
-    full = np.zeros((*places.shape[:3], made.K // places.shape[2] // each, each))
-    np.put_along_axis(full, places[..., None], groups, axis=-2)
-    return full.reshape(*stored.shape[:2], -1)
+    return np.asarray((words >> shift.astype(np.uint32) & 15).astype(np.int64))
+
+
+def _expanded(stored: Array, cells: Array, made: InstructionDescriptor) -> Array:
+    """The full A, (n CTAs, rows, K), from the half that is stored and its metadata."""
+    return spread(stored, _codes(cells, made), {32: 0.5, 4: 2}.get(made.row.element_bits, 1)).astype(np.float64)
 
 
 # What an instruction leaves out of A and B
@@ -203,12 +203,8 @@ def product(
     """
     *extra, i_desc, shape = more[: -1 if ZERO_MASK in way.given else None]
     found = np.zeros(before.shape, np.uint32)
-    for bits in np.unique(i_desc[shape[:, 0] > 0]).tolist():
-        which = (shape[:, 0] > 0) & (i_desc == bits)
-        made = product_descriptor(bits, way.kind, cta_group, keeps_b=way.keeps_b)
-        assert isinstance(made, InstructionDescriptor)
-        path, own = path_of(made), slice(None) if which.all() else np.flatnonzero(which.repeat(cta_group))
-        cells = [each[own] for each in extra]
+    for which, own, made in _products(i_desc, shape, way, cta_group):
+        path, cells = path_of(made), [each[own] for each in extra]
         left, right = _factors(
             a[own], b[own], cells, made, made.row.block(made.sf_dtype, scale_vec), use_a_tmem=use_a_tmem
         )
@@ -227,6 +223,31 @@ def product(
         words = total.view(f"u{result.itemsize}").astype(np.uint32).reshape(-1, height, width)
         found[own, :height, :width] = words
     return found
+
+
+def _products(
+    i_desc: Lanes, shape: Lanes, way: Any, cta_group: int
+) -> Iterator[tuple[Array, slice | Array, InstructionDescriptor]]:
+    """The products of each kind: which issuers have it, which of their CTAs, and what it is."""
+    for bits in np.unique(i_desc[shape[:, 0] > 0]).tolist():
+        which = (shape[:, 0] > 0) & (i_desc == bits)
+        made = product_descriptor(bits, way.kind, cta_group, keeps_b=way.keeps_b)
+        assert isinstance(made, InstructionDescriptor)
+        yield which, slice(None) if which.all() else np.flatnonzero(which.repeat(cta_group)), made
+
+
+def unlisted(a: Lanes, b: Lanes, before: Lanes, *more: Lanes, way: Any, cta_group: int, **_: object) -> Unlisted | None:
+    """Codes of metadata that the manual does not list."""
+    meta, *__, i_desc, shape = more[: -1 if ZERO_MASK in way.given else None]
+    for which, own, made in _products(i_desc, shape, way, cta_group):
+        codes = _codes(meta[own], made)
+        if found := unlisted_codes(
+            codes.reshape(which.sum(), -1, codes.shape[-1]), WHOLE if way.kind == "tf32" else LISTED
+        ):
+            where = which.copy()
+            where[which] = found.where
+            return Unlisted(where, found.value, found.allowed)
+    return None
 
 
 def _factors(

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.isa.machine import Lanes
-from tilewright.isa.mma_sparse import fields
-from tilewright.isa.table import AsyncMeaning, Form, Spellings, reads
+from tilewright.isa.mma_sparse import PLACES, WHOLE, codes, spread, unlisted_codes
+from tilewright.isa.table import AsyncMeaning, Form, Spellings, Unlisted, reads
 from tilewright.isa.wgmma import (
     OPERAND_BYTES,
     OTHERS,
@@ -36,20 +37,24 @@ from tilewright.isa.wgmma_values import rows_of_registers
 NAMES = ("ptx.wgmma.mma_async.sp.ss", "ptx.wgmma.mma_async.sp.rs")
 
 
+def codes_of(metadata: Lanes, selector: int, kind: str) -> Lanes:
+    """The codes of each thread's metadata, (n, 4 warps, 16 rows, chunks)."""
+    wide = dtype(kind).bits > 8
+    return codes(metadata.astype(np.uint32).reshape(len(metadata), 4, 32), 32 if wide else 64, wide, selector)
+
+
 def expanded(stored: Lanes, metadata: Lanes, selector: int, kind: str) -> Lanes:
     """The bytes of the full A, (n, 64, 64), from those that are stored, (n, 64, 32), and each thread's metadata."""
     width = dtype(kind).bits // 8
-    lane, shift = fields(64 if width == 1 else 32, width > 1, selector)
-    warps = metadata.astype(np.uint32).reshape(len(metadata), 4, 32)
-    places = (warps.take(lane, axis=-1) >> shift & 3).astype(np.int64)  # (n, 4, 16, two of each four units)
     elements = np.ascontiguousarray(stored).view(f"u{width}").reshape(len(stored), 4, 16, -1)
-    if width == 4:  # both halves of an element count as units, in a chunk of two elements
-        groups, at = elements[..., None], places[..., ::2, None] >> 1
-    else:
-        groups, at = (each.reshape(*each.shape[:-1], -1, 2) for each in (elements, places))
-    full = np.zeros((*groups.shape[:-1], 2 * groups.shape[-1]), elements.dtype)
-    np.put_along_axis(full, at, groups, axis=-1)
-    return full.reshape(len(stored), ROWS, -1).view(np.uint8)
+    full = spread(elements, codes_of(metadata, selector, kind), 0.5 if width == 4 else 1)
+    return np.ascontiguousarray(full).reshape(len(stored), ROWS, -1).view(np.uint8)
+
+
+def unlisted(a: Lanes, b: Lanes, e: Lanes, *_: Lanes, selector: int, in_dtype: str, **__: object) -> Unlisted | None:
+    """Codes of metadata that name one place twice, or half of an element."""
+    found = codes_of(e, selector, in_dtype)
+    return unlisted_codes(found.reshape(len(found), ROWS, -1), WHOLE if dtype(in_dtype).bits == 32 else PLACES)
 
 
 def product(
@@ -67,11 +72,17 @@ def product_of_registers(b: Lanes, *registers: Lanes, selector: int, **mods: obj
     return into_registers(expanded(rows, e, selector, str(mods["in_dtype"])), b, scaled, acc, mods)
 
 
+def unlisted_of_registers(b: Lanes, *registers: Lanes, **mods: Any) -> Unlisted | None:
+    """The same with A in four registers."""
+    return unlisted(b, b, registers[4], **mods)
+
+
 def _forms(operands: str, flags: tuple[str, ...]) -> Iterator[Form]:
     shared_a = not flags
     meaning = AsyncMeaning(
         product if shared_a else product_of_registers,
         addresses=partial(addresses if shared_a else addresses_of_b, row_bytes=2 * OPERAND_BYTES),
+        unlisted=unlisted if shared_a else unlisted_of_registers,
         takes=(*flags, "e", "scaleD"),
         passes=(*(("transA",) if shared_a else ()), *OTHERS, "selector"),
     )

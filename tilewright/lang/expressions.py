@@ -48,7 +48,7 @@ from tilewright.lang.values import MetaValue
 # ``buf[i, a:b]`` in the text of a kernel: an element or a region, with what is known about the index checked.
 
 
-def element(builder: KernelBuilder, buffer: Buffer, index: object) -> Load | object:
+def element(builder: KernelBuilder, buffer: Buffer, index: object) -> Load | Region:
     """``buffer[index]``: an element or a region, with what is known about the index checked."""
     indices = index if isinstance(index, tuple) else (index,)
     if listed := next((part for part in indices if isinstance(part, (tuple, list))), None):
@@ -58,7 +58,7 @@ def element(builder: KernelBuilder, buffer: Buffer, index: object) -> Load | obj
         )
     made = buffer[indices]
     if isinstance(made, Region) and made.buffer is not buffer:  # of a view, that None and steps make
-        made = Region(builder.declared(made.buffer), made.box)
+        made = replace(made, buffer=builder.declared(made.buffer))
     places = [part for part in whole_indices(indices, len(buffer.shape)) if part is not None]
     for dim, (part, extent) in enumerate(zip(places, buffer.shape, strict=False)):  # the rest is whole
         for value, past in _bounds(part):
@@ -265,7 +265,7 @@ def subscript(parser: Parser, node: ast.Subscript) -> object:
     if isinstance(value, ir.Buffer):
         return element(parser.builder, value, index)
     if isinstance(value, ir.Region):
-        return element(parser.builder, value.buffer, value.within(index))
+        return value.part(index, partial(element, parser.builder, value.buffer))
     if isinstance(value, ir.Expr) and value.dtype.lanes > 1:
         return component(value, index)
     if isinstance(value, ir.Load):

@@ -94,7 +94,13 @@ def grid(*extents: Value | tuple[Value, Value]) -> LoopNest:
 
 
 def _ends(extent: Value | tuple[Value, Value]) -> tuple[Value, Value]:
-    return (0, extent) if not isinstance(extent, (tuple, list)) else (extent[0], extent[1])
+    if not isinstance(extent, (tuple, list)):
+        return 0, extent
+    low, high = map(const_value, extent)
+    if low is not None and high is not None and low > high:
+        raise KernelError("T.grid goes from a bound to one behind it", given=f"({low}, {high})",
+                          allowed="(start, stop) of which start comes first", hint=f"({high}, {low})")  # fmt: skip
+    return extent[0], extent[1]
 
 
 def run_time_range(*bounds: Value) -> LoopNest:

@@ -48,7 +48,7 @@ public = Public(
         "C": Kind("a class", lambda v: isinstance(v, type) and not v.__flags__ & BUILT_IN),
         "SwizzleMode": instances("a SwizzleMode", SwizzleMode),
         "tuple[Value, Value]": Kind(
-            "(start, extent)", lambda v: isinstance(v, tuple | list) and len(v) == 2 and all(map(_is_value, v))
+            "a pair of them", lambda v: isinstance(v, tuple | list) and len(v) == 2 and all(map(_is_value, v))
         ),
         "tuple[Value, Value, Value]": Kind("three numbers", lambda v: sequence_of(VALUE).fits(v) and len(v) == 3),
         "tuple[int, int, int]": Kind(

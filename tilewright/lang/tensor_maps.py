@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from fractions import Fraction
 from typing import Any
 
 from tilewright.dtypes import HANDLE, dtype
@@ -10,7 +11,7 @@ from tilewright.errors import KernelError
 from tilewright.ir import AddressOf, Buffer, Value, Var, as_index, const_value
 from tilewright.ir.arguments import strides_of
 from tilewright.ir.buffer import map_buffer
-from tilewright.ir.tensor_map import FILLS, Im2col, MapOf, element_of
+from tilewright.ir.tensor_map import ELEMENTS, FILLS, Im2col, MapOf, element_of
 from tilewright.lang.builder import KernelBuilder, current
 from tilewright.records import replace
 
@@ -40,17 +41,24 @@ def tensor_map(
 
     All is counted from the innermost dimension, as the instructions count. box: elements. strides: bytes, of the
     dimensions but the innermost; dims and strides are the argument's own, if left out. offset: elements to its start.
-    steps: every how many elements of a dimension a box has one. im2col: the lower and the upper corner of the pixels,
-    (W, H, D) each, perhaps with "w" or "w128" for a walk along W alone; the box is then (channels, pixels).
+    dtype: of the elements, where it is not the argument's: "16U4_ALIGN8B", "16U4_ALIGN16B", "16U6_ALIGN16B" of packed
+    ones. steps: every how many elements of a dimension a box has one. im2col: the lower and the upper corner of the
+    pixels, (W, H, D) each, perhaps with "w" or "w128" for a walk along W alone; the box is then (channels, pixels).
     """
     builder = current("T.tensor_map")
     if not isinstance(buffer, Buffer) or not any(buffer is each for each in builder.buffers):
         raise KernelError("T.tensor_map takes an array that is an argument", given=str(buffer), allowed="a T.Buffer")
-    extents_, own = _strided(buffer) if dims is None or strides is None else ((), ())
+    if dtype is None and buffer.dtype.bits < 8:
+        raise KernelError(
+            "a tensor map has no elements of 4 bits by themselves", given=f"{buffer.name} of {buffer.dtype}",
+            allowed='dtype="uint8" for its bytes, "16U4_ALIGN8B" or "16U4_ALIGN16B"',
+        )  # fmt: skip
+    kind = str(dtype or element_of(str(buffer.dtype), buffer.dtype.bits))
+    extents_, own = _strided(buffer, kind) if dims is None or strides is None else ((), ())
     made = MapOf(
         builder.named("map"),
         buffer.name,
-        str(dtype or element_of(str(buffer.dtype), buffer.dtype.bits)),
+        kind,
         tuple(map(number, extents_ if dims is None else dims)),
         tuple(map(number, own if strides is None else strides)),
         tuple(int(const_value(extent) or 0) for extent in box),
@@ -67,8 +75,8 @@ def _walk(lower: Sequence[int], upper: Sequence[int], wide: str = "") -> Im2col:
     return Im2col(tuple(map(int, lower)), tuple(map(int, upper)), wide)
 
 
-def _strided(buffer: Buffer) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
-    """Extents, and strides in bytes but the innermost, from the innermost dimension on."""
+def _strided(buffer: Buffer, kind: str) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
+    """Extents in elements of that kind, and strides in bytes but the innermost, from the innermost dimension on."""
     layout = buffer.layout
     steps = strides_of(buffer) if layout is not None else None
     if steps is None or const_value(steps[-1]) != 1:
@@ -78,7 +86,10 @@ def _strided(buffer: Buffer) -> tuple[tuple[Value, ...], tuple[Value, ...]]:
             allowed="one stride for each dimension, 1 for the innermost",
             hint="T.tensor_map(..., dims=(...), strides=(...))",
         )
-    return buffer.shape[::-1], tuple(step * (buffer.dtype.bits // 8) for step in steps[-2::-1])
+    bits, of = buffer.dtype.bits, ELEMENTS.get(kind, ELEMENTS["uint8"])
+    of_buffer = 1 if of.group == 1 and bits >= 8 else Fraction(bits * of.group, 8 * of.nbytes)
+    inner = buffer.shape[-1] * of_buffer.numerator // of_buffer.denominator
+    return (inner, *buffer.shape[-2::-1]), tuple(step * bits // 8 for step in steps[-2::-1])
 
 
 def number(value: Value) -> Value:

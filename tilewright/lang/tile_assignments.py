@@ -210,7 +210,8 @@ def region_of(place: object) -> Region | None:
     if isinstance(place, Buffer):
         return place.region()
     if isinstance(place, Load):
-        return Region.of(place.buffer, tuple(slice(index, index + 1) for index in place.indices))
+        box = Region.of(place.buffer, tuple(slice(index, index + 1) for index in place.indices))
+        return replace(box, owed=place.owed) if place.owed else box
     return None
 
 

@@ -128,9 +128,9 @@ def address_of(place: Buffer | Load | Region | OpenMap) -> AddressOf:
     if isinstance(place, Buffer):
         return AddressOf(place, tuple(as_expr(0) for _ in place.shape))
     if isinstance(place, Region):
-        return AddressOf(place.buffer, tuple(as_expr(start) for start, _ in place.box))
+        return AddressOf(place.buffer, tuple(as_expr(start) for start, _ in place.box), place.owed)
     if isinstance(place, Load):
-        return AddressOf(place.buffer, place.indices)
+        return AddressOf(place.buffer, place.indices, place.owed)
     raise KernelError(
         f"`{place}` has no address",
         given=type(place).__name__,

@@ -31,10 +31,10 @@ In the order in which to read:
 import importlib
 import pkgutil
 
-from tilewright.tile.passes import check_registers, promised
+from tilewright.tile.passes import check_registers, promised, with_swizzles
 from tilewright.tile.resolve import DispatchReport, Entry, resolve
 
-__all__ = ["DispatchReport", "Entry", "check_registers", "promised", "resolve"]
+__all__ = ["DispatchReport", "Entry", "check_registers", "promised", "resolve", "with_swizzles"]
 
 for _module in sorted(info.name for info in pkgutil.walk_packages(__path__, f"{__name__}.")):
     importlib.import_module(_module)

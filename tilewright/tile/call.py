@@ -115,7 +115,7 @@ def _widens(node: Cast) -> bool:
 def side_of(region: Region, facts: RangeFacts) -> Side:
     """The side that a region is: its layout sliced, its extents numbers where they are known."""
     box = tuple((_start(region.buffer, start, facts), facts.simplify(extent)) for start, extent in region.box)
-    side = Side(Region(region.buffer, box), tuple(extent for _, extent in box))
+    side = Side(Region(region.buffer, box, region.owed), tuple(extent for _, extent in box))
     if region.buffer.layout is None:
         return replace(side, problem=f"{region.buffer.name} has no layout")
     everything = all(const_value(start) == 0 for start, _ in box) and side.extents == region.buffer.shape
@@ -283,6 +283,10 @@ def checked(call: TileCall) -> TileCall:
         raise call.invalid(why)
     for operand, side in call.operands:
         _check_filled(call, side)
+        for debt in side.region.owed:
+            if call.facts.less(debt.index, 0) or call.facts.less(debt.extent - 1, debt.index):
+                given = f"dimension {debt.dim}: {debt.index}"
+                raise call.invalid(Mismatch(f"a part of {debt.name} lies outside of it", given, f"0..{debt.extent}"))
         if not operand.role.may_leave(dict(call.config)):
             _check_inside(call, side, operand.role.asking)
     if row.shapes is not None:
@@ -371,4 +375,4 @@ def _cut(side: Side, cuts: Mapping[int, tuple[int, int, int]], facts: RangeFacts
         low, high, full = cuts[back]
         if (low, high) != (0, full) and const_value(box[-back][1]) == full:
             box[-back] = (box[-back][0] + low, high - low)
-    return side if tuple(box) == side.region.box else side_of(Region(side.buffer, tuple(box)), facts)
+    return side if tuple(box) == side.region.box else side_of(replace(side.region, box=tuple(box)), facts)

@@ -15,6 +15,7 @@ import numpy as np
 from tilewright import ir, isa
 from tilewright.errors import KernelError
 from tilewright.ir import (
+    AddressOf,
     AllocBuffer,
     Assign,
     Bind,
@@ -34,6 +35,7 @@ from tilewright.ir import (
     Var,
     While,
     const_value,
+    expressions,
     map_buffers,
     statements,
 )
@@ -78,6 +80,63 @@ def _alignment(tile: Buffer, *, asked_for: bool) -> int:
     swizzle, _ = tile.layout.parted(tile.shape) if tile.layout is not None else (None, None)
     mode = mode_of(swizzle, tile.dtype.bits) if swizzle is not None else None
     return shared_alignment(int(mode or SwizzleMode.SWIZZLE_NONE)) if mode or asked_for else 0
+
+
+# Boxes of a tensor map that the kernel names itself: the map and the layout of the tile have to say the same swizzle.
+
+
+def with_swizzles(kernel: Kernel) -> Kernel:
+    """The kernel whose tensor maps know the swizzles of the tiles that their boxes come from and go to.
+
+    Raises KernelError at a copy between a map that the kernel makes and a tile that its layout swizzles otherwise.
+    """
+    if not kernel.maps:
+        return kernel
+    body = list(statements(kernel.body))
+    by_layout = {
+        part.buffer.name
+        for stmt in body
+        if isinstance(stmt, TileCallStmt)
+        for part in stmt.args
+        if isinstance(part, Region)
+    }
+    tiles: dict[str, dict[str, int]] = {}
+    made = {one.name: one for one in kernel.maps}
+    for stmt in body:
+        for name, tile in _boxes(stmt):
+            mode = _swizzle(tile, by_layout)
+            if name not in made or mode is None:
+                continue
+            tiles.setdefault(name, {})[tile.name] = mode
+            if made[name].is_made and made[name].swizzle != mode:
+                raise KernelError(
+                    f"{name} and {tile.name} have different swizzles",
+                    given=f"{name}: {made[name].swizzle}; {tile.name}: {tile.layout}",
+                    allowed=f"swizzle={mode}, which the layout of {tile.name} has",
+                    hint=f"swizzle={mode} in T.tensor_map; or another layout= of {tile.name}",
+                    at=stmt.at,
+                )
+    return replace(
+        kernel, maps=tuple(replace(one, tiles=tuple(tiles.get(one.name, {}).items())) for one in kernel.maps)
+    )
+
+
+def _boxes(stmt: Stmt) -> Iterator[tuple[str, Buffer]]:
+    """The copies of boxes that a statement begins: the map, and the tile in shared memory."""
+    for expr in expressions(stmt):
+        operands = isa.bind(expr).operands if isinstance(expr, Call) and "tensor" in expr.op else {}
+        ends = [operands[name][0] for name in ("map", "dst", "src") if name in operands]
+        if len(ends) == 2 and isinstance(ends[0], AddressOf) and isinstance(ends[1], AddressOf):
+            yield ends[0].buffer.name, ends[1].buffer
+
+
+def _swizzle(tile: Buffer, by_layout: set[str]) -> int | None:
+    """The mode that the layout of a tile has; None where it has another swizzle, or none that the kernel keeps to."""
+    swizzle, _ = tile.layout.parted(tile.shape) if tile.layout is not None and tile.is_shared else (None, None)
+    if swizzle is not None:
+        mode = mode_of(swizzle, tile.dtype.bits)
+        return None if mode is None else int(mode)
+    return 0 if tile.name in by_layout and tile.is_shared else None
 
 
 # Registers that `setmaxnreg` moves between warpgroups: are enough given back for those that are requested?

@@ -176,8 +176,8 @@ class _Resolver:
         _warn_of_repetition(call)
         body = out.body
         for operand, side in call.operands:
-            if not operand.role.may_leave(dict(call.config)):
-                body = owing(body, side.region, facts, call_name(stmt), operand.role.asking)
+            leaves = operand.role.may_leave(dict(call.config))
+            body = owing(body, side.region, facts, call_name(stmt), operand.role.asking, leaves=leaves)
         return body
 
     def chosen(self, call: TileCall, reach: Reach, facts: RangeFacts) -> Chosen:

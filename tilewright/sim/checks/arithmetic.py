@@ -146,5 +146,8 @@ class OpenResult:
         )
 
 
-register("arithmetic", "integers divided by zero, and shifted by their width or more")
+register(
+    "arithmetic",
+    "integers divided by zero, shifted by their width or more; codes of metadata that the manual lacks",
+)
 hear("arithmetic", operands=Operands.of, result=OpenResult.of)

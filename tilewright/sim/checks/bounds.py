@@ -156,8 +156,8 @@ def _span(program: Subject, site: Site, address: int, last: int, size: int) -> s
 
 @dataclass(frozen=True, eq=False)
 class Dimension:
-    """Looks at one index of an access, before it. lanes: how many lanes' indices count. span: elements that the access
-    takes from there on.
+    """Looks at one index of an access, before it. op: "" where a unit will read or write. lanes: how many lanes'
+    indices count. span: elements that the access takes from there on.
     """
 
     within: Within
@@ -189,7 +189,7 @@ class Dimension:
             where = where.rpartition(",")[0]
             index = f"{index}, where the region ends,"
         run = batch.wave.run
-        verb = "writes" if self.write else "reads"
+        verb = "writes" if self.write else "reads" if self.op else "goes"
         shape = run.program.shape_text(self.within.name, run.scalars)
         error = batch.error(
             "bounds",

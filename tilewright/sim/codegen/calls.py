@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,9 +14,11 @@ from tilewright.isa import Operand as Row
 from tilewright.sim.codegen.addressing import (
     address_text,
     advice_of,
+    examined,
     generic_address_text,
     home_of,
     inside,
+    owes,
     place_of,
     terms_of,
 )
@@ -242,15 +244,21 @@ def _instruction(
     )
 
 
+def _examined(e: Emitter, row: Row, pointer: Expr, bound: Bound, mask: str) -> AbstractContextManager[None]:
+    """The checks of where an address operand leads."""
+    access = next((one for one in bound.form.accesses if one.operand == row.name), None)
+    if access is not None and not access.sized:  # a lane that accesses no bytes may give any address
+        width, lanes = (bound.count(number) for number in (access.nbytes, access.lanes))
+        return inside(e, pointer, mask, bound.instruction.name, width, write=access.write, lanes=lanes)
+    if any(debt.by for debt in owes(pointer)):  # a part of a region, which a unit will copy
+        return examined(e, pointer, mask, "", 0, write=False)
+    return nullcontext()
+
+
 def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: str) -> tuple[str, str]:
     """The text of what `execute` gets for an operand, and of its flags."""
     if row.kind in ADDRESSES:
-        access = next((one for one in bound.form.accesses if one.operand == row.name), None)
-        with ExitStack() as checks:
-            if access is not None and not access.sized:  # a lane that accesses no bytes may give any address
-                width, lanes = (bound.count(number) for number in (access.nbytes, access.lanes))
-                name, write = bound.instruction.name, access.write
-                checks.enter_context(inside(e, given[0], mask, name, width, write=write, lanes=lanes))
+        with _examined(e, row, given[0], bound, mask):
             return _address_operand(e, row, given[0], mask), "None"
     held = bound.form.issue is not None and row.name in bound.form.issue.holds  # checked when issued
     by_name = any(isinstance(one, Load) and not one.indices for one in given)  # compiled code's own registers

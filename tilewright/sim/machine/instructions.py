@@ -14,10 +14,10 @@ import numpy as np
 
 from tilewright.dtypes import DType
 from tilewright.errors import SimulationError
-from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP, Bound, Signal
+from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP, Bound, Signal, Unlisted
 from tilewright.isa.agreed import asked, check_values
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.batch import first_warp, lanes_text, numbers, where_text
+from tilewright.sim.machine.batch import first_warp, lanes_text, numbers, threads_of, where_text
 from tilewright.sim.machine.facets import Facet, Finder
 from tilewright.sim.machine.memory import UNITS, MemoryRows, initialised
 from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
+    from tilewright.explain import Threads
     from tilewright.sim.machine.arrays import Array, Bits, Bools, Flags, Given, GivenFlags, Results, Value
     from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.places import Place
@@ -335,6 +336,10 @@ class CompiledInstruction:
     def carry_out(self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags) -> Results:
         """Execute the row on the active lanes, and deliver its results."""
         found = self.meaning(batch, mask, arguments, batch.wave.run.plain)
+        if unlisted := self.unlisted(batch, arguments):
+            lanes = mask.full & unlisted.where[..., None]
+            if lanes.any():
+                self.tell(unlisted, batch, where_text(batch, lanes), threads_of(batch, lanes))
         if batch.wave.run.precedence.refuses:
             found = batch.wave.refusals.answer(self, batch, mask, arguments, found)
         try:
@@ -342,6 +347,21 @@ class CompiledInstruction:
         except (TypeError, ValueError):
             check_values(self, found)
             raise
+
+    def unlisted(self, batch: Batch, given: Given) -> Unlisted | None:
+        """What of the values that a row computes with leaves its result open, where a run asks for that."""
+        unlisted = self.bound.form.meaning.unlisted
+        is_asked = unlisted is not None and "arithmetic" in batch.wave.run.program.checks
+        return asked(self, "unlisted", unlisted, given) if is_asked and unlisted else None
+
+    def tell(self, unlisted: Unlisted, batch: Batch, where: str, threads: tuple[Threads, ...]) -> None:
+        """A finding, after which the run goes on."""
+        what = f"{self.bound.instruction.name.removeprefix('ptx.')} has metadata that leave its result undefined"
+        error = SimulationError(
+            what, given=f"{unlisted.value}, in {where}", allowed=unlisted.allowed, at=self.at, kind="arithmetic",
+            threads=threads,
+        )  # fmt: skip
+        batch.wave.run.tell(error, str(self.at))
 
     def _answer(
         self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags, found: Results

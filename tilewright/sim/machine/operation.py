@@ -268,12 +268,18 @@ class Operation:
     def _carry_out(self, touched: list[Touched], which: slice) -> None:
         reads, writes = ([one for one in touched if one.writes == write] for write in (False, True))
         make = self.meaning.accumulator
+        given: Given = ()
         if make is None or not self._add(make(self._mods)):
-            self._execute(reads, writes, which)
+            given = self._execute(reads, writes, which)
         if self._marks:
             self._mark(reads, which, writes)
+        if given and (unlisted := self.instruction.unlisted(self.batch, given)):
+            first = int(np.argmax(unlisted.where)) + (which.start or 0)
+            threads = (self.issuers.thread_at(first),)
+            self.instruction.tell(unlisted, self.batch, f"a product that {self.who(first)} issued", threads)
 
-    def _execute(self, reads: list[Touched], writes: list[Touched], which: slice) -> None:
+    def _execute(self, reads: list[Touched], writes: list[Touched], which: slice) -> Given:
+        """Read, compute and write; returns what was computed with."""
         wave, run = self.batch.wave, self.instruction
         shape = self.batch.shape
         found = list(self._found(reads, which))
@@ -288,6 +294,7 @@ class Operation:
             one.store(wave, data)
         for register, at, data in zip(run.sinks, self.sinks, results[len(writes) :], strict=True):
             register.store(self.batch, self.mask, at, self.issuers.spread(data, shape), checked=True)
+        return (*found, *values, *registers)
 
     def _found(self, reads: list[Touched], which: slice) -> Iterator[Array]:
         """The bytes that were read from these issuers' sources, and what they are combined with as it is now."""

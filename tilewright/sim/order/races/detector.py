@@ -358,13 +358,14 @@ class Tickets:
 
 @dataclass(frozen=True, slots=True)
 class ToldRace:
-    """A race that was told. lines: of both accesses. until: the time of the later one, in its wave."""
+    """A race that was told. lines: of both accesses. until: the time of the later one, in its wave. apart: how far."""
 
     key: tuple[object, ...]
     buffer: str
     lines: frozenset[str]
     wave: Wave
     until: int
+    apart: int
 
     def brings(self, clash: Clash, buffer: str, lines: frozenset[str]) -> bool:
         """Does another race at the same buffer follow from it? It has no other lines, or what would have put these two
@@ -509,6 +510,14 @@ class RaceDetector:
             run.doubts[key] = Doubt(key, read, store, excuse)
         return True
 
+    def _widen(self, clash: Clash, key: tuple[object, ...]) -> None:
+        """Threads further apart race at the same lines, which the remedy has to keep apart, too."""
+        for number, told in enumerate(self.told):
+            if told.key == key and told.apart < clash.apart:
+                self.told[number] = replace(told, apart=clash.apart)
+                error = report(self.program, clash, self.orders, self.buffers, self.locations)
+                clash.batch.wave.run.findings.entries[key].error.hint = error.hint
+
     def _tell(self, clash: Clash) -> None:
         """A race is a finding of its own, or one more at the same two lines, or it follows from one told before."""
         run, other = clash.batch.wave.run, clash.other
@@ -516,6 +525,7 @@ class RaceDetector:
         lines = frozenset({str(clash.site.at), str(other.site.at if other is not None else None)})
         key = ("races", buffer, lines)
         if run.findings.again(key):
+            self._widen(clash, key)
             return
         if self._may_depend(clash, key):
             return
@@ -525,7 +535,7 @@ class RaceDetector:
         if run.unwritten == "used" and ("poison", buffer) in run.findings.entries:
             run.findings.followed(("poison", buffer))  # told as that race by the run that looks for the writer
             return
-        self.told.append(ToldRace(key, buffer, lines, clash.batch.wave, clash.access.time))
+        self.told.append(ToldRace(key, buffer, lines, clash.batch.wave, clash.access.time, clash.apart))
         error = report(self.program, clash, self.orders, self.buffers, self.locations)
         if run.unwritten == "found":
             raise error
