@@ -411,7 +411,7 @@ def test_work_apart_ends_with_its_limits() -> None:
             pass
 
     assert apart(lambda: b"x" * 100_000, seconds=5, nbytes=1 << 40, walls=True) == b"x" * 100_000
-    assert apart(forever, seconds=0.2, nbytes=1 << 40, walls=True) == Died(late=True)
+    assert apart(forever, seconds=0.2, nbytes=1 << 40, walls=True) == Died(seconds=0.2)
 
 
 def test_walls_that_do_not_stand_are_said() -> None:

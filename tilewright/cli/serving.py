@@ -34,7 +34,7 @@ def serve(
     from tilewright.view.terminal import complain
 
     if worker:
-        work(LOADS, Walls.here(), sys.stdin.buffer, sys.stdout.buffer)
+        work(LOADS, Walls.here(), sys.stdin.fileno(), sys.stdout.buffer)
         return
     workers = Workers(jobs)
     for text in Walls.here().missing():

@@ -125,7 +125,7 @@ def _apart(problem: Problem, work: Callable[[], bytes], bounds: Allowance) -> by
 
     answer = apart(told, seconds=bounds.seconds, nbytes=bounds.nbytes, walls=bounds.walls)
     if isinstance(answer, Died):
-        return Finding("limit" if answer.late else "tampering", f"no result: {answer}")
+        return Finding("limit" if answer.seconds else "tampering", f"no result: {answer}")
     if answer[:1] == b"B":
         return answer[1:]
     try:
