@@ -11,6 +11,7 @@ Source: Linux, seccomp(2), namespaces(7), setrlimit(2); system call numbers of <
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import os
 import platform
@@ -282,6 +283,35 @@ class HeldPart:
 def replaced(before: Iterable[HeldPart]) -> str | None:
     """The first of these that is another one now: ``tilewright.sim.Program``."""
     return next((each.label for each in before if each.holder.get(each.name) is not each.value), None)
+
+
+PLAIN_IMPORTS = ("__future__", "dataclasses", "math", "numpy", "tilewright", "typing")
+REACHING = {"setattr", "delattr", "getattr", "vars", "globals", "locals", "exec", "eval", "compile", "type", "super"}
+
+
+def may_replace(text: str) -> bool:
+    """Could a text of Python replace what is held elsewhere? Where it plainly cannot, nobody needs to look: that takes
+    longer than to run most texts. It cannot where it imports a few modules at most, sets no attribute, and has neither
+    names with two underscores nor functions that reach for others by name.
+    """
+    try:
+        nodes = [*ast.walk(ast.parse(text))]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    return any(map(_reaches, nodes))
+
+
+def _reaches(node: ast.AST) -> bool:
+    match node:
+        case ast.Import(names=names):
+            return any(each.name not in PLAIN_IMPORTS for each in names)
+        case ast.ImportFrom(module=module):
+            return module not in PLAIN_IMPORTS
+        case ast.Attribute(attr=name, ctx=context):
+            return name.startswith("__") or not isinstance(context, ast.Load)
+        case ast.Name(id=name):
+            return name.startswith("__") or name in REACHING
+    return False
 
 
 def held() -> list[HeldPart]:
