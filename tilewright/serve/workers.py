@@ -120,23 +120,39 @@ from tilewright import T
 
 
 @T.prim_func
-def copied(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+def turned(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,), "float32")
+    B = T.match_buffer(b, (n,), "float32")
     T.cta_id([1])
     row = T.alloc_shared((32,), "float32")
     tid = T.thread_id([32])
-    row[tid] = A[tid]
+    if tid < n:
+        row[tid] = A[tid]
     T.cuda.cta_sync()
-    B[tid] = row[31 - tid]
+    if tid < n:
+        B[tid] = row[n - 1 - tid]
 """
+WARMING_CUDA = """
+__global__ void turned(const float* A, float* B, int n) {
+    __shared__ float row[32];
+    if (threadIdx.x < n) row[threadIdx.x] = A[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x < n) B[threadIdx.x] = row[n - 1 - threadIdx.x];
+}
+"""
+ROW = {"dtype": "float32", "shape": ["n"]}
+TURNED = {"sizes": {"n": 32}, "arguments": [{"name": "A", **ROW}, {"name": "B", **ROW, "role": "out"}],
+          "reference": "def reference(A, **sizes): return A[::-1]"}  # fmt: skip
 
 
 def _warm(loads: Loads, walls: Walls) -> None:
-    """Judge a kernel here, and read it without walls: what that imports and remembers, each fork finds done."""
-    shape = {"dtype": "float32", "shape": [32]}
-    arguments = [{"name": "A", **shape}, {"name": "B", **shape, "role": "out"}]
-    reference = "def reference(A): return A[::-1]"
-    made = answer({"language": "py", "source": WARMING, "arguments": arguments, "reference": reference}, loads, walls)
+    """Judge kernels here, and read one without walls: what that imports and remembers, each fork finds done."""
+    made = answer({**TURNED, "language": "py", "source": WARMING}, loads, walls)
     assert made["status"] == "clean", made
+    by_value = [*TURNED["arguments"], {"name": "n", "value": "n"}]
+    cuda = {"language": "cu", "source": WARMING_CUDA, "arguments": by_value, "launch": {"block": [32]}}
+    answer({**TURNED, **cuda}, loads, walls)  # refused where NVRTC is missing
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "warming.py"
         file.write_text(WARMING, encoding="utf-8")
