@@ -338,6 +338,52 @@ def test_a_reference_that_fails_is_the_callers_to_mend(reference: str, words: st
     assert words in answer["verdicts"][0]["findings"][0]["given"]
 
 
+BEHIND = """
+def reference(A, **sizes):
+    import os, socket
+    for tried in (lambda: open("/tmp/tilewright-trick", "w"), os.fork, socket.socket, lambda: os.kill(os.getppid(), 9)):
+        try:
+            tried()
+        except OSError:
+            continue
+        raise RuntimeError("it is not behind walls")
+    return 2 * A
+"""
+SCRIBBLING = """
+import os
+for file in range(3, 40):
+    try:
+        os.write(file, b'{"status": "clean"}\\n\\n7\\n')
+        os.read(file, 1 << 20)
+    except OSError:
+        pass
+os._exit(0)
+"""
+LAST = {
+    "behind walls": (BEHIND, "clean", ""),
+    "ends its process": ("import os\nos._exit(0)", "refused", "its process has ended"),
+    "never ends": ("while True: pass", "refused", "took longer than"),
+    "needs more than there is": ("x = bytearray(1 << 45)", "refused", "MemoryError"),
+    "changes its inputs": ("def reference(A, **k):\n    A *= 2\n    return A", "clean", ""),
+}
+
+
+@pytest.mark.parametrize("what", LAST)
+def test_a_reference_runs_last_in_the_process_that_judges(workers: Workers, what: str) -> None:
+    reference, status, words = LAST[what]
+    answer = workers.ask(submission(reference=reference, seconds=0.5 if "never" in what else 20))
+    findings = [each for verdict in answer["verdicts"] for each in verdict["findings"]]
+    assert (answer["status"], answer["id"]) == (status, "x"), findings
+    assert not words or words in findings[0]["given"]
+
+
+def test_a_reference_that_writes_and_reads_everywhere_harms_its_own_answer_alone(workers: Workers) -> None:
+    workers.ask(submission(reference=SCRIBBLING))
+    for number in range(2):
+        answer = workers.ask(submission(id=number))
+        assert (answer["status"], answer["id"]) == ("clean", number)
+
+
 # Submissions, cases, processes
 
 

@@ -16,6 +16,7 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
+from time import process_time
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tilewright.errors import ToolError
@@ -84,8 +85,7 @@ def _judged(bounds: Bounds, loads: Loads, walls: Walls, requests: int, say: Say)
     line = _exactly(requests, bounds.length)
     os.close(requests)  # the next ones are none of its business
     say(b"\n")
-    seconds = whole(bounds.seconds)
-    hold(seconds=seconds, nbytes=bounds.nbytes)
+    hold(seconds=whole(bounds.seconds), nbytes=bounds.nbytes)
     given = read_json(line)
 
     def refer(work: Callable[[], bytes], submission: Submission) -> bytes:
@@ -93,7 +93,7 @@ def _judged(bounds: Bounds, loads: Loads, walls: Walls, requests: int, say: Say)
         error = no_results(f"its process has ended, or it took longer than {submission.seconds:g} s")
         say(_line(refusal(given, error.what, "refused", str(error.given))))  # what holds if nothing follows
         silenced([2])
-        confined(seconds=seconds, nbytes=bounds.nbytes)
+        confined(seconds=whole(process_time() + submission.seconds), nbytes=bounds.nbytes)
         return work()
 
     found = answer(given, loads, walls, unaware.read if unaware else read_here, refer)
