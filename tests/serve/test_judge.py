@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import threading
 import urllib.error
 import urllib.request
@@ -285,7 +286,18 @@ def test_a_source_that_does_not_compile_is_refused_with_the_compilers_words_and_
     (finding,) = verdict["findings"]
     assert (answer["status"], finding["kind"], finding["line"]) == ("refused", "compile", line)
     assert words in finding["message"] + str(finding["given"])
-    assert language == "ptx" or finding["file"] == f"submission.{language}"
+    assert finding["file"] == f"submission.{language}"
+
+
+def test_an_answer_has_one_name_for_the_submissions_file() -> None:
+    turned = "B[threadIdx.x] = row[31 - threadIdx.x]"
+    racing = (
+        "__global__ void k(const float* A, float* B, int n) { __shared__ float row[32]; row[threadIdx.x] = A[0];\n%s; }"
+    )
+    given = submission(racing % turned, "cu", launch={"block": [32]}, sizes={"n": 32}, cases=1)
+    answer = answered({**given, "launch": {"block": [64]}}, LOADS, Walls.here())
+    assert answer["status"] == "wrong"
+    assert {*re.findall(r"[\w/<.-]*\.cu\b", json.dumps(answer))} == {"submission.cu"}
 
 
 def test_constants_of_cuda_are_macros_and_names_of_extents() -> None:

@@ -34,7 +34,7 @@ from tilewright.verdict import Report, Verdict, verdict_on
 
 ANSWER = "tilewright.answer/1"
 """The version of what a judge answers: a report of `tilewright.verdict/2`, and the fields of `answer`."""
-_TEXT = re.compile(r"/text-\d+/kernel\.cu")  # the name that a text of CUDA has without a file
+_TEXT = re.compile(r"/text-\d+/(?=submission\.cu)")  # of the path that a text of CUDA has without a file
 
 
 Refer = Callable[[Callable[[], bytes], Submission], "bytes | Died"]
@@ -81,7 +81,7 @@ def answer(
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     text = json.dumps(Report("submission", tuple(verdicts)).as_dict()).replace(f"{folder}/", "")
-    fields = json.loads(_TEXT.sub("submission.cu", text))
+    fields = json.loads(_TEXT.sub("", text))
     return {**fields, "answer": ANSWER, "id": _identity(given), "cases": sizes, "walls": [*walls.missing()],
             "least_ms": least if all(verdicts) else None, "seconds": round(monotonic() - began, 4)}  # fmt: skip
 
@@ -145,10 +145,13 @@ def _compiled(submission: Submission, loads: Loads, folder: Path, read: Read) ->
     if submission.language == "py":
         return compile(kernel_of(submission, loads["py"], folder, read), submission.target)
     if submission.language == "ptx":
-        return _only(load_ptx(submission.source), submission)
+        file = folder / "submission.ptx"
+        file.write_text(submission.source, encoding="utf-8")
+        return _only(load_ptx(file), submission)
     instance = [submission.kernel] if submission.kernel and "<" in submission.kernel else []
     defines = {name: int(value) if isinstance(value, bool) else value for name, value in submission.constants.items()}
-    module = load_cu(submission.source + "\n", submission.target or DEFAULT, kernels=instance, defines=defines)
+    module = load_cu(submission.source + "\n", submission.target or DEFAULT, kernels=instance, defines=defines,
+                     name="submission.cu")  # fmt: skip
     return _only(module, submission)
 
 

@@ -47,7 +47,7 @@ def work(loads: Loads, walls: Walls, requests: int, answers: BinaryIO) -> None:
     requests = os.dup(requests)  # a child's standard input is another one
     with one_blas_thread():
         while header := _exactly(requests, HEADER.size):
-            bounds = Bounds(*HEADER.unpack(header))
+            bounds = RequestBounds(*HEADER.unpack(header))
             child = Child(partial(_judged, bounds, loads, walls, requests), quiet=False, keep=(requests,))
             answer = child.answer(bounds.seconds)
             said = answer.said if isinstance(answer, Died) else answer
@@ -59,7 +59,7 @@ def work(loads: Loads, walls: Walls, requests: int, answers: BinaryIO) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class RequestBounds:
     """What a worker knows of a request before it is read. length: of its text. python: does it hold code of an author
     that runs? seconds, nbytes: for its process.
     """
@@ -70,7 +70,7 @@ class Bounds:
     python: bool
 
     @classmethod
-    def of(cls, given: Any, length: int) -> Bounds:
+    def of(cls, given: Any, length: int) -> RequestBounds:
         """Those that a request asks for, if it is one."""
         fields = given if isinstance(given, dict) else {"seconds": 1.0}
         asked, nbytes = fields.get("seconds", 20.0), fields.get("nbytes")
@@ -79,7 +79,7 @@ class Bounds:
         return cls(length, seconds + MORE_SECONDS, room + OWN_BYTES, fields.get("language") not in ("cu", "ptx"))
 
 
-def _judged(bounds: Bounds, loads: Loads, walls: Walls, requests: int, say: Say) -> None:
+def _judged(bounds: RequestBounds, loads: Loads, walls: Walls, requests: int, say: Say) -> None:
     """In the child: says an empty line once the request is read, then its answer in a line."""
     unaware = Unaware() if bounds.python else None  # before the request is there
     line = _exactly(requests, bounds.length)
@@ -229,7 +229,7 @@ class _Worker:
         assert self._process.stdin is not None, "it was asked for"
         assert self._process.stdout is not None, "it was asked for"
         line = json.dumps(given).encode()
-        self._process.stdin.write(HEADER.pack(*astuple(Bounds.of(given, len(line)))) + line)
+        self._process.stdin.write(HEADER.pack(*astuple(RequestBounds.of(given, len(line)))) + line)
         self._process.stdin.flush()
         found: dict[str, Any] | str = json.loads(self._process.stdout.readline())
         return found
