@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import re
 import threading
 import urllib.error
@@ -11,6 +12,7 @@ import urllib.request
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -473,8 +475,10 @@ def test_work_apart_ends_with_its_limits() -> None:
 
 
 def test_walls_that_do_not_stand_are_said() -> None:
-    assert [*Walls(True, True, False, True, True).missing()] == ["a submission's Python code can reach the network"]
-    assert [*Walls(True, True, True, True, True).missing()] == []
+    assert [*Walls(True, True, False, True, True, True).missing()] == [
+        "a submission's Python code can reach the network"
+    ]
+    assert [*Walls(True, True, True, True, True, True).missing()] == []
 
 
 # Doors
@@ -537,6 +541,30 @@ def test_a_signalling_nan_among_results_warns_nobody() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert answered(given, LOADS, Walls.here())["status"] == "wrong"
+
+
+@pytest.mark.skipif(not Walls.here().reading, reason="the system has no rules on paths")
+def test_work_behind_walls_reads_libraries_and_its_own_folders_alone(tmp_path: Path) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    for folder in (own, other):
+        folder.mkdir()
+        (folder / "text").write_text("read")
+
+    def tried() -> bytes:
+        files = [own / "text", other / "text", Path(json.__file__), Path("/etc/passwd"), Path("/proc/1/environ")]
+        return json.dumps([_opens(each) for each in (*files, own, other)]).encode()
+
+    told = apart(tried, seconds=5, nbytes=1 << 40, walls=True, reads=[str(own)])
+    assert isinstance(told, bytes), told
+    assert json.loads(told) == [True, False, True, False, False, True, False]
+
+
+def _opens(file: Path) -> bool:
+    try:
+        os.close(os.open(file, os.O_RDONLY))
+    except PermissionError:
+        return False
+    return True
 
 
 def test_work_behind_walls_cannot_lift_its_limits() -> None:

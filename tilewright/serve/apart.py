@@ -80,14 +80,19 @@ class Child:
         return said if code == 0 else Died(seconds if code is None else None, code or 0, said)
 
 
-def apart(work: Callable[[], bytes], *, seconds: float, nbytes: int, walls: bool) -> bytes | Died:
+def apart(
+    work: Callable[[], bytes], *, seconds: float, nbytes: int, walls: bool, reads: Sequence[str] = ()
+) -> bytes | Died:
     """What ``work`` returns, done in a child that ends with it, or at the limits of time and address space.
 
-    walls: confine the child, too; it then has no output either.
+    walls: confine the child, too; it then has no output either, and of folders reads those of libraries and ``reads``.
     """
 
     def bounded(say: Say) -> None:
-        (confined if walls else hold)(seconds=whole(seconds), nbytes=nbytes)
+        if walls:
+            confined(seconds=whole(seconds), nbytes=nbytes, reads=reads)
+        else:
+            hold(seconds=whole(seconds), nbytes=nbytes)
         say(work())
 
     return Child(bounded, quiet=walls).answer(seconds)

@@ -102,7 +102,8 @@ def handed_on(submission: Submission, make: Make, folder: Path, read: Read, *, m
     file, name = folder / "submission.py", submission.kernel
     file.write_text(submission.source, encoding="utf-8")
     place = f"{file}:{name}" if name else str(file)
-    answer = read(partial(_read, place, str(file), make), submission.seconds, submission.nbytes + more_bytes)
+    work = partial(_read, place, str(file), make)
+    answer = read(work, submission.seconds, submission.nbytes + more_bytes, str(folder))
     if isinstance(answer, Died):
         found = Finding("limit", f"the submission's Python code gave no kernel: {answer}", file="submission.py")
         raise SubmissionRefused(

@@ -16,13 +16,13 @@ from tilewright.serve.confine import confined
 
 Work = Callable[[], bytes]
 """A function of a module with arguments that are data: what a pickle can name."""
-Read = Callable[[Work, float, int], "bytes | Died"]
-"""How work is done behind walls: with so many seconds, and bytes of address space."""
+Read = Callable[[Work, float, int, str], "bytes | Died"]
+"""How work is done behind walls: with so many seconds, bytes of address space, and a folder to read."""
 
 
-def read_here(work: Work, seconds: float, nbytes: int) -> bytes | Died:
+def read_here(work: Work, seconds: float, nbytes: int, folder: str) -> bytes | Died:
     """In a child of this process, which knows what this one knows."""
-    return apart(work, seconds=seconds, nbytes=nbytes, walls=True)
+    return apart(work, seconds=seconds, nbytes=nbytes, walls=True, reads=[folder])
 
 
 class Unaware:
@@ -33,10 +33,10 @@ class Unaware:
         self._child: Child | None = Child(partial(_once, asked), quiet=True, keep=(asked,))
         os.close(asked)
 
-    def read(self, work: Work, seconds: float, nbytes: int) -> bytes | Died:
+    def read(self, work: Work, seconds: float, nbytes: int, folder: str) -> bytes | Died:
         """What the work returns, done behind walls."""
         with os.fdopen(self._ask, "wb") as pipe:
-            pipe.write(pickle.dumps((work, seconds, nbytes)))
+            pipe.write(pickle.dumps((work, seconds, nbytes, folder)))
         child, self._child = self._child, None
         assert child is not None, "it does one work"
         return child.answer(seconds)
@@ -50,6 +50,6 @@ class Unaware:
 def _once(asked: int, say: Say) -> None:
     """In the process: the work that it is told."""
     with os.fdopen(asked, "rb") as pipe:
-        work, seconds, nbytes = pickle.load(pipe)
-    confined(seconds=whole(seconds), nbytes=nbytes)
+        work, seconds, nbytes, folder = pickle.load(pipe)
+    confined(seconds=whole(seconds), nbytes=nbytes, reads=[folder])
     say(work())
