@@ -127,7 +127,7 @@ def _reads_only(places: Iterable[str]) -> bool:
             os.close(below)
         held = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 and call(RESTRICT_SELF, rules, 0) == 0
         os.close(rules)
-        return held
+        return bool(held)
     return False
 
 
