@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import io
 import json
 import os
@@ -505,6 +506,28 @@ def test_a_line_that_is_too_long_is_refused_and_the_next_one_answered(
     assert [json.loads(each)["status"] for each in answers.getvalue().splitlines()] == ["refused", "clean"]
 
 
+METHODS: dict[tuple[str, str, str], tuple[int, str | None, bool]] = {
+    ("POST", "/judge", "bearer secret"): (200, None, True),  # schemes have no case
+    ("POST", "/judge", "Basic secret"): (401, None, True),
+    ("PUT", "/judge", "Bearer secret"): (405, "POST", True),
+    ("GET", "/judge", ""): (405, "POST", True),
+    ("POST", "/health", ""): (405, "GET, HEAD", True),
+    ("BREW", "/coffee", ""): (404, None, True),
+    ("HEAD", "/health", ""): (200, None, False),
+}
+
+
+def asked(door: HttpDoor, method: str, path: str, authorization: str) -> tuple[int, str | None, bool]:
+    """The status, the methods that are allowed, and whether the body is JSON; all answers say that they are."""
+    connection = http.client.HTTPConnection("127.0.0.1", door.server_address[1], timeout=60)
+    connection.request(method, path, "{}", {"Authorization": authorization})
+    response = connection.getresponse()
+    body = response.read()
+    connection.close()
+    assert response.getheader("Content-Type") == "application/json"
+    return response.status, response.getheader("Allow"), bool(body and json.loads(body))
+
+
 AUTHORISED = {401: {}, 413: {"Authorization": "Bearer secret"}}
 
 
@@ -529,6 +552,7 @@ def test_http_asks_for_the_token(workers: Workers) -> None:
         with pytest.raises(urllib.error.HTTPError, match=str(code)) as refused:
             urllib.request.urlopen(urllib.request.Request(f"{place}/judge", b"{}", {**headers, **AUTHORISED[code]}))
         refused.value.close()
+    assert [asked(door, *each) for each in METHODS] == [*METHODS.values()]
     with ThreadPoolExecutor(4) as pool:
         assert {each["status"] for each in pool.map(post, ["secret"] * 4)} == {"clean"}
     door.shutdown()
