@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Table, Target, Times, alternately
-from tilewright.serve.workers import WARMING, Workers
+from tilewright.serve.workers import TURNED, WARMING, Workers
 
 ROUNDS, MANY = 2, 10  # submissions of a kind, one after the other
 SCALED = """
@@ -39,8 +39,7 @@ COMMON = {"arguments": ARGUMENTS, "sizes": {"n": {"from": 1, "to": 256}}}
 TWICE = "def reference(A, **sizes): return 2 * A"
 SUBMISSIONS: dict[str, dict[str, Any]] = {
     "a row of 32 turned round in shared memory, one case": {
-        "language": "py", "source": WARMING, "sizes": {"n": 32}, "arguments": ARGUMENTS, "reference":
-        "def reference(A, **sizes): return A[::-1]",
+        **TURNED, "language": "py", "source": WARMING,
     },
     "up to 256 elements scaled, one case": {
         **COMMON, "language": "py", "source": SCALED, "reference": TWICE, "cases": 1,

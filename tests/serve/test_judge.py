@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import http.client
 import io
 import json
+import os
+import re
 import threading
 import urllib.error
 import urllib.request
 import warnings
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -285,7 +289,18 @@ def test_a_source_that_does_not_compile_is_refused_with_the_compilers_words_and_
     (finding,) = verdict["findings"]
     assert (answer["status"], finding["kind"], finding["line"]) == ("refused", "compile", line)
     assert words in finding["message"] + str(finding["given"])
-    assert language == "ptx" or finding["file"] == f"submission.{language}"
+    assert finding["file"] == f"submission.{language}"
+
+
+def test_an_answer_has_one_name_for_the_submissions_file() -> None:
+    turned = "B[threadIdx.x] = row[31 - threadIdx.x]"
+    racing = (
+        "__global__ void k(const float* A, float* B, int n) { __shared__ float row[32]; row[threadIdx.x] = A[0];\n%s; }"
+    )
+    given = submission(racing % turned, "cu", launch={"block": [32]}, sizes={"n": 32}, cases=1)
+    answer = answered({**given, "launch": {"block": [64]}}, LOADS, Walls.here())
+    assert answer["status"] == "wrong"
+    assert {*re.findall(r"[\w/<.-]*\.cu\b", json.dumps(answer))} == {"submission.cu"}
 
 
 def test_constants_of_cuda_are_macros_and_names_of_extents() -> None:
@@ -336,6 +351,52 @@ def test_a_reference_that_fails_is_the_callers_to_mend(reference: str, words: st
     answer = answered(submission(reference=reference), LOADS, Walls.here())
     assert answer["status"] == "refused"
     assert words in answer["verdicts"][0]["findings"][0]["given"]
+
+
+BEHIND = """
+def reference(A, **sizes):
+    import os, socket
+    for tried in (lambda: open("/tmp/tilewright-trick", "w"), os.fork, socket.socket, lambda: os.kill(os.getppid(), 9)):
+        try:
+            tried()
+        except OSError:
+            continue
+        raise RuntimeError("it is not behind walls")
+    return 2 * A
+"""
+SCRIBBLING = """
+import os
+for file in range(3, 40):
+    try:
+        os.write(file, b'{"status": "clean"}\\n\\n7\\n')
+        os.read(file, 1 << 20)
+    except OSError:
+        pass
+os._exit(0)
+"""
+LAST = {
+    "behind walls": (BEHIND, "clean", ""),
+    "ends its process": ("import os\nos._exit(0)", "refused", "its process has ended"),
+    "never ends": ("while True: pass", "refused", "took longer than"),
+    "needs more than there is": ("x = bytearray(1 << 45)", "refused", "MemoryError"),
+    "changes its inputs": ("def reference(A, **k):\n    A *= 2\n    return A", "clean", ""),
+}
+
+
+@pytest.mark.parametrize("what", LAST)
+def test_a_reference_runs_last_in_the_process_that_judges(workers: Workers, what: str) -> None:
+    reference, status, words = LAST[what]
+    answer = workers.ask(submission(reference=reference, seconds=0.5 if "never" in what else 20))
+    findings = [each for verdict in answer["verdicts"] for each in verdict["findings"]]
+    assert (answer["status"], answer["id"]) == (status, "x"), findings
+    assert not words or words in findings[0]["given"]
+
+
+def test_a_reference_that_writes_and_reads_everywhere_harms_its_own_answer_alone(workers: Workers) -> None:
+    workers.ask(submission(reference=SCRIBBLING))
+    for number in range(2):
+        answer = workers.ask(submission(id=number))
+        assert (answer["status"], answer["id"]) == ("clean", number)
 
 
 # Submissions, cases, processes
@@ -411,12 +472,14 @@ def test_work_apart_ends_with_its_limits() -> None:
             pass
 
     assert apart(lambda: b"x" * 100_000, seconds=5, nbytes=1 << 40, walls=True) == b"x" * 100_000
-    assert apart(forever, seconds=0.2, nbytes=1 << 40, walls=True) == Died(late=True)
+    assert apart(forever, seconds=0.2, nbytes=1 << 40, walls=True) == Died(seconds=0.2)
 
 
 def test_walls_that_do_not_stand_are_said() -> None:
-    assert [*Walls(True, True, False, True, True).missing()] == ["a submission's Python code can reach the network"]
-    assert [*Walls(True, True, True, True, True).missing()] == []
+    assert [*Walls(True, True, False, True, True, True).missing()] == [
+        "a submission's Python code can reach the network"
+    ]
+    assert [*Walls(True, True, True, True, True, True).missing()] == []
 
 
 # Doors
@@ -443,6 +506,28 @@ def test_a_line_that_is_too_long_is_refused_and_the_next_one_answered(
     assert [json.loads(each)["status"] for each in answers.getvalue().splitlines()] == ["refused", "clean"]
 
 
+METHODS: dict[tuple[str, str, str], tuple[int, str | None, bool]] = {
+    ("POST", "/judge", "bearer secret"): (200, None, True),  # schemes have no case
+    ("POST", "/judge", "Basic secret"): (401, None, True),
+    ("PUT", "/judge", "Bearer secret"): (405, "POST", True),
+    ("GET", "/judge", ""): (405, "POST", True),
+    ("POST", "/health", ""): (405, "GET, HEAD", True),
+    ("BREW", "/coffee", ""): (404, None, True),
+    ("HEAD", "/health", ""): (200, None, False),
+}
+
+
+def asked(door: HttpDoor, method: str, path: str, authorization: str) -> tuple[int, str | None, bool]:
+    """The status, the methods that are allowed, and whether the body is JSON; all answers say that they are."""
+    connection = http.client.HTTPConnection("127.0.0.1", door.server_address[1], timeout=60)
+    connection.request(method, path, "{}", {"Authorization": authorization})
+    response = connection.getresponse()
+    body = response.read()
+    connection.close()
+    assert response.getheader("Content-Type") == "application/json"
+    return response.status, response.getheader("Allow"), bool(body and json.loads(body))
+
+
 AUTHORISED = {401: {}, 413: {"Authorization": "Bearer secret"}}
 
 
@@ -467,6 +552,7 @@ def test_http_asks_for_the_token(workers: Workers) -> None:
         with pytest.raises(urllib.error.HTTPError, match=str(code)) as refused:
             urllib.request.urlopen(urllib.request.Request(f"{place}/judge", b"{}", {**headers, **AUTHORISED[code]}))
         refused.value.close()
+    assert [asked(door, *each) for each in METHODS] == [*METHODS.values()]
     with ThreadPoolExecutor(4) as pool:
         assert {each["status"] for each in pool.map(post, ["secret"] * 4)} == {"clean"}
     door.shutdown()
@@ -479,6 +565,30 @@ def test_a_signalling_nan_among_results_warns_nobody() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert answered(given, LOADS, Walls.here())["status"] == "wrong"
+
+
+@pytest.mark.skipif(not Walls.here().reading, reason="the system has no rules on paths")
+def test_work_behind_walls_reads_libraries_and_its_own_folders_alone(tmp_path: Path) -> None:
+    own, other = tmp_path / "own", tmp_path / "other"
+    for folder in (own, other):
+        folder.mkdir()
+        (folder / "text").write_text("read")
+
+    def tried() -> bytes:
+        files = [own / "text", other / "text", Path(json.__file__), Path("/etc/passwd"), Path("/proc/1/environ")]
+        return json.dumps([_opens(each) for each in (*files, own, other)]).encode()
+
+    told = apart(tried, seconds=5, nbytes=1 << 40, walls=True, reads=[str(own)])
+    assert isinstance(told, bytes), told
+    assert json.loads(told) == [True, False, True, False, False, True, False]
+
+
+def _opens(file: Path) -> bool:
+    try:
+        os.close(os.open(file, os.O_RDONLY))
+    except PermissionError:
+        return False
+    return True
 
 
 def test_work_behind_walls_cannot_lift_its_limits() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tilewright.errors import ToolError
 from tilewright.serve.answers import asked
-from tilewright.serve.mcp import TOOLS, server
+from tilewright.serve.mcp import ARGUMENTS, TOOLS, server
 from tilewright.serve.pages import search
 
 KERNEL = """\
@@ -73,8 +76,17 @@ def test_layouts_and_atoms_need_no_source() -> None:
 
 
 def test_what_is_asked_wrongly_is_answered_with_the_complaint() -> None:
-    assert "SM75_U32x4_LDSM_N" in call("atom", name="SM75_U32x4_LDSM_M")
-    assert "no kernel" in asked("explain", source="x = 1").lower()
+    with pytest.raises(Exception, match="SM75_U32x4_LDSM_N"):
+        call("atom", name="SM75_U32x4_LDSM_M")
+    with pytest.raises(ToolError, match="no kernel"):
+        asked("explain", source="x = 1")
+
+
+def test_a_kernel_that_cannot_be_run_is_an_error_with_its_verdict() -> None:
+    answer = asyncio.run(server().call_tool("check", {"source": "x = 1", "language": "py"}))
+
+    assert answer.is_error
+    assert answer.structured_content["verdicts"][0]["findings"][0]["message"] == "kernel.py has no kernels"
 
 
 def test_the_documentation_is_found_by_its_words() -> None:
@@ -90,4 +102,13 @@ def test_every_tool_says_what_it_does_and_names_what_it_takes() -> None:
     assert [each.name for each in tools] == [tool.__name__ for tool in TOOLS]
     for each in tools:
         assert each.description
-        assert each.input_schema["properties"]
+        told = {name: field["description"] for name, field in each.input_schema["properties"].items()}
+        assert told == {name: ARGUMENTS[name] for name in told}
+
+
+def test_the_page_for_agents_names_every_tool_and_argument() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "howto" / "agents.md").read_text(encoding="utf-8")
+
+    for tool in TOOLS:
+        for name in (tool.__name__, *inspect.signature(tool).parameters):
+            assert f"`{name}`" in page, name

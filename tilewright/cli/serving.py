@@ -34,7 +34,7 @@ def serve(
     from tilewright.view.terminal import complain
 
     if worker:
-        work(LOADS, Walls.here(), sys.stdin.buffer, sys.stdout.buffer)
+        work(LOADS, Walls.here(), sys.stdin.fileno(), sys.stdout.buffer)
         return
     workers = Workers(jobs)
     for text in Walls.here().missing():
@@ -53,13 +53,17 @@ def serve(
 def _over_http(workers: object, port: int, token: str | None) -> None:
     import secrets
 
+    from tilewright.errors import ArgumentError
     from tilewright.serve.server import HttpDoor
     from tilewright.serve.workers import Workers
     from tilewright.view.terminal import complain
 
     assert isinstance(workers, Workers)
     chosen = token or secrets.token_urlsafe(24)
-    door = HttpDoor(workers, port, chosen)
+    try:
+        door = HttpDoor(workers, port, chosen)
+    except OSError as error:
+        raise ArgumentError(f"cannot listen on port {port}", given=str(error), allowed="a free one; 0: any") from None
     complain(f"http://127.0.0.1:{door.server_address[1]}/judge" + ("" if token else f", token {chosen}"))
     try:
         door.serve_forever()

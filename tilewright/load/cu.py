@@ -44,11 +44,13 @@ def load_cu(
     include: Sequence[str | Path] = (),
     kernels: Sequence[str] = (),
     options: Sequence[str] = (),
+    name: str = "kernel.cu",
 ) -> LoadedModule:
     """The kernels of a .cu file, or of a text of CUDA C++; host code in it is left out.
 
     defines: macros. include: the folders that its headers may come from; that of the file is one. kernels: instances of
     templates, ``"k<128>"``, besides those that the file launches itself. options: of NVRTC: ``"--device-int128"``.
+    name: what reports call a text.
     Raises ToolError, at the file's line, where NVRTC refuses device code.
     """
     if unfit := [each for each in options if not each.startswith("-") or _OURS.match(each)]:
@@ -60,7 +62,7 @@ def load_cu(
     path = Path(source).resolve() if is_path else None
     text = text_of(path) if path else str(source)
     folders = [Path(each).resolve() for each in include] + ([path.parent] if path else [])
-    file = str(path) if path else _remembered(text)
+    file = str(path) if path else _remembered(text, name)
 
     compiled = partial(compile_cu, text, file, target, defines=defines, include=folders, names=kernels, left_out={})
 
@@ -134,10 +136,10 @@ def _bound(param: Parameter, bound: Mapping[str, str]) -> Parameter:
     return replace(param, type=kind, element=number_name(pointee) if kind[-1:] == "*" else param.element)
 
 
-def _remembered(text: str) -> str:
-    """A name for a text without a file, by which reports find its lines."""
+def _remembered(text: str, name: str) -> str:
+    """A path for a text without a file, by which reports find its lines."""
     import linecache
 
-    name = f"/text-{len(linecache.cache)}/kernel.cu"
-    linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-    return name
+    file = f"/text-{len(linecache.cache)}/{name}"
+    linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
+    return file

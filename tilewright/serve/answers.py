@@ -14,6 +14,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
+from tilewright.errors import ToolError
+
 Language = Literal["py", "cu", "ptx"]
 SECONDS = 60.0
 START_SECONDS = 20.0  # to start Python and compile, beyond the limit of a run
@@ -31,32 +33,35 @@ def asked(
     command: str, *words: str, source: str | None = None, language: Language = "py", kernel: str | None = None,
     seconds: float = SECONDS,
 ) -> str:  # fmt: skip
-    """What `tilewright COMMAND [FILE] WORDS` prints; where it fails, what it complains of."""
+    """What `tilewright COMMAND [FILE] WORDS` prints. Raises ToolError with its complaint where it could not be done."""
     with tempfile.TemporaryDirectory() as folder:
         place = [] if source is None else [file_of(folder, source, language, kernel)]
         line = [sys.executable, "-m", "tilewright", command, *place, *words]
         try:
             done = subprocess.run(line, cwd=folder, capture_output=True, text=True, timeout=seconds + START_SECONDS)
         except subprocess.TimeoutExpired:
-            return f"stopped: tilewright {command} took longer than {seconds:g} s"
+            raise ToolError(f"stopped: tilewright {command} took longer than {seconds:g} s") from None
         text = (done.stdout + done.stderr).replace(f"{folder}/", "")
-    return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}\n... ({len(text)} letters in all)"
+    text = text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}\n... ({len(text)} letters in all)"
+    if done.returncode and not done.stdout:
+        raise ToolError(text.strip())
+    return text
 
 
 def checked(
     source: str, language: Language, kernel: str | None, options: Mapping[str, str | Iterable[str] | None],
     seconds: float = SECONDS,
 ) -> dict[str, Any]:  # fmt: skip
-    """The report of `tilewright check --json`. options: by name; several values give the option several times."""
+    """The report of `tilewright check --json`. options: by name; several values give the option several times.
+
+    Raises ToolError where there is none.
+    """
     words = [f"--{name}={value}" for name, given in options.items() for value in _values(given)]
     text = asked(
         "check", *words, "--json", f"--limit={seconds:g}s",
         source=source, language=language, kernel=kernel, seconds=seconds,
     )  # fmt: skip
-    try:
-        report: dict[str, Any] = json.loads(text)
-    except json.JSONDecodeError:
-        return {"status": "refused", "message": text}
+    report: dict[str, Any] = json.loads(text)
     return report
 
 

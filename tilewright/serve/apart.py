@@ -6,9 +6,10 @@ import ctypes
 import os
 import select
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from time import monotonic, sleep
 
 from tilewright.process import hold
@@ -21,87 +22,123 @@ PR_SET_PDEATHSIG = 1
 
 @dataclass(frozen=True, slots=True)
 class Died:
-    """A process that gave no answer. late: its seconds were over; else ``code`` is how it ended."""
+    """A process that gave no answer. seconds: it was ended after so many; else ``code`` is how it ended. said: what it
+    had written by then.
+    """
 
-    late: bool
+    seconds: float | None = None
     code: int = 0
+    said: bytes = b""
 
     def __str__(self) -> str:
-        if self.late:
-            return "it took too long"
+        if self.seconds is not None:
+            return f"it took longer than {self.seconds:g} s"
         if self.code < 0:
             return f"its process was ended by {signal.Signals(-self.code).name}"
         return f"its process ended by itself, code {self.code}"
 
 
+Say = Callable[[bytes], None]
+"""Writes bytes of an answer."""
+
+
+class Child:
+    """A process forked from this one, which does its work and ends."""
+
+    def __init__(self, work: Callable[[Say], None], *, quiet: bool, keep: Sequence[int] = ()) -> None:
+        """An exception of ``work`` ends it with code 1. quiet: errors are not printed either. keep: files that stay
+        open in it.
+        """
+        self._read, write = os.pipe()
+        self._process = os.fork()
+        if self._process == 0:
+            _do(work, write, quiet, keep)
+        os.close(write)
+
+    def end(self) -> None:
+        """End it, unheard."""
+        os.close(self._read)
+        os.kill(self._process, signal.SIGKILL)
+        os.waitpid(self._process, 0)
+
+    def answer(self, seconds: float) -> bytes | Died:
+        """All that it says, once it has ended well; it is ended after so many seconds."""
+        end, parts, nbytes = monotonic() + seconds, list[bytes](), 0
+        while select.select([self._read], [], [], max(0.0, end - monotonic()))[0]:
+            part = os.read(self._read, 1 << 20)
+            nbytes += len(part)
+            if not part or nbytes > MOST_BYTES:
+                break
+            parts.append(part)
+        os.close(self._read)
+        if nbytes > MOST_BYTES:
+            os.kill(self._process, signal.SIGKILL)
+        code = _ended(self._process, end)
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process, signal.SIGKILL)  # what it has left running
+        said = b"".join(parts)
+        return said if code == 0 else Died(seconds if code is None else None, code or 0, said)
+
+
 def apart(
-    work: Callable[[], bytes], *, seconds: float, nbytes: int, walls: bool, keep: Sequence[int] = ()
+    work: Callable[[], bytes], *, seconds: float, nbytes: int, walls: bool, reads: Sequence[str] = ()
 ) -> bytes | Died:
     """What ``work`` returns, done in a child that ends with it, or at the limits of time and address space.
 
-    walls: confine the child, too; it then has no output either. keep: files that stay open in it. An exception of
-    ``work`` ends the child with code 1.
+    walls: confine the child, too; it then has no output either, and of folders reads those of libraries and ``reads``.
     """
-    read, write = os.pipe()
-    child = os.fork()
-    if child == 0:
-        os.close(read)
-        _do(work, write, seconds, nbytes, walls, keep)
-    os.close(write)
-    try:
-        return _answer(read, child, seconds)
-    finally:
-        os.close(read)
+
+    def bounded(say: Say) -> None:
+        if walls:
+            confined(seconds=whole(seconds), nbytes=nbytes, reads=reads)
+        else:
+            hold(seconds=whole(seconds), nbytes=nbytes)
+        say(work())
+
+    return Child(bounded, quiet=walls).answer(seconds)
 
 
-def _do(work: Callable[[], bytes], write: int, seconds: float, nbytes: int, walls: bool, keep: Sequence[int]) -> None:
+def whole(seconds: float) -> int:
+    """Of processor time, for a process that is ended after so many seconds."""
+    return int(seconds) + 2
+
+
+def written(file: int, data: bytes) -> None:
+    """Write all of it."""
+    left = memoryview(data)
+    while left:
+        left = left[os.write(file, left) :]
+
+
+def _do(work: Callable[[Say], None], write: int, quiet: bool, keep: Sequence[int]) -> None:
     """In the child: it never returns."""
     code = 1
     try:
         os.setsid()
         end_with_parent()
-        nothing = os.open(os.devnull, os.O_RDWR)
-        for own in (0, 1, 2) if walls else (0, 1):
-            os.dup2(nothing, own)
+        silenced((0, 1, 2) if quiet else (0, 1))
         start = 3
         for file in sorted((write, *keep)):  # no answer but this one can be written to
             os.closerange(start, file)
             start = file + 1
         os.closerange(start, MOST_FILES)
-        whole = int(seconds) + 2
-        if walls:
-            confined(seconds=whole, nbytes=nbytes)
-        else:
-            hold(seconds=whole, nbytes=nbytes)
-        data = memoryview(work())
-        while data:
-            data = data[os.write(write, data) :]
+        work(partial(written, write))
         code = 0
     finally:
         os._exit(code)
+
+
+def silenced(files: Iterable[int]) -> None:
+    """These files of this process hold nothing, and take all that is written."""
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for own in files:
+        os.dup2(nothing, own)
 
 
 def end_with_parent() -> None:
     """This process ends where the one that has forked it ends, on Linux."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-
-
-def _answer(read: int, child: int, seconds: float) -> bytes | Died:
-    """In the parent: all bytes, once the child has ended well."""
-    end, parts, nbytes = monotonic() + seconds, list[bytes](), 0
-    while select.select([read], [], [], max(0.0, end - monotonic()))[0]:
-        part = os.read(read, 1 << 20)
-        nbytes += len(part)
-        if not part or nbytes > MOST_BYTES:
-            break
-        parts.append(part)
-    if nbytes > MOST_BYTES:
-        os.kill(child, signal.SIGKILL)
-    code = _ended(child, end)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child, signal.SIGKILL)  # what it has left running
-    return b"".join(parts) if code == 0 else Died(code is None, code or 0)
 
 
 def _ended(child: int, end: float) -> int | None:

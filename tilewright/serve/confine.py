@@ -1,16 +1,18 @@
 """A process that runs what strangers wrote: what it may take, what it may do, and what it was seen to try.
 
 Limits of the system bound time, memory and the size of files. A filter of system calls (seccomp) refuses sockets, other
-processes, signals, and every way to change a file. Where there is none, a network namespace of its own leaves a process
-without any address to reach. Not every system has these: `Walls` says what holds, and whoever serves passes that on.
+processes, signals, and every way to change a file; where there is none, a network namespace of its own leaves a process
+without any address to reach. Rules on paths (Landlock) let it read libraries and its own files alone. Not every system
+has these: `Walls` says what holds, and whoever serves passes that on.
 
 An audit hook (PEP 578) sees what Python code tries, and gives it a name. It is a witness, not a wall.
 
-Source: Linux, seccomp(2), namespaces(7), setrlimit(2); system call numbers of <asm/unistd.h>.
+Source: Linux, seccomp(2), landlock(7), namespaces(7), setrlimit(2); system call numbers of <asm/unistd.h>.
 """
 
 from __future__ import annotations
 
+import ast
 import ctypes
 import os
 import platform
@@ -18,7 +20,7 @@ import struct
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from threading import get_ident, main_thread
 from typing import Any
 
@@ -27,6 +29,8 @@ from tilewright.process import hold
 CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
 PR_SET_NO_NEW_PRIVS, PR_SET_SECCOMP, SECCOMP_MODE_FILTER = 38, 22, 2
 RETURN_ALLOW, RETURN_ERROR, EPERM, ENOSYS = 0x7FFF0000, 0x00050000, 1, 38
+CREATE_RULESET, ADD_RULE, RESTRICT_SELF = 444, 445, 446  # of Landlock, on every architecture
+READ_FILE, READ_FOLDER, BENEATH = 1 << 2, 1 << 3, 1
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 
 # Bytes of `struct seccomp_data`: the call's number, the architecture, the low word of argument n at 16 + 8n.
@@ -55,7 +59,7 @@ MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 @dataclass(frozen=True, slots=True)
 class Walls:
     """What bounds a process on this system. files, processes, network: is it kept from changing the one, starting or
-    signalling the other, reaching the third?
+    signalling the other, reaching the third? reading: from files of others?
     """
 
     time: bool
@@ -63,23 +67,24 @@ class Walls:
     network: bool
     files: bool
     processes: bool
+    reading: bool
 
     @classmethod
     def here(cls) -> Walls:
         """Those that this system can raise: tried in a process that ends at once."""
         if not hasattr(os, "fork"):
-            return cls(time=False, memory=False, network=False, files=False, processes=False)
+            return cls(*[False] * len(fields(cls)))
         read, write = os.pipe()
         child = os.fork()
         if child == 0:
             walls = confined(seconds=60, nbytes=1 << 40)
-            os.write(write, bytes([walls.network, walls.files]))
+            os.write(write, bytes([walls.network, walls.files, walls.reading]))
             os._exit(0)
         os.close(write)
         with os.fdopen(read, "rb") as pipe:
-            network, files = pipe.read() or b"\0\0"
+            network, files, reading = map(bool, pipe.read() or b"\0\0\0")
         os.waitpid(child, 0)
-        return cls(time=True, memory=True, network=bool(network), files=bool(files), processes=bool(files))
+        return cls(time=True, memory=True, network=network, files=files, processes=files, reading=reading)
 
     def missing(self) -> Iterable[str]:
         """A sentence for each wall that does not stand."""
@@ -89,19 +94,41 @@ class Walls:
             "network": "a submission's Python code can reach the network",
             "files": "a submission's Python code can change files",
             "processes": "a submission's Python code can start and signal processes",
+            "reading": "a submission's Python code can read files of the machine",
         }
         return (text for name, text in words.items() if not getattr(self, name))
 
 
-def confined(*, seconds: int, nbytes: int) -> Walls:
-    """Raise all walls around this process, for good. nbytes: of address space.
+def confined(*, seconds: int, nbytes: int, reads: Iterable[str] = ()) -> Walls:
+    """Raise all walls around this process, for good. nbytes: of address space. reads: folders, besides libraries'.
 
     Whoever calls has opened what the process needs: afterwards it reads files, writes to what is open, and computes.
     """
     hold(seconds=seconds, nbytes=nbytes, file_bytes=0, for_good=True)
+    reading = _reads_only((*LIBRARIES, *SYSTEM, *DEVICES, *reads))
     filtered = _filtered()
     network = filtered or _without_network()  # a namespace takes 10 ms to make
-    return Walls(time=True, memory=True, network=network, files=filtered, processes=filtered)
+    return Walls(time=True, memory=True, network=network, files=filtered, processes=filtered, reading=reading)
+
+
+def _reads_only(places: Iterable[str]) -> bool:
+    """Rules that let this process read what is below these places alone; False where the system has none."""
+    if sys.platform != "linux":
+        return False
+    with suppress(AttributeError, OSError):
+        call, prctl = ctypes.CDLL(None).syscall, ctypes.CDLL(None).prctl
+        rules = call(CREATE_RULESET, struct.pack("Q", READ_FILE | READ_FOLDER), ctypes.c_size_t(8), 0)
+        if rules < 0:
+            return False
+        for place in filter(os.path.exists, places):
+            below = os.open(place, os.O_PATH)
+            rights = READ_FILE | (READ_FOLDER if os.path.isdir(place) else 0)
+            call(ADD_RULE, rules, BENEATH, struct.pack("=Qi", rights, below), 0)
+            os.close(below)
+        held = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 and call(RESTRICT_SELF, rules, 0) == 0
+        os.close(rules)
+        return bool(held)
+    return False
 
 
 def _without_network() -> bool:
@@ -190,9 +217,12 @@ _EVENTS = {
 
 
 NEAR = ("gc.", "sys.", "code.", "object.", "compile")  # events that count where the author's own code is the caller
+PACKAGES = [each for each in sys.path if each.endswith("-packages")]
 LIBRARIES = tuple(
-    {sys.prefix, sys.base_prefix, os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__))}
+    {sys.prefix, sys.base_prefix, os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__)), *PACKAGES}
 )
+SYSTEM = ("/usr", "/lib", "/lib64", "/etc/ld.so.cache", "/proc/self", "/proc/cpuinfo", "/proc/meminfo",
+          "/sys/devices/system/cpu")  # fmt: skip  # what libraries ask for as they are loaded
 LISTINGS = ("os.listdir", "os.scandir")
 DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
 IMPORTING = "<frozen importlib"
@@ -282,6 +312,35 @@ class HeldPart:
 def replaced(before: Iterable[HeldPart]) -> str | None:
     """The first of these that is another one now: ``tilewright.sim.Program``."""
     return next((each.label for each in before if each.holder.get(each.name) is not each.value), None)
+
+
+PLAIN_IMPORTS = ("__future__", "dataclasses", "math", "numpy", "tilewright", "typing")
+REACHING = {"setattr", "delattr", "getattr", "vars", "globals", "locals", "exec", "eval", "compile", "type", "super"}
+
+
+def may_replace(text: str) -> bool:
+    """Could a text of Python replace what is held elsewhere? Where it plainly cannot, nobody needs to look: that takes
+    longer than to run most texts. It cannot where it imports a few modules at most, sets no attribute, and has neither
+    names with two underscores nor functions that reach for others by name.
+    """
+    try:
+        nodes = [*ast.walk(ast.parse(text))]
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return True
+    return any(map(_reaches, nodes))
+
+
+def _reaches(node: ast.AST) -> bool:
+    match node:
+        case ast.Import(names=names):
+            return any(each.name not in PLAIN_IMPORTS for each in names)
+        case ast.ImportFrom(module=module):
+            return module not in PLAIN_IMPORTS
+        case ast.Attribute(attr=name, ctx=context):
+            return name.startswith("__") or not isinstance(context, ast.Load)
+        case ast.Name(id=name):
+            return name.startswith("__") or name in REACHING
+    return False
 
 
 def held() -> list[HeldPart]:

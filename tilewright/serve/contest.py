@@ -123,9 +123,10 @@ def _apart(problem: Problem, work: Callable[[], bytes], bounds: Allowance) -> by
             at = (Path(where[-1].filename).name, where[-1].lineno) if where else (None, None)
             return b"E" + json.dumps([f"{type(error).__name__}: {error}", *at]).encode()
 
-    answer = apart(told, seconds=bounds.seconds, nbytes=bounds.nbytes, walls=bounds.walls)
+    folders = [str(each.parent) for each in files]
+    answer = apart(told, seconds=bounds.seconds, nbytes=bounds.nbytes, walls=bounds.walls, reads=folders)
     if isinstance(answer, Died):
-        return Finding("limit" if answer.late else "tampering", f"no result: {answer}")
+        return Finding("limit" if answer.seconds else "tampering", f"no result: {answer}")
     if answer[:1] == b"B":
         return answer[1:]
     try:

@@ -8,7 +8,7 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -34,18 +34,28 @@ from tilewright.verdict import Report, Verdict, verdict_on
 
 ANSWER = "tilewright.answer/1"
 """The version of what a judge answers: a report of `tilewright.verdict/2`, and the fields of `answer`."""
-_TEXT = re.compile(r"/text-\d+/kernel\.cu")  # the name that a text of CUDA has without a file
+_TEXT = re.compile(r"/text-\d+/(?=submission\.cu)")  # of the path that a text of CUDA has without a file
 
 
-def answer(given: Any, loads: Loads, walls: Walls, read: Read = read_here) -> dict[str, Any]:
+Refer = Callable[[Callable[[], bytes], Submission], "bytes | Died"]
+"""How a reference is run behind walls: a function that returns its results as bytes."""
+
+
+def refer_apart(work: Callable[[], bytes], submission: Submission) -> bytes | Died:
+    """In a child of this process."""
+    return apart(work, seconds=submission.seconds, nbytes=submission.nbytes, walls=True)
+
+
+def answer(
+    given: Any, loads: Loads, walls: Walls, read: Read = read_here, refer: Refer = refer_apart
+) -> dict[str, Any]:
     """The verdicts on a submission, as JSON has them.
 
     Besides the fields of a report: ``answer`` (the version), ``id`` (as given), ``cases`` (the sizes of each verdict),
     ``walls`` (what no wall of this system keeps a submission from), ``seconds``, ``least_ms`` (on the GPU asked for).
-    read: how the author's Python is run.
+    read: how the author's Python is run. refer: how the reference is, after every kernel.
     """
     began = monotonic()
-    identity = given.get("id") if isinstance(given, Mapping) else None
     verdicts: list[Verdict] = []
     sizes: list[Mapping[str, int]] = []
     least: float | None = None
@@ -54,32 +64,39 @@ def answer(given: Any, loads: Loads, walls: Walls, read: Read = read_here) -> di
         submission = submission_of(given)
         cases = list(cases_of(submission))
         calls = _calls(submission, cases, loads, folder, read)
-        wanted = _references(submission, cases)
-        for case, call, outcome in zip(cases, calls, wanted, strict=True):
+        for case, call in zip(cases, calls, strict=True):
             left = submission.seconds - (monotonic() - began)
-            verdicts.append(_judged(call, submission, case, outcome, max(left, 0.1)))
+            verdicts.append(_run(call, submission, max(left, 0.1)))
             sizes.append(case.sizes)
             if verdicts[-1].status == "stopped":
                 break
         least = _least_ms(calls[0].kernel, submission, cases) if all(verdicts) else None
+        shutil.rmtree(folder, ignore_errors=True)  # a reference may leave this process behind walls
+        wanted = _references(submission, cases, refer)
+        verdicts = [_compared(*each, submission) for each in zip(verdicts, cases, wanted, strict=False)]
     except SubmissionRefused as refused:
-        verdicts.append(refused.verdict)
+        verdicts, sizes = [refused.verdict], []
     except (TilewrightError, MemoryError) as error:
-        verdicts.append(verdict_on("submission", error))
+        verdicts, sizes = [verdict_on("submission", error)], []
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     text = json.dumps(Report("submission", tuple(verdicts)).as_dict()).replace(f"{folder}/", "")
-    fields = json.loads(_TEXT.sub("submission.cu", text))
-    return {**fields, "answer": ANSWER, "id": identity, "cases": sizes, "walls": [*walls.missing()], "least_ms": least,
-            "seconds": round(monotonic() - began, 4)}  # fmt: skip
+    fields = json.loads(_TEXT.sub("", text))
+    return {**fields, "answer": ANSWER, "id": _identity(given), "cases": sizes, "walls": [*walls.missing()],
+            "least_ms": least if all(verdicts) else None, "seconds": round(monotonic() - began, 4)}  # fmt: skip
 
 
-def refusal(identity: Any, message: str, status: str = "stopped", given: str | None = None) -> dict[str, Any]:
+def _identity(request: Any) -> Any:
+    return request.get("id") if isinstance(request, Mapping) else None
+
+
+def refusal(request: Any, message: str, status: str = "stopped", given: str | None = None) -> dict[str, Any]:
     """An answer where there is no verdict: the process that judges has ended, or the request is none."""
     found = Finding("limit" if status == "stopped" else "argument", message, given=given)
     verdict = Verdict("submission", status, findings=(found,), not_covered=("everything",))
     fields = Report("submission", (verdict,)).as_dict()
-    return {**fields, "answer": ANSWER, "id": identity, "cases": [], "walls": [], "least_ms": None, "seconds": 0.0}
+    return {**fields, "answer": ANSWER, "id": _identity(request), "cases": [], "walls": [], "least_ms": None,
+            "seconds": 0.0}  # fmt: skip
 
 
 # The kernel
@@ -128,10 +145,13 @@ def _compiled(submission: Submission, loads: Loads, folder: Path, read: Read) ->
     if submission.language == "py":
         return compile(kernel_of(submission, loads["py"], folder, read), submission.target)
     if submission.language == "ptx":
-        return _only(load_ptx(submission.source), submission)
+        file = folder / "submission.ptx"
+        file.write_text(submission.source, encoding="utf-8")
+        return _only(load_ptx(file), submission)
     instance = [submission.kernel] if submission.kernel and "<" in submission.kernel else []
     defines = {name: int(value) if isinstance(value, bool) else value for name, value in submission.constants.items()}
-    module = load_cu(submission.source + "\n", submission.target or DEFAULT, kernels=instance, defines=defines)
+    module = load_cu(submission.source + "\n", submission.target or DEFAULT, kernels=instance, defines=defines,
+                     name="submission.cu")  # fmt: skip
     return _only(module, submission)
 
 
@@ -154,21 +174,17 @@ def _only(module: LoadedModule, submission: Submission) -> LoadedKernel:
 # The reference
 
 
-def _references(submission: Submission, cases: Sequence[Case]) -> list[dict[str, NDArray[Any]]]:
+def _references(submission: Submission, cases: Sequence[Case], refer: Refer) -> list[dict[str, NDArray[Any]]]:
     """What each case's arrays hold afterwards by the reference, which runs behind walls as well; none without one."""
     if submission.reference is None:
         return [{} for _ in cases]
-    work = partial(_referred, submission, cases)
-    result = apart(work, seconds=submission.seconds, nbytes=submission.nbytes, walls=True)
+    result = refer(partial(_referred, submission, cases), submission)
     if isinstance(result, Died):
-        raise ArgumentError(
-            "the reference gave no results", given=str(result), allowed="a function `reference` in NumPy"
-        )
+        raise no_results(str(result))
     try:
         held = np.load(io.BytesIO(result), allow_pickle=False)
     except (ValueError, OSError, EOFError):
-        raise ArgumentError("the reference gave no results", given="its process ended by itself",
-                            allowed="a function `reference` in NumPy") from None  # fmt: skip
+        raise no_results("its process ended by itself") from None
     if "error" in held:
         raise ArgumentError("the reference failed", given=str(held["error"]), allowed="a dictionary of arrays by name")
     found: list[dict[str, NDArray[Any]]] = [{} for _ in cases]
@@ -176,6 +192,11 @@ def _references(submission: Submission, cases: Sequence[Case]) -> list[dict[str,
         number, _, name = key.partition(":")
         found[int(number)][name] = held[key]
     return found
+
+
+def no_results(why: str) -> ArgumentError:
+    """The error for a reference that ends, or takes too long."""
+    return ArgumentError("the reference gave no results", given=why, allowed="a function `reference` in NumPy")
 
 
 def _referred(submission: Submission, cases: Sequence[Case]) -> bytes:
@@ -211,12 +232,15 @@ def _named(result: Any, submission: Submission) -> dict[str, NDArray[Any]]:
 # One case
 
 
-def _judged(
-    call: CaseCall, submission: Submission, case: Case, wanted: Mapping[str, NDArray[Any]], seconds: float
-) -> Verdict:
-    """The verdict on one case; results come from memory after the run, and from nowhere else."""
+def _run(call: CaseCall, submission: Submission, seconds: float) -> Verdict:
+    """The verdict on a run of one case, which leaves its results in memory."""
     limits = {"limit_s": seconds, "limit_bytes": submission.nbytes, "max_findings": submission.max_findings}
     verdict, _ = ran(call.kernel, call.args, call.named, submission.checks, limits, in_place=True)
+    return verdict
+
+
+def _compared(verdict: Verdict, case: Case, wanted: Mapping[str, NDArray[Any]], submission: Submission) -> Verdict:
+    """The verdict with what memory holds wrongly after the run; results come from nowhere else."""
     if verdict.status not in ("clean", "wrong"):
         return verdict
     found = [*_differences(case, wanted, submission), *case.touched(submission.arguments)]

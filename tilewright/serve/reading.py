@@ -22,7 +22,7 @@ from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.explain import Finding
 from tilewright.ir import Kernel
 from tilewright.serve.apart import Died
-from tilewright.serve.confine import TRIED, held, replaced, watched
+from tilewright.serve.confine import TRIED, held, may_replace, replaced, watched
 from tilewright.serve.submission import Submission
 from tilewright.serve.unaware import Read
 from tilewright.verdict import Verdict, verdict_on
@@ -35,11 +35,13 @@ Loads = Mapping[str, Load]
 VALUES = ("tilewright.ir.", "tilewright.layout.", "tilewright.dtypes", "tilewright.errors")
 NUMBERS = {(kind.__module__, kind.__name__) for kind in (dtype(name).numpy.type for name in NAMES)}
 _SETTLED = held()  # before this process has seen any submission
+_JUDGING = [name for name in sys.modules if name.startswith("tilewright.serve")]
 
 
 def settle() -> None:
     """What is held now, after everything has been imported, is what a submission may not replace."""
     _SETTLED[:] = held()
+    _JUDGING[:] = [name for name in sys.modules if name.startswith("tilewright.serve")]
 
 
 class SubmissionRefused(Exception):
@@ -100,7 +102,8 @@ def handed_on(submission: Submission, make: Make, folder: Path, read: Read, *, m
     file, name = folder / "submission.py", submission.kernel
     file.write_text(submission.source, encoding="utf-8")
     place = f"{file}:{name}" if name else str(file)
-    answer = read(partial(_read, place, str(file), make), submission.seconds, submission.nbytes + more_bytes)
+    work = partial(_read, place, str(file), make)
+    answer = read(work, submission.seconds, submission.nbytes + more_bytes, str(folder))
     if isinstance(answer, Died):
         found = Finding("limit", f"the submission's Python code gave no kernel: {answer}", file="submission.py")
         raise SubmissionRefused(
@@ -136,10 +139,11 @@ def _read(place: str, file: str, make: Make) -> bytes:
     """In the process behind walls: the kernel, what was tried, or why there is none."""
     sys.dont_write_bytecode = True
     told: list[tuple[str, int | None]] = []
+    reaches = may_replace(Path(file).read_text(encoding="utf-8"))
     _forget_the_judge()
     watched(file, lambda name, line: told.append((name, line)))
     kind, data = _made(make, place)
-    if not told and (changed := replaced(_SETTLED)) is None:
+    if not told and (changed := replaced(_SETTLED if reaches else ())) is None:
         return kind + data
     name, line = told[0] if told else ("the harness", None)
     return b"T" + json.dumps({"name": name, "line": line, "what": None if told else changed}).encode()
@@ -147,8 +151,8 @@ def _read(place: str, file: str, make: Make) -> bytes:
 
 def _forget_the_judge() -> None:
     """Whoever imports these rooms gets others, and is seen."""
-    for name in [each for each in sys.modules if each.startswith("tilewright.serve")]:
-        del sys.modules[name]
+    for name in _JUDGING:
+        sys.modules.pop(name, None)
     vars(sys.modules["tilewright"]).pop("serve", None)
 
 

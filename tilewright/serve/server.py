@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hmac
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import BoundedSemaphore, Lock
@@ -71,23 +71,27 @@ class HttpDoor(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Request)
 
 
+PLACES = {"/health": "GET, HEAD", "/judge": "POST"}
+"""What is served, and by which methods."""
+
+
 class _Request(BaseHTTPRequestHandler):
     server: HttpDoor
     timeout = 30  # seconds for a client to send its request
 
     def do_GET(self) -> None:
-        if self.path == "/health":
+        if self._is_served():
             self._send(200, {"status": "ready"})
-        else:
-            self._send(404, {"message": "GET /health, or POST /judge"})
+
+    do_HEAD = do_GET
 
     def do_POST(self) -> None:
-        given = self.headers.get("Authorization", "")
-        if not hmac.compare_digest(given.encode(), f"Bearer {self.server.token}".encode()):
-            self._send(401, {"message": "Authorization: Bearer TOKEN, with the token that the server was started with"})
+        if not self._is_served():
             return
-        if self.path != "/judge":
-            self._send(404, {"message": "POST /judge"})
+        scheme, _, token = self.headers.get("Authorization", "").partition(" ")
+        if scheme.lower() != "bearer" or not hmac.compare_digest(token.strip().encode(), self.server.token.encode()):
+            message = "Authorization: Bearer TOKEN, with the token that the server was started with"
+            self._send(401, {"message": message}, {"WWW-Authenticate": "Bearer"})
             return
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()) or int(length) > MOST_BYTES:
@@ -95,13 +99,29 @@ class _Request(BaseHTTPRequestHandler):
             return
         self._send(200, _asked(self.server.workers, self.rfile.read(int(length))))
 
-    def _send(self, code: int, fields: dict[str, Any]) -> None:
+    def _is_served(self) -> bool:
+        """Is there this place, by this method? Else it is answered."""
+        if (allowed := PLACES.get(self.path)) is None:
+            self._send(404, {"message": "GET /health, or POST /judge"})
+        elif self.command not in allowed.split(", "):
+            self._send(405, {"message": f"{allowed} {self.path}"}, {"Allow": allowed})
+        return allowed is not None and self.command in allowed.split(", ")
+
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """What the library refuses: a method that it knows of no place (501), or a request that is none."""
+        if code == 501:
+            self._is_served()
+        else:
+            self._send(code, {"message": message or "no request"})
+
+    def _send(self, code: int, fields: dict[str, Any], headers: Mapping[str, str] = {}) -> None:
         body = json.dumps(fields).encode()
         self.send_response(code)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body)))
+        for name, value in {"Content-Type": "application/json", "Content-Length": str(len(body)), **headers}.items():
+            self.send_header(name, value)
         self.end_headers()
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: what is asked is nobody else's business."""

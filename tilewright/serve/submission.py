@@ -381,9 +381,14 @@ class Case:
     numbers: Mapping[str, int | float]
 
     def inputs(self, arguments: tuple[Declared, ...]) -> dict[str, Any]:
-        """What a reference gets: copies of what the kernel reads, and the numbers."""
-        read = {each.name: self.arrays[each.name].copy() for each in arguments if each.is_array and each.role != "out"}
-        return {**read, **self.numbers}
+        """What a reference gets: what the kernel was to read, before it ran, and the numbers."""
+        read = [each.name for each in arguments if each.is_array and each.role != "out"]
+        return {**{name: self._at_first(name) for name in read}, **self.numbers}
+
+    def _at_first(self, name: str) -> NDArray[Any]:
+        memory, seen = self.memory[name], self.arrays[name]
+        whole = np.frombuffer(self.before[name], memory.dtype).reshape(memory.shape)
+        return (whole[..., : seen.shape[-1]] if seen.ndim else whole).copy()
 
     def touched(self, arguments: tuple[Declared, ...]) -> Iterator[Finding]:
         """Findings for bytes that no kernel may change: inputs, and the gaps between rows."""

@@ -8,72 +8,48 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
-import struct
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 
-from tilewright.serve.apart import Died, apart, end_with_parent
+from tilewright.serve.apart import Child, Died, Say, apart, whole
+from tilewright.serve.confine import confined
 
 Work = Callable[[], bytes]
 """A function of a module with arguments that are data: what a pickle can name."""
-Read = Callable[[Work, float, int], "bytes | Died"]
-"""How work is done behind walls: with so many seconds, and bytes of address space."""
+Read = Callable[[Work, float, int, str], "bytes | Died"]
+"""How work is done behind walls: with so many seconds, bytes of address space, and a folder to read."""
 
 
-def read_here(work: Work, seconds: float, nbytes: int) -> bytes | Died:
+def read_here(work: Work, seconds: float, nbytes: int, folder: str) -> bytes | Died:
     """In a child of this process, which knows what this one knows."""
-    return apart(work, seconds=seconds, nbytes=nbytes, walls=True)
+    return apart(work, seconds=seconds, nbytes=nbytes, walls=True, reads=[folder])
 
 
 class Unaware:
-    """The process. It does one work, which a child of the process that has forked it may ask for."""
+    """The process. It does one work, or ends with the one that has forked it."""
 
     def __init__(self) -> None:
         asked, self._ask = os.pipe()
-        self._said, say = os.pipe()
-        self.files = (self._ask, self._said)
-        self._process = os.fork()
-        if self._process == 0:
-            os.close(self._ask)
-            os.close(self._said)
-            _once(asked, say)
+        self._child: Child | None = Child(partial(_once, asked), quiet=True, keep=(asked,))
         os.close(asked)
-        os.close(say)
 
-    def read(self, work: Work, seconds: float, nbytes: int) -> bytes | Died:
-        """What the work returns, done by a child of the process, behind walls."""
-        data = pickle.dumps((work, seconds, nbytes))
-        _write(self._ask, struct.pack("<Q", len(data)) + data)
-        with os.fdopen(os.dup(self._said), "rb") as pipe:
-            kind, answer = pipe.read(1), pipe.read()
-        if kind == b"D":
-            return Died(*struct.unpack("<?i", answer))
-        return answer if kind == b"A" else Died(late=False, code=1)
+    def read(self, work: Work, seconds: float, nbytes: int, folder: str) -> bytes | Died:
+        """What the work returns, done behind walls."""
+        with os.fdopen(self._ask, "wb") as pipe:
+            pipe.write(pickle.dumps((work, seconds, nbytes, folder)))
+        child, self._child = self._child, None
+        assert child is not None, "it does one work"
+        return child.answer(seconds)
 
     def end(self) -> None:
-        """End it, whether it was asked or not."""
-        for file in self.files:
-            os.close(file)
-        with suppress(ProcessLookupError):
-            os.kill(self._process, signal.SIGKILL)
-        os.waitpid(self._process, 0)
+        """End it where it was not asked."""
+        if self._child is not None:
+            self._child.end()
 
 
-def _once(asked: int, say: int) -> None:
-    """In the process: it never returns."""
-    try:
-        end_with_parent()
-        with os.fdopen(asked, "rb") as pipe:
-            (length,) = struct.unpack("<Q", pipe.read(8))
-            work, seconds, nbytes = pickle.loads(pipe.read(length))
-        answer = apart(work, seconds=seconds, nbytes=nbytes, walls=True)
-        _write(say, b"D" + struct.pack("<?i", answer.late, answer.code) if isinstance(answer, Died) else b"A" + answer)
-    finally:
-        os._exit(0)
-
-
-def _write(file: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        left = left[os.write(file, left) :]
+def _once(asked: int, say: Say) -> None:
+    """In the process: the work that it is told."""
+    with os.fdopen(asked, "rb") as pipe:
+        work, seconds, nbytes, folder = pickle.load(pipe)
+    confined(seconds=whole(seconds), nbytes=nbytes, reads=[folder])
+    say(work())

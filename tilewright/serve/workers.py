@@ -5,46 +5,114 @@ from __future__ import annotations
 import gc
 import json
 import os
+import struct
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from contextlib import contextmanager
+from dataclasses import astuple, dataclass
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Lock
+from time import process_time
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tilewright.errors import ToolError
-from tilewright.serve.apart import Died, apart
+from tilewright.process import hold, one_blas_thread
+from tilewright.serve.apart import Child, Died, Say, silenced, whole
+from tilewright.serve.confine import Walls, confined
 from tilewright.serve.jitted import is_at_hand
-from tilewright.serve.judge import answer, refusal
+from tilewright.serve.judge import answer, no_results, refusal
 from tilewright.serve.reading import Loads, settle
-from tilewright.serve.submission import read_json
-from tilewright.serve.unaware import Unaware
+from tilewright.serve.submission import Submission, read_json
+from tilewright.serve.unaware import Unaware, read_here
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tilewright.serve.confine import Walls
-
 MOST_BYTES = 8 << 20  # of a request
 MORE_SECONDS = 10.0  # than a submission asks for: to compile, and to compare
 OWN_BYTES = 4 << 30  # address space that Python and NumPy reserve without using it
+HEADER = struct.Struct("<Qdq?")  # of a request: its length, its limits, and whether it holds Python
 
 
-def work(loads: Loads, walls: Walls, requests: BinaryIO, answers: BinaryIO) -> None:
-    """A worker's life: a line of JSON for each request, and one for each answer, until the requests end."""
+def work(loads: Loads, walls: Walls, requests: int, answers: BinaryIO) -> None:
+    """A worker's life: an answer in a line of JSON for each request, until these end. requests: a file.
+
+    A child reads each request, judges it and ends. Of one that has died the answer is why, a text.
+    """
     _warm(loads, walls)
-    while True:
-        unaware = Unaware()  # before the request is there
-        try:
-            if not (line := requests.readline()):
-                return
-            answers.write(_answered(line, loads, walls, unaware) + b"\n")
+    requests = os.dup(requests)  # a child's standard input is another one
+    with one_blas_thread():
+        while header := _exactly(requests, HEADER.size):
+            bounds = RequestBounds(*HEADER.unpack(header))
+            child = Child(partial(_judged, bounds, loads, walls, requests), quiet=False, keep=(requests,))
+            answer = child.answer(bounds.seconds)
+            said = answer.said if isinstance(answer, Died) else answer
+            *lines, _ = said.split(b"\n")
+            if not lines:
+                return  # nobody knows how much of the request was read
+            answers.write((lines[-1] or json.dumps(str(answer)).encode()) + b"\n")
             answers.flush()
-            del line  # the next one shall not find it either
-        finally:
-            unaware.end()
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBounds:
+    """What a worker knows of a request before it is read. length: of its text. python: does it hold code of an author
+    that runs? seconds, nbytes: for its process.
+    """
+
+    length: int
+    seconds: float
+    nbytes: int
+    python: bool
+
+    @classmethod
+    def of(cls, given: Any, length: int) -> RequestBounds:
+        """Those that a request asks for, if it is one."""
+        fields = given if isinstance(given, dict) else {"seconds": 1.0}
+        asked, nbytes = fields.get("seconds", 20.0), fields.get("nbytes")
+        seconds = asked if isinstance(asked, (int, float)) and 0 < asked <= 3600 else 1.0
+        room = nbytes if type(nbytes) is int and 0 < nbytes <= 1 << 40 else 2 << 30
+        return cls(length, seconds + MORE_SECONDS, room + OWN_BYTES, fields.get("language") not in ("cu", "ptx"))
+
+
+def _judged(bounds: RequestBounds, loads: Loads, walls: Walls, requests: int, say: Say) -> None:
+    """In the child: says an empty line once the request is read, then its answer in a line."""
+    unaware = Unaware() if bounds.python else None  # before the request is there
+    line = _exactly(requests, bounds.length)
+    os.close(requests)  # the next ones are none of its business
+    say(b"\n")
+    hold(seconds=whole(bounds.seconds), nbytes=bounds.nbytes)
+    given = read_json(line)
+
+    def refer(work: Callable[[], bytes], submission: Submission) -> bytes:
+        """In this process, which has nothing left to do but to compare."""
+        error = no_results(f"its process has ended, or it took longer than {submission.seconds:g} s")
+        say(_line(refusal(given, error.what, "refused", str(error.given))))  # what holds if nothing follows
+        silenced([2])
+        confined(seconds=whole(process_time() + submission.seconds), nbytes=bounds.nbytes)
+        return work()
+
+    found = answer(given, loads, walls, unaware.read if unaware else read_here, refer)
+    say(_line(found))
+    if unaware:
+        unaware.end()
+
+
+def _line(found: dict[str, Any]) -> bytes:
+    return json.dumps(found, default=str).encode() + b"\n"
+
+
+def _exactly(file: int, nbytes: int) -> bytes:
+    """So many bytes, or none where the file ends."""
+    parts = list[bytes]()
+    while nbytes and (part := os.read(file, nbytes)):
+        parts.append(part)
+        nbytes -= len(part)
+    return b"" if nbytes else b"".join(parts)
 
 
 WARMING = """
@@ -52,23 +120,39 @@ from tilewright import T
 
 
 @T.prim_func
-def copied(A: T.Buffer((32,), "float32"), B: T.Buffer((32,), "float32")):
+def turned(a: T.handle, b: T.handle):
+    n = T.int32()
+    A = T.match_buffer(a, (n,), "float32")
+    B = T.match_buffer(b, (n,), "float32")
     T.cta_id([1])
     row = T.alloc_shared((32,), "float32")
     tid = T.thread_id([32])
-    row[tid] = A[tid]
+    if tid < n:
+        row[tid] = A[tid]
     T.cuda.cta_sync()
-    B[tid] = row[31 - tid]
+    if tid < n:
+        B[tid] = row[n - 1 - tid]
 """
+WARMING_CUDA = """
+__global__ void turned(const float* A, float* B, int n) {
+    __shared__ float row[32];
+    if (threadIdx.x < n) row[threadIdx.x] = A[threadIdx.x];
+    __syncthreads();
+    if (threadIdx.x < n) B[threadIdx.x] = row[n - 1 - threadIdx.x];
+}
+"""
+ROW = {"dtype": "float32", "shape": ["n"]}
+TURNED = {"sizes": {"n": 32}, "arguments": [{"name": "A", **ROW}, {"name": "B", **ROW, "role": "out"}],
+          "reference": "def reference(A, **sizes): return A[::-1]"}  # fmt: skip
 
 
 def _warm(loads: Loads, walls: Walls) -> None:
-    """Judge a kernel here, and read it without walls: what that imports and remembers, each fork finds done."""
-    shape = {"dtype": "float32", "shape": [32]}
-    arguments = [{"name": "A", **shape}, {"name": "B", **shape, "role": "out"}]
-    reference = "def reference(A): return A[::-1]"
-    made = answer({"language": "py", "source": WARMING, "arguments": arguments, "reference": reference}, loads, walls)
+    """Judge kernels here, and read one without walls: what that imports and remembers, each fork finds done."""
+    made = answer({**TURNED, "language": "py", "source": WARMING}, loads, walls)
     assert made["status"] == "clean", made
+    by_value = [*TURNED["arguments"], {"name": "n", "value": "n"}]
+    cuda = {"language": "cu", "source": WARMING_CUDA, "arguments": by_value, "launch": {"block": [32]}}
+    answer({**TURNED, **cuda}, loads, walls)  # refused where NVRTC is missing
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "warming.py"
         file.write_text(WARMING, encoding="utf-8")
@@ -78,24 +162,6 @@ def _warm(loads: Loads, walls: Walls) -> None:
     settle()
     gc.collect()
     gc.freeze()  # a fork shares what no collection touches
-
-
-def _answered(line: bytes, loads: Loads, walls: Walls, unaware: Unaware) -> bytes:
-    try:
-        given = read_json(line)
-    except (ValueError, RecursionError) as error:
-        return json.dumps(refusal(None, "the request is no JSON", "refused", str(error))).encode()
-    identity = given.get("id") if isinstance(given, dict) else None
-    asked = given.get("seconds", 20.0) if isinstance(given, dict) else 1.0
-    seconds = (asked if isinstance(asked, (int, float)) and 0 < asked <= 3600 else 1.0) + MORE_SECONDS
-    nbytes = given.get("nbytes") if isinstance(given, dict) else None
-    room = (nbytes if type(nbytes) is int and 0 < nbytes <= 1 << 40 else 2 << 30) + OWN_BYTES
-
-    def judged() -> bytes:
-        return json.dumps(answer(given, loads, walls, unaware.read), default=str).encode()
-
-    result = apart(judged, seconds=seconds, nbytes=room, walls=False, keep=unaware.files)
-    return json.dumps(refusal(identity, str(result))).encode() if isinstance(result, Died) else result
 
 
 class Workers:
@@ -142,7 +208,8 @@ class _Worker:
 
     def _started(self) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-m", "tilewright", "serve", "--worker"]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        alone = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}  # threads that each fork would end, and start again
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=alone)
 
     @property
     def process(self) -> int:
@@ -151,19 +218,20 @@ class _Worker:
     def ask(self, given: Any) -> dict[str, Any]:
         with self._lock:
             try:
-                return self._asked(json.dumps(given).encode() + b"\n")
+                found = self._asked(given)
+                return refusal(given, found) if isinstance(found, str) else found
             except (OSError, ValueError):
                 self.end()
                 self._process = self._started()
-                identity = given.get("id") if isinstance(given, dict) else None
-                return refusal(identity, "the worker has died; another one was started")
+                return refusal(given, "the worker has died; another one was started")
 
-    def _asked(self, line: bytes) -> dict[str, Any]:
+    def _asked(self, given: Any) -> dict[str, Any] | str:
         assert self._process.stdin is not None, "it was asked for"
         assert self._process.stdout is not None, "it was asked for"
-        self._process.stdin.write(line)
+        line = json.dumps(given).encode()
+        self._process.stdin.write(HEADER.pack(*astuple(RequestBounds.of(given, len(line)))) + line)
         self._process.stdin.flush()
-        found: dict[str, Any] = json.loads(self._process.stdout.readline())
+        found: dict[str, Any] | str = json.loads(self._process.stdout.readline())
         return found
 
     def end(self) -> None:
