@@ -22,27 +22,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Executable",
-    "RecordingOptions",
-    "Symmetric",
-    "T",
-    "TensorMap",
-    "TilewrightError",
-    "TilewrightWarning",
-    "Tx",
-    "autotune",
-    "check",
-    "check_numba",
-    "check_triton",
-    "compile",
-    "launch",
-    "load_cu",
-    "load_ptx",
-    "needed",
-    "sequence",
-    "simulate",
-    "torch_op",
-]
+    "Executable", "RecordingOptions", "Symmetric", "T", "TensorMap", "TilewrightError", "TilewrightWarning", "Tx",
+    "autotune", "check", "check_numba", "check_triton", "compile", "launch", "load_cu", "load_ptx", "needed",
+    "sequence", "simulate", "torch_op",
+]  # fmt: skip
 
 # The rooms, and NumPy with them, are imported when they are first asked for: `import tilewright` alone is quick.
 _COMPILER = ("Executable", "compile", "simulate", "torch_op")

@@ -29,7 +29,7 @@ from tilewright.dtypes import NAMES, dtype
 from tilewright.errors import ArgumentError, TargetError
 from tilewright.ir import Kernel, Launch, Number, Var, names_in
 from tilewright.ir.arguments import DEFAULT_ALIGNMENT, ArrayInfo, Bindings, Signature
-from tilewright.ir.narrow import largest_float
+from tilewright.ir.numbers import largest_float
 from tilewright.ir.tensor_map import FILLS, MAP_ALIGNMENT, MAP_BYTES, MapFields
 from tilewright.isa import ARCHS, Arch
 

@@ -31,22 +31,8 @@ from tilewright.primitives.table import (
 )
 
 __all__ = [
-    "COMMON",
-    "PRIMITIVES",
-    "WITHIN_A_CTA",
-    "Clipped",
-    "In",
-    "InOut",
-    "Keyword",
-    "Mismatch",
-    "Out",
-    "Primitive",
-    "Role",
-    "Scalar",
-    "Seen",
-    "TileOperand",
-    "operand_names",
-    "primitive",
+    "COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "In", "InOut", "Keyword", "Mismatch", "Out", "Primitive", "Role",
+    "Scalar", "Seen", "TileOperand", "operand_names", "primitive",
 ]  # fmt: skip
 
 for _module in sorted(info.name for info in pkgutil.iter_modules(__path__)):
