@@ -45,27 +45,9 @@ _HOMES = {
     **dict.fromkeys(_LOADED, "load"),
 }
 _ROOMS = (
-    "advise",
-    "checking",
-    "compiler",
-    "cuda",
-    "dtypes",
-    "ir",
-    "isa",
-    "kernels",
-    "lang",
-    "layout",
-    "load",
-    "lower",
-    "primitives",
-    "profiling",
-    "ptx",
-    "public",
-    "sim",
-    "tile",
-    "verdict",
-    "view",
-)
+    "advise", "checking", "compiler", "cuda", "dtypes", "ir", "isa", "kernels", "lang", "layout", "load", "lower",
+    "primitives", "profiling", "ptx", "public", "sim", "tile", "verdict", "view",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
@@ -73,9 +55,9 @@ def __getattr__(name: str) -> object:
         return import_module(f"{__name__}.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = found  # found directly from now on
-    return found
+    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value  # found directly from now on
+    return value
 
 
 def __dir__() -> list[str]:
