@@ -22,27 +22,10 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
-    "Executable",
-    "RecordingOptions",
-    "Symmetric",
-    "T",
-    "TensorMap",
-    "TilewrightError",
-    "TilewrightWarning",
-    "Tx",
-    "autotune",
-    "check",
-    "check_numba",
-    "check_triton",
-    "compile",
-    "launch",
-    "load_cu",
-    "load_ptx",
-    "needed",
-    "sequence",
-    "simulate",
-    "torch_op",
-]
+    "Executable", "RecordingOptions", "Symmetric", "T", "TensorMap", "TilewrightError", "TilewrightWarning", "Tx",
+    "autotune", "check", "check_numba", "check_triton", "compile", "launch", "load_cu", "load_ptx", "needed",
+    "sequence", "simulate", "torch_op",
+]  # fmt: skip
 
 # The rooms, and NumPy with them, are imported when they are first asked for: `import tilewright` alone is quick.
 _COMPILER = ("Executable", "compile", "simulate", "torch_op")
@@ -62,27 +45,9 @@ _HOMES = {
     **dict.fromkeys(_LOADED, "load"),
 }
 _ROOMS = (
-    "advise",
-    "checking",
-    "compiler",
-    "cuda",
-    "dtypes",
-    "ir",
-    "isa",
-    "kernels",
-    "lang",
-    "layout",
-    "load",
-    "lower",
-    "primitives",
-    "profiling",
-    "ptx",
-    "public",
-    "sim",
-    "tile",
-    "verdict",
-    "view",
-)
+    "advise", "checking", "compiler", "cuda", "dtypes", "ir", "isa", "kernels", "lang", "layout", "load", "lower",
+    "primitives", "profiling", "ptx", "public", "sim", "tile", "verdict", "view",
+)  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
@@ -90,9 +55,9 @@ def __getattr__(name: str) -> object:
         return import_module(f"{__name__}.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = found  # found directly from now on
-    return found
+    value: object = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value  # found directly from now on
+    return value
 
 
 def __dir__() -> list[str]:

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright import host
-from tilewright.builds import apart, joined
 from tilewright.compiler import Executable, compile, unseen
 from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning, ToolError, described
-from tilewright.explain import Finding, parse_idioms
+from tilewright.explain import BUILDS, Finding, parse_idioms
 from tilewright.inputs import make_arguments, shown
 from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
@@ -198,7 +197,7 @@ TIMES, LEAST_SECONDS = 2.0, 3.0  # as long as the optimised build the other one 
 def _of_both(
     trial: TrialRun, made: LoadedKernel, values: Mapping[str, Any]
 ) -> tuple[Verdict, Run | TilewrightError | MemoryError]:
-    """The verdict on both builds, see `tilewright.builds`; what came of the optimised one."""
+    """The verdict on both builds, see `joined`; what came of the optimised one."""
     before, variables = copies_of(values), {name: value.copy() for name, value in made.module.set_globals().items()}
     verdict, outcome = trial.run(values)
     if verdict.status not in ("clean", "wrong"):
@@ -325,3 +324,90 @@ def _left(checks: Iterable[str], expect: Mapping[str, Any]) -> Iterable[str]:
     if not expect:
         yield "results: nothing was expected of them"
     yield from ALWAYS_LEFT
+
+
+# Two builds of one kernel, as the compiler optimises it and as it is written: their findings as one verdict.
+#
+# What the compiler removes or joins no run of the optimised text shows; what it moves or vectorises no run of the
+# other. A finding says which build has it. Where neither has one, both give the same values.
+
+
+RELATIVE = 1e-3  # of two floats, and of a float and the largest one of its array, that fused sums do not explain
+OPTIMISED, UNOPTIMISED = BUILDS
+
+
+def joined(one: Verdict, other: Verdict) -> Verdict:
+    """The verdict on both builds: counts and output are those of the optimised one, which comes first."""
+    left = [*other.findings]
+    found = []
+    for each in one.findings:
+        same = _same(each, left)
+        if same is not None:
+            left.remove(same)
+        found.append(replace(each, builds=(OPTIMISED,) if same is None else (OPTIMISED, UNOPTIMISED)))
+    late = [each for each in left if each.kind == "limit"]
+    hidden = [replace(each, builds=(UNOPTIMISED,)) for each in left if each.kind != "limit"]
+    found += [each for each in hidden if not _repeats(each, found)]
+    told = tuple(f"{UNOPTIMISED} code: {each.message}" for each in late)
+    is_wrong = any(each.severity == "error" for each in found)
+    status = one.status if one.status not in ("clean", "wrong") else "wrong" if is_wrong else "clean"
+    return replace(
+        one, status=status, findings=tuple(found), not_covered=(*told, *one.not_covered),
+        seconds=one.seconds + other.seconds, builds=(OPTIMISED, UNOPTIMISED),
+    )  # fmt: skip
+
+
+def _lines(finding: Finding) -> frozenset[tuple[str | None, int | None]]:
+    """The lines that it is about."""
+    here = {(finding.file, finding.line)} if finding.line else set()
+    there = {(finding.other.file, finding.other.line)} if finding.other is not None and finding.other.line else set()
+    return frozenset(here | there)
+
+
+def _same(finding: Finding, others: Iterable[Finding]) -> Finding | None:
+    """The finding of another build that says the same: of the same lines, or of one of them and the same buffer."""
+    alike = [each for each in others if each.kind == finding.kind and each.severity == finding.severity]
+    rules: Sequence[Callable[[Finding], bool]] = (
+        lambda each: _lines(each) == _lines(finding) and bool(_lines(each)),
+        lambda each: bool(_lines(each) & _lines(finding)) and each.buffer == finding.buffer,
+        lambda each: each.message == finding.message,
+    )
+    return next((each for rule in rules for each in alike if rule(each)), None)
+
+
+def _repeats(finding: Finding, known: Iterable[Finding]) -> bool:
+    """Is a finding of one build the same mistake as one of both, seen at another of its lines?"""
+    both = (each for each in known if len(each.builds) > 1 and each.severity == finding.severity)
+    return any(_lines(each) & _lines(finding) and each.kind == finding.kind for each in both)
+
+
+def apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterable[Finding]:
+    """Findings for arrays that hold other values after the unoptimised build; floats may differ by rounding."""
+    for name, left, right in _arrays(one, other):
+        wrong = np.atleast_1d(_differ(left, right))
+        if wrong.any():
+            first = tuple(int(i[0]) for i in np.nonzero(wrong))
+            where = "".join(f"[{i}]" for i in first) if np.ndim(left) else ""
+            pair = (np.atleast_1d(each)[first] for each in (left, right))
+            yield Finding(
+                "results", f"{int(wrong.sum()):,} of {wrong.size:,} elements of {name} differ between the builds",
+                buffer=name, given="{1}{0} = {2} optimised, {3} unoptimised".format(where, name, *pair),
+                allowed="one value: no finding explains two", hint="what the language leaves undefined there",
+            )  # fmt: skip
+
+
+def _arrays(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterable[tuple[str, Any, Any]]:
+    for name, left in one.items():
+        right = other[name]
+        if isinstance(left, np.ndarray) and left.dtype.names is None and left.dtype.kind in "biuf":
+            yield name, left, right
+
+
+def _differ(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    if left.dtype.kind != "f":
+        return np.asarray(left != right)
+    with np.errstate(invalid="ignore"):  # a signalling NaN
+        a, b = left.astype(np.float64), right.astype(np.float64)
+    finite = np.abs(a[np.isfinite(a)])
+    most = float(finite.max()) if finite.size else 0.0
+    return np.asarray(~np.isclose(a, b, rtol=RELATIVE, atol=RELATIVE * most, equal_nan=True))

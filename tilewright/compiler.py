@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cache, cached_property
@@ -20,17 +20,27 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright import host
 from tilewright.dtypes import dtype
-from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning, choices, quoted
+from tilewright.errors import (
+    ArgumentError,
+    KernelError,
+    Span,
+    TargetError,
+    TilewrightError,
+    TilewrightWarning,
+    choices,
+    located,
+    quoted,
+)
 from tilewright.frames import from_outside, shortened
-from tilewright.ir import Kernel, Number, deep_recursion
+from tilewright.ir import Kernel, Number, TileCallStmt, deep_recursion, statements
 from tilewright.ir.arguments import Bindings, Signature
+from tilewright.ir.launch import NON_PORTABLE_CLUSTER
 from tilewright.ir.tensor_map import mapped
 from tilewright.ir.verify import verify
-from tilewright.isa import Arch
+from tilewright.isa import ATOMS, Arch, Requirement, arch, calls_in, check_cluster, default_arch
 from tilewright.lower import lower
 from tilewright.public import ANYTHING, Kind, Public, instances, keywords_of
 from tilewright.ranks import check_one_gpu, named_arguments, of_each_rank, of_this_rank, ranks_of, same_values
-from tilewright.targets import check_target, kernel_of, target_of
 from tilewright.tile import DispatchReport, check_registers, promised, resolve, with_swizzles
 
 if TYPE_CHECKING:
@@ -151,6 +161,61 @@ def _warn_of_idle_gpu() -> None:
             'CPU tensors run on the simulator, though this machine has a GPU: pass CUDA tensors, or on="sim"',
             TilewrightWarning,
             stacklevel=4,
+        )
+
+
+# The kernel and the architecture that `compile` is called with.
+
+
+def kernel_of(kernel: Any) -> Kernel:
+    """The kernel that a decorator's wrapper has. Raises KernelError for what is none."""
+    found = kernel if isinstance(kernel, Kernel) else getattr(kernel, "kernel", None)
+    if not isinstance(found, Kernel):
+        hint = "call .specialize(...) first" if hasattr(kernel, "specialize") else "decorate it with @T.prim_func"
+        given = f"{getattr(kernel, '__name__', kernel)}, a {type(kernel).__name__}"
+        raise KernelError("this is not a kernel", given=given, allowed="what @T.prim_func made", hint=hint)
+    return found
+
+
+def target_of(target: str | Mapping[str, str] | Arch | None, kernel: Kernel) -> Arch:
+    """The architecture that is named; left out, the first that has the kernel's explicit instructions."""
+    if isinstance(target, Arch):
+        return target
+    if isinstance(target, Mapping):
+        if not {*target} <= {"kind", "arch"} or target.get("kind", "cuda") != "cuda":
+            raise TargetError(
+                "unknown kind of target", given=repr(dict(target)), allowed='{"kind": "cuda", "arch": "sm_90a"}'
+            )
+        target = target.get("arch", "cuda")
+    if target is None or (isinstance(target, str) and target == "cuda"):
+        return default_arch(tuple(_written(kernel)))
+    return arch(target)
+
+
+def _written(kernel: Kernel) -> Iterator[Requirement]:
+    """The requirements of the instructions that a kernel names, copy atoms among them."""
+    yield from (bound.form.arch for _, bound in calls_in(kernel.body))
+    for stmt in statements(kernel.body):
+        if isinstance(stmt, TileCallStmt) and stmt.dispatch in ATOMS:
+            yield ATOMS[stmt.dispatch].arch
+
+
+def check_target(lowered: Kernel, target: Arch, at: Span | None) -> None:
+    """Raises TargetError where an architecture lacks what a lowered kernel needs. at: the kernel as authored."""
+    for stmt, bound in calls_in(lowered.body):
+        with located(stmt.at):
+            bound.check_arch(target)
+    if lowered.launch is not None:
+        with located(at):
+            wide = lowered.launch.non_portable_cluster
+            hint = f'T.func_attr({{"{NON_PORTABLE_CLUSTER}": True}})'
+            check_cluster(lowered.name, lowered.launch.cluster, target, non_portable=wide, hint=hint)
+    if lowered.launch is not None and lowered.launch.shared_bytes > target.shared_bytes:
+        raise TargetError(
+            f"{lowered.name} needs more shared memory than a CTA of {target} can have",
+            given=f"{lowered.launch.shared_bytes} bytes",
+            allowed=f"{target.shared_bytes} bytes",
+            at=at,
         )
 
 

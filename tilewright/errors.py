@@ -19,22 +19,9 @@ if TYPE_CHECKING:
     from tilewright.explain import Finding
 
 __all__ = [
-    "ArgumentError",
-    "DispatchError",
-    "InstructionError",
-    "KernelError",
-    "LayoutError",
-    "SimulationError",
-    "Span",
-    "TargetError",
-    "TilewrightError",
-    "TilewrightWarning",
-    "ToolError",
-    "choices",
-    "described",
-    "located",
-    "warn",
-]
+    "ArgumentError", "DispatchError", "InstructionError", "KernelError", "LayoutError", "SimulationError", "Span",
+    "TargetError", "TilewrightError", "TilewrightWarning", "ToolError", "choices", "described", "located", "warn",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

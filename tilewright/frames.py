@@ -1,13 +1,14 @@
 """Shorter tracebacks: the user's own frames, and the kernel's line at the end; none of tilewright's.
 
 Public functions are an *edge*: an error that leaves them for other code loses the frames inside. Pytest and notebooks
-hide the edge, too.
+hide the edge, too. A warning of what goes stands at the user's line, too.
 """
 
 from __future__ import annotations
 
 import ast
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from functools import wraps
 from pathlib import Path
@@ -103,3 +104,23 @@ def _raising(at: Span) -> CodeType:
             node.lineno = node.end_lineno = at.line
             node.col_offset, node.end_col_offset = at.column, max(at.end_column, at.column + 1)
     return compile(tree, at.file, "exec").replace(co_name="kernel")
+
+
+def deprecated(what: str, *, since: str, gone: str, instead: str) -> None:
+    """Warn of the use of something that goes, at the line of the user who calls it.
+
+    what: as users write it, "simulate(..., trace=)"; since, gone: versions; instead: what to write. The warning is a
+    DeprecationWarning, which Python shows in a user's own program and pytest in its tests.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as told:
+    ...     warnings.simplefilter("always")
+    ...     deprecated("simulate(trace=)", since="0.2", gone="0.3", instead="simulate(record=)")
+    >>> print(told[0].message)
+    simulate(trace=) is deprecated since tilewright 0.2 and goes with 0.3: write simulate(record=)
+    """
+    level, caller = 2, sys._getframe(1)
+    while not from_outside(caller) and caller.f_back is not None:
+        level, caller = level + 1, caller.f_back
+    text = f"{what} is deprecated since tilewright {since} and goes with {gone}: write {instead}"
+    warnings.warn(text, DeprecationWarning, stacklevel=level)

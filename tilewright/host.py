@@ -20,7 +20,6 @@ from tilewright.dtypes import DType
 from tilewright.dtypes import dtype as row
 from tilewright.errors import ArgumentError, TilewrightError, described
 from tilewright.ir.arguments import ArrayInfo
-from tilewright.ir.subbyte import pack_subbyte, unpack_subbyte
 from tilewright.ir.tensor_map import ELEMENTS, Im2col, MapFields, element_of
 from tilewright.public import Kind, Public, sequence_of
 
@@ -449,3 +448,31 @@ class Limits:
             if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or not value > 0):
                 allowed = "a number above 0" if name == "limit_s" else "a whole number above 0"
                 raise ArgumentError(f"{name} is no limit", given=repr(value), allowed=f"{allowed}, or None for none")
+
+
+# 4-bit elements: two to a byte, the first in the low half. NumPy (ml_dtypes) holds one per byte.
+
+
+def pack_subbyte(array: NDArray[np.generic]) -> NDArray[np.uint8]:
+    """The elements of a one-per-byte array in row-major order, two to a byte; an odd last one leaves the high half 0.
+
+    >>> pack_subbyte(np.array([0x1, 0x2, 0x3], np.uint8)).tolist()
+    [33, 3]
+    """
+    nibbles = np.ascontiguousarray(array).reshape(-1).view(np.uint8) & 0xF
+    if nibbles.size % 2:
+        nibbles = np.append(nibbles, np.uint8(0))
+    return (nibbles[0::2] | nibbles[1::2] << 4).astype(np.uint8)
+
+
+def unpack_subbyte(packed: NDArray[np.generic], shape: tuple[int, ...], kind: DType) -> NDArray[np.generic]:
+    """The elements of packed bytes as a one-per-byte array of ``shape``. Inverse of `pack_subbyte`.
+
+    >>> from tilewright.dtypes import dtype
+    >>> unpack_subbyte(np.array([0x72], np.uint8), (2,), dtype("float4_e2m1fn")).tolist()
+    [1.0, 6.0]
+    """
+    data = np.ascontiguousarray(packed).reshape(-1).view(np.uint8)
+    nibbles = np.stack([data & 0xF, data >> 4], axis=-1).reshape(-1)
+    count = int(np.prod(shape, dtype=np.int64))
+    return nibbles[:count].view(kind.numpy).reshape(shape)

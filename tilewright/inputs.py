@@ -15,7 +15,7 @@ from tilewright.dtypes import DType
 from tilewright.errors import ArgumentError, Span, choices
 from tilewright.host import available_bytes, bytes_text
 from tilewright.ir import Buffer, Kernel, Var, names_in, walk
-from tilewright.ir.evaluate import evaluate
+from tilewright.ir.numbers import evaluate
 from tilewright.ranks import hidden, ranks_of
 
 LIMITS = {  # of a run: the unit, the setting, and how much one of them is

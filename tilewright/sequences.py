@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import host
-from tilewright.builds import apart, joined
-from tilewright.checking import EXPLORED, LAUNCH, Policy, TrialRun, Wanted, copies_of
+from tilewright.checking import EXPLORED, LAUNCH, Policy, TrialRun, Wanted, apart, copies_of, joined
 from tilewright.errors import ArgumentError, ToolError, described
 from tilewright.explain import Finding, parse_idioms
 from tilewright.load import LoadedKernel

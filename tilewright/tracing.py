@@ -47,8 +47,8 @@ from tilewright.ir import (
     special,
     statements,
 )
-from tilewright.ir.evaluate import evaluate
 from tilewright.ir.launch import LANE
+from tilewright.ir.numbers import evaluate
 from tilewright.ir.uniformity import Uniformity
 from tilewright.isa import call
 

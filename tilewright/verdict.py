@@ -17,14 +17,8 @@ if TYPE_CHECKING:
     from tilewright.terms import Dialect
 
 __all__ = [
-    "EXIT_CODES",
-    "SCHEMA",
-    "Finding",
-    "Report",
-    "Verdict",
-    "report_from",
-    "verdict_on",
-]
+    "EXIT_CODES", "SCHEMA", "Finding", "Report", "Verdict", "report_from", "verdict_on",
+]  # fmt: skip
 
 SCHEMA = "tilewright.verdict/2"
 EXIT_CODES = {"clean": 0, "wrong": 1, "refused": 2, "stopped": 3}

@@ -16,7 +16,7 @@ import numpy as np
 import tilewright as tw
 from benchmarks.gpu.measure import Claim, Table, medians
 from tilewright.ir import as_expr
-from tilewright.ir.evaluate import evaluate
+from tilewright.ir.numbers import evaluate
 from tilewright.kernels import attention_calls, products
 from tilewright.sim import RecordingOptions
 from tilewright.tracing import Trace, traced

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import tilewright as tw
 from tilewright import T
 from tilewright.cuda import entry_name
-from tilewright.cuda.emit_types import DECLARED, RESERVED
+from tilewright.cuda.emit_unit import DECLARED, RESERVED
 from tilewright.cuda.nvrtc import assemble
 from tilewright.lang import parse_script
 

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tilewright.dtypes import BOOL, HANDLE, DType, dtype
 from tilewright.errors import ArgumentError, KernelError, Span
+from tilewright.host import pack_subbyte, unpack_subbyte
 from tilewright.ir import (
     Assume,
     Buffer,
@@ -25,8 +26,7 @@ from tilewright.ir import (
     row_major,
 )
 from tilewright.ir.arguments import ArrayInfo, Signature
-from tilewright.ir.evaluate import evaluate
-from tilewright.ir.subbyte import pack_subbyte, unpack_subbyte
+from tilewright.ir.numbers import evaluate
 from tilewright.layout import S
 
 FLOAT16, FLOAT32, FLOAT4, INT8, UINT32 = map(dtype, ("float16", "float32", "float4_e2m1fn", "int8", "uint32"))

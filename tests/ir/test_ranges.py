@@ -25,9 +25,9 @@ from tilewright.ir import (
     as_expr,
     row_major,
 )
-from tilewright.ir.evaluate import evaluate
 from tilewright.ir.intervals import Interval, point, strided
 from tilewright.ir.launch import special
+from tilewright.ir.numbers import evaluate
 from tilewright.ir.ranges import RangeFacts
 
 INT64, UINT8, FLOAT32 = map(dtype, ("int64", "uint8", "float32"))

@@ -13,11 +13,10 @@ from tilewright.dtypes import BOOL, INT32, dtype
 from tilewright.errors import KernelError
 from tilewright.ir import AddressOf, Binary, Buffer, Call, Expr, Load, Select, Var, as_expr, row_major, same
 from tilewright.ir.build import binary, cast, const, select, unary
-from tilewright.ir.evaluate import evaluate
 from tilewright.ir.launch import special
+from tilewright.ir.numbers import evaluate
 from tilewright.ir.ranges import RangeFacts
-from tilewright.ir.rules import ANY, INTEGER, LOGIC, Rule
-from tilewright.ir.simplify import root_of, simplify
+from tilewright.ir.rules import ANY, INTEGER, LOGIC, Rule, root_of, simplify
 
 UINT32, INT64, FLOAT16, FLOAT32 = map(dtype, ("uint32", "int64", "float16", "float32"))
 NAMES: dict[str, object] = {

@@ -92,9 +92,9 @@ def record(program: Program) -> tuple[list[Accesses], list[Sectors]]:
             return (_counting(sectors[-1], site.width),)
         phase, matrix = site.phase or default_phase(site.width), bool(site.phase)  # which only rows of matrices have
         pairs = not (site.write or matrix)
-        found = Accesses(site.at, site.op, place.name, site.write, site.width, site.lanes, phase, pairs, matrix)
-        accesses.append(found)
-        return (_noting(found, place.start),)
+        noted = Accesses(site.at, site.op, place.name, site.write, site.width, site.lanes, phase, pairs, matrix)
+        accesses.append(noted)
+        return (_noting(noted, place.start),)
 
     for site in program.compiled.sites:
         site.watch = _both(site.watch, watch)
@@ -161,8 +161,8 @@ def _different(rows: NDArray[np.int64]) -> NDArray[np.int64]:
 def cause(accesses: Iterable[Accesses]) -> str:
     """The lanes of the worst pattern that conflict in one bank: words for a line of the kernel."""
     worst = (1, "")
-    for each in accesses:
-        groups = each.rows[:, : each.lanes].reshape(-1, min(each.phase, each.lanes))
+    for site in accesses:
+        groups = site.rows[:, : site.lanes].reshape(-1, min(site.phase, site.lanes))
         for row in np.unique(groups, axis=0):
             lanes = np.flatnonzero(row != IDLE)
             words = row[lanes] // BANK_BYTES

@@ -63,10 +63,10 @@ class SharedTile:
     def tile(self) -> TileLayout:
         """Its layout before the swizzle."""
         layout = self.buffer.layout
-        found = layout.tile if isinstance(layout, ComposeLayout) else layout
-        if not isinstance(found, TileLayout):
+        plain = layout.tile if isinstance(layout, ComposeLayout) else layout
+        if not isinstance(plain, TileLayout):
             raise Cannot(f"{self.buffer.name} has the layout {layout}")
-        return found
+        return plain
 
     def before_swizzle(self) -> NDArray[np.int64]:
         """The place of each element in elements, before the swizzle."""
@@ -82,8 +82,8 @@ def tiles_of(kernel: Kernel) -> Iterator[SharedTile]:
         if not isinstance(stmt, (AllocBuffer, DeclBuffer)):
             continue
         buffer = stmt.buffer
-        known = all(isinstance(const_value(extent), int) for extent in buffer.shape)
-        if not buffer.is_shared or buffer.layout is None or not known or len(buffer.shape) < 1:
+        fixed = all(isinstance(const_value(extent), int) for extent in buffer.shape)
+        if not buffer.is_shared or buffer.layout is None or not fixed or len(buffer.shape) < 1:
             continue
         if isinstance(stmt, AllocBuffer):
             yield SharedTile(buffer, buffer.name, 0, growing=True, at=stmt.at)
@@ -136,12 +136,12 @@ def _following(tile: SharedTile, layout: Layout) -> Callable[[Buffer], Layout]:
     swizzle = layout.swizzle if isinstance(layout, ComposeLayout) else SwizzleLayout(0, 0, 0)
 
     def follow(view: Buffer) -> Layout:
-        own = view.layout.tile if isinstance(view.layout, ComposeLayout) else view.layout
-        if not isinstance(own, TileLayout):
+        plain = view.layout.tile if isinstance(view.layout, ComposeLayout) else view.layout
+        if not isinstance(plain, TileLayout):
             raise Cannot(f"the view {view.name} has the layout {view.layout}")
         if new != tile.tile:
-            own = _restrided(own, tile, new, view)
-        return _in_units_of(swizzle, tile.buffer.dtype, view.dtype).after(own) if swizzle.swizzle_len else own
+            plain = _restrided(plain, tile, new, view)
+        return _in_units_of(swizzle, tile.buffer.dtype, view.dtype).after(plain) if swizzle.swizzle_len else plain
 
     return follow
 
@@ -150,17 +150,17 @@ def _in_units_of(swizzle: SwizzleLayout, kind: DType, view: DType) -> SwizzleLay
     return swizzle.pack(view.bits // kind.bits) if view.bits >= kind.bits else swizzle.unpack(kind.bits // view.bits)
 
 
-def _restrided(own: TileLayout, tile: SharedTile, new: TileLayout, view: Buffer) -> TileLayout:
+def _restrided(layout: TileLayout, tile: SharedTile, new: TileLayout, view: Buffer) -> TileLayout:
     """A view's iters with the strides that the iters of the tile have now."""
     strides = {
         old.stride: it.stride for old, it in zip(tile.tile.shard, new.shard, strict=False) if old.extent == it.extent
     }
     sizes = {old.stride: old.extent for old in tile.tile.shard}
-    if len(tile.tile.shard) != len(new.shard) or view.dtype != tile.buffer.dtype or own.replica or own.offset:
+    if len(tile.tile.shard) != len(new.shard) or view.dtype != tile.buffer.dtype or layout.replica or layout.offset:
         raise Cannot(f"the view {view.name} of {tile.buffer.name} does not follow")
-    if any(sizes.get(it.stride) != it.extent or it.stride not in strides for it in own.shard if it.extent != 1):
+    if any(sizes.get(it.stride) != it.extent or it.stride not in strides for it in layout.shard if it.extent != 1):
         raise Cannot(f"the view {view.name} of {tile.buffer.name} cuts its rows otherwise")
-    return TileLayout([Iter(it.extent, strides.get(it.stride, it.stride), it.axis) for it in own.shard])
+    return TileLayout([Iter(it.extent, strides.get(it.stride, it.stride), it.axis) for it in layout.shard])
 
 
 # The layouts that are tried for a tile of shared memory: swizzles, padded rows, and those that hardware units read.
@@ -220,10 +220,10 @@ def _swizzles(tile: SharedTile) -> Iterator[tuple[int, int, int]]:
 
 def _padded(tile: SharedTile) -> Iterator[Candidate]:
     """Layouts with padded rows: for each stride that divides all longer ones, longer by some elements."""
-    own, bits = tile.tile, tile.buffer.dtype.bits
-    strides = sorted({int(str(it.stride)) for it in own.shard if it.extent != 1})
+    plain, bits = tile.tile, tile.buffer.dtype.bits
+    strides = sorted({int(str(it.stride)) for it in plain.shard if it.extent != 1})
     for row in strides[1:]:
-        if any(stride > row and stride % row for stride in strides) or own.replica or own.offset:
+        if any(stride > row and stride % row for stride in strides) or plain.replica or plain.offset:
             continue
         for elements in range(1, MOST_PADDING * 8 // bits + 1):
             yield _with_padding(tile, row, elements)
@@ -279,14 +279,14 @@ class Choice:
 
 def search(tile: SharedTile, accesses: Sequence[Accesses], *, for_units: bool = False) -> list[Choice]:
     """The candidates that every access can use, the best first."""
-    asked = [_Asked(tile, each) for each in accesses]
-    found: list[Choice] = []
+    asked = [_Asked(tile, access) for access in accesses]
+    choices: list[Choice] = []
     plain = tile.before_swizzle()
     for candidate in candidates(tile, for_units=for_units):
         costs = _costs(candidate.places(tile, plain), asked)
         if costs is not None:
-            found.append(Choice(candidate, tuple(passes for passes, _ in costs), any(cut for _, cut in costs)))
-    return sorted(found, key=lambda choice: choice.key)
+            choices.append(Choice(candidate, tuple(passes for passes, _ in costs), any(cut for _, cut in costs)))
+    return sorted(choices, key=lambda choice: choice.key)
 
 
 def cost_now(tile: SharedTile, accesses: Accesses) -> int:
@@ -299,8 +299,8 @@ def cost_now(tile: SharedTile, accesses: Accesses) -> int:
 def _costs(places: NDArray[np.int64], asked: Iterable[_Asked]) -> list[tuple[int, bool]] | None:
     """The passes of each access, and whether it is cut; None where one does not fit."""
     costs = []
-    for each in asked:
-        if (cost := each.cost(places)) is None:
+    for access in asked:
+        if (cost := access.cost(places)) is None:
             return None
         costs.append(cost)
     return costs
@@ -447,8 +447,8 @@ class Advice:
         return sum(line.bank_conflicts for line in self.lines)
 
     def __repr__(self) -> str:
-        found = f"{len(self.changes)} changes, {len(self.refused)} buffers without a better layout"
-        return f"<Advice: {self.name} for {self.target}: {self.bank_conflicts:,} bank conflicts, {found}>"
+        text = f"{len(self.changes)} changes, {len(self.refused)} buffers without a better layout"
+        return f"<Advice: {self.name} for {self.target}: {self.bank_conflicts:,} bank conflicts, {text}>"
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the lines with what they cost, and the changes."""
@@ -461,8 +461,8 @@ class Advice:
         wrong = [f"the kernel is wrong, whatever its layouts:\n{finding}\n" for finding in self.findings]
         title = f"{self.name} for {self.target}: {self.bank_conflicts:,} bank conflicts"
         text = [*wrong, title, *_annotated(self.at, notes)]
-        found = [*map(str, self.changes), *map(str, self.refused)] or ["shared memory has no conflicts"]
-        return "\n".join([*text, "", *found, *([] if self.times is None else ["", str(self.times)])])
+        changes = [*map(str, self.changes), *map(str, self.refused)] or ["shared memory has no conflicts"]
+        return "\n".join([*text, "", *changes, *([] if self.times is None else ["", str(self.times)])])
 
 
 def advise(exe: Executable, args: tuple[Any, ...], sizes: Mapping[str, int], seed: int) -> Advice:
@@ -474,7 +474,7 @@ def advise(exe: Executable, args: tuple[Any, ...], sizes: Mapping[str, int], see
     findings = _findings(exe, args)
     program = Program(exe.lowered, parse_checks("default"))
     accesses, sectors = record(program)
-    before = _Proof(exe, args, exe.run_program(program, own := _copies(args)), own)
+    before = _Proof(exe, args, exe.run_program(program, copies := _copies(args)), copies)
     lines = before.run.counts.lines
     changes: list[LayoutChange] = []
     refused: list[Refused] = []
@@ -509,10 +509,10 @@ def _findings(exe: Executable, args: tuple[Any, ...]) -> tuple[Finding, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """A kernel that ran, and its results. given: the arguments before."""
+    """A kernel that ran, and its results. args: as they were before."""
 
     exe: Executable
-    given: tuple[Any, ...]
+    args: tuple[Any, ...]
     run: Run
     results: tuple[Any, ...]
 
@@ -536,7 +536,7 @@ def _better(
     """The best layout of a tile that a run proves, and that run; or why there is none."""
     choices = search(tile, accesses, for_units=for_units)
     now, ideal = _passes(before.run, tile), _passes(before.run, tile, ideal=True)
-    total = sum(cost_now(tile, each) for each in accesses)
+    total = sum(cost_now(tile, access) for access in accesses)
     failed: list[str] = []
     best: tuple[int, Choice, _Proof] | None = None
     for choice in [choice for choice in choices if choice.total < total][:MOST_PROOFS]:
@@ -580,10 +580,10 @@ def _proved(before: _Proof, tile: SharedTile, layout: Layout) -> _Proof:
     from tilewright.compiler import compile
 
     exe = compile(with_layout(before.exe.kernel, tile, layout), before.exe.target, fast_math=before.exe.fast_math)
-    run = exe.simulate(*(own := _copies(before.given)), check="default")
-    if not before.agrees(own):
+    run = exe.simulate(*(copies := _copies(before.args)), check="default")
+    if not before.agrees(copies):
         raise Cannot("the results change: the kernel forms addresses in it by hand")
-    return _Proof(exe, before.given, run, own)
+    return _Proof(exe, before.args, run, copies)
 
 
 def _passes(run: Run, tile: SharedTile, *, ideal: bool = False) -> int:
@@ -627,16 +627,16 @@ def _ideal(accesses: Accesses) -> int:
 
 def _within(tile: SharedTile, accesses: Iterable[Accesses]) -> list[Accesses]:
     """The accesses to a tile; for a tile of a pool the patterns that lie in it."""
-    found = []
-    for each in accesses:
-        if each.place != tile.place or not each.patterns:
+    inside_tile = []
+    for access in accesses:
+        if access.place != tile.place or not access.patterns:
             continue
-        rows = each.rows
+        rows = access.rows
         inside = ((rows == IDLE) | ((rows >= tile.start) & (rows < tile.start + tile.buffer.storage_bytes()))).all(1)
-        kept = {key: times for (key, times), is_in in zip(each.patterns.items(), inside, strict=True) if is_in}
+        kept = {key: times for (key, times), is_in in zip(access.patterns.items(), inside, strict=True) if is_in}
         if kept:
-            found.append(replace(each, patterns=kept))
-    return found
+            inside_tile.append(replace(access, patterns=kept))
+    return inside_tile
 
 
 def _read_by_units(lines: Iterable[Line]) -> set[str]:
@@ -649,17 +649,17 @@ def _at(line: Line, accesses: Iterable[Accesses]) -> list[Accesses]:
     if not line.bank_conflicts:
         return []
     key = (str(line.at), line.op, line.buffer, line.write)
-    return [each for each in accesses if (str(each.at), each.op, each.place, each.write) == key and each.patterns]
+    return [a for a in accesses if (str(a.at), a.op, a.place, a.write) == key and a.patterns]
 
 
 def _joined(sectors: Iterable[Sectors]) -> tuple[Sectors, ...]:
     """One row for what a line does to a buffer."""
     rows: dict[tuple[object, ...], Sectors] = {}
-    for each in sectors:
-        key = (str(each.at), each.op, each.place, each.write)
+    for row in sectors:
+        key = (str(row.at), row.op, row.place, row.write)
         old = rows.get(key)
-        rows[key] = each if old is None else replace(
-            each, touched=each.touched + old.touched, ideal=each.ideal + old.ideal, step=each.step or old.step
+        rows[key] = row if old is None else replace(
+            row, touched=row.touched + old.touched, ideal=row.ideal + old.ideal, step=row.step or old.step
         )  # fmt: skip
     return tuple(row for row in rows.values() if row.touched)
 
@@ -694,22 +694,22 @@ def _notes(
                 f"{line.wavefronts:,} wavefronts, {line.ideal_wavefronts:,} ideal, {line.bank_conflicts:,} conflicts"
             )
             yield line.at, f"{line.op} {verb} {line.buffer}: {counts}" + (f": {blame}" if blame else "")
-    for each in sectors:
-        verb = "writes" if each.write else "reads"
-        blame = f": neighbouring lanes are {each.step:,} bytes apart" if each.step and each.touched > each.ideal else ""
-        yield each.at, f"{each.op} {verb} {each.place}: {each.touched:,} sectors, {each.ideal:,} ideal{blame}"
+    for row in sectors:
+        verb = "writes" if row.write else "reads"
+        blame = f": neighbouring lanes are {row.step:,} bytes apart" if row.step and row.touched > row.ideal else ""
+        yield row.at, f"{row.op} {verb} {row.place}: {row.touched:,} sectors, {row.ideal:,} ideal{blame}"
 
 
 def _annotated(at: Span | None, notes: list[tuple[Span | None, str]]) -> Iterator[str]:
     """The kernel's source from its first line to the last that has a note, each note under its line."""
     files = dict.fromkeys(span.file for span, _ in notes if span)
     for file in files:
-        own: dict[int, list[str]] = {}
+        by_line: dict[int, list[str]] = {}
         for span, note in notes:
             if span and span.file == file:
-                own.setdefault(span.line, []).append(note)
-        first = at.line if at and at.file == file else min(own)
-        for number in range(min(first, *own), max(own) + 1):
+                by_line.setdefault(span.line, []).append(note)
+        first = at.line if at and at.file == file else min(by_line)
+        for number in range(min(first, *by_line), max(by_line) + 1):
             yield f"{number:5} | {linecache.getline(file, number).rstrip()}".rstrip()
-            yield from (f"      > {note}" for note in own.get(number, ()))
+            yield from (f"      > {note}" for note in by_line.get(number, ()))
     yield from (f"      > {note}" for span, note in notes if span is None)

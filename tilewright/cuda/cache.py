@@ -53,11 +53,11 @@ def assemble(source: str, arch: str, *, fast_math: bool = False, options: tuple[
     """
     store = Cache.of_environment()
     key = entry_key(source, arch, fast_math=fast_math, options=options)
-    found = store.load(key)
-    if found is None:
-        found = nvrtc.assemble(source, arch, fast_math=fast_math, options=options)
-        store.save(key, found)
-    return found
+    assembly = store.load(key)
+    if assembly is None:
+        assembly = nvrtc.assemble(source, arch, fast_math=fast_math, options=options)
+        store.save(key, assembly)
+    return assembly
 
 
 def entry_key(source: str, arch: str, *, fast_math: bool = False, options: tuple[str, ...] = ()) -> str:
@@ -121,11 +121,11 @@ class Cache:
     @staticmethod
     def of_environment() -> Cache:
         """The cache that the environment names; one per directory and bound, so that it knows its size."""
-        given = os.environ.get("TILEWRIGHT_CACHE_BYTES", "")
-        if given and not re.fullmatch(r"[0-9]{1,18}", given):
+        limit = os.environ.get("TILEWRIGHT_CACHE_BYTES", "")
+        if limit and not re.fullmatch(r"[0-9]{1,18}", limit):
             raise ToolError(
                 "TILEWRIGHT_CACHE_BYTES is a number of bytes",
-                given=given,
+                given=limit,
                 allowed=f"{DEFAULT_BYTES}, or 0 for no cache",
             )
         named = os.environ.get("TILEWRIGHT_CACHE_DIR")
@@ -136,7 +136,7 @@ class Cache:
             )
         if directory is None:
             return _cache_at(Path(), 0)
-        return _cache_at(directory, int(given) if given else DEFAULT_BYTES)
+        return _cache_at(directory, int(limit) if limit else DEFAULT_BYTES)
 
     def path(self, key: str) -> Path:
         return self.directory / f"{key}{SUFFIX}"
@@ -224,17 +224,17 @@ class Cache:
 
     def _entries(self) -> list[tuple[int, int, Path]]:
         """(last use in nanoseconds, bytes, path) of every entry; old unfinished files are deleted."""
-        found = []
+        entries = []
         for item in os.scandir(self.directory):
             with suppress(FileNotFoundError):  # another process was quicker
                 seen = item.stat(follow_symlinks=False)
                 if not stat.S_ISREG(seen.st_mode) or not _is_own(seen):
                     continue
                 if ENTRY.fullmatch(item.name):
-                    found.append((seen.st_mtime_ns, seen.st_size, Path(item.path)))
+                    entries.append((seen.st_mtime_ns, seen.st_size, Path(item.path)))
                 elif LEFT_OVER.fullmatch(item.name) and time.time() - seen.st_mtime > ABANDONED_AFTER:
                     os.unlink(item.path)
-        return found
+        return entries
 
 
 @cache

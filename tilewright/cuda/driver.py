@@ -64,15 +64,15 @@ def library() -> Any:
     """
     name = "nvcuda.dll" if sys.platform == "win32" else "libcuda.so.1"
     try:
-        found = ctypes.CDLL(name)
+        libcuda = ctypes.CDLL(name)
     except OSError as error:
         raise ToolError(
             "this machine has no CUDA driver", given=str(error), hint="the simulator: NumPy arrays, or no --gpu"
         ) from None
-    status = found.cuInit(0)
+    status = libcuda.cuInit(0)
     if status:
-        raise ToolError("the CUDA driver does not start", given=_spelled(found, status))
-    return found
+        raise ToolError("the CUDA driver does not start", given=_spelled(libcuda, status))
+    return libcuda
 
 
 @cache
@@ -96,20 +96,20 @@ def call(name: str, *args: object) -> None:
 
 def failure(status: int, name: str) -> ToolError:
     """The error for a function that returned ``status``."""
-    given = _spelled(library(), status)
+    text = _spelled(library(), status)
     if status in BROKEN_CONTEXT:
         return ToolError(
             "a kernel of this process failed on the GPU, which takes no more work from it",
-            given=f"{given}, from {name}",
+            given=f"{text}, from {name}",
             hint='a new process; tw.simulate(kernel, ..., check="all") says which line of the kernel it is',
         )
-    return ToolError(f"{name} fails", given=given)
+    return ToolError(f"{name} fails", given=text)
 
 
-def _spelled(found: Any, status: int) -> str:
+def _spelled(libcuda: Any, status: int) -> str:
     """ "CUDA_ERROR_INVALID_VALUE (1): invalid argument"; the driver does not know codes that are newer than itself."""
     texts = []
-    for function in (found.cuGetErrorName, found.cuGetErrorString):
+    for function in (libcuda.cuGetErrorName, libcuda.cuGetErrorString):
         text = ctypes.c_char_p()
         function(c_int(status), byref(text))
         texts.append((text.value or b"unknown").decode())
@@ -134,9 +134,9 @@ class GpuDevice:
 
     def is_current(self) -> bool:
         """Would this thread's calls go to this device now?"""
-        found = c_void_p()
-        call("cuCtxGetCurrent", byref(found))
-        return found.value == self.context
+        context = c_void_p()
+        call("cuCtxGetCurrent", byref(context))
+        return context.value == self.context
 
     @contextmanager
     def current(self) -> Iterator[None]:

@@ -6,27 +6,27 @@ registers, its shared memory and its registers declared before its statements. N
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 
 from tilewright import ir
-from tilewright.cuda.emit_call import in_flight
+from tilewright.cuda.emit_call import in_flight, settled
 from tilewright.cuda.emit_expr import expression
-from tilewright.cuda.emit_memory import local_array, pointer_type, read_only, restricted, shared_pointer
-from tilewright.cuda.emit_stmt import INDENT, lines_of
-from tilewright.cuda.emit_types import Names, cpp_type, entry, renamed
-from tilewright.cuda.emit_unit import LINE_LENGTH, KnownFacts, Scope, TranslationUnit
-from tilewright.cuda.emit_vectors import declare_vector
+from tilewright.cuda.emit_memory import local_array, pointer_type, read_only, restricted, shared_pointer, store, view
+from tilewright.cuda.emit_unit import LINE_LENGTH, Cpp, LazyFacts, Level, Names, Scope, TranslationUnit, cpp_type
 from tilewright.errors import TargetError
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.isa import Arch, since
+from tilewright.records import replace
 from tilewright.terms import option, told
 
 __all__ = ["STATIC_SHARED_BYTES", "dynamic_shared_bytes", "emit", "entry_name"]
 
 STATIC_SHARED_BYTES = 48 * 1024  # more than this must be asked for when the kernel is launched
 ARENA_ALIGNMENT = 1024
+INDENT = "  "
 CLUSTERS = since("sm_90")
 _EXACT = "one rounding per operation: compile with --fmad=false"
 _FAST = "a * b + c may be rounded once, quotients and roots approximate, subnormal numbers count as zero"
@@ -54,15 +54,25 @@ def emit(kernel: ir.Kernel, arch: Arch, *, fast_math: bool = False, may_alias: b
         reserved |= clashes
     helpers, name = list(unit.helpers.values()), entry_name(kernel)
     if name in unit.helpers:  # the kernel keeps its name, a helper is ours
-        helpers = [renamed(text, name) for text in helpers]
-        body = [renamed(line, name) for line in body]
+        helpers = [_renamed(text, name) for text in helpers]
+        body = [_renamed(line, name) for line in body]
         body[0] = body[0].replace(f"\n{name}_(", f"\n{name}(")
     return "\n\n".join([_header(kernel, unit), *helpers, "\n".join(body)]) + "\n"
 
 
+def _renamed(text: str, name: str) -> str:
+    """A piece of C++ with an underscore behind an identifier, strings and comments left alone.
+
+    >>> _renamed('f(x); // f', "f")
+    'f_(x); // f'
+    """
+    parts = rf'"(?:\\.|[^"\\])*"|//[^\n]*|\b({re.escape(name)})\b'
+    return re.sub(parts, lambda match: f"{name}_" if match[1] else match[0], text)
+
+
 def entry_name(kernel: ir.Kernel) -> str:
     """The name of the kernel's entry in the text: its own, or with an underscore where C++ or CUDA has that name."""
-    return entry(str(kernel.attr("global_symbol") or kernel.name))
+    return Names.entry(str(kernel.attr("global_symbol") or kernel.name))
 
 
 def dynamic_shared_bytes(launch: ir.Launch) -> int:
@@ -107,7 +117,7 @@ def _header(kernel: ir.Kernel, unit: TranslationUnit) -> str:
 def _kernel(kernel: ir.Kernel, unit: TranslationUnit) -> list[str]:
     _claim_names(kernel, unit)
     _declare_vectors(kernel, unit)
-    scope = Scope(unit, KnownFacts(None, lambda _: _facts(kernel)), kernel.at)
+    scope = Scope(unit, LazyFacts(None, lambda _: _facts(kernel)), kernel.at)
     signature = _signature(kernel, unit)
     storage = list(_storage(kernel, unit))
     body = lines_of(kernel.body, scope)
@@ -161,9 +171,9 @@ def _signature(kernel: ir.Kernel, unit: TranslationUnit) -> str:
     limit = f"__launch_bounds__({bounds})"
     if launch.max_registers:  # NVRTC takes one of the two
         if launch.min_blocks_per_sm:
-            given = f"max_registers={launch.max_registers} and min_blocks={launch.min_blocks_per_sm}"
+            settings = f"max_registers={launch.max_registers} and min_blocks={launch.min_blocks_per_sm}"
             what = f"{kernel.name} limits its registers twice"
-            raise TargetError(what, given=given, allowed="one of them", at=kernel.at)
+            raise TargetError(what, given=settings, allowed="one of them", at=kernel.at)
         limit = f"__maxnreg__({launch.max_registers})"
     return f'extern "C" __global__ void {cluster}{limit}\n{line}'
 
@@ -184,12 +194,12 @@ def _map_parameter(var: ir.Var, unit: TranslationUnit) -> str:
 
 def _parameter(kernel: ir.Kernel, var: ir.Var, unit: TranslationUnit) -> str:
     """A scalar, or the pointer of the first buffer that was matched from it, under the buffer's name."""
-    if any(each.name == var.name for each in kernel.maps):
+    if any(tensor_map.name == var.name for tensor_map in kernel.maps):
         return _map_parameter(var, unit)
     for buffer in kernel.buffers:
         if isinstance(buffer.data, ir.Var) and buffer.data.name == var.name:
             unit.declared.add(buffer.name)
-            unit.names.given[var.name] = unit.buffer(buffer)
+            unit.names.spellings[var.name] = unit.buffer(buffer)
             restrict = " __restrict__" if var.name in unit.restricted else ""
             return f"{pointer_type(buffer, unit)}{restrict} {unit.buffer(buffer)}"
     return f"{cpp_type(var.dtype)} {unit.names.of(var.name)}"
@@ -201,8 +211,8 @@ def _storage(kernel: ir.Kernel, unit: TranslationUnit) -> Iterator[str]:
     launch = _launch(kernel)
     allocated = [stmt for stmt in ir.statements(kernel.body) if isinstance(stmt, ir.AllocBuffer)]
     unit.declared.update(stmt.buffer.name for stmt in allocated)
-    for each in kernel.maps:
-        yield f"const unsigned char* {unit.names.of(each.name)} = {unit.specials[f'map {each.name}']}.bytes;"
+    for name in (tensor_map.name for tensor_map in kernel.maps):
+        yield f"const unsigned char* {unit.names.of(name)} = {unit.specials[f'map {name}']}.bytes;"
     if launch.shared_bytes:
         arena = unit.names.fresh("smem")
         unit.specials["shared arena"] = arena
@@ -257,4 +267,134 @@ def _declare_vectors(kernel: ir.Kernel, unit: TranslationUnit) -> None:
         dtypes.update((node.dtype, None) for node in ir.expressions(stmt))
     for kind in dtypes:
         if kind.lanes > 1:
-            declare_vector(kind, unit)
+            unit.vector(kind)
+
+
+# Statements as lines of C++: one rule per statement.
+
+
+def lines_of(body: ir.Body, scope: Scope) -> list[str]:
+    """The lines of a body. Facts from a binding or a condition hold for the statements after or under it."""
+    lines: list[str] = []
+    for stmt in body:
+        scope = replace(scope, at=stmt.at or scope.at)
+        lines += _RULES[type(stmt)](stmt, scope)
+        if isinstance(stmt, ir.Bind) and not stmt.mutable:
+            scope = scope.knowing(partial(RangeFacts.with_binding, var=stmt.var, value=stmt.value))
+    return lines
+
+
+def _block(head: str, body: ir.Body, scope: Scope) -> Iterator[str]:
+    yield f"{head} {{"
+    for line in lines_of(body, scope):
+        yield INDENT + line
+    yield "}"
+
+
+def _comment(stmt: ir.Attr, scope: Scope) -> list[str]:
+    return [f"// {line}" for key, text in stmt.settings if key == "comment" for line in str(text).splitlines()]
+
+
+def _view(stmt: ir.DeclBuffer, scope: Scope) -> list[str]:
+    return [view(stmt.buffer, scope)] if stmt.buffer.space != "tmem" and stmt.buffer.data is not None else []
+
+
+def _bind(stmt: ir.Bind, scope: Scope) -> list[str]:
+    kind = cpp_type(stmt.var.dtype)
+    const = "" if stmt.mutable else "const " if kind != "void*" else ""
+    return [f"{const}{kind} {scope.unit.names.of(stmt.var.name)} = {expression(stmt.value, scope).text};"]
+
+
+def _assign(stmt: ir.Assign, scope: Scope) -> list[str]:
+    return [f"{scope.unit.names.of(stmt.var.name)} = {expression(stmt.value, scope).text};"]
+
+
+def _store(stmt: ir.Store, scope: Scope) -> list[str]:
+    return [store(stmt.place, expression(stmt.value, scope), scope)]
+
+
+def _evaluate(stmt: ir.Evaluate, scope: Scope) -> list[str]:
+    value = expression(stmt.value, scope)
+    if isinstance(stmt.value, ir.Call):
+        return [f"{value.text};", *settled(stmt.value, scope)]
+    return [f"(void){value.at(Level.UNARY)};"]
+
+
+def _for(stmt: ir.For, scope: Scope) -> list[str]:
+    kind, name = cpp_type(stmt.var.dtype), scope.unit.names.of(stmt.var.name)
+    start = expression(stmt.start, scope).text
+    stop = expression(stmt.stop, scope)
+    init = f"{kind} {name} = {start}"
+    if not _is_fixed(stmt.stop, stmt.body):
+        end = scope.unit.names.fresh(f"{stmt.var.name}_end")
+        init, stop = f"{init}, {end} = {stop.text}", Cpp(end)
+    step = {1: f"++{name}", -1: f"--{name}"}.get(stmt.step)
+    step = step or (f"{name} += {stmt.step}" if stmt.step > 0 else f"{name} -= {-stmt.step}")
+    head = f"for ({init}; {name} {'<' if stmt.step > 0 else '>'} {stop.at(Level.SHIFT)}; {step})"
+    inner = scope.knowing(lambda facts: facts.with_loop(stmt.var, stmt.start, stmt.stop, stmt.step))
+    return [*_pragma(stmt), *_block(head, stmt.body, inner)]
+
+
+def _pragma(loop: ir.For) -> list[str]:
+    """The pragma that unrolls the loop as the kernel asks, or because its index selects registers."""
+    asked = dict(loop.annotations).get("unroll", loop.kind != "serial" or _indexes_registers(loop) or None)
+    if asked is None:
+        return []
+    return ["#pragma unroll" if asked is True else f"#pragma unroll {asked or 1}"]
+
+
+def _if(stmt: ir.If, scope: Scope) -> list[str]:
+    inner = scope.knowing(lambda facts: facts.with_condition(stmt.cond))
+    lines = list(_block(f"if ({expression(stmt.cond, scope).text})", stmt.then, inner))
+    if not stmt.orelse:
+        return lines
+    if len(stmt.orelse) == 1 and isinstance(stmt.orelse[0], ir.If):
+        first, *rest = lines_of(stmt.orelse, scope)
+        return [*lines[:-1], f"}} else {first}", *rest]
+    return [*lines[:-1], *_block("} else", stmt.orelse, scope)]
+
+
+def _is_fixed(stop: ir.Expr, body: ir.Body) -> bool:
+    """Does the end of a range keep its value while the body runs? Python evaluates it once."""
+    assigned = ir.assigned(body)
+    plain = (ir.Const, ir.Var, ir.Special, ir.Binary, ir.Unary, ir.Cast)
+    return all(isinstance(node, plain) and getattr(node, "name", "") not in assigned for node in ir.walk(stop))
+
+
+def _indexes_registers(loop: ir.For) -> bool:
+    """Does an index of a local array depend on the loop? Registers have no addresses: then it must unroll."""
+    varying = {loop.var.name}
+    for stmt in ir.statements(loop.body):
+        if (isinstance(stmt, (ir.Bind, ir.Assign)) and _mentions(stmt.value, varying)) or (
+            isinstance(stmt, ir.For) and (_mentions(stmt.start, varying) or _mentions(stmt.stop, varying))
+        ):
+            varying.add(stmt.var.name)
+        for node in ir.expressions(stmt):
+            if (
+                isinstance(node, (ir.Load, ir.AddressOf))
+                and node.buffer.space == "local"
+                and _mentions(node.indices, varying)
+            ):
+                return True
+    return False
+
+
+def _mentions(node: object, names: set[str]) -> bool:
+    return not names.isdisjoint(ir.names_in(node))
+
+
+_RULES: dict[type, Callable[..., Iterable[str]]] = {
+    ir.AllocBuffer: lambda stmt, scope: [],  # storage is declared at the kernel's top
+    ir.Assume: lambda stmt, scope: [],  # the call has checked it
+    ir.Attr: _comment,
+    ir.DeclBuffer: _view,
+    ir.Bind: _bind,
+    ir.Assign: _assign,
+    ir.Store: _store,
+    ir.Evaluate: _evaluate,
+    ir.For: _for,
+    ir.While: lambda stmt, scope: _block(f"while ({expression(stmt.cond, scope).text})", stmt.body, scope),
+    ir.If: _if,
+    ir.Break: lambda stmt, scope: ["break;"],
+    ir.Continue: lambda stmt, scope: ["continue;"],
+}

@@ -8,9 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, count
 
-from tilewright.cuda.emit_types import Cpp, Level, cpp_type, unsigned_type
-from tilewright.cuda.emit_unit import REGISTER_TYPES, Scope, assembly, function_head
-from tilewright.cuda.emit_vectors import declare_vector
+from tilewright.cuda.emit_unit import (
+    REGISTER_BITS,
+    REGISTER_TYPES,
+    Cpp,
+    Level,
+    Scope,
+    assembly,
+    cpp_type,
+    function_head,
+)
 from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError, located
 from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Kernel, Load, Reinterpret, as_expr, const_value
@@ -48,8 +55,8 @@ def _expression(bound: Bound, scope: Scope) -> Cpp:
     if scope.unit.fast_math:
         stem, bracket, rest = code.partition("(")
         code = APPROXIMATIONS.get(stem, stem) + bracket + rest
-    made = Cpp(code, _level(code))
-    return made.cast("void*") if bound.result.kind == "handle" else made
+    result = Cpp(code, _level(code))
+    return result.cast("void*") if bound.result.kind == "handle" else result
 
 
 def _include(bound: Bound, scope: Scope) -> None:
@@ -108,7 +115,7 @@ def _operands(bound: Bound) -> Iterator[tuple[Operand, Expr]]:
 def _declared(bound: Bound, scope: Scope) -> str:
     """The function of this instruction, named after all of its mnemonic where the short name is taken."""
     if bound.result_registers > 1:
-        declare_vector(bound.result, scope.unit)
+        scope.unit.vector(bound.result)
     words = bound.mnemonic.replace("::", "_").split(".")
     short = [word for word in words if word not in _OMITTED]
     names = ["_".join(short if len(short) > 1 else words), "_".join(words)]
@@ -155,13 +162,13 @@ def _is_pure(bound: Bound) -> bool:
 
 def _registers(bound: Bound) -> list[tuple[str, str, Operand]]:
     """The function's parameters: C++ type, name, operand."""
-    found = []
+    parameters = []
     for operand in bound.given:
-        kind = REGISTER_TYPES.get(_kind(operand, bound), "const void*")
+        kind = REGISTER_TYPES.get(_kind(operand, bound), "const void*") + "&" * operand.written
         for index in range(len(bound.operands[operand.name]) if operand.in_register else 0):
             name = f"{operand.name}{index}" if operand.many else operand.name
-            found.append((f"{kind}&" if operand.written else kind, f"{name}_" if name == _RESULT else name, operand))
-    return found
+            parameters.append((kind, f"{name}_" if name == _RESULT else name, operand))
+    return parameters
 
 
 def _kind(operand: Operand, bound: Bound) -> str:
@@ -177,7 +184,7 @@ def _kind(operand: Operand, bound: Bound) -> str:
 
 
 def _holds_floats(places: tuple[Expr, ...]) -> bool:
-    buffers = (one.buffer for one in places if isinstance(one, (AddressOf, Load)))
+    buffers = (place.buffer for place in places if isinstance(place, (AddressOf, Load)))
     return all(buffer.dtype == "float32" for buffer in buffers)
 
 
@@ -272,8 +279,7 @@ def register(kind: str, buffer: Buffer, indices: tuple[Expr, ...], scope: Scope)
     """An array element as a register of the C++ type ``kind``; a narrow one together with those after it."""
     index = indices[0] if indices else None
     slot = const_value(index) if index is not None else 0
-    per_register = {"float": 32, "double": 64}.get(kind) or next(b for b in (16, 32, 64) if unsigned_type(b) == kind)
-    per_register //= buffer.dtype.bits
+    per_register = REGISTER_BITS[kind] // buffer.dtype.bits
     if per_register > 1 and slot is not None and int(slot) % per_register:
         raise InstructionError(
             f"a register of {per_register} elements begins at {buffer.name}[{slot}]",
@@ -307,16 +313,16 @@ def _value(kind: str, node: Expr, scope: Scope) -> str:
 
 def in_flight(kernel: Kernel) -> dict[str, tuple[Buffer, ...]]:
     """The local buffers that fenced operations write, by their group."""
-    found: dict[str, dict[str, Buffer]] = {}
+    groups: dict[str, dict[str, Buffer]] = {}
     for _, bound in calls_in(kernel.body):
         issue = bound.form.issue
         if issue is None or not issue.fenced:
             continue
-        for place in (place for one in bound.given if one.written for place in bound.operands[one.name]):
+        for place in (place for operand in bound.given if operand.written for place in bound.operands[operand.name]):
             assert isinstance(place, (AddressOf, Load))
-            own = place.buffer.root
-            found.setdefault(issue.group, {})[own.name] = own
-    return {group: tuple(buffers.values()) for group, buffers in found.items()}
+            root = place.buffer.root
+            groups.setdefault(issue.group, {})[root.name] = root
+    return {group: tuple(buffers.values()) for group, buffers in groups.items()}
 
 
 def settled(node: Call, scope: Scope) -> list[str]:

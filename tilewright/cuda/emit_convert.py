@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from tilewright.cuda.emit_types import Cpp, Level, called, computed_through_float, cpp_type
-from tilewright.cuda.emit_unit import TranslationUnit, assembly
+from tilewright.cuda.emit_unit import Cpp, Level, TranslationUnit, assembly, carried_as_bits, cpp_type
 from tilewright.dtypes import DType, dtype
 from tilewright.ir.intervals import limits
 from tilewright.isa.convert import CONVERSIONS
@@ -43,7 +42,7 @@ def convert(value: Cpp, source: DType, target: DType, unit: TranslationUnit) -> 
     """``value`` of scalar dtype ``source`` as ``target``."""
     if target == "tf32" and source not in ("tf32", *EXACT_IN_TF32):
         return Cpp(f"{_tf32_rounding(unit)}({_float32_to_odd(value, source, unit).text})")
-    if cpp_type(source) == cpp_type(target) and source.kind == target.kind and not computed_through_float(target):
+    if cpp_type(source) == cpp_type(target) and source.kind == target.kind and not carried_as_bits(target):
         return value
     if target.kind == "bool":
         number = to_float32(value, source, unit) if source.is_float and source.bits < 64 else value
@@ -53,9 +52,9 @@ def convert(value: Cpp, source: DType, target: DType, unit: TranslationUnit) -> 
         return wide.cast(cpp_type(target))
     if source.is_float and target.is_integer:
         return _integer(value, source, target, unit)
-    if computed_through_float(target):
+    if carried_as_bits(target):
         return from_float32(_float32_to_odd(value, source, unit), target, unit)
-    if computed_through_float(source):
+    if carried_as_bits(source):
         value = to_float32(value, source, unit)
         return value if target.bits == 32 else value.cast(cpp_type(target))
     return value.cast(cpp_type(target))
@@ -65,7 +64,7 @@ def convert(value: Cpp, source: DType, target: DType, unit: TranslationUnit) -> 
 
 
 def _integer(value: Cpp, source: DType, target: DType, unit: TranslationUnit) -> Cpp:
-    if computed_through_float(source):
+    if carried_as_bits(source):
         value, source = to_float32(value, source, unit), FLOAT32
     kind, number = cpp_type(target), cpp_type(source)
     name = f"{target}_from_{source}"
@@ -78,14 +77,14 @@ def _integer(value: Cpp, source: DType, target: DType, unit: TranslationUnit) ->
             f"return ({kind})min(max({wide}, {low}), {high});",
             comment="Saturates; NaN is 0.",
         )
-        return called(name, value)
+        return Cpp.call(name, value)
     row = CONVERSIONS["float64" if source.bits == 64 else "float32", target]
     if source.bits == 32 and target.bits == 32:
         unit.number_instruction(name, row, kind, (number,))
-        return called(name, value)
+        return Cpp.call(name, value)
     inner = unit.number_instruction(f"{name}_or_nan", row, kind, (number,))
     unit.function(name, f"{kind} ({number} x)", f"return x == x ? {inner}(x) : 0;", comment="Saturates; NaN is 0.")
-    return called(name, value)
+    return Cpp.call(name, value)
 
 
 # Into float32, so that one more rounding is still right
@@ -110,7 +109,7 @@ def _float32_to_odd(value: Cpp, source: DType, unit: TranslationUnit) -> Cpp:
         f"return {same} ? y : __uint_as_float(__float_as_uint(y) | 1u);",
         comment="Toward zero; an inexact result gets its last bit set, so that rounding it again rounds x once.",
     )
-    return called(name, value)
+    return Cpp.call(name, value)
 
 
 def _tf32_rounding(unit: TranslationUnit) -> str:
@@ -130,22 +129,22 @@ def _tf32_rounding(unit: TranslationUnit) -> str:
 
 def to_float32(value: Cpp, source: DType, unit: TranslationUnit) -> Cpp:
     """A value of 32 bits or fewer as a float; exact for floats."""
-    if not computed_through_float(source):
+    if not carried_as_bits(source):
         return value if source.is_float else value.cast("float")
     name = f"float32_from_{source}"
     if name not in unit.helpers:
         _WIDEN.get(source, _widen_narrow)(name, source, unit)
-    return called(name, value)
+    return Cpp.call(name, value)
 
 
 def from_float32(value: Cpp, target: DType, unit: TranslationUnit) -> Cpp:
     """A float rounded to ``target``, to nearest even."""
-    if not computed_through_float(target):
+    if not carried_as_bits(target):
         return value
     name = f"{target}_from_float32"
     if name not in unit.helpers:
         _ROUND.get(target, _round_narrow)(name, target, unit)
-    return called(name, value)
+    return Cpp.call(name, value)
 
 
 # The helper functions, by dtype

@@ -8,24 +8,13 @@ from tilewright import ir
 from tilewright.cuda.emit_call import call
 from tilewright.cuda.emit_convert import convert, from_float32, to_float32
 from tilewright.cuda.emit_memory import address, load
-from tilewright.cuda.emit_types import (
-    LEVELS,
-    Cpp,
-    Level,
-    called,
-    computed_through_float,
-    cpp_type,
-    literal,
-    unsigned_type,
-)
-from tilewright.cuda.emit_unit import Scope, TranslationUnit
-from tilewright.cuda.emit_vectors import broadcast, component, elementwise, joined
+from tilewright.cuda.emit_unit import LEVELS, Cpp, Level, Scope, TranslationUnit, assembly, carried_as_bits, cpp_type
 from tilewright.dtypes import INT32, DType, dtype
-from tilewright.ir import Binary, Const, Expr, Unary, const_value
 from tilewright.ir.intervals import Interval, limits
-from tilewright.ir.operators import DIVIDED_BY_ZERO, DIVISIONS, MODULAR, OPERATORS, SHIFTS, transfer
+from tilewright.ir.operators import DIVIDED_BY_ZERO, DIVISIONS, MODULAR, OPERATORS, SHIFTS, UNARY, transfer
 from tilewright.isa.arith import ARITHMETIC
 from tilewright.isa.extremes import extreme_helper
+from tilewright.records import replace
 
 # Integer operators: the language's wrap-around and flooring, in C++ that has neither.
 #
@@ -45,10 +34,10 @@ def infix(op: str, a: Cpp, b: Cpp) -> Cpp:
     return Cpp(f"{a.at(left)} {symbol} {b.at(right)}", level)
 
 
-def integer_binary(node: Binary, scope: Scope) -> Cpp:
+def integer_binary(node: ir.Binary, scope: Scope) -> Cpp:
     """An arithmetic or bit operator on integers of one dtype."""
     if node.op in ("min", "max"):
-        return called(node.op, scope.cpp(node.a), scope.cpp(node.b))
+        return Cpp.call(node.op, scope.cpp(node.a), scope.cpp(node.b))
     if node.op in DIVISIONS:
         return _divided(node, scope)
     if node.op in MODULAR and not _fits(node, scope):
@@ -57,7 +46,7 @@ def integer_binary(node: Binary, scope: Scope) -> Cpp:
     return _shifted(node, a, b, scope) if node.op == ">>" and not _counts(node, scope) else infix(node.op, a, b)
 
 
-def integer_unary(node: Unary, scope: Scope) -> Cpp:
+def integer_unary(node: ir.Unary, scope: Scope) -> Cpp:
     """``-a`` or ``~a``."""
     a = scope.cpp(node.a)
     if node.op == "-":
@@ -68,17 +57,17 @@ def integer_unary(node: Unary, scope: Scope) -> Cpp:
     return inverted.cast(cpp_type(node.dtype)) if node.dtype.bits < 32 and not node.dtype.is_signed else inverted
 
 
-def abs_bound(node: Expr, scope: Scope) -> int:
+def abs_bound(node: ir.Expr, scope: Scope) -> int:
     """The largest magnitude that an integer may have."""
     interval = _interval(node, scope)
     return max(abs(interval.low), abs(interval.high))
 
 
-def _interval(node: Expr, scope: Scope) -> Interval:
+def _interval(node: ir.Expr, scope: Scope) -> Interval:
     return scope.facts.interval(node)
 
 
-def _fits(node: Binary, scope: Scope) -> bool:
+def _fits(node: ir.Binary, scope: Scope) -> bool:
     """Can the operator neither overflow nor wrap? Unsigned words wrap in C++ as they do in the language."""
     kind = node.dtype
     if node.op == "<<" and not _counts(node, scope):
@@ -92,50 +81,50 @@ def _fits(node: Binary, scope: Scope) -> bool:
     return ideal is not None and ideal.inside(limits(kind))
 
 
-def _counts(node: Binary, scope: Scope) -> bool:
+def _counts(node: ir.Binary, scope: Scope) -> bool:
     """Is the second operand of a shift certainly a count for which C++ defines the result?"""
     count = _interval(node.b, scope)
     return count.low >= 0 and count.high < max(32, node.dtype.bits)
 
 
-def _negation_fits(node: Unary, scope: Scope) -> bool:
+def _negation_fits(node: ir.Unary, scope: Scope) -> bool:
     if node.dtype.kind == "uint":
         return node.dtype.bits >= 32
     return _interval(node.a, scope).low > limits(node.dtype).low
 
 
-def _modular(node: Expr, scope: Scope) -> Cpp:
+def _modular(node: ir.Expr, scope: Scope) -> Cpp:
     """The value modulo 2**bits, as an unsigned integer of at least 32 bits: sums of sums stay unsigned in between."""
     bits = max(32, node.dtype.bits)
-    if isinstance(node, Const):
+    if isinstance(node, ir.Const):
         suffix = "u" if bits == 32 else "ull"
         return Cpp(f"{int(node.value) & ((1 << bits) - 1)}{suffix}")
-    if isinstance(node, Binary) and node.op in MODULAR and not _fits(node, scope):
+    if isinstance(node, ir.Binary) and node.op in MODULAR and not _fits(node, scope):
         a = _modular(node.a, scope)
         if node.op == "<<":
             b = scope.cpp(node.b)
             return infix(node.op, a, b) if _counts(node, scope) else _shifted(node, a, b, scope)
         return infix(node.op, a, _modular(node.b, scope))
-    if isinstance(node, Unary) and node.op == "-":
+    if isinstance(node, ir.Unary) and node.op == "-":
         return Cpp(f"-{_modular(node.a, scope).at(Level.UNARY)}", Level.UNARY)
     value = scope.cpp(node)
-    return value if node.dtype.kind == "uint" and node.dtype.bits >= 32 else value.cast(unsigned_type(bits))
+    return value if node.dtype.kind == "uint" and node.dtype.bits >= 32 else value.cast(cpp_type(dtype(f"uint{bits}")))
 
 
-def _shifted(node: Binary, a: Cpp, b: Cpp, scope: Scope) -> Cpp:
+def _shifted(node: ir.Binary, a: Cpp, b: Cpp, scope: Scope) -> Cpp:
     """A shift by any count: one that is negative or not below the width leaves the sign, and of ``<<`` nothing."""
     bits = max(32, node.dtype.bits)
-    count = unsigned_type(bits)
+    count = cpp_type(dtype(f"uint{bits}"))
     keeps_sign = node.op == ">>" and node.dtype.is_signed
-    number = cpp_type(DType(f"int{bits}")) if keeps_sign else count
+    number = cpp_type(dtype(f"int{bits}")) if keeps_sign else count
     name = f"shift_{'left' if node.op == '<<' else 'right'}_{'' if keeps_sign else 'u'}int{bits}"
     result = f"a >> (b < {bits} ? b : {bits - 1})" if keeps_sign else f"b < {bits} ? a {node.op} b : 0"
     comment = "What is shifted by the width or more is gone, where C++ leaves it open."
     scope.unit.function(name, f"{number} ({number} a, {count} b)", f"return {result};", comment=comment)
-    return called(name, a, b)
+    return Cpp.call(name, a, b)
 
 
-def _divided(node: Binary, scope: Scope) -> Cpp:
+def _divided(node: ir.Binary, scope: Scope) -> Cpp:
     """``//`` and ``%`` round down: what C++ does for operands that are not negative, and a shift or mask for 2**k."""
     a, b = scope.cpp(node.a), scope.cpp(node.b)
     left, right = _interval(node.a, scope), _interval(node.b, scope)
@@ -144,14 +133,14 @@ def _divided(node: Binary, scope: Scope) -> Cpp:
     any_divisor = overflows or right.low <= 0 <= right.high
     if not any_divisor and (not floors or (left.low >= 0 and right.low >= 0)):
         return infix(node.op, a, b)
-    divisor = const_value(node.b)
+    divisor = ir.const_value(node.b)
     if floors and divisor is not None and divisor > 0 and (int(divisor) & int(divisor) - 1) == 0:
         return _by_power(node, a, int(divisor))
     name = _division_helper(node.op, node.dtype, scope, any_divisor=any_divisor)
-    return called(name, a, b)
+    return Cpp.call(name, a, b)
 
 
-def _by_power(node: Binary, a: Cpp, divisor: int) -> Cpp:
+def _by_power(node: ir.Binary, a: Cpp, divisor: int) -> Cpp:
     if node.op == "//":
         return infix(">>", a, Cpp(str(divisor.bit_length() - 1)))
     return infix("&", a, Cpp(str(divisor - 1) + ("ll" if node.dtype.bits == 64 else "")))
@@ -202,19 +191,19 @@ _EXTREMES = {"min": "minimum", "max": "maximum"}  # a NaN wins
 
 def float_binary(op: str, a: Cpp, b: Cpp, kind: DType, unit: TranslationUnit) -> Cpp:
     """``a op b`` of scalar floats, rounded once to ``kind``."""
-    if not computed_through_float(kind):
+    if not carried_as_bits(kind):
         return _plain(op, a, b, kind, unit)
     name = f"{OPERATORS[op].word}_{kind}"
     if name not in unit.helpers:
         _narrow_operator(name, op, kind, unit)
-    return called(name, a, b)
+    return Cpp.call(name, a, b)
 
 
 def float_negated(a: Cpp, kind: DType, unit: TranslationUnit) -> Cpp:
     """``-a``: the sign bit flipped; a dtype of powers of two has none."""
     if kind == "float8_e8m0fnu":
         return from_float32(Cpp(f"-{to_float32(a, kind, unit).text}"), kind, unit)
-    if not computed_through_float(kind):
+    if not carried_as_bits(kind):
         return Cpp(f"-{a.at(Level.ATOM)}", Level.UNARY)
     sign = 1 << kind.value_bits - 1
     return Cpp(f"{a.at(Level.UNARY)} ^ 0x{sign:x}", Level.BIT_XOR).cast(cpp_type(kind))
@@ -225,13 +214,13 @@ def _plain(op: str, a: Cpp, b: Cpp, kind: DType, unit: TranslationUnit) -> Cpp:
     if op in ("+", "-", "*", "/"):
         return infix(op, a, b)
     if op in _EXTREMES:
-        return called(_extreme(_EXTREMES[op], kind, unit), a, b)
+        return Cpp.call(_extreme(_EXTREMES[op], kind, unit), a, b)
     if op == "truncmod":
-        return called(f"fmod{suffix}", a, b)
+        return Cpp.call(f"fmod{suffix}", a, b)
     if op == "truncdiv":
-        return called(f"trunc{suffix}", infix("/", a, b))
+        return Cpp.call(f"trunc{suffix}", infix("/", a, b))
     helper = _floor_mod if op == "%" else _floor_div
-    return called(helper(kind, suffix, unit), a, b)
+    return Cpp.call(helper(kind, suffix, unit), a, b)
 
 
 def _extreme(name: str, kind: DType, unit: TranslationUnit) -> str:
@@ -275,6 +264,101 @@ def _narrow_operator(name: str, op: str, kind: DType, unit: TranslationUnit) -> 
     unit.function(name, f"{number} ({number} a, {number} b)", f"return {result.text};")
 
 
+# Vectors of 2, 4 or 8 elements: a struct each, and operators that go element by element.
+
+
+def broadcast(element: Cpp, kind: DType, unit: TranslationUnit) -> Cpp:
+    """A vector of equal elements."""
+    name = f"broadcast_{kind}"
+    if name not in unit.helpers:
+        unit.vector(kind)
+        _loop(name, f"{cpp_type(kind.element)} a", "a", kind, unit)
+    return Cpp.call(name, element)
+
+
+def joined(node: ir.Vector, scope: Scope) -> Cpp:
+    """A vector of components."""
+    parts, kind, unit = [scope.cpp(part) for part in node.parts], node.dtype, scope.unit
+    unit.vector(kind)
+    element = cpp_type(kind.element)
+    names = [f"e{i}" for i in range(kind.lanes)]
+    held = names
+    if kind.element.bits < 8:
+        held = [f"({element})({low} & 0xf | {high} << 4)" for low, high in zip(names[::2], names[1::2], strict=True)]
+    params = ", ".join(f"{element} {name}" for name in names)
+    name = unit.function(f"vector_{kind}", f"{kind} ({params})", f"return {{{{{', '.join(held)}}}}};")
+    return Cpp.call(name, *parts)
+
+
+def component(node: ir.Component, scope: Scope) -> Cpp:
+    """One component of a vector."""
+    value, index = scope.cpp(node.a).at(Level.ATOM), node.index
+    if node.dtype.bits < 8:
+        return Cpp(f"{value}.x[{index // 2}] >> {4 * (index % 2)} & 0xf", Level.BIT_AND)
+    return Cpp(f"{value}.x[{index}]")
+
+
+def elementwise(node: ir.Unary | ir.Binary | ir.Cast, scope: Scope) -> Cpp:
+    """An operator on vectors: a function that does to each element what the operator does to a scalar."""
+    sides = (node.a, node.b) if isinstance(node, ir.Binary) else (node.a,)
+    operands = [scope.cpp(side) for side in sides]
+    kind, unit = node.dtype, scope.unit
+    source = node.a.dtype
+    name = f"{kind}_from_{source}" if isinstance(node, ir.Cast) else f"{_word(node)}_{kind}"
+    if name not in unit.helpers:
+        for vector in (source, kind):
+            unit.vector(vector)
+        row = ARITHMETIC.get((node.op, kind)) if isinstance(node, ir.Binary) else None
+        if row is not None and row.arch.admits(unit.arch):
+            _packed(name, row.text, kind, unit)
+        else:
+            params = ", ".join(f"{source} {letter}" for letter in "ab"[: len(operands)])
+            _loop(name, params, _on_elements(node, scope).text, kind, unit)
+    return Cpp.call(name, *operands)
+
+
+def _word(node: ir.Unary | ir.Binary) -> str:
+    return (UNARY if isinstance(node, ir.Unary) else OPERATORS)[node.op].word
+
+
+def _on_elements(node: ir.Unary | ir.Binary | ir.Cast, scope: Scope) -> Cpp:
+    """The operator on element i; the variables stand for C++ that is no name of the kernel."""
+    source = node.a.dtype.element
+    text = "({}.x[i / 2] >> 4 * (i % 2) & 0xf)" if source.bits < 8 else "{}.x[i]"
+    sides = [ir.Var(f"{letter}@element", source) for letter in "ab"]
+    for side in sides:
+        scope.unit.names.spellings[side.name] = text.format(side.name[0])
+    scalar = replace(node, a=sides[0], dtype=node.dtype.element)
+    return scope.cpp(replace(scalar, b=sides[1]) if isinstance(scalar, ir.Binary) else scalar)
+
+
+def _loop(name: str, params: str, value: str, kind: DType, unit: TranslationUnit) -> None:
+    packed = kind.element.bits < 8
+    place = f"d.x[i / 2] |= ({value} & 0xf) << 4 * (i % 2);" if packed else f"d.x[i] = {value};"
+    lines = [
+        f"{kind} d{' = {}' if packed else ''};",
+        "#pragma unroll",
+        f"for (int i = 0; i < {kind.lanes}; ++i) {place}",
+    ]
+    unit.function(name, f"{kind} ({params})", *lines, "return d;")
+
+
+def _packed(name: str, text: str, kind: DType, unit: TranslationUnit) -> None:
+    """Define an operator as one instruction for both halves of a register."""
+    register, letter = ("unsigned long long", "l") if kind.bits == 64 else ("unsigned int", "r")
+    operands = ", ".join(f'"{letter}"(__builtin_bit_cast({register}, {side}))' for side in "ab")
+    unit.function(
+        name,
+        f"{kind} ({kind} a, {kind} b)",
+        f"{register} d;",
+        *assembly("asm", text, f'"={letter}"(d)', operands),
+        f"return __builtin_bit_cast({kind}, d);",
+    )
+
+
+# One rule per node.
+
+
 EXACT_IN_FLOAT32 = 1 << 24
 INT16 = dtype("int16")
 
@@ -288,7 +372,7 @@ def expression(node: ir.Expr, scope: Scope) -> Cpp:
 
 def _vector(node: ir.Const | ir.Unary | ir.Binary | ir.Cast, scope: Scope) -> Cpp:
     if isinstance(node, ir.Const):
-        return broadcast(literal(ir.Const(node.value, node.dtype.element)), node.dtype, scope.unit)
+        return broadcast(Cpp.literal(ir.Const(node.value, node.dtype.element)), node.dtype, scope.unit)
     if isinstance(node, ir.Cast) and node.a.dtype.lanes == 1:
         return broadcast(_converted(node.a, node.dtype.element, scope), node.dtype, scope.unit)
     return elementwise(node, scope)
@@ -325,7 +409,7 @@ def _comparison(node: ir.Binary, scope: Scope) -> Cpp:
 
 def _comparable(node: ir.Expr, scope: Scope) -> Cpp:
     value = expression(node, scope)
-    return to_float32(value, node.dtype, scope.unit) if computed_through_float(node.dtype) else value
+    return to_float32(value, node.dtype, scope.unit) if carried_as_bits(node.dtype) else value
 
 
 def _pointer_arithmetic(node: ir.Binary, scope: Scope) -> Cpp:
@@ -378,7 +462,7 @@ def _reinterpret(node: ir.Reinterpret, scope: Scope) -> Cpp:
     if source == target:
         return value
     if (source, target) in _BIT_CASTS:
-        return called(_BIT_CASTS[source, target], value)
+        return Cpp.call(_BIT_CASTS[source, target], value)
     if "void*" in (source, target) or (source.endswith(_INTEGRAL) and target.endswith(_INTEGRAL)):
         return value.cast(target)
     if node.a.dtype.is_integer:
@@ -387,7 +471,7 @@ def _reinterpret(node: ir.Reinterpret, scope: Scope) -> Cpp:
 
 
 _RULES: dict[type, Callable[..., Cpp]] = {  # each takes its own node
-    ir.Const: lambda node, scope: literal(node),
+    ir.Const: lambda node, scope: Cpp.literal(node),
     ir.Var: lambda node, scope: Cpp(scope.unit.names.of(node.name)),
     ir.Special: lambda node, scope: Cpp(scope.unit.special(node)),
     ir.Unary: _unary,

@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tilewright import ir
-from tilewright.cuda.emit_types import Cpp, Level, called, cpp_type
-from tilewright.cuda.emit_unit import Scope, TranslationUnit
-from tilewright.ir import expressions, statements, walk
+from tilewright.cuda.emit_unit import Cpp, Level, Scope, TranslationUnit, cpp_type
 from tilewright.isa import Bound, ProxyFence, bind, calls_in
 
 ADDRESSES = ("shared", "global", "generic")
@@ -29,7 +27,7 @@ def load(node: ir.Load, scope: Scope) -> Cpp:
     start = _start(node.buffer, scope)
     index = scope.cpp(node.indices[0])
     if node.buffer.dtype.bits < 8:
-        return called(_load_nibble(scope.unit), start, index)
+        return Cpp.call(_load_nibble(scope.unit), start, index)
     return Cpp(f"{start.at(Level.ATOM)}[{index.text}]")
 
 
@@ -116,7 +114,7 @@ def read_only(kernel: ir.Kernel) -> frozenset[str]:
     """
     written: set[str] = set()
     aliases = [(buffer.name, name) for buffer in kernel.buffers for name in _pointers(buffer.data)]
-    aliases += [(each.name, each.of) for each in kernel.maps if each.is_made]
+    aliases += [(tensor_map.name, tensor_map.of) for tensor_map in kernel.maps if tensor_map.is_made]
     everything = {buffer.name for buffer in kernel.buffers}
     for stmt in ir.statements(kernel.body):
         match stmt:
@@ -210,20 +208,20 @@ def begins_early(kernel: ir.Kernel) -> bool:
 
 def _pointers_of_kernel(kernel: ir.Kernel) -> dict[str, list[ir.Buffer]]:
     """The buffers of each handle parameter."""
-    found: dict[str, list[ir.Buffer]] = {}
-    maps = {each.name for each in kernel.maps}
+    pointers: dict[str, list[ir.Buffer]] = {}
+    maps = {tensor_map.name for tensor_map in kernel.maps}
     for buffer in kernel.buffers:
         if isinstance(buffer.data, ir.Var) and buffer.name not in maps:
-            found.setdefault(buffer.data.name, []).append(buffer)
-    return found
+            pointers.setdefault(buffer.data.name, []).append(buffer)
+    return pointers
 
 
 def _hears_of_others(body: ir.Body) -> bool:
     """Is there a fence beyond the CTA, or a loop that may wait for what it reads from memory?"""
-    for stmt in statements(body):
+    for stmt in ir.statements(body):
         if isinstance(stmt, (ir.While, ir.For)) and _may_wait(stmt) and any(map(_is_heard, _inside(stmt))):
             return True
-        for node in expressions(stmt):
+        for node in ir.expressions(stmt):
             if isinstance(node, ir.Call) and (node.op == GRID_WAIT or _reaches_others(bind(node))):
                 return True
             if isinstance(node, (ir.Load, ir.Reinterpret)) and node.dtype.kind == "handle":
@@ -241,14 +239,14 @@ def _reaches_others(bound: Bound) -> bool:
 
 
 def _may_wait(loop: ir.While | ir.For) -> bool:
-    return isinstance(loop, ir.While) or any(isinstance(stmt, ir.Break) for stmt in statements(loop.body))
+    return isinstance(loop, ir.While) or any(isinstance(stmt, ir.Break) for stmt in ir.statements(loop.body))
 
 
 def _inside(loop: ir.While | ir.For) -> Iterator[object]:
     if isinstance(loop, ir.While):
-        yield from walk(loop.cond)
-    for stmt in statements(loop.body):
-        yield from expressions(stmt)
+        yield from ir.walk(loop.cond)
+    for stmt in ir.statements(loop.body):
+        yield from ir.expressions(stmt)
 
 
 def _is_heard(node: object) -> bool:

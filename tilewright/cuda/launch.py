@@ -28,8 +28,8 @@ from tilewright.cuda.tensors import QUICK, TORCH, Inspected, Reader, inspected, 
 from tilewright.dtypes import NAMES, dtype
 from tilewright.errors import ArgumentError, TargetError
 from tilewright.ir import Kernel, Launch, Number, Var, names_in
-from tilewright.ir.arguments import DEFAULT_ALIGNMENT, ArrayInfo, Signature
-from tilewright.ir.narrow import largest_float
+from tilewright.ir.arguments import DEFAULT_ALIGNMENT, ArrayInfo, Bindings, Signature
+from tilewright.ir.numbers import largest_float
 from tilewright.ir.tensor_map import FILLS, MAP_ALIGNMENT, MAP_BYTES, MapFields
 from tilewright.isa import ARCHS, Arch
 
@@ -46,7 +46,7 @@ MOST_MAPS = 4096  # that are kept
 class Maps:
     """The tensor maps of a checked call. Those of arrays follow the values of the parameters.
 
-    are_any: is there any? are_given: do callers pass some of them?
+    are_any: is there any? are_passed: do callers pass some of them?
     """
 
     def __init__(
@@ -54,34 +54,37 @@ class Maps:
     ) -> None:
         self._device = device
         names = [param.name for param in kernel.params]
-        self._given = [(i, one) for i, one in enumerate(arguments) if isinstance(one, MapFields)]
+        self._passed = [(i, fields) for i, fields in enumerate(arguments) if isinstance(fields, MapFields)]
         pointers = {buffer.name: buffer.data.name for buffer in kernel.buffers if isinstance(buffer.data, Var)}
-        made = [each for each in kernel.maps if each.is_made]
         self._kept: dict[tuple[int, int], bytes] = {}  # a cache
-        self.are_given, self.are_any = bool(self._given), bool(kernel.maps)
-        self._made = [(names.index(pointers[each.of]), each.start(values), each.fields(values)) for each in made]
+        self.are_passed, self.are_any = bool(self._passed), bool(kernel.maps)
+        self._derived = [
+            (names.index(pointers[tensor_map.of]), tensor_map.start(values), tensor_map.fields(values))
+            for tensor_map in kernel.maps
+            if tensor_map.is_made
+        ]
 
     def encoded(self, values: Sequence[Number]) -> Sequence[Any]:
         """The values of the parameters with the bytes of maps in their places, and after them those of made maps."""
-        if not self._given and not self._made:
+        if not self._passed and not self._derived:
             return values
-        found: list[Any] = list(values)
-        for i, fields in self._given:
+        filled: list[Any] = list(values)
+        for i, fields in self._passed:
             with self._device.current():
-                found[i] = encoded(fields, int(values[i]))
-        found += [self._bytes(number, int(values[i]) + start) for number, (i, start, _) in enumerate(self._made)]
-        return found
+                filled[i] = encoded(fields, int(values[i]))
+        filled += [self._bytes(number, int(values[i]) + start) for number, (i, start, _) in enumerate(self._derived)]
+        return filled
 
     def _bytes(self, number: int, address: int) -> bytes:
         """The made map of that number, at an address."""
-        known = self._kept.get((number, address))
-        if known is None:
+        data = self._kept.get((number, address))
+        if data is None:
             with self._device.current():
-                known = encoded(self._made[number][2], address)
+                data = encoded(self._derived[number][2], address)
             if len(self._kept) >= MOST_MAPS:
                 self._kept.clear()
-            self._kept[number, address] = known
-        return known
+            self._kept[number, address] = data
+        return data
 
 
 @lru_cache(maxsize=MOST_MAPS)
@@ -118,9 +121,10 @@ def _of_boxes(fields: MapFields) -> tuple[str, Sequence[Any], Sequence[Any]]:
         return "cuTensorMapEncodeTiled", [(c_uint32 * rank)(*fields.box)], []
     sizes = [c_uint32(extent) for extent in fields.box]
     if walk.wide:
-        corners = [c_int(walk.lower[0]), c_int(walk.upper[0])]
-        return "cuTensorMapEncodeIm2colWide", [*corners, *sizes], [c_int(int(walk.wide == "w128"))]
-    return "cuTensorMapEncodeIm2col", [*((c_int * (rank - 2))(*one) for one in (walk.lower, walk.upper)), *sizes], []
+        ends = [c_int(walk.lower[0]), c_int(walk.upper[0])]
+        return "cuTensorMapEncodeIm2colWide", [*ends, *sizes], [c_int(int(walk.wide == "w128"))]
+    corners = [(c_int * (rank - 2))(*corner) for corner in (walk.lower, walk.upper)]
+    return "cuTensorMapEncodeIm2col", [*corners, *sizes], []
 
 
 # The path of every launch but the first: a function written for the types of the arguments, without a loop.
@@ -187,8 +191,8 @@ class QuickCalls:
 
     def of_other_types(self, args: tuple[Any, ...]) -> bool:
         """Arguments of other types than last time."""
-        found = self._patterns.get(tuple(map(type, args)))
-        return found is not None and found.again(args)
+        pattern = self._patterns.get(tuple(map(type, args)))
+        return pattern is not None and pattern.again(args)
 
 
 class _Pattern:
@@ -346,9 +350,9 @@ class Launcher:
         self.target = target
         self._launch: Launch = kernel.launch
         self._cubin = cubin
-        self._format = _Format.of(kernel)
-        given = any(not each.is_made for each in kernel.maps)  # maps that callers pass
-        self._is_quick = not given and not any(_goes_as_bits(param) for param in kernel.params)
+        self.format = _Format.of(kernel)
+        takes_maps = any(not tensor_map.is_made for tensor_map in kernel.maps)  # maps that callers pass
+        self._is_quick = not takes_maps and not any(_goes_as_bits(param) for param in kernel.params)
         deciding = _deciding(signature)
         alignment = max([DEFAULT_ALIGNMENT, *(buffer.align for buffer in signature.buffers.values())])
         self._apart = _apart(kernel)
@@ -370,21 +374,21 @@ class Launcher:
 
     def prepared(self, args: tuple[Any, ...]) -> tuple[LaunchPlan, tuple[Number, ...], int]:
         """The checked call, the values of its parameters, and the stream. Raises ArgumentError, see `launch`."""
-        arrays = [one for one in map(host.behind, args) if host.is_array(one) and host.device_of(one) != "cpu"]
+        arrays = [array for array in map(host.behind, args) if host.is_array(array) and host.device_of(array) != "cpu"]
         streams = [stream_of(value, host.ordinal(host.device_of(value))) for value in arrays]
-        stream = next((one for one in streams if one is not None), 0)
-        found = [inspected(value, stream) for value in args]
-        device = driver.device(self._ordinal(found))
-        plan = self.plan(found, device)
+        stream = next((number for number in streams if number is not None), 0)
+        arguments = [inspected(value, stream) for value in args]
+        device = driver.device(self._ordinal(arguments))
+        plan = self.plan(arguments, device)
         for value, other in zip(arrays, streams, strict=True):
             if other is not None and other != stream and QUICK[type(value)] is None:
                 with device.current():
                     driver.order(stream, after=other)
-        return plan, plan.exact(found), stream
+        return plan, plan.exact(arguments), stream
 
-    def plan(self, found: Sequence[Inspected], device: GpuDevice) -> LaunchPlan:
+    def plan(self, arguments: Sequence[Inspected], device: GpuDevice) -> LaunchPlan:
         """The checked call for arguments like these, on a device. Raises ArgumentError where they do not fit."""
-        descriptors = [one.descriptor for one in found]
+        descriptors = [arg.descriptor for arg in arguments]
         key = (device.ordinal, self.signature.key(descriptors))
         try:
             if key in self._plans:
@@ -393,7 +397,6 @@ class Launcher:
             pass
         bindings = self.signature.bind(descriptors)
         self._check_clusters(bindings.grid)
-        symbols = tuple(bindings.values[symbol.name] for symbol in self.kernel.symbols)
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
         extents = tuple(map(span_bytes, descriptors)) if self._apart else ()
@@ -403,19 +406,16 @@ class Launcher:
             apart = () if may_alias else self._apart
             disjoint = Disjoint(apart, extents, lambda: plan_for(may_alias=True))
             maps = Maps(self.kernel, descriptors, bindings.values, device)
-            return LaunchPlan(
-                self.kernel, device, function, bindings.grid, self._format, symbols, disjoint, maps, self.quick.mask
-            )
+            return LaunchPlan(self, device, function, bindings, disjoint, maps)
 
         plan = plan_for(may_alias=False)
         self._plans[key] = plan
         return plan
 
-    def _ordinal(self, found: Sequence[Inspected]) -> int:
+    def _ordinal(self, arguments: Sequence[Inspected]) -> int:
         """The one device that all arrays are on; the first where there is no array."""
-        places = [
-            one.descriptor for one, param in zip(found, self.kernel.params, strict=False) if param.dtype == "handle"
-        ]
+        pairs = zip(arguments, self.kernel.params, strict=False)
+        places = [arg.descriptor for arg, param in pairs if param.dtype == "handle"]
         devices = {place.device for place in places if isinstance(place, ArrayInfo)}
         if len(devices) > 1:
             raise host.different_devices(self.kernel.name, devices)
@@ -452,11 +452,11 @@ def _apart(kernel: Kernel) -> tuple[tuple[int, int], ...]:
     return tuple((names.index(a), names.index(b)) for a in names if a in reads for b in names if b in writes)
 
 
-def span_bytes(one: ArrayInfo | MapFields | Number) -> int:
+def span_bytes(info: ArrayInfo | MapFields | Number) -> int:
     """Bytes from the first element of an array to the end of its last; 0 for a number."""
-    if not isinstance(one, ArrayInfo):
+    if not isinstance(info, ArrayInfo):
         return 0
-    return one.span * (max(1, dtype(one.dtype).bits // 8) if one.dtype in NAMES else WIDEST_ITEM)
+    return info.span * (max(1, dtype(info.dtype).bits // 8) if info.dtype in NAMES else WIDEST_ITEM)
 
 
 def runs_on(target: Arch, capability: int) -> bool:
@@ -473,12 +473,12 @@ def runs_on(target: Arch, capability: int) -> bool:
 
 
 def _wrong_target(kernel: Kernel, target: Arch, device: GpuDevice) -> TargetError:
-    own = [str(row) for row in ARCHS.values() if runs_on(row, device.capability)]
+    fitting = [str(row) for row in ARCHS.values() if runs_on(row, device.capability)]
     return TargetError(
         f"{kernel.name} is compiled for {target}, which {device} does not run",
         given=str(target),
-        allowed=", ".join(own) or "no architecture that tilewright knows",
-        hint=f"tw.compile(kernel, target={own[-1]!r})" if own else None,
+        allowed=", ".join(fitting) or "no architecture that tilewright knows",
+        hint=f"tw.compile(kernel, target={fitting[-1]!r})" if fitting else None,
     )
 
 
@@ -507,9 +507,9 @@ class _Format:
 
     @staticmethod
     def of(kernel: Kernel) -> _Format:
-        given = {each.name for each in kernel.maps if not each.is_made}
-        params = [MAP if var.name in given else FORMATS.get(str(var.dtype), "B") for var in kernel.params]
-        each_call = [*params, *(MAP for each in kernel.maps if each.is_made)]
+        passed = {tensor_map.name for tensor_map in kernel.maps if not tensor_map.is_made}
+        params = [MAP if var.name in passed else FORMATS.get(str(var.dtype), "B") for var in kernel.params]
+        each_call = [*params, *(MAP for tensor_map in kernel.maps if tensor_map.is_made)]
         letters = [*each_call, *(FORMATS.get(str(var.dtype), "B") for var in kernel.symbols)]
         ends = [struct.calcsize("".join(letters[: i + 1])) for i in range(len(letters))]
         offsets = tuple(end - struct.calcsize(letter) for end, letter in zip(ends, letters, strict=True))
@@ -565,34 +565,26 @@ class LaunchPlan:
                  "spans")  # fmt: skip
 
     def __init__(
-        self,
-        kernel: Kernel,
-        device: GpuDevice,
-        function: int,
-        grid: tuple[int, int, int],
-        format: _Format,
-        symbols: tuple[Number, ...],
-        disjoint: Disjoint,
-        maps: Maps,
-        mask: int,
+        self, launcher: Launcher, device: GpuDevice, function: int, bindings: Bindings, disjoint: Disjoint, maps: Maps
     ) -> None:
+        kernel = launcher.kernel
         assert kernel.launch is not None
-        self.ordinal = device.ordinal
-        self._name, self._launched, self._symbols = kernel.name, kernel.launch, symbols
-        self._device, self._function, self._grid, self._format = device, function, grid, format
+        self._name, self._launched, self._format = kernel.name, kernel.launch, launcher.format
+        self._symbols = tuple(bindings.values[symbol.name] for symbol in kernel.symbols)
+        self.ordinal, self._device, self._function, self._grid = device.ordinal, device, function, bindings.grid
         self.apart, self.spans, self._otherwise = disjoint
-        self.maps, self.mask = maps, mask
+        self.maps, self.mask = maps, launcher.quick.mask
         self._aliased: LaunchPlan | None = None  # the same call where arguments overlap
         self.frames: list[Frame] = []
         self._attributes = (addressof(driver.OVERLAPPING), 1) if begins_early(kernel) else (None, 0)
         self._several = driver.device_count() > 1
-        self.is_plain = not self._several and 0 not in grid
+        self.is_plain = not self._several and 0 not in bindings.grid
 
-    def exact(self, found: Sequence[Inspected]) -> tuple[Number, ...]:
+    def exact(self, arguments: Sequence[Inspected]) -> tuple[Number, ...]:
         """The values of a call, as the parameters hold them."""
         return tuple(
-            one.value if isinstance(one.descriptor, (ArrayInfo, MapFields)) else self._format.exact(i, one.value)
-            for i, one in enumerate(found)
+            arg.value if isinstance(arg.descriptor, (ArrayInfo, MapFields)) else self._format.exact(i, arg.value)
+            for i, arg in enumerate(arguments)
         )
 
     def launch(self, values: tuple[Number, ...], stream: int) -> bool:
@@ -628,7 +620,7 @@ class LaunchPlan:
             self._format.packer.pack_into(call.packed, 0, *values)
         call.config.stream = held[-1]
         floats = self._format.floats
-        differs = self.maps.are_given or (floats and not all([values[i] for i in floats]))
+        differs = self.maps.are_passed or (floats and not all([values[i] for i in floats]))
         frame[HELD] = None if differs else held
 
     def new_frame(self, values: tuple[Number, ...]) -> Frame:

@@ -68,11 +68,11 @@ def check_log(assembly: Assembly, kernel: Kernel, entry: str) -> None:
     issues = [(bound.mnemonic, at) for bound, at in calls if bound.form.issue and bound.form.issue.fenced]
     for code, text in re.findall(CODE, assembly.log):
         if code in COMPLAINTS:
-            found = COMPLAINTS[code]
+            complaint = COMPLAINTS[code]
             at = _line_of(assembly.ptx, text, issues) or kernel.at
-            given = f"ptxas {code}:{text.rstrip()}"
+            message = f"ptxas {code}:{text.rstrip()}"
             raise TargetError(
-                f"{kernel.name}: {found.what}", given=given, allowed=found.allowed, hint=found.hint, at=at
+                f"{kernel.name}: {complaint.what}", given=message, allowed=complaint.allowed, hint=complaint.hint, at=at
             )
     if not issues:
         return
@@ -147,9 +147,9 @@ class Assembly:
         """
         match = re.search(_REPORT.format(kernel=re.escape(kernel)), self.log)
         if match is None:
-            known = re.findall(rf"{_FIGURES} '(\S+)'", self.log)
+            kernels = re.findall(rf"{_FIGURES} '(\S+)'", self.log)
             raise ToolError(
-                f"ptxas reports no resources for a kernel {kernel!r}", given=kernel, allowed=choices(kernel, known)
+                f"ptxas reports no resources for a kernel {kernel!r}", given=kernel, allowed=choices(kernel, kernels)
             )
         return Resources(**{name: int(value or 0) for name, value in match.groupdict().items()})
 
@@ -169,11 +169,11 @@ def assemble(source: str, arch: str, *, fast_math: bool = False, options: tuple[
         )
     arithmetic = FAST_MATH if fast_math else ("--fmad=false",)
     flags = [f"--gpu-architecture={arch}", *arithmetic, *_OPTIONS, *options]
-    made = _compiled(source, arch, flags)
-    if _FIGURES not in made.log and "__global__" in source:  # of NVRTC's own cache, which keeps no log
+    assembly = _compiled(source, arch, flags)
+    if _FIGURES not in assembly.log and "__global__" in source:  # of NVRTC's own cache, which keeps no log
         with suppress(ToolError):  # an NVRTC that does not know the option
             return _compiled(source, arch, [*flags, "--no-cache"])
-    return made
+    return assembly
 
 
 def _compiled(source: str, arch: str, flags: list[str]) -> Assembly:
@@ -275,8 +275,8 @@ def _refusal(source: str, arch: str, log: str, ptx: str) -> ToolError:
 
 def _compiler_messages(source: str, log: str) -> list[str]:
     lines = source.splitlines()
-    found = re.findall(rf"^{re.escape(_FILE)}\((\d+)\): error: (.*)$", log, re.MULTILINE)
-    return [_message(lines, int(number), text) for number, text in found]
+    errors = re.findall(rf"^{re.escape(_FILE)}\((\d+)\): error: (.*)$", log, re.MULTILINE)
+    return [_message(lines, int(number), text) for number, text in errors]
 
 
 def _ptxas_messages(source: str, log: str, ptx: str) -> list[str]:

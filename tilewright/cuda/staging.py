@@ -46,13 +46,13 @@ def stretches_of(arrays: Iterable[HostStretch]) -> list[HostStretch]:
     >>> [(stretch.first, stretch.end) for stretch in stretches_of(arrays)]
     [(4, 16), (16, 20)]
     """
-    found: list[HostStretch] = []
-    for stretch in sorted(arrays, key=lambda one: (one.first, one.end)):
-        if found and stretch.first < found[-1].end:
-            last = found.pop()
+    merged: list[HostStretch] = []
+    for stretch in sorted(arrays, key=lambda array: (array.first, array.end)):
+        if merged and stretch.first < merged[-1].end:
+            last = merged.pop()
             stretch = HostStretch(last.first, max(last.end, stretch.end), last.readonly and stretch.readonly)
-        found.append(stretch)
-    return found
+        merged.append(stretch)
+    return merged
 
 
 def _stretch_at(address: int, stretches: Sequence[HostStretch]) -> HostStretch:
@@ -67,11 +67,11 @@ def launch_from_host(launcher: Launcher, args: Sequence[Any]) -> None:
 
     `Any`: arrays of the host, of any library, and numbers.
     """
-    found = [inspected(value, 0) for value in args]
-    launcher.signature.bind([one.descriptor for one in found])  # before anything is copied
+    arguments = [inspected(value, 0) for value in args]
+    launcher.signature.bind([arg.descriptor for arg in arguments])  # before anything is copied
     buffers = [launcher.signature.buffers.get(param.name) for param in launcher.kernel.params]
     kinds = {i: buffer.dtype for i, buffer in enumerate(buffers) if buffer is not None}
-    maps = {i: one.descriptor for i, one in enumerate(found) if isinstance(one.descriptor, MapFields)}
+    maps = {i: arg.descriptor for i, arg in enumerate(arguments) if isinstance(arg.descriptor, MapFields)}
     kinds |= {i: dtype(fields.dtype) for i, fields in maps.items()}
     arrays = {i: host.opened(host.behind(args[i]), kind) for i, kind in kinds.items()}
     stretches = stretches_of(
@@ -83,17 +83,17 @@ def launch_from_host(launcher: Launcher, args: Sequence[Any]) -> None:
         distances = {stretch: copies.enter_context(_copied(stretch)) for stretch in stretches}
         for i, array in arrays.items():
             address = array.ctypes.data + distances[_stretch_at(array.ctypes.data, stretches)]
-            found[i] = Inspected(maps[i], address) if i in maps else _placed(found[i], address)
-        plan = launcher.plan(found, device)
-        plan.launch(plan.exact(found), 0)
+            arguments[i] = Inspected(maps[i], address) if i in maps else _placed(arguments[i], address)
+        plan = launcher.plan(arguments, device)
+        plan.launch(plan.exact(arguments), 0)
         driver.synchronize()  # what the kernel prints comes out now, also where no array is copied back
     for i, kind in kinds.items():
         host.closed(host.behind(args[i]), arrays[i], kind)
 
 
-def _placed(one: Inspected, address: int) -> Inspected:
-    assert isinstance(one.descriptor, ArrayInfo)
-    return Inspected(replace(one.descriptor, address=address, device="cuda:0"), address)
+def _placed(argument: Inspected, address: int) -> Inspected:
+    assert isinstance(argument.descriptor, ArrayInfo)
+    return Inspected(replace(argument.descriptor, address=address, device="cuda:0"), address)
 
 
 @contextmanager
@@ -120,20 +120,20 @@ def lent(arrays: Mapping[str, Any], kinds: Mapping[str, DType]) -> Iterator[dict
 
     `Any`: arrays of one GPU, of any library.
     """
-    found: dict[str, HostStretch] = {}
+    spans: dict[str, HostStretch] = {}
     for name, value in arrays.items():
         info = inspected(value, 0).descriptor
         assert isinstance(info, ArrayInfo)
         item_bytes = max(1, kinds[name].element.bits // 8)  # 4-bit elements come two in an item
         first = info.address or 0
-        found[name] = HostStretch(first, first + info.span * item_bytes, info.readonly)
+        spans[name] = HostStretch(first, first + info.span * item_bytes, info.readonly)
         ordinal = host.ordinal(info.device)
-    stretches = stretches_of(found.values())
+    stretches = stretches_of(spans.values())
     copies = {stretch: np.empty(stretch.nbytes, np.uint8) for stretch in stretches}
     with driver.device(ordinal).current():
         for stretch, copy in copies.items():
             driver.copy_from_device(copy.ctypes.data, stretch.first, stretch.nbytes)
-    yield {name: _part(stretch, _stretch_at(stretch.first, stretches), copies) for name, stretch in found.items()}
+    yield {name: _part(stretch, _stretch_at(stretch.first, stretches), copies) for name, stretch in spans.items()}
     with driver.device(ordinal).current():
         for stretch, copy in copies.items():
             if not stretch.readonly:

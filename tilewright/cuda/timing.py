@@ -23,9 +23,9 @@ Call = Callable[[], object]
 
 def stream_in_use(args: Sequence[Any]) -> int:
     """The stream that a launch on these arguments goes to."""
-    arrays = [one for one in map(host.behind, args) if host.is_array(one)]
-    found = (stream_of(one, host.ordinal(host.device_of(one))) for one in arrays)
-    return next((stream for stream in found if stream is not None), 0)
+    arrays = [array for array in map(host.behind, args) if host.is_array(array)]
+    streams = (stream_of(array, host.ordinal(host.device_of(array))) for array in arrays)
+    return next((stream for stream in streams if stream is not None), 0)
 
 
 def is_captured(args: Sequence[Any]) -> bool:
@@ -38,7 +38,7 @@ def is_captured(args: Sequence[Any]) -> bool:
 @contextmanager
 def current(args: Sequence[Any]) -> Iterator[driver.GpuDevice]:
     """The device of these arguments, to which this thread's calls go."""
-    places = [host.device_of(one) for one in map(host.behind, args) if host.is_array(one)]
+    places = [host.device_of(value) for value in map(host.behind, args) if host.is_array(value)]
     device = driver.device(host.ordinal(next(place for place in places if place != "cpu")))
     with device.current():
         yield device
@@ -47,8 +47,8 @@ def current(args: Sequence[Any]) -> Iterator[driver.GpuDevice]:
 @contextmanager
 def kept(arrays: Sequence[Any]) -> Iterator[None]:
     """A context at whose end these arrays get their old values back."""
-    found = [inspected(array, 0).descriptor for array in arrays]
-    spans = [(info.address or 0, span_bytes(info)) for info in found if isinstance(info, ArrayInfo)]
+    descriptors = [inspected(array, 0).descriptor for array in arrays]
+    spans = [(info.address or 0, span_bytes(info)) for info in descriptors if isinstance(info, ArrayInfo)]
     driver.synchronize()
     copies = [driver.allocate(nbytes) for _, nbytes in spans]
     try:

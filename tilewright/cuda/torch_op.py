@@ -57,10 +57,10 @@ def _stored(exe: Any) -> frozenset[str]:
 
     `Any`: an `Executable`.
     """
-    found = set(exe.signature.written)
+    names = set(exe.signature.written)
     for _, bound in calls_in(exe.lowered.body):
-        found |= _stored_by(bound, exe.signature)
-    return frozenset(found)
+        names |= _stored_by(bound, exe.signature)
+    return frozenset(names)
 
 
 def _stored_by(bound: Bound, signature: Signature) -> set[str]:
@@ -80,18 +80,18 @@ def _mutated(signature: Signature, stored: frozenset[str], mutates: Iterable[str
     seen = [name for name in names if name in stored]
     if mutates is None:
         return tuple(seen)
-    given = (mutates,) if isinstance(mutates, str) else tuple(mutates)
-    for name in given:
+    asked = (mutates,) if isinstance(mutates, str) else tuple(mutates)
+    for name in asked:
         if name not in names:
             raise ArgumentError(f"{signature.name} has no array {name!r}", given=name, allowed=choices(name, names))
-    forgotten = [name for name in names if name in signature.written and name not in given]
+    forgotten = [name for name in names if name in signature.written and name not in asked]
     if forgotten:
         raise ArgumentError(
             f"{signature.name} writes what mutates does not name",
-            given=", ".join(given) or "nothing",
-            allowed=", ".join([*given, *forgotten]),
+            given=", ".join(asked) or "nothing",
+            allowed=", ".join([*asked, *forgotten]),
         )
-    return tuple(name for name in names if name in given)
+    return tuple(name for name in names if name in asked)
 
 
 def _nothing(*args: object) -> None:

@@ -39,7 +39,7 @@ def run_demo(out: Path, n: int = 1024) -> None:
     show_dispatch(swizzled)
     show_cuda(swizzled)
     show_fragment(out)
-    runs = {name: transpose(made, image) for name, made in (("plain rows", plain), ("128-byte swizzle", swizzled))}
+    runs = {name: transpose(exe, image) for name, exe in (("plain rows", plain), ("128-byte swizzle", swizzled))}
     show_conflicts({name: run for name, (run, _) in runs.items()})
     show_result(image, runs["128-byte swizzle"][1], out)
     show_assembly(swizzled)
@@ -51,15 +51,15 @@ def show_kernel() -> None:
     code(textwrap.dedent(inspect.getsource(demo_kernel.make)), "python")
 
 
-def show_dispatch(made: Executable) -> None:
+def show_dispatch(exe: Executable) -> None:
     heading("2. The dispatch report")
     say("Each copy, the instruction found for it, and why the other variants did not take it.")
-    say(str(made.report))
+    say(str(exe.report))
 
 
-def show_cuda(made: Executable) -> None:
+def show_cuda(exe: Executable) -> None:
     heading("3. The CUDA of the copies between shared memory and registers")
-    lines = made.source("cuda").splitlines()
+    lines = exe.source("cuda").splitlines()
     first = next(i for i, line in enumerate(lines) if "copy/ldstmatrix" in line)
     last = max(i for i, line in enumerate(lines) if "stmatrix_" in line)
     code(textwrap.dedent("\n".join(lines[first : last + 2])), "cuda")
@@ -73,14 +73,14 @@ def show_fragment(out: Path) -> None:
     (out / "fragment.svg").write_text(svg(picture_of_matrix), encoding="utf-8")
 
 
-def transpose(made: Executable, image: NDArray[np.float16]) -> tuple[Run, NDArray[np.float16]]:
+def transpose(exe: Executable, image: NDArray[np.float16]) -> tuple[Run, NDArray[np.float16]]:
     """Run on the simulator with every check; the result must be NumPy's."""
     result = np.zeros_like(image)
     run = with_progress(
-        f"simulating {made.name}", lambda report: made.simulate(image, result, check="all", progress=report)
+        f"simulating {exe.name}", lambda report: exe.simulate(image, result, check="all", progress=report)
     )
     if not np.array_equal(result.view(np.uint16), image.T.view(np.uint16)):
-        raise SimulationError(f"the result of {made.name} is not the transpose", at=made.kernel.at)
+        raise SimulationError(f"the result of {exe.name} is not the transpose", at=exe.kernel.at)
     return run, result
 
 
@@ -108,15 +108,15 @@ def show_result(image: NDArray[np.float16], result: NDArray[np.float16], out: Pa
     say(f"written: {out}/before.png, {out}/after.png, {out}/fragment.svg")
 
 
-def show_assembly(made: Executable) -> None:
+def show_assembly(exe: Executable) -> None:
     heading("7. Assembled by NVRTC, for a GPU that need not be here")
     try:
-        used = made.resources
-        sass = made.source("sass")
+        used = exe.resources
+        sass = exe.source("sass")
     except TilewrightError as error:
         say(f"not shown: {error}")
         return
     loads, stores = len(re.findall(r"\bLDSM\b", sass)), len(re.findall(r"\bSTSM\b", sass))
     memory = f"{used.local_bytes} bytes of local memory, {used.shared_bytes} of shared"
-    say(f"{made.target}: {used.registers} registers, {memory};")
+    say(f"{exe.target}: {used.registers} registers, {memory};")
     say(f"{loads} LDSM and {stores} STSM instructions, one for each ldmatrix and stmatrix.")

@@ -18,11 +18,10 @@ import numpy as np
 
 from tilewright.errors import ArgumentError, KernelError, Span
 from tilewright.ir.buffer import Buffer, row_major
-from tilewright.ir.evaluate import evaluate
 from tilewright.ir.expr import AddressOf, Expr, Number, Value, Var, const_value
 from tilewright.ir.intervals import limits
 from tilewright.ir.launch import launch_of
-from tilewright.ir.narrow import fits, range_of
+from tilewright.ir.numbers import evaluate, fits, range_of
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.stmt import Assume, Kernel, Stmt, Store, TileCallStmt
 from tilewright.ir.tensor_map import MapFields, MapOf
@@ -182,7 +181,7 @@ class Signature:
     @staticmethod
     def of(kernel: Kernel) -> Signature:
         """The signature of a kernel, as authored or lowered (authored, its buffers have their shapes and layouts)."""
-        maps = {each.name for each in kernel.maps}
+        maps = {tensor_map.name for tensor_map in kernel.maps}
         buffers = {b.data.name: b for b in kernel.buffers if isinstance(b.data, Var) and b.name not in maps}
         body = list(statements(kernel.body))
         return Signature(
@@ -231,7 +230,7 @@ class Signature:
 
     def _is_map(self, param: Var, value: Descriptor) -> bool:
         """Is the parameter a tensor map? Raises ArgumentError where only one of parameter and argument is."""
-        made = next((each for each in self.maps if each.name == param.name), None)
+        made = next((tensor_map for tensor_map in self.maps if tensor_map.name == param.name), None)
         wanted = made is not None
         if wanted != isinstance(value, MapFields):
             raise ArgumentError(
@@ -250,14 +249,14 @@ class Signature:
 
     def _spelled(self, param: Var) -> str:
         buffer = self.buffers.get(param.name)
-        if any(each.name == param.name for each in self.maps):
+        if any(tensor_map.name == param.name for tensor_map in self.maps):
             return f"{param.name}: a tensor map"
         return f"{param.name}: {param.dtype}" if buffer is None else f"{buffer.name}: {_shown(buffer)}"
 
     def _refuse(
-        self, buffer: Buffer, what: str, given: object, allowed: object, hint: str | None = None
+        self, buffer: Buffer, what: str, passed: object, allowed: object, hint: str | None = None
     ) -> ArgumentError:
-        return ArgumentError(f"argument {buffer.name} of {self.name} {what}", given=given, allowed=allowed, hint=hint)
+        return ArgumentError(f"argument {buffer.name} of {self.name} {what}", given=passed, allowed=allowed, hint=hint)
 
     # Scalars
 
@@ -332,16 +331,16 @@ class Signature:
 
     def _solve(self, shapes: Sequence[tuple[Buffer, tuple[int, ...] | None]], values: dict[str, Number]) -> None:
         """Symbolic extents from the shapes; then every extent must be what the array has."""
-        known: dict[str, str] = {}  # symbol -> what it was taken from
+        origins: dict[str, str] = {}  # symbol -> what it was taken from
         for buffer, shape in shapes:
             for axis, extent in enumerate(buffer.shape):
                 if shape is None or not isinstance(extent, Var):
                     continue
                 place = f"{buffer.name}.shape[{axis}]"
                 if extent.name not in values:
-                    values[extent.name], known[extent.name] = shape[axis], place
+                    values[extent.name], origins[extent.name] = shape[axis], place
                 elif values[extent.name] != shape[axis]:
-                    other = known.get(extent.name, f"the argument {extent.name}")
+                    other = origins.get(extent.name, f"the argument {extent.name}")
                     raise ArgumentError(
                         f"arguments of {self.name} disagree on {extent.name}",
                         given=f"{values[extent.name]} from {other}, {shape[axis]} from {place}",
@@ -356,11 +355,11 @@ class Signature:
     ) -> None:
         """The values of symbolic strides, from those of the arrays. `_check_storage` finds arrays that disagree."""
         asked = [pair for pair, (_, shape) in zip(arrays, shapes, strict=True) if shape and self._is_strided(pair[0])]
-        found = [(buffer, one) for buffer, info in asked for one in symbolic_strides(buffer, info)]
-        for buffer, (_, name, axis, step) in sorted(found, key=lambda one: one[1][0]):
+        strides = [(buffer, entry) for buffer, info in asked for entry in symbolic_strides(buffer, info)]
+        for buffer, (_, name, axis, step) in sorted(strides, key=lambda entry: entry[1][0]):
             if name not in values and not (step >= 0 and step == int(step)):
-                given = f"{buffer.name}.strides[{axis}] = {step}"
-                raise self._refuse(buffer, f"gives no {name}", given, "a stride of 0 or more whole elements")
+                text = f"{buffer.name}.strides[{axis}] = {step}"
+                raise self._refuse(buffer, f"gives no {name}", text, "a stride of 0 or more whole elements")
             values.setdefault(name, int(step))
 
     def _is_strided(self, buffer: Buffer) -> bool:

@@ -26,20 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
 __all__ = [
-    "SPACES",
-    "Buffer",
-    "Region",
-    "Span1D",
-    "as_index",
-    "owed_of_row",
-    "reached",
-    "reader",
-    "row_major",
-    "spread",
-    "step_of",
-    "whole_indices",
-    "writer",
-]
+    "SPACES", "Buffer", "Region", "Span1D", "as_index", "owed_of_row", "reached", "reader", "row_major", "spread",
+    "step_of", "whole_indices", "writer",
+]  # fmt: skip
 
 
 # What stands in the brackets of a buffer: ``...``, None and steps, as regions of views have them.
@@ -68,23 +57,23 @@ def spread(buffer: Buffer, indices: tuple[object, ...]) -> tuple[Buffer, tuple[o
     """A view with a dimension of 1 for each None, and two for each step: the remainder first, then the quotient."""
     rests: list[tuple[int, object]] = []
     shape: list[Value] = []
-    made: list[object] = []
+    entries: list[object] = []
     order: list[int] = []
     split: list[Value] = []
-    own = iter(buffer.shape)
+    extents = iter(buffer.shape)
     for part in indices:
         if part is None:
             order.append(len(split))
             split.append(1)
             shape.append(1)
-            made.append(slice(None))
+            entries.append(slice(None))
             continue
-        extent, step = next(own), step_of(part)
+        extent, step = next(extents), step_of(part)
         order.append(len(split))
         if step == 1:
             split.append(extent)
             shape.append(extent)
-            made.append(part)
+            entries.append(part)
             continue
         assert isinstance(part, slice), "numbers have no step"
         if const_value(extent) is None or int(const_value(extent) or 0) % step:
@@ -95,15 +84,15 @@ def spread(buffer: Buffer, indices: tuple[object, ...]) -> tuple[Buffer, tuple[o
         rests.append((len(split) + 1, start % step))
         split += [extent // step, step]
         shape.append(extent // step)
-        made.append(slice(start // step, start // step + (distance(start, stop) + (step - 1)) // step))
+        entries.append(slice(start // step, start // step + (distance(start, stop) + (step - 1)) // step))
     if not rests:
-        return buffer.view(*shape), tuple(made)
+        return buffer.view(*shape), tuple(entries)
     assert isinstance(buffer.layout, TileLayout), "asked"
     grouped, separators = buffer.layout.group(split)
     layout = grouped.permute_by_groups(separators, [*(place for place, _ in rests), *order])
     fronts = [split[place] for place, _ in rests]
     view = buffer._viewed(f"{buffer.name}_steps", (*fronts, *shape), layout)
-    return view, (*(rest for _, rest in rests), *made)
+    return view, (*(rest for _, rest in rests), *entries)
 
 
 def as_index(value: object, of: str = "") -> Value:
@@ -113,9 +102,9 @@ def as_index(value: object, of: str = "") -> Value:
     if isinstance(value, np.integer):  # which wraps where Python's do not
         return int(value)
     if isinstance(value, int) and value.bit_length() > 64:
-        given = described(value)
+        text = described(value)
         raise KernelError(
-            f"an index{of and f' of {of}'} has {value.bit_length():,} bits", given=given, allowed="at most 64 bits"
+            f"an index{of and f' of {of}'} has {value.bit_length():,} bits", given=text, allowed="at most 64 bits"
         )
     if not hasattr(type(value), "__index__"):
         allowed = "an int or an integer expression"
@@ -125,15 +114,15 @@ def as_index(value: object, of: str = "") -> Value:
 
 def owed_of_row(buffer: Buffer, first: Value, count: int) -> Iterator[Within]:
     """That the elements of a vector do not run into the next row, where they are neighbours of one row."""
-    extent, known, dim = const_value(buffer.shape[-1]), const_value(first), len(buffer.shape) - 1
+    extent, start, dim = const_value(buffer.shape[-1]), const_value(first), len(buffer.shape) - 1
     if extent != 1 and buffer.layout is not None:
         second = buffer.layout.place(*(0 for _ in range(dim)), 1, shape=buffer.shape)
         if const_value(second.get("m", 0)) != 1:
             return
-    if extent is not None and known is not None and known + count > extent:
+    if extent is not None and start is not None and start + count > extent:
         raise KernelError(
             f"a vector of {count} elements runs over the end of its row of {buffer.name}",
-            given=f"{max(int(known), int(extent))} is outside, of {known}..{known + count - 1}",
+            given=f"{max(int(start), int(extent))} is outside, of {start}..{start + count - 1}",
             allowed=f"0 to {extent - 1} in dimension {dim}",
             hint=f"{buffer.name}.view(...) of longer rows, where the next one is meant",
         )
@@ -272,8 +261,8 @@ class Buffer(_Remembered, Tiled):
 
     def peer(self, rank: Value) -> Buffer:
         """The same argument in the memory of another GPU, by its rank: a view, written and read as this one."""
-        if (known := const_value(rank)) is not None and not 0 <= known < self.peers and self.pointers:
-            raise KernelError(f"{self.name} has no rank {known}", given=known, allowed=f"0..{self.peers - 1}")
+        if (number := const_value(rank)) is not None and not 0 <= number < self.peers and self.pointers:
+            raise KernelError(f"{self.name} has no rank {number}", given=number, allowed=f"0..{self.peers - 1}")
         return self._on(rank, "peer")
 
     def multicast(self) -> Buffer:
@@ -304,14 +293,14 @@ class Buffer(_Remembered, Tiled):
 
     def _inferred(self, shape: tuple[object, ...]) -> tuple[Value, ...]:
         """The shape, its one -1, if any, replaced by this buffer's elements divided by the other extents."""
-        known: list[Value] = [extent for extent in shape if const_value(extent) != -1]  # type: ignore[misc]  # extents
-        if len(known) == len(shape):
-            return tuple(known)
-        count, rest = prod(self.shape), prod(known)
-        if len(known) < len(shape) - 1 or const_value(count % rest) not in (0, None):
+        extents: list[Value] = [extent for extent in shape if const_value(extent) != -1]  # type: ignore[misc]  # extents
+        if len(extents) == len(shape):
+            return tuple(extents)
+        count, rest = prod(self.shape), prod(extents)
+        if len(extents) < len(shape) - 1 or const_value(count % rest) not in (0, None):
             raise KernelError(
                 f"{self.name}.view{listed(shape)}",
-                given=f"{count} elements, by {rest}" if len(known) == len(shape) - 1 else "two extents of -1",
+                given=f"{count} elements, by {rest}" if len(extents) == len(shape) - 1 else "two extents of -1",
                 allowed="one -1, where the other extents divide the elements",
             )
         return tuple(count // rest if const_value(extent) == -1 else extent for extent in shape)  # type: ignore[misc]
@@ -398,8 +387,8 @@ class Buffer(_Remembered, Tiled):
         the row-major order that they have in this buffer, each where the layout without its thread axes has it.
         """
         if self.space != "local":
-            given = f"{self.name} in {self.space}"
-            raise KernelError(f"{self.name}.local() is for registers", given=given, allowed="scope local")
+            place = f"{self.name} in {self.space}"
+            raise KernelError(f"{self.name}.local() is for registers", given=place, allowed="scope local")
         if shape and layout is None and self.layout is not None:
             layout = self._own(shape)
         return self._viewed(name or f"{self.name}_local", shape or (self.storage_size(),), layout)
@@ -407,16 +396,16 @@ class Buffer(_Remembered, Tiled):
     def _own(self, shape: tuple[Value, ...]) -> Layout | None:
         """The layout of this thread's elements, in another shape; None for slots in row-major order."""
         assert self.layout is not None, "flat buffers have none"
-        own = self.layout.storage()
-        if own.canonicalize() == row_major((own.size(),)).canonicalize():
+        layout = self.layout.storage()
+        if layout.canonicalize() == row_major((layout.size(),)).canonicalize():
             return None
-        count, has = const_value(prod(shape)), const_value(own.size())
+        count, has = const_value(prod(shape)), const_value(layout.size())
         if count == has:
-            return own
+            return layout
         raise KernelError(
             f"{self.name}.local{listed(shape)}",
             given=f"{count} elements",
-            allowed=f"{has}, as many as each thread has in {own}",
+            allowed=f"{has}, as many as each thread has in {layout}",
             hint=f"{self.name}.local(), its slots in the order of storage",
         )
 
@@ -438,11 +427,11 @@ class Buffer(_Remembered, Tiled):
 
         Raises KernelError where it is symbolic.
         """
-        known = self.known_storage()
-        if known is None:
-            given = f"{self._storage()} elements"
-            raise KernelError(f"the storage of {self.name} must have a constant size", given=given)
-        return known
+        size = self.known_storage()
+        if size is None:
+            text = f"{self._storage()} elements"
+            raise KernelError(f"the storage of {self.name} must have a constant size", given=text)
+        return size
 
     def storage_bytes(self) -> int:
         """`storage_size` in bytes, 4-bit elements packed two to a byte."""
@@ -450,8 +439,8 @@ class Buffer(_Remembered, Tiled):
 
     def known_storage(self) -> int | None:
         """`storage_size`, None where it is symbolic."""
-        known = const_value(self._storage())
-        return None if known is None else int(known)
+        size = const_value(self._storage())
+        return None if size is None else int(size)
 
     def _storage(self) -> Value:
         if self.layout is None:

@@ -29,26 +29,16 @@ from tilewright.ir.expr import (
     const_value,
     is_being_parsed,
 )
-from tilewright.ir.fold import fold, rounded
-from tilewright.ir.narrow import check_number
+from tilewright.ir.numbers import check_number, const, fold
 from tilewright.ir.operators import OPERATORS, SHIFTS
 from tilewright.ir.tiles import Computed, Tiled
 
 FLOAT32 = dtype("float32")
 
 __all__ = [
-    "as_expr",
-    "binary",
-    "cast",
-    "common_dtype",
-    "compare",
-    "component",
-    "const",
-    "named_component",
-    "select",
-    "unary",
+    "as_expr", "binary", "cast", "common_dtype", "compare", "component", "const", "named_component", "select", "unary",
     "vector",
-]
+]  # fmt: skip
 
 COMPONENTS = "xyzw"
 
@@ -65,10 +55,10 @@ def as_expr(value: Value, like: DType = INT32) -> Expr:
         return value
     if type(value) is int and like is INT32 and -(1 << 31) <= value < 1 << 31:  # nearly always
         return Const(value, INT32)
-    made = _literal(value, like)
-    if made.value != value:
-        check_number(value, made.dtype)
-    return made
+    const = _literal(value, like)
+    if const.value != value:
+        check_number(value, const.dtype)
+    return const
 
 
 def _literal(value: Number, like: DType) -> Const:
@@ -80,17 +70,6 @@ def _literal(value: Number, like: DType) -> Const:
         return const(float(value), like if like.is_float else FLOAT32)
     shown = described(value)
     raise KernelError(f"`{shown}` is not a value of a kernel", given=shown, allowed="an expression or a number")
-
-
-def const(value: Number, kind: DType) -> Const:
-    """A constant of this dtype: integers wrap into its range, floats are rounded to it."""
-    if kind.is_float:
-        return Const(rounded(float(value), kind), kind)
-    if kind.kind == "bool":
-        return Const(bool(value), kind)
-    value, size = int(value), 1 << kind.bits
-    half = 0 if kind.kind == "uint" else size >> 1
-    return Const((value + half) % size - half, kind)
 
 
 def cast(value: Value, kind: DType) -> Expr:
@@ -143,7 +122,7 @@ def _is_of_symbols(value: Expr) -> bool:
             return False
         if id(part) not in seen:
             seen.add(id(part))
-            todo += [each for name in part.__slots__ if isinstance(each := getattr(part, name), Expr)]
+            todo += [inner for name in part.__slots__ if isinstance(inner := getattr(part, name), Expr)]
     return True
 
 
@@ -219,10 +198,10 @@ def _check_operator(op: str, kind: DType) -> None:
 
 def _logic(op: str, a: Expr, b: Expr) -> Expr:
     a, b = cast(a, BOOL), cast(b, BOOL)
-    for known, other in ((a, b), (b, a)):
-        if isinstance(known, Const):
+    for side, other in ((a, b), (b, a)):
+        if isinstance(side, Const):
             absorbing = op == "or"
-            return Const(absorbing, BOOL) if bool(known.value) is absorbing else other
+            return Const(absorbing, BOOL) if bool(side.value) is absorbing else other
     return Binary(op, a, b, BOOL)
 
 
@@ -284,15 +263,15 @@ def component(value: Expr, index: object) -> Expr:
         raise KernelError(
             f"`{value}` is one number, it has no index", given=f"[{index}]", allowed="vectors have components"
         )
-    known = const_value(index) if isinstance(index, Expr) else index
-    if not hasattr(known, "__index__") or isinstance(known, bool):
+    place = const_value(index) if isinstance(index, Expr) else index
+    if not hasattr(place, "__index__") or isinstance(place, bool):
         raise KernelError(
             f"a component of `{value}` is named by a constant",
             given=f"[{index}]",
             allowed=f"0 to {lanes - 1}, known while the kernel is parsed",
             hint="an array for an index of run time: v: T.float32[4]",
         )
-    number = operator.index(known)
+    number = operator.index(place)
     if not 0 <= number < lanes:
         raise ComponentError(f"`{value}` has {lanes} components", given=f"[{number}]", allowed=f"0 to {lanes - 1}")
     return Component(value, number)

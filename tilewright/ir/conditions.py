@@ -23,21 +23,9 @@ if TYPE_CHECKING:
     from tilewright.ir.ranges import RangeFacts
 
 __all__ = [
-    "at_most",
-    "below",
-    "disjoint",
-    "exact",
-    "fits",
-    "full_mask",
-    "high",
-    "learn",
-    "low",
-    "lowest_bit",
-    "owed",
-    "owing",
-    "power_of_two",
-    "run_of_ones",
-]
+    "at_most", "below", "disjoint", "exact", "fits", "full_mask", "high", "learn", "low", "lowest_bit", "owed", "owing",
+    "power_of_two", "run_of_ones",
+]  # fmt: skip
 
 
 # What the rules of rewriting may ask: short questions to the facts, named as they read in ``when``.
@@ -305,12 +293,12 @@ def _apart(facts: RangeFacts, gap: Sum) -> RangeFacts:
     if len(gap.terms) != 1:
         return facts
     ((times, term),) = gap.terms.values()
-    known = facts.interval(term)
-    if abs(times) != 1 or known.is_point:
+    values = facts.interval(term)
+    if abs(times) != 1 or values.is_point:
         return facts
     hole = -gap.const * times
-    step = known.modulus
-    low, high = known.low + step * (known.low == hole), known.high - step * (known.high == hole)
+    step = values.modulus
+    low, high = values.low + step * (values.low == hole), values.high - step * (values.high == hole)
     return _narrowed(facts, term, Interval(low, high))
 
 
@@ -332,9 +320,9 @@ def _congruent(facts: RangeFacts, a: Expr, b: Expr) -> RangeFacts:
     return facts
 
 
-def _narrowed(facts: RangeFacts, term: Expr, known: Interval) -> RangeFacts:
+def _narrowed(facts: RangeFacts, term: Expr, values: Interval) -> RangeFacts:
     """Facts with a narrower range of a term. Nothing is learnt of a term that may wrap: the sum has its ideal value."""
-    return facts.narrowed(term, known) if facts.exact(term) else facts
+    return facts.narrowed(term, values) if facts.exact(term) else facts
 
 
 def _without(facts: RangeFacts, total: Sum, term: Expr) -> Interval:

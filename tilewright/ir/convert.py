@@ -16,7 +16,7 @@ from tilewright.errors import KernelError
 from tilewright.ir.build import cast
 from tilewright.ir.expr import Const, Expr, Value, is_being_parsed
 from tilewright.ir.intervals import Interval, domain, limits
-from tilewright.ir.narrow import check_number
+from tilewright.ir.numbers import check_number
 from tilewright.ir.ranges import RangeFacts
 
 
@@ -32,9 +32,9 @@ def converted(
     Raises KernelError where a float would become an integer, or where an integer may not fit.
     """
     number = value.value if isinstance(value, Const) else value
-    made = cast(value, kind)
+    result = cast(value, kind)
     if not is_being_parsed() or (isinstance(value, Expr) and value.dtype == kind):
-        return made
+        return result
     if isinstance(number, Expr):
         lost = not keeps(number.dtype, kind) and not _is_inside(number, kind, ranges)
     elif _is_float(number) and not kind.is_float and kind != HANDLE:
@@ -49,7 +49,7 @@ def converted(
             allowed=f"a value that {kind} holds, or a conversion that is written",
             hint=hint or f'T.cast({value}, "{kind}")',
         )
-    return made
+    return result
 
 
 def _is_float(value: Value) -> bool:

@@ -26,30 +26,10 @@ if TYPE_CHECKING:
     from tilewright.ir.buffer import Buffer
 
 __all__ = [
-    "AddressOf",
-    "Argument",
-    "Binary",
-    "Call",
-    "Cast",
-    "Component",
-    "Const",
-    "Expr",
-    "Load",
-    "Node",
-    "Number",
-    "Reinterpret",
-    "Select",
-    "Special",
-    "Unary",
-    "Value",
-    "Var",
-    "Vector",
-    "Within",
-    "const_value",
-    "is_being_parsed",
-    "same",
-    "truth_is_an_error",
-]
+    "AddressOf", "Argument", "Binary", "Call", "Cast", "Component", "Const", "Expr", "Load", "Node", "Number",
+    "Reinterpret", "Select", "Special", "Unary", "Value", "Var", "Vector", "Within", "const_value", "is_being_parsed",
+    "same", "truth_is_an_error",
+]  # fmt: skip
 
 Number: TypeAlias = "int | float | bool"
 Value: TypeAlias = "Expr | int | float | bool"
@@ -98,9 +78,9 @@ class Expr(Node, Operated["Value", "Expr"]):
         try:
             return self._hash
         except AttributeError:
-            known = hash((type(self), _parts(type(self))(self)))  # type: ignore[arg-type]  # classes are hashable
-            object.__setattr__(self, "_hash", known)
-            return known
+            value = hash((type(self), _parts(type(self))(self)))  # type: ignore[arg-type]  # classes are hashable
+            object.__setattr__(self, "_hash", value)
+            return value
 
     def __bool__(self) -> bool:
         if _user_code_runs.get() and not str(sys._getframe(1).f_globals.get("__name__")).startswith("tilewright"):

@@ -10,48 +10,17 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar
 
+from tilewright import ir
 from tilewright.errors import KernelError
-from tilewright.ir.build import as_expr, binary
-from tilewright.ir.expr import Call, Expr, Var
-from tilewright.ir.stmt import (
-    AllocBuffer,
-    Assign,
-    Attr,
-    Bind,
-    Body,
-    Break,
-    Continue,
-    DeclBuffer,
-    For,
-    If,
-    Kernel,
-    Stmt,
-    While,
-)
-from tilewright.ir.walk import expressions, statements, walk
 from tilewright.records import replace
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
 
 __all__ = [
-    "END",
-    "Ask",
-    "Block",
-    "Blocks",
-    "Branch",
-    "Ending",
-    "Exit",
-    "Flow",
-    "Graph",
-    "Jump",
-    "Loop",
-    "Meet",
-    "Order",
-    "graph_of",
-    "live_before",
-    "stop_of",
-]
+    "END", "Ask", "Block", "Blocks", "Branch", "Ending", "Exit", "Flow", "Graph", "Jump", "Loop", "Meet", "Order",
+    "graph_of", "live_before", "stop_of",
+]  # fmt: skip
 
 
 # Control-flow graphs: blocks of statements, where each block goes on, where threads may wait.
@@ -91,9 +60,9 @@ class Ending:
         return tuple(getattr(self, way) for way in self._ways)
 
     @property
-    def reads(self) -> tuple[Expr, ...]:
+    def reads(self) -> tuple[ir.Expr, ...]:
         """The expressions that it reads."""
-        return walk(getattr(self, self._read)) if self._read else ()
+        return ir.walk(getattr(self, self._read)) if self._read else ()
 
     def renumbered(self: Some, number: Callable[[int], int]) -> Some:
         """The same, its blocks under other numbers."""
@@ -117,7 +86,7 @@ class Branch(Ending):
 
     _ways = ("then", "orelse")
     _read = "cond"
-    cond: Expr
+    cond: ir.Expr
     then: int
     orelse: int
 
@@ -131,7 +100,7 @@ class Meet(Ending):
 
     _ways = ("to",)
     _read = "call"
-    call: Call
+    call: ir.Call
     to: int
 
 
@@ -141,7 +110,7 @@ class Ask(Ending):
 
     _ways = ("to", "again")
     _read = "call"
-    call: Call
+    call: ir.Call
     to: int
     again: int
 
@@ -155,7 +124,7 @@ class Exit(Ending):
 class Block:
     """Statements one after the other, and where their threads go on."""
 
-    body: Body
+    body: ir.Body
     end: Ending
 
 
@@ -179,11 +148,11 @@ class Blocks:
     known: the blocks 0 to ``known - 1`` have their numbers already.
     """
 
-    def __init__(self, known: int = 1) -> None:
+    def __init__(self, numbered: int = 1) -> None:
         self.ended: dict[int, Block] = {}
         self.open: int | None = 0
-        self.statements: list[Stmt] = []
-        self._last = known - 1
+        self.statements: list[ir.Stmt] = []
+        self._last = numbered - 1
 
     def new(self) -> int:
         """The number for another block."""
@@ -202,53 +171,53 @@ class Blocks:
 
 
 def graph_of(
-    kernel: Kernel,
-    is_apart: Callable[[Stmt], bool] = lambda stmt: True,
-    yields: Callable[[Stmt], bool] = lambda loop: False,
+    kernel: ir.Kernel,
+    is_apart: Callable[[ir.Stmt], bool] = lambda stmt: True,
+    yields: Callable[[ir.Stmt], bool] = lambda loop: False,
 ) -> Graph:
     """The graph of a lowered kernel.
 
     is_apart: which branches and loops become blocks; all that enclose one must be among them, and each `break` and
     `continue` of such a loop. The others stay statements. yields: do other threads run between the turns of a loop?
     """
-    made = _Laid(1, is_apart, yields)
-    made.body(kernel.body)
-    made.end(Exit())
-    return made.graph()
+    blocks = _Laid(1, is_apart, yields)
+    blocks.body(kernel.body)
+    blocks.end(Exit())
+    return blocks.graph()
 
 
-def stop_of(loop: For) -> Var:
+def stop_of(loop: ir.For) -> ir.Var:
     """The variable that holds the end of a loop that has become blocks."""
-    return Var(f"{loop.var.name}.stop", loop.stop.dtype)
+    return ir.Var(f"{loop.var.name}.stop", loop.stop.dtype)
 
 
 class _Laid(Blocks):
     """The blocks of structured statements."""
 
-    def __init__(self, known: int, is_apart: Callable[[Stmt], bool], yields: Callable[[Stmt], bool]) -> None:
-        super().__init__(known)
+    def __init__(self, numbered: int, is_apart: Callable[[ir.Stmt], bool], yields: Callable[[ir.Stmt], bool]) -> None:
+        super().__init__(numbered)
         self.is_apart = is_apart
         self.yields = yields
         self.loops: list[tuple[int, int]] = []  # the blocks of (continue, break)
 
-    def body(self, body: Body) -> None:
+    def body(self, body: ir.Body) -> None:
         """Statements one after the other."""
         for stmt in body:
-            if isinstance(stmt, (AllocBuffer, DeclBuffer)) or (isinstance(stmt, Attr) and stmt.mark is None):
+            if isinstance(stmt, (ir.AllocBuffer, ir.DeclBuffer)) or (isinstance(stmt, ir.Attr) and stmt.mark is None):
                 continue
-            if not isinstance(stmt, (If, For, While, Break, Continue)) or not self.is_apart(stmt):
+            if not isinstance(stmt, (ir.If, ir.For, ir.While, ir.Break, ir.Continue)) or not self.is_apart(stmt):
                 self.statements.append(stmt)
-            elif isinstance(stmt, If):
+            elif isinstance(stmt, ir.If):
                 self.branch(stmt)
-            elif isinstance(stmt, For):
+            elif isinstance(stmt, ir.For):
                 self.counted(stmt)
-            elif isinstance(stmt, While):
+            elif isinstance(stmt, ir.While):
                 self.loop(stmt, stmt.cond)
             else:
                 again, leave = self.loops[-1]
-                self.end(Jump(leave if isinstance(stmt, Break) else again, at=stmt.at))
+                self.end(Jump(leave if isinstance(stmt, ir.Break) else again, at=stmt.at))
 
-    def branch(self, stmt: If) -> None:
+    def branch(self, stmt: ir.If) -> None:
         then, orelse, join = self.new(), self.new(), self.new()
         self.end(Branch(stmt.cond, then, orelse, at=stmt.at), then)
         self.body(stmt.then)
@@ -256,13 +225,16 @@ class _Laid(Blocks):
         self.body(stmt.orelse)
         self.end(Jump(join), join)
 
-    def counted(self, stmt: For) -> None:
+    def counted(self, stmt: ir.For) -> None:
         stop = stop_of(stmt)
-        self.statements += [Bind(stmt.var, stmt.start, at=stmt.at), Bind(stop, stmt.stop, mutable=False, at=stmt.at)]
-        onward = Assign(stmt.var, stmt.var + as_expr(stmt.step, stmt.var.dtype), at=stmt.at)
-        self.loop(stmt, binary("<" if stmt.step > 0 else ">", stmt.var, stop), onward)
+        self.statements += [
+            ir.Bind(stmt.var, stmt.start, at=stmt.at),
+            ir.Bind(stop, stmt.stop, mutable=False, at=stmt.at),
+        ]
+        onward = ir.Assign(stmt.var, stmt.var + ir.as_expr(stmt.step, stmt.var.dtype), at=stmt.at)
+        self.loop(stmt, ir.binary("<" if stmt.step > 0 else ">", stmt.var, stop), onward)
 
-    def loop(self, stmt: For | While, cond: Expr, *onward: Stmt) -> None:
+    def loop(self, stmt: ir.For | ir.While, cond: ir.Expr, *onward: ir.Stmt) -> None:
         head, inside, latch, leave = self.new(), self.new(), self.new(), self.new()
         self.end(Jump(head), head)
         self.end(Branch(cond, inside, leave, at=stmt.at), inside)
@@ -277,10 +249,10 @@ class _Laid(Blocks):
 # Which registers of a graph are live: needed later as they are.
 
 
-def live_before(blocks: Mapping[int, Block], following: Mapping[int, Sequence[int]]) -> dict[int, set[Var]]:
+def live_before(blocks: Mapping[int, Block], following: Mapping[int, Sequence[int]]) -> dict[int, set[ir.Var]]:
     """The registers that each block, or one after it, reads before they get a value."""
     summaries = {number: _summary(block) for number, block in blocks.items()}
-    live: dict[int, set[Var]] = {number: set() for number in blocks}
+    live: dict[int, set[ir.Var]] = {number: set() for number in blocks}
     before: dict[int, list[int]] = {number: [] for number in blocks}
     for number in blocks:
         for to in following[number]:
@@ -288,26 +260,26 @@ def live_before(blocks: Mapping[int, Block], following: Mapping[int, Sequence[in
     todo = set(blocks)
     while todo:
         number = todo.pop()
-        read, given = summaries[number]
-        now = read.union(*(live[to] - given for to in following[number]))
+        read, written = summaries[number]
+        now = read.union(*(live[to] - written for to in following[number]))
         if now != live[number]:
             live[number] = now
             todo.update(before[number])
     return live
 
 
-def _summary(block: Block) -> tuple[set[Var], set[Var]]:
+def _summary(block: Block) -> tuple[set[ir.Var], set[ir.Var]]:
     """The registers that a block reads before it sets them, and those that it sets in all lanes."""
-    read: set[Var] = set()
-    given: set[Var] = set()
+    read: set[ir.Var] = set()
+    written: set[ir.Var] = set()
     always = set(map(id, block.body))
-    for stmt in statements(block.body):
-        if isinstance(stmt, (Assign, Bind)) and id(stmt) in always:
-            read |= {each for each in walk(stmt.value) if isinstance(each, Var)} - given
-            given.add(stmt.var)
+    for stmt in ir.statements(block.body):
+        if isinstance(stmt, (ir.Assign, ir.Bind)) and id(stmt) in always:
+            read |= {var for var in ir.walk(stmt.value) if isinstance(var, ir.Var)} - written
+            written.add(stmt.var)
         else:
-            read |= {each for each in expressions(stmt) if isinstance(each, Var)} - given
-    return read | ({each for each in block.end.reads if isinstance(each, Var)} - given), given
+            read |= {var for var in ir.expressions(stmt) if isinstance(var, ir.Var)} - written
+    return read | ({var for var in block.end.reads if isinstance(var, ir.Var)} - written), written
 
 
 @dataclass(frozen=True, eq=False)  # a loop is itself: to compare or to hash one would go into all inner loops
@@ -400,14 +372,14 @@ class Flow:
     @cached_property
     def joins(self) -> dict[int, int]:
         """For each block where all its threads meet next, but for those that have ended by then; else `END`."""
-        found = {}
+        joins = {}
         for block in self.line:
             join = self._joins_of_the_rest.get(block, END)
             early = join != END and all(
                 self.rank[k] < self.rank[join] for after in self.successors[block] for k in self._until(after, join)
             )
-            found[block] = join if early else self._strict_joins[block]
-        return found
+            joins[block] = join if early else self._strict_joins[block]
+        return joins
 
     def between(self, block: int) -> list[int]:
         """For each successor of a branch the blocks that are reached from there before the ways join, as bits."""
@@ -429,27 +401,27 @@ class Flow:
         return join
 
     def _until(self, start: int, stop: int) -> set[int]:
-        found: set[int] = set()
+        reached: set[int] = set()
         todo = [start]
         while todo:
             block = todo.pop()
-            if block != stop and block not in found:
-                found.add(block)
+            if block != stop and block not in reached:
+                reached.add(block)
                 todo += self.successors[block]
-        return found
+        return reached
 
     def _turn(self, before: int, start: int, stop: int) -> set[int]:
         """The blocks up to a stop in one turn of each loop, with the heads to which back edges lead."""
-        found, ends = set(), set()
+        reached, ends = set(), set()
         todo = [(before, start)]
         while todo:
             last, block = todo.pop()
             if block == stop or self.leads_back(last, block):
                 ends.add(block)
-            elif block not in found:
-                found.add(block)
+            elif block not in reached:
+                reached.add(block)
                 todo += [(block, after) for after in self.successors[block]]
-        return (found | ends) - {END}
+        return (reached | ends) - {END}
 
 
 Edges: TypeAlias = "Sequence[Sequence[int]] | dict[int, list[int]]"
@@ -479,9 +451,9 @@ def _joins(ahead: dict[int, list[int]]) -> dict[int, int]:
     for block, after in ahead.items():
         for k in after:
             back[k].append(block)
-    found = _nearest(_reached(END, back, frozenset(ahead)), ahead)
-    del found[END]
-    return found
+    joins = _nearest(_reached(END, back, frozenset(ahead)), ahead)
+    del joins[END]
+    return joins
 
 
 def _ordered(line: list[int], successors: Edges) -> Order:
@@ -510,19 +482,19 @@ def _ordered(line: list[int], successors: Edges) -> Order:
 def _nearest(line: Sequence[int], before: dict[int, list[int]]) -> dict[int, int]:
     """The nearest dominator of each block. Source: Cooper, Harvey, Kennedy, "A Simple, Fast Dominance Algorithm"."""
     rank = {block: number for number, block in enumerate(line)}
-    found = {line[0]: line[0]}
+    dominators = {line[0]: line[0]}
     changed = True
     while changed:
         changed = False
         for block in line[1:]:
-            known = [k for k in before[block] if k in found]
-            nearest = known[0]
-            for other in known[1:]:
+            reached = [k for k in before[block] if k in dominators]
+            nearest = reached[0]
+            for other in reached[1:]:
                 while nearest != other:
                     if rank[nearest] > rank[other]:
-                        nearest = found[nearest]
+                        nearest = dominators[nearest]
                     else:
-                        other = found[other]
-            changed |= found.get(block) != nearest
-            found[block] = nearest
-    return found
+                        other = dominators[other]
+            changed |= dominators.get(block) != nearest
+            dominators[block] = nearest
+    return dominators

@@ -24,21 +24,9 @@ if TYPE_CHECKING:
     from tilewright.ir.expr import Argument
 
 __all__ = [
-    "COARSER",
-    "COORDINATES",
-    "ELEMENT",
-    "MAX_THREADS",
-    "NARROWER",
-    "RANK",
-    "RESERVED",
-    "SIMULATED",
-    "SPECIALS",
-    "SpecialRow",
-    "coordinate",
-    "launch_of",
-    "scope_id_exprs",
-    "special",
-]
+    "COARSER", "COORDINATES", "ELEMENT", "MAX_THREADS", "NARROWER", "RANK", "RESERVED", "SIMULATED", "SPECIALS",
+    "SpecialRow", "coordinate", "launch_of", "scope_id_exprs", "special",
+]  # fmt: skip
 
 
 # Special registers: where a thread stands in the grid. One row each; those that count threads are rows of axes.
@@ -131,12 +119,12 @@ def coordinate(scope: str, subscope: str, threads_in: Mapping[str, int] = THREAD
     """
     if scope == subscope:
         return as_expr(0)
-    each, rank = threads_in[subscope], SCOPES.index
-    registers = [row.axis for row in SPECIALS.values() if row.axis is not None and each % row.axis.each == 0]
+    size, rank = threads_in[subscope], SCOPES.index
+    registers = [row.axis for row in SPECIALS.values() if row.axis is not None and size % row.axis.each == 0]
     wide = [axis for axis in registers if rank(scope) <= rank(axis.scope)]
     axis = min(wide, key=lambda axis: (rank(axis.scope), -axis.each))
-    number = special(axis.register) // (each // axis.each)
-    return number if axis.scope == scope else number % (threads_in[scope] // each)
+    number = special(axis.register) // (size // axis.each)
+    return number if axis.scope == scope else number % (threads_in[scope] // size)
 
 
 _REGISTERS = [row.axis for row in SPECIALS.values() if row.axis is not None]
@@ -329,12 +317,12 @@ def _check_inside(stmt: ScopeId, warps: int) -> None:
 
 
 def _number(stmt: ScopeId, extent: Value) -> int:
-    known = const_value(extent)
-    if known is None:
+    number = const_value(extent)
+    if number is None:
         raise KernelError(
             f"the extent of T.{stmt.kind} must be a constant", given=_text(stmt), allowed="a number", at=stmt.at
         )
-    return int(known)
+    return int(number)
 
 
 # CTAs of the grid, and of a cluster
@@ -367,12 +355,12 @@ def _block_extents(kernel: Kernel) -> dict[str, list[Value | None]]:
         if stmt.kind not in BLOCKS:
             continue
         for axis, extent in enumerate(stmt.extents):
-            known = said[stmt.kind][axis]
+            before = said[stmt.kind][axis]
             if extent is not None and stmt.kind == "cta_id_in_cluster":
                 extent = _number(stmt, extent)
-            if known is not None and extent is not None and not same(known, extent):
+            if before is not None and extent is not None and not same(before, extent):
                 raise _disagree(_text(stmt), stmt, _text(seen[stmt.kind]), seen[stmt.kind])
-            said[stmt.kind][axis] = extent if known is None else known
+            said[stmt.kind][axis] = extent if before is None else before
         seen[stmt.kind] = stmt
     return said
 
@@ -390,8 +378,8 @@ def _check_grid(total: Value, clusters: Value | None, size: int, stmts: dict[str
     count, said = const_value(total), const_value(clusters)
     wrong = count is not None and (int(count) % size or (said is not None and int(said) * size != int(count)))
     if wrong:
-        given = [stmts[kind] for kind in BLOCKS if kind in stmts]
-        raise _disagree(", ".join(map(_text, given)), given[0], f"clusters of {size} CTAs", given[-1])
+        blocks = [stmts[kind] for kind in BLOCKS if kind in stmts]
+        raise _disagree(", ".join(map(_text, blocks)), blocks[0], f"clusters of {size} CTAs", blocks[-1])
 
 
 def _disagree(what: str, stmt: ScopeId, other: str, before: ScopeId) -> KernelError:

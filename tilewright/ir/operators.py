@@ -33,10 +33,10 @@ def _defined(divide: Callable[[Value, Value], Value]) -> Callable[[Value, Value]
     def divided(a: Value, b: Value) -> Value:
         if isinstance(a, int) and isinstance(b, int):
             return divide(a, b) if b else DIVIDED_BY_ZERO
-        found, zero = np.asarray(divide(a, b)), np.equal(b, 0)
-        if not zero.any() or found.dtype.kind not in "iu":
-            return found
-        return np.where(zero, np.array(DIVIDED_BY_ZERO).astype(found.dtype), found)
+        quotients, zero = np.asarray(divide(a, b)), np.equal(b, 0)
+        if not zero.any() or quotients.dtype.kind not in "iu":
+            return quotients
+        return np.where(zero, np.array(DIVIDED_BY_ZERO).astype(quotients.dtype), quotients)
 
     return divided
 

@@ -22,11 +22,11 @@ Pointers = Mapping[str, tuple[Expr, ...]]
 
 def pointers(body: Body) -> Pointers:
     """The pointer variables of a kernel, and the numbers that addresses may have become."""
-    found: dict[str, tuple[Expr, ...]] = {}
+    values: dict[str, tuple[Expr, ...]] = {}
     for stmt in statements(body):
         if isinstance(stmt, (Bind, Assign)) and stmt.var.dtype.bits == HANDLE.bits:
-            found[stmt.var.name] = (*found.get(stmt.var.name, ()), stmt.value)
-    return found
+            values[stmt.var.name] = (*values.get(stmt.var.name, ()), stmt.value)
+    return values
 
 
 def chosen(buffer: Buffer) -> Expr | None:
@@ -57,10 +57,10 @@ def owed_to_origins(
     The address decides which buffer that is: the last candidate, if it is in none of the others. place: the access,
     lowered.
     """
-    found = leaves(pointer, values)
-    if not all(isinstance(leaf, AddressOf) for leaf in found):
+    origins = leaves(pointer, values)
+    if not all(isinstance(leaf, AddressOf) for leaf in origins):
         return
-    roots = {leaf.buffer.name: leaf.buffer for leaf in found if isinstance(leaf, AddressOf)}
+    roots = {leaf.buffer.name: leaf.buffer for leaf in origins if isinstance(leaf, AddressOf)}
     *others, last = sorted(roots.values(), key=lambda root: -root.storage_size() * root.dtype.bits)
     elsewhere: Value = True
     for root in (*others, last):
@@ -87,7 +87,7 @@ def base_of(pointer: Expr) -> Expr:
 
 def leaves(pointer: Expr, values: Pointers) -> tuple[Expr, ...]:
     """The possible origins of a pointer: pointers into buffers, and expressions whose origin is unknown."""
-    found: list[Expr] = []
+    origins: list[Expr] = []
     seen: set[str] = set()
     todo = [pointer]
     while todo:
@@ -100,5 +100,5 @@ def leaves(pointer: Expr, values: Pointers) -> tuple[Expr, ...]:
             todo += [] if part.name in seen else values[part.name]
             seen.add(part.name)
         else:
-            found.append(part)
-    return tuple(found)
+            origins.append(part)
+    return tuple(origins)

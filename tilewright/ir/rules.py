@@ -10,21 +10,21 @@ apart; a back end turns ``//`` and ``%`` by a power of two into a shift and a ma
 from __future__ import annotations
 
 import ast
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from math import gcd
 from typing import TYPE_CHECKING, TypeAlias
 
-from tilewright.ir import build, conditions
+from tilewright import ir
+from tilewright.ir import conditions
 from tilewright.ir import expr as nodes
-from tilewright.ir.build import binary, cast
 from tilewright.ir.conditions import lowest_bit, power_of_two
-from tilewright.ir.expr import Binary, Cast, Component, Const, Expr, Number, Reinterpret, Vector, same
 from tilewright.ir.intervals import domain, limits
-from tilewright.ir.launch import COARSER, NARROWER, SPECIALS, special
 from tilewright.ir.operators import OPERATORS, SYMBOLS
-from tilewright.ir.sums import Sum, is_ring
+from tilewright.ir.sums import Sum, is_ring, recombined
+from tilewright.records import replace
 
 if TYPE_CHECKING:
     from tilewright.ir.ranges import RangeFacts
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 # Python numbers. A rule becomes a Python function the first time it is needed.
 
 
-Function: TypeAlias = "Callable[[Expr, RangeFacts], Expr | Number | None]"
+Function: TypeAlias = "Callable[[ir.Expr, RangeFacts], ir.Expr | ir.Number | None]"
 
 CONSTANTS = ("c", "d")
-REGISTERS = [row.name for row in SPECIALS.values() if row.axis is not None]
+REGISTERS = [row.name for row in ir.SPECIALS.values() if row.axis is not None]
 
 
 @dataclass(frozen=True)
@@ -71,11 +71,13 @@ class Rule:
             lines.append(f"    if not ({_python(self.when, _Guard())}): return None")
         result = _python(self.result, _Result()) if isinstance(self.result, str) else "function(e, facts)"
         lines.append(f"    return {result}")
-        made: dict[str, Function] = {}
+        functions: dict[str, Function] = {}
         exec(
-            compile("\n".join(lines), f"<rule {self.pattern}>", "exec"), {**_namespace(), "function": self.result}, made
+            compile("\n".join(lines), f"<rule {self.pattern}>", "exec"),
+            {**_namespace(), "function": self.result},
+            functions,
         )
-        return made["rule"]
+        return functions["rule"]
 
 
 def _root(tree: ast.expr) -> str:
@@ -187,18 +189,18 @@ def _namespace() -> dict[str, object]:
     """What the text of a rule may name."""
     return {
         **vars(nodes),
-        **vars(build),
+        **vars(ir.build),
         **{name: getattr(conditions, name) for name in conditions.__all__},
-        "special": special,
-        "min": lambda a, b: build.binary("min", a, b),
-        "max": lambda a, b: build.binary("max", a, b),
+        "special": ir.special,
+        "min": lambda a, b: ir.build.binary("min", a, b),
+        "max": lambda a, b: ir.build.binary("max", a, b),
     }
 
 
-def quotient(e: Expr, facts: RangeFacts) -> Expr | None:
+def quotient(e: ir.Expr, facts: RangeFacts) -> ir.Expr | None:
     """``(12*x + y + 9) // 4`` is ``3*x + 2 + (y + 1) // 4``; ``(6*x + y) // 4`` with 0 <= y < 2 is ``3*x // 2``."""
-    assert isinstance(e, Binary)
-    assert isinstance(e.b, Const)
+    assert isinstance(e, ir.Binary)
+    assert isinstance(e.b, ir.Const)
     c, kind = int(e.b.value), e.dtype
     if c <= 1 or not is_ring(e.a) or not facts.exact(e.a):
         return None
@@ -216,10 +218,10 @@ def quotient(e: Expr, facts: RangeFacts) -> Expr | None:
     return None
 
 
-def remainder(e: Expr, facts: RangeFacts) -> Expr | None:
+def remainder(e: ir.Expr, facts: RangeFacts) -> ir.Expr | None:
     """``(12*x + y + 9) % 4`` is ``(y + 1) % 4``; ``(6*x + y) % 4`` with 0 <= y < 2 is ``3*x % 2 * 2 + y``."""
-    assert isinstance(e, Binary)
-    assert isinstance(e.b, Const)
+    assert isinstance(e, ir.Binary)
+    assert isinstance(e.b, ir.Const)
     c, kind = int(e.b.value), e.dtype
     binary_digits = power_of_two(facts, c)  # a sum that wraps keeps its remainder by a power of two
     if c <= 1 or not is_ring(e.a) or not (binary_digits or facts.exact(e.a)):
@@ -238,10 +240,10 @@ def remainder(e: Expr, facts: RangeFacts) -> Expr | None:
     return None
 
 
-def _divides(c: int, times: int, term: Expr, facts: RangeFacts) -> bool:
+def _divides(c: int, times: int, term: ir.Expr, facts: RangeFacts) -> bool:
     """Is ``times * term`` a multiple of c, by its coefficient or by what is known of the term?"""
-    known = facts.ideal(term)
-    return times % c == 0 or (times * known.modulus % c == 0 and times * known.residue % c == 0)
+    values = facts.ideal(term)
+    return times % c == 0 or (times * values.modulus % c == 0 and times * values.residue % c == 0)
 
 
 def _whole_part(number: int, c: int) -> int:
@@ -249,8 +251,8 @@ def _whole_part(number: int, c: int) -> int:
     return number // c * c if number >= 0 else -(-number // c * c)
 
 
-def _is_modulo(term: Expr) -> bool:
-    return isinstance(term, Binary) and term.op == "%" and isinstance(term.b, Const)
+def _is_modulo(term: ir.Expr) -> bool:
+    return isinstance(term, ir.Binary) and term.op == "%" and isinstance(term.b, ir.Const)
 
 
 def _same_terms(a: Sum, b: Sum) -> bool:
@@ -276,9 +278,9 @@ def _split(total: Sum, step: int) -> tuple[Sum, Sum]:
     return wide, small
 
 
-def bits_apart(e: Expr, facts: RangeFacts) -> Expr | None:
+def bits_apart(e: ir.Expr, facts: RangeFacts) -> ir.Expr | None:
     """``(8*x + y) ^ 8*z`` with 0 <= y < 8 is ``8*(x ^ z) + y``; ``(8*x + y) ^ z`` with z < 8 ``8*x + (y ^ z)``."""
-    assert isinstance(e, Binary)
+    assert isinstance(e, ir.Binary)
     left, right, kind = Sum.of(e.a), Sum.of(e.b), e.dtype
     for step in _bit_steps(left, right, facts):
         (a, y), (b, z) = _split(left, step), _split(right, step)
@@ -288,10 +290,10 @@ def bits_apart(e: Expr, facts: RangeFacts) -> Expr | None:
         if _is_zero(a) or _is_zero(b):
             if _is_zero(a) and _is_zero(b):
                 continue
-            lows_only = binary(e.op, y.build(kind), z.build(kind))
+            lows_only = ir.binary(e.op, y.build(kind), z.build(kind))
             return lows_only if e.op == "&" else (b if _is_zero(a) else a).build(kind) + lows_only
         if _is_zero(y) or _is_zero(z):
-            high = binary(e.op, a.divided(step).build(kind), b.divided(step).build(kind)) * step
+            high = ir.binary(e.op, a.divided(step).build(kind), b.divided(step).build(kind)) * step
             return high if e.op == "&" else high + (z if _is_zero(y) else y).build(kind)
     return None
 
@@ -307,9 +309,9 @@ def _is_zero(total: Sum) -> bool:
     return not total.terms and not total.const
 
 
-def common_terms(e: Expr, facts: RangeFacts) -> Expr | None:
+def common_terms(e: ir.Expr, facts: RangeFacts) -> ir.Expr | None:
     """``x + y < x + 4`` is ``y < 4``: what both sides have is taken away, where neither wraps; for == and != always."""
-    assert isinstance(e, Binary)
+    assert isinstance(e, ir.Binary)
     a, b, kind = Sum.of(e.a), Sum.of(e.b), e.a.dtype
     if not (a.terms.keys() & b.terms.keys() or (a.const and not b.terms)):
         return None
@@ -323,49 +325,49 @@ def common_terms(e: Expr, facts: RangeFacts) -> Expr | None:
             return None
     elif any(not limits(kind).low <= c <= limits(kind).high for s in (left, right) for c, _ in s.parts()):
         return None
-    return binary(e.op, left.build(kind), right.build(kind))
+    return ir.binary(e.op, left.build(kind), right.build(kind))
 
 
-def casts(e: Expr, facts: RangeFacts) -> Expr | None:
+def casts(e: ir.Expr, facts: RangeFacts) -> ir.Expr | None:
     """A cast of a cast: the inner one goes where it keeps the value, or the bits that the outer one takes."""
-    assert isinstance(e, Cast)
-    if not isinstance(e.a, Cast):
+    assert isinstance(e, ir.Cast)
+    if not isinstance(e.a, ir.Cast):
         return None
     x, via, to = e.a.a, e.a.dtype, e.dtype
     if domain(x.dtype) and domain(via) == "int" and to.kind != "bool":
         keeps = facts.interval(x).inside(limits(via)) or (
             domain(x.dtype) == domain(to) == "int" and to.bits <= via.bits
         )
-        return cast(x, to) if keeps else None
+        return ir.cast(x, to) if keeps else None
     widened = x.dtype.is_float and via in ("float32", "float64") and via.bits > x.dtype.bits
     return x if widened and to == x.dtype else None
 
 
-def reinterprets(e: Expr, _: RangeFacts) -> Expr | None:
+def reinterprets(e: ir.Expr, _: RangeFacts) -> ir.Expr | None:
     """Bits read again as what they were, or through a third type."""
-    assert isinstance(e, Reinterpret)
+    assert isinstance(e, ir.Reinterpret)
     if e.a.dtype == e.dtype:
         return e.a
-    if isinstance(e.a, Reinterpret):
-        return e.a.a if e.a.a.dtype == e.dtype else Reinterpret(e.a.a, e.dtype)
+    if isinstance(e.a, ir.Reinterpret):
+        return e.a.a if e.a.a.dtype == e.dtype else ir.Reinterpret(e.a.a, e.dtype)
     return None
 
 
-def rebuilt(e: Expr, facts: RangeFacts) -> Expr | None:
+def rebuilt(e: ir.Expr, facts: RangeFacts) -> ir.Expr | None:
     """A vector of all components of a vector, in their order, is that vector."""
-    assert isinstance(e, Vector)
+    assert isinstance(e, ir.Vector)
     first = e.parts[0]
-    if not isinstance(first, Component) or first.a.dtype != e.dtype:
+    if not isinstance(first, ir.Component) or first.a.dtype != e.dtype:
         return None
-    in_order = all(same(part, Component(first.a, k)) for k, part in enumerate(e.parts))
+    in_order = all(ir.same(part, ir.Component(first.a, k)) for k, part in enumerate(e.parts))
     return first.a if in_order else None
 
 
-def negated(e: Expr, _: RangeFacts) -> Expr | None:
+def negated(e: ir.Expr, _: RangeFacts) -> ir.Expr | None:
     """``not (x < y)`` is ``x >= y``, of integers: a NaN would tell them apart."""
     test = e.a  # type: ignore[attr-defined]  # a Unary
-    if isinstance(test, Binary) and test.op in Binary.COMPARISONS and domain(test.a.dtype) == "int":
-        return binary(OPERATORS[test.op].negated, test.a, test.b)
+    if isinstance(test, ir.Binary) and test.op in ir.Binary.COMPARISONS and domain(test.a.dtype) == "int":
+        return ir.binary(OPERATORS[test.op].negated, test.a, test.b)
     return None
 
 
@@ -386,7 +388,7 @@ INTEGER = (
     Rule("x % c // d", "x // d % (c // d)", "c > 0 and d > 0 and c % d == 0"),
     *(
         Rule(f"{fine} // c", f"{coarse} // (c // {many})", f"c > 0 and c % {many} == 0")
-        for fine, coarse, many in COARSER
+        for fine, coarse, many in ir.COARSER
     ),
     Rule("x * y // x", "y", "low(x) > 0 and exact(e.a)"),
     Rule("x * y // y", "x", "low(y) > 0 and exact(e.a)"),
@@ -397,10 +399,10 @@ INTEGER = (
     Rule("x % x", "0", "low(x) > 0"),
     Rule("x % c", remainder),
     Rule("x % c % d", "x % d", "d > 0 and c % d == 0"),
-    *(Rule(f"{wide} % c", f"{narrow} % c", f"c > 0 and {many} % c == 0") for wide, narrow, many in NARROWER),
+    *(Rule(f"{wide} % c", f"{narrow} % c", f"c > 0 and {many} % c == 0") for wide, narrow, many in ir.NARROWER),
     *(
         Rule(f"{wide} // c % d", f"{narrow} // c % d", f"c > 0 and d > 0 and {many} % (c * d) == 0")
-        for wide, narrow, many in NARROWER
+        for wide, narrow, many in ir.NARROWER
     ),
     Rule("x * y % x", "0", "low(x) > 0 and exact(e.a)"),
     Rule("x * y % y", "0", "low(y) > 0 and exact(e.a)"),
@@ -479,3 +481,141 @@ _TABLES = {"int": (*INTEGER, *ANY), "bool": (*LOGIC, *ANY), "": ANY}
 def rules_for(op: str, kind: str) -> tuple[Function, ...]:
     """The rules whose pattern has ``op`` at its root, for operands of domain ``kind``, in the order of the table."""
     return tuple(rule.apply for rule in _TABLES[kind] if rule.op == op)
+
+
+# Rewriting an expression with the rules to a simpler form of the same value.
+
+
+MOST_STEPS = 100  # a rule that undoes another would go on for ever; none needs more than a few
+
+
+class _MeetsCall(Exception):
+    """A call may have an effect: what contains one is kept as it is, only its parts are simplified."""
+
+
+def simplify(expr: ir.Expr, facts: RangeFacts) -> ir.Expr:
+    """``expr`` in a simpler form, equal to it for all values that ``facts`` admit; itself where there is none.
+
+    Parts first, then the rules of `tilewright.ir.rules` until none applies. Each node is done once: results are kept in
+    ``facts``.
+    """
+    try:
+        return _simplified(expr, facts)
+    except _MeetsCall:
+        return _with_parts(expr, facts, simplify)
+
+
+def _simplified(expr: ir.Expr, facts: RangeFacts) -> ir.Expr:
+    memo = facts.simplified
+    hit = memo.get(id(expr))
+    if hit is not None:
+        return hit[1]
+    result = expr
+    for _ in range(MOST_STEPS):
+        after = _step(result, facts)
+        if after is result:
+            break
+        result = after
+        hit = memo.get(id(result))
+        if hit is not None:
+            result = hit[1]
+            break
+    memo[id(expr)] = (expr, result)
+    memo[id(result)] = (result, result)
+    return result
+
+
+def _step(expr: ir.Expr, facts: RangeFacts) -> ir.Expr:
+    """Simplify by one step: constants, parts, or the first rule that applies; ``expr`` itself where none does."""
+    kind = type(expr)
+    if kind is ir.Const:
+        return expr
+    if kind is ir.Call:
+        raise _MeetsCall
+    scalar = domain(expr.dtype)
+    if scalar and (values := facts.interval(expr)).is_point:
+        if any(isinstance(node, ir.Call) for node in ir.walk(expr)):
+            raise _MeetsCall
+        return ir.const(values.low, expr.dtype)
+    if kind is ir.Var or kind is ir.Special:
+        return expr
+    if scalar == "int" and is_ring(expr):
+        return _collected(expr, facts)
+    parts = _with_parts(expr, facts, _simplified)
+    if parts is not expr:
+        return parts
+    return _rewritten(expr, facts)
+
+
+def _collected(expr: ir.Expr, facts: RangeFacts) -> ir.Expr:
+    """A sum with its terms simplified and collected; ``expr`` where that changes nothing."""
+    total = Sum.of(expr, lambda atom: _simplified(atom, facts))
+    joined = recombined(total, expr.dtype, facts)
+    result = joined.build(expr.dtype)
+    if ir.same(result, expr):
+        return expr
+    if joined is total and is_ring(result):  # its terms are simplified: nothing is left to do
+        facts.simplified[id(result)] = (result, result)
+    return result
+
+
+def _rewritten(expr: ir.Expr, facts: RangeFacts) -> ir.Expr:
+    for rule in rules_for(*root_of(expr)):
+        result = rule(expr, facts)
+        if result is not None:
+            return ir.cast(ir.as_expr(result, expr.dtype), expr.dtype)
+    return expr
+
+
+def root_of(expr: ir.Expr) -> tuple[str, str]:
+    """Under which operator and domain the rules for a node stand."""
+    if isinstance(expr, (ir.Binary, ir.Unary)):
+        return expr.op, domain(expr.a.dtype)
+    return type(expr).__name__.lower(), domain(expr.dtype)
+
+
+def _with_parts(expr: ir.Expr, facts: RangeFacts, change: Callable[[ir.Expr, RangeFacts], ir.Expr]) -> ir.Expr:
+    """The same node over simplified parts; ``expr`` itself where none changes."""
+    if isinstance(expr, ir.Binary):
+        return _binary(expr, change(expr.a, facts), change(expr.b, facts))
+    if isinstance(expr, ir.Select):
+        cond, x, y = change(expr.cond, facts), change(expr.a, facts), change(expr.b, facts)
+        return expr if cond is expr.cond and x is expr.a and y is expr.b else ir.select(cond, x, y)
+    if isinstance(expr, (ir.Load, ir.AddressOf)):
+        indices = tuple(change(index, facts) for index in expr.indices)
+        return expr if all(map(operator.is_, indices, expr.indices)) else replace(expr, indices=indices)
+    if isinstance(expr, ir.Call):
+        args = tuple(_argument(arg, facts, change) for arg in expr.args)
+        return expr if all(map(operator.is_, args, expr.args)) else replace(expr, args=args)
+    if isinstance(expr, ir.Vector):
+        parts = tuple(change(part, facts) for part in expr.parts)
+        return expr if all(map(operator.is_, parts, expr.parts)) else replace(expr, parts=parts)
+    if isinstance(expr, ir.Component):
+        a = change(expr.a, facts)
+        return expr if a is expr.a else replace(expr, a=a)
+    if isinstance(expr, (ir.Unary, ir.Cast, ir.Reinterpret)):
+        a = change(expr.a, facts)
+        return expr if a is expr.a else _unary(expr, a)
+    return expr
+
+
+def _unary(expr: ir.Unary | ir.Cast | ir.Reinterpret, a: ir.Expr) -> ir.Expr:
+    if isinstance(expr, ir.Unary):
+        return ir.unary(expr.op, a)
+    return ir.cast(a, expr.dtype) if isinstance(expr, ir.Cast) else ir.Reinterpret(a, expr.dtype)
+
+
+def _binary(expr: ir.Binary, a: ir.Expr, b: ir.Expr) -> ir.Expr:
+    """A constant goes to the right where the operator allows it."""
+    op = expr.op
+    if type(a) is ir.Const and type(b) is not ir.Const and domain(a.dtype) and OPERATORS[op].mirrored:
+        a, b, op = b, a, OPERATORS[op].mirrored
+    elif a is expr.a and b is expr.b:
+        return expr
+    return ir.binary(op, a, b)
+
+
+def _argument(arg: ir.Argument, facts: RangeFacts, change: Callable[[ir.Expr, RangeFacts], ir.Expr]) -> ir.Argument:
+    if isinstance(arg, tuple):
+        return tuple(_argument(part, facts, change) for part in arg)
+    return change(arg, facts) if isinstance(arg, ir.Expr) else arg

@@ -16,27 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "AllocBuffer",
-    "Assign",
-    "Assume",
-    "Attr",
-    "Bind",
-    "Body",
-    "Break",
-    "Continue",
-    "DeclBuffer",
-    "DeviceEntry",
-    "Evaluate",
-    "For",
-    "If",
-    "Kernel",
-    "Launch",
-    "ScopeId",
-    "Stmt",
-    "Store",
-    "TileCallStmt",
-    "While",
-]
+    "AllocBuffer", "Assign", "Assume", "Attr", "Bind", "Body", "Break", "Continue", "DeclBuffer", "DeviceEntry",
+    "Evaluate", "For", "If", "Kernel", "Launch", "ScopeId", "Stmt", "Store", "TileCallStmt", "While",
+]  # fmt: skip
 
 
 def _at() -> Span | None:
@@ -306,7 +288,11 @@ class Kernel:
     @property
     def passed(self) -> tuple[Var, ...]:
         """What a launch passes: the parameters, the tensor maps that are made of them, the symbols."""
-        return (*self.params, *(Var(each.name, HANDLE) for each in self.maps if each.is_made), *self.symbols)
+        return (
+            *self.params,
+            *(Var(tensor_map.name, HANDLE) for tensor_map in self.maps if tensor_map.is_made),
+            *self.symbols,
+        )
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -327,10 +313,10 @@ class Kernel:
 
     def specialize(self, values: Mapping[object, Value] | None = None, **named: Value) -> Kernel:
         """The kernel with numbers in place of some parameters and symbolic extents, given by name or by variable."""
-        from tilewright.ir.specialize import specialized  # which rewrites kernels; nodes do not know how
+        from tilewright.ir.walk import specialized  # which rewrites kernels; nodes do not know how
 
         return specialized(
-            self, {**{getattr(key, "name", str(key)): one for key, one in (values or {}).items()}, **named}
+            self, {**{getattr(key, "name", str(key)): value for key, value in (values or {}).items()}, **named}
         )
 
     def script(self) -> str:

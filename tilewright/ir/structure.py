@@ -15,12 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from tilewright import ir
 from tilewright.dtypes import BOOL, INT32
-from tilewright.ir.build import const, unary
-from tilewright.ir.expr import Const, Expr, Unary, Var
-from tilewright.ir.flow import END, Block, Branch, Ending, Exit, Flow, Graph, Jump, Loop, live_before
-from tilewright.ir.stmt import Assign, Bind, Body, Break, Continue, For, If, Stmt, While
-from tilewright.ir.walk import bodies, deep_recursion, expressions, names_in, walk
 from tilewright.records import replace
 
 if TYPE_CHECKING:
@@ -36,7 +32,7 @@ Step: TypeAlias = "tuple[int, int]"  # the number of a statement, and which of i
 Path: TypeAlias = "tuple[Step, ...]"
 
 
-def bound(body: Body, undefined: frozenset[str]) -> Body:
+def bound(body: ir.Body, undefined: frozenset[str]) -> ir.Body:
     """The statements with a `Bind` for each register in the innermost body around all that name it.
 
     Its first assignment is that; where none comes first for sure, a 0 that nothing reads. undefined: the registers that
@@ -44,31 +40,31 @@ def bound(body: Body, undefined: frozenset[str]) -> Body:
     """
     homes: dict[str, tuple[Path, int]] = {}
     declared: set[str] = set()
-    kinds: dict[str, Var] = {}
+    kinds: dict[str, ir.Var] = {}
     for path, stmt in _each(body, ()):
-        declared |= {stmt.var.name} if isinstance(stmt, (Bind, For)) else set()
+        declared |= {stmt.var.name} if isinstance(stmt, (ir.Bind, ir.For)) else set()
         for var in _named(stmt):
             kinds[var.name] = var
             homes[var.name] = _common(*homes[var.name], path) if var.name in homes else (path, len(path) - 1)
-    assigned = {stmt.var.name for _, stmt in _each(body, ()) if isinstance(stmt, Assign)}
-    places: dict[Path, dict[int, list[Var]]] = {}
+    assigned = {stmt.var.name for _, stmt in _each(body, ()) if isinstance(stmt, ir.Assign)}
+    places: dict[Path, dict[int, list[ir.Var]]] = {}
     for name, (path, depth) in homes.items():
         if name in assigned and name not in undefined and name not in declared:
             places.setdefault(path[:depth], {}).setdefault(path[depth][0], []).append(kinds[name])
     return _bound(body, (), places)
 
 
-def _each(body: Body, path: Path) -> Iterator[tuple[Path, Stmt]]:
+def _each(body: ir.Body, path: Path) -> Iterator[tuple[Path, ir.Stmt]]:
     """Every statement with the way to it; the last step is its own number."""
     for number, stmt in enumerate(body):
         yield (*path, (number, 0)), stmt
-        for side, inner in enumerate(bodies(stmt)):
+        for side, inner in enumerate(ir.bodies(stmt)):
             yield from _each(inner, (*path, (number, side)))
 
 
-def _named(stmt: Stmt) -> list[Var]:
-    given = [stmt.var] if isinstance(stmt, (Assign, Bind, For)) else []
-    return given + [part for part in expressions(stmt) if isinstance(part, Var)]
+def _named(stmt: ir.Stmt) -> list[ir.Var]:
+    targets = [stmt.var] if isinstance(stmt, (ir.Assign, ir.Bind, ir.For)) else []
+    return targets + [part for part in ir.expressions(stmt) if isinstance(part, ir.Var)]
 
 
 def _common(first: Path, depth: int, path: Path) -> tuple[Path, int]:
@@ -77,40 +73,40 @@ def _common(first: Path, depth: int, path: Path) -> tuple[Path, int]:
     return first, next((k for k in range(most) if first[k] != path[k]), most)
 
 
-def _bound(body: Body, path: Path, places: dict[Path, dict[int, list[Var]]]) -> Body:
+def _bound(body: ir.Body, path: Path, places: dict[Path, dict[int, list[ir.Var]]]) -> ir.Body:
     here = places.get(path, {})
-    made: list[Stmt] = []
+    lines: list[ir.Stmt] = []
     for number, stmt in enumerate(body):
-        own = here.get(number, [])
+        registers = here.get(number, [])
         inner = _inside(stmt, (*path, (number, 0)), (*path, (number, 1)), places)
-        for var in own:
-            if isinstance(inner, Assign) and inner.var == var and var.name not in names_in(walk(inner.value)):
-                inner = Bind(var, inner.value, at=inner.at)
+        for var in registers:
+            if isinstance(inner, ir.Assign) and inner.var == var and var.name not in ir.names_in(ir.walk(inner.value)):
+                inner = ir.Bind(var, inner.value, at=inner.at)
             else:
-                made.append(Bind(var, Const(0, var.dtype), at=stmt.at))
-        made.append(inner)
-    return tuple(made)
+                lines.append(ir.Bind(var, ir.Const(0, var.dtype), at=stmt.at))
+        lines.append(inner)
+    return tuple(lines)
 
 
-def _inside(stmt: Stmt, first: Path, second: Path, places: dict[Path, dict[int, list[Var]]]) -> Stmt:
-    if isinstance(stmt, If):
+def _inside(stmt: ir.Stmt, first: Path, second: Path, places: dict[Path, dict[int, list[ir.Var]]]) -> ir.Stmt:
+    if isinstance(stmt, ir.If):
         return replace(stmt, then=_bound(stmt.then, first, places), orelse=_bound(stmt.orelse, second, places))
-    return replace(stmt, body=_bound(stmt.body, first, places)) if isinstance(stmt, (For, While)) else stmt
+    return replace(stmt, body=_bound(stmt.body, first, places)) if isinstance(stmt, (ir.For, ir.While)) else stmt
 
 
-@deep_recursion()
-def body_of(graph: Graph) -> Body:
+@ir.deep_recursion()
+def body_of(graph: ir.Graph) -> ir.Body:
     """The statements of a graph, with its registers bound where their values live.
 
     Those that may be read before they get a value are bound nowhere.
     """
     blocks = dict(enumerate(graph.blocks))
-    live = live_before(blocks, {number: block.end.targets for number, block in blocks.items()})
+    live = ir.live_before(blocks, {number: block.end.targets for number, block in blocks.items()})
     return bound(structured(graph), frozenset(var.name for var in live[0]))
 
 
-@deep_recursion()
-def structured(graph: Graph) -> Body:
+@ir.deep_recursion()
+def structured(graph: ir.Graph) -> ir.Body:
     """The statements of a graph whose blocks end in `Jump`, `Branch` and `Exit`, for each thread in the same order.
 
     They add flags and goals, whose names have a point; unreachable blocks are left out.
@@ -120,18 +116,18 @@ def structured(graph: Graph) -> Body:
     return _Writer(flow).kernel(_Tree(blocks, flow).at(0))
 
 
-def _flow_of(blocks: Sequence[Block]) -> Flow:
-    return Flow([_ways(block.end) for block in blocks])
+def _flow_of(blocks: Sequence[ir.Block]) -> ir.Flow:
+    return ir.Flow([_ways(block.end) for block in blocks])
 
 
-def _ways(end: Ending) -> tuple[int, ...]:
+def _ways(end: ir.Ending) -> tuple[int, ...]:
     return tuple(dict.fromkeys(end.targets))
 
 
 # Loops that are entered at several blocks
 
 
-def _entered_at_heads(blocks: list[Block]) -> list[Block]:
+def _entered_at_heads(blocks: list[ir.Block]) -> list[ir.Block]:
     """The same with one entry for each loop: a new head, at which threads branch on their goal."""
     while True:
         flow = _flow_of(blocks)
@@ -141,27 +137,27 @@ def _entered_at_heads(blocks: list[Block]) -> list[Block]:
         _give_head(blocks, _entries(flow, loop), frozenset(loop.blocks))
 
 
-def _entries(flow: Flow, loop: Loop) -> list[int]:
+def _entries(flow: ir.Flow, loop: ir.Loop) -> list[int]:
     """The head of a loop, and the other blocks of it to which edges lead from outside."""
     inside = frozenset(loop.blocks)
     others = (k for k in loop.blocks if any(before not in inside for before in flow.predecessors[k]))
     return list(dict.fromkeys((loop.head, *others)))
 
 
-def _give_head(blocks: list[Block], entries: Sequence[int], inside: frozenset[int]) -> None:
+def _give_head(blocks: list[ir.Block], entries: Sequence[int], inside: frozenset[int]) -> None:
     """Turns every edge to one of the entries into one to a new head, from which threads go on to their goal."""
-    goal, first = Var(f"goal.{len(blocks)}", INT32), len(blocks)
+    goal, first = ir.Var(f"goal.{len(blocks)}", INT32), len(blocks)
     head = first + 2 * len(entries)  # behind the blocks that set the goal, in turns of the loop and outside of it
     for number in range(first):
         ways = {entry: first + 2 * k + (number in inside) for k, entry in enumerate(entries)}
         end = blocks[number].end
-        blocks[number] = Block(blocks[number].body, end.renumbered(lambda to, ways=ways: ways.get(to, to)))  # type: ignore[misc]
+        blocks[number] = ir.Block(blocks[number].body, end.renumbered(lambda to, ways=ways: ways.get(to, to)))  # type: ignore[misc]
     at = blocks[entries[0]].end.at
-    goals = (const(k // 2, INT32) for k in range(2 * len(entries)))
-    blocks += [Block((Assign(goal, each, at=at),), Jump(head, at=at)) for each in goals]
+    goals = (ir.const(k // 2, INT32) for k in range(2 * len(entries)))
+    blocks += [ir.Block((ir.Assign(goal, value, at=at),), ir.Jump(head, at=at)) for value in goals]
     for k, entry in enumerate(entries[:-1]):
         following = len(blocks) + 1 if k < len(entries) - 2 else entries[-1]
-        blocks.append(Block((), Branch(goal == const(k, INT32), entry, following, at=at)))
+        blocks.append(ir.Block((), ir.Branch(goal == ir.const(k, INT32), entry, following, at=at)))
 
 
 # The tree of statements, with jumps
@@ -177,7 +173,7 @@ class _Go:
 
 @dataclass(frozen=True, slots=True)
 class _Fork:
-    cond: Expr
+    cond: ir.Expr
     then: Sequence[_Part]
     orelse: Sequence[_Part]
     at: Span | None
@@ -202,7 +198,7 @@ class _Label:
     body: Sequence[_Part]
 
 
-_Part: TypeAlias = "Stmt | _Go | _Fork | _Turns | _Label"
+_Part: TypeAlias = "ir.Stmt | _Go | _Fork | _Turns | _Label"
 
 
 class _Tree:
@@ -210,7 +206,7 @@ class _Tree:
     what the block does, or after the loop of which it is the head.
     """
 
-    def __init__(self, blocks: Sequence[Block], flow: Flow) -> None:
+    def __init__(self, blocks: Sequence[ir.Block], flow: ir.Flow) -> None:
         self.blocks = blocks
         self.flow = flow
         self.loops = {loop.head: loop for loop in flow.loops}
@@ -220,17 +216,17 @@ class _Tree:
         for number in flow.line[1:]:
             self._place(number)
 
-    def _around(self, number: int) -> tuple[Loop, ...]:
+    def _around(self, number: int) -> tuple[ir.Loop, ...]:
         """The loops that a block stands in; a head stands for its loop."""
         around = self.flow.around[number]
         return around[:-1] if number in self.loops else around
 
     def _place(self, number: int) -> None:
         before = [k for k in self.flow.predecessors[number] if not self.flow.leads_back(k, number)]
-        dominator, own = self.flow.dominators[number], self._around(number)
+        dominator, loops = self.flow.dominators[number], self._around(number)
         around = self.flow.around[dominator]
-        if around != own:
-            self.behind.setdefault(around[len(own)].head, []).append(number)
+        if around != loops:
+            self.behind.setdefault(around[len(loops)].head, []).append(number)
         elif before == [dominator]:
             self.inline[number] = dominator
         else:
@@ -255,7 +251,7 @@ class _Tree:
         return parts
 
     def _ways(self, block: int) -> Sequence[int]:
-        return (END,) if isinstance(self.blocks[block].end, Exit) else self.flow.successors[block]
+        return (ir.END,) if isinstance(self.blocks[block].end, ir.Exit) else self.flow.successors[block]
 
     def _block(self, number: int, parts: list[_Part]) -> int | None:
         """Adds a block and what stands behind it. The block that follows instead, if it is the only one after it."""
@@ -267,7 +263,7 @@ class _Tree:
         if len(ways) == 1:
             parts.append(_Go(ways[0], block.end.at))
         else:
-            assert isinstance(block.end, Branch), "only branches have two ways"
+            assert isinstance(block.end, ir.Branch), "only branches have two ways"
             then, orelse = (self._side(number, to, block.end.at) for to in ways)
             parts.append(_Fork(block.end.cond, then, orelse, block.end.at))
         parts += self._labels(self.within, number)
@@ -287,12 +283,12 @@ class _Tree:
 class _Writer:
     """Writes the parts of a tree as statements. tested: the blocks for which a flag says that a thread goes there."""
 
-    def __init__(self, flow: Flow) -> None:
+    def __init__(self, flow: ir.Flow) -> None:
         self.flow = flow
         self.tested: set[int] = set()
         self._falls: dict[int, frozenset[int]] = {}
 
-    def kernel(self, parts: Sequence[_Part]) -> Body:
+    def kernel(self, parts: Sequence[_Part]) -> ir.Body:
         """All statements."""
         self.falls(parts, None)
         return tuple(self.body(parts, None, is_last=False))
@@ -300,10 +296,10 @@ class _Writer:
     def falls(self, parts: Sequence[_Part], loop: _Turns | None) -> frozenset[int]:
         """Where threads go on that come to the end of some parts, in a turn of this loop; notes what is tested."""
         if id(parts) not in self._falls:
-            found: frozenset[int] = frozenset()
+            targets: frozenset[int] = frozenset()
             for part in parts:
-                found = self._behind(part, found, loop)
-            self._falls[id(parts)] = found
+                targets = self._behind(part, targets, loop)
+            self._falls[id(parts)] = targets
         return self._falls[id(parts)]
 
     def _behind(self, part: _Part, before: frozenset[int], loop: _Turns | None) -> frozenset[int]:
@@ -321,55 +317,57 @@ class _Writer:
             return (before - {part.to}) | self.falls(part.body, loop)
         return before
 
-    def _flags(self, blocks: Iterable[int]) -> list[Stmt]:
-        return [Bind(_flag(number), Const(False, BOOL)) for number in blocks if number in self.tested]
+    def _flags(self, blocks: Iterable[int]) -> list[ir.Stmt]:
+        return [ir.Bind(_flag(number), ir.Const(False, BOOL)) for number in blocks if number in self.tested]
 
-    def body(self, parts: Sequence[_Part], loop: _Turns | None, *, is_last: bool) -> list[Stmt]:
+    def body(self, parts: Sequence[_Part], loop: _Turns | None, *, is_last: bool) -> list[ir.Stmt]:
         """The statements of some parts. is_last: does a turn of the loop end behind them?"""
-        made: list[Stmt] = []
+        lines: list[ir.Stmt] = []
         falls: frozenset[int] = frozenset()
         for k, part in enumerate(parts):
             ends = is_last and k == len(parts) - 1
             if isinstance(part, _Label):
                 inner = self.body(part.body, loop, is_last=ends)
-                made += inner if falls == {part.to} else _branch(_flag(part.to), tuple(inner), (), _line(inner))
+                lines += inner if falls == {part.to} else _branch(_flag(part.to), tuple(inner), (), _line(inner))
             elif isinstance(part, (_Go, _Fork, _Turns)):
-                made += self._flags(label.to for label in parts[k + 1 :] if isinstance(label, _Label))
-                made += self._jumping(part, loop, is_last=ends)
+                lines += self._flags(label.to for label in parts[k + 1 :] if isinstance(label, _Label))
+                lines += self._jumping(part, loop, is_last=ends)
             else:
-                made.append(part)
+                lines.append(part)
             falls = self._behind(part, falls, loop)
-        return made
+        return lines
 
-    def _jumping(self, part: _Go | _Fork | _Turns, loop: _Turns | None, *, is_last: bool) -> list[Stmt]:
+    def _jumping(self, part: _Go | _Fork | _Turns, loop: _Turns | None, *, is_last: bool) -> list[ir.Stmt]:
         if isinstance(part, _Fork):
             then, orelse = (tuple(self.body(side, loop, is_last=is_last)) for side in (part.then, part.orelse))
             return _branch(part.cond, then, orelse, part.at)
         if isinstance(part, _Go):
-            flag: list[Stmt] = [Assign(_flag(part.to), Const(True, BOOL), at=part.at)] if part.to in self.tested else []
+            flag: list[ir.Stmt] = (
+                [ir.Assign(_flag(part.to), ir.Const(True, BOOL), at=part.at)] if part.to in self.tested else []
+            )
             way = _way(part.to, loop)
-            return flag if way is None or (way is Continue and is_last) else [*flag, way(at=part.at)]
+            return flag if way is None or (way is ir.Continue and is_last) else [*flag, way(at=part.at)]
         body = [*self._flags([part.head]), *self.body(part.body, part, is_last=True)]
-        made: list[Stmt] = [_loop(body, part.at)]
+        lines: list[ir.Stmt] = [_loop(body, part.at)]
         for to, way in _onward(part, loop):
-            if way is Continue and is_last:
+            if way is ir.Continue and is_last:
                 continue
-            made += [way(at=part.at)] if to is None else [If(_flag(to), (way(at=part.at),), at=part.at)]
-        return made
+            lines += [way(at=part.at)] if to is None else [ir.If(_flag(to), (way(at=part.at),), at=part.at)]
+        return lines
 
 
-def _flag(number: int) -> Var:
-    return Var(f"go.{number}", BOOL)
+def _flag(number: int) -> ir.Var:
+    return ir.Var(f"go.{number}", BOOL)
 
 
-def _way(to: int, loop: _Turns | None) -> type[Break | Continue] | None:
+def _way(to: int, loop: _Turns | None) -> type[ir.Break | ir.Continue] | None:
     """How threads in a turn of a loop come to a block: None where it only follows."""
     if loop is None or (to in loop.inside and to != loop.head):
         return None
-    return Continue if to == loop.head else Break
+    return ir.Continue if to == loop.head else ir.Break
 
 
-def _onward(part: _Turns, loop: _Turns | None) -> list[tuple[int | None, type[Break | Continue]]]:
+def _onward(part: _Turns, loop: _Turns | None) -> list[tuple[int | None, type[ir.Break | ir.Continue]]]:
     """How threads that have left a loop leave the turn of the loop around: by block; None for all that come there."""
     ways = [(to, way) for to in sorted(part.exits) if (way := _way(to, loop)) is not None]
     if len(ways) == len(part.exits) and len({way for _, way in ways}) == 1:
@@ -377,25 +375,25 @@ def _onward(part: _Turns, loop: _Turns | None) -> list[tuple[int | None, type[Br
     return list(ways)
 
 
-def _branch(cond: Expr, then: Body, orelse: Body, at: Span | None) -> list[Stmt]:
-    if then and isinstance(then[-1], Break):
-        return [If(cond, then, at=at), *orelse]
-    if orelse and isinstance(orelse[-1], Break):
-        return [If(_not(cond), orelse, at=at), *then]
-    return [If(cond, then, orelse, at=at) if then or not orelse else If(_not(cond), orelse, at=at)]
+def _branch(cond: ir.Expr, then: ir.Body, orelse: ir.Body, at: Span | None) -> list[ir.Stmt]:
+    if then and isinstance(then[-1], ir.Break):
+        return [ir.If(cond, then, at=at), *orelse]
+    if orelse and isinstance(orelse[-1], ir.Break):
+        return [ir.If(_not(cond), orelse, at=at), *then]
+    return [ir.If(cond, then, orelse, at=at) if then or not orelse else ir.If(_not(cond), orelse, at=at)]
 
 
-def _not(cond: Expr) -> Expr:
-    return cond.a if isinstance(cond, Unary) and cond.op == "not" else unary("not", cond)
+def _not(cond: ir.Expr) -> ir.Expr:
+    return cond.a if isinstance(cond, ir.Unary) and cond.op == "not" else ir.unary("not", cond)
 
 
-def _loop(body: Sequence[Stmt], at: Span | None) -> While:
+def _loop(body: Sequence[ir.Stmt], at: Span | None) -> ir.While:
     """A loop; a condition that ends it first is its own."""
     first = body[0] if body else None
-    if isinstance(first, If) and len(first.then) == 1 and isinstance(first.then[0], Break):
-        return While(_not(first.cond), tuple(body[1:]), at=first.at)
-    return While(Const(True, BOOL), tuple(body), at=at)
+    if isinstance(first, ir.If) and len(first.then) == 1 and isinstance(first.then[0], ir.Break):
+        return ir.While(_not(first.cond), tuple(body[1:]), at=first.at)
+    return ir.While(ir.Const(True, BOOL), tuple(body), at=at)
 
 
-def _line(body: Sequence[Stmt]) -> Span | None:
+def _line(body: Sequence[ir.Stmt]) -> Span | None:
     return next((stmt.at for stmt in body if stmt.at is not None), None)

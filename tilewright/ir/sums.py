@@ -70,8 +70,8 @@ class Sum:
             if type(node) is Const or is_ring(node):
                 self.add(node, times)
                 return
-        known = self.terms.get(node)
-        self.terms[node] = (times, node) if known is None else (known[0] + times, known[1])
+        before = self.terms.get(node)
+        self.terms[node] = (times, node) if before is None else (before[0] + times, before[1])
 
     def _product(self, node: Binary, times: int, leaf: Callable[[Expr], Expr] | None, expand: bool) -> None:
         """A product whose factors are no numbers: their coefficients move out; sums stay factors unless ``expand``."""
@@ -100,8 +100,8 @@ class Sum:
         for factor in factors[1:]:
             shown = Binary("*", shown, factor, kind)
         key: Key = shown if len(factors) == 1 else frozenset(Counter(factors).items())
-        known = self.terms.get(key)
-        self.terms[key] = (times, shown) if known is None else (known[0] + times, known[1])
+        before = self.terms.get(key)
+        self.terms[key] = (times, shown) if before is None else (before[0] + times, before[1])
 
     def parts(self) -> Iterator[tuple[int, Expr | None]]:
         """(coefficient, term) of each term; the constant comes last, with None for a term."""
@@ -210,8 +210,8 @@ def _replaced(total: Sum, gone: list[Key], by: Expr, times: int) -> Sum:
         if key is gone[0]:
             result.add(by, times)
         elif all(key is not other for other in gone):
-            known = result.terms.get(key)
-            result.terms[key] = part if known is None else (known[0] + part[0], part[1])
+            before = result.terms.get(key)
+            result.terms[key] = part if before is None else (before[0] + part[0], part[1])
     return result
 
 

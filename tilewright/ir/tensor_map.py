@@ -20,8 +20,8 @@ from math import prod
 from typing import NamedTuple, TypeAlias
 
 from tilewright.errors import ArgumentError, choices
-from tilewright.ir.evaluate import evaluate
 from tilewright.ir.expr import Number, Value
+from tilewright.ir.numbers import evaluate
 from tilewright.layout import SwizzleMode
 
 MAP_BYTES = 128
@@ -106,10 +106,10 @@ class Im2col:
             raise _refused("wide", repr(self.wide), choices(self.wide, WIDE))
         wanted = 1 if self.wide else rank - 2
         most = 1 << CORNERS[rank] - 1
-        for name, given in (("lower", self.lower), ("upper", self.upper)):
-            if len(given) != wanted:
-                raise _refused(name, f"{len(given)} numbers", f"{wanted}, for an array of {rank} dimensions")
-            for i, value in enumerate(given):
+        for name, corner in (("lower", self.lower), ("upper", self.upper)):
+            if len(corner) != wanted:
+                raise _refused(name, f"{len(corner)} numbers", f"{wanted}, for an array of {rank} dimensions")
+            for i, value in enumerate(corner):
                 if not -most <= value < most:
                     raise _refused(f"{name}[{i}]", f"{value}", f"{-most}..{most - 1}")
         for i, (extent, low, up) in enumerate(zip(dims[1:], self.lower, self.upper, strict=False)):
@@ -185,9 +185,9 @@ class MapFields:
         if self.im2col:
             self.im2col.check(self.dims)
         for name, wanted in (("strides", rank - 1), ("box", 2 if self.im2col else rank), ("steps", rank)):
-            given = getattr(self, name)
-            if len(given) != wanted:
-                raise _refused(name, f"{len(given)} numbers", f"{wanted}, for an array of {rank} dimensions")
+            values = getattr(self, name)
+            if len(values) != wanted:
+                raise _refused(name, f"{len(values)} numbers", f"{wanted}, for an array of {rank} dimensions")
 
     def _check_bytes(self) -> None:
         for i, stride in enumerate(self.strides):
@@ -304,8 +304,8 @@ class MapFields:
         words = struct.unpack(f"<{MAP_BYTES // 4}I", data)
         rank = (words[2] >> 4 & 7) + 1
         kinds = {element.ptx: name for name, element in ELEMENTS.items()}
-        known = sum(1 << bit for bit in (0, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15))
-        if rank > 5 or words[2] >> 7 & 15 not in kinds or words[2] & ~known or words[WALK] >= len(WIDE):
+        bits = sum(1 << bit for bit in (0, 4, 5, 6, 7, 8, 9, 10, 13, 14, 15))
+        if rank > 5 or words[2] >> 7 & 15 not in kinds or words[2] & ~bits or words[WALK] >= len(WIDE):
             raise _refused("bytes", f"word 2 is {words[2]:#x}", "the 128 bytes that a tensor map has")
         inner = (words[13] >> 24) + 1
         walk = Im2col.decode(words[14], rank, WIDE[words[WALK]]) if words[2] & 1 and rank in CORNERS else None
@@ -329,8 +329,8 @@ class MapFields:
         return f"{boxes} in {dims} {self.dtype}{swizzle}"
 
 
-def _refused(name: str, given: object, allowed: str) -> ArgumentError:
-    return ArgumentError(f"tensor map: {name}", given=str(given), allowed=allowed)
+def _refused(name: str, value: object, allowed: str) -> ArgumentError:
+    return ArgumentError(f"tensor map: {name}", given=str(value), allowed=allowed)
 
 
 def mapped(name: str) -> str:

@@ -197,11 +197,11 @@ class Computed(_NoTruth):
                 hint=_OTHERWISE.get(op),
             )
         if op in _OF_INTEGERS and any(map(_is_float, (left, right))):
-            given, allowed = (
+            text, allowed = (
                 f"{_shown(left)} {op} {_shown(right)}, of floats",
                 "tiles of integers, or of bools for & | ^",
             )
-            raise KernelError(f"{op} is of integers", given=given, allowed=allowed, hint=_OF_INTEGERS[op])
+            raise KernelError(f"{op} is of integers", given=text, allowed=allowed, hint=_OF_INTEGERS[op])
         return Computed(_PRIMITIVES[op], (left, right))
 
     def __str__(self) -> str:

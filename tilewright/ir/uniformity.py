@@ -11,24 +11,8 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from tilewright.ir.expr import (
-    AddressOf,
-    Binary,
-    Call,
-    Cast,
-    Component,
-    Const,
-    Expr,
-    Load,
-    Reinterpret,
-    Select,
-    Special,
-    Unary,
-    Var,
-    Vector,
-)
-from tilewright.ir.launch import ALL, CTA, SIMULATED, UNIFORM
-from tilewright.ir.stmt import Assign, Bind, Body, Break, Continue, For, If, Kernel, Stmt, While
+from tilewright import ir
+from tilewright.ir.launch import ALL, CTA, UNIFORM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,7 +24,7 @@ class Uniformity:
     Rooms that know more override `of`, or a rule.
     """
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: ir.Kernel) -> None:
         self._settle(lambda: self._body(kernel.body))
 
     def _settle(self, go_over: Callable[[], None]) -> None:
@@ -52,121 +36,121 @@ class Uniformity:
             before = dict(self.variables)
             go_over()
 
-    def of(self, expr: Expr) -> int:
+    def of(self, expr: ir.Expr) -> int:
         """The axes over which the value of ``expr`` may differ."""
         return _RULES[type(expr)](self, expr)
 
-    def of_all(self, exprs: Iterable[Expr]) -> int:
+    def of_all(self, exprs: Iterable[ir.Expr]) -> int:
         """The axes over which any of the values may differ."""
         return reduce(or_, map(self.of, exprs), UNIFORM)
 
     # Expressions
 
-    def _const(self, expr: Const) -> int:
+    def _const(self, expr: ir.Const) -> int:
         return UNIFORM
 
-    def _var(self, expr: Var) -> int:
+    def _var(self, expr: ir.Var) -> int:
         return self.variables.get(expr.name, UNIFORM)
 
-    def _special(self, expr: Special) -> int:
-        return SIMULATED[expr.name].varies
+    def _special(self, expr: ir.Special) -> int:
+        return ir.SIMULATED[expr.name].varies
 
-    def _of_one(self, expr: Unary | Cast | Reinterpret | Component) -> int:
+    def _of_one(self, expr: ir.Unary | ir.Cast | ir.Reinterpret | ir.Component) -> int:
         return self.of(expr.a)
 
-    def _vector(self, expr: Vector) -> int:
+    def _vector(self, expr: ir.Vector) -> int:
         return self.of_all(expr.parts)
 
-    def _of_two(self, expr: Binary) -> int:
+    def _of_two(self, expr: ir.Binary) -> int:
         return self.of_all((expr.a, expr.b))
 
-    def _select(self, expr: Select) -> int:
+    def _select(self, expr: ir.Select) -> int:
         return self.of_all((expr.cond, expr.a, expr.b))
 
-    def _load(self, expr: Load) -> int:
+    def _load(self, expr: ir.Load) -> int:
         if expr.buffer.space == "local":
             return ALL
-        own = CTA if expr.buffer.is_shared else UNIFORM
-        return own | self._address(AddressOf(expr.buffer, expr.indices))
+        axes = CTA if expr.buffer.is_shared else UNIFORM
+        return axes | self._address(ir.AddressOf(expr.buffer, expr.indices))
 
-    def _address(self, expr: AddressOf) -> int:
+    def _address(self, expr: ir.AddressOf) -> int:
         data = expr.buffer.data
         return self.of_all(expr.indices) | (self.of(data) if data is not None else UNIFORM)
 
-    def _call(self, expr: Call) -> int:
+    def _call(self, expr: ir.Call) -> int:
         """What an instruction gives is up to the room that knows instructions."""
         return ALL
 
     # Statements
 
-    def _body(self, body: Body) -> None:
+    def _body(self, body: ir.Body) -> None:
         for stmt in body:
             self._statement(stmt)
 
-    def _statement(self, stmt: Stmt) -> None:
-        if isinstance(stmt, Bind):
+    def _statement(self, stmt: ir.Stmt) -> None:
+        if isinstance(stmt, ir.Bind):
             self._depth[stmt.var.name] = len(self._conditions)
             self._join(stmt.var, self.of(stmt.value))
-        elif isinstance(stmt, Assign):
+        elif isinstance(stmt, ir.Assign):
             around = self._conditions[self._depth.get(stmt.var.name, 0) :]
-            axes = (within if stmt.var.name in own else axes for axes, within, own in around)
+            axes = (within if stmt.var.name in names else axes for axes, within, names in around)
             self._join(stmt.var, reduce(or_, axes, self.of(stmt.value)))
-        elif isinstance(stmt, If):
+        elif isinstance(stmt, ir.If):
             self._under(self.of(stmt.cond), stmt.then)
             self._under(self.of(stmt.cond), stmt.orelse)
-        elif isinstance(stmt, For):
+        elif isinstance(stmt, ir.For):
             self._depth[stmt.var.name] = len(self._conditions)
             self._join(stmt.var, self.of(stmt.start))
             self._turns(stmt)
-        elif isinstance(stmt, While):
+        elif isinstance(stmt, ir.While):
             self._turns(stmt)
 
-    def _turns(self, loop: For | While) -> None:
+    def _turns(self, loop: ir.For | ir.While) -> None:
         """What a loop is given in its turns. Lanes that have left the loop need none of the variables of its own."""
-        within = self._leaving(loop.body, UNIFORM, (Continue,))
+        within = self._leaving(loop.body, UNIFORM, (ir.Continue,))
         self._under(self.divergence(loop), loop.body, within, self._own_of(loop))
 
-    def _own_of(self, loop: For | While) -> frozenset[str]:
+    def _own_of(self, loop: ir.For | ir.While) -> frozenset[str]:
         """Variables that lanes need no more once they have left a loop: a room may know some."""
         return frozenset()
 
-    def _under(self, axes: int, body: Body, within: int = UNIFORM, own: frozenset[str] = frozenset()) -> None:
+    def _under(self, axes: int, body: ir.Body, within: int = UNIFORM, names: frozenset[str] = frozenset()) -> None:
         """Statements under a condition over these axes; ``within``, as far as the variables ``own`` are concerned."""
-        self._conditions.append((axes, within, own))
+        self._conditions.append((axes, within, names))
         self._body(body)
         self._conditions.pop()
 
-    def _join(self, var: Var, axes: int) -> None:
+    def _join(self, var: ir.Var, axes: int) -> None:
         self.variables[var.name] = self.variables.get(var.name, UNIFORM) | axes
 
-    def divergence(self, loop: For | While) -> int:
+    def divergence(self, loop: ir.For | ir.While) -> int:
         """The axes over which the lanes of a loop diverge: by its bounds or condition, and by break and continue."""
-        entry = self.of_all((loop.start, loop.stop)) if isinstance(loop, For) else self.of(loop.cond)
-        return entry | self._leaving(loop.body, UNIFORM, (Break, Continue))
+        entry = self.of_all((loop.start, loop.stop)) if isinstance(loop, ir.For) else self.of(loop.cond)
+        return entry | self._leaving(loop.body, UNIFORM, (ir.Break, ir.Continue))
 
-    def _leaving(self, body: Body, around: int, jumps: tuple[type[Stmt], ...]) -> int:
-        found = UNIFORM
+    def _leaving(self, body: ir.Body, around: int, jumps: tuple[type[ir.Stmt], ...]) -> int:
+        axes = UNIFORM
         for stmt in body:
             if isinstance(stmt, jumps):
-                found |= around
-            elif isinstance(stmt, If):
+                axes |= around
+            elif isinstance(stmt, ir.If):
                 inner = around | self.of(stmt.cond)
-                found |= self._leaving(stmt.then, inner, jumps) | self._leaving(stmt.orelse, inner, jumps)
-        return found
+                axes |= self._leaving(stmt.then, inner, jumps) | self._leaving(stmt.orelse, inner, jumps)
+        return axes
 
 
-_RULES: dict[type[Expr], Callable[..., int]] = {
-    Const: Uniformity._const,
-    Var: Uniformity._var,
-    Special: Uniformity._special,
-    Unary: Uniformity._of_one,
-    Binary: Uniformity._of_two,
-    Select: Uniformity._select,
-    Cast: Uniformity._of_one,
-    Reinterpret: Uniformity._of_one,
-    Vector: Uniformity._vector,
-    Component: Uniformity._of_one,
-    Load: lambda self, expr: self._load(expr),
-    AddressOf: Uniformity._address,
-    Call: lambda self, expr: self._call(expr),
+_RULES: dict[type[ir.Expr], Callable[..., int]] = {
+    ir.Const: Uniformity._const,
+    ir.Var: Uniformity._var,
+    ir.Special: Uniformity._special,
+    ir.Unary: Uniformity._of_one,
+    ir.Binary: Uniformity._of_two,
+    ir.Select: Uniformity._select,
+    ir.Cast: Uniformity._of_one,
+    ir.Reinterpret: Uniformity._of_one,
+    ir.Vector: Uniformity._vector,
+    ir.Component: Uniformity._of_one,
+    ir.Load: lambda self, expr: self._load(expr),
+    ir.AddressOf: Uniformity._address,
+    ir.Call: lambda self, expr: self._call(expr),
 }

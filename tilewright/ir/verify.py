@@ -11,57 +11,31 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from tilewright import ir
 from tilewright.dtypes import BOOL, INT32, DType
-from tilewright.errors import KernelError, choices, located
-from tilewright.ir.buffer import Buffer, Region
-from tilewright.ir.expr import AddressOf, Call, Expr, Load, Value, Var, const_value
-from tilewright.ir.launch import launch_of
+from tilewright.errors import KernelError, LayoutError, choices, located
 from tilewright.ir.origins import check_origins, chosen, pointers
-from tilewright.ir.placement import check_written
-from tilewright.ir.stmt import (
-    AllocBuffer,
-    Assign,
-    Assume,
-    Attr,
-    Bind,
-    Body,
-    Break,
-    Continue,
-    DeclBuffer,
-    DeviceEntry,
-    Evaluate,
-    For,
-    If,
-    Kernel,
-    Launch,
-    ScopeId,
-    Stmt,
-    Store,
-    TileCallStmt,
-    While,
-)
-from tilewright.ir.unrolling import rounds_written_out
-from tilewright.ir.walk import assigned, expressions, introduced, statements, walk
+from tilewright.layout import Axis, Layout, TCol, TileLayout, TLane, m
 from tilewright.records import replace
 
 # Are the places that a kernel names with numbers inside of their buffers?
 
 
-def check_regions(stmt: TileCallStmt) -> None:
+def check_regions(stmt: ir.TileCallStmt) -> None:
     """Raises KernelError for a region of a call that is empty, or lies outside and may not leave its buffer."""
     for region, role in stmt.tiles:
         keywords = dict(stmt.config)
         _check_box(region, stmt, leaves=role.may_leave(keywords), asked=role.is_asked(keywords), hint=role.asking)
     for _, value in stmt.config:
-        if isinstance(value, Region):
+        if isinstance(value, ir.Region):
             _check_box(value, stmt, leaves=False, asked=False, hint=None)
 
 
-def _check_box(region: Region, stmt: Stmt, *, leaves: bool, asked: bool, hint: str | None) -> None:
+def _check_box(region: ir.Region, stmt: ir.Stmt, *, leaves: bool, asked: bool, hint: str | None) -> None:
     """leaves: the region may leave its buffer in some runs; asked: also where numbers say that it always does."""
     buffer = region.buffer
     for axis, ((start, extent), size) in enumerate(zip(region.box, buffer.shape, strict=True)):
-        first, count, limit = const_value(start), const_value(extent), const_value(size)
+        first, count, limit = ir.const_value(start), ir.const_value(extent), ir.const_value(size)
         stop = None if first is None or count is None else first + count
         always = not asked and stop is not None and limit is not None and stop > limit
         beyond = always or (limit is not None and not leaves and count is not None and count > limit)
@@ -75,11 +49,11 @@ def _check_box(region: Region, stmt: Stmt, *, leaves: bool, asked: bool, hint: s
             )
 
 
-def check_index(buffer: Buffer, axis: int, index: Expr, extent: Value, stmt: Stmt, *, past: bool) -> None:
+def check_index(buffer: ir.Buffer, axis: int, index: ir.Expr, extent: ir.Value, stmt: ir.Stmt, *, past: bool) -> None:
     """Raises KernelError for an index that is no integer, or is known to be outside."""
     if not index.dtype.is_integer or index.dtype.lanes != 1:
         raise KernelError(f"an index of {buffer.name} is an integer", given=f"{index.dtype}: {index}", at=stmt.at)
-    number, limit = const_value(index), const_value(extent)
+    number, limit = ir.const_value(index), ir.const_value(extent)
     if number is None or (number >= 0 and (limit is None or number < limit + past)):
         return
     raise KernelError(
@@ -91,45 +65,175 @@ def check_index(buffer: Buffer, axis: int, index: Expr, extent: Value, stmt: Stm
     )
 
 
+# Does a layout place a buffer's elements: as many as the shape has, inside the storage, each in its own place?
+
+
+COUNTED = {
+    "local": ("thread", "block", "device"),
+    "shared": ("block", "device"),
+    "shared.dyn": ("block", "device"),
+    "tmem": ("block", "device"),
+    "global": ("device",),
+}
+"""By memory space: the kinds of axes that lead to other storage. Places in it are told apart by `PLACES`."""
+
+PLACES = {"tmem": (TLane, TCol)}
+UNITS = {"local": "in register slot", "tmem": "in column"}
+
+
+def check_placement(buffer: ir.Buffer) -> None:
+    """Raises KernelError where the layout has another size than the shape, or does not fit storage of its own.
+
+    A view and a parameter name memory that is there: their elements may overlap, as those of a broadcast row do.
+    """
+    layout = buffer.layout
+    if layout is None:
+        return
+    buffer.check_size()
+    if buffer.data is not None or buffer.space in ("global", "tmem") or _is_dense(layout):
+        return
+    try:
+        layout.verify_well_formed()
+    except LayoutError as error:
+        raise KernelError(
+            f"the layout of {buffer.name}: {error.what}", given=error.given, allowed=error.allowed
+        ) from None
+    _check_start(buffer, layout)
+    _check_apart(buffer, layout, [0] * len(buffer.shape), buffer.shape)
+
+
+def _is_dense(layout: Layout) -> bool:
+    """Is each element just behind the one before it, from 0 on?"""
+    if not isinstance(layout, TileLayout) or layout.replica or layout.offset:
+        return False
+    size = 1
+    for it in reversed(layout.shard):
+        if it.axis is not m or it.stride != size or type(it.extent) is not int:
+            return False
+        size *= it.extent
+    return True
+
+
+def check_written(region: ir.Region) -> None:
+    """Raises KernelError where a tile call would write two elements to one place: the layout of a view may do that."""
+    buffer, layout = region.buffer, region.buffer.layout
+    if layout is None or layout.collision(_counts(buffer)) is None:
+        return
+    try:
+        part = layout.part(buffer.shape, region.box)
+    except LayoutError:
+        return
+    _check_apart(buffer, part, [start for start, _ in region.box], region.extents)
+
+
+def _counts(buffer: ir.Buffer) -> Callable[[Axis], bool]:
+    places, kinds = PLACES.get(buffer.space, (m,)), COUNTED[buffer.space]
+    return lambda axis: axis in places or axis.kind in kinds
+
+
+def _check_apart(buffer: ir.Buffer, layout: Layout, starts: Sequence[ir.Value], extents: Sequence[ir.Value]) -> None:
+    """No two elements of a region of ``extents`` from ``starts``, which has this layout, are in one place."""
+    collision = layout.collision(_counts(buffer))
+    if collision is None:
+        return
+    word, _, unit = UNITS.get(buffer.space, "at address").partition(" ")
+    pair = (_element(buffer, index, starts, extents) for index in (collision.first, collision.second))
+    axis, *_ = reversed(PLACES.get(buffer.space, (m,)))
+    others = [f"{name} {value}" for name, value in collision.place.items() if name != axis.name]
+    raise KernelError(
+        f"{buffer.name} has two elements {word} one {unit}",
+        given=f"{' and '.join(pair)} {word} {unit} {collision.place.get(axis.name, 0)}"
+        f"{' of ' + ', '.join(others) if others else ''}, by {layout}",
+        allowed=f"one element {word} each {unit}, on axis {axis}; copies of one are replicas: + R[extents : strides]",
+    )
+
+
+def _check_start(buffer: ir.Buffer, layout: Layout) -> None:
+    tile = layout.parted(buffer.shape)[1]  # a swizzle keeps the sign of an address
+    low = ir.const_value(tile.cosize(m) - tile.span(m))
+    if low is not None and low < 0:
+        raise KernelError(
+            f"the layout of {buffer.name} begins before its storage",
+            given=f"an element at {low}, by {layout}",
+            allowed="offsets of at least 0",
+            hint=f"{layout} + {-low}" if isinstance(layout, TileLayout) else None,
+        )
+
+
+def _element(buffer: ir.Buffer, index: ir.Value, starts: Sequence[ir.Value], extents: Sequence[ir.Value]) -> str:
+    """The logical coordinate of the region's element ``index`` in row-major order."""
+    digits: list[str] = []
+    for start, extent in zip(reversed(starts), reversed(extents), strict=True):
+        digits.insert(0, str(start + index % extent))
+        index //= extent
+    return f"{buffer.name}[{', '.join(digits)}]"
+
+
+# How often a loop may be written out, in the program that NVRTC gets or while a kernel is parsed.
+
+
+MOST_UNROLLED = 16_384
+
+
+def rounds_written_out(loop: ir.For, around: int) -> int:
+    """The times that the body of a loop stands in the program, in loops that are written out ``around`` times.
+
+    Raises KernelError for more than `MOST_UNROLLED`.
+    """
+    start, stop = ir.const_value(loop.start), ir.const_value(loop.stop)
+    if loop.kind == "serial" or start is None or stop is None:
+        return around
+    rounds = around * max(1, len(range(int(start), int(stop), loop.step)))
+    if rounds > MOST_UNROLLED:
+        raise KernelError(
+            f"the loop over {loop.var.name} is written out too often",
+            given=f"{rounds:,} rounds, with those of the loops around it",
+            allowed=f"{MOST_UNROLLED:,} rounds",
+            hint=f"range({loop.start}, {loop.stop}, {loop.step})",
+            at=loop.at,
+        )
+    return rounds
+
+
 # What holds once a kernel is lowered: flat storage, special registers, a planned arena. The back ends rely on it.
 
 
-GONE = {DeviceEntry: "T.device_entry", ScopeId: "a scope id", TileCallStmt: "a tile call"}
+GONE = {ir.DeviceEntry: "T.device_entry", ir.ScopeId: "a scope id", ir.TileCallStmt: "a tile call"}
 MOST_THREADS = 1024
 
 
-def verify_lowered(kernel: Kernel) -> None:
+def verify_lowered(kernel: ir.Kernel) -> None:
     """Check the invariants of stage "lowered". Raises KernelError, at the kernel's line: a pass of ours is wrong."""
     launch = kernel.launch
     if launch is None or not 1 <= launch.threads <= MOST_THREADS:
         raise KernelError(
             f"{kernel.name} has no launch", given=str(launch), allowed="1 to 1024 threads per CTA", at=kernel.at
         )
-    for stmt in statements(kernel.body):
+    for stmt in ir.statements(kernel.body):
         _check_statement(stmt)
-        for node in expressions(stmt):
-            if isinstance(node, (Load, AddressOf)):
+        for node in ir.expressions(stmt):
+            if isinstance(node, (ir.Load, ir.AddressOf)):
                 _check_flat(node, stmt)
     _check_arena(kernel, launch)
 
 
-def _check_statement(stmt: Stmt) -> None:
+def _check_statement(stmt: ir.Stmt) -> None:
     if type(stmt) in GONE:
         raise KernelError(f"{GONE[type(stmt)]} in a lowered kernel", given=type(stmt).__name__, at=stmt.at)
-    if isinstance(stmt, Attr) and any(key not in ("comment", "trace") for key, _ in stmt.settings):
+    if isinstance(stmt, ir.Attr) and any(key not in ("comment", "trace") for key, _ in stmt.settings):
         raise KernelError(
             "an attribute in a lowered kernel", given=str(stmt.settings), allowed="comment, trace", at=stmt.at
         )
-    if isinstance(stmt, For) and stmt.kind == "vectorized":
+    if isinstance(stmt, ir.For) and stmt.kind == "vectorized":
         raise KernelError(
             "a vectorized loop in a lowered kernel", given=stmt.var.name, allowed="serial, unroll", at=stmt.at
         )
 
 
-def _check_flat(node: Load | AddressOf, stmt: Stmt) -> None:
+def _check_flat(node: ir.Load | ir.AddressOf, stmt: ir.Stmt) -> None:
     buffer = node.buffer
     count = len(node.indices)
-    if buffer.layout is not None or len(buffer.shape) != 1 or count > 1 or (count == 0 and isinstance(node, Load)):
+    if buffer.layout is not None or len(buffer.shape) != 1 or count > 1 or (count == 0 and isinstance(node, ir.Load)):
         raise KernelError(
             f"{buffer.name} is not flat in a lowered kernel",
             given=f"layout {buffer.layout}, shape {buffer.shape}, {count} indices",
@@ -138,11 +242,11 @@ def _check_flat(node: Load | AddressOf, stmt: Stmt) -> None:
         )
 
 
-def _check_arena(kernel: Kernel, launch: Launch) -> None:
+def _check_arena(kernel: ir.Kernel, launch: ir.Launch) -> None:
     """Shared buffers lie inside the arena, aligned, and none on top of another, unless they begin in one place."""
-    placed: list[tuple[int, int, AllocBuffer]] = []
-    for stmt in statements(kernel.body):
-        if not isinstance(stmt, AllocBuffer) or not stmt.buffer.is_shared:
+    placed: list[tuple[int, int, ir.AllocBuffer]] = []
+    for stmt in ir.statements(kernel.body):
+        if not isinstance(stmt, ir.AllocBuffer) or not stmt.buffer.is_shared:
             continue
         buffer = stmt.buffer
         size = buffer.storage_bytes()
@@ -170,42 +274,42 @@ LOOPS = ("serial", "unroll", "vectorized")
 TILE_SCOPES = ("thread", "warp", "warpgroup", "cta", "cluster")
 
 
-def verify(kernel: Kernel) -> None:
+def verify(kernel: ir.Kernel) -> None:
     """Check a kernel of either stage. Raises KernelError at the first statement that breaks a rule."""
     _Verifier(kernel).run()
     if kernel.stage == "lowered":
         verify_lowered(kernel)
     else:
-        launch_of(kernel)
+        ir.launch_of(kernel)
 
 
 @dataclass(frozen=True)
 class _Scope:
     """The names in sight at one place. mutable: which of the variables may be assigned to."""
 
-    vars: Mapping[str, Var] = field(default_factory=dict)
-    buffers: Mapping[str, Buffer] = field(default_factory=dict)
+    vars: Mapping[str, ir.Var] = field(default_factory=dict)
+    buffers: Mapping[str, ir.Buffer] = field(default_factory=dict)
     mutable: frozenset[str] = frozenset()
-    loop: For | While | None = None
+    loop: ir.For | ir.While | None = None
     unrolled: int = 1  # how often this place is written out
 
-    def with_var(self, var: Var, *, mutable: bool = False) -> _Scope:
+    def with_var(self, var: ir.Var, *, mutable: bool = False) -> _Scope:
         return replace(
             self, vars={**self.vars, var.name: var}, mutable=self.mutable | {var.name} if mutable else self.mutable
         )
 
-    def with_buffer(self, buffer: Buffer) -> _Scope:
+    def with_buffer(self, buffer: ir.Buffer) -> _Scope:
         return replace(self, buffers={**self.buffers, buffer.name: buffer})
 
 
 class _Verifier:
     """Goes through a kernel once; remembers which names exist anywhere, so that a wrong use can say why it is wrong."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: ir.Kernel) -> None:
         self.kernel = kernel
         self.taken: set[str] = set()
-        self.assigned = assigned(kernel.body)
-        self.defined_somewhere = {name for stmt in statements(kernel.body) for name in introduced(stmt)}
+        self.assigned = ir.assigned(kernel.body)
+        self.defined_somewhere = {name for stmt in ir.statements(kernel.body) for name in ir.introduced(stmt)}
         self.arguments = {var.name for var in kernel.passed}
 
     def run(self) -> None:
@@ -219,7 +323,7 @@ class _Verifier:
             scope = scope.with_buffer(buffer)
         self.body(self.kernel.body, scope)
 
-    def body(self, body: Body, scope: _Scope) -> None:
+    def body(self, body: ir.Body, scope: _Scope) -> None:
         for stmt in body:
             check: Callable[[_Verifier, Any, _Scope], _Scope] = _CHECKS[type(stmt)]
             self._expressions(stmt, scope)
@@ -227,7 +331,7 @@ class _Verifier:
 
     # Names
 
-    def _claim(self, name: str, at: Stmt | Kernel) -> None:
+    def _claim(self, name: str, at: ir.Stmt | ir.Kernel) -> None:
         """A name is introduced once in a kernel."""
         if name in self.taken:
             raise KernelError(
@@ -235,7 +339,7 @@ class _Verifier:
             )
         self.taken.add(name)
 
-    def _missing(self, name: str, what: str, stmt: Stmt) -> KernelError:
+    def _missing(self, name: str, what: str, stmt: ir.Stmt) -> KernelError:
         if name in self.taken:
             reason, hint = "it was introduced in a block that has ended", f"introduce {name} before that block"
         elif name in self.defined_somewhere:
@@ -246,33 +350,33 @@ class _Verifier:
 
     # Expressions
 
-    def _expressions(self, stmt: Stmt, scope: _Scope) -> None:
+    def _expressions(self, stmt: ir.Stmt, scope: _Scope) -> None:
         for node in _used(stmt):
-            if isinstance(node, Var):
+            if isinstance(node, ir.Var):
                 self._variable(node, stmt, scope)
-            elif isinstance(node, (Load, AddressOf)):
+            elif isinstance(node, (ir.Load, ir.AddressOf)):
                 self._place(node, stmt, scope)
 
-    def _variable(self, var: Var, stmt: Stmt, scope: _Scope) -> None:
-        known = scope.vars.get(var.name)
-        if known is None:
+    def _variable(self, var: ir.Var, stmt: ir.Stmt, scope: _Scope) -> None:
+        declared = scope.vars.get(var.name)
+        if declared is None:
             raise self._missing(var.name, "variable", stmt)
-        if known.dtype != var.dtype:
-            raise KernelError(f"{var.name} has two dtypes", given=var.dtype, allowed=known.dtype, at=stmt.at)
+        if declared.dtype != var.dtype:
+            raise KernelError(f"{var.name} has two dtypes", given=var.dtype, allowed=declared.dtype, at=stmt.at)
 
-    def _buffer(self, buffer: Buffer, stmt: Stmt, scope: _Scope) -> None:
+    def _buffer(self, buffer: ir.Buffer, stmt: ir.Stmt, scope: _Scope) -> None:
         """Declared, or a view of something: what that points at is checked by itself."""
-        known = scope.buffers.get(buffer.name)
-        if known is None and buffer.data is None:
+        declared = scope.buffers.get(buffer.name)
+        if declared is None and buffer.data is None:
             raise self._missing(buffer.name, "buffer", stmt)
-        if known is not None and known.dtype != buffer.dtype:
-            raise KernelError(f"{buffer.name} has two dtypes", given=buffer.dtype, allowed=known.dtype, at=stmt.at)
+        if declared is not None and declared.dtype != buffer.dtype:
+            raise KernelError(f"{buffer.name} has two dtypes", given=buffer.dtype, allowed=declared.dtype, at=stmt.at)
 
-    def _place(self, node: Load | AddressOf, stmt: Stmt, scope: _Scope) -> None:
+    def _place(self, node: ir.Load | ir.AddressOf, stmt: ir.Stmt, scope: _Scope) -> None:
         buffer = node.buffer
         self._buffer(buffer, stmt, scope)
-        named_only = isinstance(stmt, (DeclBuffer, TileCallStmt)) and isinstance(
-            node, AddressOf
+        named_only = isinstance(stmt, (ir.DeclBuffer, ir.TileCallStmt)) and isinstance(
+            node, ir.AddressOf
         )  # a view names its origin
         if buffer.space == "tmem" and not named_only:
             raise KernelError(
@@ -282,15 +386,15 @@ class _Verifier:
                 hint=f"Tx.wg.copy_async(R[:, :], {buffer.name}[:, :]) and T.ptx.tcgen05.wait.ld() read it",
                 at=stmt.at,
             )
-        if isinstance(node, AddressOf) and not node.indices:
+        if isinstance(node, ir.AddressOf) and not node.indices:
             return
         with located(stmt.at):
             buffer.check_rank(len(node.indices))
-        past = isinstance(node, AddressOf)  # a pointer may stand right behind the last element
+        past = isinstance(node, ir.AddressOf)  # a pointer may stand right behind the last element
         for axis, (index, extent) in enumerate(zip(node.indices, buffer.shape, strict=True)):
             check_index(buffer, axis, index, extent, stmt, past=past)
 
-    def _region(self, region: Region, stmt: Stmt, scope: _Scope) -> None:
+    def _region(self, region: ir.Region, stmt: ir.Stmt, scope: _Scope) -> None:
         buffer = region.buffer
         self._buffer(buffer, stmt, scope)
         if len(region.box) != len(buffer.shape):
@@ -300,10 +404,10 @@ class _Verifier:
 
     # Statements
 
-    def plain(self, _: Stmt, scope: _Scope) -> _Scope:
+    def plain(self, _: ir.Stmt, scope: _Scope) -> _Scope:
         return scope
 
-    def scope_id(self, stmt: ScopeId, scope: _Scope) -> _Scope:
+    def scope_id(self, stmt: ir.ScopeId, scope: _Scope) -> _Scope:
         for var in stmt.vars:
             self._claim(var.name, stmt)
             if var.dtype != INT32:
@@ -311,7 +415,7 @@ class _Verifier:
             scope = scope.with_var(var)
         return scope
 
-    def alloc(self, stmt: AllocBuffer, scope: _Scope) -> _Scope:
+    def alloc(self, stmt: ir.AllocBuffer, scope: _Scope) -> _Scope:
         buffer = stmt.buffer
         self._claim(buffer.name, stmt)
         if buffer.space == "global":
@@ -326,10 +430,12 @@ class _Verifier:
             buffer.storage_size()
         return scope.with_buffer(buffer)
 
-    def decl(self, stmt: DeclBuffer, scope: _Scope) -> _Scope:
+    def decl(self, stmt: ir.DeclBuffer, scope: _Scope) -> _Scope:
         buffer = stmt.buffer
         self._claim(buffer.name, stmt)
-        moving = next((node for node in walk(buffer) if isinstance(node, Var) and node.name in self.assigned), None)
+        moving = next(
+            (node for node in ir.walk(buffer) if isinstance(node, ir.Var) and node.name in self.assigned), None
+        )
         if moving is not None:
             raise KernelError(
                 f"the view {buffer.name} depends on {moving.name}, which is assigned to",
@@ -343,12 +449,12 @@ class _Verifier:
             check_origins(buffer, pointer, pointers(self.kernel.body), stmt.at)
         return scope.with_buffer(buffer)
 
-    def bind(self, stmt: Bind, scope: _Scope) -> _Scope:
+    def bind(self, stmt: ir.Bind, scope: _Scope) -> _Scope:
         self._claim(stmt.var.name, stmt)
         _check_dtype(f"{stmt.var.name} is {stmt.var.dtype}", stmt.var.dtype, stmt.value, stmt)
         return scope.with_var(stmt.var, mutable=stmt.mutable)
 
-    def assign(self, stmt: Assign, scope: _Scope) -> _Scope:
+    def assign(self, stmt: ir.Assign, scope: _Scope) -> _Scope:
         name = stmt.var.name
         if name not in scope.mutable:
             raise KernelError(
@@ -361,12 +467,12 @@ class _Verifier:
         _check_dtype(f"{name} is {stmt.var.dtype}", stmt.var.dtype, stmt.value, stmt)
         return scope
 
-    def store(self, stmt: Store, scope: _Scope) -> _Scope:
+    def store(self, stmt: ir.Store, scope: _Scope) -> _Scope:
         buffer = stmt.place.buffer
         _check_dtype(f"elements of {buffer.name} are {buffer.dtype}", buffer.dtype, stmt.value, stmt)
         return scope
 
-    def tile_call(self, stmt: TileCallStmt, scope: _Scope) -> _Scope:
+    def tile_call(self, stmt: ir.TileCallStmt, scope: _Scope) -> _Scope:
         if stmt.scope not in TILE_SCOPES:
             raise KernelError(
                 f"unknown scope of {stmt.primitive}",
@@ -375,15 +481,15 @@ class _Verifier:
                 at=stmt.at,
             )
         if not stmt.written:
-            given = ", ".join(map(str, stmt.args)) or "nothing"
+            text = ", ".join(map(str, stmt.args)) or "nothing"
             raise KernelError(
                 f"{stmt.primitive} writes to a buffer",
-                given=given,
+                given=text,
                 allowed=f"Tx.{stmt.primitive}(destination, ...)",
                 at=stmt.at,
             )
         for arg in (*stmt.args, *(value for _, value in stmt.config)):
-            if isinstance(arg, Region):
+            if isinstance(arg, ir.Region):
                 self._region(arg, stmt, scope)
         check_regions(stmt)
         with located(stmt.at):
@@ -391,11 +497,13 @@ class _Verifier:
                 check_written(region)
         return scope
 
-    def assume(self, stmt: Assume, scope: _Scope) -> _Scope:
+    def assume(self, stmt: ir.Assume, scope: _Scope) -> _Scope:
         _check_condition("T.assume", stmt.cond, stmt)
         numbers = [var.name for var in (*self.kernel.params, *self.kernel.symbols) if var.dtype != "handle"]
-        for node in walk(stmt.cond):
-            if isinstance(node, (Load, AddressOf, Call)) or (isinstance(node, Var) and node.name not in self.arguments):
+        for node in ir.walk(stmt.cond):
+            if isinstance(node, (ir.Load, ir.AddressOf, ir.Call)) or (
+                isinstance(node, ir.Var) and node.name not in self.arguments
+            ):
                 raise KernelError(
                     "T.assume states a fact about the arguments, which the call checks",
                     given=str(node),
@@ -405,7 +513,7 @@ class _Verifier:
                 )
         return scope
 
-    def loop(self, stmt: For, scope: _Scope) -> _Scope:
+    def loop(self, stmt: ir.For, scope: _Scope) -> _Scope:
         self._claim(stmt.var.name, stmt)
         if stmt.kind not in LOOPS:
             raise KernelError(
@@ -426,22 +534,22 @@ class _Verifier:
         self.body(stmt.body, inner)
         return scope
 
-    def repeat(self, stmt: While, scope: _Scope) -> _Scope:
+    def repeat(self, stmt: ir.While, scope: _Scope) -> _Scope:
         _check_condition("while", stmt.cond, stmt)
         self.body(stmt.body, replace(scope, loop=stmt))
         return scope
 
-    def branch(self, stmt: If, scope: _Scope) -> _Scope:
+    def branch(self, stmt: ir.If, scope: _Scope) -> _Scope:
         _check_condition("if", stmt.cond, stmt)
         self.body(stmt.then, scope)
         self.body(stmt.orelse, scope)
         return scope
 
-    def leave(self, stmt: Break | Continue, scope: _Scope) -> _Scope:
+    def leave(self, stmt: ir.Break | ir.Continue, scope: _Scope) -> _Scope:
         word = type(stmt).__name__.lower()
         if scope.loop is None:
             raise KernelError(f"`{word}` outside of a loop", given=word, allowed="inside for or while", at=stmt.at)
-        if isinstance(scope.loop, For) and scope.loop.kind == "vectorized":
+        if isinstance(scope.loop, ir.For) and scope.loop.kind == "vectorized":
             raise KernelError(
                 f"`{word}` inside of T.vectorized",
                 given="lanes that go together",
@@ -452,50 +560,50 @@ class _Verifier:
 
 
 _CHECKS: dict[type, Callable[..., _Scope]] = {
-    DeviceEntry: _Verifier.plain,
-    ScopeId: _Verifier.scope_id,
-    AllocBuffer: _Verifier.alloc,
-    DeclBuffer: _Verifier.decl,
-    Bind: _Verifier.bind,
-    Assign: _Verifier.assign,
-    Store: _Verifier.store,
-    Evaluate: _Verifier.plain,
-    TileCallStmt: _Verifier.tile_call,
-    Assume: _Verifier.assume,
-    Attr: _Verifier.plain,
-    For: _Verifier.loop,
-    While: _Verifier.repeat,
-    If: _Verifier.branch,
-    Break: _Verifier.leave,
-    Continue: _Verifier.leave,
+    ir.DeviceEntry: _Verifier.plain,
+    ir.ScopeId: _Verifier.scope_id,
+    ir.AllocBuffer: _Verifier.alloc,
+    ir.DeclBuffer: _Verifier.decl,
+    ir.Bind: _Verifier.bind,
+    ir.Assign: _Verifier.assign,
+    ir.Store: _Verifier.store,
+    ir.Evaluate: _Verifier.plain,
+    ir.TileCallStmt: _Verifier.tile_call,
+    ir.Assume: _Verifier.assume,
+    ir.Attr: _Verifier.plain,
+    ir.For: _Verifier.loop,
+    ir.While: _Verifier.repeat,
+    ir.If: _Verifier.branch,
+    ir.Break: _Verifier.leave,
+    ir.Continue: _Verifier.leave,
 }
 
 
-def _used(stmt: Stmt) -> Sequence[Expr]:
+def _used(stmt: ir.Stmt) -> Sequence[ir.Expr]:
     """The expressions that a statement evaluates: not the names it introduces."""
-    if isinstance(stmt, Bind):
-        return walk(stmt.value)
-    if isinstance(stmt, For):
-        return walk((stmt.start, stmt.stop))
-    if isinstance(stmt, ScopeId):
-        return walk(stmt.extents)
-    return expressions(stmt)
+    if isinstance(stmt, ir.Bind):
+        return ir.walk(stmt.value)
+    if isinstance(stmt, ir.For):
+        return ir.walk((stmt.start, stmt.stop))
+    if isinstance(stmt, ir.ScopeId):
+        return ir.walk(stmt.extents)
+    return ir.expressions(stmt)
 
 
-def _kind_of(name: str, kernel: Kernel, scope: _Scope) -> str:
+def _kind_of(name: str, kernel: ir.Kernel, scope: _Scope) -> str:
     if name in {var.name for var in kernel.params}:
         return f"{name} is a parameter"
     return f"{name} is bound for good" if name in scope.vars else f"{name} is not defined here"
 
 
-def _check_dtype(what: str, kind: DType, value: Expr, stmt: Stmt) -> None:
+def _check_dtype(what: str, kind: DType, value: ir.Expr, stmt: ir.Stmt) -> None:
     if value.dtype != kind:
         raise KernelError(
             what, given=f"{value.dtype}: {value}", allowed=kind, hint=f'T.cast({value}, "{kind}")', at=stmt.at
         )
 
 
-def _check_condition(what: str, cond: Expr, stmt: Stmt) -> None:
+def _check_condition(what: str, cond: ir.Expr, stmt: ir.Stmt) -> None:
     if cond.dtype != BOOL:
         raise KernelError(
             f"{what} takes a condition", given=f"{cond.dtype}: {cond}", allowed="bool", hint=f"{cond} != 0", at=stmt.at

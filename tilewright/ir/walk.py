@@ -9,32 +9,20 @@ from dataclasses import fields
 from functools import cache
 from typing import TYPE_CHECKING, TypeVar, get_args
 
+from tilewright.errors import KernelError, choices, described
 from tilewright.ir.buffer import Buffer, Region
-from tilewright.ir.expr import Expr, Var, Within
-from tilewright.ir.stmt import AllocBuffer, Assign, Bind, Body, DeclBuffer, For, If, ScopeId, Stmt, While
+from tilewright.ir.expr import Const, Expr, Value, Var, Within, const_value
+from tilewright.ir.stmt import AllocBuffer, Assign, Bind, Body, DeclBuffer, For, If, Kernel, ScopeId, Stmt, While
+from tilewright.layout import ComposeLayout, Layout, TileLayout
 from tilewright.records import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
 __all__ = [
-    "assigned",
-    "bodies",
-    "deep_recursion",
-    "expressions",
-    "introduced",
-    "is_small",
-    "map_body",
-    "map_buffers",
-    "names_in",
-    "parts",
-    "rewrite",
-    "rewrite_values",
-    "statements",
-    "substituted",
-    "walk",
-    "with_bodies",
-]
+    "assigned", "bodies", "deep_recursion", "expressions", "introduced", "is_small", "map_body", "map_buffers",
+    "names_in", "parts", "rewrite", "rewrite_values", "statements", "substituted", "walk", "with_bodies",
+]  # fmt: skip
 
 Node = TypeVar("Node")
 
@@ -90,8 +78,8 @@ def parts(node: object) -> list[object]:
     The expressions of a buffer include ``data`` and ``elem_offset``: a view depends on what it views.
     """
     backwards = _backwards(type(node))  # type: ignore[arg-type]  # a class is hashable
-    found = () if backwards is None else backwards(node)
-    return [part for part in found if part is not _NOTHING and type(part) not in _PLAIN]
+    inner = () if backwards is None else backwards(node)
+    return [part for part in inner if part is not _NOTHING and type(part) not in _PLAIN]
 
 
 def is_small(node: object, most: int) -> bool:
@@ -119,11 +107,11 @@ def walk(node: object) -> tuple[Expr, ...]:
         return ()
     if kind is tuple or not issubclass(kind, (Expr, Buffer)):
         return _found([node])
-    known: tuple[Expr, ...] | None = getattr(node, "_walked", None)
-    if known is None:
-        known = _found([node] if kind is not Buffer else [*_backwards(Buffer)(node)])  # type: ignore[misc]  # it has parts
-        object.__setattr__(node, "_walked", known)
-    return known
+    nodes: tuple[Expr, ...] | None = getattr(node, "_walked", None)
+    if nodes is None:
+        nodes = _found([node] if kind is not Buffer else [*_backwards(Buffer)(node)])  # type: ignore[misc]  # it has parts
+        object.__setattr__(node, "_walked", nodes)
+    return nodes
 
 
 def names_in(node: object) -> set[str]:
@@ -133,17 +121,17 @@ def names_in(node: object) -> set[str]:
 
 def _found(todo: list[object]) -> tuple[Expr, ...]:
     """The expressions in these nodes, the last of which comes first."""
-    found: dict[int, Expr] = {}
+    nodes: dict[int, Expr] = {}
     while todo:
         part = todo.pop()
         is_expr, inner = _WAYS[type(part)]
         if is_expr:
-            if id(part) in found:
+            if id(part) in nodes:
                 continue
-            found[id(part)] = part  # type: ignore[assignment]  # as was just seen
+            nodes[id(part)] = part  # type: ignore[assignment]  # as was just seen
         if inner is not None:
             todo += inner(part)
-    return tuple(found.values())
+    return tuple(nodes.values())
 
 
 class _Ways(dict[type, tuple[bool, "Callable[[object], tuple[object, ...]] | None"]]):
@@ -190,12 +178,12 @@ def _inside_out(
     """``node`` with each part replaced by ``change`` of it, after the parts of that. done: by ``id``, what is known."""
 
     def visit(part: object) -> object:
-        known = done.get(id(part))
-        if known is None:
-            known = done[id(part)] = change(_with_parts(part, visit))
-            if known is not part:
-                renewed(part, known)
-        return known
+        new = done.get(id(part))
+        if new is None:
+            new = done[id(part)] = change(_with_parts(part, visit))
+            if new is not part:
+                renewed(part, new)
+        return new
 
     return visit(node)  # type: ignore[return-value]  # an Expr for an Expr
 
@@ -225,20 +213,20 @@ def map_buffers(
 
 def statements(body: Body) -> list[Stmt]:
     """Every statement of ``body``, each before those inside it."""
-    found: list[Stmt] = []
-    _collect(body, found)
-    return found
+    stmts: list[Stmt] = []
+    _collect(body, stmts)
+    return stmts
 
 
-def _collect(body: Body, found: list[Stmt]) -> None:
+def _collect(body: Body, stmts: list[Stmt]) -> None:
     for stmt in body:
-        found.append(stmt)
+        stmts.append(stmt)
         kind = type(stmt)
         if kind is If:
-            _collect(stmt.then, found)  # type: ignore[union-attr]  # an If
-            _collect(stmt.orelse, found)  # type: ignore[union-attr]
+            _collect(stmt.then, stmts)  # type: ignore[union-attr]  # an If
+            _collect(stmt.orelse, stmts)  # type: ignore[union-attr]
         elif kind is For or kind is While:
-            _collect(stmt.body, found)  # type: ignore[union-attr]
+            _collect(stmt.body, stmts)  # type: ignore[union-attr]
 
 
 def bodies(stmt: Stmt) -> tuple[Body, ...]:
@@ -271,11 +259,11 @@ def introduced(stmt: Stmt) -> tuple[str, ...]:
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
     """Every expression of one statement, once, without those of statements inside it."""
-    known: tuple[Expr, ...] | None = getattr(stmt, "_walked", None)
-    if known is None:
-        known = _found([getattr(stmt, name) for name in _fields(type(stmt))[::-1] if name not in _BODIES])
-        object.__setattr__(stmt, "_walked", known)
-    return known
+    nodes: tuple[Expr, ...] | None = getattr(stmt, "_walked", None)
+    if nodes is None:
+        nodes = _found([getattr(stmt, name) for name in _fields(type(stmt))[::-1] if name not in _BODIES])
+        object.__setattr__(stmt, "_walked", nodes)
+    return nodes
 
 
 def rewrite_values(stmt: Stmt, change: Callable[[Expr], Expr | None]) -> Stmt:
@@ -299,5 +287,54 @@ def map_body(body: Body, change: Callable[[Stmt], Body | None]) -> Body:
             result += new
         else:
             inner = bodies(stmt)
-            result.append(with_bodies(stmt, [map_body(each, change) for each in inner]) if inner else stmt)
+            result.append(with_bodies(stmt, [map_body(part, change) for part in inner]) if inner else stmt)
     return tuple(result)
+
+
+# Kernels for one value of some of their parameters.
+
+
+def specialized(kernel: Kernel, values: Mapping[str, Value]) -> Kernel:
+    """The kernel with numbers in place of scalars that a call passes, and of symbolic extents, which it then lacks.
+
+    Raises KernelError for a name that is none of these, and for what is no number.
+    """
+    pointers = {buffer.data for buffer in kernel.buffers}
+    open_ = {var.name: var for var in (*kernel.params, *kernel.symbols) if var not in pointers}
+    for name, value in values.items():
+        if name not in open_ or const_value(value) is None:
+            what = "a number" if name in open_ else choices(name, open_) or "none: all parameters are arrays"
+            raise KernelError(f"{kernel.name}.specialize({name}=...)", given=described(value), allowed=what)
+
+    def number(part: Expr) -> Expr | None:
+        if isinstance(part, Var) and part.name in values and part.dtype == open_[part.name].dtype:
+            return Const(const_value(values[part.name]), part.dtype)  # type: ignore[arg-type]  # checked above
+        return None
+
+    def relaid(buffer: Buffer) -> Buffer:
+        return buffer if buffer.layout is None else replace(buffer, layout=_in_layout(buffer.layout, number))
+
+    params, symbols = (tuple(v for v in part if v.name not in values) for part in (kernel.params, kernel.symbols))
+    buffers = map_buffers(rewrite(kernel.buffers, number), relaid)
+    body = map_buffers(rewrite(kernel.body, number), relaid)
+    return replace(kernel, params=params, symbols=symbols, buffers=buffers, body=body)
+
+
+def _in_layout(layout: Layout, number: Callable[[Expr], Expr | None]) -> Layout:
+    """A layout with numbers in place of names in its extents, strides and offsets."""
+    if isinstance(layout, ComposeLayout):
+        return replace(layout, tile=_in_tile(layout.tile, number))
+    return _in_tile(layout, number) if isinstance(layout, TileLayout) else layout
+
+
+def _in_tile(layout: TileLayout, number: Callable[[Expr], Expr | None]) -> TileLayout:
+
+    def numbered(value: Value) -> Value:
+        new = rewrite(value, number) if isinstance(value, Expr) else value
+        return new if const_value(new) is None else const_value(new)  # type: ignore[return-value]  # a number
+
+    shard, replica = (
+        tuple(replace(it, extent=numbered(it.extent), stride=numbered(it.stride)) for it in part)
+        for part in (layout.shard, layout.replica)
+    )
+    return replace(layout, shard=shard, replica=replica)

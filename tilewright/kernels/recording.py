@@ -99,7 +99,7 @@ class Notes:
         shown = [self.address(value, arg) for value, arg in zip(values, args, strict=True)]
         # Arrays that are made here overlap with none of the others.
         apart = all(self.first_of(args[written])[0].startswith("t") for _, written in plan.apart)
-        self.is_whole = self.is_whole and apart and not plan.maps.are_given
+        self.is_whole = self.is_whole and apart and not plan.maps.are_passed
         self.mask |= plan.mask
         stores = written(exe.lowered)
         arrays = [(param.name, arg) for param, arg in zip(exe.lowered.params, args, strict=True) if _is_tensor(arg)]

@@ -19,11 +19,11 @@ from tilewright.ir import (
     as_expr,
     as_index,
     binary,
-    check_placement,
     const_value,
     reached,
     row_major,
 )
+from tilewright.ir.verify import check_placement
 from tilewright.lang.builder import BufferType, KernelBuilder, current
 from tilewright.layout import Layout, S, TileLayout
 from tilewright.layout.facts import listed

@@ -11,7 +11,7 @@ from tilewright import ir
 from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError
 from tilewright.ir import Expr, If, Value, Var, as_expr, cast, common_dtype, const_value, unary
-from tilewright.ir.unrolling import MOST_UNROLLED
+from tilewright.ir.verify import MOST_UNROLLED
 from tilewright.lang.assignments import assigned
 from tilewright.lang.builder import current
 from tilewright.lang.expressions import condition, define, known_truth

@@ -19,9 +19,9 @@ from tilewright.lang.roles import TileQueue as _TileQueue
 from tilewright.lang.roles import TMABar as _TMABar
 from tilewright.lang.roles import WarpgroupTurns as _WarpgroupTurns
 from tilewright.layout.axes import Axis as _Axis
-from tilewright.layout.compose import ComposeLayout as _ComposeLayout
 from tilewright.layout.iters import Iter as _Iter
 from tilewright.layout.ready import SwizzleMode as _SwizzleMode
+from tilewright.layout.swizzle import ComposeLayout as _ComposeLayout
 from tilewright.layout.swizzle import SwizzleLayout as _SwizzleLayout
 from tilewright.layout.tile import TileLayout as _TileLayout
 

@@ -32,7 +32,7 @@ from tilewright.ir import (
 )
 from tilewright.ir import cast as convert
 from tilewright.ir.intervals import limits
-from tilewright.ir.narrow import largest_float
+from tilewright.ir.numbers import largest_float
 from tilewright.isa import call
 from tilewright.lang.tensor_maps import OpenMap
 

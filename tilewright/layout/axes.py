@@ -16,34 +16,9 @@ from tilewright.frames import at_the_edge
 from tilewright.layout.facts import INDEX, Value, checked, public
 
 __all__ = [
-    "AXES",
-    "COMPOSITIONS",
-    "SCOPES",
-    "THREADS_IN",
-    "Axis",
-    "AxisDistances",
-    "Composition",
-    "F",
-    "OnAxis",
-    "P",
-    "ScopeName",
-    "TCol",
-    "TLane",
-    "bank",
-    "bx",
-    "by",
-    "bz",
-    "cbx",
-    "cby",
-    "cbz",
-    "laneid",
-    "m",
-    "pid",
-    "tid_in_wg",
-    "tx",
-    "warpid",
-    "wgid",
-    "wid_in_wg",
+    "AXES", "COMPOSITIONS", "SCOPES", "THREADS_IN", "Axis", "AxisDistances", "Composition", "F", "OnAxis", "P",
+    "ScopeName", "TCol", "TLane", "bank", "bx", "by", "bz", "cbx", "cby", "cbz", "laneid", "m", "pid", "tid_in_wg",
+    "tx", "warpid", "wgid", "wid_in_wg",
 ]  # fmt: skip
 
 AXES: dict[str, Axis] = {}

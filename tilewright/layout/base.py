@@ -112,7 +112,7 @@ class Layout(ABC):
         >>> S[8, 64].slice((8, 64), [(2, 6), range(16, 32)])
         S[(4, 16):(64, 1)] + 144
         """
-        ends = [(one.start, one.stop) if isinstance(one, range) else one for one in region]
+        ends = [(part.start, part.stop) if isinstance(part, range) else part for part in region]
         try:
             return self.part(shape, [(begin, facts.simplify(end - begin)) for begin, end in ends], facts)
         except LayoutError:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from tilewright.errors import LayoutError
 from tilewright.layout.axes import Axis, OnAxis, m
 from tilewright.layout.facts import INTS, Facts, Value, as_int, checked, listed, plus, product, public, times
+
+if TYPE_CHECKING:
+    from tilewright.layout.tile import TileLayout
 
 
 @public.kind_of("an iter: Iter(extent, stride, axis)")
@@ -201,3 +205,14 @@ def row_major(shape: Sequence[Value]) -> list[Iter]:
         iters.insert(0, Iter(extent, inner))
         inner = times(inner, extent)
     return iters
+
+
+def moved(layout: TileLayout, to: Callable[[OnAxis], OnAxis]) -> TileLayout:
+    """The layout with another distance in place of each of its strides and offsets."""
+
+    def with_step(it: Iter) -> Iter:
+        step = to(it.step)
+        return Iter(it.extent, step.value, step.axis)
+
+    shard, replica = tuple(map(with_step, layout.shard)), tuple(map(with_step, layout.replica))
+    return replace(layout, shard=shard, replica=replica, offset=tuple(map(to, layout.offset)))

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 from tilewright.errors import LayoutError, choices
 from tilewright.layout.axes import Axis, m
 from tilewright.layout.base import Layout
-from tilewright.layout.compose import ComposeLayout
 from tilewright.layout.facts import Value, listed, public
 from tilewright.layout.iters import Iter, fuse
-from tilewright.layout.swizzle import SwizzleLayout
+from tilewright.layout.swizzle import ComposeLayout, SwizzleLayout
 from tilewright.layout.tile import TileLayout
 from tilewright.public import Kind, sequence_of
 
@@ -76,9 +75,9 @@ class LinearLayout:
 
     def __call__(self, **inputs: Value) -> dict[str, Value]:
         """The outputs for values of the inputs: ints, arrays or expressions."""
-        known = [name for name, _ in self.inputs]
-        if unknown := [name for name in inputs if name not in known]:
-            raise LayoutError(f"unknown input {unknown[0]!r}", given=unknown[0], allowed=choices(unknown[0], known))
+        names = [name for name, _ in self.inputs]
+        if unknown := [name for name in inputs if name not in names]:
+            raise LayoutError(f"unknown input {unknown[0]!r}", given=unknown[0], allowed=choices(unknown[0], names))
         out: list[Value] = [0] * len(self.outputs)
         for name, vectors in self.inputs:
             for bit, vector in enumerate(vectors):
@@ -112,16 +111,16 @@ class LinearLayout:
                 given=f"{odd[0]} values" if odd else f"coordinate {flat.min()}",
                 allowed="extents that are powers of two, and no coordinate below 0",
             )
-        found = cls(_read_off(flat, sizes), tuple(table) or ("m",))
-        found._check(layout, flat)
-        return found
+        linear = cls(_read_off(flat, sizes), tuple(table) or ("m",))
+        linear._check(layout, flat)
+        return linear
 
     def _check(self, layout: Layout, flat: NDArray[np.int64]) -> None:
         """Refuse a layout whose table ``flat``, (outputs, elements), is not the one that these vectors make."""
         digits = np.unravel_index(np.arange(flat.shape[1]), self.shape) if self.inputs else ()
         again = self(**{name: values for (name, _), values in zip(self.inputs, digits, strict=True)})
-        for expected, (axis, found) in zip(flat, again.items(), strict=True):
-            values = np.broadcast_to(found, expected.shape)
+        for expected, (axis, results) in zip(flat, again.items(), strict=True):
+            values = np.broadcast_to(results, expected.shape)
             if wrong := np.flatnonzero(values != expected).tolist():
                 raise LayoutError(
                     f"{layout} is not linear over GF(2)",
@@ -195,9 +194,9 @@ class LinearLayout:
                 values[number] |= ((mask >> row) & 1) << bit
             return tuple(values)
 
-        found = {column: element(mask) for column, mask in zip(columns, solved, strict=True)}
+        elements = {column: element(mask) for column, mask in zip(columns, solved, strict=True)}
         return LinearLayout(
-            tuple((name, tuple(found[k, bit] for bit in range(bits[k]))) for k, name in enumerate(self.outputs)),
+            tuple((name, tuple(elements[k, bit] for bit in range(bits[k]))) for k, name in enumerate(self.outputs)),
             tuple(name for name, _ in self.inputs),
         )
 

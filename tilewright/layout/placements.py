@@ -62,11 +62,11 @@ class Placed:
 
         Raises LayoutError for a layout that no placements give.
         """
-        found = tuple(self._along(which, shape) for which in range(len(self.mesh)))
-        if placed(shape, self.mesh, found).layout.canonicalize() != self.layout.canonicalize():
+        placements = tuple(self._along(which, shape) for which in range(len(self.mesh)))
+        if placed(shape, self.mesh, placements).layout.canonicalize() != self.layout.canonicalize():
             raise LayoutError("no placements give this layout", given=str(self.layout),
                               allowed="equal parts of whole dimensions, row major on each GPU")  # fmt: skip
-        return found
+        return placements
 
     def _along(self, which: int, shape: Sequence[int]) -> Placement:
         if self.partial[which]:
@@ -85,11 +85,11 @@ class Placed:
         return Replicate()
 
 
-def _extents(what: str, given: Any) -> tuple[int, ...]:
+def _extents(what: str, value: Any) -> tuple[int, ...]:
     """Whole numbers from 1 on. Raises LayoutError for anything else."""
-    every = tuple(given) if isinstance(given, (tuple, list)) else None
-    if every is None or not all(isinstance(each, int) and each > 0 for each in every):
-        raise LayoutError(f"the {what} is a list of extents", given=described(given), allowed="(8, 16)")
+    every = tuple(value) if isinstance(value, (tuple, list)) else None
+    if every is None or not all(isinstance(extent, int) and extent > 0 for extent in every):
+        raise LayoutError(f"the {what} is a list of extents", given=described(value), allowed="(8, 16)")
     return every
 
 
@@ -103,28 +103,26 @@ def placed(shape: Sequence[int], mesh: Sequence[int], placements: Sequence[Any])
     shape, mesh = _extents("shape", shape), _extents("mesh", mesh)
     if not isinstance(placements, Iterable) or isinstance(placements, str):
         raise LayoutError("placements are a list", given=described(placements), allowed="Shard(0), Replicate(), ...")
-    every = [_own(each) for each in placements]
+    every = [_own(how) for how in placements]
     if len(every) != len(mesh):
         raise LayoutError("a mesh has a placement for each dimension", given=f"{len(every)} for {mesh}",
                           allowed=f"{len(mesh)}")  # fmt: skip
     steps = _steps(mesh)
     parts: list[list[Iter]] = [[] for _ in shape]
     left = [int(extent) for extent in shape]
-    for extent, step, each in zip(mesh, steps, every, strict=True):
-        if isinstance(each, Shard):
-            if not -len(left) <= each.dim < len(left):
-                raise LayoutError("there is no such dimension", given=f"{each.dim}", allowed=f"0 to {len(left) - 1}")
-            dim = each.dim % len(left)
+    for extent, step, how in zip(mesh, steps, every, strict=True):
+        if isinstance(how, Shard):
+            if not -len(left) <= how.dim < len(left):
+                raise LayoutError("there is no such dimension", given=f"{how.dim}", allowed=f"0 to {len(left) - 1}")
+            dim = how.dim % len(left)
             if left[dim] % extent:
                 raise LayoutError(f"dimension {dim} has no equal parts", given=f"{left[dim]} elements, {extent} GPUs",
                                   allowed=f"a multiple of {extent}")  # fmt: skip
             left[dim] //= extent
             parts[dim].append(Iter(extent, step, pid))
-    shard = [it for dim, own in enumerate(parts) for it in (*own, Iter(left[dim], prod(left[dim + 1 :]), m))]
-    copies = [
-        Iter(n, step, pid) for n, step, each in zip(mesh, steps, every, strict=True) if not isinstance(each, Shard)
-    ]
-    partial = tuple(each.reduce_op if isinstance(each, Partial) else "" for each in every)
+    shard = [it for dim, part in enumerate(parts) for it in (*part, Iter(left[dim], prod(left[dim + 1 :]), m))]
+    copies = [Iter(n, step, pid) for n, step, how in zip(mesh, steps, every, strict=True) if not isinstance(how, Shard)]
+    partial = tuple(how.reduce_op if isinstance(how, Partial) else "" for how in every)
     return Placed(TileLayout.from_iters(shard, copies), mesh, partial)
 
 
@@ -133,15 +131,15 @@ def _steps(mesh: Sequence[int]) -> list[int]:
     return [prod(mesh[which + 1 :]) for which in range(len(mesh))]
 
 
-def _own(each: Any) -> Placement:
+def _own(placement: Any) -> Placement:
     """A placement of this file, of one that torch names alike. `Any`: torch's."""
-    if isinstance(each, (Shard, Replicate, Partial)):
-        return each
-    kind = type(each).__name__
+    if isinstance(placement, (Shard, Replicate, Partial)):
+        return placement
+    kind = type(placement).__name__
     if kind == "Shard":
-        return Shard(int(each.dim))
+        return Shard(int(placement.dim))
     if kind == "Replicate":
         return Replicate()
     if kind == "Partial":
-        return Partial(str(each.reduce_op))
-    raise LayoutError("no placement", given=described(each), allowed="Shard(dim), Replicate(), Partial()")
+        return Partial(str(placement.reduce_op))
+    raise LayoutError("no placement", given=described(placement), allowed="Shard(dim), Replicate(), Partial()")

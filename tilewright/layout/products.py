@@ -14,8 +14,7 @@ from tilewright.errors import LayoutError
 from tilewright.layout.axes import Axis, OnAxis, m
 from tilewright.layout.base import Layout, require_layout
 from tilewright.layout.facts import Facts, Value, as_int, listed, plus, product, times
-from tilewright.layout.iters import Iter, Iters, fuse, is_one, merged, point, regroup
-from tilewright.layout.parts import IterLayout, moved
+from tilewright.layout.iters import Iter, Iters, fuse, is_one, merged, moved, point, regroup
 from tilewright.layout.thread_axes import expand_threads
 from tilewright.records import replace
 
@@ -107,12 +106,12 @@ def inverse_iters(layout: TileLayout, facts: Facts) -> Iters:
     out: list[Iter] = []
     reached: Value = 1
     while waiting:
-        found = next((pair for pair in waiting if pair[0].axis == m and facts.equal(pair[0].stride, reached)), None)
-        if found is None:
+        following = (pair for pair in waiting if pair[0].axis == m and facts.equal(pair[0].stride, reached))
+        if (pair := next(following, None)) is None:
             break
-        waiting.remove(found)
-        out.insert(0, found[1])
-        reached = facts.simplify(times(reached, found[1].extent))
+        waiting.remove(pair)
+        out.insert(0, pair[1])
+        reached = facts.simplify(times(reached, pair[1].extent))
     if waiting or plain.replica or plain.offset:
         raise LayoutError(
             f"{layout} has no inverse layout",
@@ -146,9 +145,9 @@ def slice_tile(
         shard += kept
         terms += moved
     origin = [OnAxis(facts.simplify(term.value), term.axis) for term in merged(terms)]
-    found = replace(layout, shard=tuple(shard), offset=tuple(origin))
-    lost = [Iter(1, 0, axis) for axis in layout.axes if axis not in found.axes]
-    return replace(found, shard=(*lost, *found.shard))
+    part = replace(layout, shard=tuple(shard), offset=tuple(origin))
+    lost = [Iter(1, 0, axis) for axis in layout.axes if axis not in part.axes]
+    return replace(part, shard=(*lost, *part.shard))
 
 
 def _check_bounds(dim: int, extent: Value, start: Value, length: Value, facts: Facts) -> None:
@@ -188,8 +187,8 @@ def _cut(
             outer[-1:] = [] if facts.equal(it.extent, common) else [rest]
             kept.insert(0, Iter(common, it.stride, it.axis))
             start, length = facts.simplify(start // common), facts.simplify(length // common)
-        elif found := _describe_run(outer, start, length, facts):
-            return (*found[0], *kept), [*terms, *found[1]]
+        elif run := _describe_run(outer, start, length, facts):
+            return (*run[0], *kept), [*terms, *run[1]]
         else:
             raise LayoutError(
                 f"dimension {dim}: the region cuts iter {it} in a way that no layout describes",
@@ -246,7 +245,7 @@ def _infer(iters: Sequence[Iter], first: int, count: int) -> Iters | None:
     """
     columns = _columns(iters, first, count)
     moves: NDArray[np.int64] = np.stack([values for _, values in columns])
-    found: list[Iter] = []
+    out: list[Iter] = []
     inner = 1
     while inner < count:
         step = moves[:, inner]
@@ -263,9 +262,9 @@ def _infer(iters: Sequence[Iter], first: int, count: int) -> Iters | None:
         stride: Value = 0
         for it, by in live:
             stride = plus(stride, times(by, it.stride))
-        found.insert(0, Iter(extent, stride, live[0][0].axis if live else iters[-1].axis))
+        out.insert(0, Iter(extent, stride, live[0][0].axis if live else iters[-1].axis))
         inner *= extent
-    return tuple(found)
+    return tuple(out)
 
 
 def _straight(along: NDArray[np.int64], step: NDArray[np.int64]) -> int:
@@ -315,8 +314,9 @@ def combine(
 
 def _unswizzled(layout: Layout, what: str) -> TileLayout:
     require_layout(layout)
-    if isinstance(layout, IterLayout):
-        return layout  # type: ignore[return-value]  # TileLayout is the one kind of it
+    swizzle, tile = layout.parted(())
+    if swizzle is None:
+        return tile
     raise LayoutError(
         f"the {what} has no swizzle",
         given=str(layout),
@@ -353,9 +353,9 @@ def find_outer(
     (swizzle, near), (kept, plain) = inner.parted(inner_shape), whole.parted(shape)
     for below, all_ in ((near, plain), (_apart(near), _apart(plain))):
         whole = _swizzled(kept, all_)
-        found = _outer_of((swizzle, below), (whole, all_), shape, inner_shape, facts, scaled=scaled)
-        if found is not None:
-            return found
+        outer = _outer_of((swizzle, below), (whole, all_), shape, inner_shape, facts, scaled=scaled)
+        if outer is not None:
+            return outer
     return None
 
 
@@ -371,12 +371,12 @@ def _outer_of(
     _, outer_shape, shard = parts
     for replica in _without(plain.replica, near.replica):
         far = _less(replace(plain, shard=shard, replica=replica), near.offset)
-        found = _unscaled(far, near, facts) if scaled else far
-        if found is None:
+        outer = _unscaled(far, near, facts) if scaled else far
+        if outer is None:
             continue
-        again = combine(found, near, outer_shape, inner_shape, facts, scaled=scaled)
+        again = combine(outer, near, outer_shape, inner_shape, facts, scaled=scaled)
         if _swizzled(swizzle, again).equivalent(whole, facts):
-            return found
+            return outer
     return None
 
 
@@ -390,8 +390,8 @@ def find_inner(
     shape = shape if scaled else _summed(shape, outer_shape, 0)
     swizzle, plain = whole.parted(shape)
     for far, all_ in ((outer, plain), (_apart(outer), _apart(plain))):
-        if (found := _inner_of(far, all_, shape, outer_shape, facts, scaled=scaled)) is not None:
-            return _swizzled(swizzle, found)
+        if (inner := _inner_of(far, all_, shape, outer_shape, facts, scaled=scaled)) is not None:
+            return _swizzled(swizzle, inner)
     return None
 
 
@@ -406,9 +406,9 @@ def _inner_of(
     for count in range(len(plain.replica) + 1):
         for replica in combinations(plain.replica, count):
             near = replace(plain, shard=parts[0], replica=replica)
-            found = _less(near, (_scaled(outer, near, facts) if scaled else outer).offset)
-            if combine(outer, found, outer_shape, inner_shape, facts, scaled=scaled).equivalent(plain, facts):
-                return found
+            inner = _less(near, (_scaled(outer, near, facts) if scaled else outer).offset)
+            if combine(outer, inner, outer_shape, inner_shape, facts, scaled=scaled).equivalent(plain, facts):
+                return inner
     return None
 
 

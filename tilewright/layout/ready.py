@@ -10,11 +10,16 @@ from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError, choices, described
 from tilewright.layout.axes import Axis, OnAxis, TCol, TLane, laneid, tid_in_wg, warpid, wid_in_wg
 from tilewright.layout.base import Layout
-from tilewright.layout.compose import ComposeLayout
 from tilewright.layout.facts import INTS, Facts, Value, listed, product, public
 from tilewright.layout.iters import Iter, fuse, regroup, several
-from tilewright.layout.swizzle import SwizzleLayout
+from tilewright.layout.swizzle import ComposeLayout, SwizzleLayout
 from tilewright.layout.tile import TileLayout
+
+__all__ = [
+    "SwizzleMode", "mma_atom_layout", "mma_fragment_layout", "mma_shared_layout", "sf_smem_layout", "sf_tmem_layout",
+    "sp_meta_smem_layout", "sp_meta_tmem_layout", "tcgen05_atom_layout", "tma_shared_layout", "tmem_datapath_layout",
+    "wg_local_layout", "wgmma_fragment",
+]  # fmt: skip
 
 # Layouts around tensor memory: the fragments of its loads and stores, and where scale factors lie in it.
 
@@ -243,7 +248,7 @@ class SwizzleMode(IntEnum):
         raise LayoutError(
             f"unknown swizzle mode {described(value)}",
             given=described(value),
-            allowed=", ".join(f"{each.name} = {each}" for each in cls),
+            allowed=", ".join(f"{mode.name} = {mode}" for mode in cls),
         )
 
     @property
@@ -352,8 +357,8 @@ def mma_fragment_layout(
     if operand not in FRAGMENTS:
         raise LayoutError(f"mma has no operand {operand!r}", given=operand, allowed=choices(operand, FRAGMENTS))
     if len(shape) != 2 or len(warps) != 2:
-        given = f"shape {listed(shape)}, warps {listed(warps)}"
-        raise LayoutError("no fragment of mma", given=given, allowed="two extents, two numbers of warps")
+        text = f"shape {listed(shape)}, warps {listed(warps)}"
+        raise LayoutError("no fragment of mma", given=text, allowed="two extents, two numbers of warps")
     rows, columns = shape
     per_register = max(1, _elements(element, 8) // 2)  # a float64 has two
     unit = 4 * per_register  # along K: what a register of each lane of a group makes up
@@ -386,11 +391,11 @@ def _fragment(operand: str, sizes: dict[str, int], per_register: int, along: Ite
     steps = sizes["K"] // (4 * per_register * halves)
     high = 2 * per_register if operand == "A" else per_register  # from the low half of K to the high one
     k = [*several(Iter(steps, high * halves)), Iter(halves, high), t, Iter(per_register, 1)]
-    each = steps * high * halves
+    slots = steps * high * halves
     if operand == "A":
-        m = [*several(along, Iter(sizes["M"] // by_m // 16, each)), Iter(2, per_register), g]
+        m = [*several(along, Iter(sizes["M"] // by_m // 16, slots)), Iter(2, per_register), g]
         return TileLayout([*m, *k], several(across))
-    return TileLayout([*k, *several(across, Iter(sizes["N"] // by_n // 8, each)), g], several(along))
+    return TileLayout([*k, *several(across, Iter(sizes["N"] // by_n // 8, slots)), g], several(along))
 
 
 @public

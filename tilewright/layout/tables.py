@@ -75,9 +75,9 @@ def find_collision(layout: TileLayout, counts: Callable[[Axis], bool]) -> Collis
     Replicas of one element do not collide.
     """
     iters = [*layout.shard, *layout.replica]
-    known = [k for k, it in enumerate(iters) if _is_known(it) and it.extent > 1]
-    for axis in dict.fromkeys(iters[k].axis for k in known):
-        along = [k for k in known if iters[k].axis == axis]
+    numbered = [k for k, it in enumerate(iters) if _is_known(it) and it.extent > 1]
+    for axis in dict.fromkeys(iters[k].axis for k in numbered):
+        along = [k for k in numbered if iters[k].axis == axis]
         moves = [(iters[k].extent, iters[k].stride if counts(axis) else 0, k < len(layout.shard)) for k in along]
         if steps := _cancelling(moves):
             return _described(layout, filter(counts, layout.axes), dict(zip(along, steps, strict=True)))
@@ -128,8 +128,8 @@ def _cancelling(moves: Sequence[tuple[int, int, bool]]) -> Steps | None:
                 if len(after) > MOST_STATES:
                     break
         states = after
-    found = states.get((0, True))
-    return found and [step for _, step in sorted(zip(order, found, strict=True))]
+    chosen = states.get((0, True))
+    return chosen and [step for _, step in sorted(zip(order, chosen, strict=True))]
 
 
 def _nest(moves: Sequence[tuple[int, int, bool]]) -> bool:
@@ -189,8 +189,8 @@ def same_places(a: Layout, b: Layout) -> bool:
     numbers: NDArray[np.int64] = np.zeros((size, sum(copies)), np.int64)  # one number for each place
     absent = np.zeros((1, 1), np.int64)
     for name in {name for table in tables for name in table}:
-        found = [np.broadcast_to(t.get(name, absent), (size, n)) for t, n in zip(tables, copies, strict=True)]
-        values = np.unique(np.concatenate(found, axis=1), return_inverse=True)[1].reshape(numbers.shape)
+        columns = [np.broadcast_to(t.get(name, absent), (size, n)) for t, n in zip(tables, copies, strict=True)]
+        values = np.unique(np.concatenate(columns, axis=1), return_inverse=True)[1].reshape(numbers.shape)
         numbers = np.unique(numbers * (values.max() + 1) + values, return_inverse=True)[1].reshape(numbers.shape)
     met = numbers[:, : copies[0], None] == numbers[:, None, copies[0] :]
     return bool(met.any(axis=1).all() and met.any(axis=2).all())

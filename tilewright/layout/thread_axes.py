@@ -25,8 +25,7 @@ from tilewright.layout.axes import (
     warpid,
 )
 from tilewright.layout.facts import INTS, Facts, Value, plus, public, times
-from tilewright.layout.iters import Iter, Iters
-from tilewright.layout.parts import moved
+from tilewright.layout.iters import Iter, Iters, moved
 
 if TYPE_CHECKING:
     from tilewright.layout.base import Table

@@ -4,32 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from tilewright.errors import LayoutError
+from tilewright.errors import LayoutError, described
+from tilewright.layout import products
 from tilewright.layout.axes import AXES, Axis, AxisDistances, OnAxis, ScopeName, m
 from tilewright.layout.base import Layout, Region, Table, require_layout
 from tilewright.layout.facts import INTS, Facts, Value, as_int, checked, listed, plus, product, public, times
-from tilewright.layout.iters import Iter, Iters, fuse, point, regroup, row_major
-from tilewright.layout.parts import IterLayout
-from tilewright.layout.products import (
-    combine,
-    find_inner,
-    find_outer,
-    inverse_iters,
-    packed,
-    slice_tile,
-    stretched,
-    unpacked,
-)
+from tilewright.layout.iters import Iter, Iters, fuse, merged, point, regroup, row_major, spell
 from tilewright.layout.tables import Collision, find_collision, same_places, table_of
 from tilewright.layout.thread_axes import check_scopes, compose_threads, expand_threads, extremes, scope_of
+
+LIST = public.kind("Iterable[Any]")
+
+
+class Distances(tuple[OnAxis, ...]):
+    """Distances along axes, which is also a mapping from axis to value: ``layout.offset[warpid]``."""
+
+    __slots__ = ()
+
+    def keys(self) -> list[Axis]:
+        """The axes."""
+        return [term.axis for term in self]
+
+    def values(self) -> list[Value]:
+        """The distances."""
+        return [term.value for term in self]
+
+    def items(self) -> list[tuple[Axis, Value]]:
+        """Axes and distances."""
+        return [(term.axis, term.value) for term in self]
+
+    def get(self, axis: Axis | str, default: Value = None) -> Value:
+        """The distance along an axis."""
+        return dict(self.items()).get(Axis.get(axis), default)
+
+    def __getitem__(self, key: Any) -> Any:
+        if not isinstance(key, (Axis, str)):
+            return tuple.__getitem__(self, key)
+        distance = self.get(key)
+        if distance is None:
+            raise KeyError(key)
+        return distance
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.keys() if isinstance(key, Axis) else tuple.__contains__(self, key)
 
 
 @public.methods
 @public.kind_of("a tile layout, S[...]")
+@public.fields
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class TileLayout(IterLayout):
+class TileLayout(Layout):
     """A logical index, split row-major over the shard iters, leads to the sum of digit times stride on each axis, plus
     the offset; each combination of replica digits adds its own distance, so that an element may be in several places.
 
@@ -42,6 +68,94 @@ class TileLayout(IterLayout):
     >>> layout
     S[(8, 4, 2):(4@laneid, 1@laneid, 1)] + 5@warpid
     """
+
+    shard: Iters
+    replica: Iters
+    offset: tuple[OnAxis, ...]  # `Distances`, at most one per axis, by the axes' names, without zeros
+
+    def __init__(
+        self,
+        shard: TileLayout | Iterable[Iter] = (),
+        replica: Iterable[Iter] = (),
+        offset: Iterable[OnAxis] | Mapping[Axis | str, Value] = (),
+    ) -> None:
+        terms, replica = _terms(offset), _iters(replica)
+        if isinstance(shard, TileLayout):
+            replica, terms = (*shard.replica, *replica), [*shard.offset, *terms]
+            shard = shard.shard
+        object.__setattr__(self, "shard", _iters(shard))
+        object.__setattr__(self, "replica", replica)
+        object.__setattr__(self, "offset", Distances(merged(terms)))
+
+    def __str__(self) -> str:
+        replica = [f"R[{spell(self.replica)}]"] if self.replica else []
+        return " + ".join([f"S[{spell(self.shard)}]", *replica, *map(str, self.offset)])
+
+    __repr__ = __str__
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The axes that occur, shard first, then replica, then offset."""
+        used = [it.axis for it in (*self.shard, *self.replica)] + [term.axis for term in self.offset]
+        return tuple(dict.fromkeys(used))
+
+    @property
+    def extents(self) -> tuple[Value, ...]:
+        """The extents of the shard iters."""
+        return tuple(it.extent for it in self.shard)
+
+    def offset_on(self, axis: str | Axis) -> Value:
+        """The offset on an axis, 0 for none."""
+        wanted = Axis.get(axis)
+        return next((term.value for term in self.offset if term.axis == wanted), 0)
+
+    def size(self, axis: str | Axis | None = None) -> Value:
+        """Logical elements: the product of the shard extents, of those on ``axis`` if one is given.
+
+        >>> from tilewright.layout import S, laneid
+        >>> S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)].size(), S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)].size(laneid)
+        (64, 32)
+        """
+        wanted = None if axis is None else Axis.get(axis)
+        return product(it.extent for it in self.shard if wanted in (None, it.axis))
+
+    def span(self, axis: str | Axis | None = None) -> Value:
+        """Places from the first to the last on an axis, gaps counted, offsets not; without an axis, how far the memory
+        axes reach together, offsets included, and one more. Symbolic strides are taken to be non-negative.
+
+        >>> from tilewright.layout import S, laneid
+        >>> S[(8, 4, 2) : (4 @ laneid, 16, 1)].span()
+        50
+        """
+        if axis is None:
+            reach: Value = 1
+            for along in self.axes:
+                if along.is_memory():
+                    reach = plus(reach, plus(plus(self.span(along), -1), self.offset_on(along)))
+            return reach
+        low, high = self.ends(Axis.get(axis))
+        return plus(plus(high, 1), times(-1, low)) if as_int(low) else plus(high, 1)
+
+    def cosize(self, axis: str | Axis = m) -> Value:
+        """One more than the largest coordinate on an axis, offsets and replicas included.
+
+        >>> from tilewright.layout import S
+        >>> (S[(4, 8) : (16, 1)] + 64).cosize()
+        120
+        """
+        wanted = Axis.get(axis)
+        return plus(plus(self.ends(wanted)[1], self.offset_on(wanted)), 1)
+
+    def ends(self, axis: Axis) -> tuple[Value, Value]:
+        """The smallest and largest coordinate without the offset, symbolic strides taken to be non-negative."""
+        low: Value = 0
+        high: Value = 0
+        for it in (*self.shard, *self.replica):
+            if it.axis == axis:
+                reach = times(it.extent - 1, it.stride)
+                negative = (as_int(it.stride) or 0) < 0
+                low, high = (plus(low, reach), high) if negative else (low, plus(high, reach))
+        return low, high
 
     @classmethod
     def from_iters(
@@ -185,7 +299,7 @@ class TileLayout(IterLayout):
         Starts may be expressions. Raises LayoutError where the region lies outside (unless it ``leaves``), or cuts an
         iter in a way that no layout describes, or is not proven not to: the error names the fact that is missing.
         """
-        return slice_tile(self, shape, region, facts, leaves=leaves)
+        return products.slice_tile(self, shape, region, facts, leaves=leaves)
 
     def tile(
         self, outer: Layout, outer_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts = INTS
@@ -196,7 +310,7 @@ class TileLayout(IterLayout):
         >>> S[4, 4].tile(S[2, 2], (2, 2), (4, 4))
         S[(2, 4, 2, 4):(32, 4, 16, 1)]
         """
-        return combine(outer, self, outer_shape, inner_shape, facts, scaled=True)
+        return products.combine(outer, self, outer_shape, inner_shape, facts, scaled=True)
 
     tile_with = tile  # the name in a ComposeLayout, whose `tile` is the layout below the swizzle
 
@@ -234,31 +348,31 @@ class TileLayout(IterLayout):
         >>> S[4:2].direct_sum(S[2:1], (2,), (4,))
         S[(2, 4):(1, 2)]
         """
-        return combine(left, self, left_shape, right_shape, facts, scaled=False)
+        return products.combine(left, self, left_shape, right_shape, facts, scaled=False)
 
     def is_tile_inner(
         self, tiled: Layout, tiled_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts = INTS
     ) -> TileLayout | None:
         """The ``outer`` with which ``self.tile(outer, ..)`` means ``tiled``, or None."""
-        return find_outer(self, tiled, tiled_shape, inner_shape, facts, scaled=True)
+        return products.find_outer(self, tiled, tiled_shape, inner_shape, facts, scaled=True)
 
     def is_tile_outer(
         self, tiled: Layout, tiled_shape: Sequence[Value], outer_shape: Sequence[Value], facts: Facts = INTS
     ) -> Layout | None:
         """The ``inner`` with which ``inner.tile(self, ..)`` means ``tiled``, or None."""
-        return find_inner(self, tiled, tiled_shape, outer_shape, facts, scaled=True)
+        return products.find_inner(self, tiled, tiled_shape, outer_shape, facts, scaled=True)
 
     def is_direct_sum_right(
         self, total: Layout, shape: Sequence[Value], right_shape: Sequence[Value], facts: Facts = INTS
     ) -> TileLayout | None:
         """The ``left`` with which ``self.direct_sum(left, ..)`` means ``total``, or None."""
-        return find_outer(self, total, shape, right_shape, facts, scaled=False)
+        return products.find_outer(self, total, shape, right_shape, facts, scaled=False)
 
     def is_direct_sum_left(
         self, total: Layout, shape: Sequence[Value], left_shape: Sequence[Value], facts: Facts = INTS
     ) -> Layout | None:
         """The ``right`` with which ``right.direct_sum(self, ..)`` means ``total``, or None."""
-        return find_inner(self, total, shape, left_shape, facts, scaled=False)
+        return products.find_inner(self, total, shape, left_shape, facts, scaled=False)
 
     def permute_dims(self, perm: Sequence[int]) -> TileLayout:
         """The shard iters in another order: new iter k is old iter ``perm[k]``.
@@ -311,7 +425,7 @@ class TileLayout(IterLayout):
         >>> S[8, 1].broadcast((8, 1), (8, 4))
         S[(8, 4):(1, 0)]
         """
-        return replace(self, shard=stretched(self.shard, shape, to_shape, facts))
+        return replace(self, shard=products.stretched(self.shard, shape, to_shape, facts))
 
     def pack(self, n: int, facts: Facts = INTS) -> TileLayout:
         """View every ``n`` neighbouring elements as one wider element, as a vector access does.
@@ -324,7 +438,7 @@ class TileLayout(IterLayout):
 
         Raises LayoutError where a pack would be cut or not contiguous. Inverse: `unpack`.
         """
-        return packed(self, n, facts)
+        return products.packed(self, n, facts)
 
     def unpack(self, n: int) -> TileLayout:
         """View every element as ``n`` narrower neighbours on the axis of the innermost iter (m if that is no memory).
@@ -333,7 +447,7 @@ class TileLayout(IterLayout):
         >>> S[(8, 4) : (1 @ laneid, 1)].unpack(2)
         S[(8, 4, 2):(1@laneid, 2, 1)]
         """
-        return unpacked(self, n)
+        return products.unpacked(self, n)
 
     def inverse(self, facts: Facts = INTS) -> TileLayout:
         """The layout that leads from an address back to the row-major index.
@@ -344,7 +458,7 @@ class TileLayout(IterLayout):
 
         Raises LayoutError unless the layout is a permutation of ``0 .. size`` on axis m.
         """
-        return TileLayout(inverse_iters(self, facts))
+        return TileLayout(products.inverse_iters(self, facts))
 
     def get_scope(self) -> tuple[ScopeName, ScopeName]:
         """The narrowest subscope and the widest scope of the thread axes: lanes and warps give ("thread", "cta").
@@ -401,3 +515,27 @@ def _same_parts(a: TileLayout, b: TileLayout, facts: Facts) -> bool:
     return all(
         x.axis == y.axis and facts.equal(x.extent, y.extent) and facts.equal(x.stride, y.stride) for x, y in pairs
     ) and all(facts.equal(a.offset_on(axis), b.offset_on(axis)) for axis in a.axes)
+
+
+def _listed(value: Any) -> tuple[Any, ...]:
+    """What was given one by one; itself where it is no list of anything. `Any`: the caller checks each."""
+    return tuple(value) if isinstance(value, tuple | list) or LIST.fits(value) else (value,)
+
+
+def _iters(value: Iterable[Iter]) -> Iters:
+    iters = _listed(value)
+    if wrong := [it for it in iters if not isinstance(it, Iter)]:
+        allowed = "a layout, or iters in a list: Iter(extent, stride, axis)"
+        raise LayoutError("a layout is made of iters", given=described(wrong[0]), allowed=allowed)
+    return iters
+
+
+def _terms(offset: Iterable[OnAxis] | Mapping[Axis | str, Value]) -> list[OnAxis]:
+    if isinstance(offset, Mapping):
+        return [OnAxis(checked(value, "an offset"), Axis.get(axis)) for axis, value in offset.items()]
+    terms = [*_listed(offset)]
+    for term in terms:
+        if not isinstance(term, OnAxis):
+            raise LayoutError("an offset is made of distances", given=described(term), allowed="a list of 5 @ warpid")
+        checked(term.value, "an offset")
+    return terms

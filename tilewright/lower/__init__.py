@@ -1,4 +1,7 @@
-"""From authored to flat: scope ids become special registers, layouts addresses, shared buffers offsets in one arena."""
+"""From authored to flat: scope ids become special registers, layouts addresses, shared buffers offsets in one arena.
+
+Read `flatten` first, then `vectorize`, which it calls for loops of lanes, and `memory`.
+"""
 
 from dataclasses import replace
 
@@ -6,8 +9,7 @@ from tilewright.ir import AllocBuffer, DeclBuffer, Kernel, statements
 from tilewright.ir.launch import launch_of, scope_id_exprs
 from tilewright.ir.ranges import RangeFacts
 from tilewright.lower.flatten import flatten
-from tilewright.lower.shared import place, plan_shared, shared_alignment
-from tilewright.lower.tmem import settle_tmem
+from tilewright.lower.memory import place, plan_shared, settle_tmem, shared_alignment
 
 __all__ = ["lower", "plan_shared", "shared_alignment"]
 

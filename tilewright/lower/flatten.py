@@ -69,14 +69,14 @@ def _rescaled(view: Buffer, unit: DType) -> Value:
     if view.dtype.bits % unit.bits == 0:
         return view.elem_offset * (view.dtype.bits // unit.bits)
     ratio = unit.bits // view.dtype.bits
-    known = const_value(view.elem_offset)
-    if known is None or int(known) % ratio:
+    number = const_value(view.elem_offset)
+    if number is None or int(number) % ratio:
         raise KernelError(
             f"{view.name} starts inside an element of what it views",
             given=f"elem_offset {view.elem_offset} of {view.dtype}",
             allowed=f"a multiple of {ratio}: whole elements of {unit}",
         )
-    return int(known) // ratio
+    return int(number) // ratio
 
 
 def offset_of(buffer: Buffer, indices: tuple[Expr, ...], facts: RangeFacts) -> Value:
@@ -138,12 +138,12 @@ class _Flattener:
     @cached_property
     def taken(self) -> set[str]:
         """Every name of the kernel, and those that the lowered one gets beside them."""
-        found = {*self.ids, *self.changing, "range", "T", "Tx"}
+        names = {*self.ids, *self.changing, "range", "T", "Tx"}
         for stmt in ir.statements(self._whole):
             declared = [getattr(stmt, "var", None), getattr(stmt, "buffer", None), *ir.expressions(stmt)]
             for node in declared:
-                found |= {getattr(node, "name", ""), getattr(getattr(node, "buffer", None), "name", "")}
-        return found
+                names |= {getattr(node, "name", ""), getattr(getattr(node, "buffer", None), "name", "")}
+        return names
 
     def body(self, body: ir.Body, facts: RangeFacts) -> ir.Body:
         result: list[ir.Stmt] = []
@@ -194,8 +194,8 @@ class _Flattener:
 
     def storage(self, buffer: ir.Buffer, facts: RangeFacts) -> Storage:
         if buffer.name not in self.storages:
-            found = storage_of(buffer, facts)
-            self.storages[buffer.name] = replace(found, flat=self.views.get(found.flat.name, found.flat))
+            storage = storage_of(buffer, facts)
+            self.storages[buffer.name] = replace(storage, flat=self.views.get(storage.flat.name, storage.flat))
         return self.storages[buffer.name]
 
     # Statements: each rule gives the statements that stand for one
@@ -213,11 +213,11 @@ class _Flattener:
         if stmt.buffer.space == "tmem":  # a name for an address, which the copies contain by now
             return ()
         buffer = ir.rewrite(stmt.buffer, lambda node: self.ids.get(node.name) if isinstance(node, ir.Var) else None)
-        own = [view for view in storage_of(buffer, facts).views if view.name == buffer.name]
-        self.views |= {view.name: replace(view, data=self.pointer(view, facts)) for view in own}
+        views = [view for view in storage_of(buffer, facts).views if view.name == buffer.name]
+        self.views |= {view.name: replace(view, data=self.pointer(view, facts)) for view in views}
         self.storages.pop(buffer.name, None)
         self.storage(buffer, facts)
-        return tuple(ir.DeclBuffer(self.views[view.name], at=stmt.at) for view in own)
+        return tuple(ir.DeclBuffer(self.views[view.name], at=stmt.at) for view in views)
 
     def pointer(self, view: ir.Buffer, facts: RangeFacts) -> ir.Expr | None:
         return self.expr(view.data, facts) if view.data is not None else None
@@ -254,17 +254,17 @@ class _Flattener:
     def loop(self, stmt: ir.For, facts: RangeFacts) -> ir.Body:
         start, stop = self.expr(stmt.start, facts), self.expr(stmt.stop, facts)
         inner = facts.with_loop(stmt.var, start, stop, stmt.step)
-        made = replace(stmt, start=start, stop=stop, body=self.body(stmt.body, inner))
-        return vectorized(made, facts, self.taken) if stmt.kind == "vectorized" else (made,)
+        lowered = replace(stmt, start=start, stop=stop, body=self.body(stmt.body, inner))
+        return vectorized(lowered, facts, self.taken) if stmt.kind == "vectorized" else (lowered,)
 
     def while_(self, stmt: ir.While, facts: RangeFacts) -> ir.Body:
         return (replace(stmt, cond=self.expr(stmt.cond, facts), body=self.body(stmt.body, facts)),)
 
     def if_(self, stmt: ir.If, facts: RangeFacts) -> ir.Body:
         cond = self.expr(stmt.cond, facts)
-        known = ir.const_value(cond)
-        if known is not None:
-            return self.body(stmt.then if known else stmt.orelse, facts)
+        truth = ir.const_value(cond)
+        if truth is not None:
+            return self.body(stmt.then if truth else stmt.orelse, facts)
         then = self.body(stmt.then, facts.with_condition(cond))
         return (replace(stmt, cond=cond, then=then, orelse=self.body(stmt.orelse, facts)),)
 

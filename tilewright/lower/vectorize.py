@@ -44,8 +44,8 @@ def vectorized(loop: ir.For, facts: RangeFacts, taken: set[str]) -> ir.Body:
     plans = [_Group(loop, lanes, facts, _Names(taken)) for lanes in LANES if _rounds(loop) % lanes == 0]
     best = max(plans, key=lambda plan: len(plan.together), default=None)
     if best is None or not best.together:
-        given = best.apart[0] if best and best.apart else f"{_rounds(loop)} rounds make no vectors"
-        return (_comment(f"T.vectorized: element by element, as {given}", loop), plain)
+        why = best.apart[0] if best and best.apart else f"{_rounds(loop)} rounds make no vectors"
+        return (_comment(f"T.vectorized: element by element, as {why}", loop), plain)
     return best.body()
 
 
@@ -96,8 +96,8 @@ def _parts(node: ir.Expr) -> tuple[ir.Expr, ...]:
     """The expressions that a node is made of."""
     if isinstance(node, ir.Call):
         return tuple(part for part in node.args if isinstance(part, ir.Expr))
-    found = (getattr(node, name, None) for name in ("a", "b"))
-    return (*(part for part in found if isinstance(part, ir.Expr)), *getattr(node, "parts", ()))
+    sides = (getattr(node, name, None) for name in ("a", "b"))
+    return (*(part for part in sides if isinstance(part, ir.Expr)), *getattr(node, "parts", ()))
 
 
 class _Group:
@@ -177,25 +177,25 @@ class _Group:
                 views[node.buffer.name] = self._view(node.buffer, kind)
         held = {node: ir.Var(names.fresh(f"{node.buffer.name}_{self.lanes}"), views[node.buffer.name].dtype)
                 for node in self.together if not self._is_only_stored(node)}  # fmt: skip
-        made: list[ir.Stmt] = [
+        stmts: list[ir.Stmt] = [
             ir.Bind(var, self._place(node, views), mutable=False, at=loop.at) for node, var in held.items()
         ]
         for stmt in loop.body:
-            made += self._grouped(stmt, held, views)
+            stmts += self._grouped(stmt, held, views)
         names_of = dict.fromkeys(node.buffer.root.name for node in self.together)
         text = f"T.vectorized: {', '.join(names_of)} by {self.lanes} elements"
         told = (_comment("; ".join([text, *dict.fromkeys(self.apart)]), loop),)
         decls = tuple(ir.DeclBuffer(view, at=loop.at) for view in views.values())
         if self.groups == 1:
-            return (*told, *decls, *made)
+            return (*told, *decls, *stmts)
         zero, end = ir.as_expr(0, loop.var.dtype), ir.as_expr(self.groups, loop.var.dtype)
-        return (*told, *decls, ir.For(self.counter, zero, end, tuple(made), "unroll", at=loop.at))
+        return (*told, *decls, ir.For(self.counter, zero, end, tuple(stmts), "unroll", at=loop.at))
 
     def _view(self, buffer: ir.Buffer, kind: DType) -> ir.Buffer:
         extent = self.facts.simplify(ir.as_expr(buffer.shape[0]) // self.lanes)
-        known = ir.const_value(extent)
+        number = ir.const_value(extent)
         name = self.names.fresh(f"{buffer.name}_{kind}")
-        shape: tuple[ir.Value, ...] = (extent if known is None else int(known),)
+        shape: tuple[ir.Value, ...] = (extent if number is None else int(number),)
         return ir.Buffer(name, kind, shape, buffer.space, None, ir.AddressOf(buffer))
 
     def _is_only_stored(self, node: ir.Load) -> bool:

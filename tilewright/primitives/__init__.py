@@ -11,43 +11,7 @@ In the order in which to read:
 import importlib
 import pkgutil
 
-from tilewright.primitives.table import (
-    COMMON,
-    PRIMITIVES,
-    WITHIN_A_CTA,
-    Clipped,
-    In,
-    InOut,
-    Keyword,
-    Mismatch,
-    Out,
-    Primitive,
-    Role,
-    Scalar,
-    Seen,
-    TileOperand,
-    operand_names,
-    primitive,
-)
+from tilewright.primitives.table import *  # noqa: F403  # the room's public names are its __all__
 
-__all__ = [
-    "COMMON",
-    "PRIMITIVES",
-    "WITHIN_A_CTA",
-    "Clipped",
-    "In",
-    "InOut",
-    "Keyword",
-    "Mismatch",
-    "Out",
-    "Primitive",
-    "Role",
-    "Scalar",
-    "Seen",
-    "TileOperand",
-    "operand_names",
-    "primitive",
-]  # fmt: skip
-
-for _module in sorted(info.name for info in pkgutil.iter_modules(__path__)):
+for _module in sorted(info.name for info in pkgutil.iter_modules(__path__)):  # noqa: F405
     importlib.import_module(f"{__name__}.{_module}")

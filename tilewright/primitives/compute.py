@@ -53,9 +53,9 @@ class FormulaStep:
     @property
     def formula(self) -> Formula:
         """The formula of the step's primitive."""
-        made = PRIMITIVES[self.name].formula
-        assert made is not None, "only elementwise primitives are steps"
-        return made
+        formula = PRIMITIVES[self.name].formula
+        assert formula is not None, "only elementwise primitives are steps"
+        return formula
 
     def named(self) -> Iterator[tuple[str, Source]]:
         """The sources with the names that the primitive has for them."""
@@ -100,12 +100,12 @@ class FormulaStep:
 
     def filled(self, numbers: Mapping[str, float]) -> FormulaStep:
         """The step with numbers, which have no type of their own, in the place of these operands."""
-        made = (
+        sources = (
             source.filled(numbers) if isinstance(source, FormulaStep)
             else numbers.get(source, source) if isinstance(source, str) else source
             for source in self.sources
         )  # fmt: skip
-        return replace(self, sources=tuple(made))
+        return replace(self, sources=tuple(sources))
 
     def names(self) -> Iterator[str]:
         """The names of the operands that the step reads."""
@@ -141,14 +141,14 @@ def _shown(source: str | int | float) -> str:
 def formula_of(text: str) -> FormulaStep:
     """The steps of a formula. Raises KernelError for what is none."""
     try:
-        made = _step(ast.parse(text, mode="eval").body)
+        step = _step(ast.parse(text, mode="eval").body)
     except SyntaxError:
-        made = None
-    if isinstance(made, str):
-        return FormulaStep(CAST, (made,))
-    if not isinstance(made, FormulaStep):
+        step = None
+    if isinstance(step, str):
+        return FormulaStep(CAST, (step,))
+    if not isinstance(step, FormulaStep):
         raise KernelError("a formula is an expression over sources", given=repr(text), allowed="exp(a - b) * 2.0")
-    return made
+    return step
 
 
 def _step(node: ast.expr) -> Source:
@@ -181,20 +181,20 @@ def _called(name: str, node: ast.Call) -> Source:
         return float(ast.literal_eval(node.args[0]))
     row = PRIMITIVES.get(name)
     if row is None or row.formula is None or name == COMPUTE:
-        known = [each.name for each in PRIMITIVES.values() if each.formula is not None and each.name != COMPUTE]
-        raise KernelError(f"{name} is no elementwise primitive", given=name, allowed=choices(name, known))
+        names = [entry.name for entry in PRIMITIVES.values() if entry.formula is not None and entry.name != COMPUTE]
+        raise KernelError(f"{name} is no elementwise primitive", given=name, allowed=choices(name, names))
     arguments, to = list(node.args), ""
     if name == CAST and len(arguments) == 2:
         to = str(dtype(ast.literal_eval(arguments.pop())))
-    least = sum(each.default is None for each in row.operands[1:])
+    least = sum(entry.default is None for entry in row.operands[1:])
     if not least <= len(arguments) <= len(row.operands) - 1:
-        sources = ", ".join(each.name for each in row.operands[1:])
+        sources = ", ".join(entry.name for entry in row.operands[1:])
         raise KernelError(f"{name} takes {sources}", given=ast.unparse(node))
-    keywords = tuple((str(each.arg), ast.literal_eval(each.value)) for each in node.keywords)
+    keywords = tuple((str(entry.arg), ast.literal_eval(entry.value)) for entry in node.keywords)
     for key, value in keywords:
         keyword = row.keyword(key)
         if keyword is None or key == VEC_LEN.name or not keyword.admits(value):
-            allowed = keyword.allowed if keyword else choices(key, [each.name for each in row.keywords])
+            allowed = keyword.allowed if keyword else choices(key, [entry.name for entry in row.keywords])
             raise KernelError(f"{name} has no {key}={value!r}", given=ast.unparse(node), allowed=allowed)
     return FormulaStep(name, tuple(map(_step, arguments)), keywords, to)
 
@@ -220,17 +220,17 @@ def by_numpy(step: FormulaStep, values: Mapping[str, Any], dst: Array) -> None:
 
     def result(step: FormulaStep, to: DType) -> Array:
         inner, kind = step.kinds(kinds, to)
-        given = [
+        values_in = [
             result(source, step.asked(source, place, to)) if isinstance(source, FormulaStep)
             else values[source] if isinstance(source, str) else source
             for place, source in step.named()
         ]  # fmt: skip
-        if not any(isinstance(each, np.ndarray) for each in given):
-            given = [np.asarray(each, inner.numpy) for each in given]
-        shape = np.broadcast_shapes(*(np.shape(each) for each in given))
-        made = np.empty(shape, kind.numpy)
-        PRIMITIVES[step.name].meaning(made, *given, **dict(step.keywords))
-        return made
+        if not any(isinstance(value, np.ndarray) for value in values_in):
+            values_in = [np.asarray(value, inner.numpy) for value in values_in]
+        shape = np.broadcast_shapes(*(np.shape(value) for value in values_in))
+        out = np.empty(shape, kind.numpy)
+        PRIMITIVES[step.name].meaning(out, *values_in, **dict(step.keywords))
+        return out
 
     with np.errstate(all="ignore"):
         dst[...] = result(step.filled(numbers), dtype(str(dst.dtype))).astype(dst.dtype)

@@ -25,10 +25,10 @@ def equal_extents(
         if len(first) != len(other) or not all(equal(a, b, facts) for a, b in zip(first, other, strict=True)):
             allowed = "equal extents in the same order; only extents of 1 are ignored"
             return Mismatch("the extents differ", ", ".join(map(shown, tiles.values())), allowed)
-    known = [
+    numbers = [
         next((extent for extent in column if as_int(extent) is not None), None) for column in zip(*long, strict=True)
     ]
-    return {name: _numbered(tile.extents, known) for name, tile in tiles.items()}
+    return {name: _numbered(tile.extents, numbers) for name, tile in tiles.items()}
 
 
 def broadcasting(
@@ -47,9 +47,9 @@ def broadcasting(
                 extents[-back] = tile.extents[-back]
     shapes: dict[str, Shape] = {first: tuple(extents)}
     for name, tile in sources:
-        known = [1] * (len(tile.extents) - len(extents)) + extents[max(0, len(extents) - len(tile.extents)) :]
+        aligned = [1] * (len(tile.extents) - len(extents)) + extents[max(0, len(extents) - len(tile.extents)) :]
         shapes[name] = tuple(
-            own if as_int(own) == 1 else number for own, number in zip(tile.extents, known, strict=True)
+            extent if as_int(extent) == 1 else number for extent, number in zip(tile.extents, aligned, strict=True)
         )
     return shapes
 
@@ -58,7 +58,7 @@ def _fits(dst: Tile, tile: Tile, facts: Facts) -> bool:
     beyond = tile.extents[: max(0, len(tile.extents) - len(dst.extents))]
     pairs = zip(reversed(dst.extents), reversed(tile.extents), strict=False)
     return all(as_int(extent) == 1 for extent in beyond) and all(
-        as_int(own) == 1 or equal(whole, own, facts) for whole, own in pairs
+        as_int(extent) == 1 or equal(whole, extent, facts) for whole, extent in pairs
     )
 
 
@@ -81,9 +81,9 @@ def matrices_of(sides_of: Callable[[str, Mapping[str, object]], str]) -> ShapeRu
                 return Mismatch(f"{tile.name} is no matrix", shown(tile), f"two extents above 1: {', '.join(names)}")
             for dim, extent in zip(names, long, strict=True):
                 if not equal(sizes.setdefault(dim, extent), extent, facts):
-                    given = ", ".join(f"{key} {shown(each)}" for key, each in tiles.items())
+                    text = ", ".join(f"{key} {shown(side)}" for key, side in tiles.items())
                     wanted = ", ".join(f"{key} ({', '.join(sides_of(key, keywords))})" for key in tiles)
-                    return Mismatch(f"the extents of {dim} differ", given, wanted)
+                    return Mismatch(f"the extents of {dim} differ", text, wanted)
         return {name: tile.extents for name, tile in tiles.items()}
 
     return matrices
@@ -99,8 +99,8 @@ def equal(a: object, b: object, facts: Facts) -> bool:
     return facts.equal(a, b) or as_int(facts.simplify(a - b)) == 0  # type: ignore[operator]  # extents subtract
 
 
-def _numbered(shape: Shape, known: list[object]) -> Shape:
-    rest = iter(known)
+def _numbered(shape: Shape, numbers: list[object]) -> Shape:
+    rest = iter(numbers)
     return tuple(
         extent if as_int(extent) == 1 else extent if (number := next(rest)) is None else number for extent in shape
     )
@@ -145,14 +145,12 @@ def convertible(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Mi
     return computable(tiles, keywords) or narrowed(dst.name, dst.dtype, src.dtype, f"{src.name} is {src.dtype}")
 
 
-def narrowed(name: str, to: DType, kind: DType, given: str) -> Mismatch | None:
+def narrowed(name: str, to: DType, kind: DType, text: str) -> Mismatch | None:
     """Why elements of dtype ``kind`` do not become those of a tile by themselves, as no scalar would. name, to: its."""
     if keeps(kind, to):
         return None
     allowed = f"values that {to} holds, or a conversion that is written"
-    return Mismatch(
-        f"an element of {name} is {to}", given, allowed, f'Tx.cast(dst, src), or x[:] = T.cast(..., "{to}")'
-    )
+    return Mismatch(f"an element of {name} is {to}", text, allowed, f'Tx.cast(dst, src), or x[:] = T.cast(..., "{to}")')
 
 
 def _computed(kind: DType) -> DType:
@@ -199,6 +197,6 @@ def all_of(*rules: ElementRule) -> ElementRule:
     """A rule that asks for all of these rules."""
 
     def rule(tiles: Mapping[str, Tile], settings: Mapping[str, object]) -> Mismatch | None:
-        return next(filter(None, (each(tiles, settings) for each in rules)), None)
+        return next(filter(None, (part(tiles, settings) for part in rules)), None)
 
     return rule

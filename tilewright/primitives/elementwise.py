@@ -53,8 +53,8 @@ class Formula:
         self, names: Mapping[str, Callable[..., Any]], values: Mapping[str, Any], keywords: Mapping[str, object]
     ) -> Any:
         """The value for these sources, on whatever has operators. names: the functions that formulas use."""
-        known = {"__builtins__": {}, "affine": _affine, **names}
-        return eval(self.by(keywords), known, dict(values))  # a text of the table below
+        scope = {"__builtins__": {}, "affine": _affine, **names}
+        return eval(self.by(keywords), scope, dict(values))  # a text of the table below
 
 
 def _affine(x: Any, scale: Any, bias: Any) -> Any:
@@ -64,8 +64,8 @@ def _affine(x: Any, scale: Any, bias: Any) -> Any:
 
 
 def _is(value: object, number: float) -> bool:
-    known = getattr(value, "value", value)
-    return isinstance(known, float) and known.hex() == number.hex()
+    plain = getattr(value, "value", value)
+    return isinstance(plain, float) and plain.hex() == number.hex()
 
 
 # NumPy's side. Functions of float32 are computed in float64 and rounded once, as the simulator has them.
@@ -108,17 +108,17 @@ NUMPY: dict[str, Callable[..., Any]] = {
 
 
 def _meaning(name: str, formula: Formula, operands: tuple[TileOperand, ...]) -> Callable[..., None]:
-    def meaning(dst: Array, *given: Any, **keywords: object) -> None:
-        padded = [*given, *([None] * (len(operands) - 1 - len(given)))]
-        named = {each.name: value for each, value in zip(operands[1:], padded, strict=True)}
+    def meaning(dst: Array, *values_in: Any, **keywords: object) -> None:
+        padded = [*values_in, *([None] * (len(operands) - 1 - len(values_in)))]
+        named = {operand.name: value for operand, value in zip(operands[1:], padded, strict=True)}
         sources = {key: dst if value is None and key == "src" else value for key, value in named.items()}
-        sources |= {each.name: each.default for each in operands[1:] if sources[each.name] is None}
-        arrays = [value.dtype for value in sources.values() if isinstance(value, (np.ndarray, np.generic))]
-        made = arithmetic_dtype([dtype(str(kind)) for kind in arrays], dtype(str(dst.dtype)), formula.takes,
+        sources |= {operand.name: operand.default for operand in operands[1:] if sources[operand.name] is None}
+        types = [value.dtype for value in sources.values() if isinstance(value, (np.ndarray, np.generic))]
+        kind = arithmetic_dtype(list(map(dtype, map(str, types))), dtype(str(dst.dtype)), formula.takes,
                                 has_float=any(type(value) is float for value in sources.values()))  # fmt: skip
         values = {
             key: value if value is operand.default and operand.default is not None
-            else np.asarray(value, bool) if key == "pred" else np.asarray(value).astype(made.numpy)
+            else np.asarray(value, bool) if key == "pred" else np.asarray(value).astype(kind.numpy)
             for (key, value), operand in zip(sources.items(), operands[1:], strict=True)
         }  # fmt: skip
         with np.errstate(all="ignore"):
@@ -139,9 +139,9 @@ def _row(name: str, doc: str, formula: Formula, sources: str, *keywords: Keyword
         bare = source.strip("[]")
         default = {"bias": NOTHING_ADDED, "scale": NOTHING_SCALED}.get(bare) if bare != source else None
         operands.append(TileOperand(bare, SOURCE, optional=bare != source, default=default))
-    made = tuple(operands)
+    every = tuple(operands)
     PRIMITIVES[name] = Primitive(
-        name, doc, made, (VEC_LEN, *keywords), WITHIN_A_CTA, _meaning(name, formula, made), broadcasting,
+        name, doc, every, (VEC_LEN, *keywords), WITHIN_A_CTA, _meaning(name, formula, every), broadcasting,
         all_of(computable, whole_vectors), formula,
     )  # fmt: skip
 

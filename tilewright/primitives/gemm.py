@@ -36,7 +36,7 @@ def gemm(
     sums have the type of `D`: an element is wrong by at most `(K + 4) * u` of `|alpha| * |A| @ |B| + |beta * C|`, with
     `u` 2**-21 for float32 and 2**-10 for float16. What is outside of a buffer counts as zero, and is not stored.
     """
-    left, right = (each.T if turned else each for each, turned in ((A, transpose_A), (B, transpose_B)))
+    left, right = (side.T if turned else side for side, turned in ((A, transpose_A), (B, transpose_B)))
     exact = np.int64 if D.dtype.kind in "iu" else np.float64
     product = alpha * (left.astype(exact) @ right.astype(exact))
     D[...] = (product if beta == 0 else product + beta * (D if C is None else C).astype(exact)).astype(D.dtype)

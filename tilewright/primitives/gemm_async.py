@@ -45,22 +45,22 @@ def multiplied_shapes(
     if len(scales := [name for name in ("SFA", "SFB") if name in tiles]) == 1:
         return Mismatch("one side has scales", shown(tiles[scales[0]]), "SFA= and SFB=, or neither")
     sides_of = partial(sides_of_matrix, sparse="sp_meta" in tiles)
-    found = matrices_of(sides_of)({name: tiles[name] for name in "DAB"}, facts, keywords)
-    if isinstance(found, Mismatch):
-        return found
+    fit = matrices_of(sides_of)({name: tiles[name] for name in "DAB"}, facts, keywords)
+    if isinstance(fit, Mismatch):
+        return fit
     sizes = {
         dim: extent
         for name in "DAB"
         for dim, extent in zip(
-            sides_of(name, keywords), (one for one in tiles[name].extents if as_int(one) != 1), strict=True
+            sides_of(name, keywords), (extent for extent in tiles[name].extents if as_int(extent) != 1), strict=True
         )
     }
     if "sp_meta" in tiles and (trouble := _without_metadata(tiles, sizes, facts)):
         return trouble
     if HALF in sizes and not equal(sizes["N"], 2 * sizes[HALF], facts):
-        given = f"{shown(tiles['D'])}, {shown(tiles['B'])}"
+        text = f"{shown(tiles['D'])}, {shown(tiles['B'])}"
         return Mismatch(
-            "B of a pair has half of D's columns in each CTA", given, "half as many rows of B as columns of D"
+            "B of a pair has half of D's columns in each CTA", text, "half as many rows of B as columns of D"
         )
     return _with_scales(tiles, sizes, facts) if scales else {name: tile.extents for name, tile in tiles.items()}
 
@@ -69,11 +69,11 @@ def _without_metadata(tiles: Mapping[str, Tile], sizes: Mapping[str, Value], fac
     """Why a sparse A does not go with its metadata: bytes, two codes in each."""
     a, meta = tiles["A"], tiles["sp_meta"]
     if not equal(2 * sizes[STORED], sizes["K"], facts):
-        given = f"{shown(a)}, {shown(tiles['B'])}"
-        return Mismatch("a sparse A has half of the elements along K", given, "half as many along K in A as in B")
+        text = f"{shown(a)}, {shown(tiles['B'])}"
+        return Mismatch("a sparse A has half of the elements along K", text, "half as many along K in A as in B")
     shape, chunks = scale_extents(meta.extents), chunks_of(a.dtype.bits)
     wanted = [(sizes["M"], facts.simplify(sizes["K"] // (2 * chunk))) for chunk in chunks]
-    if len(shape) != 2 or not any(all(map(partial(equal, facts=facts), shape, each)) for each in wanted):
+    if len(shape) != 2 or not any(all(map(partial(equal, facts=facts), shape, pair)) for pair in wanted):
         what = f"metadata of {a.dtype} are a code for each {' or '.join(map(str, chunks))} along K, two in a byte"
         return Mismatch(what, shown(meta), " or ".join(f"({rows}, {count})" for rows, count in wanted))
     return None
@@ -90,8 +90,8 @@ def _with_scales(tiles: Mapping[str, Tile], sizes: dict[str, Value], facts: Fact
             return Mismatch(f"the extents of {name} differ from those of the product", shown(tiles[name]), wanted)
     k, count = as_int(sizes.get(STORED, sizes["K"])), as_int(sizes["S"])
     if k is None or count is None or k % count or k // count not in BLOCKS:
-        given = f"{shown(tiles['A'])}, {shown(tiles['SFA'])}"
-        return Mismatch("scales are no blocks along K", given, "a scale for 16 or 32 elements along K")
+        text = f"{shown(tiles['A'])}, {shown(tiles['SFA'])}"
+        return Mismatch("scales are no blocks along K", text, "a scale for 16 or 32 elements along K")
     return {name: tile.extents for name, tile in tiles.items()}
 
 
@@ -108,8 +108,8 @@ def typed_scales(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> M
     kinds = {name: str(tiles[name].dtype) for name in ("SFA", "SFB") if name in tiles}
     if not kinds or (len({*kinds.values()}) == 1 and kinds.get("SFA", SCALE_TYPES[0]) in SCALE_TYPES):
         return None
-    given = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
-    return Mismatch("scales have other types", given, f"both {' or both '.join(SCALE_TYPES)}")
+    text = ", ".join(f"{name} {kind}" for name, kind in kinds.items())
+    return Mismatch("scales have other types", text, f"both {' or both '.join(SCALE_TYPES)}")
 
 
 def expanded(A: NDArray[Any], metadata: NDArray[Any]) -> NDArray[Any]:

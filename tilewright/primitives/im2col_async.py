@@ -42,11 +42,15 @@ class Window:
             yield max(0, -(-(extent + up - low) // stride))
 
 
-def _whole(name: str, given: object, dimensions: int, default: int) -> tuple[int, ...]:
-    made = (default,) * dimensions if given is None or given == () else given
-    if not isinstance(made, tuple) or len(made) != dimensions or not all(isinstance(one, int) for one in made):
-        raise ValueError(f"{name}={given}: {dimensions} numbers, one for each dimension between N and C")
-    return made
+def _whole(name: str, setting: object, dimensions: int, default: int) -> tuple[int, ...]:
+    numbers = (default,) * dimensions if setting is None or setting == () else setting
+    if (
+        not isinstance(numbers, tuple)
+        or len(numbers) != dimensions
+        or not all(isinstance(number, int) for number in numbers)
+    ):
+        raise ValueError(f"{name}={setting}: {dimensions} numbers, one for each dimension between N and C")
+    return numbers
 
 
 def pixels_and_channels(
@@ -64,8 +68,8 @@ def pixels_and_channels(
     try:
         Window(dimensions, keywords)
     except ValueError as error:
-        given, _, allowed = str(error).partition(": ")
-        return Mismatch("a setting does not fit the images", given, allowed)
+        text, _, allowed = str(error).partition(": ")
+        return Mismatch("a setting does not fit the images", text, allowed)
     for name, count in (("pixel", dimensions + 1), ("tap", dimensions)):
         value = keywords.get(name)
         if value is not None and not (isinstance(value, tuple) and len(value) == count):

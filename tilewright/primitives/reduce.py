@@ -25,8 +25,8 @@ def axes_of(keywords: Mapping[str, object], rank: int) -> tuple[int, ...] | None
     asked = keywords.get("axes", -1)
     listed = asked if isinstance(asked, tuple) else (asked,)
     numbers = [axis for axis in listed if isinstance(axis, int) and -rank <= axis < rank]
-    found = tuple(sorted({axis % rank for axis in numbers}))
-    return found if len(found) == len(listed) and found else None
+    axes = tuple(sorted({axis % rank for axis in numbers}))
+    return axes if len(axes) == len(listed) and axes else None
 
 
 def reduced(tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]) -> Mapping[str, Shape] | Mismatch:
@@ -35,12 +35,12 @@ def reduced(tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, obje
     rank = len(src.extents)
     axes = axes_of(keywords, rank)
     if axes is None:
-        given, allowed = f"axes={keywords.get('axes')!r}", f"numbers from {-rank} to {rank - 1}, each dimension once"
-        return Mismatch(f"{shown(src)} has {rank} dimensions", given, allowed)
+        text, allowed = f"axes={keywords.get('axes')!r}", f"numbers from {-rank} to {rank - 1}, each dimension once"
+        return Mismatch(f"{shown(src)} has {rank} dimensions", text, allowed)
     kept = [extent for dim, extent in enumerate(src.extents) if dim not in axes and as_int(extent) != 1]
     shared = keywords.get("thread_reduce") and len(dst.extents) == rank
-    own = [extent for dim, extent in enumerate(dst.extents) if not (shared and dim in axes)]
-    into = [extent for extent in own if as_int(extent) != 1]
+    rest = [extent for dim, extent in enumerate(dst.extents) if not (shared and dim in axes)]
+    into = [extent for extent in rest if as_int(extent) != 1]
     if len(kept) == len(into) and np.all([equal(a, b, facts) for a, b in zip(kept, into, strict=True)]):
         return {"dst": dst.extents, "src": src.extents}
     wanted = f"({', '.join(map(str, kept)) or 1}), the dimensions that are kept; those of 1 may be there or not"
@@ -56,9 +56,9 @@ def of_one_kind(tiles: Mapping[str, Tile], _: Mapping[str, object]) -> Mismatch 
     dst, src = tiles["dst"], tiles["src"]
     if dst.dtype.is_float == src.dtype.is_float and dst.dtype != "bool":
         return narrowed(dst.name, dst.dtype, src.dtype, f"{src.name} is {src.dtype}")
-    given = f"{dst.name} is {dst.dtype}, {src.name} is {src.dtype}"
+    text = f"{dst.name} is {dst.dtype}, {src.name} is {src.dtype}"
     return Mismatch(
-        "the dtypes differ", given, "two float types or two integer types; bool counts into an integer", None
+        "the dtypes differ", text, "two float types or two integer types; bool counts into an integer", None
     )
 
 
@@ -209,8 +209,8 @@ def joining_of(formula: str) -> FormulaStep:
     """The steps of a formula that joins ``a`` and ``b``. Raises KernelError for one that reads anything else."""
     step = formula_of(formula)
     if set(step.names()) != {"a", "b"}:
-        given = ", ".join(sorted(set(step.names()))) or "none"
-        raise KernelError("a formula that joins two elements reads a and b", given=given, allowed="maximum(a, b)")
+        text = ", ".join(sorted(set(step.names()))) or "none"
+        raise KernelError("a formula that joins two elements reads a and b", given=text, allowed="maximum(a, b)")
     return step
 
 

@@ -22,6 +22,11 @@ from tilewright.layout.facts import Facts, Value
 if TYPE_CHECKING:
     from tilewright.primitives.elementwise import Formula
 
+__all__ = [
+    "COMMON", "PRIMITIVES", "WITHIN_A_CTA", "Clipped", "In", "InOut", "Keyword", "Mismatch", "Out", "Primitive", "Role",
+    "Scalar", "Seen", "TileOperand", "operand_names", "primitive",
+]  # fmt: skip
+
 # What the keywords of tile calls mean: the words of their declarations, and of those that several share.
 
 
@@ -238,33 +243,33 @@ class Primitive:
     @property
     def help(self) -> str:
         """What `help` shows below the signature."""
-        keywords = (f"{each.name}: {each.meaning}." for each in (DISPATCH, *self.keywords, *COMMON))
+        keywords = (f"{keyword.name}: {keyword.meaning}." for keyword in (DISPATCH, *self.keywords, *COMMON))
         return "\n".join([self.doc, "", *keywords])
 
     def keyword(self, name: str) -> Keyword | None:
         """The keyword with this name."""
-        return next((each for each in (*COMMON, *self.keywords) if each.name == name), None)
+        return next((keyword for keyword in (*COMMON, *self.keywords) if keyword.name == name), None)
 
     @property
     def signature(self) -> inspect.Signature:
         """The signature with which a kernel calls it."""
         plain, named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
-        made = {
-            each.name: inspect.Parameter(
-                each.name,
+        parameters = {
+            row.name: inspect.Parameter(
+                row.name,
                 plain,
-                default=(each.default if self.by_position else None) if each.optional else inspect.Parameter.empty,
-                annotation="Tile" if not each.role.admits(tile=False) else "Value",
+                default=(row.default if self.by_position else None) if row.optional else inspect.Parameter.empty,
+                annotation="Tile" if not row.role.admits(tile=False) else "Value",
             )
-            for each in self.operands
+            for row in self.operands
         }
         for name in self.unread:
-            made[name] = inspect.Parameter(name, plain, default=None, annotation="Tile")
-        for each in (DISPATCH, *self.keywords, *COMMON):
-            how = plain if each.name in self.positional else named
-            made[each.name] = inspect.Parameter(each.name, how, default=each.default, annotation=each.type)
-        ordered = [made.pop(name) for name in self.positional]
-        return inspect.Signature([*ordered, *made.values()], return_annotation=None)
+            parameters[name] = inspect.Parameter(name, plain, default=None, annotation="Tile")
+        for row in (DISPATCH, *self.keywords, *COMMON):
+            how = plain if row.name in self.positional else named
+            parameters[row.name] = inspect.Parameter(row.name, how, default=row.default, annotation=row.type)
+        ordered = [parameters.pop(name) for name in self.positional]
+        return inspect.Signature([*ordered, *parameters.values()], return_annotation=None)
 
 
 PRIMITIVES: dict[str, Primitive] = {}
@@ -292,20 +297,20 @@ def primitive(
         operands, keywords, by_position, unread = [], [], [], []
         doc, _, rest = (inspect.getdoc(meaning) or "").partition("\n\n")
         said = described_in(rest)
-        for each in inspect.signature(meaning).parameters.values():
-            role = next((part for part in get_args(hints[each.name]) if isinstance(part, Role)), None)
-            if each.kind is not inspect.Parameter.KEYWORD_ONLY:
-                by_position.append(each.name)
+        for param in inspect.signature(meaning).parameters.values():
+            role = next((part for part in get_args(hints[param.name]) if isinstance(part, Role)), None)
+            if param.kind is not inspect.Parameter.KEYWORD_ONLY:
+                by_position.append(param.name)
             if role is not None and role.unread:
-                unread.append(each.name)
+                unread.append(param.name)
             elif role is None:
-                described = said.get(each.name, "")
-                keywords.append(Keyword(each.name, hints[each.name], each.default, described=described))
+                described = said.get(param.name, "")
+                keywords.append(Keyword(param.name, hints[param.name], param.default, described=described))
             else:
-                optional = each.default is not inspect.Parameter.empty
-                default = each.default if optional else None
-                operands.append(TileOperand(each.name, role, optional, default, role.absent))
-        made = Primitive(
+                optional = param.default is not inspect.Parameter.empty
+                default = param.default if optional else None
+                operands.append(TileOperand(param.name, role, optional, default, role.absent))
+        row = Primitive(
             meaning.__name__,
             " ".join(doc.split()),
             tuple(operands),
@@ -317,8 +322,8 @@ def primitive(
             by_position=tuple(by_position),
             unread=tuple(unread),
         )
-        PRIMITIVES[made.name] = made
-        return made
+        PRIMITIVES[row.name] = row
+        return row
 
     return register
 

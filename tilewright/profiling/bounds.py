@@ -283,7 +283,7 @@ def _is_alike(exe: Executable) -> bool:
 
 
 def _number(extent: Any, values: Mapping[str, Any]) -> int:
-    from tilewright.ir.evaluate import evaluate
+    from tilewright.ir.numbers import evaluate
 
     return int(evaluate(as_expr(extent), values))
 

@@ -28,7 +28,7 @@ from tilewright.ir import (
     unary,
     walk,
 )
-from tilewright.ir.fold import rounded
+from tilewright.ir.numbers import rounded
 from tilewright.isa.arith import ARITHMETIC
 from tilewright.isa.saturating import SATURATING
 from tilewright.primitives import PRIMITIVES, Mismatch

@@ -7,23 +7,7 @@ from tilewright.view.notebook import atom_grids, atom_html, layout_html, mma_gri
 from tilewright.view.svg import svg
 
 __all__ = [
-    "COLOURINGS",
-    "Cell",
-    "Grid",
-    "as_json",
-    "atom_grids",
-    "atom_html",
-    "fitting",
-    "html",
-    "layout_grid",
-    "layout_html",
-    "memory_grid",
-    "mma_grids",
-    "mma_html",
-    "opposite_grid",
-    "picture_shape",
-    "plain",
-    "preformatted",
-    "rich_table",
+    "COLOURINGS", "Cell", "Grid", "as_json", "atom_grids", "atom_html", "fitting", "html", "layout_grid", "layout_html",
+    "memory_grid", "mma_grids", "mma_html", "opposite_grid", "picture_shape", "plain", "preformatted", "rich_table",
     "svg",
-]
+]  # fmt: skip

@@ -74,9 +74,9 @@ def _listed(values: Sequence[object]) -> str:
 
 def boxes_of(layout: Layout, shape: Sequence[int], kind: DType) -> BoxPicture:
     """The boxes of a tile of an array. Raises DispatchError, with a layout that would do, where there are none."""
-    made = compiler.compile(loading(layout, tuple(shape), str(kind)), target="sm_90a")
-    (tensor_map,) = made.lowered.maps
-    return BoxPicture(made.report.entries[0].plan, tensor_map, tuple(_issued(made.lowered)))
+    exe = compiler.compile(loading(layout, tuple(shape), str(kind)), target="sm_90a")
+    (tensor_map,) = exe.lowered.maps
+    return BoxPicture(exe.report.entries[0].plan, tensor_map, tuple(_issued(exe.lowered)))
 
 
 def _issued(kernel: Kernel) -> Iterator[tuple[tuple[int, ...], int]]:

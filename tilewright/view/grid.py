@@ -96,11 +96,11 @@ def picture_shape(layout: Layout) -> tuple[int, ...]:
 
 def _check_shape(shape: Sequence[int]) -> None:
     """Raises LayoutError for a tile that no picture can show: without elements, or with too many."""
-    given = f"{' x '.join(map(str, shape))} elements"
+    text = f"{' x '.join(map(str, shape))} elements"
     if not shape or min(shape) < 1:
-        raise LayoutError("the tile has no elements to draw", given=given, allowed="extents from 1 on")
+        raise LayoutError("the tile has no elements to draw", given=text, allowed="extents from 1 on")
     if prod(shape) > MOST_CELLS:
-        raise LayoutError("the tile is too large for a picture", given=given, allowed=f"{MOST_CELLS} elements")
+        raise LayoutError("the tile is too large for a picture", given=text, allowed=f"{MOST_CELLS} elements")
 
 
 def picture_table(layout: Layout, shape: Sequence[int]) -> Table:

@@ -59,13 +59,13 @@ def fitting(grid: Grid, width: int) -> Iterator[Grid]:
 
 def _cuts(grid: Grid, width: int, most: int) -> list[int]:
     """The columns at which pieces begin that have as many columns as fit, but at most ``most``."""
-    names, *columns = (each + 1 for each in _widths(grid))
+    names, *columns = (wide + 1 for wide in _widths(grid))
     starts, used = [0], names
-    for i, each in enumerate(columns):
-        if i > starts[-1] and (used + each > width or i - starts[-1] == most):
+    for i, wide in enumerate(columns):
+        if i > starts[-1] and (used + wide > width or i - starts[-1] == most):
             starts.append(i)
             used = names
-        used += each
+        used += wide
     return starts
 
 
@@ -122,7 +122,7 @@ def html(grid: Grid) -> str:
 def _left_out(grid: Grid, shown: Grid) -> str:
     if shown == grid:
         return ""
-    sizes = [f"{len(each.rows)} rows and {len(each.columns)} columns" for each in (shown, grid)]
+    sizes = [f"{len(part.rows)} rows and {len(part.columns)} columns" for part in (shown, grid)]
     return f'<p style="{FONT}">Cut: the first {sizes[0]} of {sizes[1]}. tilewright.view.svg draws all of them.</p>'
 
 
@@ -140,10 +140,10 @@ def as_json(*grids: Grid, facts: Mapping[str, str] | None = None) -> str:
     """Grids for programs: title, heads, and for each row the words and keys of its cells. One alone is an object; with
     ``facts``, these and all grids under "grids".
     """
-    made = [_as_object(grid) for grid in grids]
-    if not made and facts is None:
+    objects = [_as_object(grid) for grid in grids]
+    if not objects and facts is None:
         raise ArgumentError("there is no grid to write down", given="no grid", allowed="one at least, or facts")
-    return json.dumps(made[0] if facts is None else {**facts, "grids": made}, indent=1)
+    return json.dumps(objects[0] if facts is None else {**facts, "grids": objects}, indent=1)
 
 
 def _as_object(grid: Grid) -> dict[str, object]:

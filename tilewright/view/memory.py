@@ -86,10 +86,10 @@ def _cells(row: NDArray[np.int64], bit: NDArray[np.int64], shape: Sequence[int])
     number = np.broadcast_to(np.arange(prod(shape))[:, None], (prod(shape), replicas)).reshape(-1)
     rows, bits = row.reshape(-1), bit.reshape(-1)
     order = np.lexsort((bits, rows))
-    found: dict[tuple[int, int], list[int]] = {}
+    elements: dict[tuple[int, int], list[int]] = {}
     for r, b, n in zip(rows[order].tolist(), bits[order].tolist(), number[order].tolist(), strict=True):
-        found.setdefault((r, b // CELL_BITS), []).append(n)
-    return {place: Cell(_words(held, shape), held[0] // shape[-1]) for place, held in found.items()}
+        elements.setdefault((r, b // CELL_BITS), []).append(n)
+    return {place: Cell(_words(held, shape), held[0] // shape[-1]) for place, held in elements.items()}
 
 
 def _words(held: list[int], shape: Sequence[int]) -> str:

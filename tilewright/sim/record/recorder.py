@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewright.explain import Finding
 from tilewright.ir import as_expr, names_in
-from tilewright.ir.evaluate import evaluate
+from tilewright.ir.numbers import evaluate
 from tilewright.isa import Fence, RegisterFence, Signal, phase_of, phase_state, unit_of
 from tilewright.records import replace
 from tilewright.sim.checks.base import Check

@@ -2,10 +2,9 @@
 
 schedule            when what happened: in the simulator's order, and in estimated cycles; the critical path
 bars                the rows of a timeline and the bars on them
-trace               the same for Perfetto and Chrome's viewer
 data                what the page shows, as one object of JSON
 page                the page: its files, with the data inside
-timeline            what `run.timeline()` gives
+timeline            what `run.timeline()` gives, and the same for Perfetto and Chrome's viewer
 """
 
 from tilewright.view.look.page import explorer, in_a_frame, page_of, written

@@ -32,7 +32,7 @@ class Bar:
 
 def how_open(recording: Recording) -> str:
     """What to say of what has no end: only where no thread can go on it never has one."""
-    wrong = [one.kind for one in recording.findings if one.severity == "error"]
+    wrong = [finding.kind for finding in recording.findings if finding.severity == "error"]
     if not {"deadlock", "livelock"}.isdisjoint(wrong) or not (wrong or recording.left_out.after):
         return "never over"
     return "cut off: the run ends here, at what was found" if wrong else "cut off: the recording ends here"
@@ -43,11 +43,11 @@ def role_of(recording: Recording, number: int) -> str:
     stream = recording.streams[number]
     issued = [recording.operations[e.operation] for e in stream.events if isinstance(e, Issued)]
     counts = recording.counts(stream.cta, stream.warp)
-    has_products = any("mma" in one.mnemonic and not one.is_commit for one in issued)
+    has_products = any("mma" in op.mnemonic and not op.is_commit for op in issued)
     words = [word for word, has in (
-        ("loads", any("global" in one.reads and one.writes.keys() - {"global"} for one in issued)),
+        ("loads", any("global" in op.reads and op.writes.keys() - {"global"} for op in issued)),
         ("products", has_products or counts.get("ptx.mma", 0) > 0),
-        ("stores", counts.get("store global", 0) > 0 or any("global" in one.writes for one in issued)),
+        ("stores", counts.get("store global", 0) > 0 or any("global" in op.writes for op in issued)),
     ) if has]  # fmt: skip
     return ", ".join(words) or ("computes" if counts else "idle")
 
@@ -80,8 +80,8 @@ def _said(rec: Recording, event: Event) -> tuple[str, str, int]:
         scope = rec.meetings[event.meeting].scope if event.meeting >= 0 else "cluster"
         return "meet", f"{verb} at barrier {event.barrier} ({scope})", event.row
     if isinstance(event, Issued):
-        one = rec.operations[event.operation]
-        return "issue", f"issues {one.name.removeprefix('ptx.')}: {moved_words(one)}", event.row
+        operation = rec.operations[event.operation]
+        return "issue", f"issues {operation.name.removeprefix('ptx.')}: {moved_words(operation)}", event.row
     if isinstance(event, Signalled):
         return "signal", _signal_words(rec, event), event.row
     if isinstance(event, Committed):
@@ -95,8 +95,8 @@ def _said(rec: Recording, event: Event) -> tuple[str, str, int]:
 def _stretch_words(rec: Recording, event: Stretch) -> str:
     total: dict[str, int] = {}
     for row, times in event.executed:
-        for kind, each in rec.rows[row].counts.items():
-            total[kind] = total.get(kind, 0) + each * times
+        for kind, number in rec.rows[row].counts.items():
+            total[kind] = total.get(kind, 0) + number * times
     total.pop("address", None)
     first = sorted(total.items(), key=lambda item: -item[1])[:SHOWN_COUNTS]
     words = ", ".join(f"{n} x {kind.removeprefix('ptx.')}" for kind, n in first)
@@ -130,34 +130,44 @@ def _signal_words(rec: Recording, event: Signalled) -> str:
     return f"{name}, phase {event.phase}: {', '.join(parts)}"
 
 
-def moved_words(one: AsyncOperation) -> str:
+def moved_words(operation: AsyncOperation) -> str:
     """``16 KiB global to shared``."""
-    if one.is_commit:
-        return f"reports {len(one.after)} operations"
-    nbytes = max((*one.reads.values(), *one.writes.values()), default=0)
-    return f"{bytes_text(nbytes)} {' and '.join(one.reads)} to {' and '.join(one.writes)}"
+    if operation.is_commit:
+        return f"reports {len(operation.after)} operations"
+    nbytes = max((*operation.reads.values(), *operation.writes.values()), default=0)
+    return f"{bytes_text(nbytes)} {' and '.join(operation.reads)} to {' and '.join(operation.writes)}"
 
 
 def bars_of_operations(recording: Recording) -> Iterator[tuple[int, str, Bar]]:
     """CTA, unit and bar of each operation."""
     last = _last(recording)
-    for number, one in enumerate(recording.operations):
-        end = one.completed if one.completed is not None else last
-        words = f"{one.name.removeprefix('ptx.')}: {moved_words(one)}"
-        line = one.at.outermost.line if one.at else 0
-        yield one.cta, one.unit, Bar("operation", words, line, (one.issued, end), (-1, number), one.completed is None)
+    for number, operation in enumerate(recording.operations):
+        end = operation.completed if operation.completed is not None else last
+        words = f"{operation.name.removeprefix('ptx.')}: {moved_words(operation)}"
+        line = operation.at.outermost.line if operation.at else 0
+        yield (
+            operation.cta,
+            operation.unit,
+            Bar("operation", words, line, (operation.issued, end), (-1, number), operation.completed is None),
+        )
 
 
 def bars_of_phases(recording: Recording) -> Iterator[tuple[int, str, Bar]]:
     """CTA, name of the m-barrier and bar of each phase: from when it begins, to its end or that of the recording."""
     last = _last(recording)
-    for number, one in enumerate(recording.phases):
-        end = one.signals[-1] if one.ended and one.signals else last
-        yield one.cta, one.name, Bar("phase", phase_words(one), 0, (one.begun, end), (-2, number), not one.ended)
+    for number, phase in enumerate(recording.phases):
+        end = phase.signals[-1] if phase.ended and phase.signals else last
+        yield (
+            phase.cta,
+            phase.name,
+            Bar("phase", phase_words(phase), 0, (phase.begun, end), (-2, number), not phase.ended),
+        )
 
 
-def phase_words(one: Phase) -> str:
+def phase_words(phase: Phase) -> str:
     """Arrivals and bytes of a phase, of those that it waits for."""
-    nbytes = f", {bytes_text(one.nbytes)} of {bytes_text(one.announced)} announced" * bool(one.nbytes or one.announced)
-    arrivals = f"{one.arrivals} of {one.wanted} arrival{'s' * (one.wanted != 1)}"
-    return f"phase {one.number}: {arrivals}{nbytes}{'' if one.ended else ', not over'}"
+    nbytes = f", {bytes_text(phase.nbytes)} of {bytes_text(phase.announced)} announced" * bool(
+        phase.nbytes or phase.announced
+    )
+    arrivals = f"{phase.arrivals} of {phase.wanted} arrival{'s' * (phase.wanted != 1)}"
+    return f"phase {phase.number}: {arrivals}{nbytes}{'' if phase.ended else ', not over'}"

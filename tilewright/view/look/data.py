@@ -49,12 +49,12 @@ def measured_rows(recording: Recording, measured: Trace) -> list[dict[str, Any]]
     """A row for each warp of the recorded CTAs: a bar from each mark to the next one, on the clock of its SM."""
     rows = []
     for stream in recording.streams:
-        own = measured.of(stream.cta, stream.warp)
-        ends = [mark.cycle for mark in own[1:]] + [mark.cycle for mark in own[-1:]]
-        if own:
-            names, lines = [mark.name for mark in own], [mark.line for mark in own]
+        marks = measured.of(stream.cta, stream.warp)
+        ends = [mark.cycle for mark in marks[1:]] + [mark.cycle for mark in marks[-1:]]
+        if marks:
+            names, lines = [mark.name for mark in marks], [mark.line for mark in marks]
             rows.append({"cta": stream.cta, "warp": stream.warp, "name": names, "line": lines,
-                         "c": [mark.cycle for mark in own], "d": ends})  # fmt: skip
+                         "c": [mark.cycle for mark in marks], "d": ends})  # fmt: skip
     return rows
 
 
@@ -64,30 +64,30 @@ class _Data:
         self.schedule = schedule
         self.words, self.files, self.ran = _Kept(), _Kept(), _Kept()
         self.where = causes_of(recording)
-        self.issues = {(stream.cta, stream.warp, event.seq): (one, k) for one, stream in enumerate(recording.streams)
+        self.issues = {(stream.cta, stream.warp, event.seq): (n, k) for n, stream in enumerate(recording.streams)
                        for k, event in enumerate(stream.events) if isinstance(event, Issued)}  # fmt: skip
         self.units: list[dict[str, Any]] = []
         self.barriers: dict[tuple[int, int], int] = {}
 
     def all(self) -> dict[str, Any]:
         rec = self.rec
-        rows = [[one.text, one.kind, *self._place(one.at), one.signals] for one in rec.rows]
+        rows = [[row.text, row.kind, *self._place(row.at), row.signals] for row in rec.rows]
         self.units += self._units(bars_of_operations(rec), "unit") + self._units(bars_of_phases(rec), "m-barrier")
-        self.barriers |= {(one["cta"], one["address"]): n for n, one in enumerate(self.units) if "address" in one}
-        made: dict[str, Any] = {
+        self.barriers |= {(row["cta"], row["address"]): n for n, row in enumerate(self.units) if "address" in row}
+        data: dict[str, Any] = {
             "kernel": rec.kernel, "target": rec.target, "grid": rec.grid, "cluster": rec.cluster,
             "threads": rec.threads, "steps": rec.steps, "left_out": str(rec.left_out), "gpu": self.schedule.gpu.name,
             "end": round(self.schedule.end, 1), "rows": rows,
-            "sites": [[one.op, one.buffer, one.space, one.write, one.width, *self._place(one.at)] for one in rec.sites],
+            "sites": [[row.op, row.buffer, row.space, row.write, row.width, *self._place(row.at)] for row in rec.sites],
             "streams": [self._stream(number) for number in range(len(rec.streams))],
             "units": self.units, "unfinished": how_open(rec), "meetings": self._open_meetings(),
             "critical": [list(place) for place in self.schedule.critical],
-            "buffers": [_buffer(one) for one in rec.buffers],
-            "findings": [_finding(asdict(one)) for one in rec.findings],
-            "moments": [[one.here, one.other, one.lane] for one in rec.moments],
+            "buffers": [_buffer(row) for row in rec.buffers],
+            "findings": [_finding(asdict(row)) for row in rec.findings],
+            "moments": [[row.here, row.other, row.lane] for row in rec.moments],
         }  # fmt: skip
-        made |= {"words": self.words.all(), "ran": self.ran.all(), "files": [_file(name) for name in self.files.all()]}
-        return made
+        data |= {"words": self.words.all(), "ran": self.ran.all(), "files": [_file(name) for name in self.files.all()]}
+        return data
 
     def _place(self, at: Any) -> tuple[int, int]:
         return (-1, 0) if at is None else (self.files(at.outermost.file), at.outermost.line)
@@ -95,14 +95,14 @@ class _Data:
     def _stream(self, number: int) -> dict[str, Any]:
         stream = self.rec.streams[number]
         bars, times = list(bars_of_warp(self.rec, number)), self.schedule.events[number]
-        made = self._columns(bars, [(one.begin, one.end) for one in times])
-        made |= {"cta": stream.cta, "warp": stream.warp, "role": role_of(self.rec, number)}
-        made["ran"] = [self._ran(event) for event in stream.events]
-        made["cause"] = [self.where.get(getattr(event, "cause", None) or -1, ()) for event in stream.events]
-        made["at"] = [self._at(event) for event in stream.events]
-        made["row"] = [event.executed[-1][0] if hasattr(event, "executed") and event.executed
+        columns = self._columns(bars, [(span.begin, span.end) for span in times])
+        columns |= {"cta": stream.cta, "warp": stream.warp, "role": role_of(self.rec, number)}
+        columns["ran"] = [self._ran(event) for event in stream.events]
+        columns["cause"] = [self.where.get(getattr(event, "cause", None) or -1, ()) for event in stream.events]
+        columns["at"] = [self._at(event) for event in stream.events]
+        columns["row"] = [event.executed[-1][0] if hasattr(event, "executed") and event.executed
                        else getattr(event, "row", -1) for event in stream.events]  # fmt: skip
-        return made
+        return columns
 
     def _at(self, event: Event) -> tuple[int, ...]:
         """The m-barrier that an event is at, a number among the units, and the phase; or the barrier's meeting."""
@@ -113,8 +113,10 @@ class _Data:
 
     def _open_meetings(self) -> dict[int, list[Any]]:
         """Of barriers at which some still wait: scope, CTA, number, and how many warps have come."""
-        return {n: [one.scope, one.cta, one.barrier, len(one.arrivals)] for n, one in enumerate(self.rec.meetings)
-                if not one.ended}  # fmt: skip
+        return {
+            n: [meeting.scope, meeting.cta, meeting.barrier, len(meeting.arrivals)]
+            for n, meeting in enumerate(self.rec.meetings) if not meeting.ended
+        }  # fmt: skip
 
     def _ran(self, event: Event) -> int:
         executed = getattr(event, "executed", None)
@@ -133,26 +135,26 @@ class _Data:
 
     def _units(self, bars: Iterable[tuple[int, str, Bar]], kind: str) -> list[dict[str, Any]]:
         """A row for each unit or m-barrier of each CTA."""
-        found: dict[tuple[int, str], list[Bar]] = {}
+        by_unit: dict[tuple[int, str], list[Bar]] = {}
         for cta, name, bar in bars:
-            found.setdefault((cta, name), []).append(bar)
-        made = []
-        for (cta, name), own in found.items():
-            columns = self._columns(own, [self._times(bar.place) for bar in own])
-            more = {"cta": cta, "name": name, "unit": kind, "number": [bar.place[1] for bar in own]}
+            by_unit.setdefault((cta, name), []).append(bar)
+        units = []
+        for (cta, name), bars_of_it in by_unit.items():
+            columns = self._columns(bars_of_it, [self._times(bar.place) for bar in bars_of_it])
+            more = {"cta": cta, "name": name, "unit": kind, "number": [bar.place[1] for bar in bars_of_it]}
             if kind == "unit":
-                every = [self.rec.operations[bar.place[1]] for bar in own]
-                more["by"] = [one.warp for one in every]
-                more["row"] = [one.row for one in every]
-                more["issued"] = [self.issues.get((one.cta, one.warp, one.issued), ()) for one in every]
-                more["tells"] = [one.signals for one in every]
+                every = [self.rec.operations[bar.place[1]] for bar in bars_of_it]
+                more["by"] = [op.warp for op in every]
+                more["row"] = [op.row for op in every]
+                more["issued"] = [self.issues.get((op.cta, op.warp, op.issued), ()) for op in every]
+                more["tells"] = [op.signals for op in every]
             else:
-                phases = [self.rec.phases[bar.place[1]] for bar in own]
+                phases = [self.rec.phases[bar.place[1]] for bar in bars_of_it]
                 more["address"] = phases[0].address
-                more["phase"] = [(one.life, one.number, one.arrivals, one.wanted, one.nbytes, one.announced)
-                                 for one in phases]  # fmt: skip
-            made.append(columns | more)
-        return made
+                more["phase"] = [(phase.life, phase.number, phase.arrivals, phase.wanted, phase.nbytes, phase.announced)
+                                 for phase in phases]  # fmt: skip
+            units.append(columns | more)
+        return units
 
     def _times(self, place: tuple[int, int]) -> tuple[float, float]:
         if place[0] == -1:
@@ -169,9 +171,9 @@ def _file(name: str) -> dict[str, Any]:
 def _finding(fields: Mapping[str, Any]) -> dict[str, Any]:
     """A finding without what it does not have; a file by its last part."""
     kept = {key: value for key, value in fields.items() if value not in (None, (), {})}
-    for one in (kept, kept.get("other", {})):
-        if one.get("file"):
-            one["file"] = one["file"].rsplit("/", 1)[-1]
+    for part in (kept, kept.get("other", {})):
+        if part.get("file"):
+            part["file"] = part["file"].rsplit("/", 1)[-1]
     return kept
 
 
@@ -179,36 +181,36 @@ def _packed(values: np.ndarray[Any, Any]) -> str:
     return base64.b64encode(np.ascontiguousarray(values).tobytes()).decode()
 
 
-def _buffer(one: KernelBuffer) -> dict[str, Any]:
+def _buffer(buffer: KernelBuffer) -> dict[str, Any]:
     """A buffer with the place of each element, where that is one number on memory or a lane and a register."""
-    made: dict[str, Any] = {"name": one.name, "space": one.space, "dtype": one.dtype, "bits": one.bits,
-                            "shape": one.shape, "start": one.start, "layout": str(one.layout or "")}  # fmt: skip
-    if one.layout is None or not 0 < prod(one.shape) <= MOST_ELEMENTS:
-        return made
+    names = ("name", "space", "dtype", "bits", "shape", "start")
+    data: dict[str, Any] = {name: getattr(buffer, name) for name in names} | {"layout": str(buffer.layout or "")}
+    if buffer.layout is None or not 0 < prod(buffer.shape) <= MOST_ELEMENTS:
+        return data
     try:
-        table = one.layout.table(one.shape)
+        table = buffer.layout.table(buffer.shape)
     except LayoutError:
-        return made
+        return data
     for axis, places in table.items():
         first = places.reshape(-1, places.shape[-1])[:, 0]  # of replicas
-        made.setdefault("places", {})[axis] = _packed(first.astype(np.int32))
-    return made
+        data.setdefault("places", {})[axis] = _packed(first.astype(np.int32))
+    return data
 
 
-def steps_of(one: Steps, most: int, *, last: bool = False) -> dict[str, Any]:
+def steps_of(warp: Steps, most: int, *, last: bool = False) -> dict[str, Any]:
     """The first ``most`` statements of a warp, or its last ones, of which the first has all that registers held then.
     Of values in even steps over the lanes there are the first and the step.
     """
-    start = max(0, len(one.steps) - most) if last else 0
-    taken = list(one.steps[start : start + most])
+    start = max(0, len(warp.steps) - most) if last else 0
+    taken = list(warp.steps[start : start + most])
     if start:
-        held = {(buffer, word): lanes for step in one.steps[: start + 1] for buffer, word, lanes in step.registers}
+        held = {(buffer, word): lanes for step in warp.steps[: start + 1] for buffer, word, lanes in step.registers}
         taken[0] = replace(taken[0], registers=tuple((*key, lanes) for key, lanes in held.items()))
-    registers = [each for step in taken for each in step.registers]
+    registers = [register for step in taken for register in step.registers]
     words = np.array([values.astype(np.uint32) for _, _, values in registers], np.uint32)
-    is_whole = one.is_whole and len(taken) == len(one.steps)
+    is_whole = warp.is_whole and len(taken) == len(warp.steps)
     return {
-        "cta": one.cta, "warp": one.warp, "buffers": one.buffers, "whole": is_whole, "start": start,
+        "cta": warp.cta, "warp": warp.warp, "buffers": warp.buffers, "whole": is_whole, "start": start,
         "row": [step.row for step in taken], "lanes": [step.lanes for step in taken],
         "seq": [step.seq for step in taken],
         "value": [_value(step) for step in taken],

@@ -42,12 +42,12 @@ def page_of(
                  "differs": measured.differs_from(recording), "waits": measured.waits()}  # fmt: skip
     packed = _packed(data)
     room, kept = MOST_BYTES - len(packed) - _own_bytes(), []
-    for one in recording.stepped:
+    for steps in recording.stepped:
         for most in MOST_STEPS:
-            own = _packed(steps_of(one, most, last=bool(recording.moments)))
-            if len(own) <= room:
-                kept.append(own)
-                room -= len(own)
+            text = _packed(steps_of(steps, most, last=bool(recording.moments)))
+            if len(text) <= room:
+                kept.append(text)
+                room -= len(text)
                 break
     return _html(f"{recording.kernel}: a recorded run", packed, kept)
 

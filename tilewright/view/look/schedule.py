@@ -52,7 +52,7 @@ class Schedule:
     @property
     def end(self) -> float:
         """The last cycle."""
-        return max((one.end for each in (*self.events, self.operations) for one in each), default=0.0)
+        return max((times.end for bars in (*self.events, self.operations) for times in bars), default=0.0)
 
     def times_of(self, phase: Phase) -> tuple[float, float]:
         """When a phase begins, and ends."""
@@ -62,8 +62,8 @@ class Schedule:
 
 def gpu_of(target: str) -> Gpu:
     """The GPU of an architecture: the measured one, else the largest; the measured one for one that has none here."""
-    found = [gpu for name, gpu in GPUS.items() if GPU_ARCHS[name] == target] or [GPUS[MEASURED]]
-    return next((gpu for gpu in found if gpu.name == MEASURED), max(found, key=lambda gpu: gpu.sms))
+    gpus = [gpu for name, gpu in GPUS.items() if GPU_ARCHS[name] == target] or [GPUS[MEASURED]]
+    return next((gpu for gpu in gpus if gpu.name == MEASURED), max(gpus, key=lambda gpu: gpu.sms))
 
 
 class Watched(Play):
@@ -91,75 +91,75 @@ def scheduled(recording: Recording) -> Schedule:
     """Plays a recording."""
     gpu = gpu_of(recording.target)
     machine = figures_of(gpu, prod(recording.grid))
-    made = Schedule(gpu, [[Times(0, 0)] * len(one.events) for one in recording.streams],
+    schedule = Schedule(gpu, [[Times(0, 0)] * len(stream.events) for stream in recording.streams],
                     [Times(0, 0)] * len(recording.operations))  # fmt: skip
     causes = causes_of(recording)
     for first in (cta for cta in recording.ctas if cta % recording.cluster == 0):
-        _play(recording, made, machine, first, causes)
-    _never(recording, made)
-    made.critical = list(_critical(recording, made))
-    return made
+        _play(recording, schedule, machine, first, causes)
+    _never(recording, schedule)
+    schedule.critical = list(_critical(recording, schedule))
+    return schedule
 
 
 def causes_of(recording: Recording) -> dict[int, Key]:
     """The bar that a seq is of: an operation that it completes, else the last event of that number."""
-    found: dict[int, Key] = {event.seq: (one, place) for one, stream in enumerate(recording.streams)
+    events: dict[int, Key] = {event.seq: (at, place) for at, stream in enumerate(recording.streams)
                              for place, event in enumerate(stream.events)}  # fmt: skip
-    return found | {one.completed: (-1, n) for n, one in enumerate(recording.operations) if one.completed is not None}
+    return events | {op.completed: (-1, n) for n, op in enumerate(recording.operations) if op.completed is not None}
 
 
-def _play(recording: Recording, made: Schedule, machine: SmFigures, first: int, causes: dict[int, Key]) -> None:
+def _play(recording: Recording, schedule: Schedule, machine: SmFigures, first: int, causes: dict[int, Key]) -> None:
     """The times of a cluster, or of a CTA."""
     script = script_of(recording, {}, first)
     watched = Watched(script, machine)
     watched.run()
     blocks, unused = ActWriter(recording, {}, frozenset()), Script()
-    number = {(one.cta, one.address, one.number): at for at, one in enumerate(recording.phases)}
-    ours = [one for one, stream in enumerate(recording.streams) if first <= stream.cta < first + recording.cluster]
+    number = {(phase.cta, phase.address, phase.number): at for at, phase in enumerate(recording.phases)}
+    ours = [n for n, stream in enumerate(recording.streams) if first <= stream.cta < first + recording.cluster]
     issues: dict[int, Key] = {}
-    for one, (_, _, acts) in zip(ours, script.warps, strict=True):
+    for n, (_, _, acts) in zip(ours, script.warps, strict=True):
         times, at, now = watched.acts.get(id(acts), {}), 0, 0.0
-        for place, event in enumerate(recording.streams[one].events):
+        for place, event in enumerate(recording.streams[n].events):
             many = len(list(blocks.acts([event], number, unused)))
-            own = [times[k] for k in range(at, at + many) if k in times]
-            at, begin = at + many, max(now, own[0][0]) if own else now
-            now = max(begin, own[-1][1]) if own else begin
-            made.events[one][place] = Times(begin, now, _after(event, one, place, now - begin, causes))
+            spans = [times[k] for k in range(at, at + many) if k in times]
+            at, begin = at + many, max(now, spans[0][0]) if spans else now
+            now = max(begin, spans[-1][1]) if spans else begin
+            schedule.events[n][place] = Times(begin, now, _after(event, n, place, now - begin, causes))
             if isinstance(event, Signalled):
-                made.told[event.cta, event.address, event.seq] = now
+                schedule.told[event.cta, event.address, event.seq] = now
             if hasattr(event, "operation"):
-                issues.setdefault(event.operation, (one, place))
+                issues.setdefault(event.operation, (n, place))
     for n, (begin, end) in watched.done.items():
-        made.operations[n] = Times(begin, end, issues.get(n))
+        schedule.operations[n] = Times(begin, end, issues.get(n))
         for cta, address in recording.operations[n].signals:
-            made.told[cta, address, recording.operations[n].completed or 0] = end
+            schedule.told[cta, address, recording.operations[n].completed or 0] = end
 
 
-def _after(event: Event, one: int, place: int, cycles: float, causes: dict[int, Key]) -> Key | None:
+def _after(event: Event, stream: int, place: int, cycles: float, causes: dict[int, Key]) -> Key | None:
     """What a bar could not begin or end without: of a wait that took time its cause, else the bar before."""
     cause = causes.get(event.cause or -1) if isinstance(event, Waited | Met) and cycles > SHORT else None
-    if cause is not None and cause != (one, place):
+    if cause is not None and cause != (stream, place):
         return cause
-    return (one, place - 1) if place else None
+    return (stream, place - 1) if place else None
 
 
-def _never(recording: Recording, made: Schedule) -> None:
+def _never(recording: Recording, schedule: Schedule) -> None:
     """Waits that were never over last to the end."""
-    end = made.end
-    for stream, times in zip(recording.streams, made.events, strict=True):
+    end = schedule.end
+    for stream, times in zip(recording.streams, schedule.events, strict=True):
         last = stream.events[-1] if stream.events else None
         if isinstance(last, Waited | Met) and last.until is None and getattr(last, "waits", True):
             times[-1] = Times(times[-1].begin, max(end, times[-1].end), times[-1].after)
 
 
-def _critical(recording: Recording, made: Schedule) -> Iterator[Key]:
+def _critical(recording: Recording, schedule: Schedule) -> Iterator[Key]:
     """What the end of each CTA waited for, from its end on."""
-    known: set[Key] = set()
+    seen: set[Key] = set()
     for cta in recording.ctas:
-        ends = [(one.end, (k, n)) for k, each in enumerate(made.events) if recording.streams[k].cta == cta
-                for n, one in enumerate(each)]  # fmt: skip
-        place: Key | None = max(ends, default=(0.0, None), key=lambda each: each[0])[1]
-        while place is not None and place not in known:
-            known.add(place)
+        ends = [(times.end, (k, n)) for k, events in enumerate(schedule.events) if recording.streams[k].cta == cta
+                for n, times in enumerate(events)]  # fmt: skip
+        place: Key | None = max(ends, default=(0.0, None), key=lambda end: end[0])[1]
+        while place is not None and place not in seen:
+            seen.add(place)
             yield place
-            place = (made.operations[place[1]] if place[0] < 0 else made.events[place[0]][place[1]]).after
+            place = (schedule.operations[place[1]] if place[0] < 0 else schedule.events[place[0]][place[1]]).after
