@@ -40,9 +40,14 @@ class Executed(Protocol):
 class Placed(Protocol):
     """Places that an operation writes. shape: of them; width: bytes of each."""
 
-    effect: Access | Signal
-    space: str
-    width: int
+    @property
+    def effect(self) -> Access | Signal: ...
+
+    @property
+    def space(self) -> str: ...
+
+    @property
+    def width(self) -> int: ...
 
     @property
     def shape(self) -> tuple[int, ...]: ...

@@ -225,7 +225,7 @@ class _Kept(MemoryRows):
 
 def _replicas(site: Site, batch: Batch, mask: Mask, at: Address, line: Span | None) -> list[Address]:
     """The addresses of an access: itself, or the places on all GPUs that it names."""
-    if not site.replicated:
+    if not site.how.replicated:
         return [at]
     active = np.broadcast_to(at.full(), mask.shape)[mask.full]
     return [at.shifted(step) for step in multicast_steps(batch.wave.run, active, line)]
@@ -259,7 +259,7 @@ class CompiledInstruction:
     ) -> Results:
         check_lanes(self.bound, batch, mask, values, self.at, leaves_open=self.leaves_open)
         for number, site in self.accesses:
-            if site.sized:
+            if site.how.sized:
                 continue
             if not self.is_elsewhere(number, values[number].hi):
                 if site.write and self.bound.form.meaning.moves and self.bound.form.meaning.on == "shared":
@@ -304,7 +304,7 @@ class CompiledInstruction:
         pending.issuing = None
         made = pending.begin(self, batch, mask, arguments, sinks, sources, shadows if self.with_shadows else None)
         for (number, site), access in zip(self.accesses, self.bound.form.accesses, strict=True):
-            if site.sized:
+            if site.how.sized:
                 (one,) = (t for t in made.touched if t.effect is access)
                 assert one.nbytes is not None
                 sizes = made.issuers.spread(one.nbytes, batch.shape)

@@ -130,7 +130,7 @@ class Order(Check):
         place = site.place
         if place.space == "local":
             return self._watch_registers(site) if self.program.has_asynchronous else None
-        if site.goes_on or (site.atomic and not site.write):  # others need to find its write
+        if site.how.goes_on or (site.how.atomic and not site.write):  # others need to find its write
             return None
 
         def hook(batch: Batch, mask: Mask, *every: Address) -> None:
@@ -160,7 +160,7 @@ class Order(Check):
         self.races.access(self.races.buffer(site.place, batch), site, batch, mask, at)
 
     def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        if site.is_signal or (site.atomic and not site.write):
+        if site.how.is_signal or (site.how.atomic and not site.write):
             return
         order = self.orders[batch.wave]
         if site.write:

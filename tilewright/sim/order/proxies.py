@@ -102,7 +102,7 @@ class SharedStores:
     ) -> None:
         """Threads have touched shared memory: their own CTA's, or ``where``, rows and offsets of all lanes."""
         table, active = self.stored if site.write else self.loaded, mask.full
-        if site.is_signal or table is None:
+        if site.how.is_signal or table is None:
             return
         rows, warps = batch.rows_and_warps(active)
         home, offset = (rows, spread(at.full(), batch.shape)[active]) if where is None else (w[active] for w in where)

@@ -261,7 +261,7 @@ class MBarrierRules:
 
     def touched(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         """Threads touch shared memory. Raises SimulationError where that is an m-barrier, touched as plain data."""
-        if not self.alive or site.is_signal:
+        if not self.alive or site.how.is_signal:
             return
         if not self.words[:, max(at.lo, 0) // WORD : (at.hi + site.width - 1) // WORD + 1].any():
             return
@@ -368,13 +368,13 @@ def check_together(operation: Operation, one: Touched) -> None:
 
 def check_constants(program: Subject, buffers: Iterable[TaggedPlaces], wave: Wave) -> None:
     """Raises SimulationError where bytes of a buffer were read as constants, and written."""
-    for places in buffers if any(site.constant for site in program.sites) else ():
+    for places in buffers if any(site.how.constant for site in program.sites) else ():
         _check_buffer(places, wave)
 
 
 def _check_buffer(places: TaggedPlaces, wave: Wave) -> None:
     records = places.log.newest_first()[::-1]
-    reads = [record for record in records if record.site.constant]
+    reads = [record for record in records if record.site.how.constant]
     writes = [record for record in records if record.site.write]
     if not (reads and writes):
         return

@@ -92,7 +92,7 @@ class Measure:
             own = addresses[active]
             ends = np.concatenate([own // SECTOR_BYTES, (own + site.width - 1) // SECTOR_BYTES])
             return WarpAccess(lanes, lanes * site.width, sectors=len(np.unique(ends)), start=start)
-        phase, pairs = site.phase or default_phase(site.width), not (site.write or site.phase)
+        phase, pairs = site.how.phase or default_phase(site.width), not (site.write or site.how.phase)
         at = Address(0, Part(addresses.reshape(1, 1, 32)))
         everyone = lanes == site.lanes
         passes, ideal = wavefronts(at, site.lanes, site.width, phase, None if everyone else active, pairs=pairs)
@@ -142,10 +142,10 @@ class Recorder(Check):
         return self._rows_of.get(id(key))
 
     def watch(self, site: Site) -> Hook | None:
-        if site.place is None or site.place.space not in ("shared", "global") or site.is_signal:
+        if site.place is None or site.place.space not in ("shared", "global") or site.how.is_signal:
             return None
         self.sites.append(AccessSite(site.at, site.op, site.line.buffer, site.line.space, site.write, site.width,
-                                     site.goes_on))  # fmt: skip
+                                     site.how.goes_on))  # fmt: skip
         return partial(self.accessed, len(self.sites) - 1, Measure(site))
 
     # A run

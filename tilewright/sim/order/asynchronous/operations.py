@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.explain import OtherAccess
+from tilewright.isa import Touch
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import Mask, numbers
 from tilewright.sim.machine.memory import WIDEST
@@ -56,10 +57,10 @@ def places_of(
             continue
         for mask, address, nbytes in _accesses(operation, part, chosen, places, pitch):
             together = operation.issuers.lanes > 1
-            site = Site(operation.instruction.at, operation.name, place, nbytes, one.writes, collective=together)
-            site.by_unit = one.proxy == "async"
+            how = Touch(collective=together, by_unit=one.proxy == "async")
             if one.combines:  # in any order with operations that combine, too
-                site.sem, site.scope, site.element = "relaxed", "gpu", one.width
+                how = replace(how, sem="relaxed", scope="gpu", element=one.width)
+            site = Site(operation.instruction.at, operation.name, place, nbytes, one.writes, how)
             yield places.access(clocks, site, batch, mask, address)
 
 
