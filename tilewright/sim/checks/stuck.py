@@ -18,15 +18,14 @@ from tilewright.isa import Signal, phase_of, phase_state
 from tilewright.sim.checks.base import Check, hear, register
 from tilewright.sim.machine.batch import where_text
 from tilewright.sim.machine.places import element_text, pointer_to
-from tilewright.sim.machine.remote import split
 from tilewright.terms import Operand, Term, call, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.isa import Lanes
     from tilewright.sim.machine.arrays import Ints, Value
     from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.signals import Signalled
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
 
@@ -86,31 +85,22 @@ class Stuck(Check):
     def ended(self, wave: Wave) -> None:
         del self.told[wave]
 
-    def signalled(
-        self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None
-    ) -> None:
-        active = mask.full
-        rows, _ = batch.rows_and_warps(active)
-        given = np.broadcast_to(barrier, active.shape)[active].astype(np.int64)
-        words = np.broadcast_to(found, active.shape)[active] if signal.kind == "arrive" else None
-        self._keep(batch.wave, signal.kind, signal.kind, at, split(batch.wave, rows, given), words, np.zeros(1))
+    def signalled(self, event: Signalled) -> None:
+        signals, kind = event.warps, event.effect.kind
+        where = signals.home, signals.offset, signals.phase, np.zeros_like(signals.home)
+        self.told[event.batch.wave].append(PastEvent(kind, kind, event.at, *where))
 
     def completing(self, operation: Operation) -> None:
-        wave = operation.batch.wave
         for one in operation.signals:
             assert isinstance(one.effect, Signal)
-            if one.effect.at_issue:
-                continue
-            nbytes = operation.amounts(one)[one.issuer] if one.effect.kind == "bytes" else np.zeros(1)
-            self._keep(wave, CAME, operation.name, operation.instruction.at, (one.rows, one.at), None, nbytes)
-
-    def _keep(
-        self, wave: Wave, kind: str, by: str, at: Span | None, where: tuple[Ints, Ints], words: Lanes | None, n: Lanes
-    ) -> None:
-        rows, address = where
-        words = wave.shared.view(8)[rows, address >> 3] if words is None else words
-        nbytes = np.broadcast_to(n, address.shape).astype(np.int64)
-        self.told[wave].append(PastEvent(kind, by, at, rows, address, phase_of(words), nbytes))
+            if not one.effect.at_issue:
+                is_bytes = one.effect.kind == "bytes"
+                nbytes = operation.amounts(one)[one.issuer] if is_bytes else np.zeros(len(one.issuer))
+                phase = phase_of(operation.batch.wave.shared.view(8)[one.rows, one.at >> 3])
+                where = one.rows, one.at, phase, nbytes.astype(np.int64)
+                self.told[operation.batch.wave].append(
+                    PastEvent(CAME, operation.name, operation.instruction.at, *where)
+                )
 
     def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
         if not waited:

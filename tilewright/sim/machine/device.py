@@ -27,13 +27,14 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.ir import Number
-    from tilewright.isa import Fence, Lanes, ProxyFence, RegisterFence, Signal
+    from tilewright.isa import Fence, Lanes, ProxyFence, RegisterFence
     from tilewright.sim.machine.address import Address, Part
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Shape, Value
     from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.operation import Operation, Waiting
     from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.signals import Signalled
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
@@ -181,13 +182,8 @@ class Events:
     def done_by_warpgroup(self, batch: Look, mask: Mask, value: Array, at: Span | None) -> None:
         """Warps did what all of their warpgroup have to do, as often and with the same values."""
 
-    def signalled(
-        self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None
-    ) -> None:
-        """Lanes made, ended, arrived at or saw the end of a phase of the m-barriers at shared addresses ``barrier``.
-
-        found: what `execute` returned: the words before an arrival, or before bytes were counted.
-        """
+    def signalled(self, event: Signalled) -> None:
+        """Lanes made, ended, arrived at or saw the end of a phase of m-barriers."""
 
     def changed(self, batch: Look, olds: Lanes) -> None:
         """Atomics have taken place. olds: what they have found."""

@@ -17,7 +17,7 @@ import numpy as np
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.batch import spread
 from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.knowledge.clocks import Actors
+from tilewright.sim.machine.signals import Actors
 from tilewright.sim.order.knowledge.fences import FencePoints, Stamps
 from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
 from tilewright.sim.order.reports.rules import (

@@ -41,13 +41,13 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.signals import Signals
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.knowledge.clocks import Clocks
-    from tilewright.sim.order.knowledge.phases import Signals
     from tilewright.sim.order.races.places import TaggedPlaces
 
 # Accesses to the shared memory of other CTAs, which must have begun by then and must not have ended, and arrivals of

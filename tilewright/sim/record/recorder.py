@@ -51,12 +51,12 @@ from tilewright.sim.record.streams import Growing, OpenMeeting, OpenOperation, P
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tilewright.errors import SimulationError, Span
-    from tilewright.isa import Lanes
+    from tilewright.errors import SimulationError
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Value
     from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.device import AnyFence, Device
     from tilewright.sim.machine.operation import Operation, Waiting
+    from tilewright.sim.machine.signals import Signalled
     from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
@@ -507,19 +507,18 @@ class Recorder(Check):
             self.barriers[cta, address] = PhaseLog(cta, address, name)
         return self.barriers[cta, address]
 
-    def signalled(
-        self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None
-    ) -> None:
+    def signalled(self, event: Signalled) -> None:
+        batch, signal = event.batch, event.effect
         if not self.on or not self.streams or (signal.kind == "wait" and self.rows[self.last_row].kind == "ask"):
             return
         self.flush()
         counts = signal.kind in ("arrive", "bytes")
         if counts and self.signal_told == self.instance:  # the other effect of the same statement
             return
-        self.signal_told, seq, active = self.instance, self.next(), mask.full
+        self.signal_told, seq, active = self.instance, self.next(), event.mask.full
         rows, warps = batch.rows_and_warps(active)
-        given = np.broadcast_to(barrier, active.shape)[active].astype(np.int64)
-        words = np.broadcast_to(found, active.shape)[active] if counts else None
+        given = np.broadcast_to(event.barrier, active.shape)[active].astype(np.int64)
+        words = np.broadcast_to(event.found, active.shape)[active] if counts else None
         there, address = split(batch.wave, rows, given)
         by_barrier: dict[tuple[int, int], list[int]] = {}
         for k, place in enumerate(zip(there.tolist(), address.tolist(), strict=True)):

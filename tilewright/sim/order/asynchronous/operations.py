@@ -16,13 +16,13 @@ from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import Mask, numbers
 from tilewright.sim.machine.memory import WIDEST
 from tilewright.sim.machine.places import WINDOW_BITS
+from tilewright.sim.machine.signals import Actors, arrivals_of
 from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.asynchronous.global_writes import GlobalWrites
 from tilewright.sim.order.asynchronous.scoreboard import OperationPart, Parts, Scoreboard
 from tilewright.sim.order.bounds import WAITS
-from tilewright.sim.order.knowledge.clocks import Actors, Clocks
+from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.known import OFFERED, SEEN, Known, Times, begun, published_flags
-from tilewright.sim.order.knowledge.phases import arrivals_of
 from tilewright.sim.order.rules import RemoteOperations
 from tilewright.terms import Told, told
 

@@ -10,9 +10,9 @@ import numpy as np
 
 from tilewright.sim.machine.batch import Mask, numbers
 from tilewright.sim.machine.places import buffer_name
+from tilewright.sim.machine.signals import Actors
 from tilewright.sim.machine.unknown import Doubt, Moment
 from tilewright.sim.order.bounds import OBSERVATIONS, STRONG_WRITES
-from tilewright.sim.order.knowledge.clocks import Actors
 from tilewright.sim.order.knowledge.fences import Stamps, apart
 from tilewright.sim.order.knowledge.locations import Locations, Where, threads_of
 from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED, Clash, Pairs, pairs_of
