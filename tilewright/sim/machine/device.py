@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.explain import Collected, Facts
+from tilewright.explain.rules import broken
 from tilewright.host import bytes_text
 from tilewright.isa import Access, Sync
 from tilewright.sim.machine.batch import where_text
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.operation import Operation, Waiting
     from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.signals import Signalled
+    from tilewright.sim.machine.signals import MBarrierSignal
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
@@ -182,7 +183,7 @@ class Events:
     def done_by_warpgroup(self, batch: Look, mask: Mask, value: Array, at: Span | None) -> None:
         """Warps did what all of their warpgroup have to do, as often and with the same values."""
 
-    def signalled(self, event: Signalled) -> None:
+    def signalled(self, event: MBarrierSignal) -> None:
         """Lanes made, ended, arrived at or saw the end of a phase of m-barriers."""
 
     def changed(self, batch: Look, olds: Lanes) -> None:
@@ -388,13 +389,7 @@ class Device:
             self.events.fenced(batch, mask, what, where)
             return
         if not batch.has_whole_warps(mask):
-            raise SimulationError(
-                "divergence: a warp meets without all of its lanes",
-                given=f"{mask.lanes} of {mask.warps * 32} lanes active",
-                allowed="all lanes of the warp",
-                at=at,
-                kind="divergence",
-            )
+            raise broken("part of a warp", at=at, given=f"{mask.lanes} of {mask.warps * 32} lanes active")
         self.events.warps_met(batch, mask)
 
     def assumed(self, batch: Batch, mask: Mask, holds: Value, said: tuple[str, str], at: Span | None) -> None:

@@ -23,7 +23,7 @@ from tilewright.sim.machine.memory import UNITS, MemoryRows, initialised
 from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
 from tilewright.sim.machine.registers import RegisterAddress, RegisterFile
 from tilewright.sim.machine.shadows import sound
-from tilewright.sim.machine.signals import Signalled
+from tilewright.sim.machine.signals import MBarrierSignal
 from tilewright.sim.machine.sites import harmless
 from tilewright.terms import operation, told
 
@@ -367,7 +367,7 @@ class CompiledInstruction:
             batch.wave.unmet.append((numbers(batch.ctas)[cta], address))
         resolved = replace(signal, scope=self.bound.word(signal.scope))
         if told is not None:
-            batch.wave.run.events.signalled(Signalled(batch, told, barrier, resolved, found, self.at))
+            batch.wave.run.events.signalled(MBarrierSignal(batch, told, barrier, resolved, found, self.at))
 
     def _moves_sound_bits(self, batch: Batch, arguments: Given, sinks: Given) -> bool:
         """Do initialised bits go from shared memory to initialised registers? Then no flag changes."""

@@ -122,7 +122,7 @@ def arrivals_of(wave: Wave, rows: Ints, home: Ints, offset: Ints) -> Signals:
 
 
 @dataclass(frozen=True, eq=False)
-class Signalled:
+class MBarrierSignal:
     """Lanes made, ended, arrived at or saw the end of a phase of m-barriers: what the machine tells of it.
 
     barrier: shared addresses. found: what `execute` returned: the words before an arrival, or before bytes were

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.device import AnyFence, Device
     from tilewright.sim.machine.operation import Operation, Waiting
-    from tilewright.sim.machine.signals import Signalled
+    from tilewright.sim.machine.signals import MBarrierSignal
     from tilewright.sim.machine.sites import Hook
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken
@@ -273,7 +273,7 @@ class Order(Check):
 
     # m-barriers
 
-    def signalled(self, event: Signalled) -> None:
+    def signalled(self, event: MBarrierSignal) -> None:
         wave, signal, at = event.batch.wave, event.effect, event.at
         if signal.kind == "bytes" and wave.run.cluster_ctas == 1:
             return  # others' m-barriers alone are of interest
@@ -324,12 +324,12 @@ class Order(Check):
         order.remote.issued(operation)
         if unfenced is not None:
             self.warned.add(key)
+            run, name, at = operation.batch.wave.run, operation.name, operation.instruction.at
+            who = operation.issuers.thread_at(0)
             if unfenced.is_wrong:
-                operation.batch.wave.run.tell(unfenced.error(operation), key, "unfenced")
+                run.tell(unfenced.error(name, at, who, f"issued by {operation.who(0)}"), key, "unfenced")
             else:
-                operation.batch.wave.run.warn(
-                    unfenced.warning(operation), "unfenced", operation.name, facts=unfenced.facts(operation)
-                )
+                run.warn(unfenced.warning(name, at), "unfenced", name, facts=unfenced.facts(name, at, who))
 
     def completing(self, operation: Operation) -> None:
         """A commit publishes at the m-barrier all that its thread had issued before; a signal, its own operation."""

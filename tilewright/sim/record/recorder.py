@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.device import AnyFence, Device
     from tilewright.sim.machine.operation import Operation, Waiting
-    from tilewright.sim.machine.signals import Signalled
+    from tilewright.sim.machine.signals import MBarrierSignal
     from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
@@ -507,7 +507,7 @@ class Recorder(Check):
             self.barriers[cta, address] = PhaseLog(cta, address, name)
         return self.barriers[cta, address]
 
-    def signalled(self, event: Signalled) -> None:
+    def signalled(self, event: MBarrierSignal) -> None:
         batch, signal = event.batch, event.effect
         if not self.on or not self.streams or (signal.kind == "wait" and self.rows[self.last_row].kind == "ask"):
             return
