@@ -38,7 +38,8 @@ def test_tags_are_kept_for_each_cta_only_once_they_differ() -> None:
 def logged(records: int, nbytes: int) -> Log:
     log = Log()
     for time in range(records):
-        site = SimpleNamespace(write=False, sem="weak", scope="sys", element=4, by_unit=False)
+        how = SimpleNamespace(sem="weak", scope="sys", by_unit=False)
+        site = SimpleNamespace(write=False, how=how, element=4)
         log.add(cast(Any, SimpleNamespace(time=time, at=Address(0), site=site, nbytes=nbytes)), reads=True)
     return log
 

@@ -90,7 +90,10 @@ def record(program: Program) -> tuple[list[Accesses], list[Sectors]]:
         if place.space == "global":
             sectors.append(Sectors(site.at, site.op, place.name, site.write))
             return (_counting(sectors[-1], site.width),)
-        phase, matrix = site.phase or default_phase(site.width), bool(site.phase)  # which only rows of matrices have
+        phase, matrix = (
+            site.how.phase or default_phase(site.width),
+            bool(site.how.phase),
+        )  # which only rows of matrices have
         pairs = not (site.write or matrix)
         noted = Accesses(site.at, site.op, place.name, site.write, site.width, site.lanes, phase, pairs, matrix)
         accesses.append(noted)

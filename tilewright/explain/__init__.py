@@ -5,6 +5,8 @@ remedy     what would mend a finding, as changes of a text
 finding    one thing that a check has found, with its place, its threads and the other access
 idioms     what is benign by policy, and why
 collected  the findings of a run: alike ones counted, those that follow from another one kept apart
+rules      what holds in every schedule, and what is said where it is broken
+tales      why a phase of an m-barrier never ends, by its signals
 handovers  what a handover in a kernel's text lacks: flags, m-barriers, the cluster's barrier
 statements the statements that wait, commit or fence, found by what rows say they do
 steps      the step that is missing between two lines of a kernel: a barrier, a wait, a fence, a handover

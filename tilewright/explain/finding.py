@@ -32,6 +32,14 @@ class Threads:
     lanes: tuple[int, int] | None = None
     rank: int | None = None
 
+    def __str__(self) -> str:
+        """``CTA (3, 0, 0), warp 1, lane 2``; of several CTAs the first."""
+        rank = f" of rank {self.rank}" if self.rank is not None else ""
+        some = (("warp", self.warps), ("lane", None if self.lanes == (0, 31) else self.lanes))
+        named = [f"{name} {each[0]}" if each[0] == each[1] else f"{name}s {each[0]}..{each[1]}"
+                 for name, each in some if each is not None]  # fmt: skip
+        return ", ".join([f"CTA ({', '.join(map(str, self.cta))}){rank}", *named])
+
     def as_v1(self) -> dict[str, Any]:
         """The first CTA and warp, as version 1 of the schema has them."""
         lanes = self.lanes and "..".join(str(lane) for lane in dict.fromkeys(self.lanes))

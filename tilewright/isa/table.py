@@ -114,6 +114,7 @@ __all__ = [
     "Signal",
     "Spellings",
     "Sync",
+    "Touch",
     "Unlisted",
     "Wait",
     "counts",
@@ -209,6 +210,36 @@ class Instruction:
 
 
 @dataclass(frozen=True, slots=True)
+class Touch:
+    """How a statement touches bytes: an `Access` with the modifiers of a call, or a plain load or store.
+
+    atomic: does it read and write as one access? sem, scope: its order, see `Access`. element: bytes of each operation
+    that a vector consists of; 0 for all. phase: lanes that shared memory serves together; 0: from the width.
+    collective: does a warp do it together? is_signal: of an m-barrier; ends: that m-barrier. goes_on: does an
+    asynchronous operation touch the bytes later? sized: may some lanes touch fewer bytes, or none? observes: does the
+    kernel see what it reads? compares: does it write only where it finds the expected value? constant: does it read
+    what nobody may write while the kernel runs? by_unit: does an asynchronous unit do it, through a proxy of its own?
+    replicated: does the address name a place of each GPU?
+    """
+
+    atomic: bool = False
+    sem: str = "weak"
+    scope: str = ""
+    element: int = 0
+    phase: int = 0
+    collective: bool = False
+    is_signal: bool = False
+    ends: bool = False
+    goes_on: bool = False
+    sized: bool = False
+    observes: bool = True
+    compares: bool = False
+    constant: bool = False
+    by_unit: bool = False
+    replicated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Bound:
     """A call with its row: what the emitter and the simulator work from.
 
@@ -238,6 +269,26 @@ class Bound:
     def word(self, what: Word) -> str:
         """A word of the form, with the modifiers of the call."""
         return worded(what, self.mods)
+
+    def touch(self, access: Access) -> Touch:
+        """One of its accesses, with the modifiers of the call. m-barriers never race: their scope holds everyone."""
+        is_signal = access.operand in {signal.barrier for signal in self.form.signals}
+        return Touch(
+            atomic=access.rmw,
+            sem=self.word(access.sem),
+            scope="sys" if is_signal else self.word(access.scope),
+            element=self.count(access.element_bytes),
+            phase=access.phase_lanes,
+            collective=self.instruction.lanes in (WARPGROUP, WHOLE_WARP),
+            is_signal=is_signal,
+            ends=any(signal.kind == "inval" for signal in self.form.signals),
+            goes_on=self.form.issue is not None and not is_signal,
+            sized=access.sized,
+            observes=self.form.result != VOID,
+            compares=access.compares,
+            constant=access.constant,
+            replicated=access.replicated,
+        )
 
     def registers_of(self, operand: str) -> int:
         """The length of the vector ``operand``."""

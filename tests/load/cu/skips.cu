@@ -130,3 +130,54 @@ extern "C" __global__ void wrong_use(int* o){
     __syncthreads();
   }
   o[threadIdx.x] = s[threadIdx.x & 31]; }
+
+// One thread goes on behind the join: the others that skipped the barrier end there, and did come to it.
+extern "C" __global__ void wrong_only_one_goes_on(int* out) {
+    __shared__ int s[64];
+    if (threadIdx.x < 48) {
+        s[threadIdx.x] = out[threadIdx.x];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) out[0] = s[1];
+}
+
+extern "C" __global__ void wrong_last_turn(int* out) {
+    __shared__ int s[64];
+    s[threadIdx.x] = 0;
+    __syncthreads();
+    for (int b = 0; b < 2; ++b) {
+        int i = 64 * b + threadIdx.x;
+        if (i < 112) {
+            s[threadIdx.x] += out[i];
+            __syncthreads();
+        }
+    }
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 64; ++i) out[0] += s[i];
+    }
+}
+
+// The same, but they return: in the last turn, and before what one thread does.
+extern "C" __global__ void right_returns_in_the_last_turn(int* out) {
+    __shared__ int s[64];
+    s[threadIdx.x] = 0;
+    __syncthreads();
+    for (int b = 0; b < 2; ++b) {
+        int i = 64 * b + threadIdx.x;
+        if (i >= 112) return;
+        s[threadIdx.x] += out[i];
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) {
+        for (int i = 0; i < 48; ++i) out[0] += s[i];
+    }
+}
+
+extern "C" __global__ void right_nothing_behind(int* out) {
+    __shared__ int s[64];
+    if (threadIdx.x < 48) {
+        s[threadIdx.x] = out[threadIdx.x];
+        __syncthreads();
+        out[threadIdx.x] = s[47 - threadIdx.x];
+    }
+}

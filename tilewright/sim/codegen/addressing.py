@@ -32,7 +32,7 @@ from tilewright.ir import (
     walk,
 )
 from tilewright.ir.origins import base_of, leaves
-from tilewright.isa import bind
+from tilewright.isa import Touch, bind
 from tilewright.isa.linear import as_arithmetic
 from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.source import Emitter, Operand, wrapper
@@ -403,7 +403,8 @@ def access(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[Site, str
     width = width_of(expr.dtype)
     with inside(e, expr, mask, op, width, write=write):
         place, terms = terms_of(e, AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
-        site = Site(e.at, op, place, width, write, shifts=True, advice=advice_of(expr), constant=expr.buffer.constant)
+        how = Touch(constant=expr.buffer.constant)
+        site = Site(e.at, op, place, width, write, how, shifts=True, advice=advice_of(expr))
         return e.program.add_site(site), address_text(e, terms)
 
 

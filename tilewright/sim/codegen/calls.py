@@ -201,10 +201,8 @@ def _instruction(
 ) -> CompiledInstruction:
     sites: list[tuple[int, Site]] = []
     read = [row.name for row in bound.arguments]
-    barriers = {signal.barrier for signal in bound.form.signals}
     homes = {row.name: home_of(e, bound.operands[row.name][0]) for row in bound.given if row.kind == "shared"}
     for access in bound.form.accesses:
-        is_signal = access.operand in barriers
         pointer = bound.operands[access.operand][0]
         place = place_of(e, pointer) if access.space != "shared" or pointer.dtype.kind == "handle" else None
         if place is None and access.space == "shared":
@@ -215,23 +213,10 @@ def _instruction(
             place,
             bound.count(access.nbytes),
             access.write,
-            atomic=access.rmw,
-            lanes=bound.count(access.lanes),
-            phase=access.phase_lanes,
-            collective=bound.instruction.lanes in (WARPGROUP, WHOLE_WARP),
+            bound.touch(access),
+            bound.count(access.lanes),
             shifts=bound.form.meaning.moves,
-            sem=bound.word(access.sem),
-            scope="sys" if is_signal else bound.word(access.scope),  # they never race
-            element=bound.count(access.element_bytes),
-            is_signal=is_signal,
-            ends=any(signal.kind == "inval" for signal in bound.form.signals),
             asks=asks(expr) and id(e.stmt) not in e.axes.polled,
-            goes_on=bound.form.issue is not None and not is_signal,
-            sized=access.sized,
-            observes=bound.form.result != VOID,
-            compares=access.compares,
-            constant=access.constant,
-            replicated=access.replicated,
             polls=id(e.stmt) in e.axes.polled,
             compared=id(e.stmt) in e.axes.compared,
             advice=advice_of(pointer),

@@ -159,6 +159,7 @@ class SegmentEmitter(Emitter):
         """The end of a segment: a jump to another segment, or a call of the scheduler."""
         self.out.at = self.segment.end.at
         end = self.segment.end
+        self.goes_on(end, "m0")
         if isinstance(end, ir.Branch):
             if (number := self.program.skips.counted.get(self.segment.blocks[-1])) is not None:
                 self.out.line(f"b.wave.skipping.comes(b, m0, {number})")
@@ -206,7 +207,7 @@ class SegmentEmitter(Emitter):
         place = self.out.constant("X", site)
         self.out.line(f"return run.scheduler.meet(b, {', '.join([place, str(end.to), *texts])})")
 
-    def goes_on(self, stmt: ir.Stmt, mask: str) -> None:
+    def goes_on(self, stmt: ir.Stmt | ir.Ending, mask: str) -> None:
         """Note that lanes are behind the branches around a barrier."""
         if branches := self.program.skips.behind.get(id(stmt)):
             at = self.out.constant("A", stmt.at)

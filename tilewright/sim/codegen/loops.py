@@ -335,6 +335,7 @@ def _condition(call: ir.Call, body: ir.Body, cond: ir.Expr, after: frozenset[str
 #
 # Who comes to that behind the barrier without having come to it has skipped it; who ends before has returned early.
 # What counts is what others can see: a join may be no more than the kernel's end, or the tests of a flag for `return`.
+# Where the source has no `return` on the way, whoever comes to the join has skipped the barrier.
 
 
 @dataclass(frozen=True, slots=True)
@@ -342,7 +343,8 @@ class Skips:
     """Branches and barriers have numbers here. spans: their lines.
 
     counted: by block, the number of its branch or barrier. around: by the block of a barrier, the branches that it is
-    in. behind: by the ``id`` of a statement, the branches that are behind it. Empty where no barrier can be skipped.
+    in. behind: by the ``id`` of a statement, or of the end of a block, the branches that it is behind. Empty where no
+    barrier can be skipped.
     """
 
     spans: list[Span | None] = field(default_factory=list)
@@ -372,7 +374,9 @@ def skips(blocks: Sequence[ir.Block], flow: Flow, axes: Axes, *, compiled: bool)
         if meets or (seen and not (compiled and _may_be_return(blocks, flow, number, seen))):
             branch = found.number(number, end.at)
             found.around.update({block: (*found.around.get(block, ()), branch) for block in inside})
-            found.behind.update({id(stmt): (*found.behind.get(id(stmt), ()), branch) for stmt in seen})
+            joined = [] if _says_return(blocks, end.at, seen) else [_first_at(blocks, flow.joins[number])]
+            for stmt in (*seen, *joined):
+                found.behind[id(stmt)] = (*found.behind.get(id(stmt), ()), branch)
     for block, at in barriers.items() if found.spans else ():
         found.number(block, at)
     return found
@@ -397,6 +401,14 @@ def _behind(blocks: Sequence[ir.Block], flow: Flow, branch: int) -> tuple[list[i
         if not any(stmt is own for stmt in first for own in blocks[number].body):
             todo += flow.successors[number]
     return found, meets
+
+
+def _first_at(blocks: Sequence[ir.Block], number: int) -> ir.Stmt | ir.Ending:
+    """What threads do first that come to a block."""
+    block = blocks[number]
+    while not block.body and isinstance(block.end, ir.Jump):
+        block = blocks[block.end.to]
+    return block.body[0] if block.body else block.end
 
 
 def _may_be_return(blocks: Sequence[ir.Block], flow: Flow, branch: int, seen: Sequence[ir.Stmt]) -> bool:

@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 Grids = tuple["Grid | None", "Grid | None"]  # of CTAs, only with one of the warps of each
 
-DEPTH, LATE_BYTES = 256, 1 << 21  # the least K of a product that is done, and the least bytes of its left factor
-ROWS_AT_ONCE = 1024  # so that widened matrices fit into the cache
+# The least K of a product that is done, and the least bytes of its left factor; so that widened matrices fit the cache.
+DEPTH, LATE_BYTES, ROWS_AT_ONCE = 256, 1 << 21, 1024
 
 
 class Sums(NewerMatrix):

@@ -11,6 +11,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.explain import Collected, Facts
+from tilewright.explain.rules import broken
 from tilewright.host import bytes_text
 from tilewright.isa import Access, Sync
 from tilewright.sim.machine.batch import where_text
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.ir import Number
-    from tilewright.isa import Fence, Lanes, ProxyFence, RegisterFence, Signal
+    from tilewright.isa import Fence, Lanes, ProxyFence, RegisterFence
     from tilewright.sim.machine.address import Address, Part
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Shape, Value
     from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.operation import Operation, Waiting
     from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine.signals import MBarrierSignal
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
@@ -181,13 +183,8 @@ class Events:
     def done_by_warpgroup(self, batch: Look, mask: Mask, value: Array, at: Span | None) -> None:
         """Warps did what all of their warpgroup have to do, as often and with the same values."""
 
-    def signalled(
-        self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None
-    ) -> None:
-        """Lanes made, ended, arrived at or saw the end of a phase of the m-barriers at shared addresses ``barrier``.
-
-        found: what `execute` returned: the words before an arrival, or before bytes were counted.
-        """
+    def signalled(self, event: MBarrierSignal) -> None:
+        """Lanes made, ended, arrived at or saw the end of a phase of m-barriers."""
 
     def changed(self, batch: Look, olds: Lanes) -> None:
         """Atomics have taken place. olds: what they have found."""
@@ -392,13 +389,7 @@ class Device:
             self.events.fenced(batch, mask, what, where)
             return
         if not batch.has_whole_warps(mask):
-            raise SimulationError(
-                "divergence: a warp meets without all of its lanes",
-                given=f"{mask.lanes} of {mask.warps * 32} lanes active",
-                allowed="all lanes of the warp",
-                at=at,
-                kind="divergence",
-            )
+            raise broken("part of a warp", at=at, given=f"{mask.lanes} of {mask.warps * 32} lanes active")
         self.events.warps_met(batch, mask)
 
     def assumed(self, batch: Batch, mask: Mask, holds: Value, said: tuple[str, str], at: Span | None) -> None:

@@ -23,6 +23,7 @@ from tilewright.sim.machine.memory import UNITS, MemoryRows, initialised
 from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
 from tilewright.sim.machine.registers import RegisterAddress, RegisterFile
 from tilewright.sim.machine.shadows import sound
+from tilewright.sim.machine.signals import MBarrierSignal
 from tilewright.sim.machine.sites import harmless
 from tilewright.terms import operation, told
 
@@ -226,7 +227,7 @@ class _Kept(MemoryRows):
 
 def _replicas(site: Site, batch: Batch, mask: Mask, at: Address, line: Span | None) -> list[Address]:
     """The addresses of an access: itself, or the places on all GPUs that it names."""
-    if not site.replicated:
+    if not site.how.replicated:
         return [at]
     active = np.broadcast_to(at.full(), mask.shape)[mask.full]
     return [at.shifted(step) for step in multicast_steps(batch.wave.run, active, line)]
@@ -260,7 +261,7 @@ class CompiledInstruction:
     ) -> Results:
         check_lanes(self.bound, batch, mask, values, self.at, leaves_open=self.leaves_open)
         for number, site in self.accesses:
-            if site.sized:
+            if site.how.sized:
                 continue
             if not self.is_elsewhere(number, values[number].hi):
                 if site.write and self.bound.form.meaning.moves and self.bound.form.meaning.on == "shared":
@@ -305,7 +306,7 @@ class CompiledInstruction:
         pending.issuing = None
         made = pending.begin(self, batch, mask, arguments, sinks, sources, shadows if self.with_shadows else None)
         for (number, site), access in zip(self.accesses, self.bound.form.accesses, strict=True):
-            if site.sized:
+            if site.how.sized:
                 (one,) = (t for t in made.touched if t.effect is access)
                 assert one.nbytes is not None
                 sizes = made.issuers.spread(one.nbytes, batch.shape)
@@ -386,7 +387,7 @@ class CompiledInstruction:
             batch.wave.unmet.append((numbers(batch.ctas)[cta], address))
         resolved = replace(signal, scope=self.bound.word(signal.scope))
         if told is not None:
-            batch.wave.run.events.signalled(batch, told, barrier, resolved, found, self.at)
+            batch.wave.run.events.signalled(MBarrierSignal(batch, told, barrier, resolved, found, self.at))
 
     def _moves_sound_bits(self, batch: Batch, arguments: Given, sinks: Given) -> bool:
         """Do initialised bits go from shared memory to initialised registers? Then no flag changes."""

@@ -74,7 +74,7 @@ class Elsewhere(Site):
 
     def reach(self, batch: Batch, mask: Mask, at: Address) -> tuple[Mask, bool]:
         mask = self._within(batch, mask, at)
-        if not self.goes_on:
+        if not self.how.goes_on:
             if batch.wave.run.program.with_shadows:
                 batch.wave.shadows.expand()
             batch.wave.run.events.reached(self, batch, mask, at)

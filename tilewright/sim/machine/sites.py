@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.isa import Touch
 from tilewright.records import replace as counted_as
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.wave import Storage
 
+PLAIN = Touch()
 FAR = 1 << WINDOW_BITS - 1  # in a window: no buffer is that long, so a pointer there is below the start of the next one
 TOLD = ("watch", "escapes", "hooks", "pending")  # fields that say what others do with a site
 Hook = Callable[..., None]  # of a batch, a mask and the addresses of accesses that follow each other
@@ -37,7 +39,7 @@ Origin = tuple["Site | None", Address | None]  # where bits come from
 
 @dataclass(eq=False)
 class Site:
-    """op: what the kernel does here. place: None for a pointer of run time. width: bytes.
+    """op: what the kernel does here. place: None for a pointer of run time. width: bytes. how: it touches them.
 
     lanes: how many lanes' addresses count. watch: makes the hooks, for each place. escapes: called with lanes outside
     of the buffer.
@@ -48,40 +50,27 @@ class Site:
     place: Place | None
     width: int
     write: bool
-    atomic: bool = False  # reads and writes as one access
+    how: Touch = PLAIN
     lanes: int = 32
-    phase: int = 0
-    collective: bool = False  # a warp does it together
-    sem: str = "weak"  # its order and scope: see `tilewright.isa.Access`
-    scope: str = ""
-    element: int = 0  # bytes of each operation that a vector consists of
-    is_signal: bool = False  # of an m-barrier
-    ends: bool = False  # that m-barrier
-    asks: bool = False  # that m-barrier, once, and the kernel goes on whatever the answer
-    goes_on: bool = False  # does an asynchronous operation touch the bytes later?
-    sized: bool = False  # some lanes may touch fewer bytes, or none
-    observes: bool = True  # does the kernel see what it reads?
-    compares: bool = False  # does it write only where it finds the expected value?
+    asks: bool = False  # is it an m-barrier that it asks, once, and the kernel goes on whatever the answer?
     polls: bool = False  # does a loop wait until it finds here what another thread has written?
     compared: bool = False  # is what it finds compared with anything?
-    constant: bool = False  # does it read what nobody may write while the kernel runs?
-    by_unit: bool = False  # does an asynchronous unit do it, through a proxy of its own?
     over: Span | None = None  # of an operation: where its issuer has waited for it
     shifts: bool = False  # copies bits without looking at them
     advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
-    replicated: bool = False  # does the address name a place of each GPU?
     home: Place | None = None  # the shared buffer that an operand certainly points into, in whichever CTA
     watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()
     escapes: Callable[[Site, Batch, Bools, Address], None] | None = None
     hooks: tuple[Hook, ...] = ()
     line: Line = field(init=False)
+    element: int = field(init=False)  # bytes of each operation that it consists of
     pending: Bits | Callable[[Address], Bits] | None = None  # what a store is about to write, for the checks
     writing: slice | None = field(init=False, default=None)  # the CTAs that do
     _derived: dict[object, Site] = field(init=False, default_factory=dict)  # this site at a place, or of other bytes
     far_type: ClassVar[type[Site]]  # of other CTAs' shared memory: `tilewright.sim.machine.remote` says which
 
     def __post_init__(self) -> None:
-        self.element = self.element or self.width
+        self.element = self.how.element or self.width
         name, space = (self.place.name, self.place.space) if self.place else ("", "")
         self.line = Line(self.at, self.op, name, space, self.write)
         if self.place:
@@ -95,7 +84,7 @@ class Site:
     @property
     def shows(self) -> bool:
         """Does the kernel see here what others have written? A reduction reads, too, but gives no value."""
-        return self.observes and (self.atomic or not self.write)
+        return self.how.observes and (self.how.atomic or not self.write)
 
     # Before an access
 
@@ -154,7 +143,7 @@ class Site:
         if line.space == "shared":
             everyone = mask.array is None or mask.lanes == self.lanes * batch.shape[0] * batch.shape[1]
             active = None if everyone else mask.array
-            phase, pairs = self.phase or default_phase(self.width), not (self.write or self.phase)
+            phase, pairs = self.how.phase or default_phase(self.width), not (self.write or self.how.phase)
             passes, ideal = wavefronts(at, self.lanes, self.width, phase, active, pairs=pairs)
             shape = at.shape if active is None else np.broadcast_shapes(at.shape, active.shape)
             times = (batch.shape[0] // shape[0]) * (batch.shape[1] // shape[1])
@@ -318,7 +307,7 @@ class Site:
         self, batch: Batch, mask: Mask, at: Address, flags: Bits | None, origin: Origin = (None, None)
     ) -> None:
         """Store the flags of what `store` just wrote; None stands for initialised bytes, all that an argument takes."""
-        at = harmless(at, mask).shifted(-MULTICAST) if self.replicated else at  # one place stands for all
+        at = harmless(at, mask).shifted(-MULTICAST) if self.how.replicated else at  # one place stands for all
         for site, lanes, there in self._everywhere(batch, mask, at):
             site.put_flags(batch, lanes, there, flags, origin)
 

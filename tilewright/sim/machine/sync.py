@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.errors import SimulationError
 from tilewright.explain import advised, between, move
+from tilewright.explain.rules import broken
 from tilewright.isa import Sync
 from tilewright.sim.machine.batch import numbers
 from tilewright.terms import Told, call, operation, told
@@ -136,14 +136,11 @@ class Barriers:
         if wrong.any():
             cta, warp = map(int, np.argwhere(wrong)[0])
             what = "arrives again before it has waited" if arrives else "waits and has not arrived"
-            raise SimulationError(
-                told("{}: a warp {} at the cluster's barrier", operation(place.name), what),
-                given=self.wave.warp_name(numbers(batch.ctas)[cta], numbers(batch.warps)[warp]),
-                allowed="one arrive and one wait, by turns",
-                hint=_turn(place, arrives=arrives),
-                at=place.at,
-                kind="divergence",
+            who, hint = (
+                self.wave.warp_at(numbers(batch.ctas)[cta], numbers(batch.warps)[warp]),
+                _turn(place, arrives=arrives),
             )
+            raise broken("by turns", operation(place.name), what, at=place.at, who=who, hint=hint)
         window = self.between[batch.ctas, batch.warps]
         window[here] = not waits
 
@@ -193,34 +190,18 @@ class Barriers:
 
     def _check(self, place: BarrierSite, number: int, wanted: Ints) -> None:
         if not 0 <= number <= NAMED or (number == NAMED and place.sync and place.sync.scope != "cluster"):
-            raise SimulationError(
-                told("{}: there is no barrier {}", operation(place.name), number),
-                given=str(number),
-                allowed="0..15",
-                at=place.at,
-                kind="divergence",
-            )
+            raise broken("no barrier", operation(place.name), number, at=place.at, given=str(number))
         if len(wanted) != 1 or wanted[0] % WARP or wanted[0] <= 0:
-            raise SimulationError(
-                told("{}: barrier {} is for a whole number of warps", operation(place.name), number),
-                given=", ".join(map(str, wanted)) + " threads",
-                allowed="one positive multiple of 32",
-                at=place.at,
-                kind="divergence",
-            )
+            given = ", ".join(map(str, wanted)) + " threads"
+            raise broken("whole warps", operation(place.name), number, at=place.at, given=given)
 
     def _count(self, batch: Batch, place: BarrierSite, rows: Ints, number: int, here: Bools, wanted: int) -> None:
         arriving = here.sum(1) * WARP
         pending = self.arrived[rows, number] > 0
         if (pending & (arriving > 0) & (self.expected[rows, number] != wanted)).any():
-            error = SimulationError(
-                told("{}: barrier {} is expected by two counts", operation(place.name), number),
-                given=f"{wanted} threads here, {self.expected[rows, number][pending][0]} where others wait",
-                allowed="the same count everywhere",
-                at=place.at,
-                kind="divergence",
-                numbers={"wanted": wanted, "elsewhere": int(self.expected[rows, number][pending][0])},
-            )
+            counts = {"wanted": wanted, "elsewhere": int(self.expected[rows, number][pending][0])}
+            given = f"{wanted} threads here, {counts['elsewhere']} where others wait"
+            error = broken("two counts", operation(place.name), number, at=place.at, given=given, numbers=counts)
             self.wave.run.tell(error, "barrier", number)
         np.add.at(self.arrived[:, number], rows, arriving)
         self.expected[np.unique(rows[arriving > 0]), number] = wanted
@@ -232,13 +213,8 @@ class Barriers:
             self.waiting[own, number, batch.warps] |= here
         touched = np.unique(rows[arriving > 0])
         if (self.arrived[touched, number] > wanted).any():
-            raise SimulationError(
-                told("{}: more threads than barrier {} is for", operation(place.name), number),
-                given=f"{int(self.arrived[touched, number].max())} threads arrived",
-                allowed=f"{wanted} threads",
-                at=place.at,
-                kind="divergence",
-            )
+            given, most = f"{int(self.arrived[touched, number].max())} threads arrived", (str(wanted),)
+            raise broken("too many", operation(place.name), number, at=place.at, given=given, instead=most)
         self._complete(touched[self.arrived[touched, number] == wanted], number, place.sync)
 
     def _complete(self, rows: Ints, number: int, sync: Sync) -> None:
@@ -311,11 +287,6 @@ def _of_warps(batch: Batch, place: BarrierSite, what: str, values: Value) -> Val
     apart = full & (named != first)
     if apart.any():
         at = tuple(np.argwhere(apart)[0])
-        raise SimulationError(
-            told("{}: lanes of a warp name different numbers", operation(place.name)),
-            given=f"{first[at[:2]][0]} and {named[at]} in warp {numbers(batch.warps)[at[1]]}",
-            allowed=f"{what} for the whole warp",
-            at=place.at,
-            kind="divergence",
-        )
+        given = f"{first[at[:2]][0]} and {named[at]} in warp {numbers(batch.warps)[at[1]]}"
+        raise broken("lanes apart", operation(place.name), at=place.at, given=given, instead=(what,))
     return first[..., 0]

@@ -167,8 +167,8 @@ class Wave:
 
     def warp_name(self, row: int, warp: int) -> str:
         """``CTA (3, 0, 0), warp 1``."""
-        return f"CTA {self.cta_name(row)}, warp {warp}"
+        return str(self.warp_at(row, warp))
 
     def thread_name(self, row: int, thread: int) -> str:
         """``CTA (3, 0, 0), warp 1, lane 2``."""
-        return f"{self.warp_name(row, thread // 32)}, lane {thread % 32}"
+        return str(self.thread_at(self.first + row, thread))

@@ -12,6 +12,7 @@ from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.places import SHARED_WINDOW
 from tilewright.sim.machine.remote import split
+from tilewright.sim.machine.signals import Actors, arrivals_of, visits_of
 from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.asynchronous.in_flight import (
     check_freed,
@@ -23,10 +24,10 @@ from tilewright.sim.order.asynchronous.in_flight import (
 )
 from tilewright.sim.order.asynchronous.operations import Operations, awaited, places_of
 from tilewright.sim.order.grids import Grids
-from tilewright.sim.order.knowledge.clocks import Actors, Clocks
+from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fences import Fences
 from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN, Ledger
-from tilewright.sim.order.knowledge.phases import Phases, arrivals_of, signals_of, together, visits_of
+from tilewright.sim.order.knowledge.phases import Phases, together
 from tilewright.sim.order.proxies import GlobalAccesses, SharedStores, TensorMaps
 from tilewright.sim.order.races.detector import RaceDetector
 from tilewright.sim.order.races.places import TaggedPlaces
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.device import AnyFence, Device
     from tilewright.sim.machine.operation import Operation, Waiting
+    from tilewright.sim.machine.signals import MBarrierSignal
     from tilewright.sim.machine.sites import Hook
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken
@@ -130,7 +132,7 @@ class Order(Check):
         place = site.place
         if place.space == "local":
             return self._watch_registers(site) if self.program.has_asynchronous else None
-        if site.goes_on or (site.atomic and not site.write):  # others need to find its write
+        if site.how.goes_on or (site.how.atomic and not site.write):  # others need to find its write
             return None
 
         def hook(batch: Batch, mask: Mask, *every: Address) -> None:
@@ -160,7 +162,7 @@ class Order(Check):
         self.races.access(self.races.buffer(site.place, batch), site, batch, mask, at)
 
     def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        if site.is_signal or (site.atomic and not site.write):
+        if site.how.is_signal or (site.how.atomic and not site.write):
             return
         order = self.orders[batch.wave]
         if site.write:
@@ -271,14 +273,12 @@ class Order(Check):
 
     # m-barriers
 
-    def signalled(
-        self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None
-    ) -> None:
-        if signal.kind == "bytes" and batch.wave.run.cluster_ctas == 1:
+    def signalled(self, event: MBarrierSignal) -> None:
+        wave, signal, at = event.batch.wave, event.effect, event.at
+        if signal.kind == "bytes" and wave.run.cluster_ctas == 1:
             return  # others' m-barriers alone are of interest
-        self._expand(batch.wave)
-        order = self.orders[batch.wave]
-        signals = signals_of(batch, mask, barrier, found if signal.kind in ("arrive", "bytes") else None)
+        self._expand(wave)
+        order, signals = self.orders[wave], event.warps
         if signal.kind == "init":
             order.phases.forget(signals)
             order.mbarriers.initialised(signals, at)
@@ -289,7 +289,7 @@ class Order(Check):
             order.mbarriers.used(("arrival", "an arrival at"), signals, at)
             if signal.kind == "arrive":
                 order.clocks.signal_history.note(signals, at, order.clocks.now, waits=False)
-                check_not_early(batch.wave, signals, order.phases.arrive(signals, signal, order.fences), at)
+                check_not_early(wave, signals, order.phases.arrive(signals, signal, order.fences), at)
             byte = int(signals.offset[0])
             early = order.remote.before_begin(signals.who, signals.home, byte, at)
             order.remote.touched(signals, byte, at, arrives=True, early=early)
@@ -324,12 +324,12 @@ class Order(Check):
         order.remote.issued(operation)
         if unfenced is not None:
             self.warned.add(key)
+            run, name, at = operation.batch.wave.run, operation.name, operation.instruction.at
+            who = operation.issuers.thread_at(0)
             if unfenced.is_wrong:
-                operation.batch.wave.run.tell(unfenced.error(operation), key, "unfenced")
+                run.tell(unfenced.error(name, at, who, f"issued by {operation.who(0)}"), key, "unfenced")
             else:
-                operation.batch.wave.run.warn(
-                    unfenced.warning(operation), "unfenced", operation.name, facts=unfenced.facts(operation)
-                )
+                run.warn(unfenced.warning(name, at), "unfenced", name, facts=unfenced.facts(name, at, who))
 
     def completing(self, operation: Operation) -> None:
         """A commit publishes at the m-barrier all that its thread had issued before; a signal, its own operation."""

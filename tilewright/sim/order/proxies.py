@@ -17,7 +17,7 @@ import numpy as np
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.batch import spread
 from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.knowledge.clocks import Actors
+from tilewright.sim.machine.signals import Actors
 from tilewright.sim.order.knowledge.fences import FencePoints, Stamps
 from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
 from tilewright.sim.order.reports.rules import (
@@ -102,7 +102,7 @@ class SharedStores:
     ) -> None:
         """Threads have touched shared memory: their own CTA's, or ``where``, rows and offsets of all lanes."""
         table, active = self.stored if site.write else self.loaded, mask.full
-        if site.is_signal or table is None:
+        if site.how.is_signal or table is None:
             return
         rows, warps = batch.rows_and_warps(active)
         home, offset = (rows, spread(at.full(), batch.shape)[active]) if where is None else (w[active] for w in where)

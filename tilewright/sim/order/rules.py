@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.explain.rules import broken
 from tilewright.isa import Signal, phase_of
 from tilewright.sim.machine.batch import spread
 from tilewright.sim.machine.places import OFFSET_BITS
@@ -18,20 +19,17 @@ from tilewright.sim.order.bounds import MBARRIER_CHECKS, REMOTE_OPERATIONS
 from tilewright.sim.order.knowledge.clocks import THREADS, Actors
 from tilewright.sim.order.knowledge.known import BEGUN, OVER, SEEN
 from tilewright.sim.order.reports.rules import (
-    barrier_reused,
     constant_rewritten,
     constant_written,
-    cta_may_have_ended,
-    cta_may_not_have_begun,
     early_arrival,
     ended_early,
     ends_before_operation,
-    ends_between,
     ends_between_signals,
-    initialised_twice,
-    no_data,
     uninitialised,
+    wrong_time,
 )
+from tilewright.sim.order.reports.words import shared_text
+from tilewright.terms import Term
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -41,13 +39,13 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.operation import Operation
+    from tilewright.sim.machine.signals import Signals
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.knowledge.clocks import Clocks
-    from tilewright.sim.order.knowledge.phases import Signals
     from tilewright.sim.order.races.places import TaggedPlaces
 
 # Accesses to the shared memory of other CTAs, which must have begun by then and must not have ended, and arrivals of
@@ -99,7 +97,7 @@ class RemoteAccesses:
             return None
         k = int(np.flatnonzero(new)[np.argmin(begun)])
         row, _, home = each[:, k].tolist()
-        return cta_may_not_have_begun(self.wave, (row, int(threads[k])), (home, byte), at)
+        return wrong_time("cta not begun", self.wave, (row, int(threads[k])), (home, byte), at)
 
     def _know_begun(self, rows: Ints, knowers: Ints, homes: Ints) -> Bools:
         """Does each knower come after anything that a thread of the CTA in ``homes`` did, by any way?"""
@@ -178,7 +176,7 @@ class RemoteAccesses:
             column = int(self.clocks.first_column(np.array(one.row))) + one.thread
             met = self.cluster.has_met(*(np.array(value) for value in (one.home, one.row, one.thread, time)))
             if not (met or (self.clocks.known[one.home, :, column] >= time).any()):
-                raise cta_may_have_ended(self.wave, (one.row, one.thread), (one.home, byte), at)
+                raise wrong_time("cta ended", self.wave, (one.row, one.thread), (one.home, byte), at)
 
 
 # m-barriers: made once, and before anybody signals them or waits for them; ended after that, before other uses.
@@ -237,7 +235,14 @@ class MBarrierRules:
         for k, row, thread in signals.who.each():
             where = (int(signals.home[k]), int(signals.offset[k]))
             if where in self.alive:
-                raise initialised_twice(self.wave, row, thread, where[1], at)
+                name, buffer = shared_text(self.wave, where[1]), self.wave.run.places.shared_at(where[1]).name
+                raise broken(
+                    "initialised twice",
+                    name,
+                    at=at,
+                    who=self.wave.thread_at(self.wave.first + row, thread),
+                    buffer=buffer,
+                )
             self.alive[where] = LiveMBarrier(thread, self.clocks.now)
         self.words[signals.home, signals.offset // WORD] = True
         self._checked.clear()
@@ -261,7 +266,7 @@ class MBarrierRules:
 
     def touched(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         """Threads touch shared memory. Raises SimulationError where that is an m-barrier, touched as plain data."""
-        if not self.alive or site.is_signal:
+        if not self.alive or site.how.is_signal:
             return
         if not self.words[:, max(at.lo, 0) // WORD : (at.hi + site.width - 1) // WORD + 1].any():
             return
@@ -272,7 +277,10 @@ class MBarrierRules:
             hit = self.words[rows, np.minimum(offset // WORD, self.words.shape[1] - 1)]
             if hit.any():
                 k = int(np.argmax(hit))
-                raise no_data(self.wave, site, (int(rows[k]), 32 * int(warps[k]) + int(lanes[k])), int(offset[k]))
+                name, there = shared_text(self.wave, int(offset[k])), self.wave.run.places.shared_at(int(offset[k]))
+                did = Term("operation", (site.op,)), "overwrites" if site.write else "reads", name
+                who = self.wave.thread_at(self.wave.first + int(rows[k]), 32 * int(warps[k]) + int(lanes[k]))
+                raise broken("no data", *did, at=site.at, who=who, buffer=there.name)
 
     # and other CTAs learn of them
 
@@ -328,13 +336,13 @@ def check_not_early(
     """
     for k in early.tolist():
         row, home, offset = int(signals.who.rows[k]), signals.home[k], int(signals.offset[k])
-        who, threads = wave.warp_name(row, warp := int(signals.who.warps[k])), (wave.warp_at(row, warp),)
+        who, given = wave.warp_at(row, int(signals.who.warps[k])), None
         if by is not None:
             operation, one = by
             mine = (operation.issuers.rows[one.issuer] == row) & (one.rows == home) & (one.at == offset)
-            who = operation.who(issuer := int(one.issuer[np.argmax(mine)]))
-            threads = (operation.issuers.thread_at(issuer),)
-        raise early_arrival(wave, who, threads, offset, at)
+            issuer = int(one.issuer[np.argmax(mine)])
+            who, given = operation.issuers.thread_at(issuer), operation.who(issuer)
+        raise early_arrival(wave, who, offset, at, given)
 
 
 def check_together(operation: Operation, one: Touched) -> None:
@@ -368,13 +376,13 @@ def check_together(operation: Operation, one: Touched) -> None:
 
 def check_constants(program: Subject, buffers: Iterable[TaggedPlaces], wave: Wave) -> None:
     """Raises SimulationError where bytes of a buffer were read as constants, and written."""
-    for places in buffers if any(site.constant for site in program.sites) else ():
+    for places in buffers if any(site.how.constant for site in program.sites) else ():
         _check_buffer(places, wave)
 
 
 def _check_buffer(places: TaggedPlaces, wave: Wave) -> None:
     records = places.log.newest_first()[::-1]
-    reads = [record for record in records if record.site.constant]
+    reads = [record for record in records if record.site.how.constant]
     writes = [record for record in records if record.site.write]
     if not (reads and writes):
         return
@@ -448,7 +456,7 @@ class BarrierRules:
             column = int(self.clocks.first_column(np.array(row)))
             known = self.clocks.known[row, warp, column : column + self.clocks.threads].reshape(-1, 32).max(-1)
             if not (waited[row, warp] or (known >= times[row])[waited[row]].any()):
-                raise barrier_reused(self.wave, barrier, row, warp, at)
+                raise broken("barrier reused", barrier, at=at, who=self.wave.warp_at(row, warp))
 
     def met(self, ctas: Ints, waiting: Bools, barrier: int) -> None:
         """A meeting of these CTAs is over for the warps that wait for it."""
@@ -466,7 +474,7 @@ class BarrierRules:
         waited.
         """
         for row, warp in np.argwhere(self.wave.barriers.between).tolist():
-            raise ends_between(self.wave, row, warp)
+            raise broken("ends between", at=None, who=self.wave.warp_at(row, warp))
 
 
 class ClusterMeetings:

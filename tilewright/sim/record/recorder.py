@@ -51,12 +51,12 @@ from tilewright.sim.record.streams import Growing, OpenMeeting, OpenOperation, P
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tilewright.errors import SimulationError, Span
-    from tilewright.isa import Lanes
+    from tilewright.errors import SimulationError
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Value
     from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.device import AnyFence, Device
     from tilewright.sim.machine.operation import Operation, Waiting
+    from tilewright.sim.machine.signals import MBarrierSignal
     from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
@@ -92,7 +92,7 @@ class Measure:
             own = addresses[active]
             ends = np.concatenate([own // SECTOR_BYTES, (own + site.width - 1) // SECTOR_BYTES])
             return WarpAccess(lanes, lanes * site.width, sectors=len(np.unique(ends)), start=start)
-        phase, pairs = site.phase or default_phase(site.width), not (site.write or site.phase)
+        phase, pairs = site.how.phase or default_phase(site.width), not (site.write or site.how.phase)
         at = Address(0, Part(addresses.reshape(1, 1, 32)))
         everyone = lanes == site.lanes
         passes, ideal = wavefronts(at, site.lanes, site.width, phase, None if everyone else active, pairs=pairs)
@@ -142,10 +142,10 @@ class Recorder(Check):
         return self._rows_of.get(id(key))
 
     def watch(self, site: Site) -> Hook | None:
-        if site.place is None or site.place.space not in ("shared", "global") or site.is_signal:
+        if site.place is None or site.place.space not in ("shared", "global") or site.how.is_signal:
             return None
         self.sites.append(AccessSite(site.at, site.op, site.line.buffer, site.line.space, site.write, site.width,
-                                     site.goes_on))  # fmt: skip
+                                     site.how.goes_on))  # fmt: skip
         return partial(self.accessed, len(self.sites) - 1, Measure(site))
 
     # A run
@@ -507,19 +507,18 @@ class Recorder(Check):
             self.barriers[cta, address] = PhaseLog(cta, address, name)
         return self.barriers[cta, address]
 
-    def signalled(
-        self, batch: Batch, mask: Mask, barrier: Lanes, signal: Signal, found: Lanes, at: Span | None
-    ) -> None:
+    def signalled(self, event: MBarrierSignal) -> None:
+        batch, signal = event.batch, event.effect
         if not self.on or not self.streams or (signal.kind == "wait" and self.rows[self.last_row].kind == "ask"):
             return
         self.flush()
         counts = signal.kind in ("arrive", "bytes")
         if counts and self.signal_told == self.instance:  # the other effect of the same statement
             return
-        self.signal_told, seq, active = self.instance, self.next(), mask.full
+        self.signal_told, seq, active = self.instance, self.next(), event.mask.full
         rows, warps = batch.rows_and_warps(active)
-        given = np.broadcast_to(barrier, active.shape)[active].astype(np.int64)
-        words = np.broadcast_to(found, active.shape)[active] if counts else None
+        given = np.broadcast_to(event.barrier, active.shape)[active].astype(np.int64)
+        words = np.broadcast_to(event.found, active.shape)[active] if counts else None
         there, address = split(batch.wave, rows, given)
         by_barrier: dict[tuple[int, int], list[int]] = {}
         for k, place in enumerate(zip(there.tolist(), address.tolist(), strict=True)):

@@ -161,7 +161,8 @@ class Program:
     ) -> Run:
         for site in program.sites:
             site.reset()
-        watched = "races" in program.checks and not program.groups and any(site.sem != "weak" for site in program.sites)
+        strong = any(site.how.sem != "weak" for site in program.sites)
+        watched = "races" in program.checks and not program.groups and strong
         before = _copied(arrays) if "races" in program.checks else arrays
         with np.errstate(all="ignore"), one_blas_thread():
             chosen = Precedence.of(limits.replay) if limits.replay is not None else FORWARDS
@@ -276,7 +277,8 @@ def _copied(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 def _sees_order(program: Compiled) -> bool:
     """Do threads see which came first?"""
-    return program.asks or any(site.sem != "weak" and site.observes and not site.is_signal for site in program.sites)
+    kinds = (site.how for site in program.sites)
+    return program.asks or any(how.sem != "weak" and how.observes and not how.is_signal for how in kinds)
 
 
 def _may_refuse(program: Compiled) -> bool:

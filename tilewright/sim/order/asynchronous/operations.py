@@ -11,17 +11,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.explain import OtherAccess
+from tilewright.isa import Touch
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import Mask, numbers
 from tilewright.sim.machine.memory import WIDEST
 from tilewright.sim.machine.places import WINDOW_BITS
+from tilewright.sim.machine.signals import Actors, arrivals_of
 from tilewright.sim.machine.sites import Site
 from tilewright.sim.order.asynchronous.global_writes import GlobalWrites
 from tilewright.sim.order.asynchronous.scoreboard import OperationPart, Parts, Scoreboard
 from tilewright.sim.order.bounds import WAITS
-from tilewright.sim.order.knowledge.clocks import Actors, Clocks
+from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.known import OFFERED, SEEN, Known, Times, begun, published_flags
-from tilewright.sim.order.knowledge.phases import arrivals_of
 from tilewright.sim.order.rules import RemoteOperations
 from tilewright.terms import Told, told
 
@@ -56,10 +57,10 @@ def places_of(
             continue
         for mask, address, nbytes in _accesses(operation, part, chosen, places, pitch):
             together = operation.issuers.lanes > 1
-            site = Site(operation.instruction.at, operation.name, place, nbytes, one.writes, collective=together)
-            site.by_unit = one.proxy == "async"
+            how = Touch(collective=together, by_unit=one.proxy == "async")
             if one.combines:  # in any order with operations that combine, too
-                site.sem, site.scope, site.element = "relaxed", "gpu", one.width
+                how = replace(how, sem="relaxed", scope="gpu", element=one.width)
+            site = Site(operation.instruction.at, operation.name, place, nbytes, one.writes, how)
             yield places.access(clocks, site, batch, mask, address)
 
 

@@ -218,7 +218,7 @@ class _Made:
         threads = np.array(access.threads)
         known = clocks.published(Actors.threads(np.full(len(threads), access.row), threads))
         every = replace(known[np.array([0])], threads=known.threads.max(0)[None])
-        pattern = Pattern(access.lanes, access.site.scope, access.cta, every, clocks.now, warp=access.warp)
+        pattern = Pattern(access.lanes, access.site.how.scope, access.cta, every, clocks.now, warp=access.warp)
         return cls(access.threads, pattern, known)
 
     def of(self, threads: tuple[int, ...]) -> Iterator[Pattern]:
@@ -257,16 +257,16 @@ class Locations:
         """Record an access: a strong one releases and acquires; a read of a weak write observes nothing."""
         site, places = access.site, access.places
         self.seen.clear()
-        if site.sem == "weak":
+        if site.how.sem == "weak":
             for _, where in threads_of(access) if site.write and places.name in self.memories else ():
                 self.overwritten(where)
             return
-        releasing = site.write and site.sem in ("release", "acq_rel")
+        releasing = site.write and site.how.sem in ("release", "acq_rel")
         wave = access.batch.wave
-        if not site.is_signal or wave.run.program.asks:
+        if not site.how.is_signal or wave.run.program.asks:
             made = self.strong.setdefault(wave.first, np.zeros((wave.ctas, wave.run.warps, 32), np.int64))
             made[access.batch.ctas, access.batch.warps] += access.mask.full
-        if site.is_signal or not (self.awake or releasing):
+        if site.how.is_signal or not (self.awake or releasing):
             return
         self.awake = True
         self._decision = self._decided(access)
@@ -313,11 +313,11 @@ class Locations:
                 Pattern(strong.lanes, reach, strong.cta, known, clocks.now, of_fence=True, warp=strong.warp)
                 for reach, known in by_sc
             ]
-            if released or before or site.sem in RELEASES or self.has(where):
+            if released or before or site.how.sem in RELEASES or self.has(where):
                 accesses.append((strong, released, before))
         for strong, _, _ in accesses if site.shows else ():
             self.read(clocks, strong)
-        if site.sem in RELEASES:
+        if site.how.sem in RELEASES:
             self._hear(clocks)
         for strong, released, before in accesses if site.write else ():
             self.written(clocks, strong, released, before)
@@ -354,8 +354,8 @@ class Locations:
             return
         self.seen |= {(access.cta, thread): release for thread in access.threads}
         who = Actors(np.array([access.row]), np.array([access.warp]), access.lanes[None])
-        acquires = access.site.sem in ("acquire", "acq_rel")
-        if not (acquires and take(clocks, who, access.site.scope, release)):
+        acquires = access.site.how.sem in ("acquire", "acq_rel")
+        if not (acquires and take(clocks, who, access.site.how.scope, release)):
             self.observed((access.cta, access.warp), who.lanes[0], release)
         if release.has_sc:
             found.readers |= {(access.cta, thread) for thread in access.threads if is_newest}
@@ -392,13 +392,13 @@ class Locations:
     @staticmethod
     def _morally_strong(found: _Location, access: Strong, run: Device) -> bool:
         one, other = found.site, access.site
-        near = hold_each_other(one.scope, found.cta, other.scope, access.cta, run)
+        near = hold_each_other(one.how.scope, found.cta, other.how.scope, access.cta, run)
         return bool(near) and one.element == other.element
 
     def written(self, clocks: Clocks, access: Strong, released: list[Pattern], by_sc: list[Pattern]) -> None:
         """A strong write: it publishes what the threads release, an atomic also what it has found there."""
         found = self._at.get(access.where)
-        if access.site.sem in RELEASES:
+        if access.site.how.sem in RELEASES:
             made = _Made.by(clocks, access)
             self.releases |= {(access.cta, thread, access.where): made for thread in access.threads}
             released = [*released, made.pattern]
@@ -411,7 +411,7 @@ class Locations:
             release = Release.of(clocks, released, by_sc)
         if release is not None or found is not None:
             self._at[access.where] = _Location(access.site, access.cta, release)
-        if not access.site.atomic:
+        if not access.site.how.atomic:
             self.histories.pop(access.where, None)
         elif self.keeps_states and self._decision is None:  # one that decides no more changes nothing
             history = self.histories.setdefault(access.where, History(found.release if found is not None else None))
@@ -432,7 +432,7 @@ class Locations:
         """
         if found is None or found.release is None or not self._morally_strong(found, access, run):
             return None
-        if access.site.atomic:
+        if access.site.how.atomic:
             return found.release
         has_read = (access.cta, access.threads[0]) in found.readers
         return Release(NOTHING, found.release.by_sc) if has_read else None
@@ -467,7 +467,7 @@ def _together(
     """Threads of a warp by location, as they act together: those that know the same; of those that store, each."""
     found: dict[tuple[Where, int], list[int]] = {}
     for (_, thread), where in threads:
-        alike = thread if site.write and not site.atomic else int(clocks.knower[thread])
+        alike = thread if site.write and not site.how.atomic else int(clocks.knower[thread])
         found.setdefault((where, alike), []).append(thread)
     for (where, _), own in found.items():
         yield where, tuple(own)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.order.knowledge.phases import Signals
+    from tilewright.sim.machine.signals import Signals
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -53,14 +53,14 @@ class Clash:
     @property
     def ends(self) -> bool:
         """Does it end an m-barrier that others have arrived at? An elected thread does so in libcu++'s pipelines."""
-        return self.site.ends and self.other is not None and self.other.site.is_signal
+        return self.site.how.ends and self.other is not None and self.other.site.how.is_signal
 
     def may_depend(self) -> bool:
         """Is it a plain store to shared memory, after a plain read by another lane of its warp?"""
         other = self.other.site if self.other is not None and not self.with_writer else None
         if other is None or not self.access.places.is_shared or self.at_once or self.relaxed:
             return False
-        return self.site.sem == other.sem == "weak" and self.site.op == "store" and self.apart == 0
+        return self.site.how.sem == other.how.sem == "weak" and self.site.op == "store" and self.apart == 0
 
     @property
     def site(self) -> Site:
@@ -156,6 +156,6 @@ def pairs_of(access: AccessRecord, found: Candidates) -> Pairs:
     thread = warp * 32 + found.lane
     cta = row + access.batch.wave.first
     other = found.tags >> CTA & (1 << CTA_BITS) - 1 if places.is_global else cta
-    knower = warp if access.site.collective else clocks.knower[thread]
+    knower = warp if access.site.how.collective else clocks.knower[thread]
     n, time = np.arange(len(found)), found.tags >> places.shift
     return Pairs(found, n, row, thread, knower, cta, time, found.tags & THREAD, other)

@@ -10,9 +10,9 @@ import numpy as np
 
 from tilewright.sim.machine.batch import Mask, numbers
 from tilewright.sim.machine.places import buffer_name
+from tilewright.sim.machine.signals import Actors
 from tilewright.sim.machine.unknown import Doubt, Moment
 from tilewright.sim.order.bounds import OBSERVATIONS, STRONG_WRITES
-from tilewright.sim.order.knowledge.clocks import Actors
 from tilewright.sim.order.knowledge.fences import Stamps, apart
 from tilewright.sim.order.knowledge.locations import Locations, Where, threads_of
 from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED, Clash, Pairs, pairs_of
@@ -75,7 +75,7 @@ def clash_of(
     racing, checked = _racing(access, unordered, with_writer=with_writer)
     if excused is not None:
         racing &= ~excused(access, unordered)
-    if access.site.ends:
+    if access.site.how.ends:
         racing &= ~went_along(access, unordered)
     clash = farthest_clash(access, unordered[racing], with_writer=with_writer) if racing.any() else None
     if clash is None or (clash.apart < 2 and not clash.is_benign):
@@ -100,7 +100,7 @@ def _racing(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> tuple[B
     Pairs that are morally strong do not race, nor those whose later thread has observed the write.
     """
     racing, checked = np.ones(len(pairs), np.bool_), np.zeros(len(pairs), np.bool_)
-    if not (access.places.has_strong or access.site.compares):
+    if not (access.places.has_strong or access.site.how.compares):
         return racing, checked
     left = np.arange(len(pairs))
     while len(left):
@@ -113,7 +113,7 @@ def _racing(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> tuple[B
         if other is not None and finds_out(access.site, other.site):
             racing[those], checked[those] = False, True
             continue
-        if other is None or other.site.sem == "weak":
+        if other is None or other.site.how.sem == "weak":
             continue
         racing[those] = ~are_morally_strong(access, pairs[those], other)
         for k in those[racing[those]].tolist() if with_writer else ():
@@ -145,7 +145,7 @@ def lost_store(access: AccessRecord, lost: Bools, now: Ints) -> Clash | None:
     """The race of two lanes that have stored to one place in one statement. Lanes of one warp may store the same there,
     and strong stores within each other's scope what they like.
     """
-    is_global, weak = access.places.is_global, access.site.sem == "weak"
+    is_global, weak = access.places.is_global, access.site.how.sem == "weak"
     if not weak:
         if not is_global:
             return None
@@ -206,7 +206,7 @@ class VolatileReads:
     def __init__(self, orders: Mapping[Wave, WaveOrder], sites: Iterable[Site]) -> None:
         self._orders = orders
         sites = list(sites)
-        reads = any(site.sem == "volatile" and not site.write for site in sites)
+        reads = any(site.how.sem == "volatile" and not site.write for site in sites)
         self._awake = reads and any(site.polls or site.compared for site in sites)
         self._observed: dict[int, dict[Thread, _Observation]] = {}
         self._counters: dict[Where, dict[Thread, tuple[int, bool]]] = {}
@@ -223,7 +223,7 @@ class VolatileReads:
             for k in range(len(pairs)):
                 self._observe(pairs.later(k), access, pairs.earlier(k), int(pairs.time[k]))
             return None
-        return self._relied(access, pairs) if access.site.sem == "volatile" else None
+        return self._relied(access, pairs) if access.site.how.sem == "volatile" else None
 
     def counted(self, access: AccessRecord) -> None:
         """Strong writes have taken place. An atomic observes those before it. That their threads had passed a fence is
@@ -231,7 +231,7 @@ class VolatileReads:
         example.
         """
         site, fences = access.site, self._orders[access.batch.wave].fences
-        if not (self._awake and site.write) or site.is_signal:
+        if not (self._awake and site.write) or site.how.is_signal:
             return
         shape = access.batch.shape
         who = Actors.of(access.batch, Mask(shape, np.broadcast_to(access.mask.full, shape)))
@@ -239,7 +239,7 @@ class VolatileReads:
             key = int(who.rows[k]) + access.batch.wave.first, int(who.warps[k]), access.time
             self._written.setdefault(key, []).append((lanes, known))
             keep_newest(self._written, STRONG_WRITES)
-        if not site.atomic:
+        if not site.how.atomic:
             return
         for (row, thread), where in threads_of(access):
             own = row + access.batch.wave.first, thread
@@ -264,7 +264,7 @@ class VolatileReads:
             observed = self._observed.get(later[0], {}).items()
             if any(seen.tells(access, later, writer, earlier, time) for writer, seen in observed):
                 clash = farthest_clash(access, pairs[np.array([k])], with_writer=True)
-                if clash.other is not None and clash.other.site.sem == "volatile" and not _has_read(clash, clash.other):
+                if (other := clash.other) and other.site.how.sem == "volatile" and not _has_read(clash, other):
                     return replace(clash, relaxed=True)
         return None
 
@@ -325,7 +325,7 @@ class Tickets:
         """Atomics have taken place, and `Locations` has recorded them."""
         site, wave, seen = access.site, access.batch.wave, self._locations.seen
         fences = self._orders[wave].fences
-        if not (site.atomic and site.compared) or site.polls or site.is_signal or not (seen and fences.latest):
+        if not (site.how.atomic and site.compared) or site.polls or site.how.is_signal or not (seen and fences.latest):
             return
         for (row, thread), where in threads_of(access):
             cta = row + wave.first
@@ -337,7 +337,7 @@ class Tickets:
     def clash_of(self, access: AccessRecord, found: Candidates) -> tuple[Clash | None, Pairs]:
         """As `clash_of` of earlier writes; a warning where all of them come before numbers that were taken earlier."""
         clash, pairs = clash_of(access, found, with_writer=True)
-        if clash is None or clash.is_benign or access.site.sem != "weak" or not self._taken:
+        if clash is None or clash.is_benign or access.site.how.sem != "weak" or not self._taken:
             return clash, pairs
         strict, _ = clash_of(access, found, with_writer=True, excused=self._excused)
         return strict or replace(clash, excuse=NUMBERED), pairs
@@ -423,7 +423,7 @@ class RaceDetector:
         self._judge(access)
         places.remember(access, reads=not site.write)
         self.locations.touched(access, order.fences)
-        if site.sem != "weak":
+        if site.how.sem != "weak":
             self.volatile.counted(access)
             self.tickets.counted(access)
 
@@ -433,7 +433,7 @@ class RaceDetector:
         """
         order = self.orders[batch.wave]
         places, concerned = order.shared, order.operations is not None or bool(order.mbarriers.alive)
-        if concerned or places.is_global or site.sem != "weak" or places.name in self.locations.memories:
+        if concerned or places.is_global or site.how.sem != "weak" or places.name in self.locations.memories:
             return False
         access = places.access(order.clocks, site, batch, mask, every[0])
         access.more = every[1:]
@@ -450,13 +450,13 @@ class RaceDetector:
         self._report(self.volatile.read(access, unknown))
         if not access.site.write:
             return
-        if access.site.sem != "weak":
+        if access.site.how.sem != "weak":
             access.places.keep_frail(access)
         lost = access.places.write(access)
         if lost is not None:
             self._report(lost_store(access, *lost))
         many = lost[0] if lost is not None else None
-        if unknown is not None and len(unknown) and (alike or access.site.sem != "weak"):
+        if unknown is not None and len(unknown) and (alike or access.site.how.sem != "weak"):
             lanes = unknown.lanes(access.look.shape)
             many = lanes if many is None else many | lanes
         if many is not None:

@@ -33,7 +33,7 @@ class Lone:
     @classmethod
     def of(cls, look: Look, mask: Mask, site: Site) -> Lone | None:
         """The thread that a mask leaves, if that is one."""
-        if mask.array is None or mask.lanes != 1 or site.collective:
+        if mask.array is None or mask.lanes != 1 or site.how.collective:
             return None
         outer, lane = divmod(int(mask.flat[0]), 32)
         cta, warp = divmod(outer, mask.shape[1])
@@ -69,7 +69,7 @@ class Lone:
     def read(self, access: AccessRecord, block: MemoryRows) -> None:
         """The same for a read: where it does not come after the last one, the tag stands for both."""
         places, clocks, mine = access.places, access.clocks, self._tag(access)
-        knower, frail = int(clocks.knower[self.thread]), access.site.sem != "weak"
+        knower, frail = int(clocks.knower[self.thread]), access.site.how.sem != "weak"
         tags = self._tags(access, block, change=True)
         for k, old in enumerate(tags.tolist()):
             many = bool(old and (old ^ mine) & places.who)
@@ -90,7 +90,7 @@ class Lone:
 
     def _tag(self, access: AccessRecord) -> int:
         who = self.thread | (self.row + access.batch.wave.first) << CTA
-        return who | access.time << access.places.shift | (UNIT if access.site.by_unit else 0)
+        return who | access.time << access.places.shift | (UNIT if access.site.how.by_unit else 0)
 
     def _tags(self, access: AccessRecord, block: MemoryRows, *, change: bool = False) -> Tags:
         size = access.places.tag.itemsize

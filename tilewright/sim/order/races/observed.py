@@ -21,7 +21,7 @@ def last_read(access: AccessRecord, lane: tuple[int, int, int], who: Thread) -> 
     """The last strong read by a thread, which has this lane, of what it is about to access."""
     address, width = access.address(lane), access.site.width
     for record in access.places.log.newest_first():
-        if record.site.sem != "weak" and record.site.shows and record.touched(*who, address, width):
+        if record.site.how.sem != "weak" and record.site.shows and record.touched(*who, address, width):
             return record
     return None
 
@@ -33,7 +33,7 @@ def has_observed(access: AccessRecord, read: Record | None, who: Thread, write: 
     run = access.batch.wave.run
     if read.time == write.time and not (read is write and read.comes_first(writer, who, run.precedence)):
         return False
-    return bool(hold_each_other(read.site.scope, who[0], write.site.scope, writer[0], run))
+    return bool(hold_each_other(read.site.how.scope, who[0], write.site.how.scope, writer[0], run))
 
 
 def keep_newest(known: dict[Key, Kept], most: int) -> None:

@@ -23,24 +23,24 @@ if TYPE_CHECKING:
 def are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Bools:
     """Which pairs of an access with an earlier one are morally strong?"""
     a, b, run = access.site, other.site, access.batch.wave.run
-    if "weak" in (a.sem, b.sem) or (a.element, a.by_unit) != (b.element, b.by_unit):
+    if "weak" in (a.how.sem, b.how.sem) or (a.element, a.how.by_unit) != (b.element, b.how.by_unit):
         return np.zeros(len(pairs), np.bool_)
-    fits = hold_each_other(a.scope, pairs.cta, b.scope, pairs.other_cta, run)
+    fits = hold_each_other(a.how.scope, pairs.cta, b.how.scope, pairs.other_cta, run)
     return fits & ~_relies_on_lockstep(pairs, other) if _may_rely(access, other) else fits
 
 
 def is_surely_strong(access: AccessRecord, other: Record) -> bool:
     """Are the two morally strong, whichever threads they are of?"""
     sites, own = (access.site, other.site), not access.places.is_global or access.batch.wave.run.ctas == 1
-    wide = all(site.sem != "weak" and (own or site.scope in access.batch.wave.run.wide) for site in sites)
-    alike = access.site.element == other.site.element and access.site.by_unit == other.site.by_unit
+    wide = all(site.how.sem != "weak" and (own or site.how.scope in access.batch.wave.run.wide) for site in sites)
+    alike = access.site.element == other.site.element and access.site.how.by_unit == other.site.how.by_unit
     return wide and alike and not _may_rely(access, other)
 
 
 def is_frail(access: AccessRecord, other: Record) -> bool:
     """Was another access less strong than this, so that some thread may race with that one alone?"""
     one, two = access.site, other.site
-    kinds = ((site.sem == "weak", site.scope, site.element, site.by_unit) for site in (one, two))
+    kinds = ((site.how.sem == "weak", site.how.scope, site.element, site.how.by_unit) for site in (one, two))
     return len({*kinds}) > 1 and not is_surely_strong(access, other)
 
 
@@ -52,11 +52,11 @@ def newest_frail(access: AccessRecord, *, write: bool) -> int:
 def reaches(access: AccessRecord, others: Ints) -> Bools:
     """Where is a thread of another CTA within the scope of an access? others: of the grid, (CTAs, warps, 32)."""
     own = access.batch.rows(1) + access.batch.wave.first
-    return holds(access.site.scope, own, others, access.batch.wave.run)
+    return holds(access.site.how.scope, own, others, access.batch.wave.run)
 
 
 def _may_rely(access: AccessRecord, other: Record) -> bool:
-    return not access.places.is_global and access.site.sem == other.site.sem == "volatile"
+    return not access.places.is_global and access.site.how.sem == other.site.how.sem == "volatile"
 
 
 def _relies_on_lockstep(pairs: Pairs, other: Record) -> Bools:
@@ -70,9 +70,9 @@ def _relies_on_lockstep(pairs: Pairs, other: Record) -> Bools:
 
 def finds_out(one: Site, other: Site) -> bool:
     """Is one access a plain read, and the other a compare-and-swap of the same size?"""
-    read, swap = (one, other) if other.compares else (other, one)
-    plain = read.sem == "weak" and not (read.write or read.collective)
-    return swap.compares and plain and read.element == swap.element
+    read, swap = (one, other) if other.how.compares else (other, one)
+    plain = read.how.sem == "weak" and not (read.write or read.how.collective)
+    return swap.how.compares and plain and read.element == swap.element
 
 
 def went_along(access: AccessRecord, pairs: Pairs, record: Record | None = None) -> Bools:
@@ -82,9 +82,9 @@ def went_along(access: AccessRecord, pairs: Pairs, record: Record | None = None)
     record: of the arrivals, where all pairs are with one.
     """
     found = np.zeros(len(pairs), np.bool_)
-    for k in range(len(found)) if access.site.ends else ():
+    for k in range(len(found)) if access.site.how.ends else ():
         one = record or access.places.log.find(int(pairs.other_cta[k]), int(pairs.time[k]))
-        if one is None or not one.site.is_signal:
+        if one is None or not one.site.how.is_signal:
             continue
         which = np.full(32, k)
         ctas, threads = pairs.other_cta[which], pairs.other_thread[which] & ~31 | np.arange(32)

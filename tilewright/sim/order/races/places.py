@@ -70,7 +70,7 @@ def are_known_together(access: AccessRecord, pairs: Pairs) -> Bools:
     known = np.zeros(len(pairs), np.bool_)
     for time in np.unique(pairs.time).tolist():
         for record in access.places.log.at(time):
-            if record.site.collective and record.site.sem == "weak":
+            if record.site.how.collective and record.site.how.sem == "weak":
                 those = np.flatnonzero((pairs.time == time) & record.is_of(pairs.other_cta))
                 known[those] = access.knows_record(record, pairs[those])
     return known
@@ -132,14 +132,14 @@ def _behind(access: AccessRecord, pairs: Pairs, place: Ints) -> set[Record]:
     if not (known | (ctas == pairs.cta) & (threads == pairs.thread)).all():
         return set()
     last = {places.log.find(*each) for each in set(zip(ctas.tolist(), times.tolist(), strict=True))}
-    found = {record for record in last if record is not None and record.site.sem == "weak"}
+    found = {record for record in last if record is not None and record.site.how.sem == "weak"}
     return found if len(found) == len(last) else set()
 
 
 def _clash_with(access: AccessRecord, record: Record, mine: Pairs, key: Ints) -> Clash | None:
     """The race with a thread of a record, of those that are farthest apart the first that has not observed it."""
     reads: dict[int, Record | None] = {}
-    strong = record.site.write and record.site.sem != "weak"
+    strong = record.site.write and record.site.how.sem != "weak"
     for k, other in _unordered_in(access, record, mine, key):
         if strong and k not in reads:
             reads[k] = last_read(access, mine.lane(k), mine.later(k))
@@ -165,7 +165,7 @@ def _unordered_in(access: AccessRecord, record: Record, mine: Pairs, key: Ints) 
 
     mine: the pairs of the access, in the order of ``key``, their places.
     """
-    grain, collective = access.places.grain, access.site.collective or record.site.collective
+    grain, collective = access.places.grain, access.site.how.collective or record.site.how.collective
     run = access.batch.wave.run
     ctas, threads, address = record.threads()
     units = (address // grain)[:, None] + np.arange(max(record.site.width // grain, 1))
@@ -346,7 +346,7 @@ class TaggedPlaces:
         if not self._may_race(access, self.written):
             return None
         found = self._candidates(access, self.writers)
-        if access.site.sem == "weak" or "frail" not in vars(self):
+        if access.site.how.sem == "weak" or "frail" not in vars(self):
             return found
         frail = self._candidates(access, self.frail)
         return found.joined(frail) if found is not None and frail is not None else found or frail
@@ -378,7 +378,7 @@ class TaggedPlaces:
             late = (tags != 0) & (late | others)  # of the many, only the last is named: others may be of other CTAs
         if not late.any():
             return None
-        if not access.site.collective:  # a thread comes after itself
+        if not access.site.how.collective:  # a thread comes after itself
             own = access.tags()[..., None].astype(self.tag)
             late = late & ((tags ^ own) & self.who != 0)
         late = late & access.mask.full[..., None]
@@ -403,7 +403,7 @@ class TaggedPlaces:
         counts = tags & UNIT == 0
         for k in np.flatnonzero(~counts & (ctas != home)).tolist() if home is not None else ():
             record = self.log.find(int(ctas[k]), int(times[k])) if combines else None
-            counts[k] = record is None or record.site.sem == "weak"
+            counts[k] = record is None or record.site.how.sem == "weak"
         return Stamps(times[counts], ctas[counts], tags[counts] & THREAD).joined(many)
 
     def is_untouched(self, reach: tuple[int, int], name: str, *, write: bool) -> bool:
@@ -506,7 +506,7 @@ class TaggedPlaces:
 
     def remember(self, access: AccessRecord, *, reads: bool) -> None:
         """Remember an access; the tags of a read are written when a later write needs them."""
-        self.has_strong |= access.site.sem != "weak"
+        self.has_strong |= access.site.how.sem != "weak"
         record = Record(access.time, access.site, access.batch, access.mask, access.at, *access.more)
         self.log.add(record, reads=reads)
         if not reads:
@@ -574,7 +574,7 @@ class TaggedPlaces:
             found = Candidates(cta, warp, lane, unit, spread(old, others.shape)[others].astype(np.int64))
             pairs = pairs_of(access, found)
             others[others] = pairs.of_many | ~access.knows(pairs)
-        if access.site.sem != "weak":
+        if access.site.how.sem != "weak":
             others = others | self._frail(access, old, write=False)
         access.store(self.readers, tags)
         differs = access.load(self.readers) != mine

@@ -92,10 +92,10 @@ class AccessRecord:
     def _new_tags(self) -> Tags:
         threads = np.array(numbers(self.look.warps)).reshape(1, -1, 1) * 32 + np.arange(32)
         own = threads | self.time << self.places.shift
-        if self.site.collective:
+        if self.site.how.collective:
             own = own | MANY
         if self.places.is_global:
-            own = own | (self.batch.rows(1) + self.batch.wave.first) << CTA | (UNIT if self.site.by_unit else 0)
+            own = own | (self.batch.rows(1) + self.batch.wave.first) << CTA | (UNIT if self.site.how.by_unit else 0)
         return own.astype(self.places.tag)
 
     def known(self) -> Times:
@@ -114,7 +114,7 @@ class AccessRecord:
     def knows_record(self, record: Record, pairs: Pairs) -> Bools:
         """Which earlier accesses, all of one record, come before? What a warp did together, all of its lanes did."""
         pairs = replace(pairs, time=np.full(len(pairs), record.time))
-        if not record.site.collective:
+        if not record.site.how.collective:
             return self.knows(pairs)
         warps = pairs.other_thread & ~31
         return np.asarray(np.all([self.knows(replace(pairs, other_thread=warps | lane)) for lane in range(32)], axis=0))
@@ -164,7 +164,7 @@ class AccessRecord:
     @property
     def is_alone(self) -> bool:
         """Is it a plain access of one lane, which may know more than its warp?"""
-        return self.mask.lanes == 1 and bool(self.clocks.alone) and self.site.sem == "weak"
+        return self.mask.lanes == 1 and bool(self.clocks.alone) and self.site.how.sem == "weak"
 
     def is_one_to_one(self) -> bool:
         """Is it certain that no two lanes touch one place?"""
@@ -206,7 +206,7 @@ class AccessRecord:
 
     def finds_equal(self) -> Bools:
         """In which lanes does memory already hold the value that a plain store is about to write there?"""
-        pending = self.site.to_write(self.at, self.batch.ctas) if self.site.sem == "weak" else None
+        pending = self.site.to_write(self.at, self.batch.ctas) if self.site.how.sem == "weak" else None
         if pending is None or self.site.place is None or self.at.hi >= self.places.pitch:
             return np.zeros(self.look.shape, np.bool_)
         old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
@@ -276,7 +276,7 @@ class Record:
     @property
     def is_plain(self) -> bool:
         """Is it neither strong nor of a unit?"""
-        return self.site.sem == "weak" and not self.site.by_unit
+        return self.site.how.sem == "weak" and not self.site.how.by_unit
 
     def is_of(self, ctas: Ints) -> Bools:
         """Which CTAs of the grid are in the wave that did this?"""
@@ -362,7 +362,7 @@ class Log:
         self._records.append(record)
         self._nbytes += record.nbytes
         site, newest = record.site, self._newest[not reads]
-        kind = site.sem, site.scope, site.element, site.by_unit
+        kind = site.how.sem, site.how.scope, site.element, site.how.by_unit
         if record.site.write:
             self.writes[kind] = record
         if kind not in newest or newest[kind].time <= record.time:
@@ -401,12 +401,12 @@ class Log:
         """
         found = Stamps.none()
         for record in self._records if len(units) else ():
-            if record.site.by_unit and (home is None or (combines and record.site.sem != "weak")):
+            if record.site.how.by_unit and (home is None or (combines and record.site.how.sem != "weak")):
                 continue
             if record.site.write == write:
                 places, who = record.places(grain)
                 who = np.unique(who[np.isin(places, units)])
-                who = who[who // THREADS != home] if record.site.by_unit else who
+                who = who[who // THREADS != home] if record.site.how.by_unit else who
                 found = found.joined(Stamps(np.full(len(who), record.time), *np.divmod(who, THREADS)))
         return found
 

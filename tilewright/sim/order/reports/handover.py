@@ -283,8 +283,8 @@ class Witness:
         found = []
         for places in (self.orders[clash.batch.wave].shared, *self.buffers.values()):
             for record in places.log.newest_first():
-                site = record.site
-                if site.sem == "weak" or site.is_signal or not (site.write if writes else site.shows) or not site.at:
+                site, how = record.site, record.site.how
+                if how.sem == "weak" or how.is_signal or not (site.write if writes else site.shows) or not site.at:
                     continue
                 memory = places.name if places.is_global else (places.name, cta)
                 for one, thread, address in zip(*map(np.ndarray.tolist, record.threads()), strict=True):

@@ -83,9 +83,9 @@ def guards(program: Subject, clash: Clash) -> bool:
         return False
     (read, _, _), (change, thread, time) = sorted(
         ((clash.site, clash.later, clash.access.time), (other.site, clash.earlier, other.time)),
-        key=lambda one: one[0].atomic,
+        key=lambda one: one[0].how.atomic,
     )
-    if read.sem != "weak" or read.write or not change.atomic or not change.write or not (read.at and change.at):
+    if read.how.sem != "weak" or read.write or not change.how.atomic or not change.write or not (read.at and change.at):
         return False
     first, last = read.at.outermost.line, change.at.outermost.line
     if first > last or any(first < line < last for line in _barriers(program)):
@@ -266,12 +266,12 @@ def _later(clash: Clash) -> str:
 
 def _other(clash: Clash) -> str:
     who = grid_thread_text(clash.batch.wave, *clash.earlier)
-    together = clash.other is not None and clash.other.site.collective
+    together = clash.other is not None and clash.other.site.how.collective
     return who.rpartition(",")[0] if together else who
 
 
 def _whose(clash: Clash) -> str:
-    if clash.is_inside_warp() and clash.other is not None and clash.other.site.collective:
+    if clash.is_inside_warp() and clash.other is not None and clash.other.site.how.collective:
         return "its warp"
     same = clash.earlier == clash.later
     return "the same thread" if same else "another thread"
@@ -339,9 +339,9 @@ def _paired_up(clash: Clash, witness: Witness) -> str | None:
 
 def _counts(one: Site, other: Site) -> bool:
     """Do atomics count in a place that the other access makes or reads plainly, so that a barrier belongs between?"""
-    weak, strong = sorted((one, other), key=lambda site: site.sem != "weak")
-    counts = strong.atomic or strong.by_unit
-    return weak.sem == "weak" and counts and not (weak.polls or strong.polls or strong.compared)
+    weak, strong = sorted((one, other), key=lambda site: site.how.sem != "weak")
+    counts = strong.how.atomic or strong.how.by_unit
+    return weak.how.sem == "weak" and counts and not (weak.polls or strong.polls or strong.compared)
 
 
 def _update(program: Subject, clash: Clash) -> str:
@@ -366,17 +366,17 @@ def _strength(one: Site, other: Site, scope: str) -> str | None:
     """The missing strength of two accesses of which at least one is strong; None where neither is, or one is plain and
     the other of a unit, whose proxy no strength leaves.
     """
-    weak = [site for site in (one, other) if site.sem == "weak"]
-    if len(weak) == 2 or (weak and (one.by_unit or other.by_unit)):
+    weak = [site for site in (one, other) if site.how.sem == "weak"]
+    if len(weak) == 2 or (weak and (one.how.by_unit or other.how.by_unit)):
         return None
-    if one.by_unit != other.by_unit:
+    if one.how.by_unit != other.how.by_unit:
         return "atomics of threads alone at one place, or reductions of units alone"
     if weak:
         op = {"store": "st", "load": "ld"}.get(weak[0].op)
         return op and told("{} at {}", strong(op, "relaxed", scope), _line(weak[0]))
     if one.element != other.element:
         return "accesses of one size"
-    narrow = [site for site in (other, one) if site.scope in SCOPES[: SCOPES.index(scope)]]
+    narrow = [site for site in (other, one) if site.how.scope in SCOPES[: SCOPES.index(scope)]]
     lines = dict.fromkeys(site.at.line if site.at else 0 for site in narrow)
     return joined(_scoped(scope, line) for line in lines) or None
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.explain import Facts, OtherAccess, advised, between, move, operand
+from tilewright.explain import OtherAccess, advised, between, move, operand
+from tilewright.explain.rules import LackingFence, broken
 from tilewright.explain.statements import fence_call, wait_call
 from tilewright.isa import Access, Fence, ProxyFence
 from tilewright.sim.machine.places import WINDOW_BITS, coordinate_text, pointer_to
@@ -17,7 +17,7 @@ from tilewright.sim.machine.tmem import INITIALISED, cells_text
 from tilewright.sim.order.asynchronous.issue_order import may_queue
 from tilewright.sim.order.reports.handover import missing_step
 from tilewright.sim.order.reports.words import grid_thread_text, not_yet_written, shared_text
-from tilewright.terms import Operand, Term, Told, barrier, call, operation, told
+from tilewright.terms import Operand, Told, barrier, call, operation, told
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,14 +43,12 @@ def constant_written(
 ) -> SimulationError:
     """A thread reads as a constant what another one writes. reader, writer: CTA of the grid, and thread."""
     one, other = (grid_thread_text(wave, *who) for who in (reader, writer))
-    return SimulationError(
+    return broken(
+        "constant written",
         _both(wave, read, address),
-        given=f"{read.site.at}: {one}\nwritten{_at(write)}: {other}",
-        allowed="reads through the cache of constants of what nobody writes while the kernel runs",
-        hint="no __ldg, and no __restrict__ or const for an array that is written too",
         at=read.site.at,
-        kind="races",
-        threads=(wave.thread_at(*reader),),
+        who=wave.thread_at(*reader),
+        given=f"{read.site.at}: {one}\nwritten{_at(write)}: {other}",
         buffer=read.site.line.buffer or None,
         place=coordinate_text(wave.run.program, read.site, address),
         other=OtherAccess(write.site.op, "written", *_place(write), (wave.thread_at(*writer),)),
@@ -91,52 +89,6 @@ def _place(write: Record) -> tuple[str | None, int | None]:
 ASYNC, GLOBAL = ProxyFence("async"), ProxyFence("async", "global")
 MAP_RELEASE = ProxyFence("tensormap", side="release", scope="gpu")
 MAP_ACQUIRE = ProxyFence("tensormap", side="acquire", scope="gpu", at="ptr")
-
-
-@dataclass(frozen=True, slots=True)
-class LackingFence:
-    """What an operation may not see, ``reads s, stored by warp 0 without a proxy fence``, and the place of the fence.
-
-    fence: what is missing, and where it belongs, in words. lines: behind which that is, or between which; else right
-    before the operation. is_wrong: does hardware give wrong data, so that a warning is not enough? buffer: the one that
-    is touched.
-    """
-
-    what: str
-    fence: Told
-    lines: tuple[int, ...] = ()
-    is_wrong: bool = False
-    buffer: str | None = None
-
-    def warning(self, operation: Operation) -> Told:
-        """The sentence, with the line of the operation."""
-        advice = Term("advice", (self.fence,))
-        return told("{}: {} {}{}", operation.instruction.at, operation.name, self.what, advice)
-
-    def remedy(self, operation: Operation) -> Told:
-        """The hint."""
-        at = operation.instruction.at
-        lines = self.lines if len(self.lines) > 1 or at is None else (*self.lines, at.line)
-        code = next(part for part in self.fence.parts if isinstance(part, Term))
-        return advised(self.fence, "proxy_fence", "cta", lines, code)
-
-    def facts(self, operation: Operation) -> Facts:
-        """The fields of the warning's finding."""
-        at = operation.instruction.at
-        return {
-            "file": at.file if at else None,
-            "line": at.line if at else None,
-            "operation": operation.name,
-            "buffer": self.buffer,
-            "remedy": self.remedy(operation).remedy,
-            "threads": (operation.issuers.thread_at(0),),
-        }
-
-    def error(self, operation: Operation) -> SimulationError:
-        """The finding."""
-        allowed = "reads of an asynchronous unit after a proxy fence that comes after the stores"
-        facts = {"allowed": allowed, "hint": self.remedy(operation), "buffer": self.buffer}
-        return operation.error("races", f"{operation.name} {self.what}", 0, **facts)
 
 
 def _is_wrong(one: Touched) -> bool:
@@ -213,7 +165,6 @@ def unfenced_map(wave: Wave, address: int, last: tuple[int, int]) -> LackingFenc
 STATE = {"filled": "loaded", "read": "read"}
 PAST = {"reading": "read", "writing": "written"}
 KIND = {"reading": "copy", "writing": "write"}
-COMPLETE = "an operation after that one is known to be complete"
 
 
 def early_operation(
@@ -225,18 +176,20 @@ def early_operation(
     k, at = int(one.issuer[place[0]]), now.instruction.at
     row, byte = int(now.issuers.rows[k]), int(one.at[tuple(place)])
     knower = int(operations.parts.knowers(now)[k * now.issuers.warps_each])
-    what = f"{'writes' if one.writes else 'reads'} {shared_text(operations.wave, byte)}"
-    return SimulationError(
-        f"{now.name} {what}, which {earlier.operation.name} may still not have {did}",
-        given=f"{at}: {now.who(k)}\n{did} at {earlier.at}: {earlier.who(row)}",
-        allowed=COMPLETE,
-        hint=missing_step(operations, earlier, (row, knower), at, fences=False, reads=did == "read"),
+    name = shared_text(operations.wave, byte)
+    return broken(
+        *("early operation", now.name, _verb_of(one), name, earlier.operation.name, did),
         at=at,
-        kind="races",
-        threads=(now.issuers.thread_at(k),),
+        who=now.issuers.thread_at(k),
+        given=f"{at}: {now.who(k)}\n{did} at {earlier.at}: {earlier.who(row)}",
+        hint=missing_step(operations, earlier, (row, knower), at, fences=False, reads=did == "read"),
         buffer=operations.wave.run.places.shared_at(byte).name,
-        place=shared_text(operations.wave, byte),
+        place=name,
     )
+
+
+def _verb_of(one: Touched) -> str:
+    return "writes" if one.writes else "reads"
 
 
 def early_write(
@@ -250,16 +203,14 @@ def early_write(
         part = next(each for each in operations.parts.values() if (each.operation, each.thread) == (earlier, thread))
         knower = int(operations.parts.knowers(now)[k * now.issuers.warps_each])
         hint = missing_step(operations, part, (row, knower), at, fences=False, reads=did == "read")
-    return SimulationError(
-        f"{now.name} {'writes' if one.writes else 'reads'} {operations.wave.run.places.at(window, 0).name}, which "
-        f"{earlier.name} may still not have {did}",
-        given=f"{at}: {now.who(k)}\n{did} at {earlier.instruction.at}: {earlier.who(whose)}",
-        allowed=COMPLETE,
-        hint=hint,
+    name = operations.wave.run.places.at(window, 0).name
+    return broken(
+        *("early operation", now.name, _verb_of(one), name, earlier.name, did),
         at=at,
-        kind="races",
-        threads=(now.issuers.thread_at(k),),
-        buffer=operations.wave.run.places.at(window, 0).name,
+        who=now.issuers.thread_at(k),
+        given=f"{at}: {now.who(k)}\n{did} at {earlier.instruction.at}: {earlier.who(whose)}",
+        hint=hint,
+        buffer=name,
     )
 
 
@@ -276,13 +227,12 @@ def early_tmem_operation(
         reader, writer = (earlier.operation.name, earlier.at, earlier.who(row)), (now.name, at, now.who(actor))
         step = told("a barrier after {}", completion_text(now, actor, row))
         return not_yet_written(run, reader, writer, f"tensor memory ({cells_text(*cells)})", step)
-    return SimulationError(
-        f"{now.name} touches tensor memory that {earlier.operation.name} may still not have {did}",
-        given=f"{cells_text(*cells)}\n{at}: {now.who(actor)}\n{did} at {earlier.at}: {earlier.who(row)}",
-        allowed=COMPLETE,
-        hint=missing_step(operations, earlier, (row, knower), at, queues=_may_queue(operations, earlier, now, actor)),
+    return broken(
+        *("early tmem", now.name, earlier.operation.name, did),
         at=at,
-        kind="races",
+        who=now.issuers.thread_at(int(now.issuers.actors[0][actor])),
+        given=f"{cells_text(*cells)}\n{at}: {now.who(actor)}\n{did} at {earlier.at}: {earlier.who(row)}",
+        hint=missing_step(operations, earlier, (row, knower), at, queues=_may_queue(operations, earlier, now, actor)),
     )
 
 
@@ -296,14 +246,13 @@ def freed_early(
     operations: Operations, earlier: OperationPart, place: tuple[int, int], at: Span | None, did: str
 ) -> SimulationError:
     """A warp, ``place`` is its row and number, gives back columns that an operation may not have read, or written."""
-    return SimulationError(
-        f"tensor memory is given back that {earlier.operation.name} may still not have {did}",
-        given=f"{at}: {operations.wave.warp_name(*place)}\n{did} at {earlier.at}: {earlier.who(place[0])}",
-        allowed="dealloc after everyone has waited for their operations, and met",
-        hint=missing_step(operations, earlier, place, at, fences=False),
+    who = operations.wave.warp_at(*place)
+    return broken(
+        *("freed early", earlier.operation.name, did),
         at=at,
-        kind="races",
-        threads=(operations.wave.warp_at(*place),),
+        who=who,
+        given=f"{at}: {who}\n{did} at {earlier.at}: {earlier.who(place[0])}",
+        hint=missing_step(operations, earlier, place, at, fences=False),
     )
 
 
@@ -335,15 +284,13 @@ def early_use(
     """A warp, given by its row and number, uses registers that an operation may not have filled, or read. stored: where
     it then stores, without a wait in between.
     """
-    then = f"\nstored at {stored}" if stored else ""
-    return SimulationError(
-        f"{name} is used while {earlier.operation.name} may not have {did} it",
-        given=f"{at}: {operations.wave.warp_name(*warp)}\n{STATE[did]} at {earlier.at}{then}",
-        allowed="registers after the warp has waited for its loads",
-        hint=missing_step(operations, earlier, warp, at),
+    then, who = f"\nstored at {stored}" if stored else "", operations.wave.warp_at(*warp)
+    return broken(
+        *("early use", name, earlier.operation.name, did),
         at=at,
-        kind="races",
-        threads=(operations.wave.warp_at(*warp),),
+        who=who,
+        given=f"{at}: {who}\n{STATE[did]} at {earlier.at}{then}",
+        hint=missing_step(operations, earlier, warp, at),
         buffer=name,
     )
 
@@ -356,58 +303,19 @@ def early_access(
     """
     verb = "overwrites" if site.write else "reads"
     memory = f"{site.place.space} memory" if site.place is not None else "shared memory"
-    thread = operations.wave.warp_name(place[0], warp)
-    return SimulationError(
-        told("{} {} {} that {} may still be {}", operation(site.op), verb, memory, earlier.operation.name, doing),
-        given=f"{site.at}: {thread}\n{PAST[doing]} at {earlier.at}: {earlier.who(place[0])}",
-        allowed=f"{'a store' if site.write else 'a load'} after that {KIND[doing]} is known to be complete",
-        hint=missing_step(operations, earlier, place, site.at, fences=False, reads=doing == "reading"),
+    who = operations.wave.warp_at(place[0], warp)
+    return broken(
+        *("early access", operation(site.op), verb, memory, earlier.operation.name, doing),
         at=site.at,
-        kind="races",
+        who=who,
+        given=f"{site.at}: {who}\n{PAST[doing]} at {earlier.at}: {earlier.who(place[0])}",
+        instead=("a store" if site.write else "a load", KIND[doing]),
+        hint=missing_step(operations, earlier, place, site.at, fences=False, reads=doing == "reading"),
         buffer=site.line.buffer or None,
-        threads=(operations.wave.warp_at(place[0], warp),),
     )
 
 
 INIT = Fence("release", "cluster", "mbarrier.init")
-
-
-def barrier_reused(wave: Wave, barrier: int, row: int, warp: int, at: Span | None) -> SimulationError:
-    """A warp arrives again, and may still be counted in the last meeting."""
-    return SimulationError(
-        f"barrier {barrier} is used again by a warp that cannot know that its last meeting is over",
-        given=wave.warp_name(row, warp),
-        allowed="an arrival after a thread that has waited there: it may be counted in that meeting else",
-        hint="a barrier of another number, or a count of all threads that meet",
-        at=at,
-        kind="races",
-        threads=(wave.warp_at(row, warp),),
-    )
-
-
-def ends_between(wave: Wave, row: int, warp: int) -> SimulationError:
-    """A warp ends between its arrival at the cluster's barrier and its wait."""
-    return SimulationError(
-        "a warp ends that has arrived at the cluster's barrier and not waited there",
-        given=wave.warp_name(row, warp),
-        allowed="one arrive and one wait, by turns",
-        kind="races",
-        threads=(wave.warp_at(row, warp),),
-    )
-
-
-def initialised_twice(wave: Wave, row: int, thread: int, offset: int, at: Span | None) -> SimulationError:
-    """mbarrier.init of an m-barrier that is alive."""
-    return SimulationError(
-        f"{shared_text(wave, offset)} is initialised again, and was not ended before",
-        given=wave.thread_name(row, thread),
-        allowed="mbarrier.init once, or mbarrier.inval before it",
-        hint="one m-barrier for all turns, as phases follow each other; or mbarrier.inval before",
-        at=at,
-        kind="races",
-        threads=(wave.thread_at(wave.first + row, thread),),
-        buffer=wave.run.places.shared_at(offset).name,
-    )
 
 
 def uninitialised(
@@ -419,39 +327,24 @@ def uninitialised(
     offset of the m-barrier.
     """
     (noun, doing), (home, offset) = use, where
-    what, given = f"{doing} {shared_text(wave, offset)}", wave.thread_name(*who)
-    article = "an" if noun[0] in "aeiou" else "a"
-    made = [line for line, _ in wave.run.program.text.inits(wave.run.places.shared_at(offset).name)][-1:]
-    threads = (wave.thread_at(wave.first + who[0], who[1]),)
+    name, one = shared_text(wave, offset), wave.thread_at(wave.first + who[0], who[1])
+    article, buffer = "an" if noun[0] in "aeiou" else "a", wave.run.places.shared_at(offset).name
+    made = [line for line, _ in wave.run.program.text.inits(buffer)][-1:]
     lines = (*made, *at_line(at))
-    if home == who[0]:
-        return SimulationError(
-            f"{what}, which may not have been initialised",
-            given=given,
-            allowed=f"{article} {noun} after a meeting with the thread of mbarrier.init",
-            hint=advised(
-                told("{} by all warps between mbarrier.init and the {}", barrier("cta"), noun),
-                *("barrier", "cta", lines, barrier("cta")),
-            ),
-            at=at,
-            kind="races",
-            threads=threads,
-            buffer=wave.run.places.shared_at(offset).name,
-        )
-    return SimulationError(
-        f"{what} of another CTA, which may not have initialised it",
-        given=f"{given}, at that of CTA {wave.cta_name(home)}",
-        allowed=f"{article} {noun} after the CTAs have met behind mbarrier.init",
-        hint=advised(
+    hint = advised(
+        told("{} by all warps between mbarrier.init and the {}", barrier("cta"), noun),
+        *("barrier", "cta", lines, barrier("cta")),
+    )
+    given = str(one)
+    if home != who[0]:
+        given = f"{one}, at that of CTA {wave.cta_name(home)}"
+        hint = advised(
             told("{} and {} after mbarrier.init, before the {}", fence_call(INIT), barrier("cluster"), noun),
             *("barrier", "cluster", lines, barrier("cluster")),
             ways=[(*between(fence_call(INIT), *lines), *between(barrier("cluster"), *lines))] if lines else (),
-        ),
-        at=at,
-        kind="races",
-        threads=threads,
-        buffer=wave.run.places.shared_at(offset).name,
-    )
+        )
+    rule, instead = "uninitialised" if home == who[0] else "uninitialised far", (f"{article} {noun}",)
+    return broken(rule, doing, name, at=at, who=one, given=given, instead=instead, hint=hint, buffer=buffer)
 
 
 def ended_early(
@@ -461,34 +354,17 @@ def ended_early(
     waiter = wave.thread_name(where[0], 32 * wait.warp + int(wait.lanes.argmax()))
     first, last = (wait.at.line if wait.at else 0), (at.line if at else 0)
     step = told("{} between {} and line {}", barrier("cta"), f"line {first}" if first else "the wait", last)
-    return SimulationError(
-        f"{shared_text(wave, where[1])} is ended while a thread may still wait there",
-        given=f"{at}: {wave.thread_name(*who)}\nwaits at {wait.at}: {waiter}",
-        allowed="mbarrier.inval after all threads that use the m-barrier have met",
-        hint=advised(step, "barrier", "cta", (first, last), barrier("cta")),
+    return broken(
+        *("ended early", shared_text(wave, where[1])),
         at=at,
-        kind="races",
-        threads=(wave.thread_at(wave.first + who[0], who[1]),),
+        who=wave.thread_at(wave.first + who[0], who[1]),
+        given=f"{at}: {wave.thread_name(*who)}\nwaits at {wait.at}: {waiter}",
+        hint=advised(step, "barrier", "cta", (first, last), barrier("cta")),
         buffer=wave.run.places.shared_at(where[1]).name,
     )
 
 
-def no_data(wave: Wave, site: Site, who: tuple[int, int], offset: int) -> SimulationError:
-    """An ordinary access of bytes that are an m-barrier."""
-    verb = "overwrites" if site.write else "reads"
-    return SimulationError(
-        told("{} {} {}, which is an m-barrier", Term("operation", (site.op,)), verb, shared_text(wave, offset)),
-        given=wave.thread_name(*who),
-        allowed="mbarrier instructions, until mbarrier.inval has ended it",
-        hint=told("{} by one thread before it, after the last use", call("ptx.mbarrier.inval", ...)),
-        at=site.at,
-        kind="races",
-        threads=(wave.thread_at(wave.first + who[0], who[1]),),
-        buffer=wave.run.places.shared_at(offset).name,
-    )
-
-
-def early_arrival(wave: Wave, who: str, threads: tuple[Threads, ...], offset: int, at: Span | None) -> SimulationError:
+def early_arrival(wave: Wave, who: Threads, offset: int, at: Span | None, given: str | None) -> SimulationError:
     """An arrival for the next phase, though no thread has found the last one over."""
     text = "a wait for the last phase before it; or mbarrier.init with the count of all that arrive"
     bar, lines = pointer_to(wave, offset), at_line(at)
@@ -496,16 +372,8 @@ def early_arrival(wave: Wave, who: str, threads: tuple[Threads, ...], offset: in
     name = wave.run.places.shared_at(offset).name
     more = [(operand(line, "count", count + 1),) for line, count in wave.run.program.text.inits(name) if count]
     ways = [*(between(wait, *lines) for wait in waits if lines), *more, *((move(*lines),) for _ in lines)]
-    return SimulationError(
-        f"an arrival at {shared_text(wave, offset)} for its next phase, and nobody has seen the last one over",
-        given=who,
-        allowed="as many arrivals as mbarrier.init counts, then a wait, then those for the next phase",
-        hint=advised(text, "wait", "cta", lines, ways=ways),
-        at=at,
-        kind="races",
-        threads=threads,
-        buffer=wave.run.places.shared_at(offset).name,
-    )
+    hint = advised(text, "wait", "cta", lines, ways=ways)
+    return broken("early arrival", shared_text(wave, offset), at=at, who=who, given=given, hint=hint, buffer=name)
 
 
 def ends_between_signals(wave: Wave, operation: Operation, issuer: int, offset: int) -> SimulationError:
@@ -522,46 +390,16 @@ def ends_between_signals(wave: Wave, operation: Operation, issuer: int, offset: 
     )
 
 
-def _far(wave: Wave, who: tuple[int, int], where: tuple[int, int]) -> str:
-    return f"{wave.thread_name(*who)}: {wave.run.places.shared_at(where[1]).name} of CTA {wave.cta_name(where[0])}"
-
-
-def cta_may_have_ended(wave: Wave, who: tuple[int, int], where: tuple[int, int], at: Span | None) -> SimulationError:
-    """A thread touches the shared memory of a CTA, which does not wait for that. who: row and thread. where: the row of
-    that CTA, and the byte.
+def wrong_time(rule: str, wave: Wave, who: tuple[int, int], where: tuple[int, int], at: Span | None) -> SimulationError:
+    """A thread touches the shared memory of a CTA, which has perhaps ended, or not begun. who: row and thread. where:
+    the row of that CTA, and the byte.
     """
-    return SimulationError(
-        "the shared memory of another CTA is touched, which may have ended by then",
-        given=_far(wave, who, where),
-        allowed="a CTA that ends after all that others do in its shared memory",
-        hint=told("{} before the end of the kernel", barrier("cluster")),
-        at=at,
-        kind="races",
-        buffer=wave.run.places.shared_at(where[1]).name,
-        threads=(wave.thread_at(wave.first + who[0], who[1]),),
-    )
-
-
-def cta_may_not_have_begun(
-    wave: Wave, who: tuple[int, int], where: tuple[int, int], at: Span | None
-) -> SimulationError:
-    """A thread touches the shared memory of a CTA, and comes after nothing there. who, where: as before."""
-    return SimulationError(
-        "the shared memory of another CTA is touched, which may not have begun by then",
-        given=_far(wave, who, where),
-        allowed="an access after the CTAs of the cluster have met, as all of them have begun then",
-        hint=advised(
-            told("{} by all threads before it", barrier("cluster")),
-            "barrier",
-            "cluster",
-            at_line(at),
-            barrier("cluster"),
-        ),
-        at=at,
-        kind="races",
-        buffer=wave.run.places.shared_at(where[1]).name,
-        threads=(wave.thread_at(wave.first + who[0], who[1]),),
-    )
+    one, buffer, hint = wave.thread_at(wave.first + who[0], who[1]), wave.run.places.shared_at(where[1]).name, None
+    if rule == "cta not begun":
+        step = told("{} by all threads before it", barrier("cluster"))
+        hint = advised(step, "barrier", "cluster", at_line(at), barrier("cluster"))
+    given = f"{one}: {buffer} of CTA {wave.cta_name(where[0])}"
+    return broken(rule, at=at, who=one, given=given, hint=hint, buffer=buffer)
 
 
 def at_line(at: Span | None) -> tuple[int, ...]:

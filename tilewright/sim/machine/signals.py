@@ -1,0 +1,156 @@
+"""Warps that act together, each with some of its lanes; their signals at m-barriers: whose, where, in which phase."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.isa import phase_of
+from tilewright.sim.machine.arrays import Ints
+from tilewright.sim.machine.remote import split
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.isa import Lanes, Signal
+    from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.machine.batch import Batch, Look, Mask
+    from tilewright.sim.machine.wave import Wave
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Actors:
+    """rows, warps: (n,), the CTA's row in the wave and the number of the warp. lanes: (n, 32) of those that act."""
+
+    rows: Ints
+    warps: Ints
+    lanes: Bools
+
+    @classmethod
+    def of(cls, look: Look, mask: Mask) -> Actors:
+        """The active lanes of a batch."""
+        some = mask.full.any(-1)
+        rows, warps = look.rows_and_warps(some)
+        return cls(rows, warps, mask.full[some])
+
+    @classmethod
+    def threads(cls, rows: Ints, threads: Ints) -> Actors:
+        """Single threads."""
+        return cls(rows, threads >> 5, (threads & 31)[:, None] == np.arange(32))
+
+    @classmethod
+    def one(cls, row: int, thread: int) -> Actors:
+        """A single thread."""
+        return cls.threads(np.array([row]), np.array([thread]))
+
+    @classmethod
+    def whole_warps(cls, rows: Ints, warps: Ints) -> Actors:
+        """All lanes of these warps."""
+        return cls(rows, warps, np.ones((len(rows), 32), np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, which: Ints | Bools) -> Actors:
+        return Actors(self.rows[which], self.warps[which], self.lanes[which])
+
+    def places(self) -> list[tuple[int, int]]:
+        """Row and warp of each."""
+        return list(zip(self.rows.tolist(), self.warps.tolist(), strict=True))
+
+    def each(self) -> Iterator[tuple[int, int, int]]:
+        """Yield each actor's number, row and first thread."""
+        for k, lane in np.argwhere(self.lanes).tolist():
+            yield k, int(self.rows[k]), int(self.warps[k]) * 32 + lane
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Signals:
+    """Warps that signal, with their lanes. home, offset: the m-barrier's CTA and its place there, (n,).
+
+    phase: the one that it runs then.
+    """
+
+    who: Actors
+    home: Ints
+    offset: Ints
+    phase: Ints
+
+    def __getitem__(self, which: Ints | Bools) -> Signals:
+        return Signals(self.who[which], self.home[which], self.offset[which], self.phase[which])
+
+    def places(self) -> list[tuple[int, int]]:
+        """Row and offset of each m-barrier."""
+        return list(zip(self.home.tolist(), self.offset.tolist(), strict=True))
+
+    def of_threads(self) -> tuple[Ints, Ints, Ints, Ints]:
+        """Row and number of each thread that signals; row and offset of its m-barrier."""
+        which, lanes = np.nonzero(self.who.lanes)
+        return self.who.rows[which], 32 * self.who.warps[which] + lanes, self.home[which], self.offset[which]
+
+    def groups(self) -> Iterator[tuple[int, int, Ints]]:
+        """Offset, phase, and the signals that have both; in the order in which they come."""
+        key = self.offset << 2 | self.phase
+        found, first, which = np.unique(key, return_index=True, return_inverse=True)
+        for k in np.argsort(first):
+            yield int(found[k]) >> 2, int(found[k]) & 3, np.flatnonzero(which == k)
+
+
+def visits_of(batch: Batch, mask: Mask, home: Ints) -> Signals:
+    """The accesses of a mask's lanes to the shared memory of CTAs: each warp once for each CTA."""
+    who, (ctas,) = _alike(*batch.threads(mask.full), home[mask.full])
+    return Signals(who, ctas, ctas, ctas)
+
+
+def _alike(rows: Ints, warps: Ints, lanes: Ints, *values: Ints) -> tuple[Actors, Ints]:
+    """The values that occur, with the lanes of the warp that have each; neighbouring lanes mostly agree."""
+    each = np.stack((rows, warps, *values))
+    differs = np.ones(each.shape[1], np.bool_)
+    differs[1:] = (each[:, 1:] != each[:, :-1]).any(0)
+    together = np.zeros((int(differs.sum()), 32), np.bool_)
+    together[np.cumsum(differs) - 1, lanes] = True
+    return Actors(each[0, differs], each[1, differs], together), each[2:, differs]
+
+
+def arrivals_of(wave: Wave, rows: Ints, home: Ints, offset: Ints) -> Signals:
+    """The signals of asynchronous units, on behalf of CTAs ``rows``, at m-barriers of CTAs ``home``."""
+    phase = phase_of(wave.shared.view(8)[home, offset >> 3])
+    return Signals(Actors(rows, np.zeros_like(rows), np.zeros((len(rows), 32), np.bool_)), home, offset, phase)
+
+
+@dataclass(frozen=True, eq=False)
+class MBarrierSignal:
+    """Lanes made, ended, arrived at or saw the end of a phase of m-barriers: what the machine tells of it.
+
+    barrier: shared addresses. found: what `execute` returned: the words before an arrival, or before bytes were
+    counted.
+    """
+
+    batch: Batch
+    mask: Mask
+    barrier: Lanes
+    effect: Signal
+    found: Lanes
+    at: Span | None
+
+    @cached_property
+    def warps(self) -> Signals:
+        """Each warp once for each m-barrier and phase."""
+        batch, barrier, active = self.batch, self.barrier, self.mask.full
+        words = self.found if self.effect.kind in ("arrive", "bytes") else None
+        if words is None and (barrier == barrier[..., :1]).all():
+            warps_there = active.any(-1)
+            rows, warps = batch.rows_and_warps(warps_there)
+            there = np.broadcast_to(barrier[..., 0], warps_there.shape)[warps_there].astype(np.int64)
+            home, offset = split(batch.wave, rows, there)
+            phase = phase_of(batch.wave.shared.view(8)[home, offset >> 3])
+            return Signals(Actors(rows, warps, active[warps_there]), home, offset, phase)
+        rows, warps, lanes = batch.threads(active)
+        home, offset = split(batch.wave, rows, np.broadcast_to(barrier, active.shape)[active].astype(np.int64))
+        now = batch.wave.shared.view(8)[home, offset >> 3]
+        given = now if words is None else np.broadcast_to(words, active.shape)[active]
+        who, (home, offset, phase) = _alike(rows, warps, lanes, home, offset, phase_of(given))
+        return Signals(who, home, offset, phase)
