@@ -93,6 +93,14 @@ class Mask:
         where = self.array if np.ndim(new) < 4 and np.ndim(old) < 4 else self.array[..., None]
         return np.where(where, new, old)
 
+    def harmless(self, values: Ints) -> Ints:
+        """``values`` with those of inactive lanes replaced by an active one's."""
+        if self.array is None:
+            return values
+        shape = np.broadcast_shapes(values.shape, self.array.shape)
+        among = spread(values, shape)[spread(self.array, shape)]
+        return np.where(self.array, values, among[0] if len(among) else 0)
+
     @cached_property
     def full(self) -> Bools:
         """The bools in the shape of the batch."""

@@ -279,8 +279,7 @@ class TaggedPlaces:
         """An access that is about to take place, with its record."""
         look, active = self._view(clocks, batch, mask, at)
         lone = Lone.of(look, active, site) if self.is_global else None
-        if active.array is not None:
-            at = harmless(at, active) if lone is None else lone.address(at)
+        at = harmless(at, active) if lone is None else lone.address(at)
         clocks.now += 1
         if self.tag.itemsize == 4 and clocks.now >> 32 - self.shift:
             self._widen()
@@ -507,8 +506,7 @@ class TaggedPlaces:
     def remember(self, access: AccessRecord, *, reads: bool) -> None:
         """Remember an access; the tags of a read are written when a later write needs them."""
         self.has_strong |= access.site.how.sem != "weak"
-        record = Record(access.time, access.site, access.batch, access.mask, access.at, *access.more)
-        self.log.add(record, reads=reads)
+        self.log.add(access.record, reads=reads)
         if not reads:
             self.newest_write = access.time
         else:
