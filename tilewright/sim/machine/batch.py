@@ -287,6 +287,11 @@ class Batch(Look):
         """True where every CTA of the wave is in it."""
         return self.shape[0] == self.wave.ctas
 
+    def as_one(self, mask: Mask, *at: Address) -> tuple[Look, Mask] | None:
+        """It as one CTA, with its mask, where all CTAs of the wave do the same at the same addresses; else None."""
+        alike = self.is_whole_wave and not mask.varies_by_cta and not any(each.varies_by_cta for each in at)
+        return (self.single, mask.single) if alike else None
+
     @property
     def alive(self) -> Bools:
         """The threads of its CTAs and warps that have not ended."""

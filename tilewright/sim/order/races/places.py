@@ -270,8 +270,8 @@ class TaggedPlaces:
     def _view(self, clocks: Clocks, batch: Batch, mask: Mask, at: Address) -> tuple[Look, Mask]:
         if self.is_global or batch.wave.ctas == 1 or self.rows > 1:
             return batch, mask
-        if batch.is_whole_wave and not mask.varies_by_cta and not at.varies_by_cta:
-            return batch.single, mask.single
+        if (one := batch.as_one(mask, at)) is not None:
+            return one
         self.expand(batch.wave.ctas)
         return batch, mask
 
