@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class ScheduleRule:
     """what: who breaks it does that, with the fields of one finding. allowed, hint: instead."""
 
     what: str
@@ -26,76 +26,84 @@ class Rule:
 
 
 _KNOWN = "an operation after that one is known to be complete"
-RULES: Mapping[str, Rule] = {
-    "by turns": Rule("{}: a warp {} at the cluster's barrier", "one arrive and one wait, by turns", None, "divergence"),
-    "no barrier": Rule("{}: there is no barrier {}", "0..15", None, "divergence"),
-    "whole warps": Rule(
+RULES: Mapping[str, ScheduleRule] = {
+    "by turns": ScheduleRule(
+        "{}: a warp {} at the cluster's barrier", "one arrive and one wait, by turns", None, "divergence"
+    ),
+    "no barrier": ScheduleRule("{}: there is no barrier {}", "0..15", None, "divergence"),
+    "whole warps": ScheduleRule(
         "{}: barrier {} is for a whole number of warps", "one positive multiple of 32", None, "divergence"
     ),
-    "two counts": Rule("{}: barrier {} is expected by two counts", "the same count everywhere", None, "divergence"),
-    "too many": Rule("{}: more threads than barrier {} is for", "{} threads", None, "divergence"),
-    "lanes apart": Rule("{}: lanes of a warp name different numbers", "{} for the whole warp", None, "divergence"),
-    "part of a warp": Rule(
+    "two counts": ScheduleRule(
+        "{}: barrier {} is expected by two counts", "the same count everywhere", None, "divergence"
+    ),
+    "too many": ScheduleRule("{}: more threads than barrier {} is for", "{} threads", None, "divergence"),
+    "lanes apart": ScheduleRule(
+        "{}: lanes of a warp name different numbers", "{} for the whole warp", None, "divergence"
+    ),
+    "part of a warp": ScheduleRule(
         "divergence: a warp meets without all of its lanes", "all lanes of the warp", None, "divergence"
     ),
-    "barrier reused": Rule(
+    "barrier reused": ScheduleRule(
         "barrier {} is used again by a warp that cannot know that its last meeting is over",
         "an arrival after a thread that has waited there: it may be counted in that meeting else",
         "a barrier of another number, or a count of all threads that meet",
     ),
-    "ends between": Rule(
+    "ends between": ScheduleRule(
         "a warp ends that has arrived at the cluster's barrier and not waited there",
         "one arrive and one wait, by turns",
     ),
-    "initialised twice": Rule(
+    "initialised twice": ScheduleRule(
         "{} is initialised again, and was not ended before",
         "mbarrier.init once, or mbarrier.inval before it",
         "one m-barrier for all turns, as phases follow each other; or mbarrier.inval before",
     ),
-    "uninitialised": Rule(
+    "uninitialised": ScheduleRule(
         "{} {}, which may not have been initialised",
         "{} after a meeting with the thread of mbarrier.init",
     ),
-    "uninitialised far": Rule(
+    "uninitialised far": ScheduleRule(
         "{} {} of another CTA, which may not have initialised it",
         "{} after the CTAs have met behind mbarrier.init",
     ),
-    "ended early": Rule(
+    "ended early": ScheduleRule(
         "{} is ended while a thread may still wait there",
         "mbarrier.inval after all threads that use the m-barrier have met",
     ),
-    "no data": Rule(
+    "no data": ScheduleRule(
         "{} {} {}, which is an m-barrier",
         "mbarrier instructions, until mbarrier.inval has ended it",
         told("{} by one thread before it, after the last use", call("ptx.mbarrier.inval", ...)),
     ),
-    "early arrival": Rule(
+    "early arrival": ScheduleRule(
         "an arrival at {} for its next phase, and nobody has seen the last one over",
         "as many arrivals as mbarrier.init counts, then a wait, then those for the next phase",
     ),
-    "cta ended": Rule(
+    "cta ended": ScheduleRule(
         "the shared memory of another CTA is touched, which may have ended by then",
         "a CTA that ends after all that others do in its shared memory",
         told("{} before the end of the kernel", barrier("cluster")),
     ),
-    "cta not begun": Rule(
+    "cta not begun": ScheduleRule(
         "the shared memory of another CTA is touched, which may not have begun by then",
         "an access after the CTAs of the cluster have met, as all of them have begun then",
     ),
-    "constant written": Rule(
+    "constant written": ScheduleRule(
         "{}",
         "reads through the cache of constants of what nobody writes while the kernel runs",
         "no __ldg, and no __restrict__ or const for an array that is written too",
     ),
-    "unfenced": Rule("{} {}", "reads of an asynchronous unit after a proxy fence that comes after the stores"),
-    "early operation": Rule("{} {} {}, which {} may still not have {}", _KNOWN),
-    "early tmem": Rule("{} touches tensor memory that {} may still not have {}", _KNOWN),
-    "freed early": Rule(
+    "unfenced": ScheduleRule("{} {}", "reads of an asynchronous unit after a proxy fence that comes after the stores"),
+    "early operation": ScheduleRule("{} {} {}, which {} may still not have {}", _KNOWN),
+    "early tmem": ScheduleRule("{} touches tensor memory that {} may still not have {}", _KNOWN),
+    "freed early": ScheduleRule(
         "tensor memory is given back that {} may still not have {}",
         "dealloc after everyone has waited for their operations, and met",
     ),
-    "early use": Rule("{} is used while {} may not have {} it", "registers after the warp has waited for its loads"),
-    "early access": Rule("{} {} {} that {} may still be {}", "{} after that {} is known to be complete"),
+    "early use": ScheduleRule(
+        "{} is used while {} may not have {} it", "registers after the warp has waited for its loads"
+    ),
+    "early access": ScheduleRule("{} {} {} that {} may still be {}", "{} after that {} is known to be complete"),
 }
 
 

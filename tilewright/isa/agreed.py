@@ -37,7 +37,7 @@ class Executed(Protocol):
     def keywords(self) -> Mapping[str, object]: ...
 
 
-class Placed(Protocol):
+class WrittenPlaces(Protocol):
     """Places that an operation writes. shape: of them; width: bytes of each."""
 
     @property
@@ -145,7 +145,9 @@ def _check_places(row: Executed, issuers: int, name: str, where: Addresses) -> N
         raise _misgiven(row, f"addresses gave another number of ranks for {name!r}", given, allowed)
 
 
-def check_results(row: Executed, writes: Sequence[Placed], results: Sequence[Array], issuers: int, lanes: int) -> None:
+def check_results(
+    row: Executed, writes: Sequence[WrittenPlaces], results: Sequence[Array], issuers: int, lanes: int
+) -> None:
     """Raises InstructionError where `execute` gives another number of values than is written, or other shapes."""
     wanted = [one.effect.operand for one in writes if hasattr(one.effect, "operand")]
     written = [one.name for one in row.bound.given if one.written]

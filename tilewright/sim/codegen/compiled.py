@@ -25,6 +25,7 @@ from tilewright.sim.codegen.loops import polls
 from tilewright.sim.codegen.prepare import prepared
 from tilewright.sim.codegen.source import PySource, compiled
 from tilewright.sim.codegen.values import calls_of, given_in, is_closed, is_collective, is_of_all, names_in, read_by
+from tilewright.sim.machine.device import Everyone
 from tilewright.sim.machine.places import ALONE, Ranks
 from tilewright.sim.machine.subject import Subject
 from tilewright.sim.record import Recorder
@@ -77,6 +78,7 @@ class Compiled(Subject):
         self.recorder = Recorder(self) if recorded else None
         if self.recorder is not None:
             self.own_checks.insert(0, self.recorder)  # what a check finds has been recorded
+        self.everyone = Everyone(self.own_checks)
         self._reads: dict[int, frozenset[str]] = {}
         self._site_of: dict[object, Site] = {}  # by what it does
         orders = ("accesses" if pauses else "branches") if "races" in checks else ""

@@ -15,10 +15,10 @@ sites, counts   the places of a kernel that touch memory, and what is counted th
 arrays          the kinds of arrays, by name
 convert         between the values of a kernel and the bits in memory, elements of 4 bits too
 instructions, facets
-                a row of the instruction table, the machine as it sees it, and lanes that execute it together; what
-                the functions of an asynchronous row give, checked as they run
+                a row of the instruction table, the machine as it sees it, and lanes that execute it together
 operation, units
                 asynchronous operations between issue and completion; one of them, its issuers, its places
+signals         warps that act together, and their signals at m-barriers
 sync, precedence
                 barriers; what a run may choose: which batch goes first where several may; waits that answer no at
                 first; who came to barriers, and who went on behind one without having come to it

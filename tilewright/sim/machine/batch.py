@@ -93,6 +93,14 @@ class Mask:
         where = self.array if np.ndim(new) < 4 and np.ndim(old) < 4 else self.array[..., None]
         return np.where(where, new, old)
 
+    def harmless(self, values: Ints) -> Ints:
+        """``values`` with those of inactive lanes replaced by an active one's."""
+        if self.array is None:
+            return values
+        shape = np.broadcast_shapes(values.shape, self.array.shape)
+        among = spread(values, shape)[spread(self.array, shape)]
+        return np.where(self.array, values, among[0] if len(among) else 0)
+
     @cached_property
     def full(self) -> Bools:
         """The bools in the shape of the batch."""
@@ -278,6 +286,11 @@ class Batch(Look):
     def is_whole_wave(self) -> bool:
         """True where every CTA of the wave is in it."""
         return self.shape[0] == self.wave.ctas
+
+    def as_one(self, mask: Mask, *at: Address) -> tuple[Look, Mask] | None:
+        """It as one CTA, with its mask, where all CTAs of the wave do the same at the same addresses; else None."""
+        alike = self.is_whole_wave and not mask.varies_by_cta and not any(each.varies_by_cta for each in at)
+        return (self.single, mask.single) if alike else None
 
     @property
     def alive(self) -> Bools:

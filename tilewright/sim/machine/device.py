@@ -219,6 +219,7 @@ class Everyone(Events):
     """Hands each event on to the checks that hear of it."""
 
     def __init__(self, checks: Sequence[Events]) -> None:
+        self.checks = checks
         for name, deaf in vars(Events).items():
             if not name.startswith("_"):
                 hear = [getattr(check, name) for check in checks if getattr(type(check), name) is not deaf]
@@ -278,7 +279,7 @@ class Device:
         program: Subject,
         arrays: Mapping[str, Array],
         grid: Shape,
-        checks: Sequence[Events],
+        everyone: Everyone,
         precedence: Precedence = FORWARDS,
     ) -> None:
         """arrays: by the name of the buffer, those of one GPU behind those of the one before it."""
@@ -289,8 +290,8 @@ class Device:
         self.sizes = {name: block.nbytes for name, block in self.blocks.items()} | {
             name: array.nbytes for name, array in arrays.items()
         }
-        self.checks = checks
-        self.events: Events = Everyone(checks)
+        self.checks = everyone.checks
+        self.events: Events = everyone
         self.grid = grid
         self.cluster = program.launch.cluster
         self.cluster_ctas = self.cluster[0] * self.cluster[1] * self.cluster[2]

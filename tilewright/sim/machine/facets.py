@@ -203,17 +203,6 @@ def _lanes_of(mask: Mask, count: int) -> Mask:
     )
 
 
-def _safe(address: Array, mask: Mask) -> NDArray[np.int64]:
-    """The addresses, those of inactive lanes replaced by an active one's."""
-    full = address.astype(np.int64, copy=False)
-    if mask.array is None:
-        return full
-    active = mask.array
-    shape = np.broadcast_shapes(full.shape, active.shape)
-    among = np.broadcast_to(full, shape)[np.broadcast_to(active, shape)]
-    return np.where(active, full, among[0] if len(among) else 0)
-
-
 @dataclass(eq=False)
 class MemoryFacet:
     """All memories as one `Memory`, by generic addresses. storage: finds the bytes of a place, or their shadow."""
@@ -226,7 +215,7 @@ class MemoryFacet:
     def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
         """For each buffer: its bytes, the lanes that point there, and where."""
         places = self.batch.wave.run.places
-        full = _safe(address, self.mask)
+        full = self.mask.harmless(address.astype(np.int64, copy=False))
         found = []
         for window in np.unique(full >> WINDOW_BITS):
             if not places.has_window(int(window)):
@@ -235,7 +224,7 @@ class MemoryFacet:
                 raise SimulationError("a pointer to nowhere", given=given, allowed=allowed, at=self.at, kind="bounds")
             lanes = self.mask.narrowed(full >> WINDOW_BITS == window)
             if lanes is not None:
-                offsets = _safe(full - (int(window) << WINDOW_BITS), lanes)
+                offsets = lanes.harmless(full - (int(window) << WINDOW_BITS))
                 storage = self.storage(self.batch, places.at(int(window), int(offsets.min())))
                 if window == SHARED_WINDOW and isinstance(storage, MemoryRows):
                     offsets = across(self.batch, storage, offsets)
@@ -257,7 +246,10 @@ class MemoryFacet:
 
     def replicas(self, address: Array) -> list[Array]:
         run = self.batch.wave.run
-        return [np.asarray(address) + step for step in multicast_steps(run, _safe(address, self.mask), self.at)]
+        return [
+            np.asarray(address) + step
+            for step in multicast_steps(run, self.mask.harmless(address.astype(np.int64, copy=False)), self.at)
+        ]
 
     def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
         """Lane by lane where lanes share an address, all others at once."""
@@ -298,7 +290,15 @@ class SharedFacet(MemoryFacet):
         lanes = _lanes_of(self.mask, address.shape[-1])
         arena = self.storage(self.batch, self.batch.wave.run.places.arena)
         assert not isinstance(arena, Registers)
-        return [(arena, lanes, Address(0, Part.of_lanes(across(self.batch, arena, _safe(address, lanes)))))]
+        return [
+            (
+                arena,
+                lanes,
+                Address(
+                    0, Part.of_lanes(across(self.batch, arena, lanes.harmless(address.astype(np.int64, copy=False))))
+                ),
+            )
+        ]
 
 
 class Facet(MemoryFacet):

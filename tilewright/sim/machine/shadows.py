@@ -84,11 +84,9 @@ class Shadows:
 
     def view(self, batch: Batch, mask: Mask, *at: Address) -> tuple[Look, Mask]:
         """How to look at the flags: as one CTA while that stands for all, else as the batch itself."""
-        alike = batch.is_whole_wave and not mask.varies_by_cta and not any(address.varies_by_cta for address in at)
-        if self.is_collapsed and alike:
-            return batch.single, mask.single
-        if self.is_collapsed and self.wave.ctas > 1:
-            self.expand()
+        if self.is_collapsed and (one := batch.as_one(mask, *at)) is not None:
+            return one
+        self.expand()
         return batch, mask
 
     def view_to_store(self, batch: Batch, mask: Mask, flags: Bits, *at: Address) -> tuple[Look, Mask, Bits]:
@@ -102,7 +100,7 @@ class Shadows:
 
     def expand(self) -> None:
         """From now on every CTA has flags of its own."""
-        if not self.is_collapsed:
+        if not self.is_collapsed or self.wave.ctas == 1:
             return
         self.shared = self.shared.expanded(self.wave.ctas)
         self.registers = {name: r.expanded(self.wave.ctas) for name, r in self.registers.items()}

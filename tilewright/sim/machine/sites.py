@@ -297,10 +297,7 @@ class Site:
             if not mask.full.any():
                 return initialised(self.width)
         look, lanes = shadows.view(batch, mask, at)
-        block, there = (
-            shadows.storage(self.place),
-            harmless(at, lanes) if lanes.array is not None else at,
-        )
+        block, there = shadows.storage(self.place), harmless(at, lanes)
         return block.load(look, self._in_block(look, block, there), self.width)
 
     def store_flags(
@@ -324,7 +321,7 @@ class Site:
             return
         own = initialised(self.width) if flags is None else np.atleast_3d(flags)
         look, active, own = shadows.view_to_store(batch, mask, own, at)
-        block, there = shadows.storage(self.place), harmless(at, active) if active.array is not None else at
+        block, there = shadows.storage(self.place), harmless(at, active)
         block.store(look, self._in_block(look, block, there), self.width, own, active)
 
     # Pointers of run time
@@ -422,5 +419,4 @@ def _in_window(at: Address) -> Address:
 
 def harmless(at: Address, mask: Mask) -> Address:
     """``at`` with the addresses of inactive lanes brought to that of an active one."""
-    full = np.broadcast_to(at.full(), mask.shape)
-    return Address(0, Part(np.where(mask.full, full, full[mask.full][0])))
+    return at if mask.array is None else Address(0, Part(mask.harmless(at.full())))

@@ -241,7 +241,7 @@ class Order(Check):
         self.orders[wave].clocks.all_met(ctas)
 
     def warps_met(self, batch: Batch, mask: Mask) -> None:
-        if not batch.is_whole_wave or mask.varies_by_cta:
+        if batch.as_one(mask) is None:
             self._expand(batch.wave)
         self.orders[batch.wave].clocks.warps_met(batch, mask.full)
 

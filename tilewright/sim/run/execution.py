@@ -212,7 +212,7 @@ class Execution(Device):
         """arrays: by the name of the buffer. started: when the first of several runs has, which the limits are for."""
         keep_pages()
         self.scalars = program.bound_scalars(scalars)
-        super().__init__(program, arrays, program.grid(self.scalars), program.own_checks, precedence)
+        super().__init__(program, arrays, program.grid(self.scalars), program.everyone, precedence)
         self.program: Compiled = program
         self.findings.most = limits.findings
         self.watch = Watch(self, limits, started)

@@ -1,8 +1,8 @@
 """What threads know of each other, and how they hand it on.
 
 known           knowledge on its way, and the flags of asynchronous operations
-clocks          warps with some of their lanes; what each thread knows of every other, and of operations
-phases          warps that signal m-barriers; m-barriers hand knowledge on, phase by phase
+clocks          what each thread knows of every other, and of operations
+phases          m-barriers hand knowledge on, phase by phase
 fences          fences with what comes before each, for those that come after; so do strong writes that come after a
                 fence
 releases        the chain of what strong writes publish

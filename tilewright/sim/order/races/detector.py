@@ -159,8 +159,7 @@ def lost_store(access: AccessRecord, lost: Bools, now: Ints) -> Clash | None:
     alike = access.wrote_alike() if weak else ""
     if alike == EQUAL and (other[0], other[1] >> 5) == (row, numbers(access.look.warps)[lane[1]]):
         return None
-    record = Record(access.time, access.site, access.batch, access.mask, access.at)
-    return Clash(access, lane, other, record, with_writer=True, excuse=alike, at_once=True)
+    return Clash(access, lane, other, access.record, with_writer=True, excuse=alike, at_once=True)
 
 
 # Volatile reads that rely on an order which they have not got.

@@ -270,8 +270,8 @@ class TaggedPlaces:
     def _view(self, clocks: Clocks, batch: Batch, mask: Mask, at: Address) -> tuple[Look, Mask]:
         if self.is_global or batch.wave.ctas == 1 or self.rows > 1:
             return batch, mask
-        if batch.is_whole_wave and not mask.varies_by_cta and not at.varies_by_cta:
-            return batch.single, mask.single
+        if (one := batch.as_one(mask, at)) is not None:
+            return one
         self.expand(batch.wave.ctas)
         return batch, mask
 
@@ -279,8 +279,7 @@ class TaggedPlaces:
         """An access that is about to take place, with its record."""
         look, active = self._view(clocks, batch, mask, at)
         lone = Lone.of(look, active, site) if self.is_global else None
-        if active.array is not None:
-            at = harmless(at, active) if lone is None else lone.address(at)
+        at = harmless(at, active) if lone is None else lone.address(at)
         clocks.now += 1
         if self.tag.itemsize == 4 and clocks.now >> 32 - self.shift:
             self._widen()
@@ -507,8 +506,7 @@ class TaggedPlaces:
     def remember(self, access: AccessRecord, *, reads: bool) -> None:
         """Remember an access; the tags of a read are written when a later write needs them."""
         self.has_strong |= access.site.how.sem != "weak"
-        record = Record(access.time, access.site, access.batch, access.mask, access.at, *access.more)
-        self.log.add(record, reads=reads)
+        self.log.add(access.record, reads=reads)
         if not reads:
             self.newest_write = access.time
         else:

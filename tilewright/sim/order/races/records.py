@@ -76,6 +76,11 @@ class AccessRecord:
         return (replace(self, at=at, more=()) for at in (self.at, *self.more)) if self.more else iter((self,))
 
     @property
+    def record(self) -> Record:
+        """What is kept of it."""
+        return Record(self.time, self.site, self.batch, self.mask, self.at, *self.more)
+
+    @property
     def span(self) -> tuple[int, int]:
         """The first byte, and the one after the last."""
         low, high = self.at.lo, self.at.hi

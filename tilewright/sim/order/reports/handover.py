@@ -253,9 +253,7 @@ class Witness:
                     return _meeting(_warps(other, clash.earlier), tells.thread, first, tells.line)
                 return _fenced(scope, "before", tells.line)
             if _knows(clash, heard.thread, other.time):
-                access = clash.access
-                now = Record(access.time, access.site, access.batch, access.mask, access.at)
-                return _meeting(_warps(now, clash.later), heard.thread, heard.line, last)
+                return _meeting(_warps(clash.access.record, clash.later), heard.thread, heard.line, last)
             return _fenced(scope, "after", heard.line)
         return None
 

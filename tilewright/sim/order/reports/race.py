@@ -25,7 +25,7 @@ from tilewright.isa.effects import SCOPES
 from tilewright.sim.machine.batch import numbers, threads_of
 from tilewright.sim.machine.places import buffer_name, coordinate_text
 from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED
-from tilewright.sim.order.races.records import EQUAL, ROUNDED, Record
+from tilewright.sim.order.races.records import EQUAL, ROUNDED
 from tilewright.sim.order.reports.handover import Witness
 from tilewright.sim.order.reports.mbarrier_phases import let_pass, too_early
 from tilewright.sim.order.reports.words import grid_thread_text, not_yet_written
@@ -57,8 +57,7 @@ def is_update(clash: Clash) -> bool:
     address, width = access.address(clash.lane), clash.site.width
     own, theirs = clash.later, clash.earlier
     if clash.site.write:
-        now = Record(access.time, access.site, access.batch, access.mask, access.at)
-        return other.touched(*own, address, width) and now.touched(*theirs, address, width)
+        return other.touched(*own, address, width) and access.record.touched(*theirs, address, width)
     reads = (one for one in access.places.log.newest_first() if one.site is clash.site and one.time < other.time)
     return clash.site.at == other.site.at and any(one.touched(*theirs, address, width) for one in reads)
 
