@@ -101,8 +101,8 @@ def spread(buffer: Buffer, indices: tuple[object, ...]) -> tuple[Buffer, tuple[o
     assert buffer.layout is not None, "asked"
     swizzle, tile = buffer.layout.parted(buffer.shape)
     grouped, separators = tile.group(split)
-    layout: Layout = grouped.permute_by_groups(separators, [*(place for place, _ in rests), *order])
-    layout = layout if swizzle is None else ComposeLayout(swizzle, layout)
+    permuted = grouped.permute_by_groups(separators, [*(place for place, _ in rests), *order])
+    layout = permuted if swizzle is None else ComposeLayout(swizzle, permuted)
     fronts = [split[place] for place, _ in rests]
     view = buffer._viewed(f"{buffer.name}_steps", (*fronts, *shape), layout)
     return view, (*(rest for _, rest in rests), *made)
