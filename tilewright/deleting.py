@@ -150,7 +150,7 @@ class _Trial:
 
     def run(self, change: Callable[[Kernel], Kernel]) -> tuple[Run, tuple[Any, ...]]:
         """A run, and its arguments as it left them."""
-        own = tuple(map(host.copied, self.args))
+        own = tuple(host.copies(self.args))
         limits = {} if self.seconds is None else {"limit_s": self.seconds}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TilewrightWarning)

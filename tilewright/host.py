@@ -215,7 +215,7 @@ def ordinal(device: str) -> int:
     return int(device.partition(":")[2] or 0)
 
 
-def copied(value: Any) -> Any:
+def _copied(value: Any) -> Any:
     """A copy of an array, which a run may change; any other argument itself."""
     if isinstance(value, np.ndarray):
         return value.copy()
@@ -223,7 +223,9 @@ def copied(value: Any) -> Any:
 
 
 def copies(values: Iterable[Any]) -> list[Any]:
-    """Copies as `copied` makes them; those of NumPy's arrays that overlap share memory as these do."""
+    """Copies of arrays, which a run may change, and other arguments themselves; those of NumPy's arrays that overlap
+    share memory as these do.
+    """
     listed = list(values)
     spans = sorted(_addresses(each) for each in listed if isinstance(each, np.ndarray) and each.size)
     groups = list[list[int]]()  # where memory begins and ends that arrays share, and how many they are
@@ -233,7 +235,7 @@ def copies(values: Iterable[Any]) -> list[Any]:
         else:
             groups.append([low, high, 1])
     shared = {low: _bytes_of(low, high).copy() for low, high, many in groups if many > 1}
-    return [_shared(each, shared) if isinstance(each, np.ndarray) and each.size else copied(each) for each in listed]
+    return [_shared(each, shared) if isinstance(each, np.ndarray) and each.size else _copied(each) for each in listed]
 
 
 def _shared(array: NDArray[Any], shared: Mapping[int, NDArray[np.uint8]]) -> NDArray[Any]:

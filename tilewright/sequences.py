@@ -198,5 +198,5 @@ def _shared(value: Any, shared: dict[int, Any]) -> Any:
     if isinstance(value, host.TensorMap):
         return host.TensorMap.of(_shared(value.array, shared), value.fields)
     if id(value) not in shared:
-        shared[id(value)] = host.copied(value)
+        shared[id(value)] = host.copies([value])[0]
     return shared[id(value)]

@@ -11,7 +11,7 @@ from pathlib import Path
 from examples import block_scales, tensor_copy
 from tilewright.dtypes import dtype
 from tilewright.isa.table import INSTRUCTIONS, Ptx
-from tilewright.lang.elsewhere import PAGES
+from tilewright.lang.elsewhere import PAGES, tables
 from tilewright.layout import Layout
 from tilewright.ptx.flow import FLOW
 from tilewright.ptx.instructions import OWN
@@ -62,7 +62,7 @@ BEGIN, END = "<!-- made by make docs: {} -->", "<!-- end of {} -->"
 def elsewhere_tables() -> str:
     """The names of other projects, a table for each."""
     lines = []
-    for title, names in PAGES.items():
+    for title, names in ((title, tables()[title]) for title in PAGES):
         lines += [f"## {title}", "", "| there | here |", "| --- | --- |"]
         lines += [f"| `{name}` | {_as_code(here)} |" for name, here in names.items()] + [""]
     return "\n".join(lines)

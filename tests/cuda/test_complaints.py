@@ -63,6 +63,51 @@ def test_a_wait_that_ptxas_puts_in_is_an_error_with_the_remedy() -> None:
     assert "T.ptx.wgmma.wait_group(0)" in str(error.value.hint)
 
 
+@pytest.mark.parametrize(
+    ("how", "code", "what"),
+    [("read", "C7514", "something else reads their accumulators"), ("written", "C7513", "A in registers changes")],
+)
+def test_registers_that_are_used_between_products_are_an_error(how: str, code: str, what: str) -> None:
+    @T.prim_func
+    def multiply(c: T.Buffer((64, 64), "float32"), n: T.int32):
+        T.cta_id([1])
+        T.thread_id([128])
+        A = T.alloc_local((64, 64), "bfloat16", layout=wgmma_fragment(64, 64, "A", "bfloat16"))
+        B = T.alloc_shared((64, 64), "bfloat16", layout=TILE)
+        D = T.alloc_local((64, 64), "float32", layout=FRAGMENT)
+        Tx.wg.fill(A, 1.0)
+        Tx.wg.fill(D, 0.0)
+        T.ptx.wgmma.fence()
+        for _ in range(n if how == "written" else 1):
+            Tx.wg.gemm_async(D, A, B, True)
+            if how == "read":
+                Tx.wg.copy(c, D)
+                Tx.wg.gemm_async(D, A, B, True)
+            T.ptx.wgmma.commit_group()
+            if how == "written":
+                T.ptx.wgmma.wait_group(1)
+                Tx.wg.fill(A, 2.0)
+                T.ptx.wgmma.fence()
+        T.ptx.wgmma.commit_group()
+        T.ptx.wgmma.wait_group(0)
+        Tx.wg.copy(c, D)
+
+    with pytest.raises(TargetError, match=what) as error:
+        assembled(multiply)
+
+    assert code in str(error.value.given)
+
+
+def test_a_code_that_nobody_knows_is_told_too() -> None:
+    compiled = tw.compile(two_products(), target="sm_90a")
+    log = "ptxas info    : (C7599) Potential Performance Loss: something new in function 'multiply' in line 3"
+
+    with pytest.raises(TargetError, match="changes the order of products") as error:
+        check_log(Assembly("sm_90a", b"", "\n" * 9, log), compiled.lowered, "multiply")
+
+    assert "something new" in str(error.value.given)
+
+
 def test_accumulators_that_do_not_fit_are_an_error_with_the_remedy() -> None:
     tiles = [mma_shared_layout("bfloat16", 3, (rows, 64)) for rows in (128, 256)]
 

@@ -275,8 +275,7 @@ def test_the_bytes_of_scales_change_in_a_descriptor() -> None:
     assert found.tolist() == [PRODUCTS["mxfp8"]._replace(first=(k, k)).word for k in range(4)]
 
 
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("m", [32, 64, 128])
+@pytest.mark.parametrize(("m", "sparse"), [(32, False), (64, False), (128, False), (128, True)])
 def test_columns_of_a_kept_b_count_as_zeros_by_a_mask(m: int, sparse: bool) -> None:
     """Column by column, as the manual's examples have it: spans of used and of zeroed columns take turns."""
     rng = np.random.default_rng(m)
@@ -307,3 +306,9 @@ def test_a_mask_that_is_off_or_shifts_columns() -> None:
     assert np.array_equal(found, product.wanted(setting.a, setting.b, setting.before, setting.sa, setting.sb))
     with pytest.raises(SimulationError, match="bits 56 to 61 are 0"):
         Setting(product, 1).run(zero_column_mask=1 << 39 | 8 << 56)
+
+
+@pytest.mark.parametrize("m", [32, 64])
+def test_sparse_products_of_fewer_rows_are_refused_by_the_manuals_figures(m: int) -> None:
+    with pytest.raises(SimulationError, match="in figures alone"):
+        Setting(Scaled("f16", "bf16", "bf16", m, 64, ws=True, sparse=True), m).run()

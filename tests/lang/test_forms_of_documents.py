@@ -568,3 +568,37 @@ def test_a_tile_in_a_region_lies_in_it_at_run_time_too(way: str, leaves: int, wh
             T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
 
     check_part(kernel, 8, leaves, what)
+
+
+@pytest.mark.parametrize("mode", range(4))
+def test_parts_of_regions_with_steps_count_what_the_kernel_counts(mode: int) -> None:
+    @T.prim_func
+    def kernel(A: T.Buffer((64, 64), "float16"), B: T.Buffer((8, 64), "float16"), n: T.int32):
+        T.cta_id([1])
+        t = T.thread_id([64])
+        tile = T.alloc_shared((64, 64), "float16", layout=mma_shared_layout("float16", mode, (64, 64)))
+        Tx.cta.copy(tile, A)
+        T.cuda.cta_sync()
+        Tx.cta.copy(B[0:4], tile[2::4][n : n + 4])
+        Tx.cta.copy(B[4:6, 0:4], tile[3::4, ::2][n : n + 2, 4:8])
+        B[6, t] = A[1::2][n, t]
+
+    a, b = filled((64, 64)), np.zeros((8, 64), np.float16)
+    assert not ran(kernel, a, b, 5)
+    assert np.array_equal(b[:4], a[2::4][5:9])
+    assert np.array_equal(b[4:6, :4], a[3::4, ::2][5:7, 4:8])
+    assert np.array_equal(b[6], a[1::2][5])
+    with pytest.raises(SimulationError, match=r"Tx.cta.copy reads outside of tile\[2::4, :\]"):
+        ran(kernel, a, b, 13)
+
+
+def test_a_region_with_steps_has_the_name_that_the_kernel_gives_it() -> None:
+    @T.prim_func
+    def kernel(A: T.Buffer((64, 64), "float16"), B: T.Buffer((64, 64), "float16")):
+        T.cta_id([1])
+        T.thread_id([64])
+        Tx.cta.copy(B[0:20], A[::2])
+
+    with pytest.raises(tw.TilewrightError, match=r"Tx.cta.copy\(B\[0:20, 0:64\], A\[::2, :\]\)") as error:
+        tw.compile(kernel, TARGET)
+    assert "_steps" not in str(error.value)

@@ -14,7 +14,9 @@ import tilewright as tw
 from tests.texts import executed
 from tilewright.errors import KernelError, TilewrightError
 from tilewright.lang import T, Tx
-from tilewright.lang.elsewhere import FORMULAS, KEYWORDS, METHODS, NAMES, formula_for, hint_for
+from tilewright.lang.elsewhere import formula_for, hint_for, names, tables
+
+NAMES, KEYWORDS = names(), tables()["keywords"]
 
 PAGE = Path(__file__).parents[2] / "docs" / "coming_from.md"
 
@@ -150,7 +152,7 @@ def test_what_a_hint_computes_is_what_the_function_means(name: str) -> None:
     assert np.allclose(evaluated(str(formula_for(name, *args))), ORACLES[name](X.astype(np.float64)), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", [*FORMULAS, *METHODS])
+@pytest.mark.parametrize("name", [*tables()["formulas"], *tables()["methods"]])
 def test_every_formula_is_in_the_language(name: str) -> None:
     evaluated(str(formula_for(name, "x", "y", "z")))
 

@@ -136,3 +136,13 @@ def test_parse_refuses_anything_else(text, problem):
 def test_iters_print_as_they_are_built():
     assert eval(repr(Iter(8, 4, laneid)), NAMES) == Iter(8, 4, laneid)
     assert str(Iter(np.int64(8), 4, "laneid")) == "8:4@laneid"
+
+
+def test_nested_extents_are_told_flat_and_as_cute_has_them() -> None:
+    with pytest.raises(LayoutError, match="nested extents in S") as error:
+        S[((4, 4), 8) : ((1, 32), 4)]
+    flat, cute = "S[(4, 4, 8) : (1, 32, 4)], in which the last extent is the fastest", '"((4,4),8):((1,32),4)"'
+    assert error.value.hint == f"{flat}; as CuTe has it: from_cute({cute})"
+    with pytest.raises(LayoutError) as error:
+        S[(4, (2, 2))]
+    assert error.value.hint == "S[(4, 2, 2)], in which the last extent is the fastest"

@@ -13,7 +13,7 @@ from tests.examples.compute import EXAMPLES
 from tilewright.errors import ArgumentError
 from tilewright.serve.arrays import packed, unpacked
 from tilewright.serve.contest import Allowance, contest
-from tilewright.serve.problem import problem_of
+from tilewright.serve.problem import function_of, problem_of
 from tilewright.verdict import Report
 
 ROW_SUMS = EXAMPLES / "problems" / "row_sums"
@@ -153,7 +153,18 @@ def test_a_function_of_the_host_is_not_compiled(tmp_path: Path) -> None:
         ({"task.yml": "tests: 7", "submission.py": ""}, "tests"),
         ({"task.yml": "- 1", "submission.py": ""}, "has no fields"),
         ({"task.yml": "{", "submission.py": ""}, "is no YAML"),
+        ({"task.yml": "tests:\n  - {n: 1, m 2}\n  - {", "submission.py": ""}, r"line 3, column [0-9]+: .*"),
         ({"task.yml": "lang: py", "submission.py": ""}, "has no tests"),
+        ({"task.yml": "tests: [{n: 1}]", "reference.py": ""}, "there is no submission"),
+        ({"task.yml": "tests: [{n: 1}]", "submission.py": ""}, r"no .*reference\.py"),
+        (
+            {
+                "task.yml": "tests: [{n: 1}]\nfiles: [{name: task.py, source: no.py}]",
+                "submission.py": "",
+                "reference.py": "",
+            },
+            r"no .*no\.py",
+        ),
     ],
 )
 def test_a_folder_that_is_no_problem_is_refused(files: dict[str, str], said: str, tmp_path: Path) -> None:
@@ -162,6 +173,19 @@ def test_a_folder_that_is_no_problem_is_refused(files: dict[str, str], said: str
 
     with pytest.raises(ArgumentError, match=said):
         problem_of(tmp_path)
+
+
+def test_groups_and_submissions_that_are_not_there_are_told(tmp_path: Path) -> None:
+    for name, text in {"task.yml": "tests: [{n: 1}]", "submission.py": "", "reference.py": ""}.items():
+        (tmp_path / name).write_text(text)
+
+    with pytest.raises(ArgumentError, match="has no benchmarks"):
+        problem_of(tmp_path, None, "benchmarks")
+    with pytest.raises(ArgumentError, match="there is no submission") as error:
+        problem_of(tmp_path, tmp_path / "mine.py")
+    assert "mine.py" in str(error.value.given)
+    with pytest.raises(ArgumentError, match=r"submission\.py defines no custom_kernel"):
+        function_of(problem_of(tmp_path), tmp_path / "submission.py", "custom_kernel")
 
 
 def test_results_are_handed_over_as_numbers_and_names() -> None:

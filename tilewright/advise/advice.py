@@ -527,7 +527,7 @@ def _bytes(array: Any) -> bytes:
 
 
 def _copies(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(map(host.copied, args))
+    return tuple(host.copies(args))
 
 
 def _better(

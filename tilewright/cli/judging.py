@@ -338,7 +338,7 @@ def judge(
 
     bounds = Allowance(seconds, MOST_BYTES, walls)
     group = "benchmarks" if benchmarks else "tests"
-    report = contest(problem_of(folder, submission), group=group, checks=checks, bounds=bounds)
+    report = contest(problem_of(folder, submission, group), group=group, checks=checks, bounds=bounds)
     if json:
         say(dumps(report.as_dict(), indent=2))
     else:

@@ -42,6 +42,21 @@ COMPLAINTS = {
         "accumulators, A in registers and all else in at most 255 registers of a thread",
         "fewer columns or rows for each warpgroup, or one more warpgroup",
     ),
+    "C7512": Complaint(
+        "products run one after the other: registers of the whole function do not fit",
+        "accumulators, A in registers and all else in at most 255 registers of a thread",
+        "fewer columns or rows for each warpgroup, or one more warpgroup",
+    ),
+    "C7513": Complaint(
+        "products run one after the other: A in registers changes while a product may read it",
+        "registers of A that nothing writes between a product and the wait for it",
+        "T.ptx.wgmma.wait_group(0) before A changes, or two A in turns",
+    ),
+    "C7514": Complaint(
+        "products run one after the other: something else reads their accumulators on the way",
+        "accumulators that nothing but products reads between a fence and the wait",
+        "T.ptx.wgmma.commit_group() and T.ptx.wgmma.wait_group(0) before the use",
+    ),
     "C7515": Complaint(
         "products run one after the other: something else defines their accumulators on the way",
         "accumulators that nothing but products writes between a fence and the wait",
@@ -58,6 +73,13 @@ COMPLAINTS = {
         "T.ptx.wgmma.fence() before the product",
     ),
 }
+LOSS = "Performance Loss"
+OTHER = Complaint(
+    "ptxas changes the order of products, or ignores setmaxnreg",
+    "a kernel that it assembles without such a message",
+    "wgmma.fence before the first product on registers, commit and wait before they are used otherwise",
+)
+"""Of a code that the table does not have."""
 CODE = r"\((C75\d\d)\)(.*)"
 LINE = r"line (\d+)"
 
@@ -67,8 +89,8 @@ def check_log(assembly: Assembly, kernel: Kernel, entry: str) -> None:
     calls = [(bound, stmt.at) for stmt, bound in calls_in(kernel.body)]
     issues = [(bound.mnemonic, at) for bound, at in calls if bound.form.issue and bound.form.issue.fenced]
     for code, text in re.findall(CODE, assembly.log):
-        if code in COMPLAINTS:
-            complaint = COMPLAINTS[code]
+        complaint = COMPLAINTS.get(code, OTHER if LOSS in text else None)
+        if complaint is not None:
             at = _line_of(assembly.ptx, text, issues) or kernel.at
             message = f"ptxas {code}:{text.rstrip()}"
             raise TargetError(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from types import EllipsisType, NoneType
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,7 +18,7 @@ from tilewright.ir.expr import AddressOf, Expr, Load, Node, Value, Var, Within, 
 from tilewright.ir.sums import collected, distance
 from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.ir.tiles import Tiled
-from tilewright.layout import Layout, S, SwizzleLayout, TileLayout
+from tilewright.layout import ComposeLayout, Layout, S, SwizzleLayout
 from tilewright.layout.facts import listed
 from tilewright.records import replace
 
@@ -87,9 +87,11 @@ def spread(buffer: Buffer, indices: tuple[object, ...]) -> tuple[Buffer, tuple[o
         entries.append(slice(start // step, start // step + (distance(start, stop) + (step - 1)) // step))
     if not rests:
         return buffer.view(*shape), tuple(entries)
-    assert isinstance(buffer.layout, TileLayout), "asked"
-    grouped, separators = buffer.layout.group(split)
-    layout = grouped.permute_by_groups(separators, [*(place for place, _ in rests), *order])
+    assert buffer.layout is not None, "asked"
+    swizzle, tile = buffer.layout.parted(buffer.shape)
+    grouped, separators = tile.group(split)
+    permuted = grouped.permute_by_groups(separators, [*(place for place, _ in rests), *order])
+    layout = permuted if swizzle is None else ComposeLayout(swizzle, permuted)
     fronts = [split[place] for place, _ in rests]
     view = buffer._viewed(f"{buffer.name}_steps", (*fronts, *shape), layout)
     return view, (*(rest for _, rest in rests), *entries)
@@ -487,12 +489,20 @@ class Buffer(_Remembered, Tiled):
 class Region(Tiled):
     """A box of a buffer: one (start, extent) per dimension, in elements.
 
-    owed: of a part of another region, that it lies in that one.
+    owed: of a part of another region, that it lies in that one. written: of one with steps, ``A[::2]``; the first
+    ``rests`` dimensions are then those of remainders, which the kernel does not count.
     """
 
     buffer: Buffer
     box: tuple[Span1D, ...]
     owed: tuple[Within, ...] = unproven()
+    written: str = field(default="", compare=False)
+    rests: int = field(default=0, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The name of the buffer, as the kernel knows it."""
+        return self.written.partition("[")[0] or self.buffer.name
 
     @property
     def extents(self) -> tuple[Value, ...]:
@@ -509,10 +519,14 @@ class Region(Tiled):
         None is a dimension of 1 that the buffer does not have, ``...`` the dimensions that are left. Both, and steps,
         make a region of a view. Raises KernelError for more indices than dimensions.
         """
-        indices = whole_indices(indices, len(buffer.shape))
+        indices, written, rests = whole_indices(indices, len(buffer.shape)), "", 0
         buffer.check_rank(sum(part is not None for part in indices))
         if any(part is None or step_of(part) != 1 for part in indices):
+            if any(part is not None and step_of(part) != 1 for part in indices):
+                written = f"{buffer.name}[{', '.join(map(_as_written, indices))}]"
+            asked = len(indices)
             buffer, indices = spread(buffer, indices)
+            rests = len(indices) - asked
         box: list[tuple[Value, Value]] = []
         for part, extent in zip(indices, buffer.shape, strict=True):
             if not isinstance(part, slice):
@@ -521,7 +535,7 @@ class Region(Tiled):
             start = 0 if part.start is None else part.start
             stop = extent if part.stop is None else part.stop
             box.append((as_index(start, buffer.name), as_index(distance(start, stop), buffer.name)))
-        return Region(buffer, tuple(box))
+        return Region(buffer, tuple(box), written=written, rests=rests)
 
     __iter__ = None  # as of a buffer
 
@@ -535,12 +549,14 @@ class Region(Tiled):
         Raises KernelError for a step, more indices than dimensions, and a part that is known to lie outside.
         """
         indices = index if isinstance(index, tuple) else (index,)
-        if len(indices) > len(self.box) or any(part is None or part is Ellipsis for part in indices):
-            raise KernelError(f"`{self}` has {len(self.box)} dimensions", given=f"{len(indices)} indices",
+        rank = len(self.box) - self.rests
+        if len(indices) > rank or any(part is None or part is Ellipsis for part in indices):
+            raise KernelError(f"`{self}` has {rank} dimensions", given=f"{len(indices)} indices",
                               allowed="one for each, or fewer: the rest is whole")  # fmt: skip
         parts: list[object] = [slice(start, start + extent) for start, extent in self.box]
+        parts[: self.rests] = [start for start, _ in self.box[: self.rests]]
         debts = list(self.owed)
-        for dim, part in enumerate(indices):
+        for dim, part in enumerate(indices, self.rests):
             start, extent = self.box[dim]
             places: list[Any] = [part]  # the first and the last one, unless the part ends where the region does
             if isinstance(part, slice):
@@ -554,12 +570,15 @@ class Region(Tiled):
             self._check_inside(dim, places)
             end = as_expr(as_index(extent), INT64)
             debts += [
-                Within(as_expr(as_index(place, self.buffer.name)), end, str(self), dim)
+                Within(as_expr(as_index(place, self.name)), end, str(self), dim - self.rests)
                 for place in places
                 if const_value(place) is None or const_value(extent) is None
             ]
         made = of_buffer(tuple(parts))
-        return replace(made, owed=(*made.owed, *debts)) if debts else made
+        made = replace(made, owed=(*made.owed, *debts)) if debts else made
+        if not self.rests or isinstance(made, Load):
+            return made
+        return replace(made, rests=self.rests, written=f"{self}[{', '.join(map(_as_written, indices))}]")
 
     def _check_inside(self, dim: int, places: Sequence[Value]) -> None:
         """Raises KernelError for a part that is known to leave the region: ``A[2]`` has one row, not its elements."""
@@ -568,12 +587,22 @@ class Region(Tiled):
         if numbers and (min(numbers) < 0 or (limit is not None and max(numbers) >= limit)):
             part = f"{places[0]}:{places[1] + 1}" if len(places) > 1 else places[0]
             hint = "all indices in one pair of brackets: A[i, a:b]" if limit == 1 else None
-            raise KernelError(f"a part of `{self}` lies outside of it", given=f"{part} in dimension {dim}",
+            raise KernelError(f"a part of `{self}` lies outside of it", given=f"{part} in dimension {dim - self.rests}",
                               allowed=f"within 0:{extent}", hint=hint)  # fmt: skip
 
     def __str__(self) -> str:
+        if self.written:
+            return self.written
         parts = (f"{start}:{collected(start + extent)}" for start, extent in self.box)
         return f"{self.buffer.name}[{', '.join(parts)}]"
+
+
+def _as_written(part: object) -> str:
+    """An index as it stands in brackets."""
+    if not isinstance(part, slice):
+        return str(part)
+    ends = ":".join("" if end is None else str(end) for end in (part.start, part.stop))
+    return ends if part.step is None else f"{ends}:{part.step}"
 
 
 def _of(kind: str) -> DType:

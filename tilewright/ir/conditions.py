@@ -149,9 +149,10 @@ def owing(body: Body, region: Region, facts: RangeFacts, by: str, hint: str | No
         if not leaves
     )
     debts = tuple(
-        replace(debt, by=by, hint=hint or _assumption(region, debt.dim, facts))
+        replace(debt, by=by, hint=hint or _assumption(region, debt.dim, facts), dim=debt.dim - region.rests,
+                name=region.written or debt.name)
         for debt in _debts(region.buffer, ends, facts, keep=True)
-    )
+    )  # fmt: skip
     lies = tuple(replace(debt, by=by) for debt in _open(region.owed, facts))
     if not debts and not lies:
         return body
@@ -162,7 +163,7 @@ def owing(body: Body, region: Region, facts: RangeFacts, by: str, hint: str | No
         if not isinstance(node, (Load, AddressOf)) or not node.indices:
             return None
         if node.buffer.name == region.buffer.name:
-            return replace(node, owed=(*node.owed, *debts, *lies))
+            return replace(node, owed=(*node.owed, *lies, *debts))
         return replace(node, owed=(*node.owed, *lies)) if lies and not is_named else None  # of what a unit copies
 
     return rewrite(body, indebted)

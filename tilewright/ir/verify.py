@@ -41,8 +41,8 @@ def _check_box(region: ir.Region, stmt: ir.Stmt, *, leaves: bool, asked: bool, h
         beyond = always or (limit is not None and not leaves and count is not None and count > limit)
         if beyond or (first is not None and first < 0 and not asked) or (count is not None and count <= 0):
             raise KernelError(
-                f"the region {region} lies outside of {buffer.name}",
-                given=f"{start}:{start + extent} in dimension {axis}",
+                f"the region {region} lies outside of {region.name}",
+                given=f"{start}:{start + extent} in dimension {axis - region.rests}",
                 allowed=f"within 0:{size}, not empty",
                 hint=hint if beyond or (first is not None and first < 0) else None,
                 at=stmt.at,

@@ -106,10 +106,9 @@ def call(name: str, /, *args: object, **kwargs: object) -> Expr:
 
 
 def _is_default(row: Instruction, key: str, value: object) -> bool:
-    """Is it what the row has where the keyword is left out? Of a modifier 1.0 and True are 1."""
-    default = row.keywords[key]
-    alike = type(default) is type(value) or (isinstance(default, int) and isinstance(value, (float, bool)))
-    return alike and bool(default == value)
+    """Is it what the row has where the keyword is left out, by the table's spelling of both?"""
+    default, spelled = (_as_spelled(row, key, each) for each in (row.keywords[key], value))
+    return type(default) is type(spelled) and bool(default == spelled)
 
 
 def _arranged(
@@ -276,11 +275,13 @@ def _argument(row: Instruction, name: str, value: object, typed: DType | None) -
             given=written(value),
             allowed=", ".join(sorted(map(repr, allowed))),
         )
-    return _as_spelled(row, name, known) if isinstance(known, (float, bool)) else known
+    return _as_spelled(row, name, known)  # type: ignore[return-value]  # of the table, or what was given
 
 
-def _as_spelled(row: Instruction, name: str, value: Argument) -> Argument:
+def _as_spelled(row: Instruction, name: str, value: object) -> object:
     """The value as the table has it: 1 for 1.0 and for True, where it has the number."""
+    if not isinstance(value, (float, bool)):
+        return value
     spelled = (key for form in row.forms for key in form.wording.modifiers.get(name, ()) if key == value)
     return next(spelled, value)
 

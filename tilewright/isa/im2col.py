@@ -17,18 +17,14 @@ import numpy as np
 
 from tilewright.isa.arch import Requirement, since, suffixed
 from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.mbarrier_state import completed
-from tilewright.isa.operations import access_of_unit, combined_by_unit
 from tilewright.isa.pixels import pixels_of
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
     AsyncMeaning,
     Form,
-    Issue,
     Meaning,
     Mods,
-    Signal,
     Spellings,
     counts,
     instruction,
@@ -39,15 +35,15 @@ from tilewright.isa.tcgen05_alloc import TMEM_ARCHS
 from tilewright.isa.tma import (
     ANY_WINDOW,
     CLUSTER,
-    GROUP,
-    MAP,
     PAIRED,
     REDUCED,
     SINCE_HOPPER,
     brought,
+    loads,
     nothing,
     reduce_boxes,
     rows_with_policy,
+    stores,
     taken,
     units_of,
 )
@@ -111,42 +107,24 @@ def stored(
     return taken(unit, boxes, 0, op)
 
 
-def _loads(
-    mode: str,
-    archs: Requirement,
-    mask: Spellings,
-    group: Spellings,
-    space: str = "shared::cluster",
-    window: Spellings = ANY_WINDOW,
-) -> Iterator[Form]:
-    cast = ".multicast::cluster" if mask is GIVEN else ""
-    return rows_with_policy(
-        f"cp.async.bulk.tensor{{dim}}.{space}.global{{mode}}.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
-        "[{dst}], [{map}, {coords}], [{bar}], {offsets}" + (", {cta_mask}" if cast else ""),
-        AsyncMeaning(units_of, addresses=loaded, passes=("dim", "mode", "cta_mask"), moves=True),
-        access_of_unit("map", "global", write=False),
-        access_of_unit("dst", "shared", write=True),
-        Signal("bar", "bytes", "release", "cluster", completed),
-        MAP,
-        Issue(),
-        archs=archs,
-        registers=VECTORS,
-        dim=DIMS,
-        mode={mode: f".{mode}"},
-        cta_mask=mask,
-        cta_group=group,
-        window=window,
-    )
+PIXELS = AsyncMeaning(units_of, addresses=loaded, passes=("dim", "mode", "cta_mask"), moves=True)
 
 
 def _ways(mode: str, archs: Requirement, space: str, alone: Requirement) -> Iterator[Form]:
     """Forms of a mode: without a mask of CTAs, and with one; then those that tell an m-barrier of a pair."""
-    yield from _loads(mode, alone, LEFT_OUT, {-1: ""}, space)
-    if space == "shared::cta":
-        yield from _loads(mode, archs, LEFT_OUT, {-1: ""}, window=CLUSTER)
-    yield from _loads(mode, archs, GIVEN, {-1: ""})
-    yield from _loads(mode, TMEM_ARCHS, LEFT_OUT, PAIRED)
-    yield from _loads(mode, TMEM_ARCHS, GIVEN, PAIRED)
+    ways: list[tuple[Requirement, Spellings, Spellings, str, Spellings]] = [
+        (alone, LEFT_OUT, {-1: ""}, space, ANY_WINDOW),
+        *([(archs, LEFT_OUT, {-1: ""}, "shared::cluster", CLUSTER)] if space == "shared::cta" else []),
+        (archs, GIVEN, {-1: ""}, "shared::cluster", ANY_WINDOW),
+        (TMEM_ARCHS, LEFT_OUT, PAIRED, "shared::cluster", ANY_WINDOW),
+        (TMEM_ARCHS, GIVEN, PAIRED, "shared::cluster", ANY_WINDOW),
+    ]
+    for who, mask, group, there, window in ways:
+        yield from loads(
+            "{mode}", PIXELS, who, mask, group, space=there, more=", {offsets}", registers=VECTORS, window=window,
+            dim=DIMS,
+            mode={mode: f".{mode}"},
+        )  # fmt: skip
 
 
 instruction(
@@ -165,17 +143,10 @@ instruction(
     keywords={"cache_policy": None},
     operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
     doc="A thread has pixels in shared memory stored to images; what lies outside of them is left out.",
-    forms=tuple(
-        rows_with_policy(
-            "cp.async.bulk.tensor{dim}.global.shared::cta.im2col_no_offs.bulk_group",
-            "[{map}, {coords}], [{src}]",
-            AsyncMeaning(addresses=stored, passes=("dim",), moves=True),
-            access_of_unit("src", "shared", write=False),
-            access_of_unit("map", "global", write=True),
-            MAP,
-            Issue(GROUP),
-            dim=DIMS,
-        )
+    forms=stores(
+        "{dim}.global.shared::cta.im2col_no_offs",
+        AsyncMeaning(addresses=stored, passes=("dim",), moves=True),
+        dim=DIMS,
     ),
 )
 instruction(
@@ -184,18 +155,11 @@ instruction(
     keywords={"cache_policy": None},
     operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
     doc="A thread has pixels in shared memory combined with what images hold, element by element of their type.",
-    forms=tuple(
-        rows_with_policy(
-            "cp.reduce.async.bulk.tensor{dim}.global.shared::cta{op}.im2col_no_offs.bulk_group",
-            "[{map}, {coords}], [{src}]",
-            AsyncMeaning(reduce_boxes, addresses=stored, takes=("kind",), passes=("dim", "op")),
-            access_of_unit("src", "shared", write=False),
-            *combined_by_unit("map", "global"),
-            MAP,
-            Issue(GROUP),
-            dim=DIMS,
-            op={op: f".{op}" for op in REDUCED},
-        )
+    forms=stores(
+        "{dim}.global.shared::cta{op}.im2col_no_offs",
+        AsyncMeaning(reduce_boxes, addresses=stored, takes=("kind",), passes=("dim", "op")),
+        dim=DIMS,
+        op={op: f".{op}" for op in REDUCED},
     ),
 )
 instruction(

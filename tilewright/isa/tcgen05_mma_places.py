@@ -159,6 +159,8 @@ def _mismatch(product: InstructionDescriptor, way: ProductForm, scale_vec: str |
             "set, and the instruction has no metadata" if product.sparse else "clear, and the instruction has metadata"
         )
         return f"sparse is {has}"
+    if product.sparse and 128 * product.cta_group != product.M:
+        return f"M is {product.M}, with metadata, whose places for so many rows the manual has in figures alone"
     if way.shifts and 128 * product.cta_group != product.M:
         return f"M is {product.M}; with ashift it is {128 * product.cta_group}"
     if not product.sf_dtype:

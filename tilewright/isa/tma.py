@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -137,27 +138,57 @@ def rows_with_policy(
         )
 
 
-def _loads(mask: Spellings, group: Spellings, archs: Requirement) -> Iterator[Form]:
-    """The loads with a mask of CTAs, or without; a pair (``cta_group``) may tell the m-barrier of either CTA."""
+ANY_WINDOW: Spellings = {None: ""}
+CLUSTER: Spellings = {"cluster": ""}  # of a copy to the own CTA, by the window of the cluster
+
+
+def loads(
+    words: str, meaning: Meaning, archs: Requirement, mask: Spellings, group: Spellings, *,
+    space: str = "shared::cluster", more: str = "", dims: str = "{dim}", note: str = "",
+    window: Spellings | None = None, **modifiers: Any,
+) -> Iterator[Form]:  # fmt: skip
+    """The loads of one mode with a mask of CTAs, or without; a pair (``cta_group``) may tell the m-barrier of either
+    CTA. words: of the mode. more: operands behind the m-barrier.
+    """
     cast = ".multicast::cluster" if mask is GIVEN else ""
+    modifiers |= {"cta_mask": mask, "cta_group": group, **({} if window is None else {"window": window})}
     return rows_with_policy(
-        f"cp.async.bulk.tensor{{dim}}.shared::cluster.global.tile.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
-        "[{dst}], [{map}, {coords}], [{bar}]" + (", {cta_mask}" if cast else ""),
-        AsyncMeaning(units_of, addresses=loaded, passes=("dim", "cta_mask"), moves=True),
+        f"cp.async.bulk.tensor{dims}.{space}.global{words}.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
+        "[{dst}], [{map}, {coords}], [{bar}]" + more + (", {cta_mask}" if cast else ""),
+        meaning,
         access_of_unit("map", "global", write=False),
         access_of_unit("dst", "shared", write=True),
         Signal("bar", "bytes", "release", "cluster", completed),
         MAP,
         Issue(),
+        note=note,
         archs=archs,
-        cta_mask=mask,
-        cta_group=group,
+        **modifiers,
+    )
+
+
+def stores(text: str, meaning: Meaning, *, note: str = "", **more: Any) -> tuple[Form, ...]:
+    """The stores of one mode, and its reductions, whose ``op`` is among the modifiers."""
+    reduces = "op" in more
+    return tuple(
+        rows_with_policy(
+            f"cp.{'reduce.' * reduces}async.bulk.tensor{text}.bulk_group",
+            "[{map}, {coords}], [{src}]",
+            meaning,
+            access_of_unit("src", "shared", write=False),
+            *(combined_by_unit("map", "global") if reduces else [access_of_unit("map", "global", write=True)]),
+            MAP,
+            Issue(GROUP),
+            note=note,
+            **more,
+        )
     )
 
 
 MASK = may_lack(counts("cta_mask", "b16"))
 POLICY = counts("cache_policy", "b64")
 COORDS = reads("*coords", "b32")
+BOX = AsyncMeaning(units_of, addresses=loaded, passes=("dim", "cta_mask"), moves=True)
 
 instruction(
     "ptx.cp_async.bulk.tensor.g2c",
@@ -170,7 +201,7 @@ instruction(
         chain.from_iterable(
             form
             for group, archs in (({-1: ""}, SINCE_HOPPER), (PAIRED, TMEM_ARCHS))
-            for form in zip(_loads(LEFT_OUT, group, archs), _loads(GIVEN, group, archs), strict=True)
+            for form in zip(*(loads(".tile", BOX, archs, mask, group) for mask in (LEFT_OUT, GIVEN)), strict=True)
         )
     ),
     also={"tile": "", "shared::cluster": "shared::cta"},
@@ -209,17 +240,7 @@ instruction(
     keywords={"cache_policy": None},
     operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
     doc="A thread has a box in shared memory stored to an array; what lies outside of the array is left out.",
-    forms=tuple(
-        rows_with_policy(
-            "cp.async.bulk.tensor{dim}.global.shared::cta.tile.bulk_group",
-            "[{map}, {coords}], [{src}]",
-            AsyncMeaning(addresses=stored, passes=("dim",), moves=True),
-            access_of_unit("src", "shared", write=False),
-            access_of_unit("map", "global", write=True),
-            MAP,
-            Issue(GROUP),
-        )
-    ),
+    forms=stores("{dim}.global.shared::cta.tile", AsyncMeaning(addresses=stored, passes=("dim",), moves=True)),
     also={"tile": ""},
 )
 
@@ -227,31 +248,10 @@ instruction(
 # Four rows
 
 EXACT_ARCHS = suffixed(100, 103, 110)
-
-
-ANY_WINDOW: Spellings = {None: ""}
-CLUSTER: Spellings = {"cluster": ""}  # of a copy to the own CTA, by the window of the cluster
-
-
-def _rows(
-    space: str, archs: Requirement, mask: Spellings, group: Spellings, window: Spellings = ANY_WINDOW
-) -> Iterator[Form]:
-    cast = ".multicast::cluster" if mask is GIVEN else ""
-    return rows_with_policy(
-        f"cp.async.bulk.tensor.2d.{space}.global.tile::gather4.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
-        "[{dst}], [{map}, {coords}], [{bar}]" + (", {cta_mask}" if cast else ""),
-        AsyncMeaning(units_of, addresses=partial(loaded, dim=2, rows=True), passes=("cta_mask",), moves=True),
-        access_of_unit("map", "global", write=False),
-        access_of_unit("dst", "shared", write=True),
-        Signal("bar", "bytes", "release", "cluster", completed),
-        MAP,
-        Issue(),
-        note="; the order of the coordinates is that of the manual's figure",
-        archs=archs,
-        cta_mask=mask,
-        cta_group=group,
-        window=window,
-    )
+FOUR_ROWS = AsyncMeaning(units_of, addresses=partial(loaded, dim=2, rows=True), passes=("cta_mask",), moves=True)
+_rows = partial(
+    loads, ".tile::gather4", FOUR_ROWS, dims=".2d", note="; the order of the coordinates is that of the manual's figure"
+)
 
 
 instruction(
@@ -262,11 +262,11 @@ instruction(
     doc="A thread has four rows of an array brought to shared memory, one after the other: ``coords`` are a column and "
     "rows.",
     forms=(
-        *_rows("shared::cta", since("sm_100"), LEFT_OUT, {-1: ""}),
-        *_rows("shared::cluster", EXACT_ARCHS, LEFT_OUT, {-1: ""}, CLUSTER),
-        *_rows("shared::cluster", EXACT_ARCHS, GIVEN, {-1: ""}),
-        *_rows("shared::cluster", EXACT_ARCHS, LEFT_OUT, PAIRED),
-        *_rows("shared::cluster", EXACT_ARCHS, GIVEN, PAIRED),
+        *_rows(since("sm_100"), LEFT_OUT, {-1: ""}, space="shared::cta", window=ANY_WINDOW),
+        *_rows(EXACT_ARCHS, LEFT_OUT, {-1: ""}, window=CLUSTER),
+        *_rows(EXACT_ARCHS, GIVEN, {-1: ""}, window=ANY_WINDOW),
+        *_rows(EXACT_ARCHS, LEFT_OUT, PAIRED, window=ANY_WINDOW),
+        *_rows(EXACT_ARCHS, GIVEN, PAIRED, window=ANY_WINDOW),
     ),
     also={"shared::cluster": "shared::cta"},
 )
@@ -276,17 +276,10 @@ instruction(
     keywords={"cache_policy": None},
     operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
     doc="A thread has four rows in shared memory stored to an array; ``coords`` are a column and the rows.",
-    forms=tuple(
-        rows_with_policy(
-            "cp.async.bulk.tensor.2d.global.shared::cta.tile::scatter4.bulk_group",
-            "[{map}, {coords}], [{src}]",
-            AsyncMeaning(addresses=partial(stored, dim=2, rows=True), moves=True),
-            access_of_unit("src", "shared", write=False),
-            access_of_unit("map", "global", write=True),
-            MAP,
-            Issue(GROUP),
-            archs=EXACT_ARCHS,
-        )
+    forms=stores(
+        ".2d.global.shared::cta.tile::scatter4",
+        AsyncMeaning(addresses=partial(stored, dim=2, rows=True), moves=True),
+        archs=EXACT_ARCHS,
     ),
 )
 
@@ -333,18 +326,11 @@ instruction(
     keywords={"cache_policy": None},
     operands=(reads("src", "shared"), reads("map", "generic"), COORDS, POLICY),
     doc="A thread has a box in shared memory combined with what an array holds, element by element of its type.",
-    forms=tuple(
-        rows_with_policy(
-            "cp.reduce.async.bulk.tensor{dim}.global.shared::cta{op}.tile.bulk_group",
-            "[{map}, {coords}], [{src}]",
-            AsyncMeaning(reduce_boxes, addresses=stored, takes=("kind",), passes=("dim", "op")),
-            access_of_unit("src", "shared", write=False),
-            *combined_by_unit("map", "global"),
-            MAP,
-            Issue(GROUP),
-            note="; unconfirmed: which operand min and max take beside a NaN",
-            op={op: f".{op}" for op in REDUCED},
-        )
+    forms=stores(
+        "{dim}.global.shared::cta{op}.tile",
+        AsyncMeaning(reduce_boxes, addresses=stored, takes=("kind",), passes=("dim", "op")),
+        note="; unconfirmed: which operand min and max take beside a NaN",
+        op={op: f".{op}" for op in REDUCED},
     ),
     also={"tile": ""},
 )

@@ -1,403 +1,31 @@
-"""What CUDA, Triton, CuTe and NumPy call things, and what they are here: for hints, and for a page of the docs."""
+"""What CUDA, Triton, CuTe and NumPy call things, and what they are here: for hints. The tables are `elsewhere.toml`."""
 
 from __future__ import annotations
 
 import ast
+import sys
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
 
-_SCAN = 'Tx.cta.scan(dst, src, axis=-1, op="sum")'
-_GEMM = "Tx.warp.gemm(D, A, B, C), or one instruction: T.ptx.mma(...)"
-_COPY_ASYNC = "Tx.cta.copy_async(shared, A[a:b]), or one copy: T.ptx.cp_async(dst, src, nbytes)"
-_COMMIT, _WAIT = "T.ptx.cp_async.commit_group()", "T.ptx.cp_async.wait_group(n), then T.cuda.cta_sync()"
-_GRID_SYNC = "the end of the kernel: CTAs of one launch have no barrier"
-_EXTENT = "the extent given to T."
+PAGES = ("CUDA", "Triton", "CuTe", "TIRx", "NumPy, torch, TileLang")
+"""The tables of names, by their origin; the file has others besides."""
 
-CUDA = {
-    "syncthreads": "T.cuda.cta_sync()",
-    "syncwarp": "T.cuda.warp_sync()",
-    "threadfence": "T.cuda.thread_fence()",
-    "threadfence_block": "T.cuda.thread_fence_block()",
-    "threadfence_system": "T.cuda.thread_fence_system()",
-    "ldg": "A[i]",
-    "ldcg": 'T.ptx.ld(A.ptr_to([i]), sem="relaxed", scope="gpu")',
-    "ldcs": "A[i]",
-    "stcg": "A[i] = value",
-    "stcs": "A[i] = value",
-    "shfl": "T.cuda.shfl_sync(mask, value, lane)",
-    "shfl_up": "T.cuda.shfl_up_sync(mask, value, delta)",
-    "shfl_down": "T.cuda.shfl_down_sync(mask, value, delta)",
-    "shfl_xor": "T.cuda.shfl_xor_sync(mask, value, lane_mask)",
-    "ballot": "T.cuda.ballot_sync(mask, cond)",
-    "activemask": "T.cuda.activemask()",
-    "reduce_add": "T.cuda.reduce_add_sync(mask, value)",
-    "atomicAdd": "T.cuda.atomic_add(A.ptr_to([i]), value)",
-    "atomicSub": "T.cuda.atomic_sub(A.ptr_to([i]), value)",
-    "atomicCAS": "T.cuda.atomic_cas(A.ptr_to([i]), compare, value)",
-    "atomicExch": "T.cuda.atomic_exch(A.ptr_to([i]), value)",
-    "atomicMax": "T.cuda.atomic_max(A.ptr_to([i]), value)",
-    "atomicMin": "T.cuda.atomic_min(A.ptr_to([i]), value)",
-    "atomicAnd": "T.cuda.atomic_and(A.ptr_to([i]), value)",
-    "atomicOr": "T.cuda.atomic_or(A.ptr_to([i]), value)",
-    "atomicXor": "T.cuda.atomic_xor(A.ptr_to([i]), value)",
-    "atomicInc": "T.ptx.atom.inc(A.ptr_to([i]), value)",
-    "threadIdx": "T.thread_id([x, y, z])",
-    "blockIdx": "T.cta_id([x, y, z])",
-    "blockDim": f"{_EXTENT}thread_id",
-    "gridDim": f"{_EXTENT}cta_id",
-    "warpSize": "32",
-    "shared": "T.alloc_shared(shape, dtype)",
-    "cvta": "T.cuda.cast_smem_ptr_to_uint(ptr)",
-    "cp_async": _COPY_ASYNC,
-    "cp_async_commit_group": _COMMIT,
-    "cp_async_wait_group": _WAIT,
-    "cp_async_bulk": "T.ptx.cp_async_bulk_g2s_cta(dst, src, nbytes, bar)",
-    "memcpy_async": _COPY_ASYNC,
-    "pipeline_memcpy_async": _COPY_ASYNC,
-    "pipeline_commit": _COMMIT,
-    "pipeline_wait_prior": _WAIT,
-    "memcpy": "T.cuda.copy_bytes(dst, src, nbytes), or Tx.copy(dst, src)",
-    "grid_sync": _GRID_SYNC,
-    "this_grid": _GRID_SYNC,
-    "mma_sync": _GEMM,
-    "load_matrix_sync": "Tx.warp.copy(fragment, A[a:b, c:d])",
-    "store_matrix_sync": "Tx.warp.copy(A[a:b, c:d], fragment)",
-    "fill_fragment": "Tx.warp.fill(fragment, value)",
-    "expf": "T.exp(x)",
-    "exp2f": "T.exp2(x)",
-    "logf": "T.log(x)",
-    "log2f": "T.log2(x)",
-    "sqrtf": "T.sqrt(x)",
-    "rsqrtf": "T.rsqrt(x)",
-    "sinf": "T.sin(x)",
-    "cosf": "T.cos(x)",
-    "tanhf": "T.tanh(x)",
-    "erff": "T.erf(x)",
-    "powf": "T.pow(x, y)",
-    "fabsf": "T.fabs(x)",
-    "floorf": "T.floor(x)",
-    "ceilf": "T.ceil(x)",
-    "fmaxf": "T.fmax(a, b)",
-    "fminf": "T.fmin(a, b)",
-    "fmaf": "T.fma(a, b, c)",
-    "fdividef": "a / b",
-    "popc": "T.popcount(x)",
-    "clock64": "T.cuda.clock()",
-    "float2half": 'T.cast(x, "float16")',
-    "half2float": 'T.cast(x, "float32")',
-    "float2bfloat16": 'T.cast(x, "bfloat16")',
-    "float_as_int": 'T.reinterpret("int32", x)',
-    "int_as_float": 'T.reinterpret("float32", x)',
-    "float_as_uint": 'T.reinterpret("uint32", x)',
-    "make_float4": "T.float32x4(a, b, c, d)",
-    "dim3": "a list: [x, y, z]",
-    **{
-        f"syncthreads_{op}": f'n = T.cuda.cta_reduce(T.cast(cond, "int32"), "{join}", num_warps, scratch)'
-        for op, join in (("count", "sum"), ("and", "min"), ("or", "max"))
-    },
-    **{f"{which}_sync": f"T.cuda.{which}_sync(mask, cond)" for which in ("any", "all")},
-    "match_any": "T.cuda.ballot_sync(mask, value == x), for each x",
-    "match_all": "T.cuda.all_sync(mask, value == T.cuda.shfl_sync(mask, value, 0))",
-    **{f"reduce_{op}_sync": f"T.cuda.reduce_{op}_sync(mask, value)" for op in ("min", "max", "and", "or", "xor")},
-    "atomicDec": "T.ptx.atom.dec(A.ptr_to([i]), value)",
-    **dict.fromkeys(("ldca", "ldcv"), "A[i]"),
-    **dict.fromkeys(("stwb", "stwt"), "A[i] = value"),
-    "popcll": "T.popcount(x)",
-    **dict.fromkeys(("clzll",), "T.clz(x)"),
-    **dict.fromkeys(("ffsll",), "T.ffs(x)"),
-    **dict.fromkeys(("brevll",), "T.brev(x)"),
-    "byte_perm": "T.ptx.prmt(a, b, selector)",
-    **dict.fromkeys(
-        ("mulhi", "umulhi", "tl.umulhi"), 'T.cast(T.cast(a, "int64") * b >> 32, "int32"), for uint32 with "uint64"'
-    ),
-    **dict.fromkeys(("mul24", "umul24"), "a * b"),
-    "dp4a": "T.ptx.dp4a(a, b, c)",
-    "sad": "T.ptx.sad(a, b, c)",
-    "exp10f": "T.exp10(x)",
-    "log10f": "T.log10(x)",
-    "tanf": "T.tan(x)",
-    "sincosf": "T.sin(x), T.cos(x)",
-    "fmaf_rn": "T.fma(a, b, c)",
-    **dict.fromkeys(("fadd_rn", "hadd", "hadd2"), "a + b"),
-    **dict.fromkeys(("fmul_rn", "hmul", "hmul2"), "a * b"),
-    **dict.fromkeys(("hfma", "hfma2"), "T.fma(a, b, c)"),
-    **dict.fromkeys(("fdiv_rn", "tl.div_rn"), "a / b"),
-    **dict.fromkeys(("fsqrt_rn", "tl.sqrt_rn"), "T.sqrt(x)"),
-    "frcp_rn": "1.0 / x",
-    "saturatef": "T.min(T.max(x, 0.0), 1.0)",
-    "float2int_rn": 'T.cast(T.rint(x), "int32")',
-    "float2int_rz": 'T.cast(x, "int32")',
-    "int2float_rn": 'T.cast(x, "float32")',
-    "bfloat162float": 'T.cast(x, "float32")',
-    "uint_as_float": 'T.reinterpret("float32", x)',
-    "nanosleep": "T.cuda.nanosleep(ns)",
-    "trap": "T.cuda.trap()",
-    "assert_fail": "T.cuda.device_assert(cond, text)",
-    "assert": "T.cuda.device_assert(cond, text)",
-    "clock": "T.cuda.clock()",
-    "cvta_generic_to_shared": "T.cuda.cast_smem_ptr_to_uint(ptr)",
-    **{f"funnelshift_{way}": "T.ptx.shf(low, high, shift, ...)" for way in "lr"},
-    "isShared": 'buffer.scope() == "shared", which is known where the kernel is written',
-    "prof_trigger": "nothing: profilers see the kernel as it is",
-    "restrict": "nothing: arguments that do not overlap are found at the launch",
-    "launch_bounds": "the extents of T.thread_id([n])",
-    "constant": "T.Buffer(shape, dtype), an argument",
-    **dict.fromkeys(("global", "device"), "@T.prim_func for a kernel, @T.inline for a function that it calls"),
-    "cluster_dims": "T.cta_id_in_cluster([n])",
-    "cooperative_groups": "T.cuda.cta_sync(), T.cuda.warp_sync(), T.cuda.cluster_sync()",
-    "this_thread_block": "T.cuda.cta_sync() for its sync(), T.thread_id([n]) for its rank",
-    "this_cluster": "T.cuda.cluster_sync() for its sync(), T.cta_id_in_cluster([n]) for its rank",
-    **dict.fromkeys(("tiled_partition", "coalesced_threads"), "T.lane_id([32]), and T.cuda.warp_sync()"),
-    "cudaGridDependencySynchronize": "T.ptx.griddepcontrol.wait()",
-    "cudaTriggerProgrammaticLaunchCompletion": "T.ptx.griddepcontrol.launch_dependents()",
-    "make_float2": "T.float32x2(a, b)",
-    "make_int4": "T.int32x4(a, b, c, d)",
-    "float2": "T.float32x2",
-    "float4": "T.float32x4",
-    "int4": "T.int32x4",
-    "half2": "T.float16x2",
-    "nv_bfloat16": "T.bfloat16",
-    "size_t": "T.uint64",
-    "roundf": "T.round(x)",
-    "rintf": "T.rint(x)",
-    "truncf": "T.trunc(x)",
-    "memset": "Tx.cta.zero(A[a:b])",
-    **dict.fromkeys(("tex2D", "surf2Dread"), "A[i, j]: there are no textures"),
-    "atomicAdd_block": 'T.ptx.atom.add(A.ptr_to([i]), value, scope="cta")',
-    "atomicAdd_system": 'T.ptx.atom.add(A.ptr_to([i]), value, scope="sys")',
-    "hrsqrt": "T.rsqrt(x)",
-    "hsqrt": "T.sqrt(x)",
-    "hexp": "T.exp(x)",
-    "lrintf": 'T.cast(T.rint(x), "int32")',
-    "cbrtf": "T.pow(x, 1.0 / 3.0), of positive numbers",
-    "normcdff": "0.5 * (1.0 + T.erf(x * 0.70710678))",
-    "float2half_rn": 'T.cast(x, "float16")',
-    "nv_bfloat162": "T.bfloat16x2",
-    **dict.fromkeys(
-        ("cudaMalloc", "cudaMemcpy", "cudaFree", "cudaDeviceSynchronize"), "nothing: a kernel is called with arrays"
-    ),
-}
-TRITON = {
-    **{f"tl.{kind}": f"T.{kind}" for kind in ("float16", "float32", "bfloat16", "int8", "int32", "int64", "uint32")},
-    "tl.autotune": "tilewright.autotune(...)",
-    "tl.dot_scaled": "Tx.gemm_async(C, A, B, SFA=a, SFB=b)",
-    **dict.fromkeys(("tl.view", "tl.ravel"), "x.view(...)"),
-    "tl.permute": "x.permute(1, 0)",
-    **dict.fromkeys(
-        ("tl.join", "tl.split", "tl.interleave", "tl.cat"), "regions of one buffer: x[0:n], x[n:2 * n], x[::2]"
-    ),
-    "tl.flip": "A[n - 1 - i]",
-    "tl.gather": "A[index], or T.cuda.shfl_sync(mask, value, lane) within a warp",
-    "tl.histogram": "T.cuda.atomic_add(counts.ptr_to([x]), 1)",
-    **dict.fromkeys(("tl.sort", "tl.topk"), "T.min(x, y) and T.max(x, y) over a network of comparisons"),
-    "tl.make_tensor_descriptor": "T.tensor_map(A, box=(...)), or Tx.copy_async of regions, which makes it",
-    "tl.load_tensor_descriptor": 'Tx.copy_async(shared, A[a:b], dispatch="tma", mbar=bar)',
-    "tl.store_tensor_descriptor": 'Tx.copy_async(A[a:b], shared, dispatch="tma")',
-    "tl.atomic_min": "T.cuda.atomic_min(A.ptr_to([i]), value)",
-    "tl.atomic_xchg": "T.cuda.atomic_exch(A.ptr_to([i]), value)",
-    **{f"tl.atomic_{op}": f"T.cuda.atomic_{op}(A.ptr_to([i]), value)" for op in ("and", "or", "xor")},
-    "tl.static_print": "print(x), in a Python function that the kernel calls as it is parsed",
-    **dict.fromkeys(("tl.max_contiguous", "tl.max_constancy"), "T.assume(x % n == 0)"),
-    **{f"tl.{name}": f"T.{name}(seed, offset)" for name in ("rand", "randint")},
-    "tl.philox": "T.randint(seed, offset, word=0), and the words 1 to 3",
-    "tl.randn": "T.sqrt(-2 * T.log(1 - T.rand(seed, i))) * T.cos(2 * 3.14159265 * T.rand(seed, i, word=1))",
-    "tl.swizzle2d": "x // n and x % n of T.cta_id([n])",
-    "tl.inline_asm_elementwise": 'T.cuda.func_call("name", x, source_code="...", return_type="float32")',
-    "tl.xor_sum": 'T.cuda.warp_reduce(x, "xor")',
-    "tl.cast": 'T.cast(x, "float32")',
-    "tl.int1": "T.bool",
-    "tl.float8e4nv": "T.float8_e4m3fn",
-    "tl.float8e5": "T.float8_e5m2",
-    "tl.num_stages": "a buffer with a dimension of stages",
-    "tl.program_id": "T.cta_id([n])",
-    "tl.num_programs": f"{_EXTENT}cta_id",
-    "tl.arange": "T.thread_id([n]), or a region A[a:b]",
-    "tl.load": "A[i], or Tx.cta.copy(registers, A[a:b], fill=0), which needs no mask",
-    "tl.store": "A[i] = value, or Tx.cta.copy(A[a:b], registers, clip=True), which needs no mask",
-    "tl.zeros": 'T.alloc_buffer(shape, dtype, scope="local", layout=) and Tx.cta.zero(tile)',
-    "tl.full": 'T.alloc_buffer(shape, dtype, scope="local", layout=) and Tx.cta.fill(tile, value)',
-    "tl.dot": _GEMM,
-    "tl.sum": "T.sum(x, axis=1), or Tx.cta.sum(dst, src, axes=1)",
-    "tl.max": "T.max(x, axis=1), or Tx.cta.max(dst, src, axes=1)",
-    "tl.min": "T.min(x, axis=1), or Tx.cta.min(dst, src, axes=1)",
-    "tl.argmax": "T.argmax(x, axis=1), or Tx.cta.argmax(dst, src, axes=1)",
-    "tl.argmin": "T.argmin(x, axis=1), or Tx.cta.argmin(dst, src, axes=1)",
-    "tl.reduce": "T.sum, T.prod, T.max, T.min, T.any, T.all, T.argmax, T.argmin",
-    "tl.cumsum": _SCAN,
-    "tl.cumprod": 'Tx.cta.scan(dst, src, axis=-1, op="prod")',
-    "tl.associative_scan": _SCAN,
-    "tl.softmax": "T.exp(x - m[:, None]) and T.sum, see docs/elementwise.md; tilewright.kernels.softmax",
-    "tl.exp": "T.exp(x)",
-    "tl.sigmoid": "T.sigmoid(x)",
-    "tl.where": "T.select(cond, a, b)",
-    "tl.maximum": "T.maximum(a, b)",
-    "tl.minimum": "T.minimum(a, b)",
-    "tl.trans": "A.permute(1, 0)",
-    "tl.reshape": "A.view(*shape)",
-    "tl.broadcast_to": "x[:, None], which broadcasts",
-    "tl.expand_dims": "x[:, None]",
-    "tl.constexpr": "T.constexpr, under @T.jit",
-    "tl.atomic_add": "T.cuda.atomic_add(A.ptr_to([i]), value)",
-    "tl.atomic_max": "T.cuda.atomic_max(A.ptr_to([i]), value)",
-    "tl.atomic_cas": "T.cuda.atomic_cas(A.ptr_to([i]), compare, value)",
-    "tl.debug_barrier": "T.cuda.cta_sync()",
-    "tl.static_range": "T.unroll(n)",
-    "tl.range": "range(n)",
-    "tl.static_assert": "assert, on Python values",
-    "tl.device_assert": "T.cuda.device_assert(cond)",
-    "tl.device_print": "T.printf(format, values)",
-    "tl.multiple_of": "T.assume(n % 8 == 0)",
-    "tl.make_block_ptr": "a region, A[a:b, c:d]",
-    "tl.advance": "a region with another start, A[a + n:b + n]",
-    "tl.cdiv": "T.ceildiv(a, b)",
-    "triton.jit": "@T.prim_func, or @T.jit with T.constexpr parameters",
-}
-CUTE = {
-    "cute.make_fragment_like": 'T.alloc_buffer(shape, dtype, scope="local", layout=x.layout)',
-    **dict.fromkeys(
-        ("cute.make_rmem_tensor", "cute.partition_fragment_A"),
-        'T.alloc_buffer(shape, dtype, scope="local", layout=...)',
-    ),
-    **dict.fromkeys(("cute.make_ptr", "cute.make_smem_ptr", "cute.make_gmem_ptr"), "A.ptr_to([i])"),
-    **dict.fromkeys(("cute.Tensor", "cute.make_tensor_like"), "T.Buffer(shape, dtype)"),
-    "cute.arch.fence_proxy": 'T.ptx.fence.proxy_async("shared::cta")',
-    "cute.arch.alloc_smem": "T.alloc_shared(shape, dtype)",
-    **dict.fromkeys(
-        ("cute.logical_divide", "cute.tiled_divide", "cute.flat_divide", "cute.slice_", "cute.domain_offset"),
-        "a region, A[a:b, c:d]",
-    ),
-    **dict.fromkeys(
-        ("cute.logical_product", "cute.blocked_product", "cute.tile_to_shape"), "layout.tile_to(to_shape, shape)"
-    ),
-    **dict.fromkeys(("cute.coalesce", "cute.filter", "cute.filter_zeros", "cute.group_modes"), "layout.canonicalize()"),
-    "cute.complement": "layout.is_tile_inner(other, shape, inner)",
-    "cute.cosize": 'layout.cosize("m")',
-    **dict.fromkeys(("cute.rank", "cute.depth"), "len(A.shape)"),
-    **dict.fromkeys(("cute.shape", "cute.make_shape", "cute.make_coord"), "A.shape, a tuple"),
-    **dict.fromkeys(("cute.make_stride", "cute.append", "cute.prepend"), "S[(4, 8) : (8, 1)]"),
-    "cute.make_composed_layout": "ComposeLayout(swizzle, tile)",
-    **dict.fromkeys(("cute.crd2idx", "cute.idx2crd"), "layout.apply(i, j)"),
-    "cute.print_tensor": 'T.printf("%f", A[i])',
-    "cute.basic_copy": "Tx.copy(dst, src)",
-    **dict.fromkeys(("cute.recast_tensor", "cute.recast_layout"), 'A.view("uint32")'),
-    "cute.compile": "tilewright.compile(kernel)",
-    "cute.make_tiled_copy_tv": "Tx.cta.copy(dst, src), whose layouts say which thread moves what",
-    **dict.fromkeys(
-        ("cute.Copy_Atom", "cute.TiledCopy"), "Tx.cta.copy(dst, src), whose layouts say which thread moves what"
-    ),
-    **dict.fromkeys(("cute.MMA_Atom", "cute.TiledMMA"), _GEMM),
-    "cute.make_tiled_tma_atom": "T.tensor_map(A, box=(...)), or Tx.copy_async of regions, which makes it",
-    "cute.nvgpu": "T.ptx, the instructions",
-    "cute.round_up": "T.ceildiv(a, b) * b",
-    "cute.arch.shuffle_sync_bfly": "T.cuda.shfl_xor_sync(mask, value, lane_mask)",
-    "cute.arch.warp_reduction": 'T.cuda.warp_reduce(x, "sum")',
-    "cute.arch.griddepcontrol_wait": "T.ptx.griddepcontrol.wait()",
-    "cute.arch.cluster_arrive": "T.ptx.barrier.cluster.arrive()",
-    "cute.arch.cluster_wait": "T.ptx.barrier.cluster.wait()",
-    "cute.arch.mbarrier_arrive_and_expect_tx": "T.ptx.mbarrier.arrive.expect_tx(bar, nbytes)",
-    "cute.make_layout": "S[extents : strides]",
-    "cute.make_tensor": "T.alloc_buffer(shape, dtype, scope=, layout=)",
-    "cute.make_rmem_tensor": "T.alloc_local(shape, dtype)",
-    "cute.make_fragment": 'T.alloc_buffer(shape, dtype, scope="local", layout=)',
-    "cute.copy": "Tx.warp.copy(dst, src)",
-    "cute.autovec_copy": "Tx.copy(dst, src)",
-    "cute.gemm": _GEMM,
-    "cute.local_tile": "a region, A[a:b, c:d]",
-    "cute.local_partition": "a region, A[a:b, c:d], shared out by the layout of the registers",
-    "cute.zipped_divide": "a region, A[a:b, c:d]",
-    "cute.composition": "layout.tile(...), ComposeLayout(swizzle, layout)",
-    "cute.make_swizzle": "SwizzleLayout(per_element, swizzle_len, atom_len)",
-    "cute.make_tiled_copy": "Tx.cta.copy(dst, src), which shares out the elements",
-    "cute.make_tiled_mma": _GEMM,
-    "cute.make_identity_tensor": "regions that leave their buffer: clip=True, fill=0",
-    "cute.elem_less": "clip=True, fill=0",
-    "cute.size": "the extents of A.shape, multiplied",
-    "cute.ceil_div": "T.ceildiv(a, b)",
-    "cute.printf": "T.printf(format, values)",
-    "cute.kernel": "@T.prim_func",
-    "cute.jit": "@T.inline, or a Python function",
-    "cute.arch.thread_idx": "T.thread_id([n])",
-    "cute.arch.block_idx": "T.cta_id([n])",
-    "cute.arch.lane_idx": "T.lane_id([32])",
-    "cute.arch.warp_idx": "T.warp_id([n])",
-    "cute.arch.block_dim": f"{_EXTENT}thread_id",
-    "cute.arch.grid_dim": f"{_EXTENT}cta_id",
-    "cute.arch.sync_threads": "T.cuda.cta_sync()",
-    "cute.arch.sync_warp": "T.cuda.warp_sync()",
-    "cute.arch.barrier": "T.cuda.cta_sync()",
-    "cute.arch.cp_async_commit_group": _COMMIT,
-    "cute.arch.cp_async_wait_group": _WAIT,
-    "cute.arch.elect_one": "if T.ptx.elect_sync():",
-    "cute.arch.mbarrier_init": "T.ptx.mbarrier.init(bar, count)",
-    "cute.arch.mbarrier_wait": "T.ptx.mbarrier.try_wait(bar, phase)",
-    "cute.arch.mbarrier_arrive": "T.ptx.mbarrier.arrive(bar)",
-    **dict.fromkeys(("cute.Shape", "cute.Stride", "cute.Layout", "cute.make_ordered_layout"), "S[extents : strides]"),
-    **{
-        f"cute.partition_{part}": "a region, A[a:b, c:d], shared out by the layout of the registers" for part in "ABCSD"
-    },
-    "cute.product": "the extents, multiplied",
-    "cute.raked_product": "layout.tile(outer, outer_shape, inner_shape)",
-}
-_SOURCE = 'T.cuda.func_call("name", x, source_code="...", return_type="float32")'
-TIRX = {
-    "macro": "@T.inline",
-    **dict.fromkeys(("call_extern", "call_pure_extern", "call_intrin"), _SOURCE),
-    "tvm_thread_allreduce": 'T.cuda.cta_reduce(x, "sum", num_warps, scratch)',
-    "PoolAllocator": "T.SMEMPool()",
-    **dict.fromkeys(("thread_return", "ret"), "return"),
-    "Assert": "T.cuda.device_assert(cond, text)",
-    "LetStmt": "y: T.let = value",
-    "allocate": "T.alloc_buffer(shape, dtype, scope=)",
-    "Ramp": 'A.vload([i], dtype="float32x4"), A.vstore([i], value)',
-}
-NUMPY = {
-    "mean": "T.sum(x, axis=1) * (1 / n)",
-    "var": "m[:] = T.sum(x, axis=1) * (1 / n), then T.sum((x - m[:, None]) ** 2, axis=1) * (1 / n)",
-    "std": "T.sqrt of the variance",
-    "scan": _SCAN,
-    "cumsum": _SCAN,
-    "cumprod": 'Tx.cta.scan(dst, src, axis=-1, op="prod")',
-    "softmax": "T.exp(x - m[:, None]) and T.sum; tilewright.kernels.softmax",
-    "matmul": _GEMM,
-    "dot": _GEMM,
-    "zeros": "T.alloc_local(shape, dtype) and Tx.fill(tile, 0)",
-    "zeros_like": "T.alloc_local(shape, dtype) and Tx.fill(tile, 0)",
-    "empty": "T.alloc_local(shape, dtype)",
-    "where": "T.select(cond, a, b)",
-    "load": "A[i], or Tx.cta.copy(registers, A[a:b], fill=0), which needs no mask",
-    "store": "A[i] = value, or Tx.cta.copy(A[a:b], registers, clip=True), which needs no mask",
-    "arange": "T.thread_id([n]), or a region A[a:b]",
-    "program_id": "T.cta_id([n])",
-    "cdiv": "T.ceildiv(a, b)",
-    "clamp": "T.min(T.max(x, low), high)",
-    "clip": "T.min(T.max(x, low), high); of regions, the keyword clip=True",
-    "square": "x * x",
-    "astype": 'T.cast(x, "float16")',
-    "transpose": "A.permute(1, 0)",
-    "reshape": "A.view(*shape)",
-    "amax": "T.max(x, axis=1)",
-    "parallel": "T.thread_id([n])",
-    "Parallel": "T.thread_id([n]), or Tx.cta.copy and its kin, which share out the elements",
-    "Pipelined": "T.PipelineState(depth) and Tx.cta.copy_async(...)",
-    "alloc_fragment": 'T.alloc_buffer(shape, dtype, scope="local", layout=)',
-    "copy": "Tx.copy(dst, src), Tx.cta.copy(dst, src)",
-    "gemm": _GEMM,
-    "clear": "Tx.cta.zero(tile)",
-}
-PAGES = {"CUDA": CUDA, "Triton": TRITON, "CuTe": CUTE, "TIRx": TIRX, "NumPy, torch, TileLang": NUMPY}
-"""The tables of names by their origin; CUDA's names are without leading underscores."""
-NAMES = {name: here for names in PAGES.values() for name, here in names.items()}
 
-_INSIDE = "if cond: around a thread's own access; of regions fill=0 (loads) or clip=True (stores), which need no mask"
-KEYWORDS = {
-    "mask": _INSIDE,
-    "other": "fill=0, the value of what is outside of a buffer",
-    "boundary_check": _INSIDE,
-    "padding_option": "fill=0, the value of what is outside of a buffer",
-    "predicate": _INSIDE,
-    "pred": _INSIDE,
-    "axis": "axes=",
-    "dim": "axes=",
-}
-"""Keywords of tile calls elsewhere."""
+@cache
+def tables() -> Mapping[str, Mapping[str, str]]:
+    """The tables of the file, read once a hint asks for them."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+
+
+@cache
+def names() -> Mapping[str, str]:
+    """Every name of theirs, with what it is here."""
+    return {name: here for page in PAGES for name, here in tables()[page].items()}
 
 
 def hint_for(name: str) -> str | None:
@@ -412,86 +40,16 @@ def hint_for(name: str) -> str | None:
         f"cute.{bare}",
         f"cute.arch.{bare}",
     ):
-        if each in NAMES:
-            return NAMES[each]
+        if each in names():
+            return names()[each]
     return formula_for(bare)
 
 
 def hint_for_keyword(name: str) -> str | None:
     """What a keyword of theirs is here."""
-    return KEYWORDS.get(name)
+    return tables()["keywords"].get(name)
 
 
-PYTHON = {
-    "pow": "T.pow(x, y); x * x for a square",
-    "divmod": "x // y and x % y",
-    "int": 'T.cast(x, "int32")',
-    "float": 'T.cast(x, "float32")',
-    "round": "T.round(x)",
-    "reversed": "range(n - 1, -1, -1)",
-    "sorted": "T.min(x, y) and T.max(x, y)",
-    "sum": "Tx.cta.sum(dst, src), or a loop over range(n)",
-    "len": "A.shape[0]",
-}
-"""Functions that Python has for numbers, but that cannot take values of run time."""
-FORMULAS = {
-    "relu": "T.max({x}, 0.0)",
-    "leaky_relu": "T.max({x}, 0.01 * {x})",
-    "elu": "T.select({x} > 0.0, {x}, T.expm1({x}))",
-    "sigmoid": "1.0 / (1.0 + T.exp(-{x}))",
-    "silu": "{x} / (1.0 + T.exp(-{x}))",
-    "swish": "{x} / (1.0 + T.exp(-{x}))",
-    "gelu": "0.5 * {x} * (1.0 + T.erf({x} * 0.70710678))",
-    "softplus": "T.log1p(T.exp({x}))",
-    "logsigmoid": "-T.log1p(T.exp(-{x}))",
-    "softsign": "{x} / (1.0 + T.fabs({x}))",
-    "mish": "{x} * T.tanh(T.log1p(T.exp({x})))",
-    "hardtanh": "T.min(T.max({x}, -1.0), 1.0)",
-    "tanhshrink": "{x} - T.tanh({x})",
-    "sign": "T.select({x} > 0.0, 1.0, T.select({x} < 0.0, -1.0, 0.0))",
-    "reciprocal": "1.0 / {x}",
-    "neg": "-{x}",
-    "negative": "-{x}",
-    "square": "{x} * {x}",
-    "sqr": "{x} * {x}",
-    "cbrt": "T.pow({x}, 1.0 / 3.0)",
-    "logit": "T.log({x} / (1.0 - {x}))",
-    "deg2rad": "{x} * 0.017453293",
-    "clip": "T.min(T.max({x}, {y}), {z})",
-    "clamp": "T.min(T.max({x}, {y}), {z})",
-    "where": "T.select({x}, {y}, {z})",
-    "lerp": "{x} + {z} * ({y} - {x})",
-    "add": "{x} + {y}",
-    "sub": "{x} - {y}",
-    "subtract": "{x} - {y}",
-    "mul": "{x} * {y}",
-    "multiply": "{x} * {y}",
-    "div": "{x} / {y}",
-    "divide": "{x} / {y}",
-    "true_divide": "{x} / {y}",
-    "fdiv": "{x} / {y}",
-    "power": "T.pow({x}, {y})",
-    "absolute": "T.fabs({x})",
-    "arctan": "T.atan({x})",
-    "arcsin": "T.asin({x})",
-    "arccos": "T.acos({x})",
-    "arctan2": "T.atan2({x}, {y})",
-    "gt": "{x} > {y}",
-    "lt": "{x} < {y}",
-    "ge": "{x} >= {y}",
-    "le": "{x} <= {y}",
-    "eq": "{x} == {y}",
-    "ne": "{x} != {y}",
-}
-"""Functions of NumPy, torch and others that `T` has not, or has for tiles alone: what computes them of values."""
-METHODS = {
-    **dict.fromkeys(("astype", "to", "type", "float"), 'T.cast({x}, "float32")'),
-    "half": 'T.cast({x}, "float16")',
-    "int": 'T.cast({x}, "int32")',
-    "item": "{x}",
-    **{kind: f"T.{kind}({{x}})" for kind in ("float16", "float32", "int32", "int64", "uint32")},
-}
-"""Their methods of values, and their types called as functions."""
 SAME = frozenset({"maximum", "minimum", "max", "min", "floor", "ceil", "trunc", "round", "abs", "fabs", "copysign"}) | {
     "exp", "exp2", "exp10", "expm1", "log", "log2", "log10", "log1p", "sqrt", "rsqrt", "pow", "hypot", "fmod", "fma",
     "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "cosh", "tanh", "erf", "fmax", "fmin", "isinf",
@@ -502,7 +60,7 @@ SAME = frozenset({"maximum", "minimum", "max", "min", "floor", "ceil", "trunc", 
 
 def formula_for(name: str, *args: str) -> str | None:
     """What computes a function of theirs of these arguments, given as text; None for other functions."""
-    formula = FORMULAS.get(name) or (METHODS.get(name) if args else None)
+    formula = tables()["formulas"].get(name) or (tables()["methods"].get(name) if args else None)
     if name in SAME:
         return f"T.{name}({', '.join(args) or 'x'})"
     if formula is None:
@@ -514,9 +72,9 @@ def formula_for(name: str, *args: str) -> str | None:
 def hint_for_python(node: ast.AST) -> str | None:
     """What does what Python's own function or operator, or one of NumPy, math or torch, was asked for."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
-        return PYTHON["pow"]
+        return tables()["python"]["pow"]
     if not isinstance(node, ast.Call):
         return None
     if isinstance(node.func, ast.Attribute):
         return formula_for(node.func.attr, *map(ast.unparse, node.args))
-    return PYTHON.get(node.func.id) if isinstance(node.func, ast.Name) else None
+    return tables()["python"].get(node.func.id) if isinstance(node.func, ast.Name) else None

@@ -17,7 +17,7 @@ from tilewright.isa.atom_red import KEYWORDS
 from tilewright.isa.table import ALL_LANES
 from tilewright.isa.types import NUMBERS, WORDS, register_word
 from tilewright.lang.builder import current
-from tilewright.lang.instructions import call_form, form, row_call
+from tilewright.lang.instructions import call_form, form, row_call, signature_of_row
 from tilewright.lang.public import public
 from tilewright.lang.values import reinterpret
 
@@ -200,19 +200,6 @@ def _typed_load(ptr: object, ret: str, type: str, space: str = "global", **keywo
     return reinterpret(str(wanted), row_call("ptx.ld", ptr, space=space, type=register_word(wanted), **keywords))
 
 
-def _to_registers(vec: int) -> Callable[..., None]:
-    def load(ptr: object, *r: object, sem: str = "weak", scope: str | None = None, space: str | None = None) -> None:
-        name, places = f"T.ptx.ld.v{vec}", list(_parts(r))
-        if len(places) != vec:
-            raise InstructionError(f"{name} takes {vec} registers for r", given=f"{len(places)}", allowed=f"{vec}")
-        words = current(name).bind("words", row_call("ptx.ld", ptr, sem, scope, space, "b32", vec))
-        for number, place in enumerate(places):
-            _fill(name, place, component(words, number))
-
-    load.__doc__ = f"{vec} registers of 32 bits from where ``ptr`` points; each is an access of its own."
-    return load
-
-
 def _parts(given: object) -> Iterator[object]:
     """Registers of 32 bits one by one: those of a list, and those of a local buffer."""
     if isinstance(given, (tuple, list)):
@@ -246,20 +233,28 @@ def _fill(name: str, given: object, value: Expr) -> None:
         builder.write(at, component(held, number) if many == 2 else held)
 
 
-form("ptx.ld.v2")(_to_registers(2))
-form("ptx.ld.v4")(_to_registers(4))
+def _by_registers(vec: int) -> tuple[Callable[..., None], Callable[..., Expr]]:
+    """A load to so many registers of 32 bits, and a store of them."""
 
+    def load(ptr: object, *r: object, sem: str = "weak", scope: str | None = None, space: str | None = None) -> None:
+        name, places = f"T.ptx.ld.v{vec}", list(_parts(r))
+        if len(places) != vec:
+            raise InstructionError(f"{name} takes {vec} registers for r", given=f"{len(places)}", allowed=f"{vec}")
+        words = current(name).bind("words", row_call("ptx.ld", ptr, sem, scope, space, "b32", vec))
+        for number, place in enumerate(places):
+            _fill(name, place, component(words, number))
 
-def _from_registers(vec: int) -> Callable[..., Expr]:
     def store(ptr: object, *r: object, sem: str = "weak", scope: str | None = None, space: str | None = None) -> Expr:
         return row_call("ptx.st.vec", ptr, *_parts(r), sem=sem, scope=scope, space=space, type="b32", vec=vec)
 
-    store.__doc__ = f"{vec} registers of 32 bits to where ``ptr`` points; each is an access of its own."
-    return store
+    for function, way in ((load, "from"), (store, "to")):
+        function.__doc__ = f"{vec} registers of 32 bits {way} where ``ptr`` points; each is an access of its own."
+    return load, store
 
 
-form("ptx.st.v2")(_from_registers(2))
-form("ptx.st.v4")(_from_registers(4))
+for _vec in (2, 4):
+    for _name, _function in zip(("ld", "st"), _by_registers(_vec), strict=True):
+        form(f"ptx.{_name}.v{_vec}")(_function)
 
 
 @form("ptx.st")
@@ -335,7 +330,7 @@ def _named(name: str, row: str) -> None:
     def call(*args: object, **keywords: object) -> Expr:
         return row_call(row, *args, **keywords)
 
-    call.__doc__ = f"`T.{row}`."
+    call.__doc__, call.__signature__ = f"`T.{row}`.", signature_of_row(row)  # type: ignore[attr-defined]  # of functions
     form(name)(call)
 
 
@@ -363,16 +358,16 @@ for _op in ("add", "sub", "mul", "fma"):
     form(f"ptx.{_op}_f32x2")(_on_pairs(_op))
 
 
-@form("ptx.reduce3_max_f32")
-def reduce3_max(a: Value, b: Value, c: Value) -> Expr:
-    """The largest of three numbers; NaN only where all are."""
-    return row_call("ptx.max", cast(a, FLOAT), cast(b, FLOAT), type="f32", c=cast(c, FLOAT))
+def _of_three(op: str, which: str) -> Callable[..., Expr]:
+    def reduce3(a: Value, b: Value, c: Value) -> Expr:
+        return row_call(f"ptx.{op}", cast(a, FLOAT), cast(b, FLOAT), type="f32", c=cast(c, FLOAT))
+
+    reduce3.__doc__ = f"The {which} of three numbers; NaN only where all are."
+    return reduce3
 
 
-@form("ptx.reduce3_min_f32")
-def reduce3_min(a: Value, b: Value, c: Value) -> Expr:
-    """The smallest of three numbers; NaN only where all are."""
-    return row_call("ptx.min", cast(a, FLOAT), cast(b, FLOAT), type="f32", c=cast(c, FLOAT))
+for _op, _which in (("max", "largest"), ("min", "smallest")):
+    form(f"ptx.reduce3_{_op}_f32")(_of_three(_op, _which))
 
 
 @form("cuda.make_float2")

@@ -123,7 +123,7 @@ class Instructions:
         shown = _signature_of(FORMS[self._name]) if self._name in FORMS else None
         takes_all = shown is not None and any(each.kind is each.VAR_POSITIONAL for each in shown.parameters.values())
         if shown is None or (takes_all and self._name in INSTRUCTIONS):
-            return _signature(self._name)  # a form that takes whatever the row takes
+            return signature_of_row(self._name)  # a form that takes whatever the row takes
         return shown
 
     def __getattr__(self, name: str) -> Instructions:
@@ -169,7 +169,7 @@ def instructions(name: str) -> Instructions:
     )
 
 
-def _signature(name: str) -> inspect.Signature:
+def signature_of_row(name: str) -> inspect.Signature:
     """The signature of a row; a namespace without a row takes nothing."""
     row = INSTRUCTIONS.get(name)
     if row is None:

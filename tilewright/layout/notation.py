@@ -32,7 +32,7 @@ class _Shard:
     def __getitem__(self, key: Entries) -> TileLayout:
         if isinstance(key, slice):
             return TileLayout(_iters("S", key))
-        extents = _entries(key)
+        extents = _extents("S", key)
         if any(isinstance(extent, slice) for extent in extents):
             raise LayoutError(
                 "a colon inside S[...]", given=key, allowed="S[(extents) : (strides)], both in parentheses"
@@ -57,8 +57,25 @@ def _entries(value: Entries) -> Sequence[Value]:
     return tuple(value) if isinstance(value, tuple | list) else (value,)
 
 
+def _extents(letter: str, key: Entries, steps: Entries = None) -> Sequence[Value]:
+    """The extents in brackets. Raises LayoutError for nested ones, as CuTe has them."""
+    extents = _entries(key)
+    if any(isinstance(extent, tuple | list) for extent in extents):
+        flat = [_flat(each) for each in (extents, _entries(steps) if steps is not None else ())]
+        own = " : ".join(f"({', '.join(map(str, each))})" for each in flat if each)
+        hint = f"{letter}[{own}], in which the last extent is the fastest"
+        if flat[1] and all(isinstance(step, int) for step in flat[1]):  # in CuTe the first one of a mode is
+            hint = f"{hint}; as CuTe has it: " + f'from_cute("{key}:{steps}")'.replace(", ", ",")
+        raise LayoutError(f"nested extents in {letter}[...]", given=key, allowed="a flat list of extents", hint=hint)
+    return extents
+
+
+def _flat(entries: Sequence[Value]) -> list[Value]:
+    return [leaf for each in entries for leaf in (_flat(each) if isinstance(each, tuple | list) else [each])]
+
+
 def _iters(letter: str, key: slice) -> list[Iter]:
-    extents, steps = _entries(key.start), _entries(key.stop)
+    extents, steps = _extents(letter, key.start, key.stop), _entries(key.stop)
     if key.step is not None:
         raise LayoutError(f"two colons inside {letter}[...]", given=key.step, allowed=f"{letter}[extents : strides]")
     if len(extents) != len(steps):

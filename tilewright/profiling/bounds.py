@@ -214,7 +214,7 @@ def profile(exe: Executable, args: tuple[Any, ...], gpu: Gpu, sizes: Mapping[str
     from tilewright.sim import Program, parse_checks
 
     args = args or tuple(make_arguments(exe.kernel, {}, sizes, seed).values())
-    own = tuple(map(host.copied, args))
+    own = tuple(host.copies(args))
     program = Program(exe.lowered, parse_checks("default"))
     _, sectors = record(program)
     counts = exe.run_program(program, own).counts

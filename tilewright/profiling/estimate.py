@@ -295,7 +295,7 @@ def _stand_in(value: Any, *, copied: bool) -> Any:
     if not host.is_array(value):
         return value
     if host.device_of(value) == "cpu":
-        return host.copied(value) if copied else value
+        return host.copies([value])[0] if copied else value
     name = str(value.dtype).removeprefix("torch.")
     return np.zeros(tuple(value.shape), dtype(name).numpy)
 

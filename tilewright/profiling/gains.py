@@ -95,7 +95,7 @@ def _that_agree(
 
 def _results(exe: Executable, args: Sequence[Any]) -> list[Any]:
     """The arrays after a run, in double precision. `Any`: arrays."""
-    own = [host.copied(value) for value in args]
+    own = host.copies(args)
     exe.simulate(*own, check="none", limit_s=SECONDS)
     return [np.asarray(value, np.float64) for value in own if isinstance(value, np.ndarray)]
 

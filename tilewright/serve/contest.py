@@ -163,7 +163,15 @@ def _computed(problem: Problem, data: bytes, checks: str) -> bytes:
 def _checked(problem: Problem, data: bytes, result: bytes) -> bytes:
     """What the reference says of the results, "" where they are right."""
     redirected(load_inline)
-    said = function_of(problem, problem.reference, "check_implementation")(pickle.loads(data), unpacked(result))
+    output = unpacked(result)
+    try:
+        said = function_of(problem, problem.reference, "check_implementation")(pickle.loads(data), output)
+    except Exception as error:
+        if output is not None:
+            raise
+        return (
+            f"custom_kernel returned None, of which check_implementation says: {type(error).__name__}: {error}".encode()
+        )
     if isinstance(said, tuple):
         good, message = said
         return b"" if good else (str(message) or "the results are wrong").encode()

@@ -39,28 +39,42 @@ class Problem:
         return self.modules.get("reference", self.folder / "reference.py")
 
 
-def problem_of(folder: Path, submission: Path | None = None) -> Problem:
-    """The problem in a folder. submission: another file than its ``submission.py``.
+def problem_of(folder: Path, submission: Path | None = None, group: str = "tests") -> Problem:
+    """The problem in a folder. submission: another file than its ``submission.py``. group: of tests, that will run.
 
     Raises ArgumentError where a file is missing or says something else; ToolError where nothing here reads YAML.
     """
     task = folder / "task.yml"
-    given = submission or folder / "submission.py"
-    for file in (task, given):
-        if not file.is_file():
-            allowed = "a folder with task.yml, reference.py and submission.py"
-            raise ArgumentError("this is no problem of a competition", given=f"no {file}", allowed=allowed)
+    if not task.is_file():
+        allowed = "a folder with task.yml, reference.py and submission.py"
+        raise ArgumentError("this is no problem of a competition", given=f"no {task}", allowed=allowed)
     fields = _read(task)
-    tests = {group: _tests(task, group, fields.get(group) or []) for group in ("tests", "benchmarks")}
-    if not tests["tests"]:
-        raise ArgumentError(f"{task} has no tests", given=", ".join(map(str, fields)), allowed="tests: a list")
+    tests = {name: _tests(task, name, fields.get(name) or []) for name in ("tests", "benchmarks")}
+    if not tests[group]:
+        listed = ", ".join(name for name in tests if tests[name]) or ", ".join(map(str, fields))
+        raise ArgumentError(f"{task} has no {group}", given=listed, allowed=f"{group}: a list of {{name: value}}")
     files = {str(each.get("name")): str(each.get("source")) for each in fields.get("files") or []}
     modules = {
         name.removesuffix(".py"): (folder / source).resolve()
         for name, source in files.items()
         if name.endswith(".py") and name not in NAMES and not source.startswith("@")
     }
-    return Problem(folder, given, tests, modules)
+    problem = Problem(folder, submission or folder / "submission.py", tests, modules)
+    _check_files(task, problem, by_option=submission is not None)
+    return problem
+
+
+def _check_files(task: Path, problem: Problem, *, by_option: bool) -> None:
+    """Raises ArgumentError for a file that is not there."""
+    if not problem.submission.is_file():
+        hint = None if by_option else "--submission FILE, or that file"
+        allowed = "a file with def custom_kernel(data)"
+        raise ArgumentError("there is no submission", given=f"no {problem.submission}", allowed=allowed, hint=hint)
+    wanted = {"reference": problem.reference, **problem.modules}
+    for name, file in wanted.items():
+        if not file.is_file():
+            listed = f"the module {name} of files in {task.name}" if name in problem.modules else f"{name}.py"
+            raise ArgumentError("a file of the problem is missing", given=f"no {file}", allowed=listed)
 
 
 def _read(task: Path) -> Mapping[str, Any]:
@@ -71,7 +85,12 @@ def _read(task: Path) -> Mapping[str, Any]:
     try:
         fields = yaml.safe_load(task.read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
-        raise ArgumentError(f"{task} is no YAML", given=str(error).splitlines()[0], allowed="tests: [...]") from None
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        what = getattr(error, "problem", None) or str(error).splitlines()[0]
+        at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+        lines = task.read_text(encoding="utf-8").splitlines()
+        text = f"\n{lines[mark.line]}" if mark is not None and mark.line < len(lines) else ""
+        raise ArgumentError(f"{task} is no YAML", given=f"{at}{what}{text}", allowed="tests: [...]") from None
     if not isinstance(fields, Mapping):
         raise ArgumentError(f"{task} has no fields", given=described(fields), allowed="files, tests, benchmarks")
     return fields
@@ -112,5 +131,7 @@ def function_of(problem: Problem, file: Path, name: str) -> Callable[..., Any]:
     spec.loader.exec_module(module)
     found = getattr(module, name, None)
     if not callable(found):
-        raise ArgumentError(f"{file.name} defines no {name}", given=described(found), allowed=f"def {name}(...)")
+        own = [each for each, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
+        given = described(found) if hasattr(module, name) else ", ".join(own) or "no function"
+        raise ArgumentError(f"{file.name} defines no {name}", given=given, allowed=f"def {name}(...)")
     return found  # type: ignore[no-any-return]  # a function of others

@@ -48,7 +48,7 @@ class Side:
     @property
     def name(self) -> str:
         """The buffer's name."""
-        return self.buffer.name
+        return self.region.name
 
     @property
     def dtype(self) -> DType:
@@ -96,6 +96,8 @@ class Side:
         return layout.place(*coords, shape=self.buffer.shape, facts=facts)
 
     def __str__(self) -> str:
+        if self.region.written:
+            return self.region.written
         parts = (_written(start, extent) for start, extent in self.region.box)
         return f"{self.buffer.name}[{', '.join(parts)}]"
 
@@ -115,7 +117,7 @@ def _widens(node: Cast) -> bool:
 def side_of(region: Region, facts: RangeFacts) -> Side:
     """The side that a region is: its layout sliced, its extents numbers where they are known."""
     box = tuple((_start(region.buffer, start, facts), facts.simplify(extent)) for start, extent in region.box)
-    side = Side(Region(region.buffer, box, region.owed), tuple(extent for _, extent in box))
+    side = Side(replace(region, box=box), tuple(extent for _, extent in box))
     if region.buffer.layout is None:
         return replace(side, problem=f"{region.buffer.name} has no layout")
     everything = all(const_value(start) == 0 for start, _ in box) and side.extents == region.buffer.shape

@@ -222,7 +222,10 @@ def only_in(*spaces: str) -> Condition:
 def misplaced(call: TileCall, **wanted: Sequence[str]) -> str | None:
     """The operand that is in none of the memories that its name has here."""
     wrong = next((name for name, spaces in wanted.items() if call[name].space not in spaces), None)
-    return None if wrong is None else f"{wrong}, {call[wrong].name}, is in {call[wrong].space} memory"
+    if wrong is None:
+        return None
+    name = "" if call[wrong].name == wrong else f", {call[wrong].name},"
+    return f"{wrong}{name} is in {call[wrong].space} memory"
 
 
 @condition("both sides have one dtype")

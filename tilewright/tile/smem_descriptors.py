@@ -8,9 +8,9 @@ table of addresses before the swizzle, in bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import chain, product
 
 import numpy as np
 
@@ -85,11 +85,13 @@ class DescribedBlocks:
 
 
 def described(
-    call: TileCall, side: Side, elements: Ints, *, may_transpose: bool, packed: tuple[int, int] | None = None
-) -> DescribedBlocks:
+    call: TileCall, side: Side, elements: Ints, *, may_transpose: bool, packed: tuple[int, int] | None = None,
+    changes: Iterable[Change] = (),
+) -> DescribedBlocks:  # fmt: skip
     """The descriptor of blocks, given as element numbers of the region: (blocks, steps, rows, elements along K).
 
     packed: so many neighbours begin so many bytes behind those before, where not each element has bytes of its own.
+    changes: that might help, besides other layouts.
     Raises Decline where there is none.
     """
     where, facts, bits = places(side, call.facts), call.facts, side.dtype.bits
@@ -115,7 +117,7 @@ def described(
         f"no descriptor leads to the blocks of {side.name} in {side.buffer.layout or 'rows'}",
         allowed=f"{'K-major or MN-major' if may_transpose else 'K-major'} tiles, as mma_shared_layout makes them, at a "
         "start that is a known number of bytes behind a whole pattern of its swizzle",
-        changes=other_layouts(call, side),
+        changes=chain(changes, other_layouts(call, side)),
     )
 
 

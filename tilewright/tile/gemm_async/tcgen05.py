@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TypeAlias
 
 import numpy as np
@@ -12,14 +13,14 @@ import numpy as np
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import choices
-from tilewright.ir import Argument, Expr, Load, Region, Value, as_expr, const_value
+from tilewright.ir import Argument, Expr, Load, Value, as_expr, const_value
 from tilewright.isa.tcgen05_mma_values import PATHS, DataPath
-from tilewright.layout import S, TCol, TileLayout, TLane, tmem_datapath_layout
 from tilewright.tile.builder import Builder
-from tilewright.tile.call import Side, TileCall, side_of
+from tilewright.tile.call import Side, TileCall
 from tilewright.tile.cells import COLUMN_BITS, tmem_cells
 from tilewright.tile.conditions import check_target, constant_extents, misplaced, several_issuers
-from tilewright.tile.dispatch import Change, Decline, condition, counted, variant
+from tilewright.tile.dispatch import Decline, condition, counted, variant
+from tilewright.tile.gemm_async import near
 from tilewright.tile.smem_descriptors import (
     DescribedBlocks,
     PlacedScales,
@@ -27,7 +28,6 @@ from tilewright.tile.smem_descriptors import (
     blocks_text,
     described,
     encoded_blocks,
-    long_extents,
     matrix_of,
     placed_metadata,
     placed_scales,
@@ -112,7 +112,7 @@ def kinds_of(call: TileCall) -> tuple[str, ...]:
     return tuple(kind for kind, row in rows.items() if d in row.results and {a, b} <= row.elements_for(d).keys())
 
 
-@condition("A, B and D have types that the instruction multiplies")
+@condition("A, B and D have types that the instruction multiplies", changes=near.other_types)
 def types_of_a_kind(call: TileCall) -> str | None:
     a, b = elements_of(call)
     if not kinds_of(call):
@@ -159,15 +159,13 @@ def columns_may_be_kept(call: TileCall) -> str | None:
     )
 
 
-@condition("the collector's word is one that the product has")
+@condition("the collector's word is one that the product has", changes=near.other_words)
 def known_collector(call: TileCall) -> str | None:
     word, ws = call.option("collector") or "", bool(call.option("ws"))
-    words = isa.collector_words(keeps_b=ws)
-    return (
-        f"collector is {word!r}; {'with' if ws else 'without'} ws it is {choices(str(word), words)}"
-        if word not in words
-        else None
-    )
+    _, *words = isa.collector_words(keeps_b=ws)
+    if not word or word in words:
+        return None
+    return f"collector is {word!r}; {'with' if ws else 'without'} ws it is {choices(str(word), words)}"
 
 
 WHEN = (
@@ -217,6 +215,12 @@ def _of_kind(call: TileCall, kind: str) -> UmmaPlan:
     k, ctas = isa.PRODUCT_KINDS[kind].k, 2 if call.option("cta_group") == 2 else 1
     a, b = (matrix_of(call[name], trans=bool(call.option(f"trans{name}"))) for name in "AB")
     counts = _row_counts(call, kind, ctas)
+    if "sp_meta" in call.sides and len(a) % 128 and len(a) % 64 == 0:
+        raise Decline(
+            f"M is {len(a) * ctas}, and A is sparse: where metadata of 64 rows are the manual has in figures alone (PTX"
+            ' ISA, "Sparse Matrices: Sparsity selector"), which nothing confirms',
+            allowed="M a multiple of 128 in each CTA, with metadata",
+        )
     if len(a) % (counts[0] // ctas) or a.shape[1] % k:
         raise Decline(f"M is {len(a)} and K {a.shape[1]}", allowed=f"M a multiple of {counts[0] // ctas}, K of {k}")
     right, n = _right(call, b, kind, ctas)
@@ -256,11 +260,16 @@ def _right(call: TileCall, b: Ints, kind: str, ctas: int) -> tuple[DescribedBloc
     if not fitting:
         allowed = "a multiple of 8" if ctas == 1 else "a multiple of 16 in both CTAs together, at most 256"
         raise Decline(
-            f"N is {len(b) * ctas}", allowed=f"a multiple of {every[0]}, with ws" if form["keeps_b"] else allowed
+            f"N is {len(b) * ctas}",
+            allowed=f"a multiple of {every[0]}, with ws" if form["keeps_b"] else allowed,
+            changes=near.without_ws(call),
         )
     for n in sorted(fitting, reverse=True):
         blocks = blocks_of(b, n // ctas, row.k * (2 if sparse else 1))
-        right = described(call, call["B"], blocks, may_transpose=may_transpose, packed=_packed(call, "B", kind))
+        right = described(
+            call, call["B"], blocks, may_transpose=may_transpose, packed=_packed(call, "B", kind),
+            changes=near.instead(call),
+        )  # fmt: skip
         if n in isa.product_widths(kind, ctas, trans_b=right.trans, **form):
             return right, n
     raise Decline(f"N is {len(b) * ctas}, and B is N-major", allowed="a multiple of 16 for elements of a byte")
@@ -274,7 +283,10 @@ def _plan(call: TileCall, a: Ints, right: DescribedBlocks, shape: tuple[str, int
     blocks = blocks_of(a, m // ctas, row.k)
     if call["A"].space == "shared":
         may_transpose = row.element_bits in (8, 16) and not _packed(call, "A", kind)
-        left = described(call, call["A"], blocks, may_transpose=may_transpose, packed=_packed(call, "A", kind))
+        left = described(
+            call, call["A"], blocks, may_transpose=may_transpose, packed=_packed(call, "A", kind),
+            changes=near.instead(call),
+        )  # fmt: skip
     else:
         left = _cells(call, call["A"], blocks, path, row.element_bits, copies=path.halves)
         if (left.starts // LANE != d.starts[:, :1] // LANE).any():
@@ -306,6 +318,7 @@ def _check_collected(call: TileCall, plan: UmmaPlan) -> None:
         raise Decline(
             f"the products of the call have {count} matrices of {name}, and a buffer of the tensor cores holds one",
             allowed=f"calls with a collector have one block of {name}, and K {plan.made.K}",
+            changes=near.one_step(call, plan.made.K),
         )
 
 
@@ -330,7 +343,7 @@ def _cells(call: TileCall, side: Side, blocks: Ints, path: DataPath, bits: int, 
         raise Decline(
             f"{side.name} is not in tensor memory as the instruction has it: {side.buffer.layout}",
             allowed=f"blocks of {rows} rows, {_rows_text(path, copies)}, {bits} bits for each of the other columns",
-            changes=_in_a_datapath(call, side, path),
+            changes=chain(near.in_a_datapath(call, side, path, bits, copies), near.instead(call)),
         )
     starts = (first_lane * LANE + first_bit // COLUMN_BITS)[..., 0, 0, 0]
     return CellBlocks(starts, facts.simplify(quotient(cells.bit_base, COLUMN_BITS, facts)))
@@ -345,23 +358,6 @@ def _rows_text(path: DataPath, copies: int) -> str:
         others = "half" if path.halves == 2 else "quarters"
         return f"row r in lane r, and in {', '.join(lanes)} the other {others} of columns"
     return "row r in lane r" if len(path.lanes) == 128 else "row r in lane r % 16 + 32 * (r // 16)"
-
-
-def _in_a_datapath(call: TileCall, side: Side, path: DataPath) -> Iterator[Change]:
-    """The same buffer in the layout that the instruction has for so many rows."""
-    shape = long_extents(side.buffer.shape)
-    names, parts = {128: "D", 64: "F"}, path.halves
-    rows = len(path.lanes) // parts
-    if len(shape) != 2 or shape[0] != rows or side.dtype.bits != COLUMN_BITS or shape[1] % parts:
-        return
-    if parts > 1:
-        layout = TileLayout(S[(rows, parts, shape[1] // parts) : (1 @ TLane, rows @ TLane, 1 @ TCol)])
-        text = f"layout={layout} for {side.name}"
-    else:
-        layout = tmem_datapath_layout(names[shape[0]], *shape)
-        text = f'layout=tmem_datapath_layout("{names[shape[0]]}", {shape[0]}, {shape[1]}) for {side.name}'
-    changed = side_of(Region(replace(side.buffer, layout=layout), side.region.box), call.facts)
-    yield Change(text, call.with_side(side, changed))
 
 
 # Code

@@ -15,6 +15,7 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import check_target, constant_extents, misplaced
 from tilewright.tile.dispatch import Change, Condition, Decline, condition, counted, variant
+from tilewright.tile.gemm_async import near
 from tilewright.tile.owners import owners
 from tilewright.tile.smem_descriptors import (
     DescribedBlocks,
@@ -69,7 +70,7 @@ def one_warpgroup(call: TileCall) -> str | None:
     return None if call.scope.kind == "warpgroup" else f"a {call.scope.kind} executes the call"
 
 
-@condition("A, B and D have types that the instruction multiplies")
+@condition("A, B and D have types that the instruction multiplies", changes=near.other_types)
 def known_types(call: TileCall) -> str | None:
     row = isa.WGMMA_TYPES.get(call["A"].dtype)
     if row and call["B"].dtype in row.partners and call["D"].dtype in row.results:
@@ -95,10 +96,13 @@ def wgmma(call: TileCall) -> WgmmaPlan:
     left: DescribedBlocks | Ints
     a_base: Value
     if call["A"].space == "shared":
-        left, a_base = described(call, call["A"], blocks_of(a, ROWS, row.k), may_transpose=row.majors), 0
+        blocks = blocks_of(a, ROWS, row.k)
+        left = described(call, call["A"], blocks, may_transpose=row.majors, changes=near.with_numbers(call))
+        a_base = 0
     else:
         left, a_base = _registers(call, call["A"], _fragments(a, row.k, operand="A"), "A")
-    return WgmmaPlan(row.k, n, left, described(call, call["B"], right, may_transpose=row.majors), a_base, *d)
+    described_b = described(call, call["B"], right, may_transpose=row.majors, changes=near.with_numbers(call))
+    return WgmmaPlan(row.k, n, left, described_b, a_base, *d)
 
 
 def _width(call: TileCall, columns: int) -> int:

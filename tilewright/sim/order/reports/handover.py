@@ -107,7 +107,8 @@ def missing_step(
     where, lines = "in between", tuple(span.line for span in (earlier.at, at) if span)
     if earlier.at and at:  # around a loop the later line may stand first
         first, then = earlier.at.line, at.line
-        where = f"between line {first} and line {then}" + (" of the next turn" if then <= first else "")
+        where = f"between line {first} and line {then}" + (" of the next turn" if then < first else "")
+        where = where if first != then else f"between the two operations of line {then}"
     before, after = (fence_call(ProxyFence("tmem", side=side)) for side in ("release", "acquire"))
     if queues and not operations.parts.knows(*place, earlier, ISSUED):
         text = told("{} by the thread that issued it, and a barrier after it, {}", before, where)
