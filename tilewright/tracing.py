@@ -111,33 +111,33 @@ class Trace:
 
     def differs_from(self, recording: Recording) -> tuple[str, ...]:
         """The warps whose marks have another order in a recorded run, of those that both have; none: they agree."""
-        found = []
+        differing = []
         for stream in recording.streams:
             marks = tuple(mark.name for mark in recording.marks(stream.cta, stream.warp))
-            own = self.order(stream.cta, stream.warp)
-            if own != marks[: len(own)] or (not self.lost and len(own) != len(marks)):
-                found.append(f"CTA {stream.cta}, warp {stream.warp}: {' '.join(own)}, and {' '.join(marks)}")
-        return tuple(found)
+            order = self.order(stream.cta, stream.warp)
+            if order != marks[: len(order)] or (not self.lost and len(order) != len(marks)):
+                differing.append(f"CTA {stream.cta}, warp {stream.warp}: {' '.join(order)}, and {' '.join(marks)}")
+        return tuple(differing)
 
     def waits(self) -> list[tuple[str, str, int, int]]:
         """Pairs of marks that follow each other: how often, and the cycles between them in all, the longest first."""
         total: dict[tuple[str, str], list[int]] = {}
         for cta, warp in self.warps:
-            own = self.of(cta, warp)
-            for a, b in pairwise(own):
+            marks = self.of(cta, warp)
+            for a, b in pairwise(marks):
                 total.setdefault((a.name, b.name), []).append(b.cycle - a.cycle)
-        rows = [(a, b, len(each), sum(each)) for (a, b), each in total.items()]
+        rows = [(a, b, len(gaps), sum(gaps)) for (a, b), gaps in total.items()]
         return sorted(rows, key=lambda row: -row[3])
 
     def events(self) -> dict[str, Any]:
         """As Chrome's trace viewer and Perfetto read them: a bar from each mark of a warp to its next one."""
-        made: list[dict[str, Any]] = []
+        events: list[dict[str, Any]] = []
         for cta, warp in self.warps:
-            own = self.of(cta, warp)
-            made += [{"ph": "X", "name": a.name, "cat": "mark", "pid": cta, "tid": warp, "ts": a.cycle,
+            marks = self.of(cta, warp)
+            events += [{"ph": "X", "name": a.name, "cat": "mark", "pid": cta, "tid": warp, "ts": a.cycle,
                       "dur": b.cycle - a.cycle, "args": {"line": a.line}}
-                     for a, b in zip(own, (*own[1:], own[-1]), strict=True)]  # fmt: skip
-        return {"traceEvents": made, "otherData": {"kernel": self.kernel, "unit": self.unit}}
+                     for a, b in zip(marks, (*marks[1:], marks[-1]), strict=True)]  # fmt: skip
+        return {"traceEvents": events, "otherData": {"kernel": self.kernel, "unit": self.unit}}
 
     def timeline(self, path: str | Path) -> None:
         """Write them into a file, to open at ui.perfetto.dev or chrome://tracing."""
@@ -158,9 +158,7 @@ class Trace:
     def __str__(self) -> str:
         rows = [("from", "to", "times", f"{self.unit} in all", "each")]
         rows += [(a, b, f"{n:,}", f"{total:,}", f"{total / n:,.0f}") for a, b, n, total in self.waits()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([repr(self), *lines])
+        return "\n".join([repr(self), *host.aligned(rows)])
 
 
 # The traced kernel
@@ -168,11 +166,11 @@ class Trace:
 
 def _marks_in(kernel: Kernel) -> dict[tuple[str, Span | None], int]:
     """The marks of a lowered kernel and their numbers."""
-    found: dict[tuple[str, Span | None], int] = {}
+    numbers: dict[tuple[str, Span | None], int] = {}
     for stmt in statements(kernel.body):
         if isinstance(stmt, Attr) and (name := stmt.mark) is not None:
-            found.setdefault((name, stmt.at), len(found))
-    return found
+            numbers.setdefault((name, stmt.at), len(numbers))
+    return numbers
 
 
 def traced(exe: Executable, marks: int = MARKS) -> tuple[Executable, tuple[tuple[str, Span | None], ...]]:
@@ -197,25 +195,24 @@ def traced(exe: Executable, marks: int = MARKS) -> tuple[Executable, tuple[tuple
         """some: do only some lanes of a warp come there, perhaps?"""
         if isinstance(stmt, Attr) and (name := stmt.mark) is not None:
             return stamp.mark(numbers[name, stmt.at], next(places), some=some)
-        conditions = [
-            each for each in (getattr(stmt, field, None) for field in ("cond", "start", "stop")) if each is not None
-        ]
+        conditions = [getattr(stmt, name) for name in ("cond", "start", "stop") if hasattr(stmt, name)]
         if some or not axes.of_all(conditions) & LANE:
             return None
         return map_body((stmt,), lambda inner: None if inner is stmt else change(inner, some=True))
 
-    made = copy(exe)
+    other = copy(exe)
     for name in ("signature", "assembly", "_cuda"):
-        vars(made).pop(name, None)
+        vars(other).pop(name, None)
     params = (*kernel.params, pointer)
     body = (*stamp.head(), *map_body(kernel.body, partial(change, some=False)), *stamp.tail())
-    made.lowered = replace(kernel, params=params, buffers=(*kernel.buffers, words), body=body)
-    own = exe.signature
-    made.signature = replace(own, params=(*own.params, pointer), buffers={**own.buffers, pointer.name: words},
-                             written=own.written | {WORDS}, dense=own.dense | {WORDS})  # fmt: skip
-    made.kernel = replace(exe.kernel, params=(*exe.kernel.params, pointer), buffers=(*exe.kernel.buffers, words))
-    made._programs, made._launcher, made._again = {}, None, lambda args: False
-    return made, tuple(numbers)
+    other.lowered = replace(kernel, params=params, buffers=(*kernel.buffers, words), body=body)
+    signature = exe.signature
+    buffers = {**signature.buffers, pointer.name: words}
+    other.signature = replace(signature, params=(*signature.params, pointer), buffers=buffers,
+                              written=signature.written | {WORDS}, dense=signature.dense | {WORDS})  # fmt: skip
+    other.kernel = replace(exe.kernel, params=(*exe.kernel.params, pointer), buffers=(*exe.kernel.buffers, words))
+    other._programs, other._launcher, other._again = {}, None, lambda args: False
+    return other, tuple(numbers)
 
 
 def _ctas(kernel: Kernel) -> Expr:
@@ -285,13 +282,13 @@ def traced_run(exe: Executable, args: tuple[Any, ...], marks: int) -> Trace:
     """Run the traced kernel where the arguments are, and read its marks."""
     if isinstance(marks, bool) or not isinstance(marks, int) or marks < 1:
         raise ArgumentError("no marks to keep", given=repr(marks), allowed="a whole number above 0, of each warp")
-    made, names = traced(exe, marks)
+    traced_exe, names = traced(exe, marks)
     values = exe.bind(*args).values
     assert exe.lowered.launch is not None
     ctas = prod(int(evaluate(as_expr(extent), values)) for extent in exe.lowered.launch.grid)
     warps = -(-exe.lowered.launch.threads // 32)
     array = _zeros(args, ctas * warps * 2 * marks)
-    made(*args, array)
+    traced_exe(*args, array)
     words = np.asarray(array.cpu() if host.is_torch(array) else array.get() if hasattr(array, "get") else array)
     on_gpu = not isinstance(array, np.ndarray)
     return Trace(exe.name, tuple(_read(words.reshape(ctas, warps, 2, marks), names)), _lost(words, marks),
@@ -301,15 +298,15 @@ def traced_run(exe: Executable, args: tuple[Any, ...], marks: int) -> Trace:
 def _zeros(args: tuple[Any, ...], count: int) -> Any:
     """An array where the arguments are: of torch, of CuPy, or of the host."""
     for value in args:
-        own = host.behind(value)
-        if host.is_array(own) and host.device_of(own) != "cpu":
-            if host.is_torch(own):
+        array = host.behind(value)
+        if host.is_array(array) and host.device_of(array) != "cpu":
+            if host.is_torch(array):
                 import torch
 
-                return torch.zeros(count, dtype=torch.int64, device=own.device)
+                return torch.zeros(count, dtype=torch.int64, device=array.device)
             import cupy
 
-            with cupy.cuda.Device(host.ordinal(host.device_of(own))):
+            with cupy.cuda.Device(host.ordinal(host.device_of(array))):
                 return cupy.zeros(count, np.int64)
     return np.zeros(count, np.int64)
 
@@ -323,9 +320,9 @@ def _read(words: NDArray[np.int64], names: tuple[tuple[str, Span | None], ...]) 
         used = numbers[cta] > 0
         first = int(clocks[cta][used].min()) if used.any() else 0
         for warp in range(words.shape[1]):
-            own = ((1 - row, k, *fields[cta, warp, row, k].tolist()) for row, k in np.argwhere(used[warp]).tolist())
-            found = sorted((clock, before, order, k, number) for order, k, clock, before, number in own)
-            for clock, _, _, _, number in found[:marks]:
+            stamps = ((1 - row, k, *fields[cta, warp, row, k].tolist()) for row, k in np.argwhere(used[warp]).tolist())
+            ordered = sorted((clock, before, order, k, number) for order, k, clock, before, number in stamps)
+            for clock, _, _, _, number in ordered[:marks]:
                 name, at = names[number - 1]
                 yield Mark(name, at.outermost.line if at else 0, cta, warp, clock - first)
 

@@ -9,6 +9,7 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from tilewright.errors import ArgumentError
+from tilewright.host import aligned, widths_of
 from tilewright.view.svg import tint
 from tilewright.view.terminal import public
 
@@ -20,29 +21,16 @@ if TYPE_CHECKING:
 # Grids as text: plain columns for a pipe, coloured cells for a terminal.
 
 
-GAP = 2  # spaces between columns of plain text; a terminal has one
-
-
-def _widths(grid: Grid) -> list[int]:
-    """Characters of each column, that of the rows' names first."""
-    names = max(map(len, (grid.corner, *grid.names)))
-    return [
-        names,
-        *(max(len(head), *(len(row[i].words) for row in grid.rows)) for i, head in enumerate(grid.columns)),
-    ]
+def _words(grid: Grid) -> list[list[str]]:
+    """The words of each line, its name first."""
+    rows = ([name, *(cell.words for cell in row)] for name, row in zip(grid.names, grid.rows, strict=True))
+    return [[grid.corner, *grid.columns], *rows]
 
 
 @public
 def plain(grid: Grid) -> str:
     """The grid in aligned columns under its title; every line ends without spaces."""
-    lines = [
-        [grid.corner, *grid.columns],
-        *([name, *(c.words for c in row)] for name, row in zip(grid.names, grid.rows, strict=True)),
-    ]
-    widths = _widths(grid)
-    gap = " " * GAP
-    body = (gap.join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in lines)
-    return "\n".join([grid.title, *body])
+    return "\n".join([grid.title, *aligned(_words(grid))])
 
 
 @public
@@ -59,7 +47,7 @@ def fitting(grid: Grid, width: int) -> Iterator[Grid]:
 
 def _cuts(grid: Grid, width: int, most: int) -> list[int]:
     """The columns at which pieces begin that have as many columns as fit, but at most ``most``."""
-    names, *columns = (wide + 1 for wide in _widths(grid))
+    names, *columns = (chars + 1 for chars in widths_of(_words(grid)))
     starts, used = [0], names
     for i, wide in enumerate(columns):
         if i > starts[-1] and (used + wide > width or i - starts[-1] == most):
