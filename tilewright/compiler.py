@@ -23,7 +23,6 @@ from tilewright.dtypes import dtype
 from tilewright.errors import (
     ArgumentError,
     KernelError,
-    Span,
     TargetError,
     TilewrightError,
     TilewrightWarning,
@@ -200,13 +199,13 @@ def _written(kernel: Kernel) -> Iterator[Requirement]:
             yield ATOMS[stmt.dispatch].arch
 
 
-def check_target(lowered: Kernel, target: Arch, at: Span | None) -> None:
-    """Raises TargetError where an architecture lacks what a lowered kernel needs. at: the kernel as authored."""
+def check_target(lowered: Kernel, target: Arch) -> None:
+    """Raises TargetError where an architecture lacks what a lowered kernel needs."""
     for stmt, bound in calls_in(lowered.body):
         with located(stmt.at):
             bound.check_arch(target)
     if lowered.launch is not None:
-        with located(at):
+        with located(lowered.at):
             wide = lowered.launch.non_portable_cluster
             hint = f'T.func_attr({{"{NON_PORTABLE_CLUSTER}": True}})'
             check_cluster(lowered.name, lowered.launch.cluster, target, non_portable=wide, hint=hint)
@@ -215,7 +214,7 @@ def check_target(lowered: Kernel, target: Arch, at: Span | None) -> None:
             f"{lowered.name} needs more shared memory than a CTA of {target} can have",
             given=f"{lowered.launch.shared_bytes} bytes",
             allowed=f"{target.shared_bytes} bytes",
-            at=at,
+            at=lowered.at,
         )
 
 
@@ -235,7 +234,7 @@ class Executable:
         check_registers(kernel)
         resolved, self.report = resolve(promised(kernel), target)
         self.lowered = lower(resolved)
-        check_target(self.lowered, target, kernel.at)
+        check_target(self.lowered, target)
         self._programs: dict[frozenset[str], Program] = {}
         self._launcher: Launcher | None = None
         self._again: Callable[[tuple[Any, ...]], bool] = _not_yet  # launches what has been checked before

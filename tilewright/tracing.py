@@ -22,31 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright import host
+from tilewright import host, ir
 from tilewright.dtypes import HANDLE, INT32, dtype
 from tilewright.errors import ArgumentError
-from tilewright.ir import (
-    Assign,
-    Attr,
-    Bind,
-    Body,
-    Buffer,
-    Expr,
-    If,
-    Kernel,
-    Load,
-    Stmt,
-    Store,
-    Var,
-    as_expr,
-    binary,
-    cast,
-    compare,
-    map_body,
-    select,
-    special,
-    statements,
-)
 from tilewright.ir.launch import LANE
 from tilewright.ir.numbers import evaluate
 from tilewright.ir.uniformity import Uniformity
@@ -164,11 +142,11 @@ class Trace:
 # The traced kernel
 
 
-def _marks_in(kernel: Kernel) -> dict[tuple[str, Span | None], int]:
+def _marks_in(kernel: ir.Kernel) -> dict[tuple[str, Span | None], int]:
     """The marks of a lowered kernel and their numbers."""
     numbers: dict[tuple[str, Span | None], int] = {}
-    for stmt in statements(kernel.body):
-        if isinstance(stmt, Attr) and (name := stmt.mark) is not None:
+    for stmt in ir.statements(kernel.body):
+        if isinstance(stmt, ir.Attr) and (name := stmt.mark) is not None:
             numbers.setdefault((name, stmt.at), len(numbers))
     return numbers
 
@@ -185,26 +163,26 @@ def traced(exe: Executable, marks: int = MARKS) -> tuple[Executable, tuple[tuple
             f"{exe.name} has no marks", given="no T.trace", allowed='T.trace("load") where a warp is at'
         )
     assert kernel.launch is not None
-    pointer = Var(f"{WORDS}_ptr", HANDLE)
+    pointer = ir.Var(f"{WORDS}_ptr", HANDLE)
     warps = -(-kernel.launch.threads // 32)
-    words = Buffer(WORDS, dtype("int64"), (_ctas(kernel) * (warps * 2 * marks),), "global", None, data=pointer)
+    words = ir.Buffer(WORDS, dtype("int64"), (_ctas(kernel) * (warps * 2 * marks),), "global", None, data=pointer)
     stamp = _Stamping(words, marks, warps)
     places, axes = count(), Uniformity(kernel)
 
-    def change(stmt: Stmt, *, some: bool) -> Body | None:
+    def change(stmt: ir.Stmt, *, some: bool) -> ir.Body | None:
         """some: do only some lanes of a warp come there, perhaps?"""
-        if isinstance(stmt, Attr) and (name := stmt.mark) is not None:
+        if isinstance(stmt, ir.Attr) and (name := stmt.mark) is not None:
             return stamp.mark(numbers[name, stmt.at], next(places), some=some)
         conditions = [getattr(stmt, name) for name in ("cond", "start", "stop") if hasattr(stmt, name)]
         if some or not axes.of_all(conditions) & LANE:
             return None
-        return map_body((stmt,), lambda inner: None if inner is stmt else change(inner, some=True))
+        return ir.map_body((stmt,), lambda inner: None if inner is stmt else change(inner, some=True))
 
     other = copy(exe)
     for name in ("signature", "assembly", "_cuda"):
         vars(other).pop(name, None)
     params = (*kernel.params, pointer)
-    body = (*stamp.head(), *map_body(kernel.body, partial(change, some=False)), *stamp.tail())
+    body = (*stamp.head(), *ir.map_body(kernel.body, partial(change, some=False)), *stamp.tail())
     other.lowered = replace(kernel, params=params, buffers=(*kernel.buffers, words), body=body)
     signature = exe.signature
     buffers = {**signature.buffers, pointer.name: words}
@@ -215,16 +193,16 @@ def traced(exe: Executable, marks: int = MARKS) -> tuple[Executable, tuple[tuple
     return other, tuple(numbers)
 
 
-def _ctas(kernel: Kernel) -> Expr:
+def _ctas(kernel: ir.Kernel) -> ir.Expr:
     assert kernel.launch is not None
-    x, y, z = map(as_expr, kernel.launch.grid)
+    x, y, z = map(ir.as_expr, kernel.launch.grid)
     return x * y * z
 
 
-def _cta() -> Expr:
+def _cta() -> ir.Expr:
     """The number of the CTA in the grid, x fastest."""
-    x, y, z = (special(f"ctaid.{axis}") for axis in "xyz")
-    return x + special("nctaid.x") * (y + special("nctaid.y") * z)
+    x, y, z = (ir.special(f"ctaid.{axis}") for axis in "xyz")
+    return x + ir.special("nctaid.x") * (y + ir.special("nctaid.y") * z)
 
 
 class _Stamping:
@@ -232,45 +210,48 @@ class _Stamping:
     many marks of the whole warp there were; some: how many to which this lane came, but not all.
     """
 
-    def __init__(self, words: Buffer, marks: int, warps: int) -> None:
+    def __init__(self, words: ir.Buffer, marks: int, warps: int) -> None:
         self.words, self.marks, self.warps = words, marks, warps
-        self.first, self.whole, self.some = (Var(f"trace_{name}", INT32) for name in ("first", "whole", "some"))
-        self.held = Var("trace_held", dtype("int64"))
+        self.first, self.whole, self.some = (ir.Var(f"trace_{name}", INT32) for name in ("first", "whole", "some"))
+        self.held = ir.Var("trace_held", dtype("int64"))
 
-    def head(self) -> Body:
+    def head(self) -> ir.Body:
         """Before the kernel's own statements."""
-        first = (_cta() * self.warps + special("tid") // 32) * (2 * self.marks)
-        zero = as_expr(0)
-        return (Bind(self.first, first, mutable=False), Bind(self.whole, zero),
-                Bind(self.some, zero), Bind(self.held, cast(zero, dtype("int64"))))  # fmt: skip
+        first = (_cta() * self.warps + ir.special("tid") // 32) * (2 * self.marks)
+        zero = ir.as_expr(0)
+        return (ir.Bind(self.first, first, mutable=False), ir.Bind(self.whole, zero),
+                ir.Bind(self.some, zero), ir.Bind(self.held, ir.cast(zero, dtype("int64"))))  # fmt: skip
 
-    def mark(self, number: int, place: int, *, some: bool) -> Body:
+    def mark(self, number: int, place: int, *, some: bool) -> ir.Body:
         """The clock is read by all lanes, so that what is left to one of them is a store, which needs no branch. some:
         see `traced`; then nothing else of it costs registers there.
         """
-        now, mask = Var(f"{NOW}_{place}", dtype("int64")), Var(f"trace_mask_{place}", INT32)
-        clock = cast(call("cuda.clock"), dtype("int64")) & (1 << CLOCK_BITS) - 1
-        before = cast(self.whole & (1 << COUNT_BITS) - 1, dtype("int64")) << CLOCK_BITS
-        is_mine = compare("==", self.whole & 31, special("laneid"))
-        together: Body = (
-            Assign(self.held, select(is_mine, now, self.held)),
-            Assign(self.whole, self.whole + 1),
-            If(compare("==", self.whole & 31, as_expr(0)), self._stored(self.whole - 32)),
+        now, mask = ir.Var(f"{NOW}_{place}", dtype("int64")), ir.Var(f"trace_mask_{place}", INT32)
+        clock = ir.cast(call("cuda.clock"), dtype("int64")) & (1 << CLOCK_BITS) - 1
+        before = ir.cast(self.whole & (1 << COUNT_BITS) - 1, dtype("int64")) << CLOCK_BITS
+        is_mine = ir.compare("==", self.whole & 31, ir.special("laneid"))
+        together: ir.Body = (
+            ir.Assign(self.held, ir.select(is_mine, now, self.held)),
+            ir.Assign(self.whole, self.whole + 1),
+            ir.If(ir.compare("==", self.whole & 31, ir.as_expr(0)), self._stored(self.whole - 32)),
         )
-        is_lowest = compare("==", mask & (as_expr(1) << special("laneid")) - 1, as_expr(0))
-        store = Store(Load(self.words, (self.first + self.marks + self.some,)), now)
-        alone: Body = (If(binary("and", is_lowest, self.some < self.marks), (store,)), Assign(self.some, self.some + 1))
-        return (Bind(now, clock | before | (number + 1 << CLOCK_BITS + COUNT_BITS), mutable=False),
-                Bind(mask, cast(call("cuda.activemask"), INT32), mutable=False),
-                *(alone if some else (If(compare("==", mask, as_expr(WHOLE)), together, alone),)))  # fmt: skip
+        is_lowest = ir.compare("==", mask & (ir.as_expr(1) << ir.special("laneid")) - 1, ir.as_expr(0))
+        store = ir.Store(ir.Load(self.words, (self.first + self.marks + self.some,)), now)
+        alone: ir.Body = (
+            ir.If(ir.binary("and", is_lowest, self.some < self.marks), (store,)),
+            ir.Assign(self.some, self.some + 1),
+        )
+        return (ir.Bind(now, clock | before | (number + 1 << CLOCK_BITS + COUNT_BITS), mutable=False),
+                ir.Bind(mask, ir.cast(call("cuda.activemask"), INT32), mutable=False),
+                *(alone if some else (ir.If(ir.compare("==", mask, ir.as_expr(WHOLE)), together, alone),)))  # fmt: skip
 
-    def _stored(self, begin: Expr) -> Body:
+    def _stored(self, begin: ir.Expr) -> ir.Body:
         """Each lane stores the mark that it keeps. begin: the first of these 32."""
-        at = begin + special("laneid")
-        is_kept = binary("and", at < self.whole, at < self.marks)
-        return (If(is_kept, (Store(Load(self.words, (self.first + at,)), self.held),)),)
+        at = begin + ir.special("laneid")
+        is_kept = ir.binary("and", at < self.whole, at < self.marks)
+        return (ir.If(is_kept, (ir.Store(ir.Load(self.words, (self.first + at,)), self.held),)),)
 
-    def tail(self) -> Body:
+    def tail(self) -> ir.Body:
         """Behind the kernel's own statements."""
         return self._stored(self.whole & -32)
 
@@ -285,7 +266,7 @@ def traced_run(exe: Executable, args: tuple[Any, ...], marks: int) -> Trace:
     traced_exe, names = traced(exe, marks)
     values = exe.bind(*args).values
     assert exe.lowered.launch is not None
-    ctas = prod(int(evaluate(as_expr(extent), values)) for extent in exe.lowered.launch.grid)
+    ctas = prod(int(evaluate(ir.as_expr(extent), values)) for extent in exe.lowered.launch.grid)
     warps = -(-exe.lowered.launch.threads // 32)
     array = _zeros(args, ctas * warps * 2 * marks)
     traced_exe(*args, array)
