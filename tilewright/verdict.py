@@ -134,12 +134,7 @@ def coverage_text(coverage: Mapping[str, Any]) -> str:
     return f"{coverage['reached']} of {coverage['blocks']} blocks of code reached{left}{why}"
 
 
-def verdict_on(
-    name: str,
-    error: TilewrightError | MemoryError,
-    told: Iterable[Finding] = (),
-    **fields: Any,
-) -> Verdict:
+def verdict_on(name: str, error: TilewrightError | MemoryError, told: Iterable[Finding] = (), **fields: Any) -> Verdict:
     """On a kernel, or a file, that an error has ended. told: what was found before; known: fields of the verdict."""
     left = (f"everything after that: {name} stopped there",)
     if isinstance(error, MemoryError):

@@ -148,11 +148,7 @@ def _reinterpret(node: ir.Reinterpret) -> Text:
 
 
 def _vector(node: ir.Vector) -> Text:
-    return Text(f"T.{node.dtype}({', '.join(literal_part(part, node.dtype.element) for part in node.parts)})", ATOM)
-
-
-def literal_part(part: ir.Expr, kind: DType) -> str:
-    return literal(part, kind) if isinstance(part, ir.Const) else show(part)
+    return Text(f"T.{node.dtype}({', '.join(value(part, node.dtype.element) for part in node.parts)})", ATOM)
 
 
 def _component(node: ir.Component) -> Text:
