@@ -1,4 +1,12 @@
-"""Pictures of layouts: one `Grid`, drawn as text, in a terminal, as SVG, HTML or JSON."""
+"""Pictures of layouts: one `Grid`, drawn as text, in a terminal, as SVG, HTML or JSON.
+
+In the order in which to read:
+
+    grid, memory      a layout as rows of cells; the inverse picture, the elements at each place of memory
+    svg, html         a grid drawn; terminal: what commands print
+    notebook, boxes   pictures of atoms; how the copy engine moves a tile
+    look              the page of a recorded run
+"""
 
 from tilewright.view.grid import COLOURINGS, Cell, Grid, layout_grid, picture_shape
 from tilewright.view.html import as_json, fitting, html, plain, preformatted, rich_table
