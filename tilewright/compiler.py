@@ -31,6 +31,7 @@ from tilewright.errors import (
     quoted,
 )
 from tilewright.frames import from_outside, shortened
+from tilewright.inputs import make_arguments
 from tilewright.ir import Kernel, Number, TileCallStmt, deep_recursion, statements
 from tilewright.ir.arguments import Bindings, Signature
 from tilewright.ir.launch import NON_PORTABLE_CLUSTER
@@ -552,11 +553,10 @@ class Executable:
         advice = advise(self, values, sizes or {}, seed)
         if gpu is None:
             return advice
-        from tilewright.inputs import make_arguments
         from tilewright.profiling import gpu as gpu_named
         from tilewright.profiling.gains import in_time
 
-        arguments = values or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())
+        arguments = self._or_random(values, sizes, seed)
         return replace(advice, times=in_time(self, advice.ran, arguments, gpu_named(gpu), variants or {}))
 
     def profile(
@@ -580,14 +580,15 @@ class Executable:
         Only the first CTAs run. The arguments stay as they are; left out, they are random, by ``seed``. sizes: symbolic
         extents by name.
         """
-        from tilewright.inputs import make_arguments
         from tilewright.profiling import estimate
         from tilewright.profiling import gpu as gpu_named
 
         check_one_gpu(self.kernel, "estimate")
-        values = self.ordered(args, named, Executable.estimate)
-        arguments = values or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())
+        arguments = self._or_random(self.ordered(args, named, Executable.estimate), sizes, seed)
         return estimate(self, arguments, gpu_named(gpu))
+
+    def _or_random(self, args: tuple[Any, ...], sizes: Mapping[str, int] | None, seed: int) -> tuple[Any, ...]:
+        return args or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())
 
     def _lender(self, args: tuple[Any, ...]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
         """The context that makes NumPy arrays of these: copies of arrays on a GPU, else views."""

@@ -6,17 +6,22 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from html import escape
+from math import prod
 from typing import TYPE_CHECKING
 
-from tilewright.errors import ArgumentError
+from tilewright.errors import ArgumentError, LayoutError
 from tilewright.host import aligned, widths_of
+from tilewright.layout import Layout
+from tilewright.layout.facts import as_int
+from tilewright.view.grid import MOST_CELLS, Grid, atom_grids, layout_grid, mma_grids, opposite_grid, picture_shape
 from tilewright.view.svg import tint
 from tilewright.view.terminal import public
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tilewright.view.grid import Grid
+    from tilewright.isa.atoms import CopyAtom
+    from tilewright.isa.majorness import MmaAtom
 
 # Grids as text: plain columns for a pipe, coloured cells for a terminal.
 
@@ -146,3 +151,36 @@ def _as_object(grid: Grid) -> dict[str, object]:
         "coloured_by": grid.key_name,
         "rows": rows,
     }
+
+
+# What notebooks show: the ``_repr_html_`` of layouts and atoms call it.
+
+
+@public
+def layout_html(layout: Layout) -> str:
+    """The picture of a layout; the reason, with its text, where it has no picture."""
+    if as_int(layout.size()) is None:
+        return _undrawn(layout, "its size is symbolic")
+    shape = picture_shape(layout)
+    if prod(shape) > MOST_CELLS:
+        return _undrawn(layout, f"{prod(shape)} elements are more than the {MOST_CELLS} of a picture")
+    try:
+        return html(layout_grid(layout, shape))
+    except LayoutError as error:  # a stride or an offset is symbolic
+        return _undrawn(layout, f"{error.given} in it, not {error.allowed}")
+
+
+def _undrawn(layout: Layout, reason: str) -> str:
+    return preformatted(f"{layout}\nNot drawn: {reason}.")
+
+
+@public
+def atom_html(atom: CopyAtom) -> str:
+    """An atom in words, the registers of each matrix, and the other side."""
+    return preformatted(str(atom)) + "".join(map(html, [*atom_grids(atom), opposite_grid(atom)]))
+
+
+@public
+def mma_html(mma: MmaAtom) -> str:
+    """An mma in words, and the fragments of its operands."""
+    return preformatted(str(mma)) + "".join(map(html, mma_grids(mma)))
