@@ -337,9 +337,6 @@ class _Printer:
 
     # Statements.
 
-    def device_entry(self, stmt: ir.DeviceEntry) -> Iterator[str]:
-        yield "T.device_entry()"
-
     def scope_id(self, stmt: ir.ScopeId) -> Iterator[str]:
         names = ", ".join(var.name for var in stmt.vars)
         unknown = all(extent is None for extent in stmt.extents)
@@ -407,15 +404,9 @@ class _Printer:
             yield "else:"
             yield from self.indented(stmt.orelse)
 
-    def break_(self, stmt: ir.Break) -> Iterator[str]:
-        yield "break"
-
-    def continue_(self, stmt: ir.Continue) -> Iterator[str]:
-        yield "continue"
-
 
 _STATEMENTS: dict[type[ir.Stmt], Callable[..., Iterator[str]]] = {
-    ir.DeviceEntry: _Printer.device_entry,
+    ir.DeviceEntry: lambda printer, stmt: iter(["T.device_entry()"]),
     ir.ScopeId: _Printer.scope_id,
     ir.AllocBuffer: _Printer.alloc,
     ir.DeclBuffer: _Printer.decl,
@@ -429,8 +420,8 @@ _STATEMENTS: dict[type[ir.Stmt], Callable[..., Iterator[str]]] = {
     ir.For: _Printer.loop,
     ir.While: _Printer.while_,
     ir.If: _Printer.branch,
-    ir.Break: _Printer.break_,
-    ir.Continue: _Printer.continue_,
+    ir.Break: lambda printer, stmt: iter(["break"]),
+    ir.Continue: lambda printer, stmt: iter(["continue"]),
 }
 
 

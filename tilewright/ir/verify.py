@@ -320,10 +320,10 @@ class _Verifier:
 
     def body(self, body: ir.Body, scope: _Scope) -> None:
         for stmt in body:
-            check: Callable[[_Verifier, Any, _Scope], _Scope] = _CHECKS[type(stmt)]
+            check: Callable[[_Verifier, Any, _Scope], _Scope] | None = _CHECKS.get(type(stmt))
             with located(stmt.at):
                 self._expressions(stmt, scope)
-                scope = check(self, stmt, scope)
+                scope = scope if check is None else check(self, stmt, scope)
 
     # Names
 
@@ -391,9 +391,6 @@ class _Verifier:
             raise KernelError(f"{buffer.name} has {len(buffer.shape)} dimensions", given=f"the region {region}")
 
     # Statements
-
-    def plain(self, _: ir.Stmt, scope: _Scope) -> _Scope:
-        return scope
 
     def scope_id(self, stmt: ir.ScopeId, scope: _Scope) -> _Scope:
         for var in stmt.vars:
@@ -525,18 +522,15 @@ class _Verifier:
         return scope
 
 
-_CHECKS: dict[type, Callable[..., _Scope]] = {
-    ir.DeviceEntry: _Verifier.plain,
+_CHECKS: dict[type, Callable[..., _Scope]] = {  # those of statements that have more than expressions
     ir.ScopeId: _Verifier.scope_id,
     ir.AllocBuffer: _Verifier.alloc,
     ir.DeclBuffer: _Verifier.decl,
     ir.Bind: _Verifier.bind,
     ir.Assign: _Verifier.assign,
     ir.Store: _Verifier.store,
-    ir.Evaluate: _Verifier.plain,
     ir.TileCallStmt: _Verifier.tile_call,
     ir.Assume: _Verifier.assume,
-    ir.Attr: _Verifier.plain,
     ir.For: _Verifier.loop,
     ir.While: _Verifier.repeat,
     ir.If: _Verifier.branch,

@@ -148,8 +148,9 @@ class _Flattener:
     def body(self, body: ir.Body, facts: RangeFacts) -> ir.Body:
         result: list[ir.Stmt] = []
         for stmt in body:
+            rule = _RULES.get(type(stmt))
             with located(stmt.at):
-                new = _RULES.get(type(stmt), _Flattener.other)(self, stmt, facts)
+                new = (stmt,) if rule is None else rule(self, stmt, facts)
             result += new
             if new and isinstance(new[-1], ir.Bind) and not new[-1].mutable:
                 facts = facts.with_binding(new[-1].var, new[-1].value)
@@ -199,12 +200,6 @@ class _Flattener:
         return self.storages[buffer.name]
 
     # Statements: each rule gives the statements that stand for one
-
-    def dropped(self, stmt: ir.Stmt, facts: RangeFacts) -> ir.Body:
-        return ()
-
-    def other(self, stmt: ir.Stmt, facts: RangeFacts) -> ir.Body:
-        return (stmt,)
 
     def alloc(self, stmt: ir.AllocBuffer, facts: RangeFacts) -> ir.Body:
         return (replace(stmt, buffer=self.storage(stmt.buffer, facts).flat),)
@@ -280,8 +275,8 @@ class _Flattener:
 
 
 _RULES: dict[type, Callable[..., ir.Body]] = {
-    ir.DeviceEntry: _Flattener.dropped,
-    ir.ScopeId: _Flattener.dropped,
+    ir.DeviceEntry: lambda flattener, stmt, facts: (),
+    ir.ScopeId: lambda flattener, stmt, facts: (),
     ir.AllocBuffer: _Flattener.alloc,
     ir.DeclBuffer: _Flattener.decl,
     ir.Bind: _Flattener.bind,
