@@ -10,11 +10,10 @@ from tilewright import ir
 from tilewright.dtypes import HANDLE, INT32, DType
 from tilewright.errors import KernelError, located
 from tilewright.ir import AddressOf, Buffer, Expr, Value, Var, const_value
-from tilewright.ir.conditions import owed
+from tilewright.ir.debts import is_far, joined, owed, settled, widened
 from tilewright.ir.intervals import limits
 from tilewright.ir.origins import Pointers, chosen, owed_to_origins, pointers
 from tilewright.ir.ranges import RangeFacts
-from tilewright.ir.widths import is_far, joined, settled, widened
 from tilewright.lower.vectorize import vectorized
 from tilewright.records import replace
 
