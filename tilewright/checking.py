@@ -15,7 +15,8 @@ from tilewright import host
 from tilewright.compiler import Executable, compile, unseen
 from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning, ToolError, described
 from tilewright.explain import BUILDS, Finding, parse_idioms
-from tilewright.inputs import make_arguments, shown
+from tilewright.inputs import LAUNCH as LAUNCH  # the command line reads it here
+from tilewright.inputs import make_arguments, shown, without_launch
 from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
 from tilewright.public import Public, keywords_of
@@ -34,7 +35,6 @@ ALWAYS_LEFT = (
     "speed",
 )
 EXPLORED = 4  # orders by chance of a kernel of others whose threads see which came first
-LAUNCH = ("grid", "block", "shared_bytes", "cluster", "non_portable_cluster")  # of a kernel that others wrote
 
 
 @public
@@ -123,7 +123,7 @@ class Policy:
 
     def applied(self, verdict: Verdict) -> Verdict:
         """The verdict without what is benign."""
-        told = tuple(each for each in verdict.findings if each.idiom is None or each.idiom in self.strict)
+        told = tuple(finding for finding in verdict.findings if finding.idiom is None or finding.idiom in self.strict)
         return replace(verdict, findings=told)
 
 
@@ -138,26 +138,26 @@ def ran(
     name = _name_of(kernel)
     began = monotonic()
     try:
-        made = kernel if isinstance(kernel, Executable | LoadedKernel) else compile(kernel, target)
+        subject = kernel if isinstance(kernel, Executable | LoadedKernel) else compile(kernel, target)
         names = tuple(sorted(_parsed(checks)))
-        values, launch = _arguments(made, args, named, sizes, seed)
+        values, launch = _arguments(subject, args, named, sizes, seed)
     except (TilewrightError, MemoryError) as error:
         return verdict_on(name, error, seconds=monotonic() - began, inputs={}), error
-    trial = TrialRun(name, made, names, launch, limits, wanted)
+    trial = TrialRun(name, subject, names, launch, limits, wanted)
     if not in_place:
         values = copies_of(values)
-    if not (policy.both and isinstance(made, LoadedKernel) and made.module.builds):
+    if not (policy.both and isinstance(subject, LoadedKernel) and subject.module.builds):
         verdict, outcome = trial.run(values)
     else:
-        verdict, outcome = _of_both(trial, made, values)
-    return policy.applied(verdict) if isinstance(made, LoadedKernel) else verdict, outcome
+        verdict, outcome = _of_both(trial, subject, values)
+    return policy.applied(verdict) if isinstance(subject, LoadedKernel) else verdict, outcome
 
 
 def copies_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    flat = [own for value in values.values() for own in (value if isinstance(value, (list, tuple)) else [value])]
-    made = iter(host.copies(flat))
+    flat = [array for value in values.values() for array in (value if isinstance(value, (list, tuple)) else [value])]
+    copies = iter(host.copies(flat))
     return {
-        name: [next(made) for _ in value] if isinstance(value, (list, tuple)) else next(made)
+        name: [next(copies) for _ in value] if isinstance(value, (list, tuple)) else next(copies)
         for name, value in values.items()
     }
 
@@ -167,7 +167,7 @@ class TrialRun:
     """What runs, and how."""
 
     name: str
-    made: Executable | LoadedKernel
+    subject: Executable | LoadedKernel
     checks: tuple[str, ...]
     launch: Mapping[str, Any]
     limits: Mapping[str, Any]
@@ -176,48 +176,48 @@ class TrialRun:
     def run(self, values: Mapping[str, Any]) -> tuple[Verdict, Run | TilewrightError | MemoryError]:
         """The verdict on a run that changes these arguments, and what came of it."""
         began = monotonic()
-        known: dict[str, Any] = {"checks": self.checks, "target": str(self.made.target)}
+        fields: dict[str, Any] = {"checks": self.checks, "target": str(self.subject.target)}
         with warnings.catch_warnings(record=True) as heard:
             warnings.simplefilter("always", TilewrightWarning)
             try:
-                known["inputs"] = {each: shown(value) for each, value in values.items()}
-                run = self.made.simulate(*values.values(), check=self.checks, progress=unseen, **self.launch,
+                fields["inputs"] = {name: shown(value) for name, value in values.items()}
+                run = self.subject.simulate(*values.values(), check=self.checks, progress=unseen, **self.launch,
                                          **self.limits)  # fmt: skip
             except (TilewrightError, MemoryError) as error:
-                known["seconds"] = monotonic() - began
-                return verdict_on(self.name, error, _warned(heard), **known), error
-        known["seconds"] = monotonic() - began
+                fields["seconds"] = monotonic() - began
+                return verdict_on(self.name, error, _warned(heard), **fields), error
+        fields["seconds"] = monotonic() - began
         told = [*_differences(values, self.wanted), *_warned(heard)]
-        return finished(self.name, run, told, self.wanted, known), run
+        return finished(self.name, run, told, self.wanted, fields), run
 
 
 TIMES, LEAST_SECONDS = 2.0, 3.0  # as long as the optimised build the other one may take, and always so many seconds
 
 
 def _of_both(
-    trial: TrialRun, made: LoadedKernel, values: Mapping[str, Any]
+    trial: TrialRun, subject: LoadedKernel, values: Mapping[str, Any]
 ) -> tuple[Verdict, Run | TilewrightError | MemoryError]:
     """The verdict on both builds, see `joined`; what came of the optimised one."""
-    before, variables = copies_of(values), {name: value.copy() for name, value in made.module.set_globals().items()}
+    before, variables = copies_of(values), {name: value.copy() for name, value in subject.module.set_globals().items()}
     verdict, outcome = trial.run(values)
     if verdict.status not in ("clean", "wrong"):
         return verdict, outcome
 
     def again(build: str) -> tuple[Verdict, dict[str, Any]]:
-        other, copies = made.built(build), copies_of(before)
+        other, copies = subject.built(build), copies_of(before)
         other.module._put_globals(variables)
         seconds = max(TIMES * verdict.seconds, LEAST_SECONDS)
         limits = {**trial.limits, "limit_s": min(seconds, trial.limits.get("limit_s") or seconds)}
         limits["replay"] = limits.get("replay") or "forwards"  # other orders are those of the optimised build
-        return replace(trial, made=other, limits=limits).run(copies)[0], copies
+        return replace(trial, subject=other, limits=limits).run(copies)[0], copies
 
     try:
         other, copies = again("unoptimised")
         told: list[Finding] = []
         differs = isinstance(outcome, TilewrightError | MemoryError) or outcome.may_differ
         if verdict and other and not differs and (told := [*apart(values, copies)]):
-            exact, found = again("exact")
-            told = [*apart(found, copies)] if exact else []  # else products and sums that are one explain it
+            exact, changed = again("exact")
+            told = [*apart(changed, copies)] if exact else []  # else products and sums that are one explain it
     except ToolError as error:
         return replace(verdict, not_covered=(f"unoptimised code: {error.what}", *verdict.not_covered)), outcome
     merged = joined(verdict, other)
@@ -231,13 +231,13 @@ def _name_of(kernel: Any) -> str:
     return authored.name if isinstance(authored, Kernel) else str(getattr(kernel, "__name__", kernel))
 
 
-def finished(name: str, run: Run, told: Iterable[Finding], wanted: Wanted, known: Mapping[str, Any]) -> Verdict:
+def finished(name: str, run: Run, told: Iterable[Finding], wanted: Wanted, fields: Mapping[str, Any]) -> Verdict:
     """The verdict on a run that came to its end. told: differences from the expected arrays, and warnings."""
-    found = (*told, *run.findings)
+    findings = (*told, *run.findings)
     return Verdict(
-        name, "wrong" if any(one.severity == "error" for one in found) else "clean", findings=found,
-        not_covered=tuple(_left(known["checks"], wanted.arrays)), instructions=run.counts.instructions,
-        bank_conflicts=run.counts.bank_conflicts, output=run.output, orders=run.orders, **known,
+        name, "wrong" if any(finding.severity == "error" for finding in findings) else "clean", findings=findings,
+        not_covered=tuple(_left(fields["checks"], wanted.arrays)), instructions=run.counts.instructions,
+        bank_conflicts=run.counts.bank_conflicts, output=run.output, orders=run.orders, **fields,
     )  # fmt: skip
 
 
@@ -248,37 +248,40 @@ def _parsed(checks: str | Iterable[str]) -> frozenset[str]:
 
 
 def _arguments(
-    made: Executable | LoadedKernel, args: Sequence[Any], named: Mapping[str, Any], sizes: Mapping[str, int], seed: int
+    subject: Executable | LoadedKernel,
+    args: Sequence[Any],
+    named: Mapping[str, Any],
+    sizes: Mapping[str, int],
+    seed: int,
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments by the names of buffers and parameters, random ones where there are none, and the launch.
 
     The call itself says what is missing.
     """
-    if isinstance(made, LoadedKernel):
-        launch = {name: value for name, value in named.items() if name in LAUNCH}
-        rest = {name: value for name, value in named.items() if name not in launch}
-        names, values = made.parameters, made.ordered(args, rest, [*LAUNCH, *keywords_of(check)])
+    if isinstance(subject, LoadedKernel):
+        launch, rest = without_launch(named)
+        names, values = subject.parameters, subject.ordered(args, rest, [*LAUNCH, *keywords_of(check)])
     else:
-        names, launch = named_arguments(made.kernel), {}
-        values = made.ordered(tuple(args), named, check)
-        values = values or tuple(make_arguments(made.kernel, {}, sizes, seed).values())
+        names, launch = named_arguments(subject.kernel), {}
+        values = subject.ordered(tuple(args), named, check)
+        values = values or tuple(make_arguments(subject.kernel, {}, sizes, seed).values())
     names = (*names, *(f"argument {n}" for n in range(len(names), len(values))))
     return dict(zip(names, values, strict=False)), launch
 
 
 def _warned(heard: Iterable[warnings.WarningMessage]) -> list[Finding]:
     return [
-        Finding("warning", str(each.message), "warning", each.filename, each.lineno)
-        for each in heard
-        if issubclass(each.category, TilewrightWarning)
+        Finding("warning", str(warning.message), "warning", warning.filename, warning.lineno)
+        for warning in heard
+        if issubclass(warning.category, TilewrightWarning)
     ]
 
 
 def _differences(values: Mapping[str, Any], wanted: Wanted) -> Iterable[Finding]:
     """Findings for arrays that differ from the expected ones."""
     for name, expected in wanted.arrays.items():
-        found = values.get(name, values.get(f"{name}_ptr"))
-        if not isinstance(found, np.ndarray):
+        have = values.get(name, values.get(f"{name}_ptr"))
+        if not isinstance(have, np.ndarray):
             yield Finding("results", f"there is no array {name} to compare", given=name, allowed=", ".join(values))
             continue
         try:
@@ -286,10 +289,10 @@ def _differences(values: Mapping[str, Any], wanted: Wanted) -> Iterable[Finding]
         except (TypeError, ValueError) as error:
             yield Finding("results", f"{name} cannot be compared", given=f"{described(expected)}: {error}", buffer=name)
             continue
-        if found.shape != want.shape:
+        if have.shape != want.shape:
             yield Finding("results", f"{name} has another shape", buffer=name, given=f"{want.shape} expected",
-                          allowed=f"{found.shape}")  # fmt: skip
-        elif (unequal := differing(name, found, want, wanted.rtol, wanted.atol)) is not None:
+                          allowed=f"{have.shape}")  # fmt: skip
+        elif (unequal := differing(name, have, want, wanted.rtol, wanted.atol)) is not None:
             yield unequal
 
 
@@ -336,24 +339,24 @@ RELATIVE = 1e-3  # of two floats, and of a float and the largest one of its arra
 OPTIMISED, UNOPTIMISED = BUILDS
 
 
-def joined(one: Verdict, other: Verdict) -> Verdict:
+def joined(first: Verdict, other: Verdict) -> Verdict:
     """The verdict on both builds: counts and output are those of the optimised one, which comes first."""
     left = [*other.findings]
-    found = []
-    for each in one.findings:
-        same = _same(each, left)
+    findings = []
+    for finding in first.findings:
+        same = _same(finding, left)
         if same is not None:
             left.remove(same)
-        found.append(replace(each, builds=(OPTIMISED,) if same is None else (OPTIMISED, UNOPTIMISED)))
-    late = [each for each in left if each.kind == "limit"]
-    hidden = [replace(each, builds=(UNOPTIMISED,)) for each in left if each.kind != "limit"]
-    found += [each for each in hidden if not _repeats(each, found)]
-    told = tuple(f"{UNOPTIMISED} code: {each.message}" for each in late)
-    is_wrong = any(each.severity == "error" for each in found)
-    status = one.status if one.status not in ("clean", "wrong") else "wrong" if is_wrong else "clean"
+        findings.append(replace(finding, builds=(OPTIMISED,) if same is None else (OPTIMISED, UNOPTIMISED)))
+    late = [finding for finding in left if finding.kind == "limit"]
+    hidden = [replace(finding, builds=(UNOPTIMISED,)) for finding in left if finding.kind != "limit"]
+    findings += [finding for finding in hidden if not _repeats(finding, findings)]
+    told = tuple(f"{UNOPTIMISED} code: {finding.message}" for finding in late)
+    is_wrong = any(finding.severity == "error" for finding in findings)
+    status = first.status if first.status not in ("clean", "wrong") else "wrong" if is_wrong else "clean"
     return replace(
-        one, status=status, findings=tuple(found), not_covered=(*told, *one.not_covered),
-        seconds=one.seconds + other.seconds, builds=(OPTIMISED, UNOPTIMISED),
+        first, status=status, findings=tuple(findings), not_covered=(*told, *first.not_covered),
+        seconds=first.seconds + other.seconds, builds=(OPTIMISED, UNOPTIMISED),
     )  # fmt: skip
 
 
@@ -366,29 +369,29 @@ def _lines(finding: Finding) -> frozenset[tuple[str | None, int | None]]:
 
 def _same(finding: Finding, others: Iterable[Finding]) -> Finding | None:
     """The finding of another build that says the same: of the same lines, or of one of them and the same buffer."""
-    alike = [each for each in others if each.kind == finding.kind and each.severity == finding.severity]
+    alike = [other for other in others if other.kind == finding.kind and other.severity == finding.severity]
     rules: Sequence[Callable[[Finding], bool]] = (
-        lambda each: _lines(each) == _lines(finding) and bool(_lines(each)),
-        lambda each: bool(_lines(each) & _lines(finding)) and each.buffer == finding.buffer,
-        lambda each: each.message == finding.message,
+        lambda other: _lines(other) == _lines(finding) and bool(_lines(other)),
+        lambda other: bool(_lines(other) & _lines(finding)) and other.buffer == finding.buffer,
+        lambda other: other.message == finding.message,
     )
-    return next((each for rule in rules for each in alike if rule(each)), None)
+    return next((other for rule in rules for other in alike if rule(other)), None)
 
 
-def _repeats(finding: Finding, known: Iterable[Finding]) -> bool:
+def _repeats(finding: Finding, others: Iterable[Finding]) -> bool:
     """Is a finding of one build the same mistake as one of both, seen at another of its lines?"""
-    both = (each for each in known if len(each.builds) > 1 and each.severity == finding.severity)
-    return any(_lines(each) & _lines(finding) and each.kind == finding.kind for each in both)
+    both = (candidate for candidate in others if len(candidate.builds) > 1 and candidate.severity == finding.severity)
+    return any(_lines(candidate) & _lines(finding) and candidate.kind == finding.kind for candidate in both)
 
 
-def apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterable[Finding]:
+def apart(optimised: Mapping[str, Any], unoptimised: Mapping[str, Any]) -> Iterable[Finding]:
     """Findings for arrays that hold other values after the unoptimised build; floats may differ by rounding."""
-    for name, left, right in _arrays(one, other):
+    for name, left, right in _arrays(optimised, unoptimised):
         wrong = np.atleast_1d(_differ(left, right))
         if wrong.any():
             first = tuple(int(i[0]) for i in np.nonzero(wrong))
             where = "".join(f"[{i}]" for i in first) if np.ndim(left) else ""
-            pair = (np.atleast_1d(each)[first] for each in (left, right))
+            pair = (np.atleast_1d(side)[first] for side in (left, right))
             yield Finding(
                 "results", f"{int(wrong.sum()):,} of {wrong.size:,} elements of {name} differ between the builds",
                 buffer=name, given="{1}{0} = {2} optimised, {3} unoptimised".format(where, name, *pair),
@@ -396,9 +399,9 @@ def apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterable[Finding]
             )  # fmt: skip
 
 
-def _arrays(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterable[tuple[str, Any, Any]]:
-    for name, left in one.items():
-        right = other[name]
+def _arrays(optimised: Mapping[str, Any], unoptimised: Mapping[str, Any]) -> Iterable[tuple[str, Any, Any]]:
+    for name, left in optimised.items():
+        right = unoptimised[name]
         if isinstance(left, np.ndarray) and left.dtype.names is None and left.dtype.kind in "biuf":
             yield name, left, right
 

@@ -23,7 +23,6 @@ from tilewright.dtypes import dtype
 from tilewright.errors import (
     ArgumentError,
     KernelError,
-    Span,
     TargetError,
     TilewrightError,
     TilewrightWarning,
@@ -32,6 +31,7 @@ from tilewright.errors import (
     quoted,
 )
 from tilewright.frames import from_outside, shortened
+from tilewright.inputs import make_arguments
 from tilewright.ir import Kernel, Number, TileCallStmt, deep_recursion, statements
 from tilewright.ir.arguments import Bindings, Signature
 from tilewright.ir.launch import NON_PORTABLE_CLUSTER
@@ -124,10 +124,10 @@ def simulate(
     Returns counts, warnings and printed text. Raises SimulationError where a check finds something, and at a limit: it
     shows the first finding, and its ``findings`` are all of them.
     """
-    made = kernel if isinstance(kernel, Executable) else compile(kernel, target)
+    exe = kernel if isinstance(kernel, Executable) else compile(kernel, target)
     limits: dict[str, Any] = {"limit_s": limit_s, "limit_steps": limit_steps, "limit_bytes": limit_bytes}
     limits |= {"explore": explore, "replay": replay}
-    return made.simulate(*args, check=check, max_findings=max_findings, ranks=ranks, record=record, **limits, **named)
+    return exe.simulate(*args, check=check, max_findings=max_findings, ranks=ranks, record=record, **limits, **named)
 
 
 def _not_yet(args: tuple[Any, ...]) -> bool:
@@ -169,12 +169,12 @@ def _warn_of_idle_gpu() -> None:
 
 def kernel_of(kernel: Any) -> Kernel:
     """The kernel that a decorator's wrapper has. Raises KernelError for what is none."""
-    found = kernel if isinstance(kernel, Kernel) else getattr(kernel, "kernel", None)
-    if not isinstance(found, Kernel):
+    authored = kernel if isinstance(kernel, Kernel) else getattr(kernel, "kernel", None)
+    if not isinstance(authored, Kernel):
         hint = "call .specialize(...) first" if hasattr(kernel, "specialize") else "decorate it with @T.prim_func"
-        given = f"{getattr(kernel, '__name__', kernel)}, a {type(kernel).__name__}"
-        raise KernelError("this is not a kernel", given=given, allowed="what @T.prim_func made", hint=hint)
-    return found
+        text = f"{getattr(kernel, '__name__', kernel)}, a {type(kernel).__name__}"
+        raise KernelError("this is not a kernel", given=text, allowed="what @T.prim_func made", hint=hint)
+    return authored
 
 
 def target_of(target: str | Mapping[str, str] | Arch | None, kernel: Kernel) -> Arch:
@@ -200,13 +200,13 @@ def _written(kernel: Kernel) -> Iterator[Requirement]:
             yield ATOMS[stmt.dispatch].arch
 
 
-def check_target(lowered: Kernel, target: Arch, at: Span | None) -> None:
-    """Raises TargetError where an architecture lacks what a lowered kernel needs. at: the kernel as authored."""
+def check_target(lowered: Kernel, target: Arch) -> None:
+    """Raises TargetError where an architecture lacks what a lowered kernel needs."""
     for stmt, bound in calls_in(lowered.body):
         with located(stmt.at):
             bound.check_arch(target)
     if lowered.launch is not None:
-        with located(at):
+        with located(lowered.at):
             wide = lowered.launch.non_portable_cluster
             hint = f'T.func_attr({{"{NON_PORTABLE_CLUSTER}": True}})'
             check_cluster(lowered.name, lowered.launch.cluster, target, non_portable=wide, hint=hint)
@@ -215,7 +215,7 @@ def check_target(lowered: Kernel, target: Arch, at: Span | None) -> None:
             f"{lowered.name} needs more shared memory than a CTA of {target} can have",
             given=f"{lowered.launch.shared_bytes} bytes",
             allowed=f"{target.shared_bytes} bytes",
-            at=at,
+            at=lowered.at,
         )
 
 
@@ -235,7 +235,7 @@ class Executable:
         check_registers(kernel)
         resolved, self.report = resolve(promised(kernel), target)
         self.lowered = lower(resolved)
-        check_target(self.lowered, target, kernel.at)
+        check_target(self.lowered, target)
         self._programs: dict[frozenset[str], Program] = {}
         self._launcher: Launcher | None = None
         self._again: Callable[[tuple[Any, ...]], bool] = _not_yet  # launches what has been checked before
@@ -306,9 +306,9 @@ class Executable:
         from tilewright.cuda.cache import assemble
         from tilewright.cuda.nvrtc import check_log
 
-        made = assemble(text, str(self.target), fast_math=self.fast_math)
-        check_log(made, self.lowered, entry_name(self.lowered))
-        return made
+        assembly = assemble(text, str(self.target), fast_math=self.fast_math)
+        check_log(assembly, self.lowered, entry_name(self.lowered))
+        return assembly
 
     def _cubin(self, *, may_alias: bool) -> bytes:
         """The kernel for calls whose arguments do not overlap, or for those where they may."""
@@ -324,9 +324,11 @@ class Executable:
         """Registers, local, spilled and shared bytes of the assembled kernel; dynamic shared memory is among them."""
         from tilewright.cuda import entry_name
 
-        own = self.assembly.resources(entry_name(self.lowered))
+        resources = self.assembly.resources(entry_name(self.lowered))
         launch = self.lowered.launch
-        return own if launch is None else replace(own, shared_bytes=max(own.shared_bytes, launch.shared_bytes))
+        if launch is None:
+            return resources
+        return replace(resources, shared_bytes=max(resources.shared_bytes, launch.shared_bytes))
 
     def registers_of_a_thread(self) -> int:
         """As ptxas has them; 0 where there is nothing here that assembles the kernel."""
@@ -396,8 +398,8 @@ class Executable:
         rest = dict(named)
         ordered = list(args)
         for index, (param, shown) in enumerate(zip(self.kernel.params, self.kernel.arguments, strict=True)):
-            own = {param.name, param.name.removesuffix("_ptr"), param.name.removesuffix("_handle"), shown}
-            names = own & rest.keys()
+            spellings = {param.name, param.name.removesuffix("_ptr"), param.name.removesuffix("_handle"), shown}
+            names = spellings & rest.keys()
             free = 0 if index < len(args) else 1
             if len(names) > free:
                 raise ArgumentError(f"argument {shown} of {self.name} is given twice", given=", ".join(sorted(names)))
@@ -474,8 +476,8 @@ class Executable:
         if (count := ranks_of(self.kernel, ranks)) is not None:
             if kept is not None:
                 check_one_gpu(self.kernel, "a recording", count)
-            each = of_each_rank(self.kernel, ordered, count)
-            return self._run_on_ranks(self.program(check), each, progress, limits)
+            of_ranks = of_each_rank(self.kernel, ordered, count)
+            return self._run_on_ranks(self.program(check), of_ranks, progress, limits)
         return self.run_program(self.program(check), ordered, progress=progress, limits=limits, record=kept)
 
     def run_program(
@@ -502,25 +504,25 @@ class Executable:
     def _run_on_ranks(
         self,
         program: Program,
-        given: Sequence[tuple[Any, ...]],
+        of_ranks: Sequence[tuple[Any, ...]],
         progress: Callable[[int, int], None] | None,
         limits: host.Limits,
     ) -> Run:
         """Run a program on several GPUs. given: the arguments of each, those that callers do not name too."""
-        values = same_values(self.kernel, [self.bind(*args).values for args in given])
+        values = same_values(self.kernel, [self.bind(*args).values for args in of_ranks])
         kinds = {name: buffer.dtype for name, buffer in self.signature.buffers.items()}
         with ExitStack() as lent:
             arrays, maps = [], []
-            for args in given:
-                own = {name: value.fields for name, value in self._named(args) if isinstance(value, host.TensorMap)}
-                buffers = {name: value for name, value in self._named(args) if name in kinds and name not in own}
-                for name in own:
+            for args in of_ranks:
+                fields = {name: value.fields for name, value in self._named(args) if isinstance(value, host.TensorMap)}
+                buffers = {name: value for name, value in self._named(args) if name in kinds and name not in fields}
+                for name in fields:
                     buffers[mapped(name)], kinds[mapped(name)] = (
                         dict(self._named(args))[name].array,
-                        dtype(own[name].dtype),
+                        dtype(fields[name].dtype),
                     )
                 arrays.append(lent.enter_context(self._lender(args)(buffers, kinds)))
-                maps.append(own)
+                maps.append(fields)
             limits = replace(limits, registers=self.registers_of_a_thread)
             return program.run_on_ranks(arrays, values, maps, progress=progress, limits=limits)
 
@@ -547,16 +549,15 @@ class Executable:
         from tilewright.advise import advise
 
         check_one_gpu(self.kernel, "advise")
-        given = self.ordered(args, named, Executable.advise)
-        advice = advise(self, given, sizes or {}, seed)
+        values = self.ordered(args, named, Executable.advise)
+        advice = advise(self, values, sizes or {}, seed)
         if gpu is None:
             return advice
-        from tilewright.inputs import make_arguments
         from tilewright.profiling import gpu as gpu_named
         from tilewright.profiling.gains import in_time
 
-        made = given or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())
-        return replace(advice, times=in_time(self, advice.ran, made, gpu_named(gpu), variants or {}))
+        arguments = self._or_random(values, sizes, seed)
+        return replace(advice, times=in_time(self, advice.ran, arguments, gpu_named(gpu), variants or {}))
 
     def profile(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
@@ -579,14 +580,15 @@ class Executable:
         Only the first CTAs run. The arguments stay as they are; left out, they are random, by ``seed``. sizes: symbolic
         extents by name.
         """
-        from tilewright.inputs import make_arguments
         from tilewright.profiling import estimate
         from tilewright.profiling import gpu as gpu_named
 
         check_one_gpu(self.kernel, "estimate")
-        given = self.ordered(args, named, Executable.estimate)
-        made = given or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())
-        return estimate(self, made, gpu_named(gpu))
+        arguments = self._or_random(self.ordered(args, named, Executable.estimate), sizes, seed)
+        return estimate(self, arguments, gpu_named(gpu))
+
+    def _or_random(self, args: tuple[Any, ...], sizes: Mapping[str, int] | None, seed: int) -> tuple[Any, ...]:
+        return args or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())
 
     def _lender(self, args: tuple[Any, ...]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
         """The context that makes NumPy arrays of these: copies of arrays on a GPU, else views."""

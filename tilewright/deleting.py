@@ -15,7 +15,7 @@ from tilewright import host
 from tilewright.compiler import Executable, compile, unseen
 from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning
 from tilewright.frames import at_the_edge
-from tilewright.inputs import make_arguments
+from tilewright.inputs import make_arguments, without_launch
 from tilewright.ir import Call, Evaluate, Kernel, Stmt, statements
 from tilewright.ir.walk import map_body
 from tilewright.isa import Bound, bind
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Needed", "needed"]
 
-LAUNCH = ("grid", "block", "shared_bytes", "cluster", "non_portable_cluster")  # of a kernel that others wrote
 PATIENCE = 10.0  # times as long as the whole kernel, and as many seconds, may a kernel without one line run
 
 
@@ -71,8 +70,8 @@ def needed(
     arguments: a line that nothing follows from may be needed for others.
     Raises the error of the kernel where it has a finding with all of its lines: that comes first.
     """
-    made = kernel if isinstance(kernel, Executable | LoadedKernel) else compile(kernel, target)
-    trial = _Trial.of(made, args, named, sizes or {}, seed)
+    subject = kernel if isinstance(kernel, Executable | LoadedKernel) else compile(kernel, target)
+    trial = _Trial.of(subject, args, named, sizes or {}, seed)
     began = monotonic()
     first = trial.run(lambda whole: whole)
     trial.seconds = PATIENCE * (1 + monotonic() - began)
@@ -95,9 +94,9 @@ def _place(at: Span) -> tuple[str, int]:
 
 def _lines(kernel: Kernel) -> Iterator[tuple[tuple[str, int], str]]:
     """File and line of each such statement, in their order, with the name of the instruction."""
-    found = {(_place(stmt.at), bound.instruction.name): None for stmt in statements(kernel.body)
+    lines = {(_place(stmt.at), bound.instruction.name): None for stmt in statements(kernel.body)
              if stmt.at and (bound := _orders(stmt))}  # fmt: skip
-    yield from sorted(found)
+    yield from sorted(lines)
 
 
 def _without(kernel: Kernel, place: tuple[str, int], name: str) -> Kernel:
@@ -122,39 +121,38 @@ class _Trial:
 
     @classmethod
     def of(
-        cls, made: Executable | LoadedKernel, args: tuple[Any, ...], named: Mapping[str, Any], sizes: Mapping[str, int],
-        seed: int,
+        cls, subject: Executable | LoadedKernel, args: tuple[Any, ...], named: Mapping[str, Any],
+        sizes: Mapping[str, int], seed: int,
     ) -> _Trial:  # fmt: skip
-        if isinstance(made, LoadedKernel):
-            launch = {name: value for name, value in named.items() if name in LAUNCH}
-            rest = {name: value for name, value in named.items() if name not in launch}
-            values = made.ordered(args, rest, [*launch])
+        if isinstance(subject, LoadedKernel):
+            launch, rest = without_launch(named)
+            values = subject.ordered(args, rest, [*launch])
 
-            def run_loaded(change: Callable[[Kernel], Kernel], own: tuple[Any, ...], limits: dict[str, Any]) -> Run:
-                return made.changed(change).simulate(*own, progress=unseen, **launch, **limits)
+            def run_loaded(change: Callable[[Kernel], Kernel], values: tuple[Any, ...], limits: dict[str, Any]) -> Run:
+                return subject.changed(change).simulate(*values, progress=unseen, **launch, **limits)
 
-            return cls(made.lowered(*values, **launch), values, run_loaded)
+            return cls(subject.lowered(*values, **launch), values, run_loaded)
         from tilewright.sim import Program, parse_checks
 
-        check_one_gpu(made.kernel, "needed")
-        values = made.ordered(args, named, needed) or tuple(make_arguments(made.kernel, {}, sizes, seed).values())
+        check_one_gpu(subject.kernel, "needed")
+        values = subject.ordered(args, named, needed) or tuple(make_arguments(subject.kernel, {}, sizes, seed).values())
 
-        def run_own(change: Callable[[Kernel], Kernel], own: tuple[Any, ...], limits: dict[str, Any]) -> Run:
-            program = Program(change(made.lowered), parse_checks("all"), made.target)
+        def run_own(change: Callable[[Kernel], Kernel], copies: tuple[Any, ...], limits: dict[str, Any]) -> Run:
+            program = Program(change(subject.lowered), parse_checks("all"), subject.target)
             seconds = limits.get("limit_s")
-            return made.run_program(
-                program, own, progress=unseen, limits=host.Limits(seconds, host.MOST_STEPS, findings=1)
+            return subject.run_program(
+                program, copies, progress=unseen, limits=host.Limits(seconds, host.MOST_STEPS, findings=1)
             )
 
-        return cls(made.lowered, values, run_own)
+        return cls(subject.lowered, values, run_own)
 
     def run(self, change: Callable[[Kernel], Kernel]) -> tuple[Run, tuple[Any, ...]]:
         """A run, and its arguments as it left them."""
-        own = tuple(host.copies(self.args))
+        copies = tuple(host.copies(self.args))
         limits = {} if self.seconds is None else {"limit_s": self.seconds}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TilewrightWarning)
-            return self.start(change, own, limits), own
+            return self.start(change, copies, limits), copies
 
     def without(self, place: tuple[str, int], name: str, whole: tuple[Run, tuple[Any, ...]]) -> Needed:
         """What follows if a line is deleted."""

@@ -38,8 +38,8 @@ class Span:
     outer: Span | None = None
 
     def __str__(self) -> str:
-        own = f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
-        return own if self.outer is None else f"{own}, called from {self.outer}"
+        here = f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
+        return here if self.outer is None else f"{here}, called from {self.outer}"
 
     @property
     def outermost(self) -> Span:
@@ -126,7 +126,7 @@ def _others(findings: tuple[Finding, ...]) -> list[str]:
     if not findings:
         return []
     many = f"{len(findings)} more finding{'s' * (len(findings) > 1)}, in `error.findings`:"
-    return [_field("then:", "\n".join([many, *(str(each).splitlines()[0] for each in findings)]))]
+    return [_field("then:", "\n".join([many, *(str(finding).splitlines()[0] for finding in findings)]))]
 
 
 def _field(label: str, value: object) -> str:

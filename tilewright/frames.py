@@ -53,26 +53,26 @@ def shortened(error: TilewrightError) -> TilewrightError:
     return error.with_traceback(_own(error.__traceback__, last))
 
 
-def _own(found: TracebackType | None, last: TracebackType | None) -> TracebackType | None:
+def _own(traceback: TracebackType | None, last: TracebackType | None) -> TracebackType | None:
     """The frames of users, followed by ``last``."""
-    kept = list(_kept(found))
+    kept = list(_kept(traceback))
     if last is not None and not (kept and (kept[-1][0].f_code.co_filename, kept[-1][1]) == _place(last)):
         kept.append((last.tb_frame, last.tb_lineno, last.tb_lasti))
-    made: TracebackType | None = None
+    shorter: TracebackType | None = None
     for frame, line, instruction in reversed(kept):
-        made = TracebackType(made, frame, instruction, line)
-    return made
+        shorter = TracebackType(shorter, frame, instruction, line)
+    return shorter
 
 
-def _kept(found: TracebackType | None) -> Iterator[tuple[FrameType, int, int]]:
-    while found is not None:
-        if not _is_ours(found.tb_frame) and not _is_torchs(found.tb_frame):
-            yield found.tb_frame, found.tb_lineno, found.tb_lasti
-        found = found.tb_next
+def _kept(traceback: TracebackType | None) -> Iterator[tuple[FrameType, int, int]]:
+    while traceback is not None:
+        if not _is_ours(traceback.tb_frame) and not _is_torchs(traceback.tb_frame):
+            yield traceback.tb_frame, traceback.tb_lineno, traceback.tb_lasti
+        traceback = traceback.tb_next
 
 
-def _place(found: TracebackType) -> tuple[str, int]:
-    return found.tb_frame.f_code.co_filename, found.tb_lineno
+def _place(traceback: TracebackType) -> tuple[str, int]:
+    return traceback.tb_frame.f_code.co_filename, traceback.tb_lineno
 
 
 def _is_ours(frame: FrameType) -> bool:

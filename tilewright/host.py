@@ -8,7 +8,7 @@ library; torch's CPU tensors of types that NumPy lacks are read as bytes.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,9 +64,9 @@ class TensorMap:
             raise ArgumentError(
                 "no fields of a tensor map", given=described(fields), allowed="those of a TensorMap: m.fields"
             )
-        made = cls.__new__(cls)
-        made.array, made.fields = array, fields.at(_info_of(array).address or 0)
-        return made
+        tensor_map = cls.__new__(cls)
+        tensor_map.array, tensor_map.fields = array, fields.at(_info_of(array).address or 0)
+        return tensor_map
 
     @classmethod
     @public
@@ -83,10 +83,10 @@ class TensorMap:
 
         Raises ArgumentError, naming the field, for what no tensor map can express.
         """
-        corners = [tuple(int(each) for each in part)[::-1] for part in (lower, upper)]
+        corners = [tuple(int(number) for number in part)[::-1] for part in (lower, upper)]
         walk = Im2col(corners[0], corners[1], wide)
-        own = tuple(int(each) for each in steps)
-        every = (1, *own, 1) if own else ()
+        inner = tuple(int(number) for number in steps)
+        every = (1, *inner, 1) if inner else ()
         return cls.of(array, _fields_of(_info_of(array), (pixels, channels), swizzle, every, oob, dtype, walk))
 
     def __repr__(self) -> str:
@@ -115,7 +115,7 @@ def _fields_of(
             "tensor map: the innermost dimension", given=f"a stride of {info.steps[-1]} elements", allowed="1 element"
         )
     address = info.address or 0
-    inner_first = [tuple(int(each) for each in part)[::-1] for part in (box, steps)]
+    inner_first = [tuple(int(number) for number in part)[::-1] for part in (box, steps)]
     dims = [*info.shape[::-1]]
     if (
         of := ELEMENTS[kind]
@@ -163,15 +163,15 @@ def is_array(value: object, name: str = "an argument") -> bool:
     if isinstance(value, np.generic):
         return False
     try:
-        return any(hasattr(value, each) for each in PROTOCOLS)
+        return any(hasattr(value, protocol) for protocol in PROTOCOLS)
     except Exception as error:  # foreign code
         raise unreadable(name, error) from None
 
 
 def unreadable(name: str, error: Exception) -> ArgumentError:
     """The error for an argument that raises one when it is asked what it is."""
-    given = f"{type(error).__name__}: {error}"
-    return ArgumentError(f"{name} cannot be read", given=given, allowed="an array, a tensor or a number")
+    text = f"{type(error).__name__}: {error}"
+    return ArgumentError(f"{name} cannot be read", given=text, allowed="an array, a tensor or a number")
 
 
 def behind(value: Any) -> Any:
@@ -227,7 +227,7 @@ def copies(values: Iterable[Any]) -> list[Any]:
     share memory as these do.
     """
     listed = list(values)
-    spans = sorted(_addresses(each) for each in listed if isinstance(each, np.ndarray) and each.size)
+    spans = sorted(_addresses(value) for value in listed if isinstance(value, np.ndarray) and value.size)
     groups = list[list[int]]()  # where memory begins and ends that arrays share, and how many they are
     for low, high in spans:
         if groups and low < groups[-1][1]:
@@ -235,7 +235,9 @@ def copies(values: Iterable[Any]) -> list[Any]:
         else:
             groups.append([low, high, 1])
     shared = {low: _bytes_of(low, high).copy() for low, high, many in groups if many > 1}
-    return [_shared(each, shared) if isinstance(each, np.ndarray) and each.size else _copied(each) for each in listed]
+    return [
+        _shared(value, shared) if isinstance(value, np.ndarray) and value.size else _copied(value) for value in listed
+    ]
 
 
 def _shared(array: NDArray[Any], shared: Mapping[int, NDArray[np.uint8]]) -> NDArray[Any]:
@@ -255,8 +257,8 @@ def _addresses(array: NDArray[Any]) -> tuple[int, int]:
 
 
 def _bytes_of(low: int, high: int) -> NDArray[np.uint8]:
-    found: NDArray[np.uint8] = np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low))
-    return found
+    memory: NDArray[np.uint8] = np.ctypeslib.as_array((ctypes.c_uint8 * (high - low)).from_address(low))
+    return memory
 
 
 def _dlpack_device(value: Any) -> tuple[int, int]:
@@ -340,12 +342,12 @@ def _viewed(value: Any) -> NDArray[Any]:
 @contextmanager
 def lent(arrays: Mapping[str, Any], kinds: Mapping[str, DType]) -> Iterator[dict[str, NDArray[np.generic]]]:
     """NumPy arrays over the memory of host arrays, by name; arrays that had to be packed are unpacked at the end."""
-    found = {name: opened(value, kinds[name]) for name, value in arrays.items()}
+    views = {name: opened(value, kinds[name]) for name, value in arrays.items()}
     try:
-        yield found
+        yield views
     finally:
         for name, value in arrays.items():
-            closed(value, found[name], kinds[name])
+            closed(value, views[name], kinds[name])
 
 
 def opened(value: Any, kind: DType) -> NDArray[np.generic]:
@@ -415,6 +417,21 @@ def bytes_text(count: int) -> str:
         if count >> power:
             return f"{count / (1 << power):,.1f} {unit}"
     return f"{count} bytes"
+
+
+def widths_of(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Characters of each column."""
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of words as lines, their columns aligned; none ends with spaces.
+
+    >>> aligned([("line", "times"), ("7", "1,024")])
+    ['line  times', '7     1,024']
+    """
+    widths = widths_of(rows)
+    return ["  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,15 @@ LIMITS = {  # of a run: the unit, the setting, and how much one of them is
 MOST = 1e15  # of a unit of a limit
 MADE_BYTES = 12  # bytes of temporaries for a random element
 
+LAUNCH = ("grid", "block", "shared_bytes", "cluster", "non_portable_cluster")  # of a kernel that others wrote
+
 Argument = NDArray[np.generic] | int | float
+
+
+def without_launch(named: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The launch among what a call of a kernel of others names, and the arguments that are left."""
+    launch = {name: value for name, value in named.items() if name in LAUNCH}
+    return launch, {name: value for name, value in named.items() if name not in launch}
 
 
 def parse_sizes(settings: Mapping[str, object]) -> dict[str, int]:
@@ -49,7 +57,7 @@ def parse_limits(texts: Iterable[str]) -> dict[str, Any]:
     >>> parse_limits(["1.5s", "2GiB"])
     {'limit_s': 1.5, 'limit_bytes': 2147483648}
     """
-    found: dict[str, Any] = {}  # float or int, as the setting has it
+    limits: dict[str, Any] = {}  # float or int, as the setting has it
     for text in texts:
         number = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([A-Za-z]*)", text.strip())
         if number is None or number[2] not in LIMITS or not 0 < float(number[1]) < MOST:
@@ -57,8 +65,8 @@ def parse_limits(texts: Iterable[str]) -> dict[str, Any]:
             raise ArgumentError("--limit is no limit", given=text, allowed=allowed)
         setting, unit = LIMITS[number[2]]
         much = float(number[1]) * unit
-        found[setting] = much if setting == "limit_s" else max(1, int(much))
-    return found
+        limits[setting] = much if setting == "limit_s" else max(1, int(much))
+    return limits
 
 
 def make_arguments(
@@ -72,43 +80,43 @@ def make_arguments(
     """
     if (count := ranks_of(kernel, None)) is None:
         return {**_made(kernel, given, sizes, seed)}
-    each = [_made(kernel, given, sizes, seed + rank) for rank in range(count)]
+    of_ranks = [_made(kernel, given, sizes, seed + rank) for rank in range(count)]
     symmetric = {buffer.data.name for buffer in kernel.buffers if buffer.peers and isinstance(buffer.data, Var)}
-    found: dict[str, Argument | list[Argument]] = {}
-    for name, value in each[0].items():
-        arrays = [own[name] for own in each]
+    arguments: dict[str, Argument | list[Argument]] = {}
+    for name, value in of_ranks[0].items():
+        arrays = [values[name] for values in of_ranks]
         if name in symmetric and not {name, name.removesuffix("_ptr")} & given.keys():
-            arrays = [np.zeros_like(own) for own in arrays]
+            arrays = [np.zeros_like(array) for array in arrays]
         if name not in hidden(kernel):
-            found[name] = arrays if isinstance(value, np.ndarray) else value
-    return found
+            arguments[name] = arrays if isinstance(value, np.ndarray) else value
+    return arguments
 
 
-def _made(kernel: Kernel, given: Mapping[str, object], sizes: Mapping[str, int], seed: int) -> dict[str, Argument]:
+def _made(kernel: Kernel, settings: Mapping[str, object], sizes: Mapping[str, int], seed: int) -> dict[str, Argument]:
     """The arguments of one GPU."""
     random = np.random.default_rng(seed)
     buffers = {buffer.data.name: buffer for buffer in kernel.buffers if isinstance(buffer.data, Var)}
     names = {param.name: param.name for param in kernel.params} | {b.name: name for name, b in buffers.items()}
-    for name in given:
+    for name in settings:
         if name not in names:
             raise ArgumentError(f"{kernel.name} has no parameter {name!r}", given=name, allowed=choices(name, names))
-    made = {names[name]: _given(value, buffers.get(names[name])) for name, value in given.items()}
-    known = _known_sizes(kernel, buffers, made, sizes)
+    arguments = {names[name]: _given(value, buffers.get(names[name])) for name, value in settings.items()}
+    extents = _known_sizes(kernel, buffers, arguments, sizes)
     for param in kernel.params:
-        if param.name in made:
+        if param.name in arguments:
             continue
         if param.name in buffers:
             buffer = buffers[param.name]
-            shape = _shape(buffer, known)
+            shape = _shape(buffer, extents)
             if min(shape, default=0) < 0:
                 raise ArgumentError(
                     f"{param.name} has a negative extent", given=f"shape {shape}", allowed="0 or more", at=kernel.at
                 )
             check_room(buffer.name, shape, buffer.dtype, kernel.at)
-            made[param.name] = _random(random, shape, buffer.dtype)
+            arguments[param.name] = _random(random, shape, buffer.dtype)
         else:
-            made[param.name] = 1.0 if param.dtype.is_float else known.get(param.name, 1)
-    return {param.name: made[param.name] for param in kernel.params}
+            arguments[param.name] = 1.0 if param.dtype.is_float else extents.get(param.name, 1)
+    return {param.name: arguments[param.name] for param in kernel.params}
 
 
 def shown(value: object) -> str:
@@ -155,26 +163,26 @@ def _as_kernels_take_it(loaded: NDArray[np.generic], buffer: Buffer | None) -> N
 
 
 def _known_sizes(
-    kernel: Kernel, buffers: Mapping[str, Buffer], given: Mapping[str, Argument], sizes: Mapping[str, int]
+    kernel: Kernel, buffers: Mapping[str, Buffer], arguments: Mapping[str, Argument], sizes: Mapping[str, int]
 ) -> dict[str, int]:
     """The sizes that were named, and those that given arrays and numbers show.
 
     Raises ArgumentError for the name of a size that no shape has.
     """
-    extents = (node for buffer in buffers.values() for node in walk(buffer.shape) if isinstance(node, Var))
-    symbols = {extent.name: extent.dtype for extent in extents}
+    variables = (node for buffer in buffers.values() for node in walk(buffer.shape) if isinstance(node, Var))
+    symbols = {var.name: var.dtype for var in variables}
     for name, size in sizes.items():
         if name not in symbols:
             allowed = choices(name, sorted(symbols)) or "none: every shape is constant"
             raise ArgumentError(f"{kernel.name} has no symbolic extent {name!r}", given=name, allowed=allowed)
         if size >= 1 << (symbols[name].bits - symbols[name].is_signed):
             raise ArgumentError(f"--size {name} does not fit", given=f"{name}={size}", allowed=str(symbols[name]))
-    known = {name: value for name, value in given.items() if isinstance(value, int)}
-    for name, value in given.items():
+    extents = {name: value for name, value in arguments.items() if isinstance(value, int)}
+    for name, value in arguments.items():
         if isinstance(value, np.ndarray) and name in buffers:
             pairs = zip(buffers[name].shape, value.shape, strict=False)  # their lengths are compared at the call
-            known |= {extent.name: size for extent, size in pairs if isinstance(extent, Var)}
-    return {**known, **sizes}
+            extents |= {extent.name: size for extent, size in pairs if isinstance(extent, Var)}
+    return {**extents, **sizes}
 
 
 def _shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:

@@ -42,8 +42,8 @@ class Kind:
         """The value as the function gets it, `MISFIT` where it is none of this kind."""
         if self.fits(value):
             return value
-        made = self.plain(value)
-        return made if made is not value and self.fits(made) else MISFIT
+        plain = self.plain(value)
+        return plain if plain is not value and self.fits(plain) else MISFIT
 
 
 def plain_number(value: Any) -> Any:
@@ -168,9 +168,9 @@ class Public:
 
     def kind(self, annotation: str, name: str = "") -> Kind:
         """What an annotation, a string of source, stands for; anything at all, where the table lacks it."""
-        found = self._kinds.get(f"{name}: {annotation}") or self._kinds.get(annotation)
-        if found is not None:
-            return found
+        row = self._kinds.get(f"{name}: {annotation}") or self._kinds.get(annotation)
+        if row is not None:
+            return row
         parts = list(_alternatives(annotation))
         if len(parts) > 1:
             kinds = [self.kind(part) for part in parts]
@@ -178,10 +178,12 @@ class Public:
                 " or ".join(kind.allowed for kind in kinds), _any_of([kind.fits for kind in kinds]), _first_of(kinds)
             )
         outer, _, inner = annotation.removesuffix("]").partition("[")
-        made = GENERIC.get(outer)
-        if made is None:
+        generic = GENERIC.get(outer)
+        if generic is None:
             return ANYTHING  # tests/house checks that every annotation is known
-        return made(self.kind(inner.removesuffix(", ...")) if outer in ("Sequence", "Iterable", "tuple") else ANYTHING)
+        return generic(
+            self.kind(inner.removesuffix(", ...")) if outer in ("Sequence", "Iterable", "tuple") else ANYTHING
+        )
 
     def knows(self, annotation: str, name: str) -> bool:
         """Is there a row for the annotation, or for each of its parts?"""
@@ -217,13 +219,13 @@ class Public:
         """The arguments as the function gets them. Raises the room's error for the first that is not of its kind."""
 
         def taken(name: str, kind: Kind, value: Any) -> Any:
-            made = kind.taken(value)
-            if made is MISFIT:
+            taken_value = kind.taken(value)
+            if taken_value is MISFIT:
                 raise self._refused(function, args, name, kind, value)
-            return made
+            return taken_value
 
-        known = parameters.of(args)
-        placed = [taken(name, kind, value) for (name, kind), value in zip(known, args, strict=False)]
+        expected = parameters.of(args)
+        placed = [taken(name, kind, value) for (name, kind), value in zip(expected, args, strict=False)]
         others = {}
         for name, value in named.items():
             kind = parameters.named.get(name) or parameters.others
@@ -241,9 +243,9 @@ class Public:
     def _unknown(
         self, function: Callable[..., Any], args: tuple[Any, ...], name: str, parameters: Parameters
     ) -> TilewrightError:
-        own = [each for each in parameters.named if each not in ("self", "cls")]
+        names = [parameter for parameter in parameters.named if parameter not in ("self", "cls")]
         label = _label(function, args)
-        return self._error(f"{label} has no parameter {name!r}", given=name, allowed=choices(name, own) or "none")
+        return self._error(f"{label} has no parameter {name!r}", given=name, allowed=choices(name, names) or "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +275,7 @@ def _label(function: Callable[..., Any], args: tuple[Any, ...]) -> str:
 def keywords_of(function: Callable[..., Any]) -> list[str]:
     """The names of the parameters that are only given by name."""
     parameters = inspect.signature(function).parameters.values()
-    return [each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
+    return [parameter.name for parameter in parameters if parameter.kind is inspect.Parameter.KEYWORD_ONLY]
 
 
 def _text(annotation: object) -> str:
@@ -297,7 +299,7 @@ def _any_of(tests: list[Callable[[Any], bool]]) -> Callable[[Any], bool]:
 
 def _first_of(kinds: list[Kind]) -> Callable[[Any], Any]:
     """What the first kind that takes a value makes of it."""
-    return lambda value: next((made for kind in kinds if (made := kind.taken(value)) is not MISFIT), value)
+    return lambda value: next((taken for kind in kinds if (taken := kind.taken(value)) is not MISFIT), value)
 
 
 def sequence_of(of: Kind) -> Kind:

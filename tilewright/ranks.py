@@ -67,11 +67,11 @@ def ranks_of(kernel: Kernel, asked: int | None) -> int | None:
 
     Raises ArgumentError where the two disagree.
     """
-    own = kernel.attr("ranks")
-    if asked is None or (own is not None and own != asked):
+    ranks = kernel.attr("ranks")
+    if asked is None or (ranks is not None and ranks != asked):
         if asked is not None:
-            raise ArgumentError(f"{kernel.name} is for {own} GPUs", given=f"ranks={asked}", allowed=f"ranks={own}")
-        return None if own is None else int(own)  # type: ignore[arg-type]  # the language has checked it
+            raise ArgumentError(f"{kernel.name} is for {ranks} GPUs", given=f"ranks={asked}", allowed=f"ranks={ranks}")
+        return None if ranks is None else int(ranks)  # type: ignore[arg-type]  # the language has checked it
     if isinstance(asked, bool) or not asked >= 1:
         raise ArgumentError(f"{kernel.name} runs on GPUs", given=f"ranks={asked}", allowed="a number from 1 on")
     return asked
@@ -107,9 +107,9 @@ def of_each_rank(kernel: Kernel, args: tuple[Any, ...], count: int) -> list[tupl
     if len(args) != len(params):
         allowed = ", ".join(named_arguments(kernel)) or "none"
         raise ArgumentError(f"{kernel.name} takes {len(params)} arguments", given=f"{len(args)}", allowed=allowed)
-    given = {param.name: _spread(kernel, param.name, value, count) for param, value in zip(params, args, strict=True)}
+    spread = {param.name: _spread(kernel, param.name, value, count) for param, value in zip(params, args, strict=True)}
     tables = {name: [np.zeros(count + 1, np.int64) for _ in range(count)] for name in unnamed if name != rank}
-    every = {**given, **tables, **({} if rank is None else {str(rank): range(count)})}
+    every = {**spread, **tables, **({} if rank is None else {str(rank): range(count)})}
     return [tuple(every[param.name][k] for param in kernel.params) for k in range(count)]
 
 
@@ -118,24 +118,24 @@ def of_this_rank(kernel: Kernel, args: tuple[Any, ...]) -> tuple[Any, ...]:
 
     Raises ArgumentError where one is not, or they are of different ranks. Those that have all already stay.
     """
-    given = [value for value in args if isinstance(value, Symmetric)]
-    if not given or len(args) == len(kernel.params):
+    symmetric = [value for value in args if isinstance(value, Symmetric)]
+    if not symmetric or len(args) == len(kernel.params):
         return args
     unnamed, rank = hidden(kernel), kernel.attr("rank")
     names = [param.name for param in kernel.params if param.name not in unnamed]
     tables = {buffer.data: buffer.pointers.data for buffer in kernel.buffers if buffer.peers}
-    found: dict[str, Any] = {} if rank is None else {str(rank): given[0].rank}
+    arguments: dict[str, Any] = {} if rank is None else {str(rank): symmetric[0].rank}
     for param, value in zip((param for param in kernel.params if param.name in names), args, strict=False):
-        found[param.name] = value.array if isinstance(value, Symmetric) else value
+        arguments[param.name] = value.array if isinstance(value, Symmetric) else value
         if param in tables:
-            if not isinstance(value, Symmetric) or value.rank != given[0].rank:
+            if not isinstance(value, Symmetric) or value.rank != symmetric[0].rank:
                 raise ArgumentError(
                     f"argument {param.name.removesuffix('_ptr')} of {kernel.name} is on several GPUs",
                     given=f"one of rank {value.rank}" if isinstance(value, Symmetric) else described(value),
-                    allowed=f"tw.Symmetric.of(tensor, group), of rank {given[0].rank}",
+                    allowed=f"tw.Symmetric.of(tensor, group), of rank {symmetric[0].rank}",
                 )
-            found[tables[param].name] = value.pointers  # type: ignore[union-attr]  # a Var
-    return tuple(found[param.name] for param in kernel.params if param.name in found)
+            arguments[tables[param].name] = value.pointers  # type: ignore[union-attr]  # a Var
+    return tuple(arguments[param.name] for param in kernel.params if param.name in arguments)
 
 
 def _spread(kernel: Kernel, name: str, value: Any, count: int) -> Sequence[Any]:
@@ -163,8 +163,8 @@ def _spread(kernel: Kernel, name: str, value: Any, count: int) -> Sequence[Any]:
 def same_values(kernel: Kernel, values: Sequence[Mapping[str, Number]]) -> Mapping[str, Number]:
     """The values of numbers and symbolic extents, which all GPUs have in common. Raises ArgumentError otherwise."""
     rank = kernel.attr("rank")
-    for k, own in enumerate(values):
-        for name, value in own.items():
+    for k, of_rank in enumerate(values):
+        for name, value in of_rank.items():
             if name != rank and value != values[0][name]:
                 raise ArgumentError(
                     f"the GPUs that run {kernel.name} disagree on {name}",

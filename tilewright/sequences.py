@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 from tilewright import host
-from tilewright.checking import EXPLORED, LAUNCH, Policy, TrialRun, Wanted, apart, copies_of, joined
+from tilewright.checking import EXPLORED, Policy, TrialRun, Wanted, apart, copies_of, joined
 from tilewright.errors import ArgumentError, ToolError, described
 from tilewright.explain import Finding, parse_idioms
+from tilewright.inputs import LAUNCH, without_launch
 from tilewright.load import LoadedKernel
 from tilewright.public import Public
 from tilewright.sim.machine.device import Footprint, GridsMeet
@@ -53,8 +54,7 @@ def launch(kernel: Any, *args: Any, pdl: bool = False, **named: Any) -> PlannedL
     """
     if not isinstance(kernel, LoadedKernel):
         raise ArgumentError("a sequence takes kernels of load_cu and load_ptx", given=described(kernel))
-    shape = {name: value for name, value in named.items() if name in LAUNCH}
-    rest = {name: value for name, value in named.items() if name not in shape}
+    shape, rest = without_launch(named)
     return PlannedLaunch(kernel, kernel.ordered(args, rest, [*LAUNCH, "pdl"]), shape, pdl)
 
 
@@ -81,19 +81,19 @@ def sequence(
         raise ArgumentError(
             "a sequence has no launch", given="none", allowed="tw.launch(kernel, x, grid=4, block=64), ..."
         )
-    for each in launches:
-        if not isinstance(each, PlannedLaunch):
+    for planned in launches:
+        if not isinstance(planned, PlannedLaunch):
             allowed = "tw.launch(kernel, x, grid=4, block=64)"
-            raise ArgumentError("a sequence is made of launches", given=described(each), allowed=allowed)
+            raise ArgumentError("a sequence is made of launches", given=described(planned), allowed=allowed)
     names = tuple(sorted(parse_checks(checks)))
     limits = {"limit_s": limit_s, "max_findings": max_findings, "explore": EXPLORED if explore is None else explore}
     policy = Policy(both, parse_idioms(strict))
     run = _Sequence(launches, names, limits)
-    before = {id(each.kernel.module): _variables(each.kernel) for each in launches}
+    before = {id(planned.kernel.module): _variables(planned.kernel) for planned in launches}
     verdicts = run.verdicts("")
-    if policy.both and all(each.kernel.module.builds for each in launches):
-        for each in launches:
-            each.kernel.module.built("unoptimised")._put_globals(before[id(each.kernel.module)])
+    if policy.both and all(planned.kernel.module.builds for planned in launches):
+        for planned in launches:
+            planned.kernel.module.built("unoptimised")._put_globals(before[id(planned.kernel.module)])
         verdicts = _of_both(verdicts, run)
     return Report("", tuple(map(policy.applied, verdicts)), {name: value for name, value in limits.items() if value})
 
@@ -103,8 +103,9 @@ def _of_both(verdicts: Sequence[Verdict], run: _Sequence) -> list[Verdict]:
     try:
         others = run.verdicts("unoptimised")
     except ToolError as error:
-        return [replace(each, not_covered=(f"unoptimised code: {error.what}", *each.not_covered)) for each in verdicts]
-    return [joined(one, other) for one, other in zip(verdicts, others, strict=False)] + [*verdicts[len(others) :]]
+        what = f"unoptimised code: {error.what}"
+        return [replace(verdict, not_covered=(what, *verdict.not_covered)) for verdict in verdicts]
+    return [*(joined(*pair) for pair in zip(verdicts, others, strict=False)), *verdicts[len(others) :]]
 
 
 def _variables(kernel: LoadedKernel) -> dict[str, Any]:
@@ -120,42 +121,42 @@ class _Sequence:
     def verdicts(self, build: str) -> list[Verdict]:
         """The verdict on each launch, up to the first that is wrong."""
         shared: dict[int, Any] = {}
-        found: list[Verdict] = []
+        verdicts: list[Verdict] = []
         states: list[dict[str, Any]] = []
         kept: dict[int, dict[str, Any]] = {}
         ended: dict[int, dict[str, Any]] = {}
         last: GridsMeet | None = None
-        for number, each in enumerate(self.launches):
-            made = each.kernel.built(build) if build else each.kernel
-            values = {name: _shared(value, shared) for name, value in zip(_names(each), each.values, strict=True)}
-            states.append(_variables(made))
-            own = Footprint(each.kernel.name)
-            meets = last.next(own) if each.pdl and last is not None else GridsMeet(own)
-            name, limits = f"{number + 1}. {each.kernel.name}", {**self.limits, "grids": meets}
-            trial = TrialRun(name, made, self.checks, each.shape, limits, Wanted())
-            first = next((k for k in range(number) if each.repeats(self.launches[k])), None)
+        for number, planned in enumerate(self.launches):
+            kernel = planned.kernel.built(build) if build else planned.kernel
+            values = {name: _shared(value, shared) for name, value in zip(_names(planned), planned.values, strict=True)}
+            states.append(_variables(kernel))
+            footprint = Footprint(planned.kernel.name)
+            meets = last.next(footprint) if planned.pdl and last is not None else GridsMeet(footprint)
+            name, limits = f"{number + 1}. {planned.kernel.name}", {**self.limits, "grids": meets}
+            trial = TrialRun(name, kernel, self.checks, planned.shape, limits, Wanted())
+            first = next((k for k in range(number) if planned.repeats(self.launches[k])), None)
             kept[number] = copies_of(values) if self._comes_again(number) else {}
             verdict, _ = trial.run(values)
             ended[number] = copies_of(values) if self._comes_again(number) else {}
             if first is not None and verdict:
-                told = [*self._again(trial, made, (states[first], states[number]), kept[first], ended[first])]
+                told = [*self._again(trial, kernel, (states[first], states[number]), kept[first], ended[first])]
                 verdict = replace(verdict, status="wrong" if told else verdict.status,
                                   findings=(*verdict.findings, *told))  # fmt: skip
-            found.append(verdict)
+            verdicts.append(verdict)
             if not verdict:
                 left = f"launches {number + 2} to {len(self.launches)}" if number + 1 < len(self.launches) else ""
-                found[-1] = replace(verdict, not_covered=(*filter(None, (left,)), *verdict.not_covered))
+                verdicts[-1] = replace(verdict, not_covered=(*filter(None, (left,)), *verdict.not_covered))
                 break
             last = meets
-        return found
+        return verdicts
 
     def _comes_again(self, number: int) -> bool:
-        return any(each.repeats(self.launches[number]) for each in self.launches[number + 1 :])
+        return any(later.repeats(self.launches[number]) for later in self.launches[number + 1 :])
 
     @staticmethod
     def _again(
         trial: TrialRun,
-        made: LoadedKernel,
+        kernel: LoadedKernel,
         states: tuple[Mapping[str, Any], ...],
         kept: dict[str, Any],
         ended: Mapping[str, Any],
@@ -164,37 +165,35 @@ class _Sequence:
 
         states: variables before the first one, and before this one. kept, ended: arrays before and behind the first.
         """
-        now, (then, later) = _variables(made), states
-        made.module._put_globals(later)
+        now, (then, later) = _variables(kernel), states
+        kernel.module._put_globals(later)
         limits = {name: value for name, value in trial.limits.items() if name != "grids"}
         verdict, _ = replace(trial, limits={**limits, "explore": 0}).run(kept)
-        made.module._put_globals(now)
+        kernel.module._put_globals(now)
         changed = [name for name, value in later.items() if name not in then or (then[name] != value).any()]
         differ = [*apart(ended, kept)] if verdict and changed else []
-        shown = made.module.module.shown
+        shown = kernel.module.module.shown
         left = ", ".join(shown.get(name, name) for name in changed) or "a variable"
-        for each in differ[:1]:
-            what = (
-                f"the launch comes again and leaves other values in {each.buffer}: it finds what the first has left in"
-            )
+        for finding in differ[:1]:
+            what = f"the launch comes again and leaves other values in {finding.buffer}"
             yield Finding(
-                "results", f"{what} {left}", buffer=each.buffer,
-                given=str(each.given).replace("unoptimised", "then").replace("optimised", "at first"),
+                "results", f"{what}: it finds what the first has left in {left}", buffer=finding.buffer,
+                given=str(finding.given).replace("unoptimised", "then").replace("optimised", "at first"),
                 allowed="the same results for the same arguments", hint=f"{left} set back at the end of the kernel",
             )  # fmt: skip
 
 
-def _names(each: PlannedLaunch) -> tuple[str, ...]:
-    own = each.kernel.parameters
-    return (*own, *(f"argument {n}" for n in range(len(own), len(each.values))))
+def _names(planned: PlannedLaunch) -> tuple[str, ...]:
+    names = planned.kernel.parameters
+    return (*names, *(f"argument {n}" for n in range(len(names), len(planned.values))))
 
 
 def _shared(value: Any, shared: dict[int, Any]) -> Any:
     """The copy of a value, the same for all launches that are given one array."""
     if isinstance(value, (tuple, list)):
-        return type(value)(_shared(each, shared) for each in value)
+        return type(value)(_shared(part, shared) for part in value)
     if isinstance(value, dict):
-        return {name: _shared(each, shared) for name, each in value.items()}
+        return {name: _shared(part, shared) for name, part in value.items()}
     if isinstance(value, host.TensorMap):
         return host.TensorMap.of(_shared(value.array, shared), value.fields)
     if id(value) not in shared:

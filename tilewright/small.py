@@ -50,9 +50,9 @@ class Coverage:
     @property
     def as_data(self) -> dict[str, Any]:
         """What a verdict has of it."""
-        known = {block for block, _ in self.reached}
-        left = {at.line for n, at in enumerate(self.blocks) if at is not None and n not in known}
-        return {"reached": len(known), "blocks": len(self.blocks), "lines_not_reached": sorted(left)}
+        blocks = {block for block, _ in self.reached}
+        left = {at.line for n, at in enumerate(self.blocks) if at is not None and n not in blocks}
+        return {"reached": len(blocks), "blocks": len(self.blocks), "lines_not_reached": sorted(left)}
 
 
 class _Marks:
@@ -75,17 +75,17 @@ class _Marks:
         return ir.Assign(ir.Var(f"{_BUFFER}_{len(self.blocks) - 1}", _BYTE), ir.as_expr(1, _BYTE), at=at)
 
     def _body(self, body: ir.Body) -> ir.Body:
-        made: list[ir.Stmt] = []
+        stmts: list[ir.Stmt] = []
         for stmt in body:
             if isinstance(stmt, ir.If):
                 then = (self._mark(_first(stmt.then) or stmt.at), *self._body(stmt.then))
                 other = (self._mark(_first(stmt.orelse) or stmt.at), *self._body(stmt.orelse))
-                made.append(replace(stmt, then=then, orelse=other))
+                stmts.append(replace(stmt, then=then, orelse=other))
             elif isinstance(stmt, (ir.For, ir.While)):
-                made += self._loop(stmt)
+                stmts += self._loop(stmt)
             else:
-                made.append(stmt)
-        return tuple(made)
+                stmts.append(stmt)
+        return tuple(stmts)
 
     def _loop(self, stmt: ir.For | ir.While) -> Iterator[ir.Stmt]:
         """A loop with marks for its first turn, and for any later one."""
@@ -133,28 +133,28 @@ def _note(reached: set[tuple[int, str]], site: Site, batch: Batch, mask: Mask, *
 
 
 def smallest(
-    made: Callable[[Mapping[str, int]], Launch], start: Mapping[str, int], tile: int = TILE
+    launch: Callable[[Mapping[str, int]], Launch], start: Mapping[str, int], tile: int = TILE
 ) -> tuple[dict[str, int], Coverage]:
     """The smallest numbers with which a launch reaches what it reaches with those of ``start``, and what that is.
 
-    made: the launch for some numbers. tile: what the numbers stay multiples of, as far as they are. Each is halved for
+    launch: the one for some numbers. tile: what the numbers stay multiples of, as far as they are. Each is halved for
     as long as nothing is lost, the largest first; 20 seconds are the most that is spent. Raises what the given launch
     raises.
     """
-    began, found = monotonic(), dict(start)
-    whole = coverage_of(made(start))
-    for name in sorted(start, key=lambda each: -start[each]):
+    began, numbers = monotonic(), dict(start)
+    whole = coverage_of(launch(start))
+    for name in sorted(start, key=lambda axis: -start[axis]):
         for value in _halves(start[name], gcd(start[name], tile)):
             if monotonic() - began > SECONDS:
-                return found, whole
+                return numbers, whole
             try:
-                other = coverage_of(made({**found, name: value}))
+                other = coverage_of(launch({**numbers, name: value}))
             except (TilewrightError, MemoryError):
                 continue
             if other.blocks == whole.blocks and other.reached >= whole.reached:
-                found[name] = value
+                numbers[name] = value
                 break
-    return found, whole
+    return numbers, whole
 
 
 def _halves(value: int, tile: int) -> Iterator[int]:
@@ -170,10 +170,10 @@ def smaller_grid(launch: Launch) -> tuple[Launch, Coverage]:
     grid = (grid,) if isinstance(grid, int) else tuple(grid)
     start = {str(axis): extent for axis, extent in enumerate(grid) if extent > LEAST}
 
-    def made(extents: Mapping[str, int]) -> Launch:
+    def launch_of(extents: Mapping[str, int]) -> Launch:
         chosen = tuple(max(LEAST, extents[str(axis)]) if str(axis) in extents else extent
                        for axis, extent in enumerate(grid))  # fmt: skip
         return kernel, args, {**shape, "grid": chosen}
 
-    found, whole = smallest(made, start, tile=1)
-    return made(found), whole
+    chosen, whole = smallest(launch_of, start, tile=1)
+    return launch_of(chosen), whole

@@ -46,10 +46,12 @@ class Dialect:
 
     def of(self, term: Term) -> str | None:
         """What a term is called here; None where it has no name."""
-        found = self.spellings.get(f"{term.kind} {term.fields[0]}") if term.fields else None
-        found = self.spellings.get(term.kind) if found is None else found
-        fields = [self.said(each) if isinstance(each, Told) else self._named(each) for each in term.fields]
-        return found and found.format(*fields) if found is None or isinstance(found, str) else found(*fields)
+        spelling = self.spellings.get(f"{term.kind} {term.fields[0]}") if term.fields else None
+        spelling = self.spellings.get(term.kind) if spelling is None else spelling
+        fields = [self.said(field) if isinstance(field, Told) else self._named(field) for field in term.fields]
+        if spelling is None:
+            return None
+        return spelling.format(*fields) if isinstance(spelling, str) else spelling(*fields)
 
     def with_names(self, shown: Callable[[str], str]) -> Dialect:
         """The same, with the names that the symbols of a program have for its author."""
@@ -76,9 +78,9 @@ class Told(str):
 
     def __new__(cls, parts: Iterable[str | Term], remedy: Remedy | None = None) -> Told:
         kept = tuple(parts)
-        made = super().__new__(cls, "".join(map(str, kept)))
-        made.parts, made.remedy = kept, remedy
-        return made
+        sentence = super().__new__(cls, "".join(map(str, kept)))
+        sentence.parts, sentence.remedy = kept, remedy
+        return sentence
 
     def __reduce__(self) -> tuple[type[Told], tuple[tuple[str | Term, ...], Remedy | None]]:
         return Told, (self.parts, self.remedy)

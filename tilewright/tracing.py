@@ -22,31 +22,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright import host
+from tilewright import host, ir
 from tilewright.dtypes import HANDLE, INT32, dtype
 from tilewright.errors import ArgumentError
-from tilewright.ir import (
-    Assign,
-    Attr,
-    Bind,
-    Body,
-    Buffer,
-    Expr,
-    If,
-    Kernel,
-    Load,
-    Stmt,
-    Store,
-    Var,
-    as_expr,
-    binary,
-    cast,
-    compare,
-    map_body,
-    select,
-    special,
-    statements,
-)
 from tilewright.ir.launch import LANE
 from tilewright.ir.numbers import evaluate
 from tilewright.ir.uniformity import Uniformity
@@ -111,33 +89,33 @@ class Trace:
 
     def differs_from(self, recording: Recording) -> tuple[str, ...]:
         """The warps whose marks have another order in a recorded run, of those that both have; none: they agree."""
-        found = []
+        differing = []
         for stream in recording.streams:
             marks = tuple(mark.name for mark in recording.marks(stream.cta, stream.warp))
-            own = self.order(stream.cta, stream.warp)
-            if own != marks[: len(own)] or (not self.lost and len(own) != len(marks)):
-                found.append(f"CTA {stream.cta}, warp {stream.warp}: {' '.join(own)}, and {' '.join(marks)}")
-        return tuple(found)
+            order = self.order(stream.cta, stream.warp)
+            if order != marks[: len(order)] or (not self.lost and len(order) != len(marks)):
+                differing.append(f"CTA {stream.cta}, warp {stream.warp}: {' '.join(order)}, and {' '.join(marks)}")
+        return tuple(differing)
 
     def waits(self) -> list[tuple[str, str, int, int]]:
         """Pairs of marks that follow each other: how often, and the cycles between them in all, the longest first."""
         total: dict[tuple[str, str], list[int]] = {}
         for cta, warp in self.warps:
-            own = self.of(cta, warp)
-            for a, b in pairwise(own):
+            marks = self.of(cta, warp)
+            for a, b in pairwise(marks):
                 total.setdefault((a.name, b.name), []).append(b.cycle - a.cycle)
-        rows = [(a, b, len(each), sum(each)) for (a, b), each in total.items()]
+        rows = [(a, b, len(gaps), sum(gaps)) for (a, b), gaps in total.items()]
         return sorted(rows, key=lambda row: -row[3])
 
     def events(self) -> dict[str, Any]:
         """As Chrome's trace viewer and Perfetto read them: a bar from each mark of a warp to its next one."""
-        made: list[dict[str, Any]] = []
+        events: list[dict[str, Any]] = []
         for cta, warp in self.warps:
-            own = self.of(cta, warp)
-            made += [{"ph": "X", "name": a.name, "cat": "mark", "pid": cta, "tid": warp, "ts": a.cycle,
+            marks = self.of(cta, warp)
+            events += [{"ph": "X", "name": a.name, "cat": "mark", "pid": cta, "tid": warp, "ts": a.cycle,
                       "dur": b.cycle - a.cycle, "args": {"line": a.line}}
-                     for a, b in zip(own, (*own[1:], own[-1]), strict=True)]  # fmt: skip
-        return {"traceEvents": made, "otherData": {"kernel": self.kernel, "unit": self.unit}}
+                     for a, b in zip(marks, (*marks[1:], marks[-1]), strict=True)]  # fmt: skip
+        return {"traceEvents": events, "otherData": {"kernel": self.kernel, "unit": self.unit}}
 
     def timeline(self, path: str | Path) -> None:
         """Write them into a file, to open at ui.perfetto.dev or chrome://tracing."""
@@ -158,21 +136,19 @@ class Trace:
     def __str__(self) -> str:
         rows = [("from", "to", "times", f"{self.unit} in all", "each")]
         rows += [(a, b, f"{n:,}", f"{total:,}", f"{total / n:,.0f}") for a, b, n, total in self.waits()]
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-        return "\n".join([repr(self), *lines])
+        return "\n".join([repr(self), *host.aligned(rows)])
 
 
 # The traced kernel
 
 
-def _marks_in(kernel: Kernel) -> dict[tuple[str, Span | None], int]:
+def _marks_in(kernel: ir.Kernel) -> dict[tuple[str, Span | None], int]:
     """The marks of a lowered kernel and their numbers."""
-    found: dict[tuple[str, Span | None], int] = {}
-    for stmt in statements(kernel.body):
-        if isinstance(stmt, Attr) and (name := stmt.mark) is not None:
-            found.setdefault((name, stmt.at), len(found))
-    return found
+    numbers: dict[tuple[str, Span | None], int] = {}
+    for stmt in ir.statements(kernel.body):
+        if isinstance(stmt, ir.Attr) and (name := stmt.mark) is not None:
+            numbers.setdefault((name, stmt.at), len(numbers))
+    return numbers
 
 
 def traced(exe: Executable, marks: int = MARKS) -> tuple[Executable, tuple[tuple[str, Span | None], ...]]:
@@ -187,47 +163,46 @@ def traced(exe: Executable, marks: int = MARKS) -> tuple[Executable, tuple[tuple
             f"{exe.name} has no marks", given="no T.trace", allowed='T.trace("load") where a warp is at'
         )
     assert kernel.launch is not None
-    pointer = Var(f"{WORDS}_ptr", HANDLE)
+    pointer = ir.Var(f"{WORDS}_ptr", HANDLE)
     warps = -(-kernel.launch.threads // 32)
-    words = Buffer(WORDS, dtype("int64"), (_ctas(kernel) * (warps * 2 * marks),), "global", None, data=pointer)
+    words = ir.Buffer(WORDS, dtype("int64"), (_ctas(kernel) * (warps * 2 * marks),), "global", None, data=pointer)
     stamp = _Stamping(words, marks, warps)
     places, axes = count(), Uniformity(kernel)
 
-    def change(stmt: Stmt, *, some: bool) -> Body | None:
+    def change(stmt: ir.Stmt, *, some: bool) -> ir.Body | None:
         """some: do only some lanes of a warp come there, perhaps?"""
-        if isinstance(stmt, Attr) and (name := stmt.mark) is not None:
+        if isinstance(stmt, ir.Attr) and (name := stmt.mark) is not None:
             return stamp.mark(numbers[name, stmt.at], next(places), some=some)
-        conditions = [
-            each for each in (getattr(stmt, field, None) for field in ("cond", "start", "stop")) if each is not None
-        ]
+        conditions = [getattr(stmt, name) for name in ("cond", "start", "stop") if hasattr(stmt, name)]
         if some or not axes.of_all(conditions) & LANE:
             return None
-        return map_body((stmt,), lambda inner: None if inner is stmt else change(inner, some=True))
+        return ir.map_body((stmt,), lambda inner: None if inner is stmt else change(inner, some=True))
 
-    made = copy(exe)
+    other = copy(exe)
     for name in ("signature", "assembly", "_cuda"):
-        vars(made).pop(name, None)
+        vars(other).pop(name, None)
     params = (*kernel.params, pointer)
-    body = (*stamp.head(), *map_body(kernel.body, partial(change, some=False)), *stamp.tail())
-    made.lowered = replace(kernel, params=params, buffers=(*kernel.buffers, words), body=body)
-    own = exe.signature
-    made.signature = replace(own, params=(*own.params, pointer), buffers={**own.buffers, pointer.name: words},
-                             written=own.written | {WORDS}, dense=own.dense | {WORDS})  # fmt: skip
-    made.kernel = replace(exe.kernel, params=(*exe.kernel.params, pointer), buffers=(*exe.kernel.buffers, words))
-    made._programs, made._launcher, made._again = {}, None, lambda args: False
-    return made, tuple(numbers)
+    body = (*stamp.head(), *ir.map_body(kernel.body, partial(change, some=False)), *stamp.tail())
+    other.lowered = replace(kernel, params=params, buffers=(*kernel.buffers, words), body=body)
+    signature = exe.signature
+    buffers = {**signature.buffers, pointer.name: words}
+    other.signature = replace(signature, params=(*signature.params, pointer), buffers=buffers,
+                              written=signature.written | {WORDS}, dense=signature.dense | {WORDS})  # fmt: skip
+    other.kernel = replace(exe.kernel, params=(*exe.kernel.params, pointer), buffers=(*exe.kernel.buffers, words))
+    other._programs, other._launcher, other._again = {}, None, lambda args: False
+    return other, tuple(numbers)
 
 
-def _ctas(kernel: Kernel) -> Expr:
+def _ctas(kernel: ir.Kernel) -> ir.Expr:
     assert kernel.launch is not None
-    x, y, z = map(as_expr, kernel.launch.grid)
+    x, y, z = map(ir.as_expr, kernel.launch.grid)
     return x * y * z
 
 
-def _cta() -> Expr:
+def _cta() -> ir.Expr:
     """The number of the CTA in the grid, x fastest."""
-    x, y, z = (special(f"ctaid.{axis}") for axis in "xyz")
-    return x + special("nctaid.x") * (y + special("nctaid.y") * z)
+    x, y, z = (ir.special(f"ctaid.{axis}") for axis in "xyz")
+    return x + ir.special("nctaid.x") * (y + ir.special("nctaid.y") * z)
 
 
 class _Stamping:
@@ -235,45 +210,48 @@ class _Stamping:
     many marks of the whole warp there were; some: how many to which this lane came, but not all.
     """
 
-    def __init__(self, words: Buffer, marks: int, warps: int) -> None:
+    def __init__(self, words: ir.Buffer, marks: int, warps: int) -> None:
         self.words, self.marks, self.warps = words, marks, warps
-        self.first, self.whole, self.some = (Var(f"trace_{name}", INT32) for name in ("first", "whole", "some"))
-        self.held = Var("trace_held", dtype("int64"))
+        self.first, self.whole, self.some = (ir.Var(f"trace_{name}", INT32) for name in ("first", "whole", "some"))
+        self.held = ir.Var("trace_held", dtype("int64"))
 
-    def head(self) -> Body:
+    def head(self) -> ir.Body:
         """Before the kernel's own statements."""
-        first = (_cta() * self.warps + special("tid") // 32) * (2 * self.marks)
-        zero = as_expr(0)
-        return (Bind(self.first, first, mutable=False), Bind(self.whole, zero),
-                Bind(self.some, zero), Bind(self.held, cast(zero, dtype("int64"))))  # fmt: skip
+        first = (_cta() * self.warps + ir.special("tid") // 32) * (2 * self.marks)
+        zero = ir.as_expr(0)
+        return (ir.Bind(self.first, first, mutable=False), ir.Bind(self.whole, zero),
+                ir.Bind(self.some, zero), ir.Bind(self.held, ir.cast(zero, dtype("int64"))))  # fmt: skip
 
-    def mark(self, number: int, place: int, *, some: bool) -> Body:
+    def mark(self, number: int, place: int, *, some: bool) -> ir.Body:
         """The clock is read by all lanes, so that what is left to one of them is a store, which needs no branch. some:
         see `traced`; then nothing else of it costs registers there.
         """
-        now, mask = Var(f"{NOW}_{place}", dtype("int64")), Var(f"trace_mask_{place}", INT32)
-        clock = cast(call("cuda.clock"), dtype("int64")) & (1 << CLOCK_BITS) - 1
-        before = cast(self.whole & (1 << COUNT_BITS) - 1, dtype("int64")) << CLOCK_BITS
-        is_mine = compare("==", self.whole & 31, special("laneid"))
-        together: Body = (
-            Assign(self.held, select(is_mine, now, self.held)),
-            Assign(self.whole, self.whole + 1),
-            If(compare("==", self.whole & 31, as_expr(0)), self._stored(self.whole - 32)),
+        now, mask = ir.Var(f"{NOW}_{place}", dtype("int64")), ir.Var(f"trace_mask_{place}", INT32)
+        clock = ir.cast(call("cuda.clock"), dtype("int64")) & (1 << CLOCK_BITS) - 1
+        before = ir.cast(self.whole & (1 << COUNT_BITS) - 1, dtype("int64")) << CLOCK_BITS
+        is_mine = ir.compare("==", self.whole & 31, ir.special("laneid"))
+        together: ir.Body = (
+            ir.Assign(self.held, ir.select(is_mine, now, self.held)),
+            ir.Assign(self.whole, self.whole + 1),
+            ir.If(ir.compare("==", self.whole & 31, ir.as_expr(0)), self._stored(self.whole - 32)),
         )
-        is_lowest = compare("==", mask & (as_expr(1) << special("laneid")) - 1, as_expr(0))
-        store = Store(Load(self.words, (self.first + self.marks + self.some,)), now)
-        alone: Body = (If(binary("and", is_lowest, self.some < self.marks), (store,)), Assign(self.some, self.some + 1))
-        return (Bind(now, clock | before | (number + 1 << CLOCK_BITS + COUNT_BITS), mutable=False),
-                Bind(mask, cast(call("cuda.activemask"), INT32), mutable=False),
-                *(alone if some else (If(compare("==", mask, as_expr(WHOLE)), together, alone),)))  # fmt: skip
+        is_lowest = ir.compare("==", mask & (ir.as_expr(1) << ir.special("laneid")) - 1, ir.as_expr(0))
+        store = ir.Store(ir.Load(self.words, (self.first + self.marks + self.some,)), now)
+        alone: ir.Body = (
+            ir.If(ir.binary("and", is_lowest, self.some < self.marks), (store,)),
+            ir.Assign(self.some, self.some + 1),
+        )
+        return (ir.Bind(now, clock | before | (number + 1 << CLOCK_BITS + COUNT_BITS), mutable=False),
+                ir.Bind(mask, ir.cast(call("cuda.activemask"), INT32), mutable=False),
+                *(alone if some else (ir.If(ir.compare("==", mask, ir.as_expr(WHOLE)), together, alone),)))  # fmt: skip
 
-    def _stored(self, begin: Expr) -> Body:
+    def _stored(self, begin: ir.Expr) -> ir.Body:
         """Each lane stores the mark that it keeps. begin: the first of these 32."""
-        at = begin + special("laneid")
-        is_kept = binary("and", at < self.whole, at < self.marks)
-        return (If(is_kept, (Store(Load(self.words, (self.first + at,)), self.held),)),)
+        at = begin + ir.special("laneid")
+        is_kept = ir.binary("and", at < self.whole, at < self.marks)
+        return (ir.If(is_kept, (ir.Store(ir.Load(self.words, (self.first + at,)), self.held),)),)
 
-    def tail(self) -> Body:
+    def tail(self) -> ir.Body:
         """Behind the kernel's own statements."""
         return self._stored(self.whole & -32)
 
@@ -285,13 +263,13 @@ def traced_run(exe: Executable, args: tuple[Any, ...], marks: int) -> Trace:
     """Run the traced kernel where the arguments are, and read its marks."""
     if isinstance(marks, bool) or not isinstance(marks, int) or marks < 1:
         raise ArgumentError("no marks to keep", given=repr(marks), allowed="a whole number above 0, of each warp")
-    made, names = traced(exe, marks)
+    traced_exe, names = traced(exe, marks)
     values = exe.bind(*args).values
     assert exe.lowered.launch is not None
-    ctas = prod(int(evaluate(as_expr(extent), values)) for extent in exe.lowered.launch.grid)
+    ctas = prod(int(evaluate(ir.as_expr(extent), values)) for extent in exe.lowered.launch.grid)
     warps = -(-exe.lowered.launch.threads // 32)
     array = _zeros(args, ctas * warps * 2 * marks)
-    made(*args, array)
+    traced_exe(*args, array)
     words = np.asarray(array.cpu() if host.is_torch(array) else array.get() if hasattr(array, "get") else array)
     on_gpu = not isinstance(array, np.ndarray)
     return Trace(exe.name, tuple(_read(words.reshape(ctas, warps, 2, marks), names)), _lost(words, marks),
@@ -301,15 +279,15 @@ def traced_run(exe: Executable, args: tuple[Any, ...], marks: int) -> Trace:
 def _zeros(args: tuple[Any, ...], count: int) -> Any:
     """An array where the arguments are: of torch, of CuPy, or of the host."""
     for value in args:
-        own = host.behind(value)
-        if host.is_array(own) and host.device_of(own) != "cpu":
-            if host.is_torch(own):
+        array = host.behind(value)
+        if host.is_array(array) and host.device_of(array) != "cpu":
+            if host.is_torch(array):
                 import torch
 
-                return torch.zeros(count, dtype=torch.int64, device=own.device)
+                return torch.zeros(count, dtype=torch.int64, device=array.device)
             import cupy
 
-            with cupy.cuda.Device(host.ordinal(host.device_of(own))):
+            with cupy.cuda.Device(host.ordinal(host.device_of(array))):
                 return cupy.zeros(count, np.int64)
     return np.zeros(count, np.int64)
 
@@ -323,9 +301,9 @@ def _read(words: NDArray[np.int64], names: tuple[tuple[str, Span | None], ...]) 
         used = numbers[cta] > 0
         first = int(clocks[cta][used].min()) if used.any() else 0
         for warp in range(words.shape[1]):
-            own = ((1 - row, k, *fields[cta, warp, row, k].tolist()) for row, k in np.argwhere(used[warp]).tolist())
-            found = sorted((clock, before, order, k, number) for order, k, clock, before, number in own)
-            for clock, _, _, _, number in found[:marks]:
+            stamps = ((1 - row, k, *fields[cta, warp, row, k].tolist()) for row, k in np.argwhere(used[warp]).tolist())
+            ordered = sorted((clock, before, order, k, number) for order, k, clock, before, number in stamps)
+            for clock, _, _, _, number in ordered[:marks]:
                 name, at = names[number - 1]
                 yield Mark(name, at.outermost.line if at else 0, cta, warp, clock - first)
 

@@ -103,7 +103,7 @@ def autotune(
                             allowed="configs=[{...}, ...], dictionaries of the kernel's constants")  # fmt: skip
     how = {"target": target, "fast_math": fast_math}
     if kernel is None:
-        return lambda found: Tuned(found, options, key, how, progress, gpu)
+        return lambda function: Tuned(function, options, key, how, progress, gpu)
     return Tuned(kernel, options, key, how, progress, gpu)
 
 
@@ -181,8 +181,8 @@ class Tuned:
         if number not in self._made:
             try:
                 kernel = self.make(**self.configs[number])
-                made = kernel if isinstance(kernel, Executable) else compile(kernel, **self.options)
-                self._made[number] = made
+                exe = kernel if isinstance(kernel, Executable) else compile(kernel, **self.options)
+                self._made[number] = exe
             except TilewrightError as error:
                 self._made[number] = error
         return self._made[number]
@@ -190,11 +190,11 @@ class Tuned:
     def _executables(self) -> dict[int, Executable]:
         """The configurations that compile, by number. Raises ArgumentError where there are none."""
         every = {number: self._compiled(number) for number in range(len(self.configs))}
-        found = {number: exe for number, exe in every.items() if isinstance(exe, Executable)}
-        if not found:
+        executables = {number: exe for number, exe in every.items() if isinstance(exe, Executable)}
+        if not executables:
             refused = {k: error.what for k, error in every.items() if isinstance(error, TilewrightError)}
             raise self._nothing_runs([Trial(self.configs[k], refused=why) for k, why in refused.items()])
-        return found
+        return executables
 
     def _nothing_runs(self, trials: Sequence[Trial]) -> ArgumentError:
         return ArgumentError(f"no configuration of {self.__name__} can run", given="; ".join(map(str, trials)),
@@ -204,12 +204,12 @@ class Tuned:
         if callable(self.key):
             return (self.key(*args),)
         values = next(iter(self._executables().values())).bind(*args).values
-        known = sorted(name for name, value in values.items() if isinstance(value, int | np.integer))
+        names = sorted(name for name, value in values.items() if isinstance(value, int | np.integer))
         for name in self.key or ():
-            if name not in known:
+            if name not in names:
                 raise ArgumentError(f"{self.__name__} has no size {name!r}", given=f"key={list(self.key or ())}",
-                                    allowed=choices(name, known))  # fmt: skip
-        sizes = (abs(int(values[name])) for name in (known if self.key is None else self.key))
+                                    allowed=choices(name, names))  # fmt: skip
+        sizes = (abs(int(values[name])) for name in (names if self.key is None else self.key))
         return tuple(1 << max(size - 1, 0).bit_length() for size in sizes)
 
     # Trying
@@ -266,8 +266,8 @@ class Tuned:
             left = [number for number, trial in enumerate(trials) if not trial.refused]
             left = sorted(left, key=lambda number: trials[number].estimated or 0.0)[:MEASURED]
             calls = [partial(self._executables()[number], *args) for number in left]
-            found = timing.cold_seconds(calls, timing.stream_in_use(args), ROUNDS, step)
-        for number, seconds in zip(left, found, strict=True):
+            seconds_of = timing.cold_seconds(calls, timing.stream_in_use(args), ROUNDS, step)
+        for number, seconds in zip(left, seconds_of, strict=True):
             trials[number] = replace(trials[number], seconds=seconds)
         return trials
 
@@ -325,10 +325,10 @@ class _Job:
         except TilewrightError as error:
             return replace(trial, refused=error.what)
         try:
-            found = exe.estimate(*self.args, gpu=self.gpu)
+            estimate = exe.estimate(*self.args, gpu=self.gpu)
         except SimulationError as error:
             return trial if any(map(_is_far, self.args)) else replace(trial, refused=error.what)
-        return replace(trial, estimated=found.seconds, why=found.why)
+        return replace(trial, estimated=estimate.seconds, why=estimate.why)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -392,8 +392,8 @@ def _gpu_of(args: Sequence[Any]) -> str:
 
 
 def _written(trials: Sequence[Trial], configs: Sequence[Config]) -> str:
-    return json.dumps([[configs.index(one.config), one.seconds, one.estimated, one.why, one.local_bytes, one.refused]
-                       for one in trials])  # fmt: skip
+    rows = ((configs.index(t.config), t.seconds, t.estimated, t.why, t.local_bytes, t.refused) for t in trials)
+    return json.dumps([*rows])
 
 
 def _read(note: str | None, configs: Sequence[Config]) -> tuple[Trial, ...] | None:

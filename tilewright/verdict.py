@@ -60,7 +60,7 @@ class Verdict:
         >>> Verdict("k", "clean", findings=(Finding("warning", "no fence", "warning"),)).said
         'clean but for 1 warning'
         """
-        warned = sum(each.severity == "warning" for each in self.findings)
+        warned = sum(finding.severity == "warning" for finding in self.findings)
         return f"clean but for {warned} warning{'s' * (warned > 1)}" if self and warned else self.status
 
     def __str__(self) -> str:
@@ -78,8 +78,8 @@ class Verdict:
 
     def first_findings(self) -> Iterable[Finding]:
         """The first error, and what is no error of the run: differences and warnings."""
-        first = next((one for one in self.findings if one.severity == "error"), None)
-        return (one for one in self.findings if one is first or one.severity != "error" or one.kind == "results")
+        first = next((finding for finding in self.findings if finding.severity == "error"), None)
+        return (f for f in self.findings if f is first or f.severity != "error" or f.kind == "results")
 
     def assert_clean(self) -> None:
         """Raises AssertionError with every finding, if there is one: for tests."""
@@ -97,7 +97,7 @@ class Report:
     @property
     def status(self) -> str:
         """The worst status of its verdicts."""
-        return max((each.status for each in self.verdicts), key=lambda status: EXIT_CODES[status], default="refused")
+        return max((verdict.status for verdict in self.verdicts), key=EXIT_CODES.__getitem__, default="refused")
 
     @property
     def exit_code(self) -> int:
@@ -106,15 +106,18 @@ class Report:
 
     def in_dialect(self, dialect: Dialect) -> Report:
         """The same report in another language, or in the words of the command line."""
-        said = (replace(each, findings=tuple(one.said(dialect) for one in each.findings)) for each in self.verdicts)
+        said = (
+            replace(verdict, findings=tuple(finding.said(dialect) for finding in verdict.findings))
+            for verdict in self.verdicts
+        )
         return replace(self, verdicts=tuple(said))
 
     def as_dict(self, version: int = 2) -> dict[str, Any]:
         """The report as JSON has it; in version 1 a run that went on after its first finding has just that one."""
         fields = {"schema": f"{SCHEMA[:-1]}{version}", "status": self.status, **asdict(self)}
         if version == 1:
-            for verdict, each in zip(fields["verdicts"], self.verdicts, strict=True):
-                verdict["findings"] = [one.as_v1() for one in each.first_findings()]
+            for verdict, told in zip(fields["verdicts"], self.verdicts, strict=True):
+                verdict["findings"] = [finding.as_v1() for finding in told.first_findings()]
         return fields
 
     def __str__(self) -> str:
@@ -126,23 +129,18 @@ def coverage_text(coverage: Mapping[str, Any]) -> str:
     lines = ", ".join(map(str, coverage["lines_not_reached"]))
     left = f"; not reached: a branch of line {lines}" if lines else ""
     chosen = ", ".join(f"{name} = {value}" for name, value in coverage["chosen"].items())
-    given = ", ".join(f"{name} = {value}" for name, value in coverage["given"].items())
-    why = f"; the smallest launch that does: {chosen} for {given}" if chosen != given else "; no smaller launch does"
+    whole = ", ".join(f"{name} = {value}" for name, value in coverage["given"].items())
+    why = f"; the smallest launch that does: {chosen} for {whole}" if chosen != whole else "; no smaller launch does"
     return f"{coverage['reached']} of {coverage['blocks']} blocks of code reached{left}{why}"
 
 
-def verdict_on(
-    name: str,
-    error: TilewrightError | MemoryError,
-    told: Iterable[Finding] = (),
-    **known: Any,
-) -> Verdict:
+def verdict_on(name: str, error: TilewrightError | MemoryError, told: Iterable[Finding] = (), **fields: Any) -> Verdict:
     """On a kernel, or a file, that an error has ended. told: what was found before; known: fields of the verdict."""
     left = (f"everything after that: {name} stopped there",)
     if isinstance(error, MemoryError):
-        found = Finding("limit", f"not enough memory: {error}" if str(error) else "not enough memory")
-        return Verdict(name, "stopped", findings=(found, *told), not_covered=left, **known)
-    return Verdict(name, status_of(error), findings=(*error.findings, *told), not_covered=left, **known)
+        limit = Finding("limit", f"not enough memory: {error}" if str(error) else "not enough memory")
+        return Verdict(name, "stopped", findings=(limit, *told), not_covered=left, **fields)
+    return Verdict(name, status_of(error), findings=(*error.findings, *told), not_covered=left, **fields)
 
 
 def status_of(error: TilewrightError) -> str:
@@ -156,13 +154,13 @@ def report_from(fields: Mapping[str, Any]) -> Report:
     """A report from its fields. Inverse of `Report.as_dict`."""
     verdicts = [
         Verdict(**{
-            **each,
-            "findings": tuple(map(Finding.from_dict, each["findings"])),
-            "checks": tuple(each["checks"]),
-            "builds": tuple(each.get("builds", ())),
-            "orders": tuple(each.get("orders", ())),
-            "not_covered": tuple(each["not_covered"]),
+            **verdict,
+            "findings": tuple(map(Finding.from_dict, verdict["findings"])),
+            "checks": tuple(verdict["checks"]),
+            "builds": tuple(verdict.get("builds", ())),
+            "orders": tuple(verdict.get("orders", ())),
+            "not_covered": tuple(verdict["not_covered"]),
         })
-        for each in fields["verdicts"]
+        for verdict in fields["verdicts"]
     ]  # fmt: skip
     return Report(fields["file"], tuple(verdicts), fields["limits"])

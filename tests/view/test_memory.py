@@ -10,8 +10,7 @@ import pytest
 from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError
 from tilewright.layout import ComposeLayout, F, Layout, P, R, S, SwizzleLayout, TCol, TileLayout, TLane, laneid
-from tilewright.view.grid import layout_grid
-from tilewright.view.memory import memory_grid
+from tilewright.view.grid import layout_grid, memory_grid
 
 
 def held(words: str) -> list[tuple[int, ...]]:

@@ -8,24 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, count
 
-from tilewright.cuda.emit_unit import (
-    REGISTER_BITS,
-    REGISTER_TYPES,
-    Cpp,
-    Level,
-    Scope,
-    assembly,
-    cpp_type,
-    function_head,
-)
+from tilewright.cuda.emit_unit import REGISTER_TYPES, Cpp, Level, Scope, assembly, cpp_type, function_head
 from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError, located
 from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Kernel, Load, Reinterpret, as_expr, const_value
-from tilewright.isa import ANY_LANES, CONSTRAINTS, Bound, Operand, Ptx, bind, calls_in, register_kind
+from tilewright.isa import ANY_LANES, CONSTRAINTS, KINDS, Bound, Operand, Ptx, bind, calls_in, register_kind
 from tilewright.isa.math import APPROXIMATIONS
 
 _OMITTED = ("aligned", "shared", "sync")  # words that every helper's name would have
 _RESULT = "d"
+_BITS = {kind.ctype: 8 * kind.nbytes for kind in KINDS.values() if kind.nbytes}
 
 
 def call(node: Call, scope: Scope) -> Cpp:
@@ -279,7 +271,7 @@ def register(kind: str, buffer: Buffer, indices: tuple[Expr, ...], scope: Scope)
     """An array element as a register of the C++ type ``kind``; a narrow one together with those after it."""
     index = indices[0] if indices else None
     slot = const_value(index) if index is not None else 0
-    per_register = REGISTER_BITS[kind] // buffer.dtype.bits
+    per_register = _BITS[kind] // buffer.dtype.bits
     if per_register > 1 and slot is not None and int(slot) % per_register:
         raise InstructionError(
             f"a register of {per_register} elements begins at {buffer.name}[{slot}]",

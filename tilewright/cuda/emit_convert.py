@@ -258,13 +258,5 @@ def _sign(form: _Narrow) -> str:
     return f"0x{int(form.magnitude, 16) + 1:02x}"
 
 
-_WIDEN = {
-    "float16": _widen_half,
-    "bfloat16": _widen_bfloat16,
-    "float8_e8m0fnu": _widen_exponent,
-}
-_ROUND = {
-    "float16": _round_half,
-    "bfloat16": _round_bfloat16,
-    "float8_e8m0fnu": _round_exponent,
-}
+_WIDEN = {"float16": _widen_half, "bfloat16": _widen_bfloat16, "float8_e8m0fnu": _widen_exponent}
+_ROUND = {"float16": _round_half, "bfloat16": _round_bfloat16, "float8_e8m0fnu": _round_exponent}

@@ -152,10 +152,7 @@ _QUOTIENT = {  # where C++ defines a / b; the first two round down
     "truncdiv": ("return ({number})(a / b);",),
     "truncmod": ("return ({number})(a % b);",),
 }
-_COMMENTS = {
-    "//": "Rounds down, where C++ rounds toward zero.",
-    "%": "Has the sign of b, where C++ gives it a's.",
-}
+_COMMENTS = {"//": "Rounds down, where C++ rounds toward zero.", "%": "Has the sign of b, where C++ gives it a's."}
 _DEFINED = "Says what the hardware does where b is 0, which C++ leaves open."
 
 

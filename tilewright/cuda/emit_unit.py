@@ -239,7 +239,6 @@ LINE_LENGTH = 116
 
 # The C++ type of each kind of register, as inline assembly wants it.
 REGISTER_TYPES = {name: kind.ctype for name, kind in KINDS.items() if kind.nbytes}
-REGISTER_BITS = {kind.ctype: 8 * kind.nbytes for kind in KINDS.values() if kind.nbytes}
 
 
 @dataclass(slots=True)

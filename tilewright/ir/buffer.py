@@ -140,7 +140,6 @@ writer: ContextVar[Callable[[Load, Value], None] | None] = ContextVar("writer", 
 SPACES = ("global", "shared", "shared.dyn", "local", "tmem")
 ARGUMENT_ALIGNMENT = 16  # bytes: what a 128-bit access of an argument needs
 
-Index = "Value | slice"
 _OF_REGIONS = (slice, NoneType, EllipsisType)
 Span1D = tuple[Value, Value]  # start, extent
 

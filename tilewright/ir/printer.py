@@ -148,11 +148,7 @@ def _reinterpret(node: ir.Reinterpret) -> Text:
 
 
 def _vector(node: ir.Vector) -> Text:
-    return Text(f"T.{node.dtype}({', '.join(literal_part(part, node.dtype.element) for part in node.parts)})", ATOM)
-
-
-def literal_part(part: ir.Expr, kind: DType) -> str:
-    return literal(part, kind) if isinstance(part, ir.Const) else show(part)
+    return Text(f"T.{node.dtype}({', '.join(value(part, node.dtype.element) for part in node.parts)})", ATOM)
 
 
 def _component(node: ir.Component) -> Text:
@@ -341,9 +337,6 @@ class _Printer:
 
     # Statements.
 
-    def device_entry(self, stmt: ir.DeviceEntry) -> Iterator[str]:
-        yield "T.device_entry()"
-
     def scope_id(self, stmt: ir.ScopeId) -> Iterator[str]:
         names = ", ".join(var.name for var in stmt.vars)
         unknown = all(extent is None for extent in stmt.extents)
@@ -411,15 +404,9 @@ class _Printer:
             yield "else:"
             yield from self.indented(stmt.orelse)
 
-    def break_(self, stmt: ir.Break) -> Iterator[str]:
-        yield "break"
-
-    def continue_(self, stmt: ir.Continue) -> Iterator[str]:
-        yield "continue"
-
 
 _STATEMENTS: dict[type[ir.Stmt], Callable[..., Iterator[str]]] = {
-    ir.DeviceEntry: _Printer.device_entry,
+    ir.DeviceEntry: lambda printer, stmt: iter(["T.device_entry()"]),
     ir.ScopeId: _Printer.scope_id,
     ir.AllocBuffer: _Printer.alloc,
     ir.DeclBuffer: _Printer.decl,
@@ -433,8 +420,8 @@ _STATEMENTS: dict[type[ir.Stmt], Callable[..., Iterator[str]]] = {
     ir.For: _Printer.loop,
     ir.While: _Printer.while_,
     ir.If: _Printer.branch,
-    ir.Break: _Printer.break_,
-    ir.Continue: _Printer.continue_,
+    ir.Break: lambda printer, stmt: iter(["break"]),
+    ir.Continue: lambda printer, stmt: iter(["continue"]),
 }
 
 

@@ -38,7 +38,11 @@ class Uniformity:
 
     def of(self, expr: ir.Expr) -> int:
         """The axes over which the value of ``expr`` may differ."""
-        return _RULES[type(expr)](self, expr)
+        rule = _RULES.get(type(expr))
+        if rule is not None:
+            return rule(self, expr)
+        parts = expr.parts if isinstance(expr, ir.Vector) else ir.parts(expr)  # it computes with these alone
+        return self.of_all(parts)  # type: ignore[arg-type]  # expressions, of which an expression is made
 
     def of_all(self, exprs: Iterable[ir.Expr]) -> int:
         """The axes over which any of the values may differ."""
@@ -46,26 +50,11 @@ class Uniformity:
 
     # Expressions
 
-    def _const(self, expr: ir.Const) -> int:
-        return UNIFORM
-
     def _var(self, expr: ir.Var) -> int:
         return self.variables.get(expr.name, UNIFORM)
 
     def _special(self, expr: ir.Special) -> int:
         return ir.SIMULATED[expr.name].varies
-
-    def _of_one(self, expr: ir.Unary | ir.Cast | ir.Reinterpret | ir.Component) -> int:
-        return self.of(expr.a)
-
-    def _vector(self, expr: ir.Vector) -> int:
-        return self.of_all(expr.parts)
-
-    def _of_two(self, expr: ir.Binary) -> int:
-        return self.of_all((expr.a, expr.b))
-
-    def _select(self, expr: ir.Select) -> int:
-        return self.of_all((expr.cond, expr.a, expr.b))
 
     def _load(self, expr: ir.Load) -> int:
         if expr.buffer.space == "local":
@@ -140,16 +129,8 @@ class Uniformity:
 
 
 _RULES: dict[type[ir.Expr], Callable[..., int]] = {
-    ir.Const: Uniformity._const,
     ir.Var: Uniformity._var,
     ir.Special: Uniformity._special,
-    ir.Unary: Uniformity._of_one,
-    ir.Binary: Uniformity._of_two,
-    ir.Select: Uniformity._select,
-    ir.Cast: Uniformity._of_one,
-    ir.Reinterpret: Uniformity._of_one,
-    ir.Vector: Uniformity._vector,
-    ir.Component: Uniformity._of_one,
     ir.Load: lambda self, expr: self._load(expr),
     ir.AddressOf: Uniformity._address,
     ir.Call: lambda self, expr: self._call(expr),

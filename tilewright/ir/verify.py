@@ -23,15 +23,16 @@ from tilewright.records import replace
 
 def check_regions(stmt: ir.TileCallStmt) -> None:
     """Raises KernelError for a region of a call that is empty, or lies outside and may not leave its buffer."""
-    for region, role in stmt.tiles:
-        keywords = dict(stmt.config)
-        _check_box(region, stmt, leaves=role.may_leave(keywords), asked=role.is_asked(keywords), hint=role.asking)
-    for _, value in stmt.config:
-        if isinstance(value, ir.Region):
-            _check_box(value, stmt, leaves=False, asked=False, hint=None)
+    keywords = dict(stmt.config)
+    with located(stmt.at):
+        for region, role in stmt.tiles:
+            _check_box(region, leaves=role.may_leave(keywords), asked=role.is_asked(keywords), hint=role.asking)
+        for value in keywords.values():
+            if isinstance(value, ir.Region):
+                _check_box(value, leaves=False, asked=False, hint=None)
 
 
-def _check_box(region: ir.Region, stmt: ir.Stmt, *, leaves: bool, asked: bool, hint: str | None) -> None:
+def _check_box(region: ir.Region, *, leaves: bool, asked: bool, hint: str | None) -> None:
     """leaves: the region may leave its buffer in some runs; asked: also where numbers say that it always does."""
     buffer = region.buffer
     for axis, ((start, extent), size) in enumerate(zip(region.box, buffer.shape, strict=True)):
@@ -45,14 +46,13 @@ def _check_box(region: ir.Region, stmt: ir.Stmt, *, leaves: bool, asked: bool, h
                 given=f"{start}:{start + extent} in dimension {axis - region.rests}",
                 allowed=f"within 0:{size}, not empty",
                 hint=hint if beyond or (first is not None and first < 0) else None,
-                at=stmt.at,
             )
 
 
-def check_index(buffer: ir.Buffer, axis: int, index: ir.Expr, extent: ir.Value, stmt: ir.Stmt, *, past: bool) -> None:
+def check_index(buffer: ir.Buffer, axis: int, index: ir.Expr, extent: ir.Value, *, past: bool) -> None:
     """Raises KernelError for an index that is no integer, or is known to be outside."""
     if not index.dtype.is_integer or index.dtype.lanes != 1:
-        raise KernelError(f"an index of {buffer.name} is an integer", given=f"{index.dtype}: {index}", at=stmt.at)
+        raise KernelError(f"an index of {buffer.name} is an integer", given=f"{index.dtype}: {index}")
     number, limit = ir.const_value(index), ir.const_value(extent)
     if number is None or (number >= 0 and (limit is None or number < limit + past)):
         return
@@ -61,7 +61,6 @@ def check_index(buffer: ir.Buffer, axis: int, index: ir.Expr, extent: ir.Value, 
         given=f"{number} in dimension {axis}",
         allowed=f"0 to {extent - 1}",
         hint=f"{extent} - {-int(number)}, which counts from the end" if number < 0 else None,
-        at=stmt.at,
     )
 
 
@@ -206,31 +205,27 @@ def verify_lowered(kernel: ir.Kernel) -> None:
     """Check the invariants of stage "lowered". Raises KernelError, at the kernel's line: a pass of ours is wrong."""
     launch = kernel.launch
     if launch is None or not 1 <= launch.threads <= MOST_THREADS:
-        raise KernelError(
-            f"{kernel.name} has no launch", given=str(launch), allowed="1 to 1024 threads per CTA", at=kernel.at
-        )
+        what, allowed = f"{kernel.name} has no launch", f"1 to {MOST_THREADS} threads per CTA"
+        raise KernelError(what, given=str(launch), allowed=allowed, at=kernel.at)
     for stmt in ir.statements(kernel.body):
-        _check_statement(stmt)
-        for node in ir.expressions(stmt):
-            if isinstance(node, (ir.Load, ir.AddressOf)):
-                _check_flat(node, stmt)
+        with located(stmt.at):
+            _check_statement(stmt)
+            for node in ir.expressions(stmt):
+                if isinstance(node, (ir.Load, ir.AddressOf)):
+                    _check_flat(node)
     _check_arena(kernel, launch)
 
 
 def _check_statement(stmt: ir.Stmt) -> None:
     if type(stmt) in GONE:
-        raise KernelError(f"{GONE[type(stmt)]} in a lowered kernel", given=type(stmt).__name__, at=stmt.at)
+        raise KernelError(f"{GONE[type(stmt)]} in a lowered kernel", given=type(stmt).__name__)
     if isinstance(stmt, ir.Attr) and any(key not in ("comment", "trace") for key, _ in stmt.settings):
-        raise KernelError(
-            "an attribute in a lowered kernel", given=str(stmt.settings), allowed="comment, trace", at=stmt.at
-        )
+        raise KernelError("an attribute in a lowered kernel", given=str(stmt.settings), allowed="comment, trace")
     if isinstance(stmt, ir.For) and stmt.kind == "vectorized":
-        raise KernelError(
-            "a vectorized loop in a lowered kernel", given=stmt.var.name, allowed="serial, unroll", at=stmt.at
-        )
+        raise KernelError("a vectorized loop in a lowered kernel", given=stmt.var.name, allowed="serial, unroll")
 
 
-def _check_flat(node: ir.Load | ir.AddressOf, stmt: ir.Stmt) -> None:
+def _check_flat(node: ir.Load | ir.AddressOf) -> None:
     buffer = node.buffer
     count = len(node.indices)
     if buffer.layout is not None or len(buffer.shape) != 1 or count > 1 or (count == 0 and isinstance(node, ir.Load)):
@@ -238,7 +233,6 @@ def _check_flat(node: ir.Load | ir.AddressOf, stmt: ir.Stmt) -> None:
             f"{buffer.name} is not flat in a lowered kernel",
             given=f"layout {buffer.layout}, shape {buffer.shape}, {count} indices",
             allowed="no layout, one dimension, one index",
-            at=stmt.at,
         )
 
 
@@ -314,135 +308,122 @@ class _Verifier:
 
     def run(self) -> None:
         scope = _Scope()
-        for var in self.kernel.passed:
-            self._claim(var.name, self.kernel)
-            scope = scope.with_var(var)
-        for buffer in self.kernel.buffers:
-            if buffer.name not in self.arguments:
-                self._claim(buffer.name, self.kernel)
-            scope = scope.with_buffer(buffer)
+        with located(self.kernel.at):
+            for var in self.kernel.passed:
+                self._claim(var.name)
+                scope = scope.with_var(var)
+            for buffer in self.kernel.buffers:
+                if buffer.name not in self.arguments:
+                    self._claim(buffer.name)
+                scope = scope.with_buffer(buffer)
         self.body(self.kernel.body, scope)
 
     def body(self, body: ir.Body, scope: _Scope) -> None:
         for stmt in body:
-            check: Callable[[_Verifier, Any, _Scope], _Scope] = _CHECKS[type(stmt)]
-            self._expressions(stmt, scope)
-            scope = check(self, stmt, scope)
+            check: Callable[[_Verifier, Any, _Scope], _Scope] | None = _CHECKS.get(type(stmt))
+            with located(stmt.at):
+                self._expressions(stmt, scope)
+                scope = scope if check is None else check(self, stmt, scope)
 
     # Names
 
-    def _claim(self, name: str, at: ir.Stmt | ir.Kernel) -> None:
+    def _claim(self, name: str) -> None:
         """A name is introduced once in a kernel."""
         if name in self.taken:
-            raise KernelError(
-                f"the name {name} is taken", given=f"a second {name}", allowed="one of each name", at=at.at
-            )
+            raise KernelError(f"the name {name} is taken", given=f"a second {name}", allowed="one of each name")
         self.taken.add(name)
 
-    def _missing(self, name: str, what: str, stmt: ir.Stmt) -> KernelError:
+    def _missing(self, name: str, what: str) -> KernelError:
         if name in self.taken:
             reason, hint = "it was introduced in a block that has ended", f"introduce {name} before that block"
         elif name in self.defined_somewhere:
             reason, hint = "it is introduced further down", f"move the line that introduces {name} up"
         else:
             reason, hint = "nothing introduces it", None
-        return KernelError(f"{what} {name} is not defined here", given=reason, hint=hint, at=stmt.at)
+        return KernelError(f"{what} {name} is not defined here", given=reason, hint=hint)
 
     # Expressions
 
     def _expressions(self, stmt: ir.Stmt, scope: _Scope) -> None:
         for node in _used(stmt):
             if isinstance(node, ir.Var):
-                self._variable(node, stmt, scope)
+                self._variable(node, scope)
             elif isinstance(node, (ir.Load, ir.AddressOf)):
                 self._place(node, stmt, scope)
 
-    def _variable(self, var: ir.Var, stmt: ir.Stmt, scope: _Scope) -> None:
+    def _variable(self, var: ir.Var, scope: _Scope) -> None:
         declared = scope.vars.get(var.name)
         if declared is None:
-            raise self._missing(var.name, "variable", stmt)
+            raise self._missing(var.name, "variable")
         if declared.dtype != var.dtype:
-            raise KernelError(f"{var.name} has two dtypes", given=var.dtype, allowed=declared.dtype, at=stmt.at)
+            raise KernelError(f"{var.name} has two dtypes", given=var.dtype, allowed=declared.dtype)
 
-    def _buffer(self, buffer: ir.Buffer, stmt: ir.Stmt, scope: _Scope) -> None:
+    def _buffer(self, buffer: ir.Buffer, scope: _Scope) -> None:
         """Declared, or a view of something: what that points at is checked by itself."""
         declared = scope.buffers.get(buffer.name)
         if declared is None and buffer.data is None:
-            raise self._missing(buffer.name, "buffer", stmt)
+            raise self._missing(buffer.name, "buffer")
         if declared is not None and declared.dtype != buffer.dtype:
-            raise KernelError(f"{buffer.name} has two dtypes", given=buffer.dtype, allowed=declared.dtype, at=stmt.at)
+            raise KernelError(f"{buffer.name} has two dtypes", given=buffer.dtype, allowed=declared.dtype)
 
     def _place(self, node: ir.Load | ir.AddressOf, stmt: ir.Stmt, scope: _Scope) -> None:
         buffer = node.buffer
-        self._buffer(buffer, stmt, scope)
-        named_only = isinstance(stmt, (ir.DeclBuffer, ir.TileCallStmt)) and isinstance(
-            node, ir.AddressOf
-        )  # a view names its origin
-        if buffer.space == "tmem" and not named_only:
+        self._buffer(buffer, scope)
+        names_origin = isinstance(stmt, (ir.DeclBuffer, ir.TileCallStmt)) and isinstance(node, ir.AddressOf)
+        if buffer.space == "tmem" and not names_origin:
             raise KernelError(
                 f"{buffer.name} is in tensor memory, which threads do not load from or store to",
                 given=str(node),
                 allowed=f"Tx.copy_async to or from a region of it, or {buffer.name}.allocated_addr[0]",
                 hint=f"Tx.wg.copy_async(R[:, :], {buffer.name}[:, :]) and T.ptx.tcgen05.wait.ld() read it",
-                at=stmt.at,
             )
         if isinstance(node, ir.AddressOf) and not node.indices:
             return
-        with located(stmt.at):
-            buffer.check_rank(len(node.indices))
+        buffer.check_rank(len(node.indices))
         past = isinstance(node, ir.AddressOf)  # a pointer may stand right behind the last element
         for axis, (index, extent) in enumerate(zip(node.indices, buffer.shape, strict=True)):
-            check_index(buffer, axis, index, extent, stmt, past=past)
+            check_index(buffer, axis, index, extent, past=past)
 
-    def _region(self, region: ir.Region, stmt: ir.Stmt, scope: _Scope) -> None:
+    def _region(self, region: ir.Region, scope: _Scope) -> None:
         buffer = region.buffer
-        self._buffer(buffer, stmt, scope)
+        self._buffer(buffer, scope)
         if len(region.box) != len(buffer.shape):
-            raise KernelError(
-                f"{buffer.name} has {len(buffer.shape)} dimensions", given=f"the region {region}", at=stmt.at
-            )
+            raise KernelError(f"{buffer.name} has {len(buffer.shape)} dimensions", given=f"the region {region}")
 
     # Statements
 
-    def plain(self, _: ir.Stmt, scope: _Scope) -> _Scope:
-        return scope
-
     def scope_id(self, stmt: ir.ScopeId, scope: _Scope) -> _Scope:
         for var in stmt.vars:
-            self._claim(var.name, stmt)
+            self._claim(var.name)
             if var.dtype != INT32:
-                raise KernelError(f"T.{stmt.kind} gives int32", given=f"{var.name} of {var.dtype}", at=stmt.at)
+                raise KernelError(f"T.{stmt.kind} gives int32", given=f"{var.name} of {var.dtype}")
             scope = scope.with_var(var)
         return scope
 
     def alloc(self, stmt: ir.AllocBuffer, scope: _Scope) -> _Scope:
         buffer = stmt.buffer
-        self._claim(buffer.name, stmt)
+        self._claim(buffer.name)
         if buffer.space == "global":
             raise KernelError(
                 f"{buffer.name} cannot be allocated in global memory",
                 given='scope="global"',
                 allowed="shared, shared.dyn, local, tmem",
                 hint="pass it as a parameter",
-                at=stmt.at,
             )
-        with located(stmt.at):
-            buffer.storage_size()
+        buffer.storage_size()
         return scope.with_buffer(buffer)
 
     def decl(self, stmt: ir.DeclBuffer, scope: _Scope) -> _Scope:
         buffer = stmt.buffer
-        self._claim(buffer.name, stmt)
-        moving = next(
-            (node for node in ir.walk(buffer) if isinstance(node, ir.Var) and node.name in self.assigned), None
-        )
+        self._claim(buffer.name)
+        variables = (node for node in ir.walk(buffer) if isinstance(node, ir.Var))
+        moving = next((var for var in variables if var.name in self.assigned), None)
         if moving is not None:
             raise KernelError(
                 f"the view {buffer.name} depends on {moving.name}, which is assigned to",
                 given=f"{moving.name} changes while {buffer.name} exists",
                 allowed="values that stay as they are",
                 hint=f"fixed: T.let = {moving.name}, and the view of that",
-                at=stmt.at,
             )
         pointer = chosen(buffer)
         if pointer is not None and self.kernel.stage != "lowered":
@@ -450,8 +431,8 @@ class _Verifier:
         return scope.with_buffer(buffer)
 
     def bind(self, stmt: ir.Bind, scope: _Scope) -> _Scope:
-        self._claim(stmt.var.name, stmt)
-        _check_dtype(f"{stmt.var.name} is {stmt.var.dtype}", stmt.var.dtype, stmt.value, stmt)
+        self._claim(stmt.var.name)
+        _check_dtype(f"{stmt.var.name} is {stmt.var.dtype}", stmt.var.dtype, stmt.value)
         return scope.with_var(stmt.var, mutable=stmt.mutable)
 
     def assign(self, stmt: ir.Assign, scope: _Scope) -> _Scope:
@@ -462,43 +443,35 @@ class _Verifier:
                 given=_kind_of(name, self.kernel, scope),
                 allowed="a scalar of the kernel: x = value, or x: T.int32 = value",
                 hint=f"another name for the new value, or {name}: T.{stmt.var.dtype} = ... instead of T.let",
-                at=stmt.at,
             )
-        _check_dtype(f"{name} is {stmt.var.dtype}", stmt.var.dtype, stmt.value, stmt)
+        _check_dtype(f"{name} is {stmt.var.dtype}", stmt.var.dtype, stmt.value)
         return scope
 
     def store(self, stmt: ir.Store, scope: _Scope) -> _Scope:
         buffer = stmt.place.buffer
-        _check_dtype(f"elements of {buffer.name} are {buffer.dtype}", buffer.dtype, stmt.value, stmt)
+        _check_dtype(f"elements of {buffer.name} are {buffer.dtype}", buffer.dtype, stmt.value)
         return scope
 
     def tile_call(self, stmt: ir.TileCallStmt, scope: _Scope) -> _Scope:
         if stmt.scope not in TILE_SCOPES:
             raise KernelError(
-                f"unknown scope of {stmt.primitive}",
-                given=stmt.scope,
-                allowed=choices(stmt.scope, TILE_SCOPES),
-                at=stmt.at,
+                f"unknown scope of {stmt.primitive}", given=stmt.scope, allowed=choices(stmt.scope, TILE_SCOPES)
             )
         if not stmt.written:
             text = ", ".join(map(str, stmt.args)) or "nothing"
             raise KernelError(
-                f"{stmt.primitive} writes to a buffer",
-                given=text,
-                allowed=f"Tx.{stmt.primitive}(destination, ...)",
-                at=stmt.at,
+                f"{stmt.primitive} writes to a buffer", given=text, allowed=f"Tx.{stmt.primitive}(destination, ...)"
             )
         for arg in (*stmt.args, *(value for _, value in stmt.config)):
             if isinstance(arg, ir.Region):
-                self._region(arg, stmt, scope)
+                self._region(arg, scope)
         check_regions(stmt)
-        with located(stmt.at):
-            for region in stmt.written:
-                check_written(region)
+        for region in stmt.written:
+            check_written(region)
         return scope
 
     def assume(self, stmt: ir.Assume, scope: _Scope) -> _Scope:
-        _check_condition("T.assume", stmt.cond, stmt)
+        _check_condition("T.assume", stmt.cond)
         numbers = [var.name for var in (*self.kernel.params, *self.kernel.symbols) if var.dtype != "handle"]
         for node in ir.walk(stmt.cond):
             if isinstance(node, (ir.Load, ir.AddressOf, ir.Call)) or (
@@ -509,38 +482,31 @@ class _Verifier:
                     given=str(node),
                     allowed=", ".join(numbers) or f"numbers among the parameters, of which {self.kernel.name} has none",
                     hint=f"if {stmt.cond}: ...",
-                    at=stmt.at,
                 )
         return scope
 
     def loop(self, stmt: ir.For, scope: _Scope) -> _Scope:
-        self._claim(stmt.var.name, stmt)
+        self._claim(stmt.var.name)
         if stmt.kind not in LOOPS:
-            raise KernelError(
-                f"unknown kind of loop {stmt.kind}", given=stmt.kind, allowed=choices(stmt.kind, LOOPS), at=stmt.at
-            )
+            raise KernelError(f"unknown kind of loop {stmt.kind}", given=stmt.kind, allowed=choices(stmt.kind, LOOPS))
         if not stmt.step:
-            raise KernelError(
-                f"the loop over {stmt.var.name} never ends", given="step 0", allowed="another step", at=stmt.at
-            )
+            raise KernelError(f"the loop over {stmt.var.name} never ends", given="step 0", allowed="another step")
         for end, value in (("start", stmt.start), ("stop", stmt.stop)):
-            _check_dtype(
-                f"{stmt.var.name} is {stmt.var.dtype}, and so is the {end} of its loop", stmt.var.dtype, value, stmt
-            )
+            _check_dtype(f"{stmt.var.name} is {stmt.var.dtype}, and so is the {end} of its loop", stmt.var.dtype, value)
         if not stmt.var.dtype.is_integer:
-            raise KernelError(f"{stmt.var.name} counts", given=stmt.var.dtype, allowed="an integer dtype", at=stmt.at)
+            raise KernelError(f"{stmt.var.name} counts", given=stmt.var.dtype, allowed="an integer dtype")
         rounds = rounds_written_out(stmt, scope.unrolled)
         inner = replace(scope.with_var(stmt.var), loop=stmt, unrolled=rounds)
         self.body(stmt.body, inner)
         return scope
 
     def repeat(self, stmt: ir.While, scope: _Scope) -> _Scope:
-        _check_condition("while", stmt.cond, stmt)
+        _check_condition("while", stmt.cond)
         self.body(stmt.body, replace(scope, loop=stmt))
         return scope
 
     def branch(self, stmt: ir.If, scope: _Scope) -> _Scope:
-        _check_condition("if", stmt.cond, stmt)
+        _check_condition("if", stmt.cond)
         self.body(stmt.then, scope)
         self.body(stmt.orelse, scope)
         return scope
@@ -548,29 +514,23 @@ class _Verifier:
     def leave(self, stmt: ir.Break | ir.Continue, scope: _Scope) -> _Scope:
         word = type(stmt).__name__.lower()
         if scope.loop is None:
-            raise KernelError(f"`{word}` outside of a loop", given=word, allowed="inside for or while", at=stmt.at)
+            raise KernelError(f"`{word}` outside of a loop", given=word, allowed="inside for or while")
         if isinstance(scope.loop, ir.For) and scope.loop.kind == "vectorized":
             raise KernelError(
-                f"`{word}` inside of T.vectorized",
-                given="lanes that go together",
-                allowed="T.serial, T.unroll",
-                at=stmt.at,
+                f"`{word}` inside of T.vectorized", given="lanes that go together", allowed="T.serial, T.unroll"
             )
         return scope
 
 
-_CHECKS: dict[type, Callable[..., _Scope]] = {
-    ir.DeviceEntry: _Verifier.plain,
+_CHECKS: dict[type, Callable[..., _Scope]] = {  # those of statements that have more than expressions
     ir.ScopeId: _Verifier.scope_id,
     ir.AllocBuffer: _Verifier.alloc,
     ir.DeclBuffer: _Verifier.decl,
     ir.Bind: _Verifier.bind,
     ir.Assign: _Verifier.assign,
     ir.Store: _Verifier.store,
-    ir.Evaluate: _Verifier.plain,
     ir.TileCallStmt: _Verifier.tile_call,
     ir.Assume: _Verifier.assume,
-    ir.Attr: _Verifier.plain,
     ir.For: _Verifier.loop,
     ir.While: _Verifier.repeat,
     ir.If: _Verifier.branch,
@@ -596,15 +556,13 @@ def _kind_of(name: str, kernel: ir.Kernel, scope: _Scope) -> str:
     return f"{name} is bound for good" if name in scope.vars else f"{name} is not defined here"
 
 
-def _check_dtype(what: str, kind: DType, value: ir.Expr, stmt: ir.Stmt) -> None:
+def _check_dtype(what: str, kind: DType, value: ir.Expr) -> None:
     if value.dtype != kind:
-        raise KernelError(
-            what, given=f"{value.dtype}: {value}", allowed=kind, hint=f'T.cast({value}, "{kind}")', at=stmt.at
-        )
+        raise KernelError(what, given=f"{value.dtype}: {value}", allowed=kind, hint=f'T.cast({value}, "{kind}")')
 
 
-def _check_condition(what: str, cond: ir.Expr, stmt: ir.Stmt) -> None:
+def _check_condition(what: str, cond: ir.Expr) -> None:
     if cond.dtype != BOOL:
         raise KernelError(
-            f"{what} takes a condition", given=f"{cond.dtype}: {cond}", allowed="bool", hint=f"{cond} != 0", at=stmt.at
+            f"{what} takes a condition", given=f"{cond.dtype}: {cond}", allowed="bool", hint=f"{cond} != 0"
         )

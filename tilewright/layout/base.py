@@ -150,6 +150,36 @@ class Layout(ABC):
     ) -> Layout:
         """Like `tile_with`, with the strides of ``left`` as they are."""
 
+    def is_tile_inner(
+        self, tiled: Layout, tiled_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts = INTS
+    ) -> TileLayout | None:
+        """The ``outer`` with which ``self.tile(outer, ..)`` means ``tiled``, or None."""
+        return products.find_outer(self, tiled, tiled_shape, inner_shape, facts, scaled=True)
+
+    def is_tile_outer(
+        self, tiled: Layout, tiled_shape: Sequence[Value], outer_shape: Sequence[Value], facts: Facts = INTS
+    ) -> Layout | None:
+        """The ``inner`` with which ``inner.tile(self, ..)`` means ``tiled``, or None.
+
+        Raises LayoutError for a swizzle: the layout of the tiles is a `TileLayout`, since a swizzle acts after it.
+        """
+        return products.find_inner(self, tiled, tiled_shape, outer_shape, facts, scaled=True)
+
+    def is_direct_sum_right(
+        self, total: Layout, shape: Sequence[Value], right_shape: Sequence[Value], facts: Facts = INTS
+    ) -> TileLayout | None:
+        """The ``left`` with which ``self.direct_sum(left, ..)`` means ``total``, or None."""
+        return products.find_outer(self, total, shape, right_shape, facts, scaled=False)
+
+    def is_direct_sum_left(
+        self, total: Layout, shape: Sequence[Value], left_shape: Sequence[Value], facts: Facts = INTS
+    ) -> Layout | None:
+        """The ``right`` with which ``right.direct_sum(self, ..)`` means ``total``, or None.
+
+        Raises LayoutError for a swizzle: the left part of a sum is a `TileLayout`, since a swizzle acts after it.
+        """
+        return products.find_inner(self, total, shape, left_shape, facts, scaled=False)
+
     @abstractmethod
     def inverse(self, facts: Facts = INTS) -> Layout:
         """The layout that leads from an address back to the row-major index."""
@@ -201,3 +231,6 @@ class Layout(ABC):
     @abstractmethod
     def equivalent(self, other: Layout, facts: Facts = INTS) -> bool:
         """Equality by meaning: is each element in the same places?"""
+
+
+from tilewright.layout import products  # noqa: E402  # at the end: products are made of the layouts above

@@ -19,7 +19,6 @@ from tilewright.layout.axes import Axis, AxisDistances, OnAxis, ScopeName, m
 from tilewright.layout.base import Layout, Region, Table, require_layout
 from tilewright.layout.facts import INTS, Facts, Value, as_int, public
 from tilewright.layout.iters import fuse, regroup, row_major
-from tilewright.layout.products import find_inner, find_outer
 from tilewright.layout.tables import Collision, is_small, same_places
 from tilewright.layout.thread_axes import extremes
 from tilewright.layout.tile import TileLayout
@@ -75,30 +74,6 @@ class SwizzledLayout(Layout):
         """`TileLayout.direct_sum` below the swizzle: it acts on the sum."""
         swizzle, tile = self.parted(right_shape)
         return swizzle.after(tile.direct_sum(left, left_shape, right_shape, facts))
-
-    def is_tile_inner(
-        self, tiled: Layout, tiled_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts = INTS
-    ) -> TileLayout | None:
-        """The ``outer`` with which ``self.tile(outer, ..)`` means ``tiled``, or None."""
-        return find_outer(self, tiled, tiled_shape, inner_shape, facts, scaled=True)
-
-    def is_direct_sum_right(
-        self, total: Layout, shape: Sequence[Value], right_shape: Sequence[Value], facts: Facts = INTS
-    ) -> TileLayout | None:
-        """The ``left`` with which ``self.direct_sum(left, ..)`` means ``total``, or None."""
-        return find_outer(self, total, shape, right_shape, facts, scaled=False)
-
-    def is_tile_outer(
-        self, tiled: Layout, tiled_shape: Sequence[Value], outer_shape: Sequence[Value], facts: Facts = INTS
-    ) -> Layout | None:
-        """Raises LayoutError: the layout of the tiles is a `TileLayout`, since the swizzle acts after it."""
-        return find_inner(self, tiled, tiled_shape, outer_shape, facts, scaled=True)
-
-    def is_direct_sum_left(
-        self, total: Layout, shape: Sequence[Value], left_shape: Sequence[Value], facts: Facts = INTS
-    ) -> Layout | None:
-        """Raises LayoutError: the left part of a direct sum is a `TileLayout`, since the swizzle acts after the sum."""
-        return find_inner(self, total, shape, left_shape, facts, scaled=False)
 
     def broadcast(self, shape: Sequence[Value], to_shape: Sequence[Value], facts: Facts = INTS) -> ComposeLayout:
         """`TileLayout.broadcast` below the swizzle."""

@@ -11,19 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError, choices
-from tilewright.layout.axes import (
-    AXES,
-    COMPOSITIONS,
-    SCOPES,
-    Axis,
-    Composition,
-    OnAxis,
-    ScopeName,
-    laneid,
-    tid_in_wg,
-    tx,
-    warpid,
-)
+from tilewright.layout.axes import AXES, COMPOSITIONS, SCOPES, Axis, Composition, OnAxis, ScopeName
 from tilewright.layout.facts import INTS, Facts, Value, plus, public, times
 from tilewright.layout.iters import Iter, Iters, moved
 
@@ -83,9 +71,9 @@ def expand_threads(layout: TileLayout, facts: Facts = INTS) -> TileLayout:
     Raises LayoutError where an iter or an offset mixes warp and lane in a way that does not split.
     """
     for row in COMPOSITIONS:
-        if row.whole in (tid_in_wg, tx) and row.inner == laneid and row.whole in layout.axes:
+        if row.whole in (Axis.tid_in_wg, Axis.tx) and row.inner == Axis.laneid and row.whole in layout.axes:
             layout = _split_axis(layout, row, facts)
-    row = next(row for row in COMPOSITIONS if row.whole == warpid)
+    row = next(row for row in COMPOSITIONS if row.whole == Axis.warpid)
     if row.outer in layout.axes and row.inner in layout.axes and _within(layout, row.inner, row.factor, facts):
         layout = _renamed(layout, row)
     return layout

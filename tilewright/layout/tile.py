@@ -350,30 +350,6 @@ class TileLayout(Layout):
         """
         return products.combine(left, self, left_shape, right_shape, facts, scaled=False)
 
-    def is_tile_inner(
-        self, tiled: Layout, tiled_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts = INTS
-    ) -> TileLayout | None:
-        """The ``outer`` with which ``self.tile(outer, ..)`` means ``tiled``, or None."""
-        return products.find_outer(self, tiled, tiled_shape, inner_shape, facts, scaled=True)
-
-    def is_tile_outer(
-        self, tiled: Layout, tiled_shape: Sequence[Value], outer_shape: Sequence[Value], facts: Facts = INTS
-    ) -> Layout | None:
-        """The ``inner`` with which ``inner.tile(self, ..)`` means ``tiled``, or None."""
-        return products.find_inner(self, tiled, tiled_shape, outer_shape, facts, scaled=True)
-
-    def is_direct_sum_right(
-        self, total: Layout, shape: Sequence[Value], right_shape: Sequence[Value], facts: Facts = INTS
-    ) -> TileLayout | None:
-        """The ``left`` with which ``self.direct_sum(left, ..)`` means ``total``, or None."""
-        return products.find_outer(self, total, shape, right_shape, facts, scaled=False)
-
-    def is_direct_sum_left(
-        self, total: Layout, shape: Sequence[Value], left_shape: Sequence[Value], facts: Facts = INTS
-    ) -> Layout | None:
-        """The ``right`` with which ``right.direct_sum(self, ..)`` means ``total``, or None."""
-        return products.find_inner(self, total, shape, left_shape, facts, scaled=False)
-
     def permute_dims(self, perm: Sequence[int]) -> TileLayout:
         """The shard iters in another order: new iter k is old iter ``perm[k]``.
 

@@ -10,11 +10,10 @@ from tilewright import ir
 from tilewright.dtypes import HANDLE, INT32, DType
 from tilewright.errors import KernelError, located
 from tilewright.ir import AddressOf, Buffer, Expr, Value, Var, const_value
-from tilewright.ir.conditions import owed
+from tilewright.ir.debts import is_far, joined, owed, settled, widened
 from tilewright.ir.intervals import limits
 from tilewright.ir.origins import Pointers, chosen, owed_to_origins, pointers
 from tilewright.ir.ranges import RangeFacts
-from tilewright.ir.widths import is_far, joined, settled, widened
 from tilewright.lower.vectorize import vectorized
 from tilewright.records import replace
 
@@ -148,8 +147,9 @@ class _Flattener:
     def body(self, body: ir.Body, facts: RangeFacts) -> ir.Body:
         result: list[ir.Stmt] = []
         for stmt in body:
+            rule = _RULES.get(type(stmt))
             with located(stmt.at):
-                new = _RULES.get(type(stmt), _Flattener.other)(self, stmt, facts)
+                new = (stmt,) if rule is None else rule(self, stmt, facts)
             result += new
             if new and isinstance(new[-1], ir.Bind) and not new[-1].mutable:
                 facts = facts.with_binding(new[-1].var, new[-1].value)
@@ -199,12 +199,6 @@ class _Flattener:
         return self.storages[buffer.name]
 
     # Statements: each rule gives the statements that stand for one
-
-    def dropped(self, stmt: ir.Stmt, facts: RangeFacts) -> ir.Body:
-        return ()
-
-    def other(self, stmt: ir.Stmt, facts: RangeFacts) -> ir.Body:
-        return (stmt,)
 
     def alloc(self, stmt: ir.AllocBuffer, facts: RangeFacts) -> ir.Body:
         return (replace(stmt, buffer=self.storage(stmt.buffer, facts).flat),)
@@ -280,8 +274,8 @@ class _Flattener:
 
 
 _RULES: dict[type, Callable[..., ir.Body]] = {
-    ir.DeviceEntry: _Flattener.dropped,
-    ir.ScopeId: _Flattener.dropped,
+    ir.DeviceEntry: lambda flattener, stmt, facts: (),
+    ir.ScopeId: lambda flattener, stmt, facts: (),
     ir.AllocBuffer: _Flattener.alloc,
     ir.DeclBuffer: _Flattener.decl,
     ir.Bind: _Flattener.bind,

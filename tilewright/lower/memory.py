@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tilewright import ir, isa
 from tilewright.errors import InstructionError, KernelError, warn
-from tilewright.layout import ComposeLayout, Layout
+from tilewright.layout import ComposeLayout
 from tilewright.records import replace
 
 if TYPE_CHECKING:
@@ -20,15 +20,10 @@ MOST_SHARED_BYTES = 227 * 1024  # of a CTA on sm_90 and sm_100; the target's own
 LEAST_ALIGNMENT = 16  # bytes: a row of ldmatrix, a 128-bit vector
 
 
-def _swizzle_period(layout: Layout | None) -> int:
-    """Elements after which a swizzle repeats: its pattern must start at a multiple of that."""
-    return layout.swizzle.period if isinstance(layout, ComposeLayout) else 1
-
-
 def shared_alignment(buffer: ir.Buffer) -> int:
-    """Bytes: the largest of what was declared, the swizzle's period, and 16."""
-    period = _swizzle_period(buffer.layout) * buffer.dtype.bits // 8
-    return max(buffer.align, period, LEAST_ALIGNMENT)
+    """Bytes: the largest of what was declared, the swizzle's period, at whose multiples its pattern starts, and 16."""
+    period = buffer.layout.swizzle.period if isinstance(buffer.layout, ComposeLayout) else 1
+    return max(buffer.align, period * buffer.dtype.bits // 8, LEAST_ALIGNMENT)
 
 
 def plan_shared(body: ir.Body) -> tuple[dict[str, int], int]:

@@ -107,12 +107,7 @@ def _find(meaning: Any, dst: Array, src: Array, axes: object) -> None:
 
 @primitive(shapes=reduced, elements=of_one_kind)
 def sum(
-    dst: Clipped,
-    src: Seen,
-    *,
-    axes: int | tuple[int, ...] = -1,
-    accum: bool = False,
-    thread_reduce: bool = False,
+    dst: Clipped, src: Seen, *, axes: int | tuple[int, ...] = -1, accum: bool = False, thread_reduce: bool = False
 ) -> None:
     """`dst` gets the sums of `src` along `axes`; what is outside of its buffer counts nothing.
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tilewright.dtypes import INT32, INT64, DType
 from tilewright.errors import DispatchError, LayoutError, Span
 from tilewright.ir import Argument, Buffer, Cast, Const, Expr, Region, Value, as_expr, const_value, rewrite, same
-from tilewright.ir.widths import has_wide_strides, widened
+from tilewright.ir.debts import has_wide_strides, widened
 from tilewright.layout import ComposeLayout, Layout, SwizzleLayout, TileLayout
 from tilewright.primitives import PRIMITIVES, Mismatch, Primitive, TileOperand
 from tilewright.primitives.copy import CLIP

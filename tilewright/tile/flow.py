@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from tilewright.dtypes import INT32, INT64
 from tilewright.ir import Expr, Region, Value, Var, as_expr, binary, cast, const_value, row_major
-from tilewright.ir.widths import has_wide_strides
+from tilewright.ir.debts import has_wide_strides
 from tilewright.tile.call import Side, TileCall, dimensions_of, own_digits, side_of
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.distribution import (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tilewright import ir, isa
 from tilewright.errors import DispatchError, Span, TilewrightError, choices, warn
 from tilewright.ir import Assume, Bind, Body, For, If, Kernel, Region, Stmt, While, as_expr
-from tilewright.ir.conditions import owing
+from tilewright.ir.debts import owing
 from tilewright.ir.ranges import RangeFacts
 from tilewright.primitives import PRIMITIVES
 from tilewright.tile.builder import Builder, FreshNames, Preparations

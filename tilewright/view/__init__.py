@@ -1,9 +1,35 @@
-"""Pictures of layouts: one `Grid`, drawn as text, in a terminal, as SVG, HTML or JSON."""
+"""Pictures of layouts: one `Grid`, drawn as text, in a terminal, as SVG, HTML or JSON.
 
-from tilewright.view.grid import COLOURINGS, Cell, Grid, layout_grid, picture_shape
-from tilewright.view.html import as_json, fitting, html, plain, preformatted, rich_table
-from tilewright.view.memory import memory_grid
-from tilewright.view.notebook import atom_grids, atom_html, layout_html, mma_grids, mma_html, opposite_grid
+In the order in which to read:
+
+    grid              layouts, memories and atoms as rows of cells
+    svg, html         a grid drawn; terminal: what commands print
+    boxes             how the copy engine moves a tile
+    look              the page of a recorded run
+"""
+
+from tilewright.view.grid import (
+    COLOURINGS,
+    Cell,
+    Grid,
+    atom_grids,
+    layout_grid,
+    memory_grid,
+    mma_grids,
+    opposite_grid,
+    picture_shape,
+)
+from tilewright.view.html import (
+    as_json,
+    atom_html,
+    fitting,
+    html,
+    layout_html,
+    mma_html,
+    plain,
+    preformatted,
+    rich_table,
+)
 from tilewright.view.svg import svg
 
 __all__ = [

@@ -6,43 +6,36 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from html import escape
+from math import prod
 from typing import TYPE_CHECKING
 
-from tilewright.errors import ArgumentError
+from tilewright.errors import ArgumentError, LayoutError
+from tilewright.host import aligned, widths_of
+from tilewright.layout import Layout
+from tilewright.layout.facts import as_int
+from tilewright.view.grid import MOST_CELLS, Grid, atom_grids, layout_grid, mma_grids, opposite_grid, picture_shape
 from tilewright.view.svg import tint
 from tilewright.view.terminal import public
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tilewright.view.grid import Grid
+    from tilewright.isa.atoms import CopyAtom
+    from tilewright.isa.majorness import MmaAtom
 
 # Grids as text: plain columns for a pipe, coloured cells for a terminal.
 
 
-GAP = 2  # spaces between columns of plain text; a terminal has one
-
-
-def _widths(grid: Grid) -> list[int]:
-    """Characters of each column, that of the rows' names first."""
-    names = max(map(len, (grid.corner, *grid.names)))
-    return [
-        names,
-        *(max(len(head), *(len(row[i].words) for row in grid.rows)) for i, head in enumerate(grid.columns)),
-    ]
+def _words(grid: Grid) -> list[list[str]]:
+    """The words of each line, its name first."""
+    rows = ([name, *(cell.words for cell in row)] for name, row in zip(grid.names, grid.rows, strict=True))
+    return [[grid.corner, *grid.columns], *rows]
 
 
 @public
 def plain(grid: Grid) -> str:
     """The grid in aligned columns under its title; every line ends without spaces."""
-    lines = [
-        [grid.corner, *grid.columns],
-        *([name, *(c.words for c in row)] for name, row in zip(grid.names, grid.rows, strict=True)),
-    ]
-    widths = _widths(grid)
-    gap = " " * GAP
-    body = (gap.join(word.ljust(width) for word, width in zip(line, widths, strict=True)).rstrip() for line in lines)
-    return "\n".join([grid.title, *body])
+    return "\n".join([grid.title, *aligned(_words(grid))])
 
 
 @public
@@ -59,7 +52,7 @@ def fitting(grid: Grid, width: int) -> Iterator[Grid]:
 
 def _cuts(grid: Grid, width: int, most: int) -> list[int]:
     """The columns at which pieces begin that have as many columns as fit, but at most ``most``."""
-    names, *columns = (wide + 1 for wide in _widths(grid))
+    names, *columns = (chars + 1 for chars in widths_of(_words(grid)))
     starts, used = [0], names
     for i, wide in enumerate(columns):
         if i > starts[-1] and (used + wide > width or i - starts[-1] == most):
@@ -158,3 +151,36 @@ def _as_object(grid: Grid) -> dict[str, object]:
         "coloured_by": grid.key_name,
         "rows": rows,
     }
+
+
+# What notebooks show: the ``_repr_html_`` of layouts and atoms call it.
+
+
+@public
+def layout_html(layout: Layout) -> str:
+    """The picture of a layout; the reason, with its text, where it has no picture."""
+    if as_int(layout.size()) is None:
+        return _undrawn(layout, "its size is symbolic")
+    shape = picture_shape(layout)
+    if prod(shape) > MOST_CELLS:
+        return _undrawn(layout, f"{prod(shape)} elements are more than the {MOST_CELLS} of a picture")
+    try:
+        return html(layout_grid(layout, shape))
+    except LayoutError as error:  # a stride or an offset is symbolic
+        return _undrawn(layout, f"{error.given} in it, not {error.allowed}")
+
+
+def _undrawn(layout: Layout, reason: str) -> str:
+    return preformatted(f"{layout}\nNot drawn: {reason}.")
+
+
+@public
+def atom_html(atom: CopyAtom) -> str:
+    """An atom in words, the registers of each matrix, and the other side."""
+    return preformatted(str(atom)) + "".join(map(html, [*atom_grids(atom), opposite_grid(atom)]))
+
+
+@public
+def mma_html(mma: MmaAtom) -> str:
+    """An mma in words, and the fragments of its operands."""
+    return preformatted(str(mma)) + "".join(map(html, mma_grids(mma)))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ArgumentError, choices
+from tilewright.host import aligned
 from tilewright.sim.record.recording import Met, Stretch, Waited
 from tilewright.view.look.bars import Bar, barrier_name, bars_of_operations, bars_of_phases, bars_of_warp, role_of
 from tilewright.view.look.page import in_a_frame, page_of, written
@@ -58,11 +59,9 @@ class Timeline:
             most = max(waits, key=lambda name: waits[name], default="") if sum(waits.values()) else ""
             rows.append((str(stream.cta), str(stream.warp), role_of(self.recording, number), f"{statements:,}",
                          f"{busy:,.0f}", f"{sum(waits.values()):,}", most))  # fmt: skip
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(word.ljust(width) for word, width in zip(row, widths, strict=True)).rstrip() for row in rows]
         gpu = self.schedule.gpu.name
         head = f"{self.recording!r}\n(busy, waits: cycles, as the figures of an {gpu} say)"
-        return "\n".join([head, "", *lines])
+        return "\n".join([head, "", *aligned(rows)])
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the page."""

@@ -1,0 +1,221 @@
+"""What an access owes, and how wide its offset is.
+
+An access owes that each index is inside its dimension, where the facts do not prove it. Such a debt stays with the
+access in the lowered stage, where the simulator examines it under the check ``bounds``. CUDA text has no trace of it.
+
+The arithmetic of an offset has 32 bits where the facts prove that they are enough, else 64. It is decided once, in
+lowering, so that both back ends compute the same. The sums and products of an index are meant as ideal integers; a
+variable keeps its dtype, and what was stored in it has wrapped already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tilewright.dtypes import INT32, INT64
+from tilewright.ir.buffer import Buffer, Region, row_major
+from tilewright.ir.build import as_expr, binary, cast, unary
+from tilewright.ir.expr import AddressOf, Binary, Call, Cast, Expr, Load, Unary, Value, Var, Within, const_value
+from tilewright.ir.intervals import limits
+from tilewright.ir.stmt import Body
+from tilewright.ir.sums import is_ring
+from tilewright.ir.walk import expressions, rewrite, statements, walk
+from tilewright.layout import TileLayout
+
+if TYPE_CHECKING:
+    from tilewright.ir.ranges import RangeFacts
+
+WIDEST_BITS = 128  # of the accesses of one lane that are most common
+MOST_NEAR = limits(INT32).high + 1  # elements of which each has an offset of 32 bits
+
+
+def owed(node: Load | AddressOf, facts: RangeFacts) -> tuple[Within, ...]:
+    """What is not proven of the indices of an access."""
+    if node.buffer.layout is None or not node.indices:
+        return tuple(_open(node.owed, facts))
+    debts = (*_behind(node.buffer, facts), *_of_indices(node, facts))
+    return debts if isinstance(node, Load) else (*debts, *_end(node, facts))
+
+
+def _of_indices(node: Load | AddressOf, facts: RangeFacts) -> tuple[Within, ...]:
+    vectors = {debt.dim for debt in node.owed if debt.span > 1}  # dimensions that have several elements of the access
+    alone = [(dim, index) for dim, index in enumerate(node.indices) if dim not in vectors]
+    return (*_debts(node.buffer, alone, facts), *_open(node.owed, facts))
+
+
+def _open(debts: Iterable[Within], facts: RangeFacts) -> Iterator[Within]:
+    """The debts that the facts do not prove. A check does not repeat a call: of its value only the storage's bounds are
+    checked.
+    """
+    return (
+        debt
+        for debt in debts
+        if not _is_inside(debt.index, debt.extent, facts, debt.span)
+        and not any(isinstance(part, Call) for part in walk(debt.index))
+    )
+
+
+def _behind(buffer: Buffer, facts: RangeFacts) -> tuple[Within, ...]:
+    """The debts of the indices at which a view begins, such as those of `Buffer.vload`."""
+    if not isinstance(buffer.data, AddressOf):
+        return ()
+    return (*_behind(buffer.data.buffer, facts), *_of_indices(buffer.data, facts))
+
+
+def owing(body: Body, region: Region, facts: RangeFacts, by: str, hint: str | None, *, leaves: bool = False) -> Body:
+    """``body``, whose accesses stay inside the region, with the debts of that region: that its ends are in the buffer,
+    and in the region that it is a part of.
+
+    by: the tile call. hint: what would let the region leave its buffer. leaves: it may.
+    """
+    ends = (
+        (dim, end)
+        for dim, ((start, size), extent) in enumerate(zip(region.box, region.buffer.shape, strict=True))
+        for end in _open_ends(start, size, extent, facts)
+        if not leaves
+    )
+    debts = tuple(
+        replace(debt, by=by, hint=hint or _assumption(region, debt.dim, facts), dim=debt.dim - region.rests,
+                name=region.written or debt.name)
+        for debt in _debts(region.buffer, ends, facts, keep=True)
+    )  # fmt: skip
+    lies = tuple(replace(debt, by=by) for debt in _open(region.owed, facts))
+    if not debts and not lies:
+        return body
+    nodes = [node for stmt in statements(body) for node in expressions(stmt) if isinstance(node, (Load, AddressOf))]
+    is_named = any(node.indices and node.buffer.name == region.buffer.name for node in nodes)
+
+    def indebted(node: Expr) -> Expr | None:
+        if not isinstance(node, (Load, AddressOf)) or not node.indices:
+            return None
+        if node.buffer.name == region.buffer.name:
+            return replace(node, owed=(*node.owed, *lies, *debts))
+        return replace(node, owed=(*node.owed, *lies)) if lies and not is_named else None  # of what a unit copies
+
+    return rewrite(body, indebted)
+
+
+def _assumption(region: Region, dim: int, facts: RangeFacts) -> str | None:
+    """The fact by which all regions of this extent are inside."""
+    extent, size = region.buffer.shape[dim], const_value(region.box[dim][1])
+    if size is None or size == 1 or not isinstance(extent, Var) or facts.divides(int(size), extent):
+        return None
+    return f"T.assume({extent} % {size} == 0), which calls then keep to; or a copy of the tile with fill=0, and that"
+
+
+def _open_ends(start: Value, size: Value, extent: Value, facts: RangeFacts) -> Iterator[Value]:
+    """The first and the last index in a dimension, where they are not known to be inside."""
+    if size is extent and const_value(start) == 0:
+        return
+    if not facts.less(-1, start):
+        yield start
+    if not facts.less(start + size - 1, extent):
+        yield start + size - 1
+
+
+def _debts(
+    buffer: Buffer, indices: Iterable[tuple[int, Value]], facts: RangeFacts, *, keep: bool = False
+) -> tuple[Within, ...]:
+    """The debts of the indices. keep: those that the bounds of the storage imply are kept, too, for their wording."""
+    debts = []
+    for dim, index in indices:
+        place = as_expr(index)
+        end = as_expr(buffer.shape[dim], INT64)
+        # A check does not repeat a call: of its value only the storage's bounds are checked.
+        if not _is_inside(place, end, facts) and not any(isinstance(part, Call) for part in walk(place)):
+            debts.append(Within(as_expr(facts.simplify(place), place.dtype), end, buffer.name, dim))
+    if {debt.dim for debt in debts} == {0} and _is_whole(buffer, facts):
+        return tuple(replace(debt, implied=True) for debt in debts if keep)
+    return tuple(debts)
+
+
+def _end(node: AddressOf, facts: RangeFacts) -> Iterator[Within]:
+    """The debt of a pointer: an access through it, up to 128 bits wide, ends inside the storage of its view."""
+    buffer = node.buffer
+    if not isinstance(buffer.layout, TileLayout) or _fills(buffer, facts) or is_far(buffer, facts):
+        return
+    offset = as_expr(buffer.layout.place(*node.indices, shape=buffer.shape, facts=facts).get("m", 0))
+    end = as_expr(buffer.layout.cosize("m"), INT64)
+    widest = WIDEST_BITS // buffer.dtype.bits
+    if not _is_inside(offset + (widest - 1), end, facts) and not any(isinstance(part, Call) for part in walk(offset)):
+        yield Within(offset, end, buffer.name, Within.STORAGE)
+
+
+def _is_inside(index: Expr, extent: Expr, facts: RangeFacts, span: int = 1) -> bool:
+    return facts.interval(index).low >= 0 and facts.less(index if span == 1 else index + (span - 1), extent)
+
+
+def _is_whole(buffer: Buffer, facts: RangeFacts) -> bool:
+    """Does the buffer cover all of its storage, in row-major order?"""
+    layout = buffer.layout
+    is_dense = layout is not None and (layout == row_major(buffer.shape) or layout.is_trivial(facts))
+    return is_dense and _fills(buffer, facts)
+
+
+def _fills(buffer: Buffer, facts: RangeFacts) -> bool:
+    """Does the buffer begin and end where its storage does?"""
+    root = _root(buffer)
+    return root is not None and (root is buffer or facts.equal(_bits(buffer), _bits(root)))
+
+
+def _bits(buffer: Buffer) -> Value:
+    return buffer.flat().shape[0] * buffer.dtype.bits
+
+
+def _root(buffer: Buffer) -> Buffer | None:
+    """The storage that starts where the buffer does; None where it is not known to."""
+    if const_value(buffer.elem_offset) != 0:
+        return None
+    data = buffer.data
+    if isinstance(data, AddressOf):
+        return _root(data.buffer) if all(const_value(index) == 0 for index in data.indices) else None
+    return buffer if data is None or (isinstance(data, Var) and buffer.space == "global") else None
+
+
+def is_far(buffer: Buffer, facts: RangeFacts) -> bool:
+    """May an element of the buffer be 2**31 or more elements from the start of its storage? On a chip none is."""
+    if buffer.space != "global":
+        return False
+    sizes = [buffer.flat().shape[0], buffer.elem_offset]
+    return sum(_most(size, facts) for size in sizes) > MOST_NEAR
+
+
+def has_wide_strides(buffer: Buffer, facts: RangeFacts) -> bool:
+    """May an index inside of the buffer times its stride be beyond 32 bits?"""
+    if not isinstance(buffer.layout, TileLayout):
+        return False
+    return sum(_most(it.extent, facts) * abs(_most(it.stride, facts)) for it in buffer.layout.shard) > MOST_NEAR
+
+
+def _most(value: Value, facts: RangeFacts) -> int:
+    return facts.ideal(value).high if isinstance(value, Expr) else int(value)
+
+
+def widened(value: Value, facts: RangeFacts) -> Expr:
+    """The ideal value in 64 bits: sums and products that may not fit 32 are computed in 64."""
+    expr = as_expr(value, INT64)
+    if isinstance(expr, Cast) and expr.dtype == INT64 and expr.a.dtype == INT32:
+        return widened(expr.a, facts)
+    if not is_ring(expr) or expr.dtype not in (INT32, INT64) or (expr.dtype == INT32 and facts.exact(expr)):
+        return cast(expr, INT64)
+    if isinstance(expr, Binary):
+        return binary(expr.op, widened(expr.a, facts), widened(expr.b, facts))
+    assert isinstance(expr, Unary)
+    return unary(expr.op, widened(expr.a, facts))
+
+
+def joined(a: Value, b: Value, far: bool, facts: RangeFacts) -> Value:
+    """``a + b``; where it is ``far``, in 64 bits unless 32 are proven to be enough."""
+    if far:
+        wide = widened(a, facts) + widened(b, facts)
+        if not facts.ideal(wide).inside(limits(INT32)):
+            return wide
+    return a + b
+
+
+def settled(offset: Value, facts: RangeFacts) -> Expr:
+    """An offset as the lowered stage has it: simplified, a number with the bits that it needs."""
+    simple = facts.simplify(offset)
+    return as_expr(simple, INT64 if isinstance(simple, int) and simple >= MOST_NEAR else INT32)
