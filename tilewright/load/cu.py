@@ -135,9 +135,13 @@ def _bound(param: Parameter, bound: Mapping[str, str]) -> Parameter:
 
 
 def _remembered(text: str) -> str:
-    """A name for a text without a file, by which reports find its lines."""
+    """A name for a text without a file, by which reports find its lines: always the same, so that what NVRTC made of it
+    is found again.
+    """
+    import hashlib
     import linecache
 
-    name = f"/text-{len(linecache.cache)}/kernel.cu"
+    digest = hashlib.sha256(text.encode(errors="backslashreplace")).digest()
+    name = f"/text-{int.from_bytes(digest[:6], 'big')}/kernel.cu"
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     return name
