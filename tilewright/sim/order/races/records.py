@@ -113,13 +113,11 @@ class AccessRecord:
 
     def knows_record(self, record: Record, pairs: Pairs) -> Bools:
         """Which earlier accesses, all of one record, come before? What a warp did together, all of its lanes did."""
-        if not record.site.collective:
-            return self.knows(replace(pairs, time=np.full(len(pairs), record.time)))
-        row, knower, cta, thread = (
-            each[:, None] for each in (pairs.row, pairs.knower, pairs.other_cta, pairs.other_thread)
-        )
-        lanes, time = thread & ~31 | np.arange(32), np.full((len(pairs), 1), record.time)
-        return np.asarray(self.clocks.knows(row, knower, cta, lanes, time, also=self.also).all(-1))
+        row, knower, cta, lanes = (x[:, None] for x in (pairs.row, pairs.knower, pairs.other_cta, pairs.other_thread))
+        if record.site.collective:
+            lanes = lanes & ~31 | np.arange(32)
+        known = self.clocks.knows(row, knower, cta, lanes, np.full((len(pairs), 1), record.time), also=self.also)
+        return np.asarray(known.all(-1))
 
     def load(self, block: MemoryRows) -> Tags:
         """The tags in a block, (CTAs or 1, warps or 1, 32 or 1, tags of an access)."""
