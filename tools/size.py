@@ -25,13 +25,13 @@ def docstrings(tree: ast.AST) -> list[ast.Constant]:
     return found
 
 
-def code_lines(source: str) -> int:
-    """Lines that hold code.
+def code_lines(source: str, tree: ast.Module | None = None) -> int:
+    """Lines that hold code. tree: of the source, where it is there.
 
     >>> code_lines('"docstring"\\n\\nx = 1  # why\\n# comment\\n')
     1
     """
-    tree = ast.parse(source)
+    tree = tree or ast.parse(source)
     written = (line.strip() for line in source.split("\n"))
     lines = {number for number, line in enumerate(written, 1) if line and not line.startswith("#")}
     for node in ast.walk(tree):

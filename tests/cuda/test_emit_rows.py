@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from tests.cuda.kernels import TID, element, flat, lowered, parameter
+from tests.cuda.together import together
 from tests.isa.umma_oracles import CONSTANTS
 from tilewright import isa
 from tilewright.cuda import emit
-from tilewright.cuda.nvrtc import assemble
 from tilewright.ir import AllocBuffer, Bind, Evaluate, Launch, Stmt, Var
 from tilewright.isa import INSTRUCTIONS, Bound, Form, Mods, Operand
 
@@ -72,15 +70,17 @@ def _agrees(row: isa.Instruction, mods: Mods) -> bool:
     return mods.get(row.agrees, 1) == 1
 
 
-def uses() -> Iterator[tuple[str, str]]:
-    """(row, first architecture) of all forms."""
+def uses() -> dict[str, list[str]]:
+    """By first architecture the rows that have forms with it."""
+    found: dict[str, list[str]] = {}
     for row in INSTRUCTIONS.values():
         for first in dict.fromkeys(str(form.arch.archs()[0]) for form in row.forms):
-            yield row.name, first
+            found.setdefault(first, []).append(row.name)
+    return found
 
 
-@pytest.mark.parametrize(("name", "arch"), list(uses()))
-def test_a_row_is_emitted_and_assembles(name: str, arch: str) -> None:
+def text_of(name: str, arch: str) -> str:
+    """A kernel with the first forms of a row that an architecture is the first to have."""
     row = INSTRUCTIONS[name]
     forms = [form for form in row.forms if str(form.arch.archs()[0]) == arch]
     combinations = [(form, mods) for form in forms for mods in form.all_mods() if _agrees(row, mods)][:MOST_FORMS]
@@ -88,7 +88,17 @@ def test_a_row_is_emitted_and_assembles(name: str, arch: str) -> None:
     dtypes = dict.fromkeys(str(mods["dtype"]) for _, mods in combinations if "dtype" in mods)
     inputs = [parameter(f"in_{kind}", kind) for kind in dtypes]
     storage = [AllocBuffer(TILE, 0), *(AllocBuffer(buffer) for buffer in (R, B, F, D, H, WORD))]
+    launch = Launch((1, 1, 1), 128, shared_bytes=4096)
+    kernel = lowered(f"k_{name.replace('.', '_')}", (OUT, WIDE, *inputs), (*storage, *body), launch=launch)
+    return emit(kernel, isa.arch(arch))
 
-    kernel = lowered("k", (OUT, WIDE, *inputs), (*storage, *body), launch=Launch((1, 1, 1), 128, shared_bytes=4096))
 
-    assert assemble(emit(kernel, isa.arch(arch)), arch).cubin
+USES = uses()
+
+
+@pytest.mark.parametrize("arch", USES)
+def test_each_row_is_emitted_and_assembles(arch: str) -> None:
+    made = together([text_of(name, arch) for name in USES[arch]], arch)
+
+    assert made.cubin
+    assert made.ptx.count(".entry") == len(USES[arch])

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
+from tests.cuda.together import together
 from tilewright import T
 from tilewright.cuda import entry_name
 from tilewright.cuda.emit_unit import DECLARED, RESERVED
@@ -74,8 +75,7 @@ def test_every_name_of_cpp_and_cuda_may_name_a_local_thing(first: int) -> None:
         wanted = dict(zip(ROLES[first:] + ROLES[:first], chosen, strict=True))
         texts.append(text_of({**wanted, "kernel": f"k{start}"}))
 
-    for text in texts:
-        assert assemble(text, "sm_90a").cubin
+    assert together(texts, "sm_90a").cubin
 
 
 def test_every_name_of_cpp_and_cuda_may_name_a_kernel() -> None:

@@ -47,6 +47,14 @@ def test_a_file_is_compiled_once(file: Path, asked: list[str]) -> None:
     assert len(asked) == 1
 
 
+def test_a_text_without_a_file_is_compiled_once(asked: list[str]) -> None:
+    text = KERNEL.replace('#include "scale.h"', "#define SCALE 2")
+
+    assert tw.load_cu(text).module == tw.load_cu(text).module
+    assert tw.load_cu(f"{text} ").kernels == ["k"]
+    assert len(asked) == 2
+
+
 @pytest.mark.parametrize("change", ["header", "text", "define", "option", "target", "nvrtc", "headers of wheels"])
 def test_what_decides_the_result_decides_the_entry(
     change: str, file: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -60,28 +60,31 @@ def required(row: Instruction) -> list[dict[str, object]]:
     return [one for place, one in enumerate(each) if one not in each[:place]]
 
 
-def ran(name: str, of: DType, varies: str, check: str, mods: dict[str, object] | None = None) -> None:
+def ran(name: str, of: DType, ways: Iterable[str], check: str, mods: dict[str, object] | None = None) -> None:
     """Asserts that operands as they vary and operands in registers of each lane give the same value, and leave the same
-    in memory; also where the value goes into a variable under a condition.
+    in memory; also where the value goes into a variable under a condition. ways: of varying, all in one kernel.
     """
     row, k, given = INSTRUCTIONS[name], Lowered(threads=THREADS, grid=CTAS), {}
-    own, value = k.local("own", "int32", 1), VARIES[varies](k.scalar("number"))
-    k.store(own, 0, value)
-    for way, operands in (("direct", value), ("by_lane", get(own, 0))):
-        place = k.array(f"place_{way}", str(of), CTAS * THREADS)
-        made = call(name, *(operand(one, of, operands, place) for one in row.operands), **(mods or {}))
-        out = k.array(way, "int32" if made.dtype.kind == "bool" else str(made.dtype), 2 * CTAS * THREADS)
-        changing = k.bind(f"changing_{way}", made, str(made.dtype))
-        k.store(out, cta * THREADS + tid, changing)
-        with k.when(Var("number") == NUMBER):
-            k.assign(changing, made)
-        k.store(out, (CTAS + cta) * THREADS + tid, changing)
-        given |= {place.name: np.arange(CTAS * THREADS).astype(of.numpy), way: np.zeros(out.shape, out.dtype.numpy)}
+    number = k.scalar("number")
+    for n, varies in enumerate(ways):
+        own, value = k.local(f"own_{n}", "int32", 1), VARIES[varies](number)
+        k.store(own, 0, value)
+        for way, operands in ((f"direct_{n}", value), (f"by_lane_{n}", get(own, 0))):
+            place = k.array(f"place_{way}", str(of), CTAS * THREADS)
+            made = call(name, *(operand(one, of, operands, place) for one in row.operands), **(mods or {}))
+            out = k.array(way, "int32" if made.dtype.kind == "bool" else str(made.dtype), 2 * CTAS * THREADS)
+            changing = k.bind(f"changing_{way}", made, str(made.dtype))
+            k.store(out, cta * THREADS + tid, changing)
+            with k.when(number == NUMBER):
+                k.assign(changing, made)
+            k.store(out, (CTAS + cta) * THREADS + tid, changing)
+            given |= {place.name: np.arange(CTAS * THREADS).astype(of.numpy), way: np.zeros(out.shape, out.dtype.numpy)}
 
     k.run(check, number=NUMBER, **given)
 
-    assert given["direct"].tobytes() == given["by_lane"].tobytes(), f"{of} {varies}, check={check!r}"
-    assert given["place_direct"].tobytes() == given["place_by_lane"].tobytes()
+    for n, varies in enumerate(ways):
+        assert given[f"direct_{n}"].tobytes() == given[f"by_lane_{n}"].tobytes(), f"{of} {varies}, check={check!r}"
+        assert given[f"place_direct_{n}"].tobytes() == given[f"place_by_lane_{n}"].tobytes()
 
 
 def exists(name: str, mods: dict[str, object]) -> bool:
@@ -92,11 +95,10 @@ def exists(name: str, mods: dict[str, object]) -> bool:
 @pytest.mark.parametrize("name", ROWS)
 def test_an_intrinsic_gives_a_lane_the_same_however_its_operands_vary(name: str) -> None:
     for of in {kind for form in INSTRUCTIONS[name].forms for kind in kinds_of(form)}:
-        for varies in VARIES:
-            for check in ("none", "all"):
-                for mods in required(INSTRUCTIONS[name]):
-                    if not mods or exists(name, {**mods, "dtype": of}):
-                        ran(name, of, varies, check, mods)
+        for check in ("none", "all"):
+            for mods in required(INSTRUCTIONS[name]):
+                if not mods or exists(name, {**mods, "dtype": of}):
+                    ran(name, of, VARIES, check, mods)
 
 
 SHUFFLES = [name for name in ROWS if INSTRUCTIONS[name].forms[0].meaning.moves and name.startswith("cuda.")]
@@ -129,4 +131,4 @@ def test_a_changing_scalar_is_shuffled_under_every_check(name: str, first: str) 
 @pytest.mark.parametrize("check", ["default", *CHECKS])
 @pytest.mark.parametrize("name", ["popcount", "isnan", "exp", "cuda.shfl_xor_sync", "cuda.ballot_sync"])
 def test_each_check_by_itself_leaves_an_intrinsic_its_value(check: str, name: str) -> None:
-    ran(name, kinds_of(INSTRUCTIONS[name].forms[0])[0], "uniform", check)
+    ran(name, kinds_of(INSTRUCTIONS[name].forms[0])[0], ["uniform"], check)

@@ -361,3 +361,31 @@ def test_an_atomic_does_not_hide_the_plain_store_that_its_thread_made_before(spa
         return
     with pytest.raises(SimulationError, match=r"race: ptx\.red\.add writes"):
         k.run(a=np.zeros(32, np.int32))
+
+
+@pytest.mark.parametrize("meets", [True, False])
+def test_one_lane_hands_on_what_its_warp_did_together_only_behind_a_meeting_of_its_lanes(meets: bool) -> None:
+    k = Lowered(threads=64)
+    out, s, bar = k.array("out", "uint32", 32), k.shared("s", "uint32", 32), k.shared("bar", "uint64", 1)
+    word = k.local("word", "uint32", 1)
+    k.store(word, 0, tid)
+    with k.when(tid == 0):
+        k.do("ptx.mbarrier.init", at(bar), 1)
+    k.do("cuda.cta_sync")
+    with k.when(warp == 0):
+        k.do("ptx.stmatrix", False, 1, ".b16", at(s, 4 * (lane % 8)), get(word, 0))
+        if meets:
+            k.do("cuda.warp_sync")
+        with k.when(lane == 0):
+            k.do("ptx.mbarrier.arrive", at(bar))
+    with k.when(warp == 1):
+        k.do("ptx.mbarrier.try_wait", at(bar), 0)
+        k.store(out, lane, get(s, lane))
+    found = np.zeros(32, np.uint32)
+
+    if meets:
+        assert not k.run(out=found).warnings
+        assert found.tolist() == [*range(32)]
+        return
+    with pytest.raises(SimulationError, match="race: load reads s"):
+        k.run(out=found)

@@ -502,28 +502,34 @@ def test_what_a_unit_of_another_cta_stored_needs_a_proxy_fence_where_it_is_fetch
     assert verdict(passed_on(fence, adds=adds, from_one=from_one), *arrays) == says
 
 
-def edited(release: str, acquire: str, *, orders: str = "barrier", of: int = 0) -> Any:
-    """px-map: W map; release; bar ||c bar; acquire [map]; TMA load by the map. The map is written as it was."""
+def edited(release: str, acquire: str, *, orders: str = "barrier", of: int = 0, ctas: int = 1) -> Any:
+    """px-map: W map; release; bar ||c bar; acquire [map]; TMA load by the map. The map is written as it was. ctas: of a
+    cluster, of which the first writes the map and the last loads by it.
+    """
 
     @T.prim_func
     def k(maps: T.Buffer((2, 128), "uint8"), given: T.Buffer((128,), "uint8"), a: T.Buffer(SHAPE, "float32"),
           out: T.Buffer(SHAPE, "float32")):  # fmt: skip
-        T.cta_id([1])
+        rank = T.cta_id_in_cluster([ctas])
+        T.cluster_id([1])
         warp = T.warp_id([2])
         lane = T.lane_id([32])
         s = T.alloc_shared(SHAPE, "float32", align=128)
         bar = T.alloc_shared((1,), "uint64")
         if warp == 1 and lane == 0:
             T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
-        if warp == 0:
+        if warp == 0 and rank == 0:
             for i in range(4):
                 maps[0, 4 * lane + i] = given[4 * lane + i]
             T.cuda.warp_sync()
             if release and lane == 0:
                 T.ptx.fence.proxy_tensormap.release(release)
         if orders == "barrier":
-            T.cuda.cta_sync()
-        if warp == 1:
+            if ctas > 1:
+                T.cuda.cluster_sync()
+            else:
+                T.cuda.cta_sync()
+        if warp == 1 and rank == ctas - 1:
             if lane == 0:
                 if acquire:
                     T.ptx.fence.proxy_tensormap.acquire(maps.ptr_to([of, 0]), acquire)
@@ -566,6 +572,16 @@ def test_a_map_that_threads_have_changed_is_released_and_acquired(
     release: str, acquire: str, of: int, expected: str
 ) -> None:
     assert mapped(edited(release, acquire, of=of)) == expected
+
+
+@pytest.mark.parametrize(
+    ("release", "acquire", "expected"),
+    [("gpu", "gpu", "O"), ("cluster", "cluster", "O"), ("cta", "gpu", "P"), ("gpu", "cta", "P")],
+)
+def test_a_map_that_another_cta_has_changed_is_handed_on_by_scopes_that_hold_both(
+    release: str, acquire: str, expected: str
+) -> None:
+    assert mapped(edited(release, acquire, ctas=2)) == expected
 
 
 def test_a_map_that_is_changed_by_another_warp_without_a_meeting_is_a_race() -> None:

@@ -5,7 +5,7 @@ A line of a kernel that a test wants to find in a message ends in a comment, and
 
 from __future__ import annotations
 
-import inspect
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +61,7 @@ def refusal(kernel: Any, *arrays: Any, check: str = "all") -> SimulationError:
 
 def line(mark: str) -> str:
     """``file.py:12``: where the calling test file says ``# mark``."""
-    path = Path(inspect.stack()[1].filename)
+    path = Path(sys._getframe(1).f_code.co_filename)
     found = [n for n, text in enumerate(path.read_text().splitlines(), start=1) if text.endswith(f"# {mark}")]
     assert len(found) == 1, f"{mark!r} is in lines {found}"
     return f"{path.name}:{found[0]}"

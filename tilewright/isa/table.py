@@ -345,7 +345,7 @@ class Bound:
         come by themselves.
         """
         wording = self.form.wording
-        vector = _braced if isinstance(wording, Ptx) else _continued
+        vector = (lambda each: f"{{{', '.join(each)}}}") if isinstance(wording, Ptx) else _continued
         joined = {name: value if isinstance(value, str) else vector(value) for name, value in operands.items()}
         joined |= {one.name: self._text(one) for one in self.instruction.operands if one.name in self.texts}
         if isinstance(wording, Cuda):
@@ -357,7 +357,7 @@ class Bound:
 
     def _text(self, operand: Operand) -> str:
         text = self.texts[operand.name]
-        return text if operand.kind == "symbol" else _quoted(text)
+        return text if operand.kind == "symbol" else json.dumps(text, ensure_ascii=False)  # which C escapes alike
 
     @property
     def helper(self) -> str:
@@ -377,17 +377,8 @@ class Bound:
             )
 
 
-def _braced(registers: Sequence[str]) -> str:
-    return "{" + ", ".join(registers) + "}"
-
-
 def _continued(arguments: Sequence[str]) -> str:
     return "".join(f", {argument}" for argument in arguments)
-
-
-def _quoted(text: str) -> str:
-    """A C string literal: JSON escapes what C must escape; bytes beyond ASCII stay as they are."""
-    return json.dumps(text, ensure_ascii=False)
 
 
 INSTRUCTIONS: dict[str, Instruction] = {}

@@ -137,9 +137,13 @@ def _bound(param: Parameter, bound: Mapping[str, str]) -> Parameter:
 
 
 def _remembered(text: str, name: str) -> str:
-    """A path for a text without a file, by which reports find its lines."""
+    """A name for a text without a file, by which reports find its lines: always the same, so that what NVRTC made of it
+    is found again.
+    """
+    import hashlib
     import linecache
 
-    file = f"/text-{len(linecache.cache)}/{name}"
+    digest = hashlib.sha256(text.encode(errors="backslashreplace")).digest()
+    file = f"/text-{int.from_bytes(digest[:6], 'big')}/{name}"
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
     return file

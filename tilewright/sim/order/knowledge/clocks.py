@@ -164,7 +164,7 @@ class Clocks:
     ) -> Bools:
         """Does each knower of the CTAs in ``rows`` know those threads of CTAs of the grid up to those times?
 
-        also: the first columns of further blocks that count.
+        threads: one each, or a row of several. also: the first columns of further blocks that count.
         """
         size = self.wave.run.cluster_ctas
         near = ctas // size == self.cluster_of(rows)
@@ -175,7 +175,7 @@ class Clocks:
         found &= near
         if self.far and not near.all():
             for k in np.flatnonzero(~near).tolist():
-                far = self.far.get((int(rows[k]), int(knowers[k])), {}).get(int(ctas[k]))
+                far = self.far.get((rows.item(k), knowers.item(k)), {}).get(ctas.item(k))
                 found[k] = far is not None and far[threads[k]] >= times[k]
         return found
 

@@ -118,11 +118,11 @@ class AccessRecord:
 
     def knows_record(self, record: Record, pairs: Pairs) -> Bools:
         """Which earlier accesses, all of one record, come before? What a warp did together, all of its lanes did."""
-        pairs = replace(pairs, time=np.full(len(pairs), record.time))
-        if not record.site.how.collective:
-            return self.knows(pairs)
-        warps = pairs.other_thread & ~31
-        return np.asarray(np.all([self.knows(replace(pairs, other_thread=warps | lane)) for lane in range(32)], axis=0))
+        row, knower, cta, lanes = (x[:, None] for x in (pairs.row, pairs.knower, pairs.other_cta, pairs.other_thread))
+        if record.site.how.collective:
+            lanes = lanes & ~31 | np.arange(32)
+        known = self.clocks.knows(row, knower, cta, lanes, np.full((len(pairs), 1), record.time), also=self.also)
+        return np.asarray(known.all(-1))
 
     def load(self, block: MemoryRows) -> Tags:
         """The tags in a block, (CTAs or 1, warps or 1, 32 or 1, tags of an access)."""
