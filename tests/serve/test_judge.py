@@ -148,6 +148,25 @@ TAMPERING = {
         "import socket, threading\nt = threading.Thread(target=socket.socket)\nt.start()\nt.join()",
         "network",
     ),
+    "a module is another one": ("import sys, types\nsys.modules['numpy'] = types.ModuleType('numpy')", "harness"),
+    "a module is read anew": ("import importlib, tilewright.compiler as c\nimportlib.reload(c)", "harness"),
+    "random numbers are others": ("import numpy\nnumpy.random.default_rng = print", "harness"),
+    "a function has other code": (
+        "import tilewright.checking as c\nc.differing.__code__ = (lambda *a, **k: None).__code__",
+        "harness",
+    ),
+    "a part is replaced by way of its dictionary": ("import numpy\nvars(numpy).update(isclose=print)", "harness"),
+    "a part is replaced by a library": ("from unittest import mock\nmock.patch('numpy.isclose').start()", "harness"),
+    "a server is started": (
+        "import asyncio\nasync def f(): await asyncio.start_server(print, '127.0.0.1', 0)\nasyncio.run(f())",
+        "asks the system",
+    ),
+    "memory is shared": (
+        "from multiprocessing import shared_memory as s\ns.SharedMemory(create=True, size=64)",
+        "asks the system",
+    ),
+    "a data base is opened": ("import sqlite3\nsqlite3.connect('/tmp/tilewright-trick.db')", "files"),
+    "folders are searched": ("import glob\nassert 0, glob.glob('/root/*')", "files of others"),
     "a trick is tried and its error hidden": (
         "import socket\ntry:\n    socket.socket()\nexcept OSError:\n    pass",
         "network",
