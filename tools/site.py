@@ -16,7 +16,7 @@ from typing import Any
 HERE = str(Path(__file__).resolve().parents[1])
 sys.path.insert(0, HERE)  # the command `mkdocs` does not find the folder; and it takes back what a hook adds here
 
-from tools.runs import embedded, gallery_pages
+from tools.runs import embedded, gallery_pages  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
