@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.errors import ArgumentError, TargetError, TilewrightError
+from tilewright.errors import ArgumentError, TargetError, TilewrightError, ToolError
 from tilewright.explain import Finding
 
 if TYPE_CHECKING:
@@ -152,10 +152,10 @@ def verdict_on(
 
 
 def status_of(error: TilewrightError) -> str:
-    """The status for an error: wrong, refused where the call is to blame, or stopped."""
+    """The status for an error: wrong, refused where the call or a missing tool is to blame, or stopped."""
     if error.kind == "limit":
         return "stopped"
-    return "refused" if isinstance(error, (ArgumentError, TargetError)) and error.at is None else "wrong"
+    return "refused" if isinstance(error, (ArgumentError, TargetError, ToolError)) and error.at is None else "wrong"
 
 
 def report_from(fields: Mapping[str, Any]) -> Report:
