@@ -51,6 +51,7 @@ from tilewright.ir.evaluate import evaluate
 from tilewright.ir.launch import LANE
 from tilewright.ir.uniformity import Uniformity
 from tilewright.isa import call
+from tilewright.verdict import TRACE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -137,7 +138,7 @@ class Trace:
             made += [{"ph": "X", "name": a.name, "cat": "mark", "pid": cta, "tid": warp, "ts": a.cycle,
                       "dur": b.cycle - a.cycle, "args": {"line": a.line}}
                      for a, b in zip(own, (*own[1:], own[-1]), strict=True)]  # fmt: skip
-        return {"traceEvents": made, "otherData": {"kernel": self.kernel, "unit": self.unit}}
+        return {"traceEvents": made, "otherData": {"schema": TRACE, "kernel": self.kernel, "unit": self.unit}}
 
     def timeline(self, path: str | Path) -> None:
         """Write them into a file, to open at ui.perfetto.dev or chrome://tracing."""

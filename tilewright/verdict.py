@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "EXIT_CODES",
     "SCHEMA",
+    "TRACE",
     "Finding",
     "Report",
     "Verdict",
@@ -26,6 +27,8 @@ __all__ = [
     "verdict_on",
 ]
 
+TRACE = "tilewright.trace/1"
+"""The version of what traces say of themselves: their ``otherData``."""
 SCHEMA = "tilewright.verdict/2"
 EXIT_CODES = {"clean": 0, "wrong": 1, "refused": 2, "stopped": 3}
 """Exit codes by status. wrong: something was found in the kernel. refused: it could not be run as asked. stopped: at a

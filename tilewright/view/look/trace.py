@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
+from tilewright.verdict import TRACE
 from tilewright.view.look.bars import Bar, bars_of_operations, bars_of_phases, bars_of_warp, role_of
 
 if TYPE_CHECKING:
@@ -21,7 +22,8 @@ UNITS, BARRIERS = 1000, 2000  # the numbers of a CTA's threads begin there
 def trace_of(recording: Recording, schedule: Schedule, units: str) -> dict[str, Any]:
     """The object that is written as JSON. units: "cycles" or "order"."""
     return {"traceEvents": list(_Tracing(recording, schedule, units).events()), "displayTimeUnit": "ns",
-            "otherData": {"kernel": recording.kernel, "unit": units, "left_out": str(recording.left_out)}}  # fmt: skip
+            "otherData": {"schema": TRACE, "kernel": recording.kernel, "unit": units,
+                          "left_out": str(recording.left_out)}}  # fmt: skip
 
 
 class _Tracing:
