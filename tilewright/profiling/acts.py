@@ -167,7 +167,7 @@ class ActWriter:
         if one.unit == "tensor core":
             return UnitWork("tensor", cycles=product_cycles(one.mnemonic or one.name), row=one.row)
         if one.unit not in ("TMA", "cp.async"):
-            return UnitWork("remote", row=one.row)
+            return UnitWork("remote", one.writes.get("shared", 0), row=one.row)
         read, written = one.reads.get("global", 0), one.writes.get("global", 0)
         nbytes = max(read, written)
         share = min((self.share[name] for name in one.buffers if name in self.share), default=1.0)

@@ -50,6 +50,7 @@ class SmFigures:
     l2_queue: float = 300.0  # the same of the second-level cache; by pairs
     near_latency: float = 40.0  # of a load that hits in the first-level cache
     remote_latency: float = 200.0  # to another CTA of the cluster
+    remote_bytes: float = 14.0  # that an SM sends to others of its cluster in a cycle; by pairs
     tensor_latency: float = 60.0  # from the last product's turn to its result
     barrier_latency: float = 15.0  # after the last arrival
     warp_latency: float = 1.8  # the same, more for each warp
@@ -117,6 +118,7 @@ class Sm:
     tma: float = 0.0
     hbm: float = 0.0
     out: float = 0.0
+    remote: float = 0.0
 
 
 class RunningCluster:
@@ -318,7 +320,11 @@ class Play:
             self.units["tensor", one.row] += cycles
             done = read = sm.tensor + machine.tensor_latency
         elif one.unit == "remote":
-            done = read = now + machine.remote_latency
+            cycles = one.nbytes / machine.remote_bytes
+            sm.remote = max(sm.remote, now) + cycles
+            self.busy["SM to SM"] += cycles
+            self.units["SM to SM", one.row] += cycles
+            done = read = sm.remote + machine.remote_latency
         else:
             extra = 0.0
             if one.unit == "TMA":
