@@ -2,8 +2,8 @@
 
     python -m benchmarks.suite FOLDER --wrong 'Bug|_bad' [--limit 60s]
 
-FOLDER is a checkout of the suite. Each .cu and .ptx file with a TOML file beside it is run as `tilewright ci` does; a
-name that fits ``--wrong`` is one with a mistake. Nothing of a suite is kept here.
+FOLDER is a checkout of the suite. Each .cu and .ptx file is run as `tilewright ci` does: as a TOML file beside it says,
+or as its host code launches it. A path below FOLDER that fits ``--wrong`` has a mistake. Nothing of a suite is kept here.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ def counted(folder: Path, wrong: str, limit: str = "60s") -> tuple[Counter[str],
     counts: Counter[str] = Counter()
     lines: list[str] = []
     for file in files_of([folder]):
-        if file.suffix == ".py" or not file.with_suffix(".toml").is_file():
+        if file.suffix == ".py":
             continue
         report = judged_apart(str(file), (), [limit])
-        is_wrong, status = bool(re.search(wrong, file.name)), report.status
+        is_wrong, status = bool(re.search(wrong, file.relative_to(folder).as_posix())), report.status
         outcome = OUTCOMES.get((is_wrong, status), "not run")
         counts[outcome] += 1
         if outcome in ("missed", "false alarm", "not run"):
@@ -50,7 +50,7 @@ def main() -> None:
     """Print the lines, then the counts."""
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     asked.add_argument("folder", type=Path)
-    asked.add_argument("--wrong", required=True, help="fits the names of files with a mistake")
+    asked.add_argument("--wrong", required=True, help="fits the paths of files with a mistake")
     asked.add_argument("--limit", default="60s")
     given = asked.parse_args()
     counts, lines = counted(given.folder, given.wrong, given.limit)

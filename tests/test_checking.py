@@ -18,9 +18,9 @@ from tests.texts import readable
 from tests.wrong.test_mutated_kernels import NAMES, slips
 from tilewright import T
 from tilewright.checking import copies_of
-from tilewright.errors import TilewrightError
+from tilewright.errors import Span, TilewrightError, ToolError
 from tilewright.ir import Kernel
-from tilewright.verdict import EXIT_CODES, SCHEMA, report_from
+from tilewright.verdict import EXIT_CODES, SCHEMA, report_from, verdict_on
 
 
 @T.prim_func
@@ -91,6 +91,9 @@ def test_a_limit_stops_and_says_so() -> None:
 def test_what_is_no_kernel_is_a_verdict_too() -> None:
     assert tw.check(3).findings[0].kind == "kernel"
     assert tw.check(doubled, target="sm_1").status == "refused"
+    missing = ToolError("NVRTC is not installed", hint="pip install")
+    assert verdict_on("k.cu", missing).status == "refused", "nothing is known of the kernel"
+    assert verdict_on("k.cu", ToolError("NVRTC refuses it", at=Span("k.cu", 3))).status == "wrong"
     assert tw.check(doubled, np.zeros(3)).findings[0].kind == "argument"
 
 

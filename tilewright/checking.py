@@ -312,8 +312,11 @@ def differing(
         return None
     first = tuple(int(axis[0]) for axis in np.nonzero(wrong)) if wrong.ndim else ()
     numbers = {"wrong": int(wrong.sum()), "elements": wrong.size, **({"unwritten": kept(wrong)} if kept else {})}
-    message = f"{numbers['wrong']:,} of {wrong.size:,} elements of {name} differ"
-    message += f"; {numbers['unwritten']:,} of them were never written" if numbers.get("unwritten") else ""
+    many, unwritten = numbers["wrong"], numbers.get("unwritten", 0)
+    message = f"{many:,} of {wrong.size:,} elements of {name} differ" + "s" * (many == 1)
+    if unwritten:
+        which = f"{unwritten:,} of them" if unwritten < many else "it" if many == 1 else "they"
+        message += f"; {which} {'was' if unwritten == 1 else 'were'} never written"
     place = f"{name}{list(first)}"
     return Finding("results", message, buffer=name, place=place, given=f"{place} = {left[first]}",
                    allowed=f"{right[first]}", numbers=numbers)  # fmt: skip

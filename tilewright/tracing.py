@@ -29,6 +29,7 @@ from tilewright.ir.launch import LANE
 from tilewright.ir.numbers import evaluate
 from tilewright.ir.uniformity import Uniformity
 from tilewright.isa import call
+from tilewright.verdict import TRACE
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -115,7 +116,7 @@ class Trace:
             events += [{"ph": "X", "name": a.name, "cat": "mark", "pid": cta, "tid": warp, "ts": a.cycle,
                       "dur": b.cycle - a.cycle, "args": {"line": a.line}}
                      for a, b in zip(marks, (*marks[1:], marks[-1]), strict=True)]  # fmt: skip
-        return {"traceEvents": events, "otherData": {"kernel": self.kernel, "unit": self.unit}}
+        return {"traceEvents": events, "otherData": {"schema": TRACE, "kernel": self.kernel, "unit": self.unit}}
 
     def timeline(self, path: str | Path) -> None:
         """Write them into a file, to open at ui.perfetto.dev or chrome://tracing."""

@@ -10,16 +10,18 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.errors import ArgumentError, TargetError, TilewrightError
+from tilewright.errors import ArgumentError, TargetError, TilewrightError, ToolError
 from tilewright.explain import Finding
 
 if TYPE_CHECKING:
     from tilewright.terms import Dialect
 
 __all__ = [
-    "EXIT_CODES", "SCHEMA", "Finding", "Report", "Verdict", "report_from", "verdict_on",
+    "EXIT_CODES", "SCHEMA", "TRACE", "Finding", "Report", "Verdict", "report_from", "verdict_on",
 ]  # fmt: skip
 
+TRACE = "tilewright.trace/1"
+"""The version of what traces say of themselves: their ``otherData``."""
 SCHEMA = "tilewright.verdict/2"
 EXIT_CODES = {"clean": 0, "wrong": 1, "refused": 2, "stopped": 3}
 """Exit codes by status. wrong: something was found in the kernel. refused: it could not be run as asked. stopped: at a
@@ -144,10 +146,10 @@ def verdict_on(name: str, error: TilewrightError | MemoryError, told: Iterable[F
 
 
 def status_of(error: TilewrightError) -> str:
-    """The status for an error: wrong, refused where the call is to blame, or stopped."""
+    """The status for an error: wrong, refused where the call or a missing tool is to blame, or stopped."""
     if error.kind == "limit":
         return "stopped"
-    return "refused" if isinstance(error, (ArgumentError, TargetError)) and error.at is None else "wrong"
+    return "refused" if isinstance(error, (ArgumentError, TargetError, ToolError)) and error.at is None else "wrong"
 
 
 def report_from(fields: Mapping[str, Any]) -> Report:

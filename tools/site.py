@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tools.runs import embedded, gallery_pages
+HERE = str(Path(__file__).resolve().parents[1])
+sys.path.insert(0, HERE)  # the command `mkdocs` does not find the folder; and it takes back what a hook adds here
+
+from tools.runs import embedded, gallery_pages  # noqa: E402
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -92,6 +96,7 @@ def on_config(config: Any) -> Any:
         rest = [page for page in rest if page not in held]
     for title, held in sections(config["nav"]):
         held += rest if title == "How to" else []
+    sys.path.insert(0, HERE)  # of pages that run examples
     return config
 
 

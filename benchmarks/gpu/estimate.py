@@ -38,7 +38,7 @@ TRITON = RESULTS / "pair_triton.json.gz"
 TIMES, ESTIMATES = RESULTS / "pair_times.json", RESULTS / "estimates.json"
 # Units of the model as ncu groups them.
 KINDS = {
-    **dict.fromkeys(("HBM", "L2", "L2 writes", "atomics"), "memory"),
+    **dict.fromkeys(("HBM", "L2", "L2 writes", "atomics", "SM to SM"), "memory"),
     **dict.fromkeys(("shared memory", "TMA"), "first-level cache and shared memory"),
     **dict.fromkeys(("tensor", "alu", "fma", "mufu", "issue"), "instructions and tensor cores"),
 }

@@ -42,7 +42,8 @@ def test_look_writes_a_page_and_a_trace(tmp_path: Path, monkeypatch: pytest.Monk
     assert code == 0
     assert "loads" in out
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    assert json.loads(trace.read_text())["otherData"]["kernel"] == "ring"
+    said = json.loads(trace.read_text())["otherData"]
+    assert (said["schema"], said["kernel"]) == ("tilewright.trace/1", "ring")
 
 
 def test_a_run_that_a_finding_ends_is_shown_up_to_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -42,6 +42,17 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *wo
     return f"{left.value.code or 0}\n{out.out}{out.err}"
 
 
+PLAIN = """
+from tilewright import T
+
+
+@T.prim_func
+def once(A: T.Buffer((32,), "float32")):
+    T.cta_id([1])
+    A[T.thread_id([32])] = 1.0
+"""
+
+
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "kernels.py"
@@ -66,6 +77,10 @@ def test_tune_says_what_is_missing(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert "there is nothing to try" in run(monkeypatch, capsys, "tune", f"{file}:scaled", "--shape", "n=64")
+    plain = file.with_name("plain.py")
+    plain.write_text(PLAIN)
+    for place in (plain, f"{plain}:once"):
+        assert "once has no constants, so there is nothing to tune" in run(monkeypatch, capsys, "tune", str(place))
     assert "has no kernel 'other' with constants" in run(monkeypatch, capsys, "tune", f"{file}:other")
     assert "tries nothing" in run(monkeypatch, capsys, "tune", f"{file}:scaled", "--try", "THREADS")
 

@@ -119,6 +119,26 @@ def test_an_arrival_ends_a_phase() -> None:
 # Kernels
 
 
+def cluster(first: list[Any], second: list[Any], **parts: Any) -> Played:
+    """A cluster of two CTAs of a warp each."""
+    return play([Script([(0, 0, first), (1, 0, second)], ctas=2, **parts)], MACHINE, 1, 1)
+
+
+def test_bytes_for_several_ctas_take_the_port_of_each() -> None:
+    load: list[Any] = [(READ, 4300, 0.0, 0.0, 0), (USE, 0)]
+    own, both = (
+        cluster([(ISSUE, 0)], load, operations={0: UnitWork("TMA", 64000, into=into)}) for into in ((), (0, 1))
+    )
+    assert both.ends[-1] > own.ends[-1], "the other CTA's own load waits"
+    assert both.busy["L2"] - own.busy["L2"] == pytest.approx(1000 / 2), "64 bytes a cycle of one SM in two"
+
+
+def test_an_arrival_in_another_cta_takes_the_way_there() -> None:
+    here, there = ({"needs": {0: 1}, "phases_of": {7: [0]}, "homes": {0: home}} for home in (0, 1))
+    ends = [cluster([(SIGNAL, 7)], [(PHASE, 0, 0)], **one).ends[-1] for one in (here, there)]
+    assert ends[1] - ends[0] == pytest.approx(MACHINE.remote_latency, abs=MACHINE.signal)
+
+
 def columns(pitch: int) -> Any:
     """A kernel whose lanes read a column of a tile with rows of that many elements."""
 

@@ -20,7 +20,7 @@ def test_each_finding_is_a_result_at_its_place() -> None:
     ]
     first, second = run["results"]
     place = first["locations"][0]["physicalLocation"]
-    assert place == {"artifactLocation": {"uri": "k/rev.py"}, "region": {"startLine": 11, "startColumn": 4}}
+    assert place == {"artifactLocation": {"uri": "k/rev.py"}, "region": {"startLine": 11, "startColumn": 5}}, "from 1"
     assert first["relatedLocations"][0]["physicalLocation"]["region"] == {"startLine": 10}
     assert (first["level"], second["level"]) == ("error", "warning")
     assert "try: T.cuda.cta_sync()" in first["message"]["text"]

@@ -105,9 +105,15 @@ def tunable_named(place: str) -> Tuned | JitKernel:
     Raises ArgumentError with those that there are, and KernelError at the file's line where the file itself fails.
     """
     path, name = split_place(place)
-    found = {n: value for n, value in vars(_imported(path)).items() if isinstance(value, Tuned | JitKernel)}
+    module = _imported(path)
+    found = {n: value for n, value in vars(module).items() if isinstance(value, Tuned | JitKernel)}
     if name is None and len({id(value) for value in found.values()}) == 1:
         name = next(iter(found))
+    plain = [each for each in _kernels(module) if each not in found]
+    if name in plain or (name is None and plain and not found):
+        raise ArgumentError(f"{name or plain[0]} has no constants, so there is nothing to tune", given=place,
+                            allowed="a kernel of @T.jit with --try NAME=64,128, or what tilewright.autotune made",
+                            hint="give its tile as a parameter of @T.jit")  # fmt: skip
     if name is None or name not in found:
         raise ArgumentError(
             f"{path} has no kernel {name!r} with constants" if name else f"name one of the kernels of {path}",

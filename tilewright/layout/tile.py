@@ -222,8 +222,8 @@ class TileLayout(Layout):
         ``(*shape, replicas)``.
 
         >>> from tilewright.layout import R, S, laneid
-        >>> (S[(2, 2) : (1 @ laneid, 1)] + R[2 : 8 @ laneid]).table((2, 2))["laneid"][1, 0]
-        array([1, 9])
+        >>> (S[(2, 2) : (1 @ laneid, 1)] + R[2 : 8 @ laneid]).table((2, 2))["laneid"].tolist()
+        [[[0, 8], [0, 8]], [[1, 9], [1, 9]]]
 
         Raises LayoutError for expressions, and for a shape of another size.
         """

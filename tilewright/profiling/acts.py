@@ -54,7 +54,8 @@ Act = tuple[Any, ...]
 class UnitWork:
     """An asynchronous operation. unit: that carries it out. nbytes, far: of global memory, and those of HBM. writes:
     to global memory? cycles: of tensor cores. passes: of shared memory. outside: bytes of shared memory that are
-    filled in each of so many CTAs, the receivers, as they are outside of the array.
+    filled in each of so many CTAs, the receivers, as they are outside of the array. into: SMs of the cluster that get
+    the bytes, where these are several.
     """
 
     unit: str
@@ -66,13 +67,14 @@ class UnitWork:
     row: int = 0
     outside: float = 0.0
     receivers: int = 1
+    into: tuple[int, ...] = ()
 
 
 @dataclass(slots=True)
 class Script:
     """What the warps of one cluster, or of one CTA, do. warps: (SM within the cluster, warp, acts). signals: for each
     phase how many tellings it waits for; phase_of: the phases that a telling counts in, by its seq; ended: the phases
-    that the end of an operation counts in. meetings: how many warps arrive.
+    that the end of an operation counts in; homes: the SM of a phase. meetings: how many warps arrive.
     """
 
     warps: list[tuple[int, int, list[Act]]] = field(default_factory=list)
@@ -80,6 +82,7 @@ class Script:
     needs: dict[int, int] = field(default_factory=dict)
     phases_of: dict[int, list[int]] = field(default_factory=dict)
     ended: dict[int, list[int]] = field(default_factory=dict)
+    homes: dict[int, int] = field(default_factory=dict)
     meetings: dict[int, int] = field(default_factory=dict)
     ctas: int = 1
 
@@ -111,6 +114,7 @@ def _count_signals(recording: Recording, script: Script, ours: range) -> None:
     for at, phase in enumerate(recording.phases):
         if phase.cta not in ours:
             continue
+        script.homes[at] = phase.cta - ours.start
         for seq in phase.signals:
             if seq in told:
                 script.phases_of.setdefault(seq, []).append(at)
@@ -129,7 +133,7 @@ class ActWriter:
         self.compiled = any(COMPILED.search(row.text) for row in recording.rows)
         self.minor = _minor(recording)
         self.known: dict[Any, list[Act]] = {}
-        self.cached = cached
+        self.cached, self.cluster = cached, recording.cluster
         self.latencies: dict[int, tuple[str, frozenset[str]]] = {}
         self.open: dict[tuple[int, int, int, bool], int] = {}  # accesses that may grow: where the next part would begin
 
@@ -163,7 +167,7 @@ class ActWriter:
         if one.unit == "tensor core":
             return UnitWork("tensor", cycles=product_cycles(one.mnemonic or one.name), row=one.row)
         if one.unit not in ("TMA", "cp.async"):
-            return UnitWork("remote", row=one.row)
+            return UnitWork("remote", one.writes.get("shared", 0), row=one.row)
         read, written = one.reads.get("global", 0), one.writes.get("global", 0)
         nbytes = max(read, written)
         share = min((self.share[name] for name in one.buffers if name in self.share), default=1.0)
@@ -172,7 +176,9 @@ class ActWriter:
         filled = max(0, one.writes.get("shared", 0) - read * receivers) if unit == "TMA" and one.signals else 0
         filled = 0 if one.reads.get("shared") else filled
         outside = filled / receivers
-        return UnitWork(unit, nbytes, nbytes * share, bool(written), 0.0, nbytes / LINE, one.row, outside, receivers)
+        into = tuple(cta % self.cluster for cta, _ in one.signals) if unit == "TMA" and receivers > 1 else ()
+        return UnitWork(unit, nbytes, nbytes * share, bool(written), 0.0, nbytes / LINE, one.row, outside, receivers,
+                        into)  # fmt: skip
 
     # Stretches
 

@@ -7,7 +7,7 @@ of all warps the one that is furthest behind goes on. CTAs come as others end, a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
@@ -50,6 +50,7 @@ class SmFigures:
     l2_queue: float = 300.0  # the same of the second-level cache; by pairs
     near_latency: float = 40.0  # of a load that hits in the first-level cache
     remote_latency: float = 200.0  # to another CTA of the cluster
+    remote_bytes: float = 14.0  # that an SM sends to others of its cluster in a cycle; by pairs
     tensor_latency: float = 60.0  # from the last product's turn to its result
     barrier_latency: float = 15.0  # after the last arrival
     warp_latency: float = 1.8  # the same, more for each warp
@@ -117,6 +118,7 @@ class Sm:
     tma: float = 0.0
     hbm: float = 0.0
     out: float = 0.0
+    remote: float = 0.0
 
 
 class RunningCluster:
@@ -318,7 +320,11 @@ class Play:
             self.units["tensor", one.row] += cycles
             done = read = sm.tensor + machine.tensor_latency
         elif one.unit == "remote":
-            done = read = now + machine.remote_latency
+            cycles = one.nbytes / machine.remote_bytes
+            sm.remote = max(sm.remote, now) + cycles
+            self.busy["SM to SM"] += cycles
+            self.units["SM to SM", one.row] += cycles
+            done = read = sm.remote + machine.remote_latency
         else:
             extra = 0.0
             if one.unit == "TMA":
@@ -330,12 +336,23 @@ class Play:
             if one.unit == "cp.async":
                 sm.lsu = max(sm.lsu, now) + one.passes
                 self.busy["shared memory"] += one.passes
-            done = extra + self._moved(sm, now, one.nbytes, one.far, one.row, out=one.writes, shared=one.unit == "TMA")
+            end = self._moved(sm, now, one.nbytes, one.far, one.row, out=one.writes, shared=one.unit == "TMA")
+            done = extra + max([end, *self._received(one, sm, now)])
             read = sm.out + extra if one.writes else done
         unit.done[number] = done, read
         for phase in unit.script.ended.get(number, ()):
             self._told(unit, phase, done)
         return begun + issuing
+
+    def _received(self, one: acts.UnitWork, sm: Sm, now: float) -> Iterator[float]:
+        """When the other SMs that a copy is for have its bytes: each takes them by its own port."""
+        for number in one.into:
+            other, cycles = self.sms[number], one.nbytes / SECTOR_RATE
+            if other is not sm:
+                other.l2 = max(other.l2, now) + cycles
+                self.busy["L2"] += cycles
+                self.units["L2", one.row] += cycles
+                yield other.l2 + self.machine.l2_latency
 
     def _told(self, unit: RunningCluster, phase: int, now: float) -> None:
         unit.needs[phase] -= 1
@@ -344,8 +361,10 @@ class Play:
             self._wake(unit, ("phase", phase), unit.ready[phase] + self.machine.barrier_latency)
 
     def _signal(self, warp: RunningWarp, now: float, act: Any) -> float:
-        for phase in warp.unit.script.phases_of.get(act[1], ()):
-            self._told(warp.unit, phase, now)
+        script = warp.unit.script
+        for phase in script.phases_of.get(act[1], ()):
+            far = self.sms[script.homes.get(phase, 0)] is not warp.sm
+            self._told(warp.unit, phase, now + far * self.machine.remote_latency)
         return now + self.machine.signal
 
     def _phase(self, warp: RunningWarp, now: float, act: Any) -> float | None:

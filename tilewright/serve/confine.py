@@ -198,6 +198,7 @@ TRIED: dict[str, str] = {
     "the interpreter": "it looks into the interpreter: frames, objects of others, hooks",
     "the harness": "it replaces parts of what judges it",
     "the environment": "it changes the environment of the process",
+    "the walls": "it asks the system for what nobody here may",
 }
 """What a submission may not try, by name."""
 
@@ -207,7 +208,7 @@ _EVENTS = {
     "os.posix_spawn": "processes", "os.spawn": "processes", "os.kill": "processes", "signal.": "processes",
     "os.remove": "files", "os.rename": "files", "os.rmdir": "files", "os.mkdir": "files", "os.link": "files",
     "os.symlink": "files", "os.truncate": "files", "os.chmod": "files", "os.chown": "files", "shutil.": "files",
-    "tempfile.": "files",
+    "tempfile.": "files", "sqlite3.": "files",
     "ctypes.": "native code", "mmap.": "native code",
     "gc.": "the interpreter", "sys._getframe": "the interpreter", "sys._current_": "the interpreter",
     "sys.settrace": "the interpreter", "sys.setprofile": "the interpreter", "sys.addaudithook": "the interpreter",
@@ -295,7 +296,8 @@ def _line_in(file: str, *, near: bool, imports: bool) -> int | None:
     return None if get_ident() == main_thread().ident else 0
 
 
-JUDGING = ("numpy", "builtins", "time", "json", "pickle", "os", "sys", "ml_dtypes", "triton")
+JUDGING = ("numpy", "numpy.random", "numpy.linalg", "builtins", "time", "json", "pickle", "os", "sys", "random",
+           "ml_dtypes", "triton")  # fmt: skip
 OURS = ("tilewright.", "triton.")  # rooms whose own functions and methods count, too: what compiles what is judged
 
 
@@ -346,7 +348,9 @@ def _reaches(node: ast.AST) -> bool:
 def held() -> list[HeldPart]:
     """Functions, classes and methods of the modules that judge, compute and tell the time."""
     names = [name for name in sys.modules if name in JUDGING or name.startswith(OURS)]
-    return [each for name in names for each in _callables(name)]
+    modules = [HeldPart(sys.modules, name, sys.modules[name], f"the module {name}") for name in names
+               if not name.startswith("tilewright.serve")]  # fmt: skip  # which nobody finds
+    return [*modules, *(each for name in names for each in _callables(name))]
 
 
 def _callables(module: str) -> Iterator[HeldPart]:

@@ -13,6 +13,7 @@ import pickle
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
+from errno import EACCES, EPERM
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -139,10 +140,17 @@ def _read(place: str, file: str, make: Make) -> bytes:
     """In the process behind walls: the kernel, what was tried, or why there is none."""
     sys.dont_write_bytecode = True
     told: list[tuple[str, int | None]] = []
+
+    def tell(name: str, line: int | None) -> None:
+        told.append((name, line))
+
     reaches = may_replace(Path(file).read_text(encoding="utf-8"))
     _forget_the_judge()
-    watched(file, lambda name, line: told.append((name, line)))
-    kind, data = _made(make, place)
+    watched(file, tell)
+    try:
+        kind, data = _made(make, place, tell)
+    except Exception:  # of what the author has left of this process
+        kind, data = b"K", b""
     if not told and (changed := replaced(_SETTLED if reaches else ())) is None:
         return kind + data
     name, line = told[0] if told else ("the harness", None)
@@ -156,11 +164,13 @@ def _forget_the_judge() -> None:
     vars(sys.modules["tilewright"]).pop("serve", None)
 
 
-def _made(make: Make, place: str) -> tuple[bytes, bytes]:
+def _made(make: Make, place: str, tell: Callable[[str, int | None], None]) -> tuple[bytes, bytes]:
     """What is made of the file, or why it is no kernel."""
     try:
         return b"K", make(place)
     except (TilewrightError, MemoryError, RecursionError) as error:
+        if isinstance(error.__cause__, OSError) and error.__cause__.errno in (EPERM, EACCES):
+            tell("the walls", error.at.line if isinstance(error, TilewrightError) and error.at else None)
         cause = error.__cause__ if isinstance(error.__cause__, MemoryError) else error
         if isinstance(cause, RecursionError):
             cause = ArgumentError("the submission nests too deep", given="RecursionError", allowed="less nesting")

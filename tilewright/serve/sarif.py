@@ -53,5 +53,5 @@ def _place(file: str, line: int | None, column: int | None, root: Path) -> dict[
     known = path.is_absolute() and path.is_relative_to(root)
     place: dict[str, Any] = {"artifactLocation": {"uri": (path.relative_to(root) if known else path).as_posix()}}
     if line:
-        place["region"] = {"startLine": line, **({"startColumn": column} if column else {})}
+        place["region"] = {"startLine": line} if column is None else {"startLine": line, "startColumn": column + 1}
     return {"physicalLocation": place}

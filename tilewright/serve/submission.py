@@ -343,7 +343,10 @@ def evaluated(text: Extent, sizes: Mapping[str, int]) -> int:
         match node:
             case ast.Constant(value=int(number)):
                 return number
-            case ast.Name(id=name) if name in sizes:
+            case ast.Name(id=name):
+                if name not in sizes:
+                    raise ArgumentError(f"an extent names {name}, which is no size", given=text,
+                                        allowed=choices(name, sizes) or "names among sizes")  # fmt: skip
                 return sizes[name]
             case ast.BinOp(left=left, op=op, right=right) if type(op) in OPERATORS:
                 return OPERATORS[type(op)](value(left), value(right))

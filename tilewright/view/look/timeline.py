@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright.errors import ArgumentError, choices
 from tilewright.host import aligned
 from tilewright.sim.record.recording import Met, Stretch, Waited
+from tilewright.verdict import TRACE
 from tilewright.view.look.bars import Bar, barrier_name, bars_of_operations, bars_of_phases, bars_of_warp, role_of
 from tilewright.view.look.page import in_a_frame, page_of, written
 from tilewright.view.look.schedule import Schedule, scheduled
@@ -86,7 +87,8 @@ FIRST_UNIT, FIRST_BARRIER = 1000, 2000  # the numbers of a CTA's threads begin t
 def trace_of(recording: Recording, schedule: Schedule, units: str) -> dict[str, Any]:
     """The object that is written as JSON. units: "cycles" or "order"."""
     return {"traceEvents": list(_Tracing(recording, schedule, units).events()), "displayTimeUnit": "ns",
-            "otherData": {"kernel": recording.kernel, "unit": units, "left_out": str(recording.left_out)}}  # fmt: skip
+            "otherData": {"schema": TRACE, "kernel": recording.kernel, "unit": units,
+                          "left_out": str(recording.left_out)}}  # fmt: skip
 
 
 class _Tracing:
