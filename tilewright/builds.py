@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.explain import BUILDS, Finding
+from tilewright.host import touched
 from tilewright.verdict import Verdict
 
 RELATIVE = 1e-3  # of two floats, and of a float and the largest one of its array, that fused sums do not explain
@@ -22,14 +23,14 @@ STOPS = ("limit", "deadlock", "livelock", "divergence")
 
 def joined(one: Verdict, other: Verdict) -> Verdict:
     """The verdict on both builds: counts and output are those of the optimised one, which comes first."""
-    left = [*other.findings]
-    found = []
+    left, found = [*other.findings], []
+    late = [each for each in left if each.kind == "limit"]
+    alone = () if late else (OPTIMISED,)  # of a build that did not come to its end nobody knows
     for each in one.findings:
         same = _same(each, left)
         if same is not None:
             left.remove(same)
-        found.append(replace(each, builds=(OPTIMISED,) if same is None else (OPTIMISED, UNOPTIMISED)))
-    late = [each for each in left if each.kind == "limit"]
+        found.append(replace(each, builds=alone if same is None else (OPTIMISED, UNOPTIMISED)))
     hidden = [replace(each, builds=(UNOPTIMISED,)) for each in left if each.kind != "limit"]
     found += [each for each in hidden if not _repeats(each, found)]
     told = tuple(f"{UNOPTIMISED} code: {each.message}" for each in late)
@@ -68,16 +69,31 @@ def _repeats(finding: Finding, known: Iterable[Finding]) -> bool:
 def apart(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterable[Finding]:
     """Findings for arrays that hold other values after the unoptimised build; floats may differ by rounding."""
     for name, left, right in _arrays(one, other):
-        wrong = np.atleast_1d(_differ(left, right))
-        if wrong.any():
-            first = tuple(int(i[0]) for i in np.nonzero(wrong))
-            where = "".join(f"[{i}]" for i in first) if np.ndim(left) else ""
-            pair = (np.atleast_1d(each)[first] for each in (left, right))
-            yield Finding(
-                "results", f"{int(wrong.sum()):,} of {wrong.size:,} elements of {name} differ between the builds",
-                buffer=name, given="{1}{0} = {2} optimised, {3} unoptimised".format(where, name, *pair),
-                allowed="one value: no finding explains two", hint="what the language leaves undefined there",
-            )  # fmt: skip
+        if not (wrong := _places(left, right)).size:
+            continue
+        first = np.unravel_index(int(wrong[0]), np.shape(left))
+        where = "".join(f"[{i}]" for i in first)
+        yield Finding(
+            "results", f"{wrong.size:,} of {np.size(left):,} elements of {name} differ between the builds",
+            buffer=name, given=f"{name}{where} = {left[first]} optimised, {right[first]} unoptimised",
+            allowed="one value: no finding explains two", hint="what the language leaves undefined there",
+        )  # fmt: skip
+
+
+def _places(left: Any, right: Any) -> np.ndarray[Any, Any]:
+    """Where two arrays differ, as numbers of elements. Pieces with the same bytes are not looked at again."""
+    flat, other = left.reshape(-1), right.reshape(-1)
+    bounds = {(each.start, each.stop) for array in (flat, other) for each in touched(array)}
+    pieces = [slice(start // flat.itemsize, stop // flat.itemsize) for start, stop in sorted(bounds)]
+    doubtful = [each for each in pieces if flat[each].tobytes() != other[each].tobytes()]
+    most = max((_largest(flat[each]) for each in pieces), default=0.0) if doubtful and flat.dtype.kind == "f" else 0.0
+    found = [each.start + np.flatnonzero(_differ(flat[each], other[each], most)) for each in doubtful]
+    return np.concatenate(found) if found else np.zeros(0, np.int64)
+
+
+def _largest(values: np.ndarray[Any, Any]) -> float:
+    finite = np.abs(values[np.isfinite(values)])
+    return float(finite.max()) if finite.size else 0.0
 
 
 def _arrays(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterable[tuple[str, Any, Any]]:
@@ -87,11 +103,9 @@ def _arrays(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterable[tuple[
             yield name, left, right
 
 
-def _differ(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _differ(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any], most: float) -> np.ndarray[Any, Any]:
     if left.dtype.kind != "f":
         return np.asarray(left != right)
     with np.errstate(invalid="ignore"):  # a signalling NaN
         a, b = left.astype(np.float64), right.astype(np.float64)
-    finite = np.abs(a[np.isfinite(a)])
-    most = float(finite.max()) if finite.size else 0.0
     return np.asarray(~np.isclose(a, b, rtol=RELATIVE, atol=RELATIVE * most, equal_nan=True))

@@ -44,8 +44,7 @@ def loaded(
         return load_ptx(path)
     pairs = (define.partition("=") for define in defines)
     macros = {name: value if equals else None for name, equals, value in pairs}
-    wanted = [kernel for kernel in kernels if "<" in kernel]
-    return load_cu(path, arch or "sm_90a", defines=macros, include=list(include), kernels=wanted, options=options)
+    return load_cu(path, arch or "sm_90a", defines=macros, include=list(include), kernels=kernels, options=options)
 
 
 def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
@@ -169,5 +168,7 @@ def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError) -> None
         elif len(finding.builds) == 1:
             say(f"  line {finding.line}: {BUILDS[finding.builds[0]]}")
     if not isinstance(outcome, TilewrightError | MemoryError):
+        if outcome.left_out:
+            say(f"not run: {outcome.left_out:,} CTAs between others, as the launch is a large one")
         say()
         say(str(outcome.counts))

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.host import zeros
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.batch import spread
 from tilewright.sim.machine.memory import WIDEST, MemoryRows
@@ -260,7 +261,7 @@ class TaggedPlaces:
 
     def _marks(self) -> NDArray[np.uint8]:
         whole = -(-max(self.nbytes, 1) // (WIDEST * self.grain))  # of the widest accesses
-        return np.zeros((self.rows, whole * WIDEST), np.uint8)
+        return zeros((self.rows, whole * WIDEST))
 
     def expand(self, ctas: int) -> None:
         """From now on every CTA has tags of its own."""
