@@ -21,6 +21,7 @@ from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
 from tilewright.public import Public, keywords_of
 from tilewright.ranks import named_arguments
+from tilewright.sim.machine.device import Footprint, GridsMeet
 from tilewright.small import smaller_grid
 from tilewright.verdict import Verdict, verdict_on
 
@@ -117,11 +118,12 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What is asked of a kernel of others. both: does what is not optimised run, too? strict: the idioms of `IDIOMS`
-    that are told.
+    that are told. pdl: may its launch begin before the one before ends?
     """
 
     both: bool = True
     strict: frozenset[str] = frozenset()
+    pdl: bool = False
 
     def applied(self, verdict: Verdict) -> Verdict:
         """The verdict without what is benign."""
@@ -145,7 +147,7 @@ def ran(
         values, launch = _arguments(made, args, named, sizes, seed)
     except (TilewrightError, MemoryError) as error:
         return verdict_on(name, error, seconds=monotonic() - began, inputs={}), error
-    trial = TrialRun(name, made, names, launch, limits, wanted)
+    trial = TrialRun(name, made, names, launch, limits, wanted, policy.pdl)
     if not in_place:
         values = copies_of(values)
     if not (policy.both and isinstance(made, LoadedKernel) and made.module.builds):
@@ -174,11 +176,16 @@ class TrialRun:
     launch: Mapping[str, Any]
     limits: Mapping[str, Any]
     wanted: Wanted
+    pdl: bool = False
 
-    @property
-    def sample(self) -> dict[str, int]:
-        """Large launches of a kernel of others run in part, where no results are asked for."""
-        return {"sample": SAMPLED} if isinstance(self.made, LoadedKernel) and not self.wanted.arrays else {}
+    def _of_others(self, values: Iterable[str]) -> dict[str, Any]:
+        """Of a kernel of others: large launches run in part, where no results are asked for; and what is known of the
+        launches around.
+        """
+        if not isinstance(self.made, LoadedKernel):
+            return {}
+        alone = GridsMeet(Footprint(self.name), alone="early" if self.pdl else "waits", arguments=frozenset(values))
+        return {"grids": alone} | ({} if self.wanted.arrays else {"sample": SAMPLED})
 
     def run(self, values: Mapping[str, Any]) -> tuple[Verdict, Run | TilewrightError | MemoryError]:
         """The verdict on a run that changes these arguments, and what came of it."""
@@ -188,7 +195,7 @@ class TrialRun:
             warnings.simplefilter("always", TilewrightWarning)
             try:
                 known["inputs"] = {each: shown(value) for each, value in values.items()}
-                limits = {**self.limits, **self.sample}
+                limits = {**self._of_others(values), **self.limits}
                 run = self.made.simulate(*values.values(), check=self.checks, progress=unseen, **self.launch,
                                          **limits)  # fmt: skip
             except (TilewrightError, MemoryError) as error:

@@ -148,14 +148,8 @@ def _array(text: str, kind: str, shape: tuple[int, ...], fill: str, random: np.r
     if kind not in TYPES:
         raise ArgumentError(f"unknown type {kind!r}", given=text, allowed=choices(kind, TYPES))
     numpy = dtype(TYPES[kind]).numpy
-    ranged = _RANGED.fullmatch(fill)
-    if fill == "random" or ranged:
-        low, high = (int(ranged[1]), int(ranged[2])) if ranged else (0 if numpy.kind == "u" else -100, 100)
-        if low >= high:
-            raise ArgumentError("the fill is no range", given=text, allowed="random(0,50): from 0 to 49")
-        is_whole = numpy.kind in "iu" or ranged
-        make: Callable[[Any], Any] = partial(random.integers, low, high) if is_whole else random.standard_normal
-        return _random(shape, numpy, make, text)
+    if fill == "random" or _RANGED.fullmatch(fill):
+        return _random(shape, numpy, _numbers(random, numpy, fill, text), text)
     if fill == "zeros":
         return _zeros(shape, numpy, text)
     check_room("--arg", shape, dtype(TYPES[kind]))
@@ -176,6 +170,16 @@ def _array(text: str, kind: str, shape: tuple[int, ...], fill: str, random: np.r
         raise ArgumentError(f"the fill is no {TYPES[kind]}", given=text, allowed=f"{held.min} to {held.max}")
     with np.errstate(over="ignore"):  # a large float is the infinity of a narrow one
         return np.full(shape, value).astype(numpy)
+
+
+def _numbers(random: np.random.Generator, kind: np.dtype[Any], fill: str, text: str) -> Callable[[Any], Any]:
+    """What makes random numbers of a type, in a range where one is asked for, by their shape."""
+    if (ranged := _RANGED.fullmatch(fill)) is None and kind.kind not in "iu":
+        return random.standard_normal
+    low, high = (int(ranged[1]), int(ranged[2])) if ranged else (0 if kind.kind == "u" else -100, 100)
+    if low >= high:
+        raise ArgumentError("the fill is no range", given=text, allowed="random(0,50): from 0 to 49")
+    return partial(random.integers, low, high)
 
 
 def _zeros(shape: tuple[int, ...], kind: np.dtype[Any], text: str) -> NDArray[Any]:
