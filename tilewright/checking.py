@@ -150,11 +150,55 @@ def ran(
     trial = TrialRun(name, made, names, launch, limits, wanted, policy.pdl)
     if not in_place:
         values = copies_of(values)
-    if not (policy.both and isinstance(made, LoadedKernel) and made.module.builds):
-        verdict, outcome = trial.run(values)
+    if not isinstance(made, LoadedKernel):
+        return trial.run(values)
+    before, variables = copies_of(values), variables_of(made)
+    if policy.both and made.module.builds:
+        verdict, outcome = _of_both(trial, made, values, before, variables)
     else:
-        verdict, outcome = _of_both(trial, made, values)
-    return policy.applied(verdict) if isinstance(made, LoadedKernel) else verdict, outcome
+        verdict, outcome = trial.run(values)
+    if verdict and not isinstance(outcome, TilewrightError | MemoryError):
+        told = come_again(trial, (variables, variables_of(made)), before, values) if not outcome.left_out else ()
+        verdict = replace(verdict, findings=(*verdict.findings, *(replace(one, severity="warning") for one in told)))
+    return policy.applied(verdict), outcome
+
+
+def variables_of(kernel: LoadedKernel) -> dict[str, Any]:
+    """Copies of the variables of a kernel's module."""
+    return {name: value.copy() for name, value in kernel.module.set_globals().items()}
+
+
+def come_again(
+    trial: TrialRun,
+    states: tuple[Mapping[str, Any], Mapping[str, Any]],
+    before: dict[str, Any],
+    ended: Mapping[str, Any],
+) -> Iterable[Finding]:
+    """What differs where a launch finds arrays as the first one did, and variables as that has left them.
+
+    states: variables before the first one, and before this one. before, ended: arrays before and behind the first.
+    """
+    made, (then, later) = trial.made, states
+    assert isinstance(made, LoadedKernel)
+    changed = [name for name, value in later.items() if name not in then or (then[name] != value).any()]
+    if not changed or any(word in text for text in made.module.texts for word in SETS):
+        return
+    now = variables_of(made)
+    made.module._put_globals(later)
+    limits = {**trial.limits, "explore": 0, "sample": None, "grids": None}
+    verdict, outcome = replace(trial, limits=limits).run(before)
+    made.module._put_globals(now)
+    shown = made.module.module.shown
+    names = [shown.get(name, name) for name in changed]
+    left, lines = ", ".join(names), [] if isinstance(outcome, Exception) else outcome.counts.lines
+    at = next((one.at for one in lines if one.write and one.buffer in names and one.at is not None), None)
+    for each in [*apart(ended, before)][:1] if verdict else []:
+        what = f"the launch comes again and leaves other values in {each.buffer}: it finds what the first has left in"
+        yield Finding(
+            "results", f"{what} {left}", "error", at.file if at else None, at.line if at else None, buffer=each.buffer,
+            given=str(each.given).replace("unoptimised", "then").replace("optimised", "at first"),
+            allowed="the same results for the same arguments", hint=f"{left} set back at the end of the kernel",
+        )  # fmt: skip
 
 
 def copies_of(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,7 +226,7 @@ class TrialRun:
         """Of a kernel of others: large launches run in part, where no results are asked for; and what is known of the
         launches around.
         """
-        if not isinstance(self.made, LoadedKernel):
+        if not isinstance(self.made, LoadedKernel) or "grids" in self.limits:
             return {}
         alone = GridsMeet(Footprint(self.name), alone="early" if self.pdl else "waits", arguments=frozenset(values))
         return {"grids": alone} | ({} if self.wanted.arrays else {"sample": SAMPLED})
@@ -206,14 +250,18 @@ class TrialRun:
         return finished(self.name, run, told, self.wanted, known), run
 
 
+SETS = ("cudaMemcpyToSymbol", "cudaGetSymbolAddress")  # by which host code sets variables
 TIMES, LEAST_SECONDS = 2.0, 3.0  # as long as the optimised build the other one may take, and always so many seconds
 
 
 def _of_both(
-    trial: TrialRun, made: LoadedKernel, values: Mapping[str, Any]
+    trial: TrialRun,
+    made: LoadedKernel,
+    values: Mapping[str, Any],
+    before: Mapping[str, Any],
+    variables: Mapping[str, Any],
 ) -> tuple[Verdict, Run | TilewrightError | MemoryError]:
     """The verdict on both builds, see `tilewright.builds`; what came of the optimised one."""
-    before, variables = copies_of(values), {name: value.copy() for name, value in made.module.set_globals().items()}
     verdict, outcome = trial.run(values)
     if verdict.status not in ("clean", "wrong"):
         return verdict, outcome

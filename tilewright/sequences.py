@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from tilewright import host
-from tilewright.builds import apart, joined
-from tilewright.checking import EXPLORED, LAUNCH, Policy, TrialRun, Wanted, copies_of
+from tilewright.builds import joined
+from tilewright.checking import EXPLORED, LAUNCH, Policy, TrialRun, Wanted, come_again, copies_of, variables_of
 from tilewright.errors import ArgumentError, ToolError, described
-from tilewright.explain import Finding, parse_idioms
+from tilewright.explain import parse_idioms
 from tilewright.load import LoadedKernel
 from tilewright.public import Public
 from tilewright.sim.machine.device import Footprint, GridsMeet
@@ -90,7 +90,7 @@ def sequence(
     limits = {"limit_s": limit_s, "max_findings": max_findings, "explore": EXPLORED if explore is None else explore}
     policy = Policy(both, parse_idioms(strict))
     run = _Sequence(launches, names, limits)
-    before = {id(each.kernel.module): _variables(each.kernel) for each in launches}
+    before = {id(each.kernel.module): variables_of(each.kernel) for each in launches}
     verdicts = run.verdicts("")
     if policy.both and all(each.kernel.module.builds for each in launches):
         for each in launches:
@@ -106,10 +106,6 @@ def _of_both(verdicts: Sequence[Verdict], run: _Sequence) -> list[Verdict]:
     except ToolError as error:
         return [replace(each, not_covered=(f"unoptimised code: {error.what}", *each.not_covered)) for each in verdicts]
     return [joined(one, other) for one, other in zip(verdicts, others, strict=False)] + [*verdicts[len(others) :]]
-
-
-def _variables(kernel: LoadedKernel) -> dict[str, Any]:
-    return {name: value.copy() for name, value in kernel.module.set_globals().items()}
 
 
 @dataclass(frozen=True)
@@ -129,7 +125,7 @@ class _Sequence:
         for number, each in enumerate(self.launches):
             made = each.kernel.built(build) if build else each.kernel
             values = {name: _shared(value, shared) for name, value in zip(_names(each), each.values, strict=True)}
-            states.append(_variables(made))
+            states.append(variables_of(made))
             own = Footprint(each.kernel.name)
             meets = last.next(own) if each.pdl and last is not None else GridsMeet(own)
             name, limits = f"{number + 1}. {each.kernel.name}", {**self.limits, "grids": meets}
@@ -139,7 +135,7 @@ class _Sequence:
             verdict, _ = trial.run(values)
             ended[number] = copies_of(values) if self._comes_again(number) else {}
             if first is not None and verdict:
-                told = [*self._again(trial, made, (states[first], states[number]), kept[first], ended[first])]
+                told = [*come_again(trial, (states[first], states[number]), kept[first], ended[first])]
                 verdict = replace(verdict, status="wrong" if told else verdict.status,
                                   findings=(*verdict.findings, *told))  # fmt: skip
             found.append(verdict)
@@ -152,37 +148,6 @@ class _Sequence:
 
     def _comes_again(self, number: int) -> bool:
         return any(each.repeats(self.launches[number]) for each in self.launches[number + 1 :])
-
-    @staticmethod
-    def _again(
-        trial: TrialRun,
-        made: LoadedKernel,
-        states: tuple[Mapping[str, Any], ...],
-        kept: dict[str, Any],
-        ended: Mapping[str, Any],
-    ) -> Iterable[Finding]:
-        """What differs where a launch finds arrays as the first one did, and variables as it has left them.
-
-        states: variables before the first one, and before this one. kept, ended: arrays before and behind the first.
-        """
-        now, (then, later) = _variables(made), states
-        made.module._put_globals(later)
-        limits = {name: value for name, value in trial.limits.items() if name != "grids"}
-        verdict, _ = replace(trial, limits={**limits, "explore": 0}).run(kept)
-        made.module._put_globals(now)
-        changed = [name for name, value in later.items() if name not in then or (then[name] != value).any()]
-        differ = [*apart(ended, kept)] if verdict and changed else []
-        shown = made.module.module.shown
-        left = ", ".join(shown.get(name, name) for name in changed) or "a variable"
-        for each in differ[:1]:
-            what = (
-                f"the launch comes again and leaves other values in {each.buffer}: it finds what the first has left in"
-            )
-            yield Finding(
-                "results", f"{what} {left}", buffer=each.buffer,
-                given=str(each.given).replace("unoptimised", "then").replace("optimised", "at first"),
-                allowed="the same results for the same arguments", hint=f"{left} set back at the end of the kernel",
-            )  # fmt: skip
 
 
 def _names(each: PlannedLaunch) -> tuple[str, ...]:

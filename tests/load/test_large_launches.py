@@ -82,3 +82,28 @@ def test_arguments_that_share_memory_do_so_in_every_run() -> None:
     found = tw.check(tw.load_cu(text)["k"], a, a, np.zeros(1, np.int32), grid=2, block=1)
 
     assert (found.status, found.findings) == ("clean", ())
+
+
+TOTAL = """
+__device__ unsigned count = 0;
+HOST
+__global__ void total(const float* x, float* out) {
+    if (threadIdx.x == 0 && atomicAdd(&count, 1) == gridDim.x - 1) { *out = x[0]; RESET }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("reset", "host", "told"),
+    [("", "", True), ("count = 0;", "", False),
+     ("", "void again() { unsigned n = 0; cudaMemcpyToSymbol(count, &n, 4); total<<<4, 32>>>(0, 0); }", False)],
+)  # fmt: skip
+def test_a_variable_that_nobody_sets_back_is_told_where_the_kernel_changes_it(
+    reset: str, host: str, told: bool
+) -> None:
+    kernel = tw.load_cu(TOTAL.replace("RESET", reset).replace("HOST", host))["total"]
+
+    found = tw.check(kernel, np.ones(1, np.float32), np.zeros(1, np.float32), grid=4, block=32)
+
+    assert found.status == "clean"
+    assert [(each.severity, each.line) for each in found.findings] == [("warning", 5)] * told
