@@ -21,6 +21,7 @@ from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
 from tilewright.public import Public, keywords_of
 from tilewright.ranks import named_arguments
+from tilewright.sim.machine.device import Footprint, GridsMeet
 from tilewright.small import smaller_grid
 from tilewright.verdict import Verdict, verdict_on
 
@@ -34,6 +35,7 @@ ALWAYS_LEFT = (
     "outcomes of weak memory that no interleaving has",
     "speed",
 )
+SAMPLED = 4_000_000  # instructions of warps that one run of a kernel of others may take: ten seconds or so
 EXPLORED = 4  # orders by chance of a kernel of others whose threads see which came first
 
 
@@ -115,11 +117,12 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What is asked of a kernel of others. both: does what is not optimised run, too? strict: the idioms of `IDIOMS`
-    that are told.
+    that are told. pdl: may its launch begin before the one before ends?
     """
 
     both: bool = True
     strict: frozenset[str] = frozenset()
+    pdl: bool = False
 
     def applied(self, verdict: Verdict) -> Verdict:
         """The verdict without what is benign."""
@@ -143,14 +146,61 @@ def ran(
         values, launch = _arguments(subject, args, named, sizes, seed)
     except (TilewrightError, MemoryError) as error:
         return verdict_on(name, error, seconds=monotonic() - began, inputs={}), error
-    trial = TrialRun(name, subject, names, launch, limits, wanted)
+    trial = TrialRun(name, subject, names, launch, limits, wanted, policy.pdl)
     if not in_place:
         values = copies_of(values)
-    if not (policy.both and isinstance(subject, LoadedKernel) and subject.module.builds):
-        verdict, outcome = trial.run(values)
+    if not isinstance(subject, LoadedKernel):
+        return trial.run(values)
+    before, variables = copies_of(values), variables_of(subject)
+    if policy.both and subject.module.builds:
+        verdict, outcome = _of_both(trial, subject, values, before, variables)
     else:
-        verdict, outcome = _of_both(trial, subject, values)
-    return policy.applied(verdict) if isinstance(subject, LoadedKernel) else verdict, outcome
+        verdict, outcome = trial.run(values)
+    if verdict and not isinstance(outcome, TilewrightError | MemoryError):
+        told = come_again(trial, (variables, variables_of(subject)), before, values) if not outcome.left_out else ()
+        again = (replace(finding, severity="warning") for finding in told)
+        verdict = replace(verdict, findings=(*verdict.findings, *again))
+    return policy.applied(verdict), outcome
+
+
+def variables_of(kernel: LoadedKernel) -> dict[str, Any]:
+    """Copies of the variables of a kernel's module."""
+    return {name: value.copy() for name, value in kernel.module.set_globals().items()}
+
+
+def come_again(
+    trial: TrialRun,
+    states: tuple[Mapping[str, Any], Mapping[str, Any]],
+    before: dict[str, Any],
+    ended: Mapping[str, Any],
+) -> Iterable[Finding]:
+    """What differs where a launch finds arrays as the first one did, and variables as that has left them.
+
+    states: variables before the first one, and before this one. before, ended: arrays before and behind the first.
+    """
+    kernel, (then, later) = trial.subject, states
+    assert isinstance(kernel, LoadedKernel)
+    changed = [name for name, value in later.items() if name not in then or (then[name] != value).any()]
+    if not changed or any(word in text for text in kernel.module.texts for word in SETS):
+        return
+    now = variables_of(kernel)
+    kernel.module._put_globals(later)
+    limits = {**trial.limits, "explore": 0, "sample": None, "grids": None}
+    verdict, outcome = replace(trial, limits=limits).run(before)
+    kernel.module._put_globals(now)
+    shown = kernel.module.module.shown
+    names = [shown.get(name, name) for name in changed]
+    left, lines = ", ".join(names), [] if isinstance(outcome, Exception) else outcome.counts.lines
+    stores = (line for line in lines if line.write and line.buffer in names and line.at is not None)
+    at = next((line.at for line in stores), None)
+    for finding in [*apart(ended, before)][:1] if verdict else []:
+        what = f"the launch comes again and leaves other values in {finding.buffer}"
+        yield Finding(
+            "results", f"{what}: it finds what the first has left in {left}", "error",
+            at.file if at else None, at.line if at else None, buffer=finding.buffer,
+            given=str(finding.given).replace("unoptimised", "then").replace("optimised", "at first"),
+            allowed="the same results for the same arguments", hint=f"{left} set back at the end of the kernel",
+        )  # fmt: skip
 
 
 def copies_of(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -172,6 +222,16 @@ class TrialRun:
     launch: Mapping[str, Any]
     limits: Mapping[str, Any]
     wanted: Wanted
+    pdl: bool = False
+
+    def _of_others(self, values: Iterable[str]) -> dict[str, Any]:
+        """Of a kernel of others: large launches run in part, where no results are asked for; and what is known of the
+        launches around.
+        """
+        if not isinstance(self.subject, LoadedKernel) or "grids" in self.limits:
+            return {}
+        alone = GridsMeet(Footprint(self.name), alone="early" if self.pdl else "waits", arguments=frozenset(values))
+        return {"grids": alone} | ({} if self.wanted.arrays else {"sample": SAMPLED})
 
     def run(self, values: Mapping[str, Any]) -> tuple[Verdict, Run | TilewrightError | MemoryError]:
         """The verdict on a run that changes these arguments, and what came of it."""
@@ -181,8 +241,9 @@ class TrialRun:
             warnings.simplefilter("always", TilewrightWarning)
             try:
                 fields["inputs"] = {name: shown(value) for name, value in values.items()}
+                limits = {**self._of_others(values), **self.limits}
                 run = self.subject.simulate(*values.values(), check=self.checks, progress=unseen, **self.launch,
-                                         **self.limits)  # fmt: skip
+                                         **limits)  # fmt: skip
             except (TilewrightError, MemoryError) as error:
                 fields["seconds"] = monotonic() - began
                 return verdict_on(self.name, error, _warned(heard), **fields), error
@@ -191,14 +252,18 @@ class TrialRun:
         return finished(self.name, run, told, self.wanted, fields), run
 
 
+SETS = ("cudaMemcpyToSymbol", "cudaGetSymbolAddress")  # by which host code sets variables
 TIMES, LEAST_SECONDS = 2.0, 3.0  # as long as the optimised build the other one may take, and always so many seconds
 
 
 def _of_both(
-    trial: TrialRun, subject: LoadedKernel, values: Mapping[str, Any]
+    trial: TrialRun,
+    subject: LoadedKernel,
+    values: Mapping[str, Any],
+    before: Mapping[str, Any],
+    variables: Mapping[str, Any],
 ) -> tuple[Verdict, Run | TilewrightError | MemoryError]:
     """The verdict on both builds, see `joined`; what came of the optimised one."""
-    before, variables = copies_of(values), {name: value.copy() for name, value in subject.module.set_globals().items()}
     verdict, outcome = trial.run(values)
     if verdict.status not in ("clean", "wrong"):
         return verdict, outcome
@@ -214,7 +279,7 @@ def _of_both(
     try:
         other, copies = again("unoptimised")
         told: list[Finding] = []
-        differs = isinstance(outcome, TilewrightError | MemoryError) or outcome.may_differ
+        differs = isinstance(outcome, TilewrightError | MemoryError) or outcome.may_differ or outcome.left_out
         if verdict and other and not differs and (told := [*apart(values, copies)]):
             exact, changed = again("exact")
             told = [*apart(changed, copies)] if exact else []  # else products and sums that are one explain it
@@ -234,9 +299,10 @@ def _name_of(kernel: Any) -> str:
 def finished(name: str, run: Run, told: Iterable[Finding], wanted: Wanted, fields: Mapping[str, Any]) -> Verdict:
     """The verdict on a run that came to its end. told: differences from the expected arrays, and warnings."""
     findings = (*told, *run.findings)
+    left = (f"{run.left_out:,} CTAs, which did not run: the launch is a large one",) if run.left_out else ()
     return Verdict(
         name, "wrong" if any(finding.severity == "error" for finding in findings) else "clean", findings=findings,
-        not_covered=tuple(_left(fields["checks"], wanted.arrays)), instructions=run.counts.instructions,
+        not_covered=(*left, *_left(fields["checks"], wanted.arrays)), instructions=run.counts.instructions,
         bank_conflicts=run.counts.bank_conflicts, output=run.output, orders=run.orders, **fields,
     )  # fmt: skip
 
@@ -344,14 +410,14 @@ OPTIMISED, UNOPTIMISED = BUILDS
 
 def joined(first: Verdict, other: Verdict) -> Verdict:
     """The verdict on both builds: counts and output are those of the optimised one, which comes first."""
-    left = [*other.findings]
-    findings = []
+    left, findings = [*other.findings], []
+    late = [finding for finding in left if finding.kind == "limit"]
+    alone = () if late else (OPTIMISED,)  # of a build that did not come to its end nobody knows
     for finding in first.findings:
         same = _same(finding, left)
         if same is not None:
             left.remove(same)
-        findings.append(replace(finding, builds=(OPTIMISED,) if same is None else (OPTIMISED, UNOPTIMISED)))
-    late = [finding for finding in left if finding.kind == "limit"]
+        findings.append(replace(finding, builds=alone if same is None else (OPTIMISED, UNOPTIMISED)))
     hidden = [replace(finding, builds=(UNOPTIMISED,)) for finding in left if finding.kind != "limit"]
     findings += [finding for finding in hidden if not _repeats(finding, findings)]
     told = tuple(f"{UNOPTIMISED} code: {finding.message}" for finding in late)
@@ -390,16 +456,32 @@ def _repeats(finding: Finding, others: Iterable[Finding]) -> bool:
 def apart(optimised: Mapping[str, Any], unoptimised: Mapping[str, Any]) -> Iterable[Finding]:
     """Findings for arrays that hold other values after the unoptimised build; floats may differ by rounding."""
     for name, left, right in _arrays(optimised, unoptimised):
-        wrong = np.atleast_1d(_differ(left, right))
-        if wrong.any():
-            first = tuple(int(i[0]) for i in np.nonzero(wrong))
-            where = "".join(f"[{i}]" for i in first) if np.ndim(left) else ""
-            pair = (np.atleast_1d(side)[first] for side in (left, right))
-            yield Finding(
-                "results", f"{int(wrong.sum()):,} of {wrong.size:,} elements of {name} differ between the builds",
-                buffer=name, given="{1}{0} = {2} optimised, {3} unoptimised".format(where, name, *pair),
-                allowed="one value: no finding explains two", hint="what the language leaves undefined there",
-            )  # fmt: skip
+        if not (wrong := _places(left, right)).size:
+            continue
+        first = np.unravel_index(int(wrong[0]), np.shape(left))
+        where = "".join(f"[{i}]" for i in first)
+        yield Finding(
+            "results", f"{wrong.size:,} of {np.size(left):,} elements of {name} differ between the builds",
+            buffer=name, given=f"{name}{where} = {left[first]} optimised, {right[first]} unoptimised",
+            allowed="one value: no finding explains two", hint="what the language leaves undefined there",
+        )  # fmt: skip
+
+
+def _places(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
+    """Where two arrays differ, as numbers of elements. Pieces with the same bytes are not looked at again."""
+    flat, other = left.reshape(-1), right.reshape(-1)
+    bounds = {(piece.start, piece.stop) for array in (flat, other) for piece in host.touched(array)}
+    pieces = [slice(start // flat.itemsize, stop // flat.itemsize) for start, stop in sorted(bounds)]
+    doubtful = [piece for piece in pieces if flat[piece].tobytes() != other[piece].tobytes()]
+    is_float = flat.dtype.kind == "f"
+    most = max((_largest(flat[piece]) for piece in pieces), default=0.0) if doubtful and is_float else 0.0
+    places = [piece.start + np.flatnonzero(_differ(flat[piece], other[piece], most)) for piece in doubtful]
+    return np.concatenate(places) if places else np.zeros(0, np.int64)
+
+
+def _largest(values: NDArray[Any]) -> float:
+    finite = np.abs(values[np.isfinite(values)])
+    return float(finite.max()) if finite.size else 0.0
 
 
 def _arrays(optimised: Mapping[str, Any], unoptimised: Mapping[str, Any]) -> Iterable[tuple[str, Any, Any]]:
@@ -409,11 +491,9 @@ def _arrays(optimised: Mapping[str, Any], unoptimised: Mapping[str, Any]) -> Ite
             yield name, left, right
 
 
-def _differ(left: np.ndarray[Any, Any], right: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+def _differ(left: NDArray[Any], right: NDArray[Any], most: float) -> NDArray[Any]:
     if left.dtype.kind != "f":
         return np.asarray(left != right)
     with np.errstate(invalid="ignore"):  # a signalling NaN
         a, b = left.astype(np.float64), right.astype(np.float64)
-    finite = np.abs(a[np.isfinite(a)])
-    most = float(finite.max()) if finite.size else 0.0
     return np.asarray(~np.isclose(a, b, rtol=RELATIVE, atol=RELATIVE * most, equal_nan=True))

@@ -8,8 +8,10 @@ library; torch's CPU tensors of types that NumPy lacks are read as bytes.
 from __future__ import annotations
 
 import ctypes
+import mmap
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +34,9 @@ public = Public(ArgumentError, {"box: Iterable[int]": _EXTENTS, "steps: Iterable
 MOST_STEPS = 50_000_000
 MOST_FINDINGS = 20
 MOST_SECONDS = 1800.0
+NORESERVE = 0x4000  # of Linux' mmap: memory that nobody may use is not counted
+PIECE_BYTES = 1 << 22
+SPARSE_BYTES = 1 << 28  # of an array of which only the pages are copied that hold something
 MEMINFO = Path("/proc/meminfo")
 CUDA_DEVICE = 2  # DLPack's kDLCUDA
 # DLPack first: torch's CUDA array interface raises KeyError for element types that it cannot name, such as float8.
@@ -215,11 +220,51 @@ def ordinal(device: str) -> int:
     return int(device.partition(":")[2] or 0)
 
 
+def zeros(shape: int | Sequence[int], kind: Any = np.uint8) -> NDArray[Any]:
+    """Zeros. Large ones take memory where somebody writes, and may be more than there is memory for."""
+    nbytes = int(np.prod(shape, dtype=object)) * np.dtype(kind).itemsize
+    if nbytes < SPARSE_BYTES or sys.platform != "linux":
+        return np.zeros(shape, kind)
+    try:
+        pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | NORESERVE)
+    except (OSError, OverflowError):
+        raise MemoryError(f"no room for {bytes_text(nbytes)}") from None
+    return np.frombuffer(pages, kind).reshape(shape)
+
+
 def _copied(value: Any) -> Any:
     """A copy of an array, which a run may change; any other argument itself."""
     if isinstance(value, np.ndarray):
-        return value.copy()
+        return _copy(value)
     return value.clone() if is_torch(value) else value
+
+
+def _copy(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy; of a large array that is mostly zeros one that takes as little memory as itself, as `np.zeros` does."""
+    if array.nbytes < SPARSE_BYTES or not array.flags.c_contiguous:
+        return array.copy()
+    made = zeros(array.shape, array.dtype)
+    whole, there = (each.reshape(-1).view(np.uint8) for each in (array, made))
+    for piece in touched(array):
+        if whole[piece].max():
+            there[piece] = whole[piece]
+    return made
+
+
+def touched(array: NDArray[Any]) -> list[slice]:
+    """The bytes of an array, in pieces; of a large one those with pages that somebody has read or written, if the
+    system tells. The others are zeros.
+    """
+    starts = np.arange(0, array.nbytes, PIECE_BYTES)
+    if array.nbytes >= SPARSE_BYTES:
+        first, inside = divmod(array.ctypes.data, mmap.PAGESIZE)
+        with suppress(OSError), Path("/proc/self/pagemap").open("rb") as pages:
+            pages.seek(8 * first)
+            words = np.frombuffer(pages.read(8 * (-(-(inside + array.nbytes) // mmap.PAGESIZE))), np.uint64)
+            there = np.flatnonzero(words >> np.uint64(62)) * mmap.PAGESIZE - inside  # in memory, or swapped out
+            ends = np.maximum(np.concatenate((there, there + mmap.PAGESIZE - 1)), 0)
+            starts = np.unique(np.minimum(ends, array.nbytes - 1) // PIECE_BYTES) * PIECE_BYTES
+    return [slice(int(start), int(start) + PIECE_BYTES) for start in starts]
 
 
 def copies(values: Iterable[Any]) -> list[Any]:
@@ -234,7 +279,7 @@ def copies(values: Iterable[Any]) -> list[Any]:
             groups[-1][1:] = [max(high, groups[-1][1]), groups[-1][2] + 1]
         else:
             groups.append([low, high, 1])
-    shared = {low: _bytes_of(low, high).copy() for low, high, many in groups if many > 1}
+    shared = {low: _copy(_bytes_of(low, high)) for low, high, many in groups if many > 1}
     return [
         _shared(value, shared) if isinstance(value, np.ndarray) and value.size else _copied(value) for value in listed
     ]
@@ -245,7 +290,7 @@ def _shared(array: NDArray[Any], shared: Mapping[int, NDArray[np.uint8]]) -> NDA
     address = array.ctypes.data
     low = next((low for low, memory in shared.items() if low <= address < low + memory.size), None)
     if low is None:
-        return array.copy()
+        return _copy(array)
     return np.ndarray(array.shape, array.dtype, shared[low].data, address - low, array.strides)
 
 
@@ -442,7 +487,8 @@ class Limits:
     registers of those CTAs. ctas: that the GPU has room for at once; those of a wave that ended make room. registers:
     of a thread, found out where they decide that; 0 where nobody can tell. findings: the last after which a run goes on
     no further. explore: orders by chance, in which the kernel runs besides. replay:
-    the one choice that it makes, by its name.
+    the one choice that it makes, by its name. sample: instructions of warps; of a grid that would take more, and whose
+    CTAs do not wait for each other, some that are spread over it run.
 
     Raises ArgumentError for what is no positive number.
     """
@@ -455,6 +501,7 @@ class Limits:
     findings: int = MOST_FINDINGS
     explore: int = 0
     replay: str | None = None
+    sample: int | None = None
 
     def __post_init__(self) -> None:
         if isinstance(self.findings, bool) or not isinstance(self.findings, int) or self.findings < 1:

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from tilewright import host
-from tilewright.checking import EXPLORED, Policy, TrialRun, Wanted, apart, copies_of, joined
+from tilewright.checking import EXPLORED, Policy, TrialRun, Wanted, come_again, copies_of, joined, variables_of
 from tilewright.errors import ArgumentError, ToolError, described
-from tilewright.explain import Finding, parse_idioms
+from tilewright.explain import parse_idioms
 from tilewright.inputs import LAUNCH, without_launch
 from tilewright.load import LoadedKernel
 from tilewright.public import Public
@@ -89,7 +89,7 @@ def sequence(
     limits = {"limit_s": limit_s, "max_findings": max_findings, "explore": EXPLORED if explore is None else explore}
     policy = Policy(both, parse_idioms(strict))
     run = _Sequence(launches, names, limits)
-    before = {id(planned.kernel.module): _variables(planned.kernel) for planned in launches}
+    before = {id(planned.kernel.module): variables_of(planned.kernel) for planned in launches}
     verdicts = run.verdicts("")
     if policy.both and all(planned.kernel.module.builds for planned in launches):
         for planned in launches:
@@ -106,10 +106,6 @@ def _of_both(verdicts: Sequence[Verdict], run: _Sequence) -> list[Verdict]:
         what = f"unoptimised code: {error.what}"
         return [replace(verdict, not_covered=(what, *verdict.not_covered)) for verdict in verdicts]
     return [*(joined(*pair) for pair in zip(verdicts, others, strict=False)), *verdicts[len(others) :]]
-
-
-def _variables(kernel: LoadedKernel) -> dict[str, Any]:
-    return {name: value.copy() for name, value in kernel.module.set_globals().items()}
 
 
 @dataclass(frozen=True)
@@ -129,7 +125,7 @@ class _Sequence:
         for number, planned in enumerate(self.launches):
             kernel = planned.kernel.built(build) if build else planned.kernel
             values = {name: _shared(value, shared) for name, value in zip(_names(planned), planned.values, strict=True)}
-            states.append(_variables(kernel))
+            states.append(variables_of(kernel))
             footprint = Footprint(planned.kernel.name)
             meets = last.next(footprint) if planned.pdl and last is not None else GridsMeet(footprint)
             name, limits = f"{number + 1}. {planned.kernel.name}", {**self.limits, "grids": meets}
@@ -139,7 +135,7 @@ class _Sequence:
             verdict, _ = trial.run(values)
             ended[number] = copies_of(values) if self._comes_again(number) else {}
             if first is not None and verdict:
-                told = [*self._again(trial, kernel, (states[first], states[number]), kept[first], ended[first])]
+                told = [*come_again(trial, (states[first], states[number]), kept[first], ended[first])]
                 verdict = replace(verdict, status="wrong" if told else verdict.status,
                                   findings=(*verdict.findings, *told))  # fmt: skip
             verdicts.append(verdict)
@@ -152,35 +148,6 @@ class _Sequence:
 
     def _comes_again(self, number: int) -> bool:
         return any(later.repeats(self.launches[number]) for later in self.launches[number + 1 :])
-
-    @staticmethod
-    def _again(
-        trial: TrialRun,
-        kernel: LoadedKernel,
-        states: tuple[Mapping[str, Any], ...],
-        kept: dict[str, Any],
-        ended: Mapping[str, Any],
-    ) -> Iterable[Finding]:
-        """What differs where a launch finds arrays as the first one did, and variables as it has left them.
-
-        states: variables before the first one, and before this one. kept, ended: arrays before and behind the first.
-        """
-        now, (then, later) = _variables(kernel), states
-        kernel.module._put_globals(later)
-        limits = {name: value for name, value in trial.limits.items() if name != "grids"}
-        verdict, _ = replace(trial, limits={**limits, "explore": 0}).run(kept)
-        kernel.module._put_globals(now)
-        changed = [name for name, value in later.items() if name not in then or (then[name] != value).any()]
-        differ = [*apart(ended, kept)] if verdict and changed else []
-        shown = kernel.module.module.shown
-        left = ", ".join(shown.get(name, name) for name in changed) or "a variable"
-        for finding in differ[:1]:
-            what = f"the launch comes again and leaves other values in {finding.buffer}"
-            yield Finding(
-                "results", f"{what}: it finds what the first has left in {left}", buffer=finding.buffer,
-                given=str(finding.given).replace("unoptimised", "then").replace("optimised", "at first"),
-                allowed="the same results for the same arguments", hint=f"{left} set back at the end of the kernel",
-            )  # fmt: skip
 
 
 def _names(planned: PlannedLaunch) -> tuple[str, ...]:

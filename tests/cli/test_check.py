@@ -209,6 +209,8 @@ def test_hints_on_the_command_line_are_options(
         ("n=0x10", "n", 16),
         ("s:f32=-1.5", "s", -1.5),
         ("3", None, 3),
+        ("i:i64[3]=0,300,-6", "i", np.array([0, 300, -6])),
+        ("y:f32[2,2]={1, 2.5, 3, inf}", "y", np.array([[1, 2.5], [3, np.inf]], np.float32)),
     ],
 )
 def test_arguments_are_read_as_they_are_written(text: str, name: str | None, value: object) -> None:
@@ -225,7 +227,34 @@ def test_a_structure_is_its_fields_in_braces() -> None:
     assert (name, n, x, y, array.tolist(), nothing) == ("g", 7, 1, 2, [[0, 1], [2, 3]], None)
 
 
-@pytest.mark.parametrize("text", ["x:f33[2]", "x:f32[2]=many", "x=word", "x=absent.npy"])
+def test_random_numbers_have_the_range_that_is_asked_for() -> None:
+    name, (n, made) = made_argument("s={7, x:i32[1000]=random(3,6)}", np.random.default_rng(0))
+
+    assert (name, n, {*made.tolist()}) == ("s", 7, {3, 4, 5})
+
+
+def test_an_argument_may_be_the_array_of_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "k.cu"
+    file.write_text("__global__ void k(const float* a, float* c) { c[threadIdx.x] = a[63 - threadIdx.x]; }")
+    launch = [file, "--block", "64", "--arg", "a:f32[64]=ramp"]
+
+    apart, (code, out, _) = run(monkeypatch, *launch, "--arg", "c:f32[64]"), run(monkeypatch, *launch, "--arg", "c=a")
+
+    assert apart[0] == 0
+    assert (code, "race" in out) == (1, True)
+
+
+def test_an_array_takes_memory_where_it_is_used() -> None:
+    made = made_argument("x:i8[8000000000]", np.random.default_rng(0))[1]
+    other = made_argument("x:f32[3000000000]=random", np.random.default_rng(0))[1]
+
+    assert (made.nbytes, other.nbytes) == (8_000_000_000, 12_000_000_000)
+    assert other[0]
+    assert other[-1]
+
+
+@pytest.mark.parametrize("text", ["x:f33[2]", "x:f32[2]=many", "x=word", "x=absent.npy", "x:i32[3]=1,2",
+                                  "x:i8[2]=1,300", "x:i32[4]=random(5,5)", "x:i8[99999999999999]"])  # fmt: skip
 def test_what_is_no_argument_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError):
         made_argument(text, np.random.default_rng(0))

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +23,7 @@ from numpy.typing import NDArray
 
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, choices
+from tilewright.host import zeros
 from tilewright.inputs import check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.declared import Parameter
@@ -38,10 +41,13 @@ _ARGUMENT = re.compile(
     r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>\s*\d+\s*(?:[,x]\s*\d+\s*)*)\]\s*(?:=\s*(?P<how>.+))?"
 )
 _STRUCTURE = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?\{(?P<fields>.+)\}", re.DOTALL)
+_RANGED = re.compile(r"random\(\s*(-?\d+)\s*,\s*(-?\d+)\s*\)")
+_SAME = re.compile(r"(\w+)\s*=\s*(?!null$|nan$|inf$|infinity$|true$|false$)([A-Za-z_]\w*)", re.IGNORECASE)
 _TYPED = re.compile(r"(?P<type>\w+)\((?P<value>[^()]+)\)")
+MOST_RANDOM = 1 << 26  # numbers that are made of one array
 ALLOWED = (
-    "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME=FILE.npy, NAME=7, null, or NAME={FIELD, FIELD} of such, "
-    "where i32(7) has its type"
+    "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME:i32[3]=0,5,9, NAME=FILE.npy, NAME=7, null, NAME=OTHER (the "
+    "same array), or NAME={FIELD, FIELD} of such, where i32(7) has its type"
 )
 
 
@@ -112,7 +118,7 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
     """
     structure = _STRUCTURE.fullmatch(text.strip())
     if structure is not None:
-        fields = re.split(r",(?![^\[{]*[\]}])", structure["fields"])
+        fields = re.split(r",(?![^\[{(]*[\]})])", structure["fields"])
         return structure["name"], tuple(made_argument(field, random)[1] for field in fields)
     if text.strip() == "null":
         return None, None
@@ -141,27 +147,67 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
 def _array(text: str, kind: str, shape: tuple[int, ...], fill: str, random: np.random.Generator) -> Any:
     if kind not in TYPES:
         raise ArgumentError(f"unknown type {kind!r}", given=text, allowed=choices(kind, TYPES))
-    check_room("--arg", shape, dtype(TYPES[kind]))
     numpy = dtype(TYPES[kind]).numpy
-    if fill == "random":
-        if numpy.kind in "iu":
-            return random.integers(0 if numpy.kind == "u" else -100, 100, shape).astype(numpy)
-        return random.standard_normal(shape).astype(numpy)
+    if fill == "random" or _RANGED.fullmatch(fill):
+        return _random(shape, numpy, _numbers(random, numpy, fill, text), text)
+    if fill == "zeros":
+        return _zeros(shape, numpy, text)
+    check_room("--arg", shape, dtype(TYPES[kind]))
+    if "," in fill:
+        return _listed(fill, shape, numpy, text)
     if fill == "ramp":
         return np.arange(np.prod(shape)).reshape(shape).astype(numpy)
-    if fill in ("zeros", "ones"):
-        return np.full(shape, fill == "ones", numpy)
+    if fill == "ones":
+        return np.ones(shape, numpy)
     if fill.endswith(".npy"):
         return _viewed(saved(fill), numpy, shape, text)
     try:
         value = float(fill)
     except ValueError:
-        allowed = f"{', '.join(FILLS)}, a number, FILE.npy"
+        allowed = f"{', '.join(FILLS)}, random(0,50), a number, numbers with commas, FILE.npy"
         raise ArgumentError(f"unknown fill {fill!r}", given=text, allowed=allowed) from None
     if numpy.kind in "iu" and not (held := np.iinfo(TYPES[kind])).min <= value <= held.max:
         raise ArgumentError(f"the fill is no {TYPES[kind]}", given=text, allowed=f"{held.min} to {held.max}")
     with np.errstate(over="ignore"):  # a large float is the infinity of a narrow one
         return np.full(shape, value).astype(numpy)
+
+
+def _numbers(random: np.random.Generator, kind: np.dtype[Any], fill: str, text: str) -> Callable[[Any], Any]:
+    """What makes random numbers of a type, in a range where one is asked for, by their shape."""
+    if (ranged := _RANGED.fullmatch(fill)) is None and kind.kind not in "iu":
+        return random.standard_normal
+    low, high = (int(ranged[1]), int(ranged[2])) if ranged else (0 if kind.kind == "u" else -100, 100)
+    if low >= high:
+        raise ArgumentError("the fill is no range", given=text, allowed="random(0,50): from 0 to 49")
+    return partial(random.integers, low, high)
+
+
+def _zeros(shape: tuple[int, ...], kind: np.dtype[Any], text: str) -> NDArray[Any]:
+    try:
+        return zeros(shape, kind)
+    except (MemoryError, ValueError):
+        allowed = "what this machine has memory for"
+        raise ArgumentError("--arg is larger than an array can be", given=text, allowed=allowed) from None
+
+
+def _random(shape: tuple[int, ...], kind: np.dtype[Any], make: Callable[[Any], Any], text: str) -> NDArray[Any]:
+    """Random numbers; in a very large array at its ends, with zeros between them."""
+    if prod(shape) <= MOST_RANDOM:
+        return np.asarray(make(shape).astype(kind))
+    made = _zeros(shape, kind, text)
+    for end in (slice(None, MOST_RANDOM // 2), slice(-MOST_RANDOM // 2, None)):
+        made.reshape(-1)[end] = make(MOST_RANDOM // 2).astype(kind)
+    return made
+
+
+def _listed(fill: str, shape: tuple[int, ...], kind: np.dtype[Any], text: str) -> NDArray[Any]:
+    """The numbers of a list."""
+    try:
+        values = [float(each) if kind.kind == "f" else int(each, 0) for each in fill.strip("{}").split(",")]
+        return np.array(values, kind).reshape(shape)
+    except (ValueError, OverflowError):
+        allowed = f"{prod(shape):,} numbers of that type, with commas"
+        raise ArgumentError("the fill is no list that fits", given=text, allowed=allowed) from None
 
 
 def _viewed(found: NDArray[Any], kind: np.dtype[Any], shape: tuple[int, ...], text: str) -> NDArray[Any]:
@@ -192,7 +238,13 @@ def arguments_of(kernel: LoadedKernel, request: Request, random: np.random.Gener
 
     Where nobody has named the parameters, all go by position, and theirs are the names that reports have.
     """
-    made = [(*made_argument(text, random), text) for text in request.args]
+    same = {text: found for text in request.args if (found := _SAME.fullmatch(text.strip()))}
+    made = [(*made_argument(text, random), text) for text in request.args if text not in same]
+    known = {name: value for name, value, _ in made if isinstance(value, np.ndarray)}
+    for text, found in same.items():
+        if found[2] not in known:
+            raise ArgumentError("--arg is no argument", given=text, allowed=ALLOWED)
+        made.append((found[1], known[found[2]], text))
     if not kernel.has_names and len(made) == len(kernel.parameters):
         kernel.call_parameters([name or own for (name, _, _), own in zip(made, kernel.parameters, strict=True)])
     own = [param.name for param in kernel.entry.params]

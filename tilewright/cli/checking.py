@@ -44,8 +44,17 @@ def loaded(
         return load_ptx(path)
     pairs = (define.partition("=") for define in defines)
     macros = {name: value if equals else None for name, equals, value in pairs}
-    wanted = [kernel for kernel in kernels if "<" in kernel]
-    return load_cu(path, arch or "sm_90a", defines=macros, include=list(include), kernels=wanted, options=options)
+    folders = [*include, *_repository(path)]
+    return load_cu(path, arch or "sm_90a", defines=macros, include=folders, kernels=kernels, options=options)
+
+
+ROOTS = (".git", "pyproject.toml", "setup.py", "CMakeLists.txt", "PKG-INFO")  # what stands in the folder of a project
+
+
+def _repository(path: Path) -> list[Path]:
+    """The folder of the project that a file is part of, whose headers it may include by their way from there."""
+    around = path.resolve().parents
+    return [each for each in around if any((each / name).exists() for name in ROOTS)][-1:]
 
 
 def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
@@ -77,7 +86,7 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
         found = [Launched(request, request, "", {}) for request in requests]
     limits = {**limits, "max_findings": asked.max_findings}
     choices_made = {"explore": EXPLORED if asked.explore is None else asked.explore, "replay": asked.replay}
-    policy = Policy(asked.both, parse_idioms(asked.strict or ()))
+    policy = Policy(asked.both, parse_idioms(asked.strict or ()), asked.pdl)
     runs = [smaller(module, each, asked.file, sizes) if asked.small else (each.request, {}) for each in found]
     verdicts = [
         _checked(module, request, gpu=asked.gpu, quiet=asked.json, limits={**limits, **choices_made}, policy=policy,
@@ -169,5 +178,7 @@ def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError) -> None
         elif len(finding.builds) == 1:
             say(f"  line {finding.line}: {BUILDS[finding.builds[0]]}")
     if not isinstance(outcome, TilewrightError | MemoryError):
+        if outcome.left_out:
+            say(f"not run: {outcome.left_out:,} CTAs between others, as the launch is a large one")
         say()
         say(str(outcome.counts))

@@ -27,7 +27,7 @@ Small = Annotated[
 InOrder = Annotated[
     bool, typer.Option("--sequence", help="The launches of the .cu file in order; --arg by the host's names.")
 ]
-Pdl = Annotated[bool, typer.Option("--pdl", help="Of a sequence: each may begin before the last one ends.")]
+Pdl = Annotated[bool, typer.Option("--pdl", help="A launch may begin before the last one ends.")]
 WideCluster = Annotated[
     bool, typer.Option("--non-portable-cluster", help="Clusters of 9 to 16 CTAs, as the host would have to ask for.")
 ]

@@ -49,7 +49,8 @@ def load_cu(
     """The kernels of a .cu file, or of a text of CUDA C++; host code in it is left out.
 
     defines: macros. include: the folders that its headers may come from; that of the file is one. kernels: instances of
-    templates, ``"k<128>"``, besides those that the file launches itself. options: of NVRTC: ``"--device-int128"``.
+    templates, ``"k<128>"``, besides those that the file launches itself; where any is named, a kernel that is not and
+    that does not compile is left out. options: of NVRTC: ``"--device-int128"``.
     name: what reports call a text.
     Raises ToolError, at the file's line, where NVRTC refuses device code.
     """

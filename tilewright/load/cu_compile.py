@@ -24,9 +24,11 @@ from tilewright.cuda.nvrtc import Assembly
 from tilewright.errors import Span, ToolError
 from tilewright.load import cu_process
 from tilewright.load.cu_headers import (
+    CUB,
     CUTLASS,
     IMPLICIT,
     INSTALL,
+    OLD_CUB,
     Include,
     absent,
     header_macros,
@@ -80,8 +82,9 @@ def compile_cu(
     assembled: bool = False,
     left_out: dict[str, list[Chunk]] | None = None,
 ) -> MadePtx:
-    """The PTX of a .cu text for an architecture, every instruction with its line. names: instances of templates besides
-    those that the file launches. options: of NVRTC, besides. assembled: with the figures of ptxas in the log.
+    """The PTX of a .cu text for an architecture, every instruction with its line. names: kernels that are asked for,
+    instances of templates among them, besides those that the file launches. options: of NVRTC, besides. assembled: with
+    the figures of ptxas in the log.
     left_out: by file, the pieces that another build of the same texts had to leave out; those of this one are added.
     What was made before of the same texts is read from disk.
 
@@ -101,11 +104,11 @@ def compile_cu(
     request = {"file": file, "options": words, "seconds": SECONDS, "bytes": BYTES, "process": process.__file__}
     texts = [each.text for each in sources]
     launched = (name for text in texts for name in instances(text, texts))
-    spelled = {name: qualified(name, texts) for name in (*names, *launched)}
+    spelled = {name: qualified(name, texts) for name in (*names, *launched) if "<" in name}
     store, key = Cache.of_environment(), _key(request, sources, others, names)
     kept = store.load(key)
     if kept is None:
-        wanted, asked = list(dict.fromkeys(spelled.values())), tuple(spelled[name] for name in names)
+        wanted, asked = list(dict.fromkeys(spelled.values())), tuple(spelled.get(name, name) for name in names)
         for each in sources:
             each.dropped = list((left_out or {}).get(each.file, ()))
         made = _made(request, sources, others, wanted, asked)
@@ -178,17 +181,24 @@ class _Source:
         first = bisect_left(self._ends, begin) + 1
         return any(first <= line <= first + body.strip().count("\n") for line in lines)
 
-    def drop(self, log: str) -> bool:
-        """Leave out the pieces that the compiler complains about, kernels excepted. Are there any?"""
+    def drop(self, log: str, asked: Sequence[str]) -> bool:
+        """Leave out the pieces that the compiler complains about, but no kernel that is asked for, and none at all
+        where nobody asks for one. Are there any?
+        """
         lines = {int(number) for number, _ in _complaints(log, self.file)}
         gone = {(one.start, one.stop) for one in self.dropped}
         wrong = [
             one
             for one in self.pieces
-            if not one.kernel and (one.start, one.stop) not in gone and self.holds(one, lines)
+            if (one.start, one.stop) not in gone and self.holds(one, lines) and not self._is_wanted(one, asked)
         ]
         self.dropped += wrong
         return bool(wrong)
+
+    def _is_wanted(self, piece: Chunk, asked: Sequence[str]) -> bool:
+        head = self.text[piece.start : piece.stop].partition("{")[0]
+        plain = (name.partition("<")[0].rpartition("::")[2].strip() for name in asked)
+        return piece.kernel and (not asked or any(re.search(rf"\b{name}\s*[(<]", head) for name in plain))
 
 
 def _of_the_host(sources: Sequence[_Source]) -> list[str]:
@@ -220,6 +230,8 @@ def _without_host_code(
         each.dropped += [piece for piece in each.pieces if piece.is_host] + host_in_macros(each.text, macros)
     others = {**others, **dict.fromkeys(_of_the_host(sources), "#pragma once\n")}
     request["options"] += ["--device-as-default-execution-space", f"--pre-include={IMPLICIT}"]
+    if any(OLD_CUB.search(each.text) for each in sources):
+        request["options"].append(f"--pre-include={CUB}")
     logs = [first["log"]]
     for _ in range(ROUNDS):
         made = answered(request | _texts(sources, others) | {"names": wanted})
@@ -227,10 +239,14 @@ def _without_host_code(
             return made
         logs.append(made["log"])
         is_placed = any(_complaints(made["log"], each.file) for each in sources)
-        wrong = [each.drop(made["log"]) for each in sources]
+        wrong = [each.drop(made["log"], asked) for each in sources]
         refused = {"".join(name.split()) for name in _EXPRESSION.findall(made["log"])}
         unknown = [name for name in wanted if name not in asked and "".join(name.split()) in refused]
-        kept = [name for name in wanted if name not in unknown] if is_placed or unknown else list(asked)
+        kept = (
+            [name for name in wanted if name not in unknown]
+            if is_placed or unknown
+            else [name for name in wanted if name in asked]
+        )
         if not any(wrong) and kept == wanted:
             logs = logs if is_placed else logs[-1:]  # of the names that were asked for
             break

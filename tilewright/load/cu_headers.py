@@ -193,7 +193,7 @@ _TRANSFORMS = """typedef float cufftReal; typedef double cufftDoubleReal;
 typedef float2 cufftComplex; typedef double2 cufftDoubleComplex;
 """
 EMPTY = dict.fromkeys(_NOTHING.split(), "#pragma once\n") | {
-    "cuda.h": f"#pragma once\n{_DRIVER}",
+    "cuda.h": f"#pragma once\n#ifndef CUDA_VERSION\n#define CUDA_VERSION CUDART_VERSION\n#endif\n{_DRIVER}",
     "cufft.h": f"#pragma once\n{_TRANSFORMS}",
 }
 """Headers of which device code needs nothing, or some types alone: tensor maps of the driver's, numbers of cuFFT's."""
@@ -223,6 +223,10 @@ MENDED = (
 
 INSTALL = "pip install 'tilewright[cu]'"
 TORCH, _TEXTS = "tilewright/torch.h", Path(__file__).parent / "headers"
+CUB = "tilewright/cub.h"  # names that CCCL 3 lacks
+OLD_CUB = re.compile(
+    r"\bcub::(?:Sum|Difference|Division|Max|Min|Equality|Inequality|Int2Type|LaneId|WarpId|CTA_|WARP_)"
+)
 _OF_TORCH = re.compile(r"(?:ATen|c10|torch|THC|TH|pybind11)/")  # headers for which that one stands
 
 _MACRO_OF_HEADERS = re.compile(

@@ -307,6 +307,7 @@ class LoadedKernel:
         max_findings: int = host.MOST_FINDINGS,
         explore: int = 0,
         replay: str | None = None,
+        sample: int | None = None,
         grids: GridsMeet | None = None,
         record: bool | int | tuple[int, ...] | RecordingOptions = False,
         **named: Any,
@@ -315,13 +316,16 @@ class LoadedKernel:
 
         args: arrays for pointers, numbers, bytes of structures. block: what the kernel asks for, where it does.
         shared_bytes: of dynamic shared memory. cluster: CTAs of a cluster, more than 8 only where the host asks for a
-        size that is not portable. check, limits, explore, replay, record: as of `tilewright.simulate`. grids: of a
-        launch among several, see `tilewright.sequence`.
+        size that is not portable. check, limits, explore, replay, record: as of `tilewright.simulate`. sample:
+        of a grid that takes more than so many instructions of warps, and whose CTAs do not wait for each other, only
+        CTAs that are spread over it run; `Run.left_out` says how many do not. grids: of a launch among several, see
+        `tilewright.sequence`.
         Raises SimulationError, at the author's line, where a check finds something.
         """
         from tilewright.sim import RecordingOptions
 
-        limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings, explore=explore, replay=replay)
+        limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings, explore=explore, replay=replay,
+                             sample=sample)  # fmt: skip
         with self._worded():
             bound, passed = self._given(args, named).with_copies()
             machine = self.machine(grid, block, cluster, shared_bytes, non_portable_cluster=non_portable_cluster)
@@ -381,7 +385,7 @@ class LoadedKernel:
         made = self._lowered(bound, machine)
         program = Program(made.kernel, checks, nearest(self.target))
         watch(program)
-        copied = replace(bound, arrays={name: np.copy(array) for name, array in bound.arrays.items()})
+        copied = replace(bound, arrays=dict(zip(bound.arrays, host.copies(bound.arrays.values()), strict=True)))
         return self._run(made, program, copied, lambda done, ctas: None, host.Limits())
 
     def _touched(self, bound: Given, limits: host.Limits, machine: Machine) -> int | None:
@@ -391,7 +395,8 @@ class LoadedKernel:
         try:
             made = self._lowered(bound, machine)
             program = Program(made.kernel, parse_checks("bounds"))
-            reach, copied = SharedReach(program), {name: np.copy(array) for name, array in bound.arrays.items()}
+            reach = SharedReach(program)
+            copied = dict(zip(bound.arrays, host.copies(bound.arrays.values()), strict=True))
             limits = replace(limits, seconds=min(PATIENCE, limits.seconds or PATIENCE))
             self._run(made, program, replace(bound, arrays=copied), lambda done, ctas: None, limits)
         except (TilewrightError, MemoryError):

@@ -86,13 +86,20 @@ template <class T, int N> struct Array {
 #define TW_OF_FP8(name, native) \
   struct alignas(1) name { \
     unsigned char x; \
+    struct from_bits_t {}; \
+    static constexpr TW_HD from_bits_t from_bits() { return from_bits_t(); } \
     name() = default; \
+    constexpr TW_HD name(unsigned char bits, from_bits_t) : x(bits) {} \
     TW_HD name(float v) { native n(v); x = n.__x; } \
     TW_HD operator float() const { native n; n.__x = x; return float(n); } \
   };
 TW_OF_FP8(Float8_e4m3fn, __nv_fp8_e4m3) TW_OF_FP8(Float8_e5m2, __nv_fp8_e5m2)
 #undef TW_OF_FP8
+struct Float8_e4m3fnuz { unsigned char x; };  // of other makers' GPUs: a name alone
+struct Float8_e5m2fnuz { unsigned char x; };
 struct Scalar {};
+enum class ScalarType { Byte, Char, Short, Int, Long, Half, Float, Double, Bool, BFloat16, Float8_e5m2, Float8_e4m3fn };
+template <class T> struct CppTypeToScalarType { static constexpr ScalarType value = ScalarType::Float; };
 template <class T> struct optional {};
 template <class T> struct ArrayRef {};
 }  // namespace c10
@@ -105,11 +112,18 @@ template <class T, unsigned short Lowest, unsigned short Infinity> struct narrow
 };
 template <> struct numeric_limits<c10::Half> : narrow_limits<c10::Half, 0xFBFF, 0x7C00> {};
 template <> struct numeric_limits<c10::BFloat16> : narrow_limits<c10::BFloat16, 0xFF7F, 0x7F80> {};
+template <> struct numeric_limits<c10::Float8_e4m3fn> : narrow_limits<c10::Float8_e4m3fn, 0xFE, 0x7F> {
+  static constexpr TW_HD c10::Float8_e4m3fn max() { return c10::Float8_e4m3fn(0x7E, c10::Float8_e4m3fn::from_bits()); }
+};
+template <> struct numeric_limits<c10::Float8_e5m2> : narrow_limits<c10::Float8_e5m2, 0xFB, 0x7C> {
+  static constexpr TW_HD c10::Float8_e5m2 max() { return c10::Float8_e5m2(0x7B, c10::Float8_e5m2::from_bits()); }
+};
 }  // namespace std
 
 namespace at {
 using c10::Half; using c10::BFloat16; using c10::complex; using c10::Scalar; using c10::optional;
-using c10::Float8_e4m3fn; using c10::Float8_e5m2;
+using c10::Float8_e4m3fn; using c10::Float8_e5m2; using c10::Float8_e4m3fnuz; using c10::Float8_e5m2fnuz;
+using c10::ScalarType;
 struct Tensor {  // what constructors of structures ask for, on the host
   bool defined() const { return false; }
   bool is_contiguous() const { return true; }
@@ -214,7 +228,7 @@ namespace headeronly { using namespace c10; }
 namespace stable { using at::Tensor; }
 }
 
-#define C10_HOST_DEVICE __host__ __device__
+#define C10_HOST_DEVICE __device__  // of constants, too, where NVRTC takes no __host__
 #define C10_DEVICE __device__
 #define C10_HOST __host__
 #define C10_ALWAYS_INLINE inline __attribute__((always_inline))

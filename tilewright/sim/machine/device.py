@@ -115,12 +115,15 @@ class Footprint:
 class GridsMeet:
     """What a run knows of the launches around; its own is ``footprint``. before: of those that may still run where it
     begins, the last first. unfinished: of those that may still run when its wait is over, as the one behind them never
-    waits.
+    waits. alone: nothing is known, so that what threads touch before their wait may be touched by others, too: told of
+    a kernel that "waits", or, where its launch is "early" for sure, of any. arguments: what may be read by others, too.
     """
 
     footprint: Footprint
     before: tuple[Footprint, ...] = ()
     unfinished: tuple[Footprint, ...] = ()
+    alone: str = ""
+    arguments: frozenset[str] = frozenset()
 
     def next(self, footprint: Footprint) -> GridsMeet:
         """What the launch behind this one knows, if it may begin before this one ends."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.host import zeros
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import spread
 
@@ -65,7 +66,7 @@ class MemoryRows:
     @classmethod
     def zeros(cls, rows: int, nbytes: int) -> MemoryRows:
         """``rows`` rows of so many zero bytes each."""
-        return cls(np.zeros((rows, -(-max(nbytes, 1) // WIDEST) * WIDEST), np.uint8), nbytes)
+        return cls(zeros((rows, -(-max(nbytes, 1) // WIDEST) * WIDEST)), nbytes)
 
     @classmethod
     def of(cls, array: Array) -> MemoryRows:

@@ -127,9 +127,10 @@ class ArrayOperation:
         unsigned = _unsigned(self.result)
         if _WHOLE.get():
             some = [bits.any(-1) if bits.ndim > 3 else bits != 0 for bits in unknown if bits is not None]
-            return np.where(np.logical_or.reduce(np.broadcast_arrays(*some)), ~np.zeros((), unsigned), 0).astype(
-                unsigned
-            )
+            whole = np.asarray(np.logical_or.reduce(np.broadcast_arrays(*some)))
+            if self.result.lanes > 1:
+                whole = np.repeat(whole[..., None], self.result.lanes, -1)
+            return np.where(whole, ~np.zeros((), unsigned), 0).astype(unsigned)
         found: Array | None = None
         for k, bits in enumerate(unknown):
             if bits is None:

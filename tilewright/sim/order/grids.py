@@ -45,7 +45,8 @@ class Grids(Check):
     """Records what a grid does to global memory, and looks at what it does before its wait for the grid before.
 
     waited: by wave, (CTAs, warps, 32), the time at which each thread has waited, 0 for not yet. eager: by wave,
-    the CTAs that have let others begin before they waited.
+    the CTAs that have let others begin before they waited. seen, early: of a launch alone, the sites that each wave has
+    executed, and what is told of those that some lane has executed before its wait.
     """
 
     def __init__(self, program: Subject) -> None:
@@ -54,9 +55,11 @@ class Grids(Check):
         self.order: Order | None = None
         self.waited: dict[Wave, Ints] = {}
         self.eager: dict[Wave, Bools] = {}
+        self.seen: set[tuple[Site, int]] = set()
+        self.early: dict[tuple[Span | None, bool], SimulationError] = {}
 
     def begin(self, run: Device) -> None:
-        self.run, self.waited, self.eager = run, {}, {}
+        self.run, self.waited, self.eager, self.seen, self.early = run, {}, {}, set(), {}
         self.order = next((check for check in run.checks if hasattr(check, "orders")), None)  # type: ignore[assignment]  # Order
 
     @property
@@ -79,6 +82,9 @@ class Grids(Check):
 
     def _touched(self, meets: GridsMeet, site: Site, batch: Batch, lanes: Bools, offsets: Ints) -> None:
         assert site.place is not None
+        if meets.alone:
+            self._alone(site, batch, lanes, offsets)
+            return
         block = batch.wave.run.blocks[site.place.name].data
         meets.footprint.add(site, block, offsets[lanes], site.width, write=site.write)
         for late, grids in ((False, meets.before), (True, meets.unfinished)):
@@ -90,6 +96,28 @@ class Grids(Check):
                     one = np.zeros(early.shape, np.bool_)
                     one[lane] = True
                     self._tell(site, batch, one, int(offsets[lane]), Other(other, wrote, grid, meets, late))
+
+    def _alone(self, site: Site, batch: Batch, lanes: Bools, offsets: Ints) -> None:
+        """Notes that a site is executed before the wait for a launch of which nothing is known."""
+        assert self.meets is not None
+        root = str(site.line.buffer).partition(".")[0].partition("[")[0]
+        if (site, batch.wave.first) in self.seen or not (site.write or root in self.meets.arguments):
+            return
+        self.seen.add((site, batch.wave.first))
+        early = lanes & ~self._has_waited(batch, lanes)
+        if early.any() and (site.at, site.write) not in self.early:
+            offset = int(offsets[early][0])
+            self.early[site.at, site.write] = _too_early(self.program, site, batch, early, offset)
+
+    def finish(self, run: Device) -> None:
+        meets = self.meets
+        if meets is None or not (meets.alone == "early" or (meets.alone and meets.footprint.waits)):
+            return
+        for (at, write), error in self.early.items():
+            if write or meets.alone == "early":
+                run.tell(error, str(at))
+            else:
+                run.warn(f"{at}: {error.what}", "early", str(at), facts={"line": at.line} if at else {})
 
     def _has_waited(self, batch: Batch, lanes: Bools) -> Bools:
         """The lanes that have waited, or come after a thread of their CTA that has."""
@@ -114,10 +142,15 @@ class Grids(Check):
         return np.asarray(found)
 
     def depends(self, batch: Look, mask: Mask, word: str) -> None:
-        meets = self.meets
+        meets, wave, now = self.meets, batch.wave, 1
+        if (
+            word == "wait" and self.order is not None
+        ):  # also where nobody asks: another run of the same has the same times
+            clocks = self.order.orders[wave].clocks
+            clocks.now += 1
+            now = clocks.now
         if meets is None:
             return
-        wave = batch.wave
         if word != "wait":
             meets.footprint.has_trigger = True
             eager = self.eager.setdefault(wave, np.zeros(wave.ctas, np.bool_))
@@ -125,11 +158,6 @@ class Grids(Check):
             early = mask.full if times is None else mask.full & (times[batch.ctas, batch.warps] == 0)
             eager[batch.ctas] |= early.any((1, 2))
             return
-        now = 1
-        if self.order is not None:
-            clocks = self.order.orders[wave].clocks
-            clocks.now += 1
-            now = clocks.now
         times = self.waited.setdefault(wave, np.zeros((wave.ctas, wave.run.warps, 32), np.int64))
         part = times[batch.ctas, batch.warps]
         np.copyto(part, now, where=mask.full & (part == 0))
@@ -178,6 +206,21 @@ class Grids(Check):
             waits = (times > 0).any((1, 2))
             meets.footprint.waits |= bool(waits.any())
             meets.footprint.holds_back |= bool((waits & ~eager).any())
+
+
+def _too_early(program: Subject, site: Site, batch: Batch, early: Bools, offset: int) -> SimulationError:
+    """The error for an access before the wait for a launch that may touch the same place."""
+    place, verb = coordinate_text(program, site, offset), "writes" if site.write else "reads"
+    may = "read or write" if site.write else "have to write"
+    wait = next(call(name) for name in INSTRUCTIONS if name.endswith("griddepcontrol" + ".wait"))
+    return SimulationError(
+        told("{} {} {} before the wait for the launch before, which may still {} it", operation(site.op), verb, place,
+             may),
+        given=f"{site.at}: {where_text(batch, early)}",
+        allowed="before that wait, what no launch before touches",
+        hint=told("{} before line {}, by every thread or one before a barrier", wait, site.at.line if site.at else 0),
+        at=site.at, kind="races", buffer=buffer_name(program, site, offset), place=place,
+    )  # fmt: skip
 
 
 def _early(what: str, who: str, at: Span | None, other: Other, facts: Mapping[str, object]) -> SimulationError:

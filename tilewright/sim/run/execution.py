@@ -156,7 +156,7 @@ class Run:
     """The results of a run besides its arrays. output: what ``printf`` wrote, its first MiB.
     findings: the warnings as data. orders: the choices that runs have made, by name, the results' own first.
     may_differ: may values depend on who comes first, or on clocks? recording: what was recorded, where that was asked
-    for.
+    for. left_out: CTAs that did not run, of a sample.
     """
 
     counts: Counts
@@ -166,6 +166,7 @@ class Run:
     orders: tuple[str, ...] = ()
     may_differ: bool = False
     recording: Recording | None = None
+    left_out: int = 0
 
     def __repr__(self) -> str:
         said = [f"warning: {warning}" for warning in self.warnings]
@@ -218,6 +219,7 @@ class Execution(Device):
         self.watch = Watch(self, limits, started)
         self.scheduler = Scheduler(self, program.segments, program.live)
         self._next, self._end = 0, self.ctas
+        self._pitch, self.left_out = 0, 0  # waves between two that run, once that is known; CTAs that do not run
         self.open: list[Wave] = []  # the waves that run
         each = self.shared_bytes + self.warps * 32 * self._register_bytes
         self._cta_bytes = 2 * each if program.with_shadows else each
@@ -267,12 +269,25 @@ class Execution(Device):
             self.scheduler.run_all()
             while self.open:
                 self.events.ended(self.open[-1])
+                size = self.open[-1].ctas
                 self.open.pop().close()
+                self._spread(size)
             if progress is not None:
                 progress(self._next, self.ctas)
         self.events.finish(self)
         if self.findings:
             raise self.findings.error()
+
+    def _spread(self, size: int) -> None:
+        """Leave out what stands between two waves that run, of a grid that takes too much; see `Limits.sample`."""
+        if (most := self.watch.limits.sample) is None or self._may_wait or self.program.takes_over:
+            return
+        if not self._pitch:
+            waves = max(1, most // max(1, sum(self.tally)) - 1)
+            self._pitch = max(1, -(-self.not_begun // size) // waves)
+        left = min((self._pitch - 1) * size, max(0, self.not_begun - size))
+        self._next += left
+        self.left_out += left
 
     def admit(self) -> bool:
         """Starts the next wave; False where no CTA is left. Raises SimulationError where memory is short."""
@@ -392,7 +407,8 @@ class Execution(Device):
             if line.op in ("load", "store"):
                 name = f"{line.op} {line.space}"
                 counts.instructions[name] = counts.instructions.get(name, 0) + line.warps
-        return Run(counts, [*self.warnings, *self.printed.warnings()], "".join(self.printed.lines), self.warned())
+        return Run(counts, [*self.warnings, *self.printed.warnings()], "".join(self.printed.lines), self.warned(),
+                   left_out=self.left_out)  # fmt: skip
 
     def warned(self) -> list[Finding]:
         """The warnings as data."""

@@ -1,0 +1,109 @@
+"""Launches as large as users have them: arrays take memory where a kernel writes, and a sample of the CTAs runs."""
+
+from __future__ import annotations
+
+import resource
+
+import numpy as np
+import pytest
+
+import tilewright as tw
+
+ROWS, COLS = 40_000, 60_000
+ELEMENTS = ROWS * COLS  # more than 32 bits have numbers for
+SCALE = """
+__global__ void scale(const signed char* x, signed char* out, int cols) {
+    INDEX start = (INDEX)blockIdx.x * cols;
+    for (int i = threadIdx.x; i < cols; i += blockDim.x) out[start + i] = 2 * x[start + i];
+}
+"""
+ROOM = 3 << 20  # KiB
+
+
+def peak() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+@pytest.mark.parametrize(("index", "status"), [("int", "wrong"), ("long long", "clean")])
+def test_an_index_that_overflows_at_the_full_shape_is_told(index: str, status: str) -> None:
+    kernel = tw.load_cu(SCALE, defines={"INDEX": index})["scale"]
+    x, out, before = np.zeros(ELEMENTS, np.int8), np.zeros(ELEMENTS, np.int8), peak()
+
+    found = tw.check(kernel, x, out, COLS, grid=ROWS, block=256)
+
+    assert found.status == status
+    assert [each.kind for each in found.findings] == ["bounds"] * (status == "wrong")
+    assert peak() - before < ROOM
+    if status == "clean":
+        assert "CTAs, which did not run" in found.not_covered[0]
+
+
+def test_a_simulation_runs_all_ctas() -> None:
+    kernel = tw.load_cu(SCALE, defines={"INDEX": "int"})["scale"]
+    x, out = np.ones(4096, np.int8), np.zeros(4096, np.int8)
+
+    run = kernel.simulate(x, out, 4, grid=1024, block=32)
+
+    assert run.left_out == 0
+    assert (out == 2).all()
+
+
+def test_a_sample_has_the_first_and_the_last_cta() -> None:
+    kernel = tw.load_cu(SCALE, defines={"INDEX": "int"})["scale"]
+    x, out = np.ones(1 << 16, np.int8), np.zeros(1 << 16, np.int8)
+
+    run = kernel.simulate(x, out, 4, grid=1 << 14, block=32, sample=1)
+
+    ran = np.asarray(out.reshape(-1, 4).any(1))
+    assert run.left_out == (~ran).sum() > 0
+    assert ran[0]
+    assert ran[-1]
+
+
+def test_ctas_that_wait_for_each_other_all_run() -> None:
+    text = """
+    __global__ void k(int* n) {
+        if (threadIdx.x == 0) { atomicAdd(n, 1); while (atomicAdd(n, 0) < gridDim.x) {} }
+    }
+    """
+    assert tw.load_cu(text)["k"].simulate(np.zeros(1, np.int32), grid=64, block=32, sample=1).left_out == 0
+
+
+def test_arguments_that_share_memory_do_so_in_every_run() -> None:
+    """The value goes round through both names, so that a run on copies apart would not end."""
+    text = """
+    __global__ void k(int* a, volatile int* b, int* out) {
+        if (blockIdx.x == 0) atomicExch(a, 1);
+        else if (threadIdx.x == 0) { while (*b == 0) {} out[0] = atomicAdd(a, 0); }
+    }
+    """
+    a = np.zeros(1, np.int32)
+
+    found = tw.check(tw.load_cu(text)["k"], a, a, np.zeros(1, np.int32), grid=2, block=1)
+
+    assert (found.status, found.findings) == ("clean", ())
+
+
+TOTAL = """
+__device__ unsigned count = 0;
+HOST
+__global__ void total(const float* x, float* out) {
+    if (threadIdx.x == 0 && atomicAdd(&count, 1) == gridDim.x - 1) { *out = x[0]; RESET }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("reset", "host", "told"),
+    [("", "", True), ("count = 0;", "", False),
+     ("", "void again() { unsigned n = 0; cudaMemcpyToSymbol(count, &n, 4); total<<<4, 32>>>(0, 0); }", False)],
+)  # fmt: skip
+def test_a_variable_that_nobody_sets_back_is_told_where_the_kernel_changes_it(
+    reset: str, host: str, told: bool
+) -> None:
+    kernel = tw.load_cu(TOTAL.replace("RESET", reset).replace("HOST", host))["total"]
+
+    found = tw.check(kernel, np.ones(1, np.float32), np.zeros(1, np.float32), grid=4, block=32)
+
+    assert found.status == "clean"
+    assert [(each.severity, each.line) for each in found.findings] == [("warning", 5)] * told
