@@ -24,6 +24,12 @@ SHIFTED = {
     "a cluster": lambda vector: (
         Rows(64, 2, vector, False, shifted=True, turns=5, ahead=2, early=True, cluster=2), 256 * vector - 19, 43
     ),
+    "weights near": lambda vector: (
+        Rows(64, 2, vector, False, shifted=True, turns=3, ahead=1, early=True, near=True), 128 * vector - 9, 19
+    ),
+    "rows that begin on 16 bytes": lambda vector: (
+        Rows(64, 2, vector, True, turns=3, ahead=2, early=True, near=True, cluster=2), 255 * vector, 7
+    ),
     "staged": lambda vector: (Rows(16, 10, 1, True, staged=151, early=True, turns=4), 151, 3),
     "staged, full": lambda vector: (Rows(8, 5, 1, True, staged=37, turns=2), 37, 75),
 }  # fmt: skip

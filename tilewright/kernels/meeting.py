@@ -6,7 +6,7 @@ from typing import Any
 
 from tilewright.dtypes import dtype
 from tilewright.ir.launch import special
-from tilewright.kernels.rows import Rows
+from tilewright.kernels.rows import ACCESS_BYTES, Rows
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, laneid
 
@@ -220,13 +220,19 @@ class Weights:
 
     def __init__(self, rows: Rows, line: Any, kind: str) -> None:
         self.rows, self.line = rows, line
-        self.tile = rows.tile(kind) if rows.shifted else rows.line_tile(kind) if rows.early else None
+        tile: Any = rows.tile(kind) if rows.shifted else rows.line_tile(kind) if rows.early else None
+        self.tile, self.kept = tile, None
         if rows.early:
-            rows.scope.copy(self.tile, self._region(0), fill=0)
+            rows.scope.copy(tile, self._region(0), fill=0)
+        if rows.near:  # each thread stores and loads what is its own
+            self.kept = T.alloc_shared(tile.shape, kind, align=ACCESS_BYTES)
+            rows.scope.copy(self.kept, tile, dispatch="reg")
 
     def part(self, part: Any) -> Any:
         """The weights of a part of the rows."""
-        if self.rows.shifted and not self.rows.early:
+        if self.rows.near:
+            self.rows.scope.copy(self.tile, self.kept, dispatch="reg")
+        elif self.rows.shifted and not self.rows.early:
             self.rows.scope.copy(self.tile, self._region(part))  # whole accesses: copies reach beyond the row
         return self._region(part) if self.tile is None else self.tile
 

@@ -50,11 +50,15 @@ START_US, CTA_US, OVERLAPPED = 0.979, 0.0018, 0.389  # OVERLAPPED: of the shorte
 POWERED_A_US, POWERED_LOADS = 804e6, 9.90
 FILL_CYCLES, CLUSTER_CYCLES, STEP_CYCLES = 593.0, 162.0, 26.0
 TILE_CYCLES, RESULT_CYCLES, NARROW_CYCLES = 1216.0, 0.039, 79.0  # of a tile; of each result; of each halving below 32
-# Where CTAs share K: to exchange sums; with more than 4 of them; for clusters that begin when others have ended.
+# Where CTAs share K: to exchange sums, and for each column of a warpgroup; with more than 4 of them; for clusters that
+# begin when others have ended.
 SUM_CYCLES, SUM_COLUMN_CYCLES, EIGHT_CYCLES, AGAIN_CYCLES = 194.0, 22.5, 225.0, 7646.0
 SLAB_CYCLES = 120.0  # of each slab more; not fitted
 TENSOR, TENSOR_BUSY = 1.088, 0.108  # of the ideal time of tensor cores; more, the more of them are at work
-# Cycles to load 128 bytes along K, by whether they begin at a multiple of 32, a sector: alone; what others add.
+# Cycles for 128 bytes along K: of the L2 cache for a line, if all multiprocessors load (rows that begin inside of a
+# sector, at no multiple of 32 bytes, lie in two); of the multiprocessor that they come to. Chosen by 40 other shapes.
+LINE_CYCLES, OWN_CYCLES = 2.5, 2.0
+# Cycles to load 128 bytes along K, by whether they begin at a sector: alone; what others add.
 ROW_CYCLES, BUSY_ROW_CYCLES, LEAST_ROW = {True: 0.542, False: 2.502}, {True: 1.227, False: 2.838}, 0.614
 
 
@@ -137,24 +141,27 @@ def estimated_us(
     busy = min(1.0, clusters * ctas / processors)
     together = max(1, min(tiles.resident, -(-clusters * ctas // processors)))
     arithmetic = tiles.m // 16 * max(tiles.n / 2, 16 + tiles.n / 4) * TENSOR * (1 + TENSOR_BUSY * busy)
+    a, b = min(tiles.m, rows), min(tiles.n, columns)
+    loaded = tuple(zip((a, b / tiles.cluster), aligned, strict=True))
     loads = sum(
         here * max(ROW_CYCLES[fits], ROW_CYCLES[fits] * LEAST_ROW + BUSY_ROW_CYCLES[fits] * busy)
-        for here, fits in zip((min(tiles.m, rows), min(tiles.n, columns) / tiles.cluster), aligned, strict=True)
+        for here, fits in loaded
     )
-    step = (max(arithmetic, loads) + STEP_CYCLES) * together
+    lines = sum(here if fits else 2 * here for here, fits in loaded)
+    step = max(arithmetic, loads, LINE_CYCLES * lines * busy, OWN_CYCLES * (a + b)) + STEP_CYCLES
     tile = TILE_CYCLES + RESULT_CYCLES * tiles.m * tiles.n * together + NARROW_CYCLES * max(0.0, 5 - log2(tiles.n))
     if tiles.n % 32:  # in slabs of 16 columns
         tile += SLAB_CYCLES * tiles.n / 32 * tiles.m // tiles.groups / 64
     rounds = -(-clusters // at_once)
-    cycles = rounds * (k / tiles.parts * step + tile) + FILL_CYCLES
+    cycles = rounds * (k / tiles.parts * step * together + tile) + FILL_CYCLES
     cycles += CLUSTER_CYCLES if tiles.cluster > 1 else 0
     if tiles.parts > 1:
-        cycles += SUM_CYCLES + SUM_COLUMN_CYCLES * tiles.n + AGAIN_CYCLES * (rounds - 1)
+        cycles += SUM_CYCLES + SUM_COLUMN_CYCLES * tiles.n * tiles.groups + AGAIN_CYCLES * (rounds - 1)
         cycles += EIGHT_CYCLES if tiles.parts > 4 else 0
     computed = cycles / CYCLES_A_US + START_US + CTA_US * min(clusters, at_once) * ctas
     moved = batch * (k * ROW_BYTES * (rows + columns) + 2 * rows * columns) / HBM_BYTES_A_US + START_US
-    loaded = (tiles.m + tiles.n / tiles.cluster) / (tiles.m * tiles.n)
-    powered = batch * rows * columns * k * ROW_BYTES / POWERED_A_US * (1 + POWERED_LOADS * loaded)
+    powering = POWERED_LOADS * (tiles.m + tiles.n / tiles.cluster) / (tiles.m * tiles.n)
+    powered = batch * rows * columns * k * ROW_BYTES / POWERED_A_US * (1 + powering)
     return max(max(computed, moved) + OVERLAPPED * min(computed, moved), powered)
 
 

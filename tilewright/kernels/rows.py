@@ -59,11 +59,11 @@ class Rows:
     access. whole: are rows whole vectors? long: does a row have several parts? resident: CTAs that a multiprocessor
     must have room for, 0: any number. cluster: CTAs that share a row. exact: are rows whole parts, so that nothing is
     outside? turns: rows that a CTA takes one after the other. ahead: rows that are on their way meanwhile, to shared
-    memory. early: are weights read before the rows? flat: is there one row,
-    or are there rows of one part without gaps between them? shifted: do rows begin anywhere, in arrays that begin at 16
-    bytes? Then accesses begin at the last multiple of 16 bytes before each row, which is ``shift`` elements before it
-    (`begun`); what is outside of the row is not touched. staged: elements of a row, where the rows of a warp, without
-    gaps between them, are brought to shared memory as one piece; else 0.
+    memory. early: are weights read before the rows? near: are they kept in shared memory then, and not in registers?
+    flat: is there one row, or are there rows of one part without gaps between them? shifted: do rows begin anywhere, in
+    arrays that begin at 16 bytes? Then accesses begin at the last multiple of 16 bytes before each row, which is
+    ``shift`` elements before it (`begun`); what is outside of the row is not touched. staged: elements of a row, where
+    the rows of a warp, without gaps between them, are brought to shared memory as one piece; else 0.
     """
 
     threads: int
@@ -76,6 +76,7 @@ class Rows:
     turns: int = 1
     ahead: int = 0
     early: bool = False
+    near: bool = False
     flat: bool = False
     exact: bool = False
     shifted: bool = False
@@ -366,6 +367,8 @@ def chosen(
         ahead = rows_ahead(columns, item_bytes, table)
         if many and ahead and vector * item_bytes >= LEAST_COPIED:
             found = replace(found, turns=TURNS, ahead=ahead)
+            if (table, item_bytes) == ("biased", 2) and columns > SHARE * MOST_CTAS:
+                found = replace(found, turns=2 * TURNS, ahead=1, near=True)
     elif columns > most:
         found = Rows(LAST[1], PART // vector, vector, whole, long=True)
     else:
@@ -388,16 +391,19 @@ def alone(columns: int, vector: int, item_bytes: int, table: str) -> tuple[int, 
 @cache
 def shifted(columns: int, vector: int, clusters: bool, table: str, many: bool) -> Rows:
     """The distribution of rows that begin anywhere: a row that has so many elements may take an access more."""
-    taken, cluster, weights = columns + vector - 1, 1, table in ("weighted", "biased")
+    taken, cluster, weights, near = columns + vector - 1, 1, table in ("weighted", "biased"), False
     runs = 4 if columns <= 2048 else 5
     if clusters and columns > MOST_ALONE:
-        cluster = min(power_of_two(columns / (SHIFTED_SHARE if weights else SHARE)), MOST_CTAS)
+        near = many and weights and (table == "biased" or vector == 8)
+        share = SHIFTED_SHARE if table == "biased" or (weights and not near) else SHARE
+        cluster = min(power_of_two(columns / share), MOST_CTAS)
         narrow = weights or vector == 8
         runs = 4 if narrow and columns <= 2 * MOST_ALONE else 5 if weights else SHIFTED_RUNS
+        runs *= 8 // vector if near else 1
     threads = -(-taken // (vector * cluster * runs * 32)) * 32
-    again = many and cluster > 1 and (table, vector) in (("weighted", 8), ("biased", 4))
-    turns, ahead = (TURNS, 1) if again else (1, 0)
-    return Rows(threads, runs, vector, False, cluster=cluster, shifted=True, turns=turns, ahead=ahead, early=again)
+    found = Rows(threads, runs, vector, False, cluster=cluster, shifted=True)
+    turns = 2 * TURNS if table == "biased" else TURNS
+    return replace(found, turns=turns, ahead=1, early=True, near=True) if near else found
 
 
 @cache
