@@ -163,5 +163,7 @@ class LackingFence:
 
     def error(self, name: str, at: Span | None, who: Threads, given: str) -> SimulationError:
         """The finding."""
-        facts = {"operation": name, "buffer": self.buffer}
-        return broken("unfenced", name, self.what, at=at, who=who, given=given, hint=self.remedy(at), **facts)
+        hint, buffer = self.remedy(at), self.buffer
+        return broken(
+            "unfenced", name, self.what, at=at, who=who, given=given, hint=hint, operation=name, buffer=buffer
+        )

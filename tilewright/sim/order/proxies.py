@@ -14,19 +14,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.explain.rules import LackingFence
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine.batch import spread
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.machine.signals import Actors
 from tilewright.sim.order.knowledge.fences import FencePoints, Stamps
 from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
-from tilewright.sim.order.reports.rules import (
-    LackingFence,
-    unfenced_copy,
-    unfenced_global,
-    unfenced_map,
-    unfenced_shared,
-)
+from tilewright.sim.order.reports.rules import unfenced_copy, unfenced_global, unfenced_map, unfenced_shared
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
