@@ -147,7 +147,4 @@ class OpenResult:
         )
 
 
-register(
-    "arithmetic",
-    "integers divided by zero, shifted by their width or more; codes of metadata that the manual lacks",
-)
+register("arithmetic", "integers divided by zero or shifted too far; codes of metadata that the manual lacks")
