@@ -121,7 +121,7 @@ class _cuda:
     def make_float2(x: Value, y: Value) -> Any:
         """Two float32 as the 64 bits of a register pair, ``x`` in the low half."""
     @staticmethod
-    def map_shared_rank(*args: Value, **keywords: Value) -> Any:
+    def map_shared_rank(ptr: Value, rank: Value) -> Any:
         """`T.ptx.map_shared_rank`."""
     @staticmethod
     def nanosleep(ns: Value) -> Any:
@@ -1890,16 +1890,38 @@ class _ptx:
         """The cosine of a radians, approximately. type: 'f32'. ftz: False, True."""
     cp_async: _ptx_cp_async
     @staticmethod
-    def cp_async_bulk_g2s_cluster(*args: Value, **keywords: Value) -> Any:
+    def cp_async_bulk_g2s_cluster(
+        dst: Value,
+        src: Value,
+        n: Value,
+        bar: Value,
+        cta_mask: Value = ...,
+        cache_hint: Value = ...,
+        cache_policy: Value = ...,
+    ) -> Any:
         """`T.ptx.cp_async.bulk.g2s_cluster`."""
     @staticmethod
-    def cp_async_bulk_g2s_cta(*args: Value, **keywords: Value) -> Any:
+    def cp_async_bulk_g2s_cta(
+        dst: Value,
+        src: Value,
+        n: Value,
+        bar: Value,
+        cache_hint: Value = ...,
+        cache_policy: Value = ...,
+    ) -> Any:
         """`T.ptx.cp_async.bulk.g2s_cta`."""
     @staticmethod
-    def cp_async_bulk_s2c(*args: Value, **keywords: Value) -> Any:
+    def cp_async_bulk_s2c(dst: Value, src: Value, n: Value, bar: Value) -> Any:
         """`T.ptx.cp_async.bulk.s2c`."""
     @staticmethod
-    def cp_async_bulk_s2g(*args: Value, **keywords: Value) -> Any:
+    def cp_async_bulk_s2g(
+        dst: Value,
+        src: Value,
+        n: Value,
+        cache_hint: Value = ...,
+        cache_policy: Value = ...,
+        byte_mask: Value = ...,
+    ) -> Any:
         """`T.ptx.cp_async.bulk.s2g`."""
     cp_reduce_async: _ptx_cp_reduce_async
     @staticmethod

@@ -146,8 +146,5 @@ class OpenResult:
         )
 
 
-register(
-    "arithmetic",
-    "integers divided by zero, shifted by their width or more; codes of metadata that the manual lacks",
-)
+register("arithmetic", "integers divided by zero or shifted too far; codes of metadata that the manual lacks")
 hear("arithmetic", operands=Operands.of, result=OpenResult.of)

@@ -412,17 +412,10 @@ def access(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[Site, str
 def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: bool, lanes: int = 32) -> Iterator[None]:
     """Emit the check of an access's indices; code inside of this context reuses the loads of the check.
 
-    width: bytes of the access, of each lane.
+    width: bytes of the access, of each lane. op: "" where a unit will read or write: of the indices alone.
     """
-    if "pointer" in e.program.values:
+    if op and "pointer" in e.program.values:
         _stays(e, expr, mask, Site(e.at, op, None, width, write, lanes=lanes))
-    with examined(e, expr, mask, op, width, write=write, lanes=lanes):
-        yield
-
-
-@contextmanager
-def examined(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: bool, lanes: int = 32) -> Iterator[None]:
-    """`inside` without the storage of a pointer that a run chooses. op: "" where a unit will read or write."""
     start = expr.a if isinstance(expr, Binary) else expr
     owed = owes(expr)
     if not owed or "index" not in e.program.values:

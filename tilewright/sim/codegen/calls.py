@@ -14,7 +14,6 @@ from tilewright.isa import Operand as Row
 from tilewright.sim.codegen.addressing import (
     address_text,
     advice_of,
-    examined,
     generic_address_text,
     home_of,
     inside,
@@ -232,12 +231,11 @@ def _instruction(
 def _examined(e: Emitter, row: Row, pointer: Expr, bound: Bound, mask: str) -> AbstractContextManager[None]:
     """The checks of where an address operand leads."""
     access = next((one for one in bound.form.accesses if one.operand == row.name), None)
-    if access is not None and not access.sized:  # a lane that accesses no bytes may give any address
-        width, lanes = (bound.count(number) for number in (access.nbytes, access.lanes))
-        return inside(e, pointer, mask, bound.instruction.name, width, write=access.write, lanes=lanes)
-    if any(debt.by for debt in owes(pointer)):  # a part of a region, which a unit will copy
-        return examined(e, pointer, mask, "", 0, write=False)
-    return nullcontext()
+    if access is None or access.sized:  # a lane that accesses no bytes may give any address; a part of a region may not
+        is_part = any(debt.by for debt in owes(pointer))
+        return inside(e, pointer, mask, "", 0, write=False) if is_part else nullcontext()
+    width, lanes = (bound.count(number) for number in (access.nbytes, access.lanes))
+    return inside(e, pointer, mask, bound.instruction.name, width, write=access.write, lanes=lanes)
 
 
 def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: str) -> tuple[str, str]:
