@@ -3,7 +3,7 @@
     python -m benchmarks.suite FOLDER --wrong 'Bug|_bad' [--limit 60s]
 
 FOLDER is a checkout of the suite. Each .cu and .ptx file is run as `tilewright ci` does: as a TOML file beside it says,
-or as its host code launches it. A path below FOLDER that fits ``--wrong`` has a mistake. Nothing of a suite is kept here.
+or as its host code launches it. A path below FOLDER that fits ``--wrong`` has a mistake. Nothing of a suite is kept.
 """
 
 from __future__ import annotations
