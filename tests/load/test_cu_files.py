@@ -209,11 +209,67 @@ __global__ void k(float* p) { *p = std::max(std::sqrt(*p), CUDART_PI_F * CUDART_
     assert "sqrt" in compile_cu(text, "k.cu", "sm_90a", defines={}, include=(), names=()).ptx
 
 
-@pytest.mark.parametrize("name", ['"/etc/passwd"', "<../secret.h>", "PATH", '"a/../../b.h"'])
+@pytest.mark.parametrize("name", ['"/etc/passwd"', "<../secret.h>", "TO(PATH)", '"a/../../b.h"'])
 @pytest.mark.parametrize("word", ["include", "include_next"])
 def test_an_include_outside_of_the_folders_is_refused(word: str, name: str) -> None:
     with pytest.raises(ToolError, match="leads out of the folders"):
         compile_cu(f"#{word} {name}\n", "k.cu", "sm_90a", defines={}, include=(), names=())
+
+
+@pytest.mark.parametrize(
+    "define",
+    [
+        '#define PATH "/etc/passwd"',
+        '#define PATH X\n#define X "/etc/passwd"',
+        '#def\\\nine PATH X\n#define X "/etc/passwd"',
+        '#define PATH "/etc/passwd"\n#include PATH\n#undef PATH\n#define PATH <cmath>',
+        '/**/#define PATH X\n#define X "/etc/passwd"',
+        "%:define PATH <../secret.h>",
+        '#define PATH <ok.h>\n#define PATH "/etc/passwd"',
+    ],
+)
+def test_an_include_of_a_word_that_leads_outside_is_refused(define: str) -> None:
+    with pytest.raises(ToolError, match=r"leads out of the folders"):
+        compile_cu(f"{define}\n#include PATH\n", "k.cu", "sm_90a", defines={}, include=(), names=())
+
+
+def test_headers_that_a_word_stands_for_are_included(tmp_path: Path) -> None:
+    (tmp_path / "choice.h").write_text("#define NUMBERS <numbers.h>\n")
+    (tmp_path / "numbers.h").write_text("#define SEVEN 7\n")
+    text = ('#include "choice.h"\n#include NUMBERS\n#if defined MINE\n#include MINE\n#endif\n'
+            "__global__ void k(int* p) { *p = SEVEN; }\n")  # fmt: skip
+
+    made = compile_cu(text, "k.cu", "sm_90a", defines={}, include=(tmp_path,), names=())
+
+    assert ".entry _Z1kPi(" in made.ptx
+
+
+def test_kernels_that_nobody_asks_for_may_be_wrong() -> None:
+    text = "__global__ void wrong(Missing* p) { *p = 1; }\ntemplate <int N> __global__ void k(int* p) { *p = N; }\n"
+
+    assert "k" in load_cu(text, kernels=["k<3>"])["k<3>"].name
+    with pytest.raises(ToolError, match="NVRTC refuses the device code"):
+        load_cu(text)
+
+
+@pytest.mark.skipif(
+    not cu_headers.wheel_folders(), reason="NVIDIA's headers are not installed: pip install tilewright[cu]"
+)
+def test_names_that_cub_had_before_are_there() -> None:
+    text = """
+    #include <cub/cub.cuh>
+    __global__ void k(float* p) {
+        __shared__ typename cub::BlockReduce<float, 64>::TempStorage s;
+        float most = cub::BlockReduce<float, 64>(s).Reduce(p[threadIdx.x], cub::Max());
+        cub::CTA_SYNC();
+        if (threadIdx.x == 0) p[0] = cub::Sum()(most, cub::LaneId());
+    }
+    """
+    p = np.arange(64, dtype=np.float32)
+
+    load_cu(text)["k"].simulate(p, grid=1, block=64)
+
+    assert p[0] == 63
 
 
 def test_headers_of_named_folders_are_included_with_their_own_includes(tmp_path: Path) -> None:

@@ -230,12 +230,13 @@ OLD_CUB = re.compile(
 _OF_TORCH = re.compile(r"(?:ATen|c10|torch|THC|TH|pybind11)/")  # headers for which that one stands
 
 _MACRO_OF_HEADERS = re.compile(
-    r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(\s*(\w+)\s*\)[ \t]+([<\"][^>\"\n]*[>\"])[ \t]*$", re.MULTILINE
+    r"^[ \t]*#[ \t]*define[ \t]+(\w+)(?:\(\s*(\w+)\s*\))?[ \t]+([<\"][^>\"\n]*[>\"])[ \t]*$", re.MULTILINE
 )
 _CALL = re.compile(r"(\w+)\s*\(\s*([\w./+-]+)\s*\)\s*")
 _DIRECTIVE = re.compile(
     r'^[ \t]*(?:#|%:)[ \t]*(include|include_next|import|embed)\b[ \t]*(<[^>\n]*>|"[^"\n]*"|[^\n]*)', re.MULTILINE
 )
+_ASKS = re.compile(r"[ \t]*(?:\*|//|(?:#|%:)[ \t]*(?:include|if|ifdef|ifndef|elif)\b)")  # lines that define nothing
 
 
 class Include:
@@ -252,27 +253,39 @@ class Include:
 
 
 def includes(text: str, macros: Mapping[str, tuple[str, str]] = MappingProxyType({})) -> Iterator[Include]:
-    """The includes of a text. macros: those that make the name of a header of a word, as `header_macros` has them.
+    """The includes of a text. macros: those that make the name of a header, as `header_macros` has them. A word that is
+    none of them has no name.
 
-    Raises ToolError for includes without a name.
+    Raises ToolError for what is no name of a header, and no word.
     """
-    spliced = text.replace("\\\r\n", "  \n").replace("\\\n", " \n")
-    for found in _DIRECTIVE.finditer(spliced):
+    for found in _DIRECTIVE.finditer(_spliced(text)):
         include = Include(found)
-        called = _CALL.fullmatch(include.named)
+        called, is_word = _CALL.fullmatch(include.named), include.named.isidentifier()
         if called and called[1] in macros:
             word, header = macros[called[1]]
             include.named = re.sub(rf"\b{word}\b", called[2], header)
-        if include.word == "embed" or not include.name:
+        elif is_word and include.named in macros:
+            include.named = macros[include.named][1]
+        if include.word == "embed" or not (include.name or is_word):
             raise _astray(include, "FOLDER")
         yield include
 
 
+def _spliced(text: str) -> str:
+    """The text, as long as it is, with blanks where a line goes on."""
+    return text.replace("\\\r\n", "  \n").replace("\\\n", " \n")
+
+
 def header_macros(text: str) -> dict[str, tuple[str, str]]:
     """The macros of a text that stand for the name of a header, by their names: parameter and header, such as
-    ``#define STD_HEADER(name) <cuda/std/name>``.
+    ``#define STD_HEADER(name) <cuda/std/name>``, or ``#define EXECINFO <execinfo.h>``, without a parameter.
     """
-    return {found[1]: (found[2], found[3]) for found in _MACRO_OF_HEADERS.finditer(text)}
+    found = sorted(_MACRO_OF_HEADERS.finditer(text), key=lambda each: _leads_out(each[3][1:-1]))
+    return {each[1]: (each[2] or "", each[3]) for each in found}  # of several, one that leads out
+
+
+def _leads_out(path: str) -> bool:
+    return path.startswith(("/", "~")) or ":" in path or ".." in Path(path).parts
 
 
 def _astray(include: Include, folder: str) -> ToolError:
@@ -353,19 +366,38 @@ def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str,
     found = {name: text for name, text in STANDARD.items() if not _are_in(wheels, name)}
     found |= {name: text for name, text in EMPTY.items() if name not in _OF_EXTRAS or not _are_in(wheels, name)}
     found |= _of_torch() | (OF_WHEELS if any(folder.name == "cccl" for folder in wheels) else {})
-    todo, macros = [(text, beside)], dict[str, tuple[str, str]]()
-    while todo:
-        inner, folder = todo.pop()
-        macros |= header_macros(inner)
-        for include in includes(inner, macros):
-            path = own_header(include, folder, folders)
+    for name, path in _reached(text, beside, folders, own):
+        if path is not None:
+            own.setdefault(name, path)
+        elif name.startswith(CUTLASS) and cutlass_folders():
+            found |= dict(_mended())
+        elif name not in found and not _are_in(wheels, name):
+            found[name] = f"#pragma once\n#include <{TORCH}>\n" if _OF_TORCH.match(name) else absent(name)
+    return own, {name: text for name, text in found.items() if name not in own}
+
+
+def _reached(
+    text: str, beside: Path, folders: Sequence[Path], own: Mapping[str, Path]
+) -> Iterator[tuple[str, Path | None]]:
+    """The headers that a text and those in ``own`` include: names, and the files that they mean."""
+    todo, macros, texts = [(text, beside)], dict[str, tuple[str, str]](), list[str]()
+    nameless = list[tuple[Include, Path]]()  # words that no text so far defines
+    while todo or any(each.named in macros for each, _ in nameless):
+        inner, folder = todo.pop() if todo else ("", beside)
+        texts.append(inner)
+        outside = {name: each for name, each in macros.items() if _leads_out(each[1][1:-1])}
+        macros |= header_macros(inner) | outside
+        every = [*nameless, *((each, folder) for each in includes(inner, macros))]
+        nameless = [each for each in every if not each[0].name and each[0].named not in macros]
+        for include, at in every:
+            include.named = macros[include.named][1] if include.named in macros else include.named
+            if not include.name:
+                continue
+            path = own_header(include, at, folders)
             if path is not None and path not in own.values():
                 todo.append((path.read_text(encoding="utf-8", errors="replace"), path.parent))
-            if path is not None:
-                own.setdefault(include.name, path)
-            elif include.name.startswith(CUTLASS) and cutlass_folders():
-                found |= dict(_mended())
-            elif include.name not in found and not _are_in(wheels, include.name):
-                is_torchs = _OF_TORCH.match(include.name)
-                found[include.name] = f"#pragma once\n#include <{TORCH}>\n" if is_torchs else absent(include.name)
-    return own, {name: text for name, text in found.items() if name not in own}
+            yield include.name, path
+    for include, _ in nameless:  # of a word that nobody defines the preprocessor says so itself, where it is reached
+        lines = (line for each in texts for line in _spliced(each).splitlines() if include.named in line)
+        if not all(map(_ASKS.match, lines)):
+            raise _astray(include, "FOLDER")
