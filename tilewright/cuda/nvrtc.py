@@ -42,6 +42,11 @@ COMPLAINTS = {
         "accumulators, A in registers and all else in at most 255 registers of a thread",
         "fewer columns or rows for each warpgroup, or one more warpgroup",
     ),
+    "C7514": Complaint(
+        "products run one after the other: something else reads their accumulators on the way",
+        "accumulators that nothing reads between a product and a wait in the same turn of the loop",
+        "the wait before the end of the loop's body, not in its next turn",
+    ),
     "C7515": Complaint(
         "products run one after the other: something else defines their accumulators on the way",
         "accumulators that nothing but products writes between a fence and the wait",
