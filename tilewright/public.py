@@ -95,13 +95,8 @@ class Public:
                 plan.append(self._parameters(function))
             parameters = plan[0]
             try:
-                if named or parameters.rest is not None:
+                if not parameters.fit(args, named):
                     args, named = self._taken(function, parameters, args, named)
-                else:
-                    for fits, value in zip(parameters.tests, args, strict=False):
-                        if fits is not None and not fits(value):
-                            args, named = self._taken(function, parameters, args, named)
-                            break
                 return function(*args, **named)
             except TilewrightError as error:
                 if not from_outside(sys._getframe(1)):
@@ -261,6 +256,19 @@ class Parameters:
     rest: tuple[str, Kind] | None
     named: Mapping[str, Kind]
     others: Kind | None
+
+    def fit(self, args: tuple[Any, ...], named: dict[str, Any]) -> bool:
+        """Do all arguments fit as they are? A call on a short way."""
+        if self.rest is not None:
+            return False
+        for fits, value in zip(self.tests, args, strict=False):
+            if fits is not None and not fits(value):
+                return False
+        for name, value in named.items():
+            kind = self.named.get(name)
+            if kind is None or not kind.fits(value):
+                return False
+        return True
 
     def of(self, args: tuple[Any, ...]) -> Sequence[tuple[str, Kind]]:
         """A kind for each positional argument, as far as there are parameters."""

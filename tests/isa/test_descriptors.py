@@ -249,7 +249,7 @@ def test_encoding_in_a_kernel_gives_the_bits_of_the_manual(bound: Bound) -> None
     ("desc", "units", "moved"),
     [
         (0x4000_4040_0001_0000, 5, 0x4000_4040_0001_0005),
-        (0x4000_4040_0001_3FFF, 2, 0x4000_4040_0001_0001),  # wraps in its 14 bits
+        (0x4000_4040_0001_3FFD, 2, 0x4000_4040_0001_3FFF),  # the last address that there is
         (0x4000_4040_0001_0005, 0xFFFF_FFFE, 0x4000_4040_0001_0003),  # -2
     ],
 )

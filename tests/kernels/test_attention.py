@@ -11,6 +11,9 @@ import pytest
 from tests.kernels.attention_in_double import CLOSE, agrees, drawn, expected, seen
 from tilewright import kernels
 from tilewright.errors import ArgumentError
+from tilewright.kernels.attention import forward
+from tilewright.kernels.attention_calls import AttentionSizes, chosen
+from tilewright.kernels.attention_forms import AttentionKind
 
 pytestmark = pytest.mark.usefixtures("all_checks")
 
@@ -171,3 +174,14 @@ def test_sdpa_says_what_it_does_not_take(how: dict[str, Any], told: str) -> None
     heads = 1 if how else 2
     with pytest.raises(ArgumentError, match=told):
         kernels.sdpa(drawn(1, heads, 8, 64), drawn(1, 1, 8, 64), drawn(1, 1, 8, 64), **how)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [{"bias": "bfloat16", "last": True}, {"bias": "float32", "softcap": True}, {"packed": True, "last": True}],
+    ids=["a bias, causal", "a bias of bent scores", "packed, causal"],
+)
+def test_the_widest_keys_have_a_kernel_that_does_not_spill(how: dict[str, Any]) -> None:
+    form = AttentionKind("float16", "float16", 256, 256, **how)
+    tiles, *_ = chosen(form, AttentionSizes(4, 8, 8, 2048, 2048), processors=132)
+    assert forward(form, tiles).resources.local_bytes == 0

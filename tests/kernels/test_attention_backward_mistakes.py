@@ -38,8 +38,8 @@ MISTAKES = {
         "is used while",
     ),
     "slopes of weights are not waited for": (
-        "T.ptx.wgmma.wait_group(0)\n    delta_of",
-        "T.ptx.wgmma.wait_group(1)\n    delta_of",
+        "T.ptx.wgmma.wait_group(0)\n    slopes",
+        "T.ptx.wgmma.wait_group(1)\n    slopes",
         "is used while",
     ),
     "dS is not shown to the tensor cores": (
@@ -49,8 +49,8 @@ MISTAKES = {
     ),
     "dS is read before all have written": ("    T.ptx.bar.sync(DS, 256)\n", "", "race"),
     "dQ is not waited for": (
-        "True, turn_b=True)\n    T.ptx.wgmma.wait_group(1)\n    hand_over",
-        "True, turn_b=True)\n    hand_over",
+        "True, turn_b=True)\n    T.ptx.wgmma.wait_group(1)\n    put",
+        "True, turn_b=True)\n    put",
         "is used while",
     ),
     "dQ is overwritten while it is added": (

@@ -204,7 +204,7 @@ def run(module: ModuleType, mistake: Mistake) -> tuple[Any, Any]:
     q, k, v = (rng.standard_normal((1, 1, rows, form.width)).astype("bfloat16") for rows in (m, n, n))
     out, lse = np.zeros_like(q), np.zeros((1, 1, m, 1), np.float32)
     scale = form.width**-0.5 * math.log2(math.e)
-    arguments = (q, k, v, out, lse, *[0] * 7, 1, 1, 0, scale, 1.0, 0.0, -1, -1, 1)
+    arguments = (q, k, v, out, lse, *[0] * 7, 1, 1, scale, 1.0, 0.0, -1, -1, 1)
     done = module.forward(form, tiles).simulate(*arguments, check="all")
     if done.warnings:
         raise TilewrightError(done.warnings[0])

@@ -253,6 +253,16 @@ def test_notes_name_a_view_by_what_it_is_a_view_of() -> None:
     assert not notes.is_whole
 
 
+def test_what_a_call_makes_has_no_name_of_an_argument_behind_none() -> None:
+    notes = recording.Notes()
+    notes.add("a0", Dense((8, 64)))
+    notes.add("a2", Dense((8, 64)))  # the second argument is None
+
+    notes.makes(Dense((8, 64)), "empty")
+
+    assert sorted(name[1:] for name, _ in notes.firsts.values()) == ["0", "2", "3"]
+
+
 def test_whatever_alternates_a_remembered_call_launches_what_a_first_one_would(fake: FakeDriver) -> None:
     draw, softmax = random.Random(0), OPERATORS["softmax"]
     fake.kinds = (c_uint64, c_uint64, c_int, c_int, c_int, c_int)  # x, y, and the symbols: extents and pitches

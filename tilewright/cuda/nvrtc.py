@@ -54,8 +54,8 @@ COMPLAINTS = {
     ),
     "C7514": Complaint(
         "products run one after the other: something else reads their accumulators on the way",
-        "accumulators that nothing but products reads between a fence and the wait",
-        "T.ptx.wgmma.commit_group() and T.ptx.wgmma.wait_group(0) before the use",
+        "accumulators that nothing but products reads between a fence and the wait, in one turn of a loop",
+        "T.ptx.wgmma.commit_group() and T.ptx.wgmma.wait_group(0) before the use and before the loop's body ends",
     ),
     "C7515": Complaint(
         "products run one after the other: something else defines their accumulators on the way",

@@ -57,7 +57,7 @@ __device__ __forceinline__ unsigned long long tw_matrix_descriptor(
 """
 ADD = """\
 __device__ __forceinline__ unsigned long long tw_smem_desc_add_16B_offset(unsigned long long desc, unsigned int units) {
-  return (desc & ~0x3fffull) | ((desc + units) & 0x3fffull);
+  return (desc & ~0xffffffffull) | (unsigned int)(desc + units);  // one addition: no address is beyond its 14 bits
 }
 """
 
@@ -107,8 +107,8 @@ def encoder(modes: Mapping[int, int]) -> Callable[..., Lanes]:
 
 
 def add_units(desc: Lanes, units: Lanes) -> Lanes:
-    """The start address moved by ``units`` of 16 bytes; it wraps in its 14 bits and leaves the other fields alone."""
-    low = np.uint64(0x3FFF)
+    """The start address moved by ``units`` of 16 bytes, as a sum of the low words, which is right in its 14 bits."""
+    low = np.uint64(0xFFFFFFFF)
     return (desc & ~low) | ((desc + units.astype(np.uint64)) & low)
 
 

@@ -14,7 +14,7 @@ from functools import cache
 import tilewright as tw
 from tilewright.kernels.attention_forms import (
     LANES, REGISTERS, ROW, ROWS, AttentionKind, AttentionPlace, AttentionTiles,
-    bring, hand_over, leave, multiply, rings_of, store, store_rows,
+    bring, hand_over, leave, multiply, rings_of, store, store_levels,
 )  # fmt: skip
 from tilewright.lang import T, Tx
 from tilewright.layout import wgmma_fragment
@@ -28,11 +28,11 @@ def bring_all(near, far, puts, place):
     put_q, put_k, put_v = T.meta_var(puts)
     last = T.meta_var(place.begin + place.steps - 1)
     row = T.meta_var(place.start_q + place.row)
+    bring(near[1], far[1], put_k, place, last, place.start_k)
     put_q.acquire()
     T.trace("free")
     Tx.copy_async(near[0], far[0][place.at, place.head, row : row + place.tiles.queries, :], mbar=put_q.full)
     put_q.advance()
-    bring(near[1], far[1], put_k, place, last, place.start_k)
     for i in T.serial(place.steps - 1, unroll=False):
         bring(near[1], far[1], put_k, place, last - 1 - i, place.start_k)
         bring(near[2], far[2], put_v, place, last - i, place.start_v, place.form.narrow)
@@ -118,7 +118,7 @@ def attend(place, below, who, turns, takes, near, state, bias, numbers):
 
 
 @T.inline
-def work(rings, near, slabs, handed, far, place, turns, cluster, rank, who, warp, numbers):
+def work(rings, near, slabs, handed, far, place, turns, cluster, rank, who, warp, thread, numbers):
     """A warpgroup attends to its queries of the CTA's tiles, and stores results and logarithms of sums."""
     form, tiles = T.meta_var((place.form, place.tiles))
     below = T.meta_var(who * ROWS)
@@ -140,14 +140,14 @@ def work(rings, near, slabs, handed, far, place, turns, cluster, rank, who, warp
         whole = T.sum(total, axis=2, keepdims=True)
         share = T.select(whole > 0.0, place.descale_v / whole, 0.0)
         sums[:] *= share.view(64, 1)
-        store(far[0], place, below, slab, sums, who, warp)
+        store(far[0], place, below, slab, sums, who, warp, thread)
         if not form.has_room(tiles):
             if warp == 0 and T.ptx.elect_sync():
                 T.ptx.cp_async.bulk.wait_group(0, read=True)  # the results, where the next queries come
             T.cuda.warp_sync()
             leave(takes[0])
         most[:] = (most * scaled[0] + T.log2(whole.view(64, 1)) - form.raised) * LN2
-        store_rows(far[1], place, below, most)
+        store_levels(far[1], place, below, most)
         place.next()
     if warp == 0 and T.ptx.elect_sync():
         T.ptx.cp_async.bulk.wait_group(0, read=True)  # shared memory ends with the CTA
@@ -162,7 +162,7 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
     @T.prim_func
     def attention(q: T.handle, k: T.handle, v: T.handle, out: T.handle, lse: T.handle, counter: T.handle,
                   bias: T.handle, starts_q: T.handle, starts_k: T.handle, dq: T.handle, dk: T.handle, dv: T.handle,
-                  ctas: T.int32, section: T.int32, longest: T.int32, scale: T.float32, bend: T.float32, cap: T.float32,
+                  ctas: T.int32, section: T.int32, scale: T.float32, bend: T.float32, cap: T.float32,
                   left: T.int32, right: T.int32, bottom: T.int32):  # fmt: skip
         batch, heads, heads_kv, m, n = T.int32(), T.int32(), T.int32(), T.int32(), T.int32()
         Q, K = form.array(q, (batch, heads, m, form.width)), form.array(k, (batch, heads_kv, n, form.width))
@@ -170,11 +170,10 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
         OUT = form.array(out, (batch, heads, m, form.width_v), form.result)
         LSE = T.match_buffer(lse, (batch, heads, m, 1), "float32")
         BIAS = form.added(bias, (batch, heads, m, n))
-        sequences, starts = T.meta_var(form.sequences(starts_q, starts_k, batch, longest, m))
+        sequences, starts = T.meta_var(form.sequences(starts_q, starts_k, batch))
         T.func_attr({"min_blocks": 1})  # so that the registers at entry are known
         cluster, rank = T.cluster_id([ctas]), T.cta_id_in_cluster([tiles.cluster])
-        group, warp = T.warpgroup_id([1 + tiles.groups]), T.warp_id_in_wg([4])
-        T.thread_id_in_wg([128])
+        group, warp, thread = T.warpgroup_id([1 + tiles.groups]), T.warp_id_in_wg([4]), T.thread_id_in_wg([128])
         pool = T.SMEMPool()
         queries = form.near(pool, (tiles.queries, form.width))
         keys = form.near(pool, (tiles.stages, tiles.keys, form.width))
@@ -184,9 +183,9 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
         rings, queue = T.meta_var(rings_of(pool, tiles, counter))
         rings[2].ready()
         near, far = T.meta_var(((queries, keys, values), (OUT, LSE, BIAS)))
-        extents = T.meta_var((sequences[0], heads, heads_kv, sequences[1], n))
+        extents = T.meta_var((sequences, heads, heads_kv, m, n))
         given = T.meta_var((form, tiles, extents, starts, (left, right, bottom), (ctas, section), queue,
-                            form.descales((dq, dk, dv), sequences[0], heads_kv)))  # fmt: skip
+                            form.descales((dq, dk, dv), sequences, heads_kv)))  # fmt: skip
 
         with T.WarpgroupRole(group, 0, REGISTERS[tiles.groups][0]):
             if warp == 0 and T.ptx.elect_sync():
@@ -195,6 +194,7 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
             who: T.let = group - 1
             place = AttentionPlace(*given, draws=False)
             turns = T.meta_var(T.WarpgroupTurns(tiles.groups) if tiles.turns else None)
-            work(rings, near, slabs, handed, far, place, turns, cluster, rank, who, warp, (scale, bend, cap))
+            work(rings, near, slabs, handed, far, place, turns, cluster, rank, who, warp, thread,
+                 (scale, bend, cap))  # fmt: skip
 
     return tw.compile(attention, target="sm_90a", fast_math=True)

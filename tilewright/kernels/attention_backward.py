@@ -22,8 +22,9 @@ from tilewright.kernels.attention_backward_rows import (
     FULL,
     BackwardKind,
     BackwardPlace,
-    hand_over,
     multiply,
+    put,
+    show,
     slopes,
     store,
     weigh,
@@ -114,14 +115,19 @@ def differentiate(form, near, own, takes, turn, state, seen, who, thread, number
     (take_q, take_do), (rows, columns) = T.meta_var(takes), T.meta_var(form.place(who))
     (s, dp, p, ds), (level, delta_of), (dq, dk_sum, dv_sum) = T.meta_var(state)
     take_q.wait()
+    level[:] = near.lse[take_q.stage : take_q.stage + 1, :]
     multiply(s, near.k[own, :], near.q[take_q.stage], False)
+    if not is_first:
+        show(who)  # the last tile's part of dQ: here nothing waits for the fence
     take_do.wait()
     multiply(dp, near.v[own, :], near.do[take_do.stage], False)
-    level[:] = near.lse[take_q.stage : take_q.stage + 1, :]
     T.ptx.wgmma.wait_group(1)
     weigh(form, s, level, seen, numbers)
+    if not form.softcap:
+        delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
     T.ptx.wgmma.wait_group(0)
-    delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
+    if form.softcap:  # registers are scarce
+        delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
     slopes(form, ds, s, dp, delta_of, level, seen, numbers[0])
     p[:] = s
     Tx.wg.copy(near.ds[turn.stage, own, :], ds)
@@ -133,7 +139,7 @@ def differentiate(form, near, own, takes, turn, state, seen, who, thread, number
     leave(take_do)
     multiply(dk_sum, ds, near.q[take_q.stage], True, turn_b=True)
     T.ptx.wgmma.wait_group(1)
-    hand_over(form, near, dq, who, thread, is_first)
+    put(form, near, dq, who, thread, is_first)
     T.ptx.wgmma.wait_group(0)
     leave(take_q)
     turn.advance()
@@ -162,9 +168,11 @@ def work(form, near, far, place, part, who, thread, numbers):
             bias = T.meta_var((BIAS, head * group + h))
             seen, is_first = T.meta_var(((mine, bias, key, i * form.queries, low, high), (i == begin) & (h == 0)))
             differentiate(form, near, own, (take_q, take_do), turn, state, seen, who, thread, (c, bend), is_first)
+    if begin < end:
+        show(who)
     dk_sum[:] *= scale
-    store(mine, DK, head, key, dk_sum)
-    store(mine, DV, head, key, dv_sum)
+    store(form, mine, DK, head, key, dk_sum, near.k[own, :], who, thread)
+    store(form, mine, DV, head, key, dv_sum, near.v[own, :], who, thread)
 
 
 @cache

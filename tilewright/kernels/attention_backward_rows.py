@@ -15,7 +15,8 @@ from tilewright.layout import R, S, TileLayout, tid_in_wg, tx, wgmma_fragment
 LOG2E = log2(e)
 LEAST = 1e-37  # a weight that is as good as none
 AT_ONCE = 16  # columns of a bias
-DS, FULL, EMPTY = 1, 2, 4  # named barriers: dS is there; of each warpgroup, its part of dQ is there, or has been read
+DS, FULL, EMPTY, STORE = 1, 2, 4, 7  # named barriers: dS is there; of each warpgroup, its part of dQ is there, or has
+# been read, and its part of dK or dV is there
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +72,13 @@ class BackwardKind:
         if self.first:
             found = found & (key >= query + low)
         return found & (key <= query + high) if self.last else found
+
+    def is_cut(self, key: Any, query: Any, n: Any, low: Any, high: Any) -> Any:
+        """Is there, from this key and this query of a warpgroup's tile on, a key that a query does not see?"""
+        cut = key + 64 > n
+        if self.first:
+            cut = cut | (key < query + self.queries - 1 + low)
+        return cut | (key + 63 > query + high) if self.last else cut
 
     @property
     def is_wide(self) -> bool:
@@ -132,7 +140,7 @@ def multiply(D, A, B, accum, turn_a=False, turn_b=False):
 
 
 @T.inline
-def hand_over(form, near, dq, who, thread, is_first):
+def put(form, near, dq, who, thread, is_first):
     """A warpgroup's piece of dQ goes to shared memory, where the last one has been read."""
     mine = T.meta_var(dq.local())
     if not is_first:
@@ -140,22 +148,47 @@ def hand_over(form, near, dq, who, thread, is_first):
     for j in T.unroll(form.part[1] // 8):
         for x in T.vectorized(4):
             near.dq[who, j, thread, x] = mine[4 * j + x]
+
+
+@T.inline
+def show(who):
+    """The piece of dQ is there."""
     T.ptx.fence.proxy_async("shared::cta")
     T.ptx.bar.arrive(FULL + who, 160)
 
 
 @T.inline
-def store(place, array, head, key, sums):
-    """A warpgroup stores the sums of 64 keys, of those that its sequence has."""
-    start: T.let = place.start_k
-    many: T.let = place.n
-    own = T.meta_var(own_rows(place, array, head, start, many))
-    Tx.wg.copy(own[key : key + 64, : sums.shape[1]], sums, clip=True)
+def hand_over(form, near, dq, who, thread, is_first):
+    """A warpgroup's piece of dQ goes to shared memory, and on from there."""
+    put(form, near, dq, who, thread, is_first)
+    show(who)
 
 
-def own_rows(place: BackwardPlace, array: Any, head: Any, start: Any, many: Any) -> Any:
-    """The rows of a head that the sequence has, many from start on; others are outside."""
-    return T.decl_buffer((many, array.shape[3]), data=array.ptr_to([place.at, head, start, 0]))
+@T.inline
+def store(form, place, array, head, key, sums, slab, who, thread):
+    """A warpgroup stores the sums of 64 keys by way of shared memory, the last ones of a packed sequence directly."""
+    part = T.alloc_local(sums.shape, array.dtype, layout=wgmma_fragment(*sums.shape))
+    part[:] = sums
+    is_inside = T.meta_var(key + 64 <= place.n if form.packed else True)
+    T.ptx.bar.sync(DS, 256)  # nobody reads keys and values any more
+    Tx.wg.copy(slab, part)
+    T.ptx.fence.proxy_async("shared::cta")
+    T.cuda.warpgroup_sync(STORE + who)
+    if thread == 0:
+        if is_inside:
+            first: T.let = place.start_k + key
+            Tx.copy_async(array[place.at, head, first : first + 64, 0 : sums.shape[1]], slab)
+        T.ptx.cp_async.bulk.commit_group()
+        T.ptx.cp_async.bulk.wait_group(0, read=True)
+    if form.packed and not is_inside:
+        mine = T.meta_var(part.local())
+        for half in T.unroll(2):
+            row: T.let = key + thread // 32 * 16 + thread % 32 // 4 + 8 * half
+            for j in T.unroll(sums.shape[1] // 8):
+                column: T.let = 8 * j + thread % 4 * 2
+                if (row < place.n) & (column < array.shape[3]):
+                    for x in T.vectorized(2):
+                        array[place.at, head, place.start_k + row, column + x] = mine[4 * j + 2 * half + x]
 
 
 @T.inline
@@ -181,7 +214,8 @@ def weigh(form, s, level, seen, numbers):
         s[:] = T.exp2(s)
     else:
         s[:] = T.exp2(bent - level)
-    Tx.wg.select(s, s, 0.0, lambda i, j: form.sees(key + i, query + j, mine.n, low, high))  # 0, whatever the score
+    if form.is_cut(key, query, mine.n, low, high):
+        Tx.wg.select(s, s, 0.0, lambda i, j: form.sees(key + i, query + j, mine.n, low, high))  # 0, whatever the score
 
 
 @T.inline

@@ -83,7 +83,7 @@ def of_values(form, near, far, place, part, thread, numbers):
                 part_of_dq(form, near, dq, piece, 0)
                 T.ptx.wgmma.wait_group(0)
                 hand_over(form, near, dq, 0, thread, False)
-    store(mine, DV, head, key, dv_sum)
+    store(form, mine, DV, head, key, dv_sum, near.v, 0, thread)
 
 
 @T.inline
@@ -130,4 +130,4 @@ def of_keys(form, near, DK, place, part, thread, scale):
             T.ptx.wgmma.wait_group(0)
             leave(take_q)
     dk_sum[:] *= scale
-    store(mine, DK, head, key, dk_sum)
+    store(form, mine, DK, head, key, dk_sum, near.k, 1, thread)

@@ -32,7 +32,7 @@ from tilewright.kernels.attention_arrays import (
 )  # fmt: skip
 from tilewright.kernels.attention_backward_calls import BACKWARD, OF_BIAS
 from tilewright.kernels.attention_float8 import FLOAT8, TURNED_KEYS, turn, turned_start
-from tilewright.kernels.attention_forms import AttentionKind, AttentionTiles
+from tilewright.kernels.attention_forms import AttentionKind, AttentionTiles, slot_of
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.products import filled
 
@@ -42,7 +42,7 @@ MUCH, CROWD = 4096, 256  # queries from which on the simulator has so many CTAs:
 
 @dataclass(frozen=True, slots=True)
 class AttentionSizes:
-    """batch, heads of queries and of keys, queries and keys of a sequence, the longest if they are packed."""
+    """batch, heads of queries and of keys, queries and keys of a sequence, of all if they are packed."""
 
     batch: int
     heads: int
@@ -56,17 +56,20 @@ def chosen(form: AttentionKind, sizes: AttentionSizes, processors: int) -> tuple
     """Tiles, how many clusters of CTAs, and how many heads are gone through together."""
     candidates, is_simulated = _candidates(form, sizes), processors == SIMULATED
     if is_simulated and sizes.batch * sizes.heads * sizes.m >= MUCH:
-        candidates, processors = [replace(candidates[-1], groups=1, turns=False, dynamic=False)], CROWD
-    if not is_simulated and _works(candidates[0], sizes) <= processors:  # each CTA has one: none is drawn
+        candidates, processors = [replace(candidates[:2][-1], groups=1, turns=False, dynamic=False)], CROWD
+    if not is_simulated and _works(form, candidates[0], sizes) <= processors:  # each CTA has one: none is drawn
         candidates = [*(replace(each, dynamic=False) for each in candidates), *candidates]
-    tiles = next(each for each in candidates if is_simulated or has_registers(form, each))
+    fitting = (each for each in candidates if is_simulated or has_registers(form, each))
+    tiles = next(fitting, candidates[-1])
     each = max(sizes.n, 1) * (form.width + form.width_v) * dtype(form.kind).bits // 8 * sizes.heads_kv / sizes.heads
     section = max(1, min(sizes.batch * sizes.heads, int(CACHED_BYTES // each))) if form.last or form.packed else 1
-    return tiles, max(1, min(_works(tiles, sizes), processors // tiles.cluster)), section
+    return tiles, max(1, min(_works(form, tiles, sizes), processors // tiles.cluster)), section
 
 
-def _works(tiles: AttentionTiles, sizes: AttentionSizes) -> int:
+def _works(form: AttentionKind, tiles: AttentionTiles, sizes: AttentionSizes) -> int:
     """Tiles of queries, or clusters that have some."""
+    if form.packed:
+        return int(slot_of(sizes.m, sizes.batch, tiles.queries)) * sizes.heads
     return -(-sizes.m // (tiles.queries * tiles.cluster)) * sizes.batch * sizes.heads
 
 
@@ -77,12 +80,10 @@ def _candidates(form: AttentionKind, sizes: AttentionSizes) -> list[AttentionTil
     if form.narrow:
         return _narrow_candidates(width, sizes, dynamic=dynamic)
     if form.is_bent:
-        return [AttentionTiles(2, keys, turns=width <= 128, dynamic=dynamic) for keys in (64, 32)]
+        return [AttentionTiles(2, keys, turns=width <= 128, dynamic=dynamic) for keys in (64, 32, 16)]
     small = AttentionTiles(2, 128, turns=dynamic or sizes.n > 1024, dynamic=dynamic)
-    if width <= 64 and not dynamic:
-        return [*([AttentionTiles(3, 128)] if sizes.m > 1024 else []), small]
     if width <= 64:
-        return [*([AttentionTiles(2, 224, dynamic=True)] if sizes.n >= 8192 else []), small]
+        return [*([AttentionTiles(3, 128, dynamic=dynamic)] if sizes.m > 1024 else []), small]
     if width <= 128:
         is_long = sizes.n >= (16384 if dynamic else 4096)
         return [*([AttentionTiles(2, 160, dynamic=dynamic)] if is_long else []), small]
@@ -158,7 +159,7 @@ def _seen(
 
 
 def run(results: Arrays, args: Arrays) -> Launches:
-    (q, k, v, bias, starts_q, starts_k, *descales, layout, longest, causal, left, right, scale, softcap, _) = args
+    (q, k, v, bias, starts_q, starts_k, *descales, layout, _, causal, left, right, scale, softcap, _) = args
     out, lse = results
     if 0 in lse.shape:
         return
@@ -173,8 +174,8 @@ def run(results: Arrays, args: Arrays) -> Launches:
         kind_of(q), kind_of(out), q.shape[3], v.shape[3], left != EVERYWHERE, right != EVERYWHERE, softcap != 0,
         "" if bias is None else kind_of(bias), shaped=scale <= 0, packed=packed,
     )  # fmt: skip
-    batch, most = (starts_q.shape[0] - 1, longest) if packed else (q.shape[0], q.shape[2])
-    sizes = AttentionSizes(batch, q.shape[1], k.shape[1], most, k.shape[2])
+    batch = starts_q.shape[0] - 1 if packed else q.shape[0]
+    sizes = AttentionSizes(batch, q.shape[1], k.shape[1], q.shape[2], k.shape[2])
     tiles, clusters, section = chosen(form, sizes, multiprocessors(q))
     counter = filled(like(lse, (1,), "int32"), 0) if tiles.dynamic else 0
     of_q, of_k = (starts_q, starts_q if starts_k is None else starts_k) if packed else (0, 0)
@@ -192,8 +193,8 @@ def run(results: Arrays, args: Arrays) -> Launches:
         q, k, v, upright(out, layout), (lse[None] if packed else lse)[..., None], counter,
         0 if bias is None else broadcast("bias", bias, (*q.shape[:3], k.shape[2])),
         of_q, of_k,
-        *(0 if each is None else each for each in descales), clusters, section, longest,
-        scale * math.log2(math.e), bend, softcap, left, right, int(bottom),
+        *(0 if each is None else each for each in descales), clusters, section,
+        scale * math.log2(math.e), bend, softcap or 1.0, left, right, int(bottom),  # a launch packs floats of 0 anew
     )  # fmt: skip
 
 
@@ -244,7 +245,7 @@ def attention(
     causal: "top-left", query i sees the keys up to i; "bottom-right", up to i + S_k - S_q; True where both are one.
     window: how many keys before and after that one are seen, -1 for all; "bottom-right" unless causal says otherwise.
     cu_seqlens: int32, where sequences begin and the last one ends in q, k and v, (sum of lengths, heads, D); a pair of
-    these for q and for k. longest: no sequence has more queries; the sum if left out, which takes time for nothing.
+    these for q and for k. longest: no sequence has more queries; the sum if left out, which takes gradients time.
     float8_e4m3fn: numbers are multiplied with descale_q, descale_k, descale_v, each (B, H_kv), or 1 for either or both
     of these, B of packed ones the number of sequences; with 1 where left out. The result is bfloat16.
 

@@ -179,6 +179,18 @@ def bring_all(form, near, far, rings, place, lane):
 
 
 @T.inline
+def ask(form, far, place, thread):
+    """The first keys and values come to the L2 cache while the kernel before this one ends: what that still writes is
+    written there, too.
+    """
+    row: T.let = place.begin * form.keys + thread
+    if row < T.min(place.end * form.keys, place.n):
+        for array in far:
+            nbytes = T.meta_var(array.shape[3] * dtype(form.kind).bits // 8)
+            T.ptx.cp_async.bulk.prefetch(array.ptr_to([place.batch, place.head, row, 0]), nbytes)
+
+
+@T.inline
 def shape(form, scores, place, key, bend, cap):
     """Scores are bent, and those of keys that a row does not see are hidden."""
     if form.bent:
@@ -276,16 +288,20 @@ def decode(form: DecodeKind) -> tw.Executable:
         T.func_attr({"min_blocks": form.resident})
         ids = T.meta_var(T.cta_id([splits, parts * heads_kv, batch]))
         role, warp, lane = T.warpgroup_id([2]), T.warp_id_in_wg([4]), T.lane_id([32])
-        T.thread_id_in_wg([128])
+        thread = T.thread_id_in_wg([128])
         pool = T.SMEMPool()
         queries = swizzled(pool, (ROWS, form.width), form.kind)
         near = T.meta_var([swizzled(pool, (form.stages, form.keys, wide), form.kind)
                            for wide in (form.width, form.width_v)])  # fmt: skip
         rings = T.meta_var([T.Pipeline(pool, form.stages, consumers=4) for _ in "kv"])
         rings[1].ready()
-        T.ptx.griddepcontrol.wait()
+        if form.lengths:
+            T.ptx.griddepcontrol.wait()
         many: T.let = LENGTHS[ids[2]] if form.lengths else n
         place = T.meta_var(DecodePlace(form, ids, (m, group, many), (left, right), splits))
+        if not form.lengths:
+            ask(form, (K, V), place, role * 128 + thread)
+            T.ptx.griddepcontrol.wait()
 
         with T.WarpgroupRole(role, 0, COPIES):
             if warp == 0:
@@ -478,7 +494,7 @@ def run(results: Arrays, args: Arrays) -> Launches:
     yield decode(form), (
         as_rows(q, heads_kv), k, v, as_rows(into, heads_kv), as_rows(levels[..., None], heads_kv),
         0 if lengths is None else lengths, pages if form.paged else 0, splits, parts,
-        (1.0 if bent else scale) * math.log2(math.e), bend, softcap, left, right,
+        (1.0 if bent else scale) * math.log2(math.e), bend, softcap or 1.0, left, right,
     )  # fmt: skip
     if splits > 1:
         most = 1 << (splits - 1).bit_length()

@@ -29,6 +29,30 @@ def packed_sequence(starts: Any, which: Any) -> tuple[Any, Any, Any, Any]:
     return firsts[0], firsts[-1], lasts[0] - firsts[0], lasts[-1] - firsts[-1]
 
 
+def quotient(number: Any, by: Any) -> Any:
+    """A quotient of numbers that are not below 0: half of the instructions of others. `Any`: values of the language."""
+    return T.cast(T.cast(number, "uint32") // T.cast(by, "uint32"), "int32")
+
+
+def slot_of(start: Any, sequence: Any, queries: int) -> Any:
+    """The first of the tiles of a packed sequence, if each sequence has one more than it needs at most."""
+    return start // queries + sequence
+
+
+@T.inline
+def find_sequence(place, starts, part, queries):
+    """Which packed sequence has a tile: the last one whose tiles do not begin behind it."""
+    end = T.local_scalar("int32")
+    place.batch = 0
+    end = starts.shape[0] - 1
+    while end - place.batch > 1:
+        half: T.let = (place.batch + end) // 2
+        if slot_of(starts[half], half, queries) <= part:
+            place.batch = half
+        else:
+            end = half
+
+
 def swizzled(pool: Any, shape: tuple[int, ...], kind: str) -> Any:
     """Tiles in shared memory, with the widest swizzle that their rows have. `Any`: values of the language."""
     row = shape[-1] * dtype(kind).bits // 8
@@ -119,12 +143,12 @@ class AttentionKind:
         steps = tuple(T.int64() for _ in shape) if self.bias else ()
         return T.match_buffer(pointer, shape, self.bias, strides=steps) if self.bias else None
 
-    def sequences(self, starts_q: Any, starts_k: Any, batch: Any, longest: Any, m: Any) -> tuple[Any, Any]:
-        """How many there are, with how many queries at most; and where packed ones begin and end."""
+    def sequences(self, starts_q: Any, starts_k: Any, batch: Any) -> tuple[Any, Any]:
+        """How many there are, and where packed ones begin and end."""
         if not self.packed:
-            return (batch, m), ()
+            return batch, ()
         ends = T.int32()
-        return (ends - 1, longest), [T.match_buffer(each, (ends,), "int32") for each in (starts_q, starts_k)]
+        return ends - 1, [T.match_buffer(each, (ends,), "int32") for each in (starts_q, starts_k)]
 
     @property
     def is_bent(self) -> bool:
@@ -170,8 +194,10 @@ class AttentionPlace:
         self.descales = () if draws else descales
         self.descale, self.descale_v = (T.local_scalar("float32") for _ in "kv") if self.descales else (1.0, 1.0)
         batch, self.heads, self.heads_kv, *self.lengths = extents
-        self.parts = T.ceildiv(self.lengths[0], tiles.queries * tiles.cluster)
-        walked = ("tile", batch * self.heads, self.parts, *walk)
+        slots = slot_of(self.lengths[0], batch, tiles.queries), self.heads
+        parts = T.ceildiv(self.lengths[0], tiles.queries * tiles.cluster), batch * self.heads
+        self.parts, rows = slots if form.packed else parts
+        walked = ("tile", rows, self.parts, *walk)
         self.walk = (T.DynamicScheduler2D(*walked, queue=queue, draws=draws) if tiles.dynamic
                      else T.ClusterPersistentScheduler2D(*walked))  # fmt: skip
         self.left, self.right, self.bottom = window
@@ -191,11 +217,13 @@ class AttentionPlace:
         self.rank = rank
         self.walk.init(cluster)
         self._settle()
+        skip_empty(self)
 
     def next(self) -> None:
         """The next tile."""
         self.walk.next_tile()
         self._settle()
+        skip_empty(self)
 
     @property
     def at(self) -> Any:
@@ -204,18 +232,20 @@ class AttentionPlace:
 
     @property
     def head_kv(self) -> Any:
-        return self.head // (self.heads // self.heads_kv)
+        return quotient(self.head, quotient(self.heads, self.heads_kv))
 
     def _settle(self) -> None:
         every, part = self.walk.m_idx, self.walk.n_idx
         if self.form.last or self.form.packed:
             part = self.parts - 1 - part  # those with most keys begin first
-        self.batch = every // self.heads
+        self.batch = quotient(every, self.heads)
         self.head = every - self.batch * self.heads
-        self.row = (part * self.tiles.cluster + self.rank) * self.tiles.queries
-        if self.form.packed:  # beyond the last tile no value counts
-            which = T.min(self.batch, self.starts[0].shape[0] - 2)
-            self.start_q, self.start_k, self.m, self.n = packed_sequence(self.starts, which)
+        if self.form.packed:
+            find_sequence(self, self.starts[0], part, self.tiles.queries)
+            self.start_q, self.start_k, self.m, self.n = packed_sequence(self.starts, self.batch)
+            self.row = (part - slot_of(self.start_q, self.batch, self.tiles.queries)) * self.tiles.queries
+        else:
+            self.row = (part * self.tiles.cluster + self.rank) * self.tiles.queries
         if self.descales:
             which = T.min(self.batch, self.descales[0].shape[0] - 1)  # beyond the last tile, where no value counts
             descale_q, descale_k, descale_v = (each[which, self.head_kv] for each in self.descales)
@@ -273,6 +303,15 @@ class AttentionPlace:
         return seen
 
 
+@T.inline
+def skip_empty(place):
+    """Beyond tiles at the end of packed sequences that have no query."""
+    if place.form.packed:
+        while place.walk.valid() & (place.row >= place.m):
+            place.walk.next_tile()
+            place._settle()
+
+
 def rings_of(pool: Any, tiles: AttentionTiles, counter: Any) -> tuple[list[Any], Any]:
     """The rings of queries, keys and values, and the queue of tiles, if they are drawn."""
     readers = 4 * tiles.groups
@@ -328,18 +367,31 @@ def hand_over(weights, scores, shared, who):
 
 
 @T.inline
-def store_rows(out, place, below, part):
-    """A warpgroup stores its rows from registers, those that its sequence has."""
+def store_levels(out, place, below, part):
+    """A warpgroup stores one number for each of its rows, of those that its sequence has."""
     many: T.let = place.m
     first: T.let = place.start_q
-    width, row = T.meta_var((part.shape[1], place.row + below))
-    step = T.meta_var(place.heads * width if width > 1 else 1)
-    own = T.decl_buffer((many, width), data=out.ptr_to([place.at, place.head, first, 0]), strides=(step, 1))
+    row = T.meta_var(place.row + below)
+    own = T.decl_buffer((many, 1), data=out.ptr_to([place.at, place.head, first, 0]), strides=(1, 1))
     Tx.wg.copy(own[row : row + 64, :], part, clip=True)
 
 
 @T.inline
-def store(out, place, below, slab, sums, who, warp):
+def store_rows(out, place, below, part, thread):
+    """A warpgroup stores its rows from registers, two elements at a time, those that its sequence has."""
+    mine, width = T.meta_var((part.local(), part.shape[1]))
+    for half in T.unroll(2):
+        row: T.let = place.row + below + thread // 32 * 16 + thread % 32 // 4 + 8 * half
+        if row < place.m:
+            for j in T.unroll(width // 8):
+                for x in T.vectorized(2):
+                    out[place.at, place.head, place.start_q + row, 8 * j + thread % 4 * 2 + x] = mine[
+                        4 * j + 2 * half + x
+                    ]
+
+
+@T.inline
+def store(out, place, below, slab, sums, who, warp, thread):
     """A warpgroup stores its results by way of a slab of shared memory, the last ones of a packed sequence directly."""
     part = T.alloc_local(sums.shape, out.dtype, layout=wgmma_fragment(*sums.shape))
     part[:] = sums
@@ -354,7 +406,7 @@ def store(out, place, below, slab, sums, who, warp):
             Tx.copy_async(place.rows(out, below), slab)
         T.ptx.cp_async.bulk.commit_group()
     if place.form.packed and not place.is_inside(below):
-        store_rows(out, place, below, part)
+        store_rows(out, place, below, part, thread)
 
 
 @T.inline

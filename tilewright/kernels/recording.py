@@ -79,7 +79,7 @@ class Notes:
 
     def makes(self, tensor: Any, text: str) -> None:
         """A tensor in a memory of its own, which the expression makes."""
-        number = len(self.firsts)
+        number = 1 + max((int(name[1:]) for name, _ in self.firsts.values()), default=-1)  # arguments may be None
         self.add(f"t{number}", tensor)
         self.lines += [f"t{number} = {text}", f"p{number} = t{number}.data_ptr()"]
 

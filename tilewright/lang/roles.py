@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any
 
-from tilewright.dtypes import BOOL
+from tilewright.dtypes import BOOL, INT32, dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir import AddressOf, Buffer, Expr, If, Value, as_expr, binary, cast, select, special
 from tilewright.lang.builder import current
@@ -150,13 +150,21 @@ class ClusterPersistentScheduler2D:
 
     def _place(self) -> None:
         whole = binary("*", self.group, self.columns)
-        first = binary("*", binary("//", self.tile, whole), self.group)
-        inside, left = binary("%", self.tile, whole), binary("-", self.rows, first)
+        section, inside = _divided(self.tile, whole)
+        first = binary("*", section, self.group)
+        left = binary("-", self.rows, first)
         height = select(
             binary("<", left, 1), 1, binary("min", left, self.group)
         )  # beyond the last tile, where no value counts
-        self.m_idx = binary("+", first, binary("%", inside, height))  # type: ignore[assignment]
-        self.n_idx = binary("//", inside, height)  # type: ignore[assignment]
+        column, row = _divided(inside, height)
+        self.m_idx = binary("+", first, row)  # type: ignore[assignment]
+        self.n_idx = column  # type: ignore[assignment]
+
+
+def _divided(number: Value, by: Value) -> tuple[Expr, Expr]:
+    """Quotient and rest of numbers that are not below 0, which takes half of the instructions of signed ones."""
+    a, b = cast(number, dtype("uint32")), cast(by, dtype("uint32"))
+    return cast(binary("//", a, b), INT32), cast(binary("%", a, b), INT32)
 
 
 @meta_class

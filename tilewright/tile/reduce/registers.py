@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import gcd
 
-from tilewright.ir import Expr, Load, as_expr
+from tilewright.ir import Expr, Load, Value, as_expr
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, from_registers, kept_inside
@@ -16,6 +17,7 @@ from tilewright.tile.reductions import (
     OPERATIONS,
     Delivery,
     Lanes,
+    Partial,
     at_once,
     begin_with_nothing,
     delivery,
@@ -31,6 +33,8 @@ from tilewright.tile.reductions import (
     take_in,
 )
 from tilewright.tile.walks import Offset, plus, times
+
+AT_ONCE = 4  # elements whose largest is found before it is compared with that of others, which are a chain
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,10 +92,17 @@ def _(plan: RegisterReduction, call: TileCall, out: Builder) -> None:
     with out.when(plan.guard):
         slot = out.offsets(plan.slots, "r")
         position = None if plan.positions is None else out.offsets(plan.positions, "n")
-        with out.each("j", plan.parts) as j, out.each("i", plan.length) as i:
-            number = plus(times(j, plan.length), i)
+        each = gcd(plan.length, AT_ONCE) if reduction.row.ordered else 1
+
+        def element(number: Value) -> Partial:
             value = Load(src.buffer.flat(), (as_expr(slot(number)),))
-            at = None if position is None else as_expr(position(number))
-            take_in(reduction, out, parts, j, reduction.of_element(value, at))
+            return reduction.of_element(value, None if position is None else as_expr(position(number)))
+
+        with out.each("j", plan.parts) as j, out.each("i", plan.length // each) as i:
+            first = plus(times(j, plan.length), times(i, each))
+            run = [element(plus(first, k)) for k in range(each)]
+            while len(run) > 1:
+                run = [reduction.joined(*pair) for pair in zip(run[::2], run[1::2], strict=True)]
+            take_in(reduction, out, parts, j, run[0])
     emit_lanes(reduction, plan.lanes, out, parts, plan.parts)
     emit_delivery(plan.delivery, reduction, call, out, parts, plan.parts)
