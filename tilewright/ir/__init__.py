@@ -11,7 +11,9 @@ In the order in which to read:
                       grid, CTAs and threads; over which of these a value varies
     ranges, conditions, sums, rules
                       what is known of integers, what a condition teaches, and the simpler forms that follow
-    convert, debts    a value as the type of its place; what an access owes, and how wide its offset is
+    convert, debts, elements
+                      a value as the type of its place; what an access owes, and how wide its offset is; a place in a
+                      buffer's storage as a logical element
     verify, origins   is a kernel well formed? what a pointer of run time may point into
     arguments, tensor_map
                       what a call passes: arrays, numbers, descriptions for the copy engine

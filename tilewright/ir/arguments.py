@@ -230,15 +230,15 @@ class Signature:
 
     def _is_map(self, param: Var, value: Descriptor) -> bool:
         """Is the parameter a tensor map? Raises ArgumentError where only one of parameter and argument is."""
-        made = next((tensor_map for tensor_map in self.maps if tensor_map.name == param.name), None)
-        wanted = made is not None
+        declared = next((tensor_map for tensor_map in self.maps if tensor_map.name == param.name), None)
+        wanted = declared is not None
         if wanted != isinstance(value, MapFields):
             raise ArgumentError(
                 f"argument {param.name} of {self.name} is {'a' if wanted else 'no'} tensor map",
                 given=_given(value),
                 allowed="tw.TensorMap(array, box, swizzle)" if wanted else self._spelled(param),
             )
-        for tile, mode in made.tiles if made is not None else ():
+        for tile, mode in declared.tiles if declared is not None else ():
             if isinstance(value, MapFields) and value.swizzle != mode:
                 raise ArgumentError(
                     f"argument {param.name} of {self.name} and the layout of {tile} have different swizzles",

@@ -573,11 +573,11 @@ class Region(Tiled):
                 for place in places
                 if const_value(place) is None or const_value(extent) is None
             ]
-        made = of_buffer(tuple(parts))
-        made = replace(made, owed=(*made.owed, *debts)) if debts else made
-        if not self.rests or isinstance(made, Load):
-            return made
-        return replace(made, rests=self.rests, written=f"{self}[{', '.join(map(_as_written, indices))}]")
+        part = of_buffer(tuple(parts))
+        part = replace(part, owed=(*part.owed, *debts)) if debts else part
+        if not self.rests or isinstance(part, Load):
+            return part
+        return replace(part, rests=self.rests, written=f"{self}[{', '.join(map(_as_written, indices))}]")
 
     def _check_inside(self, dim: int, places: Sequence[Value]) -> None:
         """Raises KernelError for a part that is known to leave the region: ``A[2]`` has one row, not its elements."""

@@ -38,8 +38,8 @@ def index_at(buffer: Buffer, element: int) -> tuple[int, ...] | None:
     if memory is None:
         return None
     first = memory[..., 0]
-    found = np.argwhere(memory == element)
-    return tuple(map(int, found[0][:-1])) if len(found) else _continued(first, element)
+    places = np.argwhere(memory == element)
+    return tuple(map(int, places[0][:-1])) if len(places) else _continued(first, element)
 
 
 def _row_major(shape: tuple[int, ...], element: int) -> tuple[int, ...]:

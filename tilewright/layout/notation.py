@@ -61,9 +61,9 @@ def _extents(letter: str, key: Entries, steps: Entries = None) -> Sequence[Value
     """The extents in brackets. Raises LayoutError for nested ones, as CuTe has them."""
     extents = _entries(key)
     if any(isinstance(extent, tuple | list) for extent in extents):
-        flat = [_flat(each) for each in (extents, _entries(steps) if steps is not None else ())]
-        own = " : ".join(f"({', '.join(map(str, each))})" for each in flat if each)
-        hint = f"{letter}[{own}], in which the last extent is the fastest"
+        flat = [_flat(entries) for entries in (extents, _entries(steps) if steps is not None else ())]
+        spelled = " : ".join(f"({', '.join(map(str, entries))})" for entries in flat if entries)
+        hint = f"{letter}[{spelled}], in which the last extent is the fastest"
         if flat[1] and all(isinstance(step, int) for step in flat[1]):  # in CuTe the first one of a mode is
             hint = f"{hint}; as CuTe has it: " + f'from_cute("{key}:{steps}")'.replace(", ", ",")
         raise LayoutError(f"nested extents in {letter}[...]", given=key, allowed="a flat list of extents", hint=hint)
@@ -71,7 +71,7 @@ def _extents(letter: str, key: Entries, steps: Entries = None) -> Sequence[Value
 
 
 def _flat(entries: Sequence[Value]) -> list[Value]:
-    return [leaf for each in entries for leaf in (_flat(each) if isinstance(each, tuple | list) else [each])]
+    return [leaf for entry in entries for leaf in (_flat(entry) if isinstance(entry, tuple | list) else [entry])]
 
 
 def _iters(letter: str, key: slice) -> list[Iter]:
