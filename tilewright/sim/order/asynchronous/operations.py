@@ -220,7 +220,8 @@ class Operations:
         while len(self.parts.free) < len(keys):
             self._make_room(len(keys))
         parts = [OperationPart(self.parts.free.pop(), operation, *key) for key in keys]
-        self.parts.update((part.number, part) for part in parts)
+        for part in parts:
+            self.parts.add(part)
         own = np.array([part.number for part in parts])[which]
         if operation.group:
             unawaited = np.ones((len(operation.issuers.rows), operation.issuers.lanes), np.bool_)

@@ -82,8 +82,9 @@ class OperationPart:
 class Parts(dict[int, OperationPart]):
     """The parts of a wave's operations by their numbers, and which of them come before others.
 
-    queued: for a part those that it was issued behind, which are complete when it is. free: numbers of no part; number
-    0 stays with none.
+    issuer, group: by number, the thread that has issued a part alone, else -1, and the group of its operation. queued:
+    for a part those that it was issued behind, which are complete when it is. free: numbers of no part; number 0 stays
+    with none.
     """
 
     def __init__(self, clocks: Clocks) -> None:
@@ -91,7 +92,9 @@ class Parts(dict[int, OperationPart]):
         self.clocks = clocks
         self.ranks: Ints = clocks.wave.rank(np.arange(clocks.wave.ctas))
         self.queued: dict[int, set[int]] = {}
-        self.free = list(range(clocks.parts.shape[-1] - 1, 0, -1))
+        count = clocks.parts.shape[-1]
+        self.free = list(range(count - 1, 0, -1))
+        self.issuer, self.group = np.full(count, -1), np.full(count, None)
 
     def keys_of(self, operation: Operation) -> tuple[list[tuple[int, int]], Ints]:
         """Rank and thread of each part that an operation has, and for each of its actors which of these is its own."""
@@ -99,8 +102,15 @@ class Parts(dict[int, OperationPart]):
         found, which = np.unique(numbered(self.ranks[rows], threads), return_inverse=True)
         return [divmod(each, THREADS) for each in found.tolist()], which
 
+    def add(self, part: OperationPart) -> None:
+        """It has its number from now on."""
+        self[part.number] = part
+        self.issuer[part.number] = part.rank * THREADS + part.thread if part.is_alone else -1
+        self.group[part.number] = part.operation.group
+
     def forget(self, gone: list[int]) -> None:
         """These numbers are free again."""
+        self.issuer[gone] = -1
         for number in gone:
             del self[number]
             self.queued.pop(number, None)
@@ -113,29 +123,28 @@ class Parts(dict[int, OperationPart]):
         """From now on there are twice as many numbers."""
         count = self.clocks.parts.shape[-1]
         self.free = [*range(2 * count - 1, count - 1, -1), *self.free]
+        self.issuer = np.append(self.issuer, np.full(count, -1))
+        self.group = np.append(self.group, np.full(count, None))
         self.clocks.widen(2 * count)
 
     def alone(self) -> Iterator[tuple[int, int, int]]:
         """Rank, thread and number of the parts that threads have issued alone."""
-        return ((part.rank, part.thread, number) for number, part in self.items() if part.is_alone)
+        return (
+            (*divmod(int(self.issuer[number]), THREADS), number) for number in np.flatnonzero(self.are_alone).tolist()
+        )
 
     @property
     def are_alone(self) -> Bools:
         """(numbers,): the parts that threads have issued alone."""
-        found = np.zeros(self.clocks.parts.shape[-1], np.bool_)
-        found[[number for _, _, number in self.alone()]] = True
-        return found
+        return np.asarray(self.issuer >= 0)
 
     def of_threads(self, rows: Ints, threads: Ints, group: str) -> Bools:
-        """(n, numbers): the parts of a group that each of these threads has issued alone."""
-        found = np.zeros((len(rows), self.clocks.parts.shape[-1]), np.bool_)
-        issued: dict[tuple[int, int], list[int]] = {}
-        for rank, thread, number in self.alone():
-            if self[number].operation.group == group:
-                issued.setdefault((rank, thread), []).append(number)
-        for k, key in enumerate(zip(self.ranks[rows].tolist(), threads.tolist(), strict=True)):
-            for number in issued.get(key, []):
-                found[k, [number, *self.queued.get(number, ())]] = True
+        """(n, numbers): the parts of a group that each of these threads has issued alone, and those before them."""
+        own: Bools = (self.issuer == numbered(self.ranks[rows], threads)[:, None]) & (self.group == group)
+        found = own.copy()
+        for number in np.flatnonzero(own.any(axis=0)).tolist() if self.queued else ():
+            if earlier := self.queued.get(number):
+                found[np.ix_(own[:, number], np.array([*earlier]))] = True
         return found
 
     def knows(self, row: int, knower: int, part: OperationPart, flag: int) -> bool:
