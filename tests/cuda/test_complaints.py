@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -65,7 +66,14 @@ def test_a_wait_that_ptxas_puts_in_is_an_error_with_the_remedy() -> None:
 
 @pytest.mark.parametrize(
     ("how", "code", "what"),
-    [("read", "C7514", "something else reads their accumulators"), ("written", "C7513", "A in registers changes")],
+    [
+        ("read", "C7514", "something else reads their accumulators"),
+        (
+            "written",
+            "C751[35]",
+            "A in registers changes|something else defines",
+        ),  # ptxas copies the accumulators, or not
+    ],
 )
 def test_registers_that_are_used_between_products_are_an_error(how: str, code: str, what: str) -> None:
     @T.prim_func
@@ -95,7 +103,7 @@ def test_registers_that_are_used_between_products_are_an_error(how: str, code: s
     with pytest.raises(TargetError, match=what) as error:
         assembled(multiply)
 
-    assert code in str(error.value.given)
+    assert re.search(code, str(error.value.given))
 
 
 def test_a_code_that_nobody_knows_is_told_too() -> None:
