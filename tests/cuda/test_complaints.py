@@ -72,7 +72,7 @@ def test_a_wait_that_ptxas_puts_in_is_an_error_with_the_remedy() -> None:
             "written",
             "C751[35]",
             "A in registers changes|something else defines",
-        ),  # ptxas copies the accumulators, or not
+        ),  # as ptxas sees it
     ],
 )
 def test_registers_that_are_used_between_products_are_an_error(how: str, code: str, what: str) -> None:
