@@ -378,6 +378,8 @@ class CompiledInstruction:
 
     def _signal(self, signal: Signal, batch: Batch, mask: Mask, arguments: Given, found: Results) -> None:
         """Report a signal of an m-barrier to the checks; lanes whose wait was not successful acquire nothing."""
+        if found is None and signal.kind == "arrive":
+            check_values(self, found)
         barrier = arguments[[row.name for row in self.bound.read].index(signal.barrier)]
         told = mask.narrowed(found) if signal.kind == "wait" else mask
         if told is None or told.lanes < mask.lanes:
