@@ -70,9 +70,9 @@ class Child:
             if not part or nbytes > MOST_BYTES:
                 break
             parts.append(part)
-        os.close(self._read)
         if nbytes > MOST_BYTES:
-            os.kill(self._process, signal.SIGKILL)
+            os.kill(self._process, signal.SIGKILL)  # before nobody reads any more, which would end it, too
+        os.close(self._read)
         code = _ended(self._process, end)
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process, signal.SIGKILL)  # what it has left running
