@@ -273,3 +273,68 @@ def test_advice_in_time_tells_variants_that_gain_and_give_the_same_results() -> 
     ran = {gain.what: gain for gain in times.gains if gain.was_run}
     assert set(ran) == {"vectors of 4"}
     assert ran["vectors of 4"].seconds < 0.9 * times.now.seconds
+
+
+# Limits of registers
+
+
+def turning(held: int, ctas: int, limit: dict[str, int]) -> tw.Executable:
+    """A kernel whose threads hold so many values in a loop, and wait for a load in each turn."""
+
+    @T.prim_func
+    def turned(A: T.Buffer((held, 128), "float32"), N: T.Buffer((256,), "int32"), B: T.Buffer((ctas, 128), "float32")):
+        T.func_attr(limit)
+        cta, t = T.cta_id([ctas]), T.thread_id([128])
+        own, at = T.alloc_local((held,), "float32"), T.alloc_local((1,), "int32")
+        at[0] = t
+        for i in T.unroll(held):
+            own[i] = A[i, t]
+        for _ in range(40):
+            at[0] = N[at[0] % 256]
+            half = own[0] * 0.5
+            for i in T.unroll(held):
+                own[i] = own[i] * half + own[(i + 7) % held]
+        own[0] = T.float32(at[0])
+        for i in T.unroll(held - 1):
+            own[0] = own[0] * own[i + 1] + own[i + 1]
+        B[cta, t] = own[0]
+
+    return tw.compile(turned, "sm_90a")
+
+
+@pytest.mark.parametrize("limit", [{"max_registers": 32}, {"min_blocks": 14}])
+def test_advice_in_time_takes_away_a_limit_that_spills(limit: dict[str, int]) -> None:
+    exe = turning(64, 16, limit)
+
+    times = exe.advise(gpu="H200").times
+
+    assert exe.resources.spill_store_bytes
+    assert times is not None
+    assert times.now.unit == "spilled registers"
+    (gain,) = [gain for gain in times.gains if "none spilled" in gain.what]
+    assert gain.was_run
+    assert gain.seconds < 0.8 * times.now.seconds
+
+
+def test_advice_in_time_proposes_more_ctas_of_an_sm_where_nothing_spills_with_them() -> None:
+    exe = turning(64, 924, {})
+
+    times = exe.advise(gpu="H200").times
+
+    assert times is not None
+    more = times.now.occupancy.ctas + 1
+    assert turning(64, 924, {"min_blocks": more}).resources.spill_store_bytes == 0
+    (gain,) = [gain for gain in times.gains if gain.was_run]
+    assert f"min_blocks={more} " in gain.what
+    assert gain.seconds < times.now.seconds
+
+
+def test_advice_in_time_proposes_no_limit_that_spills() -> None:
+    exe = turning(32, 1320, {})
+
+    times = exe.advise(gpu="H200").times
+
+    assert times is not None
+    assert times.now.occupancy.limit == "registers"
+    assert turning(32, 1320, {"min_blocks": times.now.occupancy.ctas + 1}).resources.spill_store_bytes
+    assert not [gain for gain in times.gains if gain.was_run]

@@ -17,9 +17,9 @@ import numpy as np
 
 from tilewright import host
 from tilewright.dtypes import dtype
-from tilewright.errors import SimulationError
+from tilewright.errors import SimulationError, TilewrightError
 from tilewright.isa import ctas_of_an_sm
-from tilewright.profiling.acts import ATOMICS, CACHED_BYTES, Script, script_of
+from tilewright.profiling.acts import ATOMICS, CACHED_BYTES, Loops, Script, script_of
 from tilewright.profiling.bounds import Gpu, Occupancy, _occupancy
 from tilewright.profiling.play import Played, figures_of, play
 
@@ -44,13 +44,15 @@ LINE_ATOMIC_S, LANE_ATOMIC_S = 0.45e-9, 0.305e-9
 @dataclass(frozen=True, slots=True)
 class WholeGrid:
     """ctas: of the whole grid. resident: of an SM at a time. nbytes: of the arrays, by buffer. work: how many times as
-    much a CTA moves in the whole problem as in the recorded one.
+    much a CTA moves in the whole problem as in the recorded one. spilled: wavefronts of a CTA to and from its spilled
+    registers.
     """
 
     ctas: int
     resident: int
     nbytes: Mapping[str, int] = field(default_factory=dict)
     work: float = 1.0
+    spilled: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +90,8 @@ def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
     resident = max(1, min(launch.resident, ceil(each)))
     total = total_played(scripts, resident, each)
     found = play(scripts, machine, resident, total)
+    if launch.spilled:
+        found.busy = {**found.busy, "spills": launch.spilled * total}
     each = each if clusters > slots * WAVES else ceil(each)
     cycles = extended(found, resident, total, each)
     if clusters > slots:
@@ -178,7 +182,7 @@ LEAST = 0.02  # of the time, or of all waiting: less is not told
 SECONDS = 20.0  # that the simulator may take for them
 BOUND = 0.6  # of the time: a unit that is busy for so much bounds the kernel, else waiting does
 UNITS = {"tensor": "tensor cores", "alu": "integer units", "fma": "float units", "mufu": "special functions",
-         "TMA": "copy engine"}  # fmt: skip
+         "TMA": "copy engine", "spills": "spilled registers"}  # fmt: skip
 WAITS = {"memory": "loads of global memory", "operations": "asynchronous operations", "m-barrier": "an m-barrier",
          "barrier": "a barrier", "issue": "their turn at the schedulers and units"}  # fmt: skip
 
@@ -262,7 +266,34 @@ def recorded(exe: Executable, args: Sequence[Any], gpu: Gpu) -> RecordedLaunch:
     nbytes = {buffer.name: int(value.nbytes) for param, value in zip(exe.kernel.params, own, strict=True)
               for buffer in exe.kernel.buffers if buffer.data == param and isinstance(value, np.ndarray)}  # fmt: skip
     occupancy, ctas = _occupancy(exe, gpu), prod(exe.bind(*own).grid)
-    return RecordedLaunch(exe.name, run.recording, WholeGrid(ctas, occupancy.ctas, nbytes), occupancy)
+    launch = WholeGrid(ctas, occupancy.ctas, nbytes, spilled=spilled_wavefronts(exe, occupancy.warps, run.recording))
+    return RecordedLaunch(exe.name, run.recording, launch, occupancy)
+
+
+def spilled_bytes(exe: Executable) -> int:
+    """Of a thread, by the instructions that store and load them; 0 where nothing here assembles the kernel."""
+    try:
+        return exe.resources.spill_store_bytes + exe.resources.spill_load_bytes
+    except TilewrightError:
+        return 0
+
+
+def spilled_wavefronts(exe: Executable, warps: int, recording: Any) -> float:
+    """Of a CTA: each access of a warp to a spilled register is one, of 32 times 4 bytes, and runs as often as the mean
+    instruction. ptxas says how many there are, and not where. `Any`: a `Recording`.
+    """
+    if not (nbytes := spilled_bytes(exe)):
+        return 0.0
+    ran, copies = Counter[int](), dict[int, float]()
+    for event in recording.streams[0].events:
+        loops = Loops(recording.rows)
+        for row, times in getattr(event, "executed", ()):
+            ran[row] += times
+            copies[row] = max(copies.get(row, 0.0), times / loops.turns(row, times))
+    issued = {row: sum(recording.rows[row].counts.values()) for row in ran}
+    static = sum(copies[row] * many for row, many in issued.items())
+    turns = sum(ran[row] * many for row, many in issued.items()) / max(1.0, static)
+    return nbytes / 4 * warps * float(turns)
 
 
 def estimate(exe: Executable, args: Sequence[Any], gpu: Gpu) -> Estimate:

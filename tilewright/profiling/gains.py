@@ -1,7 +1,7 @@
 """Advice in time: how long a kernel takes by estimate, how long with other layouts or constants, what else would gain.
 
-Another layout or another value of a constant was run, and the run with it is what was played. What begins with "if" was
-played, too, but nobody has run it: the recorded accesses were changed, and not the kernel.
+Another layout, value of a constant or limit of registers was run, and the run with it is what was played. What begins
+with "if" was played, too, but nobody has run it: the recorded accesses were changed, and not the kernel.
 """
 
 from __future__ import annotations
@@ -14,9 +14,11 @@ import numpy as np
 
 from tilewright import host
 from tilewright.errors import TilewrightError
+from tilewright.ir import Attr
+from tilewright.ir.launch import BLOCKS_PER_SM, MAX_REGISTERS
 from tilewright.profiling.acts import ATOMICS
-from tilewright.profiling.bounds import Gpu
-from tilewright.profiling.estimate import Estimate, RecordedLaunch, recorded
+from tilewright.profiling.bounds import Gpu, _occupancy
+from tilewright.profiling.estimate import Estimate, RecordedLaunch, recorded, spilled_bytes, spilled_wavefronts
 from tilewright.records import replace
 
 if TYPE_CHECKING:
@@ -73,11 +75,40 @@ def in_time(
     """
     now = recorded(exe, args, gpu)
     before = now.played(gpu)
-    ran = [*changed, *_that_agree(exe, variants, args)]
+    ran = [*changed, *_that_agree(exe, {**variants, **_limited(exe, now, gpu)}, args)]
     gains = [Gain(what, None, recorded(made, args, gpu).played(gpu).seconds, True) for what, made in ran]
     gains += [Gain(what, at, other.played(gpu).seconds, False) for what, at, other in _ifs(now)]
     told = [gain for gain in gains if gain.seconds < (1 - LEAST_GAIN) * before.seconds]
     return InTime(before, tuple(sorted(told, key=lambda gain: gain.seconds)))
+
+
+def _limited(exe: Executable, now: RecordedLaunch, gpu: Gpu) -> dict[str, Executable]:
+    """The kernel with the limit of its registers that makes it fastest, of those that ptxas assembled here: for fewer
+    CTAs of an SM or none at least where it spills, for more where registers allow no more. It never spills more.
+    """
+    from tilewright.compiler import compile
+
+    spilled, ctas = spilled_bytes(exe), now.occupancy.ctas
+    more = range(ctas + 1, 2 * ctas + 1) if now.occupancy.limit == "registers" else ()
+    best, fastest = (1 - LEAST_GAIN) * now.played(gpu).seconds, dict[str, Any]()
+    for blocks in (*(range(ctas) if spilled else ()), *more):
+        limits = Attr(((BLOCKS_PER_SM, blocks), (MAX_REGISTERS, 0)))  # the last ones count
+        kernel = replace(exe.kernel, body=(*exe.kernel.body, limits))
+        try:
+            other = compile(kernel, exe.target, fast_math=exe.fast_math)
+            used = other.resources
+        except TilewrightError:  # nothing assembles it, or not with this limit
+            continue
+        occupancy, left = _occupancy(other, gpu), spilled_bytes(other)
+        wavefronts = spilled_wavefronts(other, occupancy.warps, now.recording)
+        launch = replace(now.launch, resident=occupancy.ctas, spilled=wavefronts)
+        seconds = replace(now, launch=launch, occupancy=occupancy).played(gpu).seconds
+        if left <= spilled and seconds < best:
+            what = f"min_blocks={blocks}" if blocks else "without min_blocks and max_registers"
+            before = f"{exe.resources.registers}" + f", {spilled} bytes spilled" * bool(spilled)
+            after = f"{used.registers}" + (f", {left} bytes spilled" if left else ", none spilled")
+            best, fastest = seconds, {f"{what} (registers of a thread: {before} -> {after})": other}
+    return fastest
 
 
 def _that_agree(
