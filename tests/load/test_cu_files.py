@@ -454,3 +454,15 @@ def test_the_header_of_an_extra_is_its_own_where_that_is_installed(
     stand_ins = cu_headers.headers(text, tmp_path, [])[1]
     assert "curand.h" not in stand_ins
     assert "cuda_runtime.h" in stand_ins
+
+
+def test_a_variable_by_the_name_of_a_parameter_is_not_the_parameter() -> None:
+    text = """
+__global__ void k(float* out) {
+    auto put = [&](int i) { out[i] = 1; };
+    put(threadIdx.x);
+}
+"""
+    verdict = check(load_cu(text)["k"], np.zeros(32, np.float32), grid=1, block=32)
+
+    assert verdict.findings == ()

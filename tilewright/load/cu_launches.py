@@ -67,10 +67,12 @@ class LaunchShape:
 
 def launches(text: str) -> list[HostLaunch]:
     """The launches of a file's host code, in their order."""
-    return [launch for _, launch in _launches(tree_of(text))]
+    return [launch for _, _, launch in _launches(text)]
 
 
-def _launches(tree: Tree) -> Iterator[tuple[Node, HostLaunch]]:
+def _launches(text: str) -> Iterator[tuple[Tree, Node, HostLaunch]]:
+    """The launches of a text. One without a sign of any, as most headers, is not even read."""
+    tree = tree_of(text if any(sign in text for sign in ("<<<", *_FORMS)) else "")
     for call in below(tree.root, "call_expression"):
         called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
         if called is None or listed is None:
@@ -80,9 +82,9 @@ def _launches(tree: Tree) -> Iterator[tuple[Node, HostLaunch]]:
         form = _FORMS.get(bare(tree.of(called)))
         if angles is not None:
             words = tuple(tree.of(each) for each in angles.named_children)
-            yield call, HostLaunch(tree.of(called), words, line, given)
+            yield tree, call, HostLaunch(tree.of(called), words, line, given)
         elif form is not None and len(given) > 1:
-            yield call, form(given, line)
+            yield tree, call, form(given, line)
 
 
 def _by_addresses(given: tuple[str, ...], line: int) -> HostLaunch:
@@ -115,8 +117,8 @@ def launched(
     """The launches of a kernel, or of all, in order. kernel: as it is written, or its bare name. given: what names of
     host code are. around: texts of its headers.
     """
-    tree, found = tree_of(text), list[LaunchShape]()
-    for node, launch in _launches(tree):
+    found = list[LaunchShape]()
+    for tree, node, launch in _launches(text):
         host = host_of(tree, node, tuple(around), given)[0]
         name = _named(launch.kernel, launch.arguments or _listed(launch, host), host)
         if kernel is None or bare(kernel) == bare(name):
@@ -199,9 +201,8 @@ def _cluster(launch: HostLaunch, host: Host) -> tuple[int, ...] | None:
 
 def instances(text: str, around: Sequence[str] = ()) -> list[str]:
     """The instances of templates that the file itself launches, ``k<128>`` of ``k<128><<<...>>>``, or makes."""
-    tree = tree_of(text)
-    made = [_named(launch.kernel, launch.arguments or _listed(launch, host), host) for node, launch in _launches(tree)
-            for host in host_of(tree, node, tuple(around), {})]  # fmt: skip
+    made = [_named(launch.kernel, launch.arguments or _listed(launch, host), host)
+            for tree, node, launch in _launches(text) for host in host_of(tree, node, tuple(around), {})]  # fmt: skip
     return list(dict.fromkeys(name for name in (*made, *explicit_instances(text)) if "<" in name))
 
 
