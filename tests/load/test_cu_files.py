@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tilewright.checking import check
-from tilewright.errors import ArgumentError, ToolError
+from tilewright.errors import ArgumentError, SimulationError, ToolError
 from tilewright.load import cu_compile, cu_headers, cu_process, load_cu
 from tilewright.load.cu_compile import compile_cu
 from tilewright.load.cu_launches import instances, launched, launches
@@ -466,3 +466,15 @@ __global__ void k(float* out) {
     verdict = check(load_cu(text)["k"], np.zeros(32, np.float32), grid=1, block=32)
 
     assert verdict.findings == ()
+
+
+def test_a_report_has_no_names_of_registers() -> None:
+    text = """
+__global__ void k(float* out) {
+    int own[4];
+    own[threadIdx.x % 4] = 3;
+    if (own[0] == 3) out[threadIdx.x] = 1;
+}
+"""
+    with pytest.raises(SimulationError, match=r"kernel.cu:5: a value is uninitialised"):
+        load_cu(text)["k"].simulate(np.zeros(32, np.float32), block=32, check="all")

@@ -19,7 +19,7 @@ from tilewright.load.cu_tree import Tree, below, tree_of, without_comments
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w ,]*)\)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w ,.]*)\)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 _FUNCTION, _BLOCKS = "function_definition", ("compound_statement", "for_statement", "lambda_expression")
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop", "case_statement", "lambda_expression")
 _ALLOCATES = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "cudaMallocHost", "cudaHostAlloc")
@@ -37,14 +37,19 @@ def bare(kernel: str) -> str:
     return kernel.partition("<")[0].rpartition("::")[2].strip()
 
 
+def macros_of(text: str) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    """Macros with parameters: name, parameters and body."""
+    for name, parameters, body in _MACRO.findall(without_comments(text)):
+        yield name, tuple(each.strip() for each in parameters.split(",")), body.replace("\\\n", " ").strip()
+
+
 @kept
 def calls_of(texts: tuple[str, ...]) -> dict[str, tuple[Sequence[str], str]]:
     """Macros with parameters, and functions that return one expression, of texts: parameters and body by name."""
     found = dict[str, tuple[Sequence[str], str]]()
     for text in texts:
         tree = tree_of(text)
-        for name, parameters, body in _MACRO.findall(without_comments(text)):
-            found[name] = tuple(each.strip() for each in parameters.split(",")), body.replace("\\\n", " ").strip()
+        found |= {name: (parameters, body) for name, parameters, body in macros_of(text)}
         for node in below(tree.root, _FUNCTION):
             body = node.child_by_field_name("body")
             returned = [each for each in body.named_children if each.type != "comment"] if body is not None else []
