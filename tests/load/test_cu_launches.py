@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.load.cu_launches import LaunchShape, instances, launched
+from tilewright.load.cu_tree import template_names
 
 HEAD = """
 #define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
@@ -191,3 +192,7 @@ def test_a_launch_inside_of_a_macro_is_the_calls() -> None:
     ]  # fmt: skip
     assert [each.words for each in shapes] == [("0", "a", "b"), ("b",)]
     assert instances(CALLS, (CALLS, MACROS)) == ["many<2 * 4>"]
+
+
+def test_a_comment_among_the_parameters_of_a_template_is_none_of_them() -> None:
+    assert template_names("template <int N, /* words */ class T> __global__ void k(T* x) { }") == {"k": ("N", "T")}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 
 import numpy as np
@@ -144,3 +145,24 @@ def test_a_histogram_that_goes_on_is_no_counter_of_ctas() -> None:
     found = tw.check(tw.load_cu(text)["add"], *given, grid=8, block=1)
 
     assert (found.status, found.findings) == ("clean", ())
+
+
+def test_what_lanes_that_ended_before_a_barrier_have_left_out_is_told_with_it() -> None:
+    text = """
+    __global__ void k(const float* x, float* y, int n) {
+        __shared__ float s[64];
+        for (int k = threadIdx.x; k < n; k += 64) {
+            s[threadIdx.x] = x[k];
+            __syncthreads();
+            y[k] = s[63 - threadIdx.x];
+            __syncthreads();
+        }
+    }
+    """
+    kernel = tw.load_cu(text)["k"]
+
+    found = tw.check(kernel, np.ones(64, np.float32), np.zeros(64, np.float32), 50, grid=1, block=64)
+
+    assert found.findings[0].kind == "poison"
+    assert re.search(r"__syncthreads in line \d was met without CTA \(0, 0, 0\), warp 1, lanes 18\.\.31", str(found))
+    assert tw.check(kernel, np.ones(64, np.float32), np.zeros(64, np.float32), 64, grid=1, block=64)

@@ -480,4 +480,5 @@ def _template(node: Node, tree: Tree) -> list[str] | None:
     listed = node.child_by_field_name("parameters")
     if listed is None or listed.type != "template_parameter_list":
         return None
-    return [tree.of(each).partition("=")[0].split()[-1] for each in listed.named_children]
+    heads = (tree.of(each).partition("=")[0].split() for each in listed.named_children)  # none of a comment
+    return [words[-1] for words in heads if words]
