@@ -478,3 +478,18 @@ __global__ void k(float* out) {
 """
     with pytest.raises(SimulationError, match=r"kernel.cu:5: a value is uninitialised"):
         load_cu(text)["k"].simulate(np.zeros(32, np.float32), block=32, check="all")
+
+
+def test_a_store_through_a_pointer_is_one_to_memory() -> None:
+    text = """
+__global__ void k(const float* x, float* y) {
+    float w;
+    if (x[threadIdx.x] > 1) w = __shfl_xor_sync(0xffffffff, x[threadIdx.x], 1);
+    if (x[threadIdx.x] > 0) y[threadIdx.x] = w;
+}
+"""
+    found = check(load_cu(text)["k"], np.ones(32, np.float32), np.zeros(32, np.float32), grid=1, block=32)
+
+    (first, *_) = found.findings
+    assert first.given is not None
+    assert first.given.startswith(("a store to memory", "a store to y"))
