@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from time import monotonic
 from typing import TYPE_CHECKING, Any
 
@@ -174,33 +176,52 @@ def come_again(
     before: dict[str, Any],
     ended: Mapping[str, Any],
 ) -> Iterable[Finding]:
-    """What differs where a launch finds arrays as the first one did, and variables as that has left them.
+    """What differs where a launch finds arrays as the first one did, but variables, and counters of CTAs, as that has
+    left them.
 
     states: variables before the first one, and before this one. before, ended: arrays before and behind the first.
     """
     kernel, (then, later) = trial.subject, states
     assert isinstance(kernel, LoadedKernel)
+    text, shown = "\n".join(kernel.module.texts), kernel.module.module.shown
     changed = [name for name, value in later.items() if name not in then or (then[name] != value).any()]
-    if not changed or any(word in text for text in kernel.module.texts for word in SETS):
+    changed = [] if any(word in text for word in SETS) else changed
+    counters = [name for name in _counters(trial, before, ended) if not re.search(CLEARS.format(name), text)]
+    if not changed and not counters:
         return
     now = variables_of(kernel)
-    kernel.module._put_globals(later)
+    kernel.module._put_globals(later if changed else then)
     limits = {**trial.limits, "explore": 0, "sample": None, "grids": None}
+    before = {**before, **copies_of({name: ended[name] for name in counters})}
     verdict, outcome = replace(trial, limits=limits).run(before)
     kernel.module._put_globals(now)
-    shown = kernel.module.module.shown
-    names = [shown.get(name, name) for name in changed]
+    names = [*(shown.get(name, name) for name in changed), *counters]
     left, lines = ", ".join(names), [] if isinstance(outcome, Exception) else outcome.counts.lines
     stores = (line for line in lines if line.write and line.buffer in names and line.at is not None)
     at = next((line.at for line in stores), None)
-    for finding in [*apart(ended, before)][:1] if verdict else []:
+    first, second = (
+        {name: each for name, each in values.items() if name not in counters} for values in (ended, before)
+    )
+    mended = f"{left} set back at the end of the kernel{', or by the host before each launch' * bool(counters)}"
+    for finding in [*apart(first, second)][:1] if verdict else []:
         what = f"the launch comes again and leaves other values in {finding.buffer}"
         yield Finding(
             "results", f"{what}: it finds what the first has left in {left}", "error",
             at.file if at else None, at.line if at else None, buffer=finding.buffer,
             given=str(finding.given).replace("unoptimised", "then").replace("optimised", "at first"),
-            allowed="the same results for the same arguments", hint=f"{left} set back at the end of the kernel",
+            allowed="the same results for the same arguments", hint=mended,
         )  # fmt: skip
+
+
+def _counters(trial: TrialRun, before: Mapping[str, Any], ended: Mapping[str, Any]) -> Iterator[str]:
+    """Arguments of integers of which a launch has changed one alone, to which each CTA has added one."""
+    grid = trial.launch.get("grid", 1)
+    ctas = prod(grid) if isinstance(grid, Iterable) else grid
+    for name, value in ended.items():
+        if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and ctas > 1:
+            added = (value - before[name]).ravel()
+            if (found := added[added != 0]).size == 1 and found[0] == ctas:
+                yield name
 
 
 def copies_of(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -253,6 +274,7 @@ class TrialRun:
 
 
 SETS = ("cudaMemcpyToSymbol", "cudaGetSymbolAddress")  # by which host code sets variables
+CLEARS = r"emset|\bzeros?_?\b|\bfill|Memcpy\w*\s*\([^,;]*\b{}\b"  # by which it sets arguments
 TIMES, LEAST_SECONDS = 2.0, 3.0  # as long as the optimised build the other one may take, and always so many seconds
 
 

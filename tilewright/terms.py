@@ -155,6 +155,11 @@ def symbol(name: str) -> Term:
     return Term("symbol", (name,))
 
 
+def register(name: str) -> Term:
+    """What is in a register, or in an expression of them: only those who write PTX know these by their names."""
+    return Term("register", (name,))
+
+
 def option(name: str, *values: object) -> Term:
     """An argument of a function of ours, which the command line has as an option."""
     return Term("option", (name, *values))
@@ -208,6 +213,7 @@ OURS = Dialect({
     "trap": "T.cuda.trap()",
     "named": "T.{0}",
     "symbol": "{0}",
+    "register": "{0}",
     "option": lambda name, *values: f"{name}={values[0] if len(values) == 1 else values}",
     "option target": "target={1!r}",
     "array as": "{0}.{1}({2!r})",

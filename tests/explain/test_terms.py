@@ -23,6 +23,7 @@ from tilewright.terms import (
     only_if,
     operation,
     option,
+    register,
     strong,
     symbol,
     told,
@@ -96,6 +97,8 @@ def test_the_command_line_has_options_for_arguments(term: Term, said: str) -> No
 
 def test_symbols_have_the_names_of_their_authors() -> None:
     assert CUDA.with_names({"_Z1k": "k"}.__getitem__).said(told("{} ends", symbol("_Z1k"))) == "k ends"
+    assert CUDA.said(told("{} is late", register("`p1`"))) == "a value is late"
+    assert PTX.said(told("{} is late", register("`p1`"))) == "`p1` is late"
 
 
 def test_an_error_is_reworded_with_its_remedy() -> None:

@@ -101,6 +101,7 @@ __global__ void k(int* count, int* part, int* out) {
     if (atomicAdd(count, 1) == gridDim.x - 1) {
         __threadfence();
         for (int i = 0; i < gridDim.x; i++) *out += part[i];
+        *count = 0;
     }
 }
 """

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tilewright.checking import check
-from tilewright.errors import ArgumentError, ToolError
+from tilewright.errors import ArgumentError, SimulationError, ToolError
 from tilewright.load import cu_compile, cu_headers, cu_process, load_cu
 from tilewright.load.cu_compile import compile_cu
 from tilewright.load.cu_launches import instances, launched, launches
@@ -454,3 +454,42 @@ def test_the_header_of_an_extra_is_its_own_where_that_is_installed(
     stand_ins = cu_headers.headers(text, tmp_path, [])[1]
     assert "curand.h" not in stand_ins
     assert "cuda_runtime.h" in stand_ins
+
+
+def test_a_variable_by_the_name_of_a_parameter_is_not_the_parameter() -> None:
+    text = """
+__global__ void k(float* out) {
+    auto put = [&](int i) { out[i] = 1; };
+    put(threadIdx.x);
+}
+"""
+    verdict = check(load_cu(text)["k"], np.zeros(32, np.float32), grid=1, block=32)
+
+    assert verdict.findings == ()
+
+
+def test_a_report_has_no_names_of_registers() -> None:
+    text = """
+__global__ void k(float* out) {
+    int own[4];
+    own[threadIdx.x % 4] = 3;
+    if (own[0] == 3) out[threadIdx.x] = 1;
+}
+"""
+    with pytest.raises(SimulationError, match=r"kernel.cu:5: a value is uninitialised"):
+        load_cu(text)["k"].simulate(np.zeros(32, np.float32), block=32, check="all")
+
+
+def test_a_store_through_a_pointer_is_one_to_memory() -> None:
+    text = """
+__global__ void k(const float* x, float* y) {
+    float w;
+    if (x[threadIdx.x] > 1) w = __shfl_xor_sync(0xffffffff, x[threadIdx.x], 1);
+    if (x[threadIdx.x] > 0) y[threadIdx.x] = w;
+}
+"""
+    found = check(load_cu(text)["k"], np.ones(32, np.float32), np.zeros(32, np.float32), grid=1, block=32)
+
+    (first, *_) = found.findings
+    assert first.given is not None
+    assert first.given.startswith(("a store to memory", "a store to y"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.load.cu_launches import LaunchShape, instances, launched
+from tilewright.load.cu_tree import template_names
 
 HEAD = """
 #define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
@@ -164,3 +165,34 @@ def test_a_call_with_other_arguments_of_the_template_passes_nothing_to_this_inst
     text = CALLED.replace("run<double>(repeat, rows, width, d_x);", "")
     (found,) = launched(f"{HEAD}int warps() {{ return 2; }}\n{text}", "plain")
     assert (found.grid, found.allocated) == ((3,), {})
+
+
+MACROS = """
+#define CHECKED(call) do { call; if (cudaGetLastError() != cudaSuccess) abort(); } while (0)
+#define RUN(kernel, grid, block, smem, args...) \\
+    CHECKED((kernel<<<grid, block, smem>>>(args)))
+#define LAUNCH(kernel, grid, block, ...) kernel<<<grid, block>>>(0, ##__VA_ARGS__)
+"""
+CALLS = """
+#define THREADS 64
+template <int N> __global__ void many(int, const float* a, float* b) { }
+__global__ void one(float* b) { }
+void host(float* a, float* b) {
+    LAUNCH((many<2 * 4>), 3, THREADS, a, b);
+    RUN(one, dim3(2, 5), THREADS / 2, 16, b);
+}
+"""
+
+
+def test_a_launch_inside_of_a_macro_is_the_calls() -> None:
+    shapes = launched(CALLS, around=(CALLS, MACROS))
+
+    assert [(each.kernel, each.grid, each.block, each.shared_bytes, each.line) for each in shapes] == [
+        ("many<2 * 4>", (3,), (64,), 0, 6), ("one", (2, 5), (32,), 16, 7),
+    ]  # fmt: skip
+    assert [each.words for each in shapes] == [("0", "a", "b"), ("b",)]
+    assert instances(CALLS, (CALLS, MACROS)) == ["many<2 * 4>"]
+
+
+def test_a_comment_among_the_parameters_of_a_template_is_none_of_them() -> None:
+    assert template_names("template <int N, /* words */ class T> __global__ void k(T* x) { }") == {"k": ("N", "T")}

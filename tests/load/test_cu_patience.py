@@ -44,14 +44,15 @@ TEXTS = (
 )  # fmt: skip
 SCANNERS = (
     cu_tree.pieces, cu_tree.parameters, cu_launches.instances, variables,
-    lambda text: with_fields({"k": (Parameter("p", "P"),)}, text),
+    lambda text: with_fields({"k": (Parameter("p", "P"),)}, (text,)),
     lambda text: list(cu_headers.includes(text)),
 )  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
-def _no_collection() -> Iterator[None]:
-    """What the tests before have left is not collected, and counted, here."""
+def _no_collection(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """What the tests before have left is not collected, and counted, here; nothing is kept on disk."""
+    monkeypatch.setenv("TILEWRIGHT_CACHE_BYTES", "0")
     gc.disable()
     yield
     gc.enable()
@@ -61,7 +62,7 @@ def test_a_comment_of_400_letters_before_a_field_of_a_templates_type_is_read_at_
     text = f"template <class T> struct V {{ T x; }};\nstruct P {{ int n; /* {'long words ' * 40} */ V<int> v; }};"
     began = process_time()
 
-    (known,) = with_fields({"k": (Parameter("p", "P"),)}, text)["k"]
+    (known,) = with_fields({"k": (Parameter("p", "P"),)}, (text,))["k"]
 
     assert "V<int> v" in known.problem
     assert process_time() - began < SECONDS

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 import tilewright as tw
 from tilewright.cuda import cache
-from tilewright.load import cu, cu_compile
+from tilewright.load import cu, cu_compile, cu_host, cu_structures, cu_tree
 from tilewright.load.cu_headers import _mended, wheel_folders
+from tilewright.load.cu_launches import launched
 
 KERNEL = '#include "scale.h"\n__global__ void k(float* x) { x[threadIdx.x] *= SCALE; }\n'
 LAUNCH = "int main() { k<<<1, 32>>>(nullptr); }\n"
@@ -98,3 +100,42 @@ def test_headers_that_do_not_fit_cutlass_are_mended() -> None:
 
     assert "get_of_sequence(integer_sequence<" in text
     assert " get(integer_sequence<" not in text
+
+
+def test_the_second_check_reads_no_syntax_of_headers(
+    file: Path, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file.parent / "scale.h").write_text(
+        "#pragma once\n#define SCALE 2.0f\n#define KERNEL __global__\nstruct Sizes { int rows, columns; };\n"
+        "constexpr int ROWS = 3;\ninline int threads(int n) { return n * 32; }\n"
+    )
+    file.write_text(
+        '#include "scale.h"\n__device__ unsigned many;\n'
+        "KERNEL void k(float* x, Sizes s) { many = s.rows; x[threadIdx.x] *= SCALE; }\n"
+        "int main() { k<<<ROWS, threads(2)>>>(x, s); }\n"
+    )
+    read, original = list[str](), cu_tree.parsed
+
+    def parsed(text: str) -> object:
+        read.append(text)
+        return original(text)
+
+    def facts() -> list[Any]:
+        caches: list[Any] = [cu_tree.tree_of, cu_tree.pieces, cu_tree.parameters, cu_tree._kernels]
+        caches += [cu_structures.variables, cu_structures._declared]
+        for each in [*caches, cu_host.calls_of, cu_host._constants]:
+            each.cache_clear()  # as in a new process
+        read.clear()
+        module = tw.load_cu(file)
+        shapes = launched(module.texts[0], around=module.texts)
+        return [module["k"].written, dict(module.types), [(each.grid, each.block) for each in shapes]]
+
+    monkeypatch.setattr(cu_tree, "parsed", parsed)
+    first = facts()
+    assert any("struct Sizes" in text for text in read)
+    assert first[1:] == [{"many": "uint32", "ROWS": "int32"}, [((3,), (64,))]]
+    assert facts() == first
+    assert not any("struct Sizes" in text for text in read)
+
+    (file.parent / "scale.h").write_text((file.parent / "scale.h").read_text().replace("ROWS = 3", "ROWS = 4"))
+    assert facts()[2] == [((4,), (64,))]

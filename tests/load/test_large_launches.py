@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 
 import numpy as np
@@ -107,3 +108,61 @@ def test_a_variable_that_nobody_sets_back_is_told_where_the_kernel_changes_it(
 
     assert found.status == "clean"
     assert [(each.severity, each.line) for each in found.findings] == [("warning", 5)] * told
+
+
+COUNTED = """
+__global__ void total(const float* x, float* out, unsigned* count) {
+    if (threadIdx.x == 0 && atomicAdd(count, 1) == gridDim.x - 1) { *out = x[0]; RESET }
+}
+HOST
+"""
+
+
+@pytest.mark.parametrize(
+    ("reset", "host", "told"),
+    [("", "", True), ("*count = 0;", "", False),
+     ("", "void again(unsigned* n) { cudaMemsetAsync(n, 0, 4); total<<<4, 32>>>(0, 0, n); }", False),
+     ("", "void again(unsigned* n) { total<<<4, 32>>>(0, 0, n); total<<<4, 32>>>(0, 0, n); }", True)],
+)  # fmt: skip
+def test_a_counter_of_ctas_that_nobody_sets_back_is_told(reset: str, host: str, told: bool) -> None:
+    kernel = tw.load_cu(COUNTED.replace("RESET", reset).replace("HOST", host))["total"]
+
+    found = tw.check(kernel, np.ones(1, np.float32), np.zeros(1, np.float32), np.zeros(1, np.uint32), grid=4, block=32)
+
+    assert found.status == "clean"
+    assert [(each.severity, each.line, each.buffer) for each in found.findings] == [("warning", 3, "out")] * told
+
+
+def test_a_histogram_that_goes_on_is_no_counter_of_ctas() -> None:
+    text = """
+    __global__ void add(const int* x, unsigned* bins, unsigned* most) {
+        unsigned now = atomicAdd(&bins[x[blockIdx.x] % 4], 1) + 1;
+        atomicMax(most, now);
+    }
+    """
+    given = np.arange(8, dtype=np.int32), np.zeros(4, np.uint32), np.zeros(1, np.uint32)
+
+    found = tw.check(tw.load_cu(text)["add"], *given, grid=8, block=1)
+
+    assert (found.status, found.findings) == ("clean", ())
+
+
+def test_what_lanes_that_ended_before_a_barrier_have_left_out_is_told_with_it() -> None:
+    text = """
+    __global__ void k(const float* x, float* y, int n) {
+        __shared__ float s[64];
+        for (int k = threadIdx.x; k < n; k += 64) {
+            s[threadIdx.x] = x[k];
+            __syncthreads();
+            y[k] = s[63 - threadIdx.x];
+            __syncthreads();
+        }
+    }
+    """
+    kernel = tw.load_cu(text)["k"]
+
+    found = tw.check(kernel, np.ones(64, np.float32), np.zeros(64, np.float32), 50, grid=1, block=64)
+
+    assert found.findings[0].kind == "poison"
+    assert re.search(r"__syncthreads in line \d was met without CTA \(0, 0, 0\), warp 1, lanes 18\.\.31", str(found))
+    assert tw.check(kernel, np.ones(64, np.float32), np.zeros(64, np.float32), 64, grid=1, block=64)

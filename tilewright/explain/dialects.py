@@ -80,6 +80,7 @@ def _by_barrier(word: str, met: Callable[[str], str] = _met_in_ptx) -> dict[str,
 
 CUDA = Dialect({
     "named": _plain,
+    "register": "a value",
     "fence at": "{2} {0} line {1}",
     "barrier warp": "__syncwarp()",
     "barrier cta": "__syncthreads()",
@@ -105,6 +106,7 @@ CUDA = Dialect({
 """CUDA C++."""
 PTX = Dialect({
     "named": _plain,
+    "register": "{0}",
     "fence at": "{2} {0} line {1}",
     "barrier warp": "bar.warp.sync",
     **_by_barrier("bar.sync 0"),
@@ -124,6 +126,7 @@ PTX = Dialect({
 """PTX."""
 NUMBA = Dialect({
     "named": _plain,
+    "register": "a value",
     "fence at": "{2} {0} line {1}",
     "barrier warp": "cuda.syncwarp()",
     **_by_barrier("cuda.syncthreads()"),
@@ -145,6 +148,7 @@ NUMBA = Dialect({
 """Kernels of Numba."""
 TRITON = Dialect({
     "named": _plain,
+    "register": "a value",
     "call": lambda name, operands, keywords: f"{_plain(name)}({listed(operands, keywords)})",
     "fence at before": "sem='release' at line {1}",
     "fence at after": "sem='acquire' at line {1}",

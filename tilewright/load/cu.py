@@ -108,12 +108,11 @@ class _Registers:
 
 def _module(made: MadePtx) -> LoadedModule:
     """The module of a text that NVRTC has made."""
-    said = made.text
-    written = with_fields({**parameters(said), **_instances(made)}, said)
+    written = with_fields({**parameters(made.text), **_instances(made)}, made.texts)
     tree = unoptimised(parse(made.ptx), made.ptx) if UNOPTIMISED in made.ptx else parse(made.ptx)
-    module = LoadedModule(tree, made.names, written, variables(said), CUDA)
+    module = LoadedModule(tree, made.names, written, variables(made.texts), CUDA)
     module.texts = made.texts
-    module.non_portable_cluster = WIDE_CLUSTERS in said
+    module.non_portable_cluster = any(WIDE_CLUSTERS in text for text in made.texts)
     return module
 
 

@@ -7,18 +7,19 @@ the first turn counts, of ``main`` a call without arguments.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import HostNumbers, Number, expression, literal, said, type_bytes
-from tilewright.load.cu_tree import KEPT, Tree, below, tree_of, without_comments
+from tilewright.load.cu_tree import Tree, below, tree_of, without_comments
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w ,]*)\)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w ,.]*)\)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 _FUNCTION, _BLOCKS = "function_definition", ("compound_statement", "for_statement", "lambda_expression")
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop", "case_statement", "lambda_expression")
 _ALLOCATES = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "cudaMallocHost", "cudaHostAlloc")
@@ -36,14 +37,19 @@ def bare(kernel: str) -> str:
     return kernel.partition("<")[0].rpartition("::")[2].strip()
 
 
-@lru_cache(maxsize=8)
-def calls_of(texts: tuple[str, ...]) -> dict[str, tuple[tuple[str, ...], str]]:
+def macros_of(text: str) -> Iterator[tuple[str, tuple[str, ...], str]]:
+    """Macros with parameters: name, parameters and body."""
+    for name, parameters, body in _MACRO.findall(without_comments(text)):
+        yield name, tuple(each.strip() for each in parameters.split(",")), body.replace("\\\n", " ").strip()
+
+
+@kept
+def calls_of(texts: tuple[str, ...]) -> dict[str, tuple[Sequence[str], str]]:
     """Macros with parameters, and functions that return one expression, of texts: parameters and body by name."""
-    found = dict[str, tuple[tuple[str, ...], str]]()
+    found = dict[str, tuple[Sequence[str], str]]()
     for text in texts:
         tree = tree_of(text)
-        for name, parameters, body in _MACRO.findall(without_comments(text)):
-            found[name] = tuple(each.strip() for each in parameters.split(",")), body.replace("\\\n", " ").strip()
+        found |= {name: (parameters, body) for name, parameters, body in macros_of(text)}
         for node in below(tree.root, _FUNCTION):
             body = node.child_by_field_name("body")
             returned = [each for each in body.named_children if each.type != "comment"] if body is not None else []
@@ -54,13 +60,14 @@ def calls_of(texts: tuple[str, ...]) -> dict[str, tuple[tuple[str, ...], str]]:
     return found
 
 
-@lru_cache(maxsize=KEPT)
-def _constants(text: str) -> Mapping[str, str]:
-    """Macros of a text, and the constants that stand in no function of it."""
-    tree = tree_of(text)
-    found = {name: body.strip() for name, body in tree.macros.bodies.items()}
-    for node in below(tree.root, "init_declarator", passing=(_FUNCTION,)):
-        found |= dict(_declared(node, tree))
+@kept
+def _constants(texts: tuple[str, ...]) -> dict[str, str]:
+    """Macros of texts, and the constants that stand in no function of them; of one name, that of the last text."""
+    found = dict[str, str]()
+    for tree in map(tree_of, texts):
+        found |= {name: body.strip() for name, body in tree.macros.bodies.items()}
+        for node in below(tree.root, "init_declarator", passing=(_FUNCTION,)):
+            found |= dict(_declared(node, tree))
     return found
 
 
@@ -103,10 +110,7 @@ class Host:
     @cached_property
     def outside(self) -> dict[str, str | Number]:
         """Macros, and the constants of the file."""
-        found: dict[str, str | Number] = {name: body.strip() for name, body in self.tree.macros.bodies.items()}
-        for text in (*self.around, self.tree.text):
-            found |= _constants(text)
-        return found
+        return dict(_constants((*self.around, self.tree.text)))
 
     @cached_property
     def around_node(self) -> list[int]:

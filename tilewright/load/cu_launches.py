@@ -8,16 +8,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tilewright.load.cu_host import Host, bare, host_of
+from tilewright.load.cu_host import Host, bare, host_of, macros_of
 from tilewright.load.cu_numbers import Number, expression, literal, said
 from tilewright.load.cu_tree import Tree, below, explicit_instances, parameters, template_names, tree_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+_DEPTH = 4  # of macros that call each other
 _MOST = 1 << 31  # of a number between the angles
 _CAST = re.compile(r"^\((?:const )?[\w: ]+\*+\s*\)\s*(?=\w+$)|^(?:reinterpret|static)_cast<[^<>]*\*>(?=\(\w+\)$)")
 _PDL = "cudaLaunchAttributeProgrammaticStreamSerialization"
@@ -67,10 +69,43 @@ class LaunchShape:
 
 def launches(text: str) -> list[HostLaunch]:
     """The launches of a file's host code, in their order."""
-    return [launch for _, launch in _launches(tree_of(text))]
+    return [launch for _, _, launch in _launches(text)]
 
 
-def _launches(tree: Tree) -> Iterator[tuple[Node, HostLaunch]]:
+def _launches(text: str, around: Sequence[str] = ()) -> Iterator[tuple[Tree, Node, HostLaunch]]:
+    """The launches of a text. One without a sign of any, as most headers, is not even read."""
+    macros = _launchers(tuple(dict.fromkeys((text, *around))))
+    if any(sign in text for sign in (*_signs(), *macros)):
+        tree = tree_of(text)
+        yield from ((tree, call, launch) for call, launch in _of_tree(tree, macros, _DEPTH))
+
+
+def _signs() -> tuple[str, ...]:
+    return "<<<", *_FORMS
+
+
+@lru_cache(maxsize=8)
+def _launchers(texts: tuple[str, ...]) -> dict[str, tuple[tuple[str, ...], str]]:
+    """The macros of texts that launch, ``LAUNCH(kernel, grid, block, ...)``: parameters and body by name."""
+    known = [each for text in texts if any(sign in text for sign in _signs()) for each in macros_of(text)]
+    found = dict[str, tuple[tuple[str, ...], str]]()
+    for _ in range(_DEPTH):  # a macro may call another one
+        found |= {name: (names, body) for name, names, body in known
+                  if any(sign in body for sign in (*_signs(), *found))}  # fmt: skip
+    return found
+
+
+def _expanded(names: Sequence[str], body: str, given: Sequence[str]) -> str:
+    """What a call of a macro stands for."""
+    values = dict(zip(names, given, strict=False))
+    if names and names[-1].endswith("..."):
+        values[names[-1][:-3] or "__VA_ARGS__"] = ", ".join(given[len(names) - 1 :])
+    return re.sub(r"(?:##?\s*)?\b([A-Za-z_]\w*)", lambda each: values.get(each[1], each[0]), body).replace("##", "")
+
+
+def _of_tree(
+    tree: Tree, macros: Mapping[str, tuple[Sequence[str], str]], depth: int
+) -> Iterator[tuple[Node, HostLaunch]]:
     for call in below(tree.root, "call_expression"):
         called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
         if called is None or listed is None:
@@ -83,6 +118,9 @@ def _launches(tree: Tree) -> Iterator[tuple[Node, HostLaunch]]:
             yield call, HostLaunch(tree.of(called), words, line, given)
         elif form is not None and len(given) > 1:
             yield call, form(given, line)
+        elif (macro := macros.get(tree.of(called))) is not None and depth:
+            inner = tree_of(f"void expanded() {{ {_expanded(*macro, given)}; }}")
+            yield from ((call, replace(each, line=line)) for _, each in _of_tree(inner, macros, depth - 1))
 
 
 def _by_addresses(given: tuple[str, ...], line: int) -> HostLaunch:
@@ -115,8 +153,8 @@ def launched(
     """The launches of a kernel, or of all, in order. kernel: as it is written, or its bare name. given: what names of
     host code are. around: texts of its headers.
     """
-    tree, found = tree_of(text), list[LaunchShape]()
-    for node, launch in _launches(tree):
+    found = list[LaunchShape]()
+    for tree, node, launch in _launches(text, around):
         host = host_of(tree, node, tuple(around), given)[0]
         name = _named(launch.kernel, launch.arguments or _listed(launch, host), host)
         if kernel is None or bare(kernel) == bare(name):
@@ -199,9 +237,9 @@ def _cluster(launch: HostLaunch, host: Host) -> tuple[int, ...] | None:
 
 def instances(text: str, around: Sequence[str] = ()) -> list[str]:
     """The instances of templates that the file itself launches, ``k<128>`` of ``k<128><<<...>>>``, or makes."""
-    tree = tree_of(text)
-    made = [_named(launch.kernel, launch.arguments or _listed(launch, host), host) for node, launch in _launches(tree)
-            for host in host_of(tree, node, tuple(around), {})]  # fmt: skip
+    hosts = ((launch, host) for tree, node, launch in _launches(text, around)
+             for host in host_of(tree, node, tuple(around), {}))  # fmt: skip
+    made = [_named(launch.kernel, launch.arguments or _listed(launch, host), host) for launch, host in hosts]
     return list(dict.fromkeys(name for name in (*made, *explicit_instances(text)) if "<" in name))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -96,7 +96,7 @@ class HostNumbers:
     """
 
     names: Mapping[str, str | Number]
-    calls: Mapping[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
+    calls: Mapping[str, tuple[Sequence[str], str]] = field(default_factory=dict)
     lacks: set[str] = field(default_factory=set)
     types: Mapping[str, str] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)

@@ -7,11 +7,12 @@ virtual function, a bit-field) is named, so that an error can say why the fields
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from tilewright.dtypes import dtype
+from tilewright.load.cu_kept import kept
 from tilewright.load.cu_tree import Tree, below, pieces, tree_of
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
 
@@ -27,8 +28,10 @@ if TYPE_CHECKING:
 _MOST_ALIASES = 8  # one of the other
 
 
-def variables(text: str) -> dict[str, str]:
+@kept
+def variables(texts: tuple[str, ...]) -> dict[str, str]:
     """The dtypes of ``__constant__`` and ``__device__`` variables of plain numbers, by their names with namespaces."""
+    text = "\n".join(texts)
     tree = tree_of(text)
     aliases = dict(_aliases(tree))
     found = dict[str, str]()
@@ -118,13 +121,26 @@ def _of_cuda() -> Iterator[tuple[str, _Structure]]:
     yield "CUtensorMap", _Structure((Field("opaque", "uint64", 16),), 64)
 
 
-def with_fields(parameters: Mapping[str, tuple[Parameter, ...]], text: str) -> dict[str, tuple[Parameter, ...]]:
-    """The parameters of each kernel, with the fields of those that are structures which a text declares."""
-    tree, known = tree_of(text), dict(_of_cuda())
+def with_fields(
+    parameters: Mapping[str, tuple[Parameter, ...]], texts: tuple[str, ...]
+) -> dict[str, tuple[Parameter, ...]]:
+    """The parameters of each kernel, with the fields of those that are structures which texts declare."""
+    known = {name: _Structure(_fields(own), align, problem) for name, (own, align, problem) in _declared(texts).items()}
+    return {kernel: tuple(_described(each, known) for each in own) for kernel, own in parameters.items()}
+
+
+@kept
+def _declared(texts: tuple[str, ...]) -> dict[str, tuple[list[dict[str, Any]], int, str]]:
+    """The structures that texts declare, and CUDA's own: fields, alignment and problem by name."""
+    tree, known = tree_of("\n".join(texts)), dict(_of_cuda())
     for node in below(tree.root, *_KINDS):
         if node.child_by_field_name("body") is not None:
             known |= dict.fromkeys(_names(node, tree), _structure(node, tree, known))
-    return {kernel: tuple(_described(each, known) for each in own) for kernel, own in parameters.items()}
+    return {name: ([*map(asdict, each.fields)], each.align, each.problem) for name, each in known.items()}
+
+
+def _fields(said: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
+    return tuple(Field(**{**each, "inner": _fields(each["inner"])}) for each in said)
 
 
 def _described(each: Parameter, known: Mapping[str, _Structure]) -> Parameter:

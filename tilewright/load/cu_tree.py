@@ -11,9 +11,10 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from tilewright.errors import ToolError
+from tilewright.load.cu_kept import kept
 from tilewright.load.declared import Parameter, number_name
 
 if TYPE_CHECKING:
@@ -386,22 +387,25 @@ def host_in_macros(text: str, macros: Macros) -> list[Chunk]:
     return found
 
 
-@lru_cache(maxsize=KEPT)
+class _Kernel(NamedTuple):
+    """A kernel as a text declares it. scope: the namespaces around it. parameters: their texts. template: the names of
+    its template's parameters, None of a plain function.
+    """
+
+    scope: str
+    name: str
+    parameters: Sequence[str]
+    template: Sequence[str] | None
+
+
 def template_names(text: str) -> Mapping[str, tuple[str, ...]]:
     """The names of the parameters of each kernel's template, by the kernel's name."""
-    tree, found = tree_of(text), dict[str, tuple[str, ...]]()
-    for piece in pieces(text):
-        listed = piece.node.child_by_field_name("parameters") if piece.node is not None else None
-        head = next(below(piece.node, _FUNCTION), None) if piece.kernel and piece.node is not None else None
-        name = head.child_by_field_name("declarator") if head is not None else None
-        if listed is not None and name is not None and listed.type == "template_parameter_list":
-            found[tree.of(name)] = tuple(tree.of(each).partition("=")[0].split()[-1] for each in listed.named_children)
-    return found
+    return {each.name: tuple(each.template) for each in _declared(text) if each.template is not None}
 
 
 def kernels(text: str) -> list[str]:
     """The names of the ``__global__`` functions, as they are written."""
-    return list(dict.fromkeys(name for _, name, _ in _declared(text)))
+    return list(dict.fromkeys(each.name for each in _declared(text)))
 
 
 def qualified(name: str, texts: Sequence[str]) -> str:
@@ -410,7 +414,7 @@ def qualified(name: str, texts: Sequence[str]) -> str:
     As it is where none of them does, or several.
     """
     path, angle, arguments = name.partition("<")
-    scoped = {f"{piece.scope}{declared}" for text in texts for piece, declared, _ in _declared(text)}
+    scoped = {f"{each.scope}{each.name}" for text in texts for each in _declared(text)}
     found = [each for each in scoped if f"::{each}".endswith(f"::{path.strip()}")]
     return f"{found[0]}{angle}{arguments}" if len(found) == 1 else name
 
@@ -419,13 +423,13 @@ def qualified(name: str, texts: Sequence[str]) -> str:
 def parameters(text: str) -> Mapping[str, tuple[Parameter, ...]]:
     """Each kernel's parameters, by its name. Of several kernels of one name: the names that the first one has."""
     found = dict[str, tuple[Parameter, ...]]()
-    for _, name, parts in _declared(text):
-        written = [_parameter(part) for part in parts]
-        own = tuple(each for each in written if each)
-        if len(own) == len(parts):
-            other = found.setdefault(name, own)
-            if [(each.type, each.element) for each in other] != [(each.type, each.element) for each in own]:
-                found[name] = tuple(Parameter(each.name, "") for each in other)
+    for each in _declared(text):
+        written = [_parameter(part) for part in each.parameters]
+        own = tuple(param for param in written if param)
+        if len(own) == len(written):
+            other = found.setdefault(each.name, own)
+            if [(param.type, param.element) for param in other] != [(param.type, param.element) for param in own]:
+                found[each.name] = tuple(Parameter(param.name, "") for param in other)
     return found
 
 
@@ -440,31 +444,41 @@ def _parameter(text: str) -> Parameter | None:
     return Parameter(found[2], kind, number_name(pointee[:-1]) if pointee[-1] == "*" else "")
 
 
-@lru_cache(maxsize=KEPT)
-def _declared(text: str) -> tuple[tuple[Chunk, str, list[str]], ...]:
-    """The piece of each kernel, its name, and the text of each of its parameters."""
-    return tuple(_kernels(tree_of(text), text))
-
-
-def _kernels(tree: Tree, text: str) -> Iterator[tuple[Chunk, str, list[str]]]:
-    for piece in pieces(text):
-        declarator = next(below(piece.node, _FUNCTION), None) if piece.kernel and piece.node is not None else None
-        if declarator is None or _is_instance(piece):
-            continue
-        name, listed = declarator.child_by_field_name("declarator"), declarator.child_by_field_name("parameters")
-        if name is not None and listed is not None:
-            given = [tree.of(each) for each in listed.named_children if each.type.endswith("parameter_declaration")]
-            yield piece, tree.of(name), given
-
-
-def _is_instance(piece: Chunk) -> bool:
-    return piece.node is not None and piece.node.type == "template_instantiation"
-
-
 def explicit_instances(text: str) -> list[str]:
     """The instances of templates of kernels that a text makes itself: ``template __global__ void k<128>(...)``."""
-    tree = tree_of(text)
-    made = [node for piece in pieces(text) if piece.kernel and _is_instance(piece) and piece.node is not None
-            for node in below(piece.node, _FUNCTION)]  # fmt: skip
-    named = (tree.of(name) for each in made if (name := each.child_by_field_name("declarator")) is not None)
-    return [name for name in named if "<" in name]
+    return [name for name, *_ in _read(text).get("instances", ()) if "<" in name]
+
+
+def _declared(text: str) -> list[_Kernel]:
+    return [_Kernel(*each) for each in _read(text).get("kernels", ())]
+
+
+def _read(text: str) -> dict[str, list[tuple[Any, ...]]]:
+    """What a text says of kernels. One without the word, as most headers, is not even read."""
+    return _kernels((text,)) if "__global__" in text else {}
+
+
+@kept
+def _kernels(texts: tuple[str, ...]) -> dict[str, list[tuple[Any, ...]]]:
+    """The kernels that texts declare, as `_Kernel` has them, and the instances that they make."""
+    declared, made = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
+    for tree, piece in ((tree_of(text), piece) for text in texts for piece in pieces(text) if piece.kernel):
+        head = next(below(piece.node, _FUNCTION), None) if piece.node is not None else None
+        name = head.child_by_field_name("declarator") if head is not None else None
+        listed = head.child_by_field_name("parameters") if head is not None else None
+        if piece.node is None or name is None or listed is None:
+            continue
+        if piece.node.type == "template_instantiation":
+            made.append((tree.of(name),))
+            continue
+        given = [tree.of(each) for each in listed.named_children if each.type.endswith("parameter_declaration")]
+        declared.append((piece.scope, tree.of(name), given, _template(piece.node, tree)))
+    return {"kernels": declared, "instances": made}
+
+
+def _template(node: Node, tree: Tree) -> list[str] | None:
+    listed = node.child_by_field_name("parameters")
+    if listed is None or listed.type != "template_parameter_list":
+        return None
+    heads = (tree.of(each).partition("=")[0].split() for each in listed.named_children)  # none of a comment
+    return [words[-1] for words in heads if words]

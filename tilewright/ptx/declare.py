@@ -215,6 +215,7 @@ def variable(low: Lowering, declared: Variable, scope: Scope) -> Memory:
 def in_local(low: Lowering, declared: Variable, name: str) -> Memory:
     """A variable that each thread has one of, from the beginning of the kernel to its end."""
     whole = -(-max(nbytes(declared), 1) // WORD) * WORD
+    name = _free(low, name, f"{name} (of a thread)")  # without optimisation a copy of the parameter b is a variable b
     buffer = Buffer(name, UINT8, (whole,), "local", None, align=max(declared.align, WORD))
     low.allocated.append(AllocBuffer(buffer, at=low.lines.current))
     return Memory(buffer, element=stride(declared))
@@ -246,10 +247,14 @@ def reserved(low: Lowering, name: str) -> Expr:
 
 def _shown(low: Lowering, symbol: str) -> str:
     """The name of a variable in reports: its author's, unless another one has that already."""
+    return _free(low, low.module.shown.get(symbol, plain_name(symbol)), qualified_name(symbol), symbol)
+
+
+def _free(low: Lowering, *names: str) -> str:
+    """The first of some names that no array has yet; else the last."""
     taken = {each.buffer.name for each in low.allocated} | {buffer.name for buffer in low.arrays.values()}
     taken |= {*low.buffers}
-    names = low.module.shown.get(symbol, plain_name(symbol)), qualified_name(symbol)
-    return next((name for name in names if name not in taken), symbol)
+    return next((name for name in names if name not in taken), names[-1])
 
 
 def place_dynamic(low: Lowering) -> int:

@@ -412,7 +412,8 @@ class SegmentEmitter(Emitter):
             flags = self.flags(stmt.value.dtype, operand.shadow) or self.valid(stmt.value.dtype)
             text = operand.text
         else:
-            text = self.sound(stmt.value, mask, f"a store to {stmt.place.buffer.name}")
+            name = stmt.place.buffer.name
+            text = self.sound(stmt.value, mask, f"a store to {'memory' if name.startswith('*') else name}")
         site, at = access_text(self, stmt.place, mask, write=True)
         bits = f"{self.out.constant('B', to_bits(stmt.place.dtype))}({text})"
         if stmt.place.dtype.bits < 8:

@@ -21,7 +21,7 @@ from tilewright.sim.machine.memory import MemoryRows, initialised
 from tilewright.sim.machine.places import authored_text, buffer_name, coordinate_text, element_text
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.tmem import Cells
-from tilewright.terms import barrier, call, operation, told
+from tilewright.terms import barrier, call, operation, register, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -149,6 +149,8 @@ class Shadows:
             return
         run.unwritten = "used"
         error = self._undefined(batch, bad, use, at) or self._error(batch, bad, use, at, what, origin)
+        if run.met_without:
+            error.given = told("{}; {}", error.given, run.met_without)
         error.facts |= {"threads": threads_of(batch, bad), "buffer": name}
         if use in DECIDES:
             raise error
@@ -171,11 +173,13 @@ class Shadows:
         batch: Batch, bad: Bools, use: str, at: Span | None, what: Expr | str, origin: Origin
     ) -> SimulationError:
         site, address = origin
-        what = what if isinstance(what, str) else f"`{authored_text(batch.wave.run.program, what)}`"
+        what = (
+            what if isinstance(what, str) else told("{}", register(f"`{authored_text(batch.wave.run.program, what)}`"))
+        )
         if site is not None and site.place is not None and address is not None:
             what = coordinate_text(batch.wave.run.program, site, first_of(address.full(), bad))
         return SimulationError(
-            f"{what} is uninitialised",
+            told("{} is uninitialised", what),
             given=told("{}, in {}", use, where_text(batch, bad)),
             allowed="moving it; what is computed with, branched on, used as an address or stored to an argument "
             "must have been written",
@@ -248,13 +252,14 @@ def _register(program: Subject, bound: Bound, name: str, number: int, at: Span |
     given = bound.operands[name]
     place = given[min(number, len(given) - 1)]
     if not isinstance(place, Load | AddressOf):
-        return str(place)
+        return told("{}", register(str(place)))
     if (source := program.loaded_from(place.buffer.name, at)) is not None:
         return source
     name, slot = place.buffer.name, const_value(place.indices[0]) if place.indices else 0
     authored, held = program.authored.get(name), program.places.of(place.buffer)
     if slot is None or held is None or authored is None:
-        return f"{name}[{', '.join(map(str, place.indices))}]" if place.indices else name
+        own = f"{name}[{', '.join(map(str, place.indices))}]" if place.indices else name
+        return told("{}", register(own))
     if is_dealt_out(authored):
         return f"{name}.local()[{slot}]"
     return element_text(program, held, held.start + int(slot) * authored.dtype.bits // 8)

@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.explain import advised, between, move
 from tilewright.explain.rules import broken
 from tilewright.isa import Sync
-from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.batch import numbers, where_text
 from tilewright.terms import Told, call, operation, told
 
 if TYPE_CHECKING:
@@ -106,6 +106,7 @@ class Barriers:
         """Let a batch of whole warps arrive. None where it may go on at once."""
         sync = place.sync
         assert sync is not None
+        self._note_ended(batch, place)
         ids, counts = self._ids(batch, place, number, count)
         if sync.scope == "cluster":
             self._take_turns(batch, place, arrives=not sync.wait_only, waits=not sync.arrive_only)
@@ -128,6 +129,18 @@ class Barriers:
                 self.arrived_in[batch.ctas, batch.warps] = np.where(here, generation, before)
             self._count(batch, place, rows, one, here, int(threads[0]))
         return None if sync.arrive_only else Crossing(place, barrier, generation)
+
+    def _note_ended(self, batch: Batch, place: BarrierSite) -> None:
+        """Warps meet without lanes that have ended: no mistake by itself, but what those should have done is missed."""
+        run = self.wave.run
+        if batch.mask.array is None or run.met_without:
+            return
+        active = batch.mask.full
+        gone = active.any(-1, keepdims=True) & ~active & run.exists[:, batch.warps]
+        if gone.any():
+            line = f" in line {place.at.line}" if place.at else ""
+            who = where_text(batch, gone)
+            run.met_without = told("{}{} was met without {}, which had ended", operation(place.name), line, who)
 
     def _take_turns(self, batch: Batch, place: BarrierSite, *, arrives: bool, waits: bool) -> None:
         """At the cluster's barrier each warp arrives once, then waits once."""
