@@ -14,12 +14,12 @@ from benchmarks.measure import Table, Target, Times, alternately
 from tilewright.serve.workers import TURNED, WARMING, Workers
 
 ROUNDS, MANY = 2, 10  # submissions of a kind, one after the other
-SCALED = """
+TWICE = """
 from tilewright import T
 
 
 @T.prim_func
-def scaled(a: T.handle, b: T.handle):
+def twice(a: T.handle, b: T.handle):
     n = T.int32()
     A = T.match_buffer(a, (n,), "float32")
     B = T.match_buffer(b, (n,), "float32")
@@ -28,29 +28,35 @@ def scaled(a: T.handle, b: T.handle):
         B[i] = A[i] * T.float32(2)
 """
 CUDA = """
-__global__ void scaled(const float* A, float* B, int n) {
-    int i = blockIdx.x * 128 + threadIdx.x;
+__global__ void twice(const float* A, float* B, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < n) B[i] = 2 * A[i];
 }
 """
-ARGUMENTS = [{"name": "A", "dtype": "float32", "shape": ["n"]},
-             {"name": "B", "dtype": "float32", "shape": ["n"], "role": "out"}]  # fmt: skip
-COMMON = {"arguments": ARGUMENTS, "sizes": {"n": {"from": 1, "to": 256}}}
-TWICE = "def reference(A, **sizes): return 2 * A"
+REFERENCE = "def reference(A, **sizes):\n    return {'B': 2 * A}\n"
+
+
+def submission(source: str = TWICE, language: str = "py", **fields: Any) -> dict[str, Any]:
+    """One that is judged on B = 2 A, with other values in some fields."""
+    arguments: list[dict[str, Any]] = [
+        {"name": "A", "dtype": "float32", "shape": ["n"]},
+        {"name": "B", "dtype": "float32", "shape": ["n"], "role": "out"},
+    ]
+    launched: dict[str, Any] = {}
+    if language == "cu":
+        arguments.append({"name": "n", "value": "n"})
+        launched = {"launch": {"grid": ["(n + 127) // 128"], "block": [128]}}
+    sizes = {"n": {"from": 1, "to": 256}}
+    common = {"source": source, "language": language, "arguments": arguments, "sizes": sizes, "reference": REFERENCE}
+    return common | launched | fields
+
+
 SUBMISSIONS: dict[str, dict[str, Any]] = {
-    "a row of 32 turned round in shared memory, one case": {
-        **TURNED, "language": "py", "source": WARMING,
-    },
-    "up to 256 elements scaled, one case": {
-        **COMMON, "language": "py", "source": SCALED, "reference": TWICE, "cases": 1,
-    },
-    "up to 256 elements scaled, five cases": {**COMMON, "language": "py", "source": SCALED, "reference": TWICE},
-    "up to 256 elements scaled by CUDA, its PTX kept, one case": {
-        **COMMON, "language": "cu", "source": CUDA, "reference": TWICE, "cases": 1,
-        "arguments": [*ARGUMENTS, {"name": "n", "value": "n"}],
-        "launch": {"grid": ["(n + 127) // 128"], "block": [128]},
-    },
-}  # fmt: skip
+    "a row of 32 turned round in shared memory, one case": {**TURNED, "language": "py", "source": WARMING},
+    "up to 256 elements scaled, one case": submission(cases=1),
+    "up to 256 elements scaled, five cases": submission(),
+    "up to 256 elements scaled by CUDA, its PTX kept, one case": submission(CUDA, "cu", cases=1),
+}
 
 
 def processor_ms(process: int) -> float:

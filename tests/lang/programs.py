@@ -10,7 +10,7 @@ import numpy as np
 import tilewright as tw
 from tilewright.lang import parse_script
 
-__all__ = ["close", "data", "eq", "run"]
+__all__ = ["close", "data", "eq", "multiplied", "rng", "run"]
 
 rng = np.random.default_rng(0)
 
@@ -31,6 +31,14 @@ def data(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     """Small integers of any dtype."""
     made = rng.integers(0, 100, shape)
     return made.astype("f4").astype(ml_dtypes.bfloat16) if dtype == "bfloat16" else made.astype(dtype)
+
+
+def multiplied(kernel: tw.Kernel, m: int, n: int, k: int, *, sign: int = 1, **how: Any) -> None:
+    """It makes A B.T, of two float16 matrices of rows along K, in float32."""
+    a, b = (rng.integers(-3, 4, (rows, k)).astype("f2") for rows in (m, n))
+    c = np.zeros((m, n), "f4")
+    run(kernel, a, b, c, **how)
+    eq(c, sign * (a.astype("f4") @ b.astype("f4").T))
 
 
 def eq(found: Any, wanted: Any) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.lang.programs import data, eq, run
+from tests.lang.programs import data, eq, rng, run
 from tilewright import T, Tx
 from tilewright.layout import (
     R,
@@ -28,8 +28,6 @@ from tilewright.layout import (
     wgid,
     wid_in_wg,
 )
-
-rng = np.random.default_rng(0)
 
 
 def test_every_scope_copies_through_padded_shared_memory() -> None:

@@ -10,11 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 import tilewright as tw
-from tests.lang.programs import data, eq, run
+from tests.lang.programs import data, eq, multiplied, rng, run
 from tilewright import T, Tx
 from tilewright.layout import S, TileLayout, mma_shared_layout
-
-rng = np.random.default_rng(0)
 
 
 def test_a_pointer_into_the_peers_memory_is_a_buffer_there() -> None:
@@ -442,11 +440,7 @@ def test_a_warpgroup_product_with_a_in_registers_is_negated() -> None:
                 for p in T.unroll(2):
                     C[w * 16 + h * 8 + l // 4, i * 8 + l % 4 * 2 + p] = acc[i * 4 + h * 2 + p]
 
-    a = rng.integers(-3, 3, (M, K)).astype("f2")
-    b = rng.integers(-3, 3, (N, K)).astype("f2")
-    c = np.zeros((M, N), "f4")
-    run(k, a, b, c)
-    eq(c, -(a.astype("f4") @ b.astype("f4").T))
+    multiplied(k, M, N, K, sign=-1)
 
 
 def test_a_product_in_tensor_memory_by_descriptors() -> None:
@@ -529,11 +523,7 @@ def test_a_product_in_tensor_memory_by_descriptors() -> None:
             T.ptx.tcgen05.relinquish_alloc_permit(cta_group=1)
             T.ptx.tcgen05.dealloc(addr, n_cols=32, cta_group=1)
 
-    a = rng.integers(-3, 4, (M, K)).astype("f2")
-    b = rng.integers(-3, 4, (N, K)).astype("f2")
-    c = np.zeros((M, N), "f4")
-    run(kernel, a, b, c, target="sm_100a")
-    eq(c, a.astype("f4") @ b.astype("f4").T)
+    multiplied(kernel, M, N, K, target="sm_100a")
 
 
 def test_pairs_of_float32_at_once() -> None:

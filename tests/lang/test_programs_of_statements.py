@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.lang.programs import close, eq, run
+from tests.lang.programs import close, eq, rng, run
 from tilewright import T, Tx
-
-rng = np.random.default_rng(0)
 
 
 def test_places_are_named_in_any_order() -> None:

@@ -9,11 +9,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.lang.programs import close, eq, run
+from tests.lang.programs import close, eq, multiplied, rng, run
 from tilewright import T, Tx
 from tilewright.layout import S, TCol, TileLayout, TLane, laneid, mma_shared_layout, tid_in_wg, tx, wid_in_wg
-
-rng = np.random.default_rng(0)
 
 
 def test_tiles_are_added_and_divided_by_every_scope() -> None:
@@ -419,11 +417,7 @@ def test_a_producer_feeds_a_warpgroup_through_a_ring_of_two_stages() -> None:
                     st.advance()
                 Tx.wg.copy(C, acc)
 
-        a = rng.integers(-3, 4, (M, K)).astype("f2")
-        b = rng.integers(-3, 4, (N, K)).astype("f2")
-        c = np.zeros((M, N), "f4")
-        run(kernel, a, b, c)
-        eq(c, a.astype("f4") @ b.astype("f4").T)
+        multiplied(kernel, M, N, K)
 
 
 def test_a_product_ends_in_tensor_memory_and_comes_back_by_rows() -> None:
@@ -484,8 +478,4 @@ def test_a_product_ends_in_tensor_memory_and_comes_back_by_rows() -> None:
         if warp == 0:
             T.ptx.tcgen05.dealloc(addr[0], n_cols=64, cta_group=1)
 
-    a = rng.integers(-3, 4, (M, K)).astype("f2")
-    b = rng.integers(-3, 4, (N, K)).astype("f2")
-    c = np.zeros((M, N), "f4")
-    run(kernel, a, b, c, target="sm_100a")
-    eq(c, a.astype("f4") @ b.astype("f4").T)
+    multiplied(kernel, M, N, K, target="sm_100a")

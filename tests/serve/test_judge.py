@@ -18,6 +18,9 @@ from typing import Any
 
 import pytest
 
+from benchmarks import serving
+from benchmarks.serving import CUDA
+from benchmarks.serving import TWICE as KERNEL
 from tilewright.cli.kernels import LOADS
 from tilewright.errors import ArgumentError
 from tilewright.serve.apart import Died, apart
@@ -27,38 +30,10 @@ from tilewright.serve.server import HttpDoor, by_lines, lines_of
 from tilewright.serve.submission import cases_of, evaluated, submission_of
 from tilewright.serve.workers import Workers
 
-KERNEL = """
-from tilewright import T
 
-
-@T.prim_func
-def twice(a: T.handle, b: T.handle):
-    n = T.int32()
-    A = T.match_buffer(a, (n,), "float32")
-    B = T.match_buffer(b, (n,), "float32")
-    i = T.cta_id([(n + 255) // 256]) * 256 + T.thread_id([256])
-    if i < n:
-        B[i] = A[i] * T.float32(2)
-"""
-CUDA = """
-__global__ void twice(const float* A, float* B, int n) {
-    int i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < n) B[i] = 2 * A[i];
-}
-"""
-REFERENCE = "def reference(A, **sizes):\n    return {'B': 2 * A}\n"
-
-
-def submission(source: str = KERNEL, language: str = "py", **fields: Any) -> dict[str, Any]:
-    """One that is judged on B = 2 A, with other values in some fields."""
-    arrays = [
-        {"name": "A", "dtype": "float32", "shape": ["n"]},
-        {"name": "B", "dtype": "float32", "shape": ["n"], "role": "out"},
-    ]
-    launched = {"launch": {"grid": ["(n + 255) // 256"], "block": [256]}} if language == "cu" else {}
-    numbers = [{"name": "n", "value": "n"}] if language == "cu" else []
-    given = {"language": language, "source": source, "arguments": arrays + numbers, "reference": REFERENCE}
-    return {"id": "x", "cases": 4, "sizes": {"n": {"from": 1, "to": 3000}}, **given, **launched, **fields}
+def submission(*args: str, **fields: Any) -> dict[str, Any]:
+    """One that is judged on B = 2 A of up to 3,000 elements, with other values in some fields."""
+    return serving.submission(*args, **{"id": "x", "cases": 4, "sizes": {"n": {"from": 1, "to": 3000}}, **fields})
 
 
 @pytest.fixture(scope="module")
@@ -244,8 +219,8 @@ def test_extents_of_zero_are_cases_like_others(size: Any) -> None:
 
 
 ENDLESS = KERNEL.replace("    if i < n:", "    k: T.int32 = 1\n    while k > 0:\n        k = k % 7 + 1\n    if i < n:")
-SHARED = KERNEL.replace("    if i < n:", "    row = T.alloc_shared((256,), 'float32')\n    if i < n:").replace(
-    "A[i] * T.float32(2)", "A[i] * T.float32(2) + row[i % 256] * T.float32(0)"
+SHARED = KERNEL.replace("    if i < n:", "    row = T.alloc_shared((128,), 'float32')\n    if i < n:").replace(
+    "A[i] * T.float32(2)", "A[i] * T.float32(2) + row[i % 128] * T.float32(0)"
 )
 KERNELS = {
     "it writes its result over its input": (

@@ -46,6 +46,19 @@ def give_back(addr, warp_id, columns=32):
         T.ptx.tcgen05.dealloc(addr[0], n_cols=columns, cta_group=1)
 
 
+@T.inline
+def bring_back(c, addr, done, warp_id, tid, columns, taken=32):
+    """Once the product is done, each lane brings its row of float32 to c; then the columns are given back."""
+    word = T.alloc_local((columns,), "uint32")
+    T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
+    T.ptx.tcgen05.fence.after_thread_sync()
+    T.ptx.tcgen05.ld(addr[0], word, shape="32x32b", num=columns, row=warp_id * 32)
+    T.ptx.tcgen05.wait.ld()
+    for j in T.unroll(columns):
+        c[tid, j] = T.reinterpret("float32", word[j])
+    give_back(addr, warp_id, taken)
+
+
 def simulate(kernel: Any, *arrays: Any, check: str = "all") -> list[str]:
     """Runs a kernel; returns its warnings."""
     return tw.compile(kernel, target=TARGET).simulate(*arrays, check=check).warnings

@@ -26,6 +26,13 @@ Array = NDArray[Any]
 E4M3, E5M2, E2M1, UE8M0 = "float8_e4m3fn", "float8_e5m2", "float4_e2m1fn", "float8_e8m0fnu"
 
 
+def in_units(codes: Array, bits: int, nbytes: int = 16) -> Array:
+    """Each 16 codes of a row at the low end of so many bytes."""
+    words = (sum(int(code) << bits * place for place, code in enumerate(unit)) for unit in codes.reshape(-1, 16))
+    octets = b"".join(word.to_bytes(nbytes, "little") for word in words)
+    return np.frombuffer(octets, np.uint8).reshape(len(codes), -1).copy()
+
+
 @dataclass(frozen=True)
 class ScaledCase:
     """A product of (m, k) by (n, k) with a scale for each ``block`` along K, 0 for none.

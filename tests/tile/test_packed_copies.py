@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.sim.tmem_kernels import give_back, take
+from tests.sim.tmem_kernels import bring_back, take
+from tests.tile.scaled_kernels import in_units
 from tilewright import T, Tx
 from tilewright.cuda.nvrtc import assemble
 from tilewright.errors import DispatchError
@@ -32,8 +33,7 @@ def multiplied(rows: int = 32, first: int = 0) -> Any:
         warp, tid = T.warp_id([4]), T.thread_id([128])
         A = T.alloc_shared((2, 128, 128), E2M1, layout=LAYOUT, align=1024)
         B = T.alloc_shared((2, rows, 128), E4M3, layout=mma_shared_layout(E4M3, 3, (2, rows, 128)), align=1024)
-        addr, word = T.alloc_shared([1], "uint32"), T.alloc_local((rows,), "uint32")
-        full, done = T.alloc_shared([1], "uint64"), T.alloc_shared([1], "uint64")
+        addr, full, done = [T.alloc_shared([1], kind) for kind in ("uint32", "uint64", "uint64")]
         if tid == 0:
             T.ptx.mbarrier.init(full.ptr_to([0]), 1)
             T.ptx.mbarrier.init(done.ptr_to([0]), 1)
@@ -49,13 +49,7 @@ def multiplied(rows: int = 32, first: int = 0) -> Any:
             for s in (0, 1):
                 Tx.gemm_async(D, A[s, :, :], B[s, :, :], s > 0)
             T.ptx.tcgen05.commit(done.ptr_to([0]))
-        T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
-        T.ptx.tcgen05.fence.after_thread_sync()
-        T.ptx.tcgen05.ld(addr[0], word, shape="32x32b", num=rows, row=warp * 32)
-        T.ptx.tcgen05.wait.ld()
-        for j in T.unroll(rows):
-            c[tid, j] = T.reinterpret("float32", word[j])
-        give_back(addr, warp, 32)
+        bring_back(c, addr, done, warp, tid, rows)
 
     return product
 
@@ -84,11 +78,7 @@ def test_bytes_that_a_map_spreads_are_multiplied_by_their_elements_names(bits: i
     rng = np.random.default_rng(bits)
     values = rng.integers(-2, 3, (2, 128, 128))
     codes = values.astype(kind).view(np.uint8)
-    packed = []
-    for matrix in codes:
-        groups = [sum(int(code) << bits * n for n, code in enumerate(each)) for each in matrix.reshape(-1, 16)]
-        octets = b"".join(word.to_bytes(2 * bits, "little") for word in groups)
-        packed.append(np.frombuffer(octets, np.uint8).reshape(128, 16 * bits).copy())
+    packed = [in_units(matrix, bits, 2 * bits) for matrix in codes]
     swizzled = mma_shared_layout("uint8", 3, (128, 128))
 
     @T.prim_func
@@ -96,8 +86,7 @@ def test_bytes_that_a_map_spreads_are_multiplied_by_their_elements_names(bits: i
         T.cta_id([1])
         warp, tid = T.warp_id([4]), T.thread_id([128])
         A, B = [T.alloc_shared((128, 128), "uint8", layout=swizzled, align=1024) for _ in (0, 1)]
-        addr, word = T.alloc_shared([1], "uint32"), T.alloc_local((128,), "uint32")
-        full, done = T.alloc_shared([1], "uint64"), T.alloc_shared([1], "uint64")
+        addr, full, done = [T.alloc_shared([1], dt) for dt in ("uint32", "uint64", "uint64")]
         if tid == 0:
             T.ptx.mbarrier.init(full.ptr_to([0]), 1)
             T.ptx.mbarrier.init(done.ptr_to([0]), 1)
@@ -114,16 +103,10 @@ def test_bytes_that_a_map_spreads_are_multiplied_by_their_elements_names(bits: i
             T.ptx.mbarrier.try_wait(full.ptr_to([0]), 0)
             Tx.gemm_async(D, A, B, a_dtype=kind, b_dtype=kind)
             T.ptx.tcgen05.commit(done.ptr_to([0]))
-        T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
-        T.ptx.tcgen05.fence.after_thread_sync()
-        T.ptx.tcgen05.ld(addr[0], word, shape="32x32b", num=128, row=warp * 32)
-        T.ptx.tcgen05.wait.ld()
-        for j in T.unroll(128):
-            c[tid, j] = T.reinterpret("float32", word[j])
-        give_back(addr, warp, 128)
+        bring_back(c, addr, done, warp, tid, 128, 128)
 
     c = np.zeros((128, 128), np.float32)
-    maps = [tw.TensorMap(each, (128, 128), 3, dtype=f"16U{bits}_ALIGN16B") for each in packed]
+    maps = [tw.TensorMap(matrix, (128, 128), 3, dtype=f"16U{bits}_ALIGN16B") for matrix in packed]
     run = tw.compile(product, "sm_100a").simulate(*maps, c, check="all")
 
     assert run.warnings == []

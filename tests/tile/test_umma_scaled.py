@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.sim.tmem_kernels import refusal
-from tests.tile.scaled_kernels import E2M1, E4M3, E5M2, UE8M0, ScaledCase, of_a_pair, scaled
+from tests.sim.tmem_kernels import bring_back, refusal, take
+from tests.tile.scaled_kernels import E2M1, E4M3, E5M2, UE8M0, ScaledCase, in_units, of_a_pair, scaled
 from tilewright import T, Tx
 from tilewright.errors import DispatchError
 from tilewright.layout import S, TCol, TileLayout, TLane, mma_shared_layout, sf_tmem_layout
@@ -79,7 +79,7 @@ def test_packed_bytes_are_taken_as_tma_lays_them(kind: str) -> None:
     rng = np.random.default_rng(1)
     bits, k = (4 if kind == E2M1 else 6), 64
     values = [rng.integers(-2, 3, (rows, k)).astype(kind) for rows in (128, 16)]
-    packed = [_packed(each.view(np.uint8), bits) for each in values]
+    packed = [in_units(matrix.view(np.uint8), bits) for matrix in values]
     nbytes = 2 * bits
     layout = mma_shared_layout("uint8", 2, (128, k))
 
@@ -90,7 +90,6 @@ def test_packed_bytes_are_taken_as_tma_lays_them(kind: str) -> None:
         A = T.alloc_shared((128, k), "uint8", layout=layout, align=1024)
         B = T.alloc_shared((16, k), "uint8", layout=mma_shared_layout("uint8", 2, (16, k)), align=1024)
         addr, done = T.alloc_shared([1], "uint32"), T.alloc_shared([1], "uint64")
-        word = T.alloc_local((16,), "uint32")
         if tid == 0:
             T.ptx.mbarrier.init(done.ptr_to([0]), 1)
         T.ptx.fence.mbarrier_init()
@@ -100,42 +99,19 @@ def test_packed_bytes_are_taken_as_tma_lays_them(kind: str) -> None:
                 if tid < 16:
                     B[tid, 16 * unit + byte] = b[tid, 16 * unit + byte]
         T.ptx.fence.proxy_async("shared::cta")
-        if warp == 0:
-            T.ptx.tcgen05.alloc(T.address_of(addr), n_cols=32, cta_group=1)
-        T.ptx.tcgen05.fence.before_thread_sync()
-        T.cuda.cta_sync()
-        T.ptx.tcgen05.fence.after_thread_sync()
+        take(addr, warp)
         D = T.decl_buffer((128, 16), "float32", scope="tmem", allocated_addr=addr[0],
                           layout=S[(128, 16) : (1 @ TLane, 1 @ TCol)])  # fmt: skip
         if tid == 0:
             Tx.gemm_async(D, A, B, a_dtype=kind, b_dtype=kind)
             T.ptx.tcgen05.commit(done.ptr_to([0]))
-        T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
-        T.ptx.tcgen05.fence.after_thread_sync()
-        T.ptx.tcgen05.ld(addr[0], word, shape="32x32b", num=16, row=warp * 32)
-        T.ptx.tcgen05.wait.ld()
-        for j in T.unroll(16):
-            c[tid, j] = T.reinterpret("float32", word[j])
-        T.ptx.tcgen05.fence.before_thread_sync()
-        T.cuda.cta_sync()
-        T.ptx.tcgen05.fence.after_thread_sync()
-        if warp == 0:
-            T.ptx.tcgen05.dealloc(addr[0], n_cols=32, cta_group=1)
+        bring_back(c, addr, done, warp, tid, 16)
 
     c = np.zeros((128, 16), np.float32)
     run = tw.compile(product, target=TARGET).simulate(*packed, c, check="all")
 
     assert run.warnings == []
     assert np.array_equal(c, values[0].astype(np.float32) @ values[1].astype(np.float32).T)
-
-
-def _packed(codes: np.ndarray, bits: int) -> np.ndarray:
-    """Each 16 codes at the low end of 16 bytes."""
-    rows = []
-    for line in codes.reshape(-1, 16):
-        word = sum(int(code) << bits * place for place, code in enumerate(line))
-        rows.append(list(word.to_bytes(16, "little")))
-    return np.array(rows, np.uint8).reshape(codes.shape)
 
 
 def declined(case: ScaledCase, **changes: Any) -> DispatchError:
