@@ -148,6 +148,23 @@ def test_what_it_does_not_take_is_refused_by_name(how: dict[str, Any], told: str
 
 
 @pytest.mark.parametrize(
+    ("starts", "longest", "told"),
+    [
+        ([0, 5, 3, 20], 20, "cu_seqlens of q are no places of 20 rows"),
+        ([3, 5, 20], 20, "cu_seqlens of q are no places of 20 rows"),
+        ([0, 5, 10], 20, "cu_seqlens of q are no places of 20 rows"),
+        ([0, 5, 30], 30, "cu_seqlens of q are no places of 20 rows"),
+        ([0, 5, 20], 10, "longest is not the most that a sequence has"),
+    ],
+)
+def test_places_of_packed_sequences_that_do_not_fit_are_refused(starts: list[int], longest: int, told: str) -> None:
+    q, k, v = (drawn(20, 1, 64) for _ in range(3))
+
+    with pytest.raises(ArgumentError, match=told):
+        kernels.attention(q, k, v, cu_seqlens=np.array(starts, np.int32), longest=longest)
+
+
+@pytest.mark.parametrize(
     ("q", "k", "v", "told"),
     [
         ((1, 1, 8, 80), (1, 1, 8, 80), (1, 1, 8, 80), "no kernel for this width"),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
+from tilewright.load.cu_host import chosen
 from tilewright.load.cu_launches import LaunchShape, instances, launched
 from tilewright.load.cu_tree import template_names
 
@@ -128,6 +131,54 @@ template void run<double>(double*);
 void all(float* x) {{ run<float>(x); }}
 """
     assert instances(text) == ["tile<double, 32>", "tile<float, 32>"]
+
+
+def test_a_template_that_launches_does_so_for_each_instance_with_what_that_is_passed() -> None:
+    text = f"""{HEAD}
+template <typename T> void run(int n) {{ T *x, *y; cudaMalloc(&x, n * sizeof(T)); k<T><<<n / 32, 32>>>(x, y, n); }}
+int main() {{ run<float>(64); run<double>(96); }}
+"""
+    made = launched(text, "k")
+
+    assert [(shape.kernel, shape.grid, shape.allocated["x"]) for shape in made] == [
+        ("k<float>", (2,), 256),
+        ("k<double>", (3,), 768),
+    ]
+    assert launched(text, "k<double>") == made[1:]
+
+
+@pytest.mark.parametrize(
+    ("conditions", "defines", "grid"),
+    [
+        ("#define SMALL 1\n#if SMALL\nGRID(2)\n#else\nGRID(4)\n#endif", {}, (2,)),
+        ("#define SMALL 0\n#if SMALL\nGRID(2)\n#else\nGRID(4)\n#endif", {}, (4,)),
+        ("#ifdef SMALL\nGRID(2)\n#else\nGRID(4)\n#endif", {"SMALL": None}, (2,)),
+        (
+            "#if !defined(SMALL) && WAY == 2\nGRID(2)\n#elif WAY > 2\nGRID(3)\n#else\nGRID(4)\n#endif",
+            {"WAY": "3"},
+            (3,),
+        ),
+        ("#if A\n#if B\nGRID(2)\n#else\nGRID(3)\n#endif\n#else\nGRID(4)\n#endif", {"A": "1", "B": "0"}, (3,)),
+        ("#ifndef SMALL\nGRID(2)\n#undef SMALL\n#else\nGRID(4)\n#endif", {"SMALL": "0"}, (4,)),
+    ],
+)
+def test_what_the_preprocessor_leaves_out_is_not_read(
+    conditions: str, defines: dict[str, str | None], grid: tuple[int, ...]
+) -> None:
+    body = re.sub(r"GRID\((\d)\)", r"int blocks = \1;", conditions)
+    text = f"{HEAD}int main() {{\n{body}\nplain<<<blocks, 32>>>(x, n);\n}}\n"
+
+    (read,) = chosen([text], defines)
+
+    assert read.count("\n") == text.count("\n")
+    assert launched(read, "plain")[0].grid == grid
+
+
+@pytest.mark.parametrize("name", ["__CUDA_ARCH__", "CUDART_VERSION", "ELSEWHERE"])
+def test_both_branches_stay_where_other_headers_have_a_say(name: str) -> None:
+    text = f"#ifdef {name}\nint a;\n#else\nint b;\n#endif\n"
+
+    assert chosen([text, "#define ELSEWHERE\n"], {})[0] == text
 
 
 CALLED = """

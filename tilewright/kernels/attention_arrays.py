@@ -76,15 +76,29 @@ def check_softcap(softcap: float) -> None:
         raise ArgumentError("no such softcap", given=str(softcap), allowed="a number above 0; 0 for none")
 
 
-def check_starts(starts_q: Array, starts_k: Array, bias: Array) -> None:
-    """Raises ArgumentError for what do not say where sequences begin and the last one ends."""
-    for name, array in (("cu_seqlens of q", starts_q), ("cu_seqlens of k", starts_k)):
+def check_starts(starts_q: Array, starts_k: Array, bias: Array, rows: tuple[int, int], longest: int) -> None:
+    """Raises ArgumentError for what do not say where sequences begin and the last one ends. rows: of q and of k. Only
+    NumPy's arrays are read.
+    """
+    for name, array, count in (("cu_seqlens of q", starts_q, rows[0]), ("cu_seqlens of k", starts_k, rows[1])):
         if array is not None:
             expect(name, array, ("int32",))
             expect(name, array, ("int32",), shape=starts_q.shape[:1])
+            _check_places(name, array, count)
+    if isinstance(starts_q, np.ndarray) and len(starts_q) > 1 and (most := int(np.diff(starts_q).max())) > longest:
+        raise ArgumentError("longest is not the most that a sequence has", given=str(longest),
+                            allowed=f"{most}, the queries of the longest one, or more")  # fmt: skip
     if bias is not None or starts_q.shape[0] < 2:
         raise ArgumentError("these packed sequences do not fit", given="a bias" if bias is not None else "no sequence",
                             allowed="one sequence at least, without a bias")  # fmt: skip
+
+
+def _check_places(name: str, array: Array, rows: int) -> None:
+    if not isinstance(array, np.ndarray) or not len(array):
+        return
+    if array[0] != 0 or array[-1] != rows or (np.diff(array) < 0).any():
+        raise ArgumentError(f"{name} are no places of {rows} rows", given=str(array.tolist()),
+                            allowed=f"numbers from 0 to {rows}, none less than the one before")  # fmt: skip
 
 
 def broadcast(name: str, array: Array, shape: tuple[int, ...]) -> Array:

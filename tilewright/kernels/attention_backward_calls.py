@@ -44,7 +44,7 @@ def outputs(
     window_of(causal, left, right, alike=m == n if starts_q is None else starts_k is None)
     check_softcap(softcap)
     if starts_q is not None:
-        check_starts(starts_q, starts_k, bias)
+        check_starts(starts_q, starts_k, bias, (m, n), longest)
     if bias is not None:
         expect("bias", bias, ("float32", *KINDS))
         broadcast("bias", bias, (batch, heads, m, n))

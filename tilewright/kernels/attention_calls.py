@@ -119,7 +119,7 @@ def outputs(
     softcap: float, deterministic: bool,
 ) -> Arrays:  # fmt: skip
     if layout == "packed":
-        check_starts(starts_q, starts_k, bias)
+        check_starts(starts_q, starts_k, bias, (q.shape[0], k.shape[0]), longest)
     check_dimensions(layout, (*KINDS, FLOAT8), q=q, k=k, v=v)
     check_softcap(softcap)
     expect("q", q, (*KINDS, FLOAT8))

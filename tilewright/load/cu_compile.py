@@ -37,6 +37,7 @@ from tilewright.load.cu_headers import (
     wheel_folders,
     wheel_versions,
 )
+from tilewright.load.cu_host import chosen
 from tilewright.load.cu_launches import instances
 from tilewright.load.cu_tree import Chunk, Macros, blanked, host_in_macros, pieces, qualified
 
@@ -102,7 +103,7 @@ def compile_cu(
     sources += [_Source(name, str(path), path.read_text(encoding="utf-8", errors="replace"))
                 for path, name in first.items()]  # fmt: skip
     request = {"file": file, "options": words, "seconds": SECONDS, "bytes": BYTES, "process": process.__file__}
-    texts = [each.text for each in sources]
+    texts = chosen([each.text for each in sources], defines)
     launched = (name for text in texts for name in instances(text, texts))
     spelled = {name: qualified(name, texts) for name in (*names, *launched) if "<" in name}
     store, key = Cache.of_environment(), _key(request, sources, others, names)

@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING
 
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import HostNumbers, Number, expression, literal, said, type_bytes
-from tilewright.load.cu_tree import Tree, below, tree_of, without_comments
+from tilewright.load.cu_tree import Tree, below, defined, tree_of, without_comments
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w ,.]*)\)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
+_IF = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif|define|undef)\b(.*)")
+_DEFINED = re.compile(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))")
+_OF_HEADERS = re.compile(r"_|CU[A-Z]|CCCL|THRUST|NV[A-Z]")  # how names of macros begin that compilers and headers have
 _FUNCTION, _BLOCKS = "function_definition", ("compound_statement", "for_statement", "lambda_expression")
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop", "case_statement", "lambda_expression")
 _ALLOCATES = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "cudaMallocHost", "cudaHostAlloc")
@@ -41,6 +44,59 @@ def macros_of(text: str) -> Iterator[tuple[str, tuple[str, ...], str]]:
     """Macros with parameters: name, parameters and body."""
     for name, parameters, body in _MACRO.findall(without_comments(text)):
         yield name, tuple(each.strip() for each in parameters.split(",")), body.replace("\\\n", " ").strip()
+
+
+def chosen(texts: Sequence[str], defines: Mapping[str, object]) -> list[str]:
+    """Texts with blanks in the branches of ``#if`` that the preprocessor leaves out, as far as the macros of a command
+    line and of the texts themselves say. Where other headers may have a say both branches stay.
+    """
+    anywhere = {name for text in texts for name, _, _ in defined(text)}
+    macros = {name: None if value is None else str(value) for name, value in defines.items()}
+    return [_chosen(text, dict(macros), anywhere) for text in texts]
+
+
+def _chosen(text: str, macros: dict[str, str | None], anywhere: set[str]) -> str:
+    lines, plain = text.split("\n"), without_comments(text).replace("\\\n", " \n").split("\n")
+    branches = list[tuple[bool | None, bool | None]]()  # is this one read? was one of these before it? None: who knows
+    for number, line in enumerate(plain):
+        directive = _IF.match(line)
+        word = directive[1] if directive else ""
+        if directive and word in ("if", "ifdef", "ifndef"):
+            branches.append(((holds := _condition(word, directive[2], macros, anywhere)), holds))
+        elif directive and branches and word in ("else", "elif"):
+            holds = _condition("if", directive[2] if word == "elif" else "1", macros, anywhere)
+            before = branches[-1][1]
+            read = False if before or holds is False else None if before is None or holds is None else True
+            branches[-1] = read, before or (None if before is None else holds)
+        elif word == "endif" and branches:
+            branches.pop()
+        elif any(read is False for read, _ in branches):
+            lines[number] = ""
+        elif directive and word in ("define", "undef"):
+            name, body = (*directive[2].split(None, 1), "")[:2]
+            if word == "undef" or any(read is None for read, _ in branches):
+                macros.pop(name.partition("(")[0], None)
+            else:
+                macros[name.partition("(")[0]] = body.strip()
+    return "\n".join(lines)
+
+
+def _condition(word: str, text: str, macros: Mapping[str, str | None], anywhere: set[str]) -> bool | None:
+    """Does the condition of a directive hold? None where macros count of which nothing is known."""
+    if word != "if":
+        text = f"{'!' if word == 'ifndef' else ''}defined({text.strip()})"
+    unknown = set[str]()
+
+    def known(name: str) -> bool:
+        if name not in macros and (name in anywhere or _OF_HEADERS.match(name)):
+            unknown.add(name)
+        return name in macros
+
+    text = _DEFINED.sub(lambda found: str(int(known(found[1] or found[2]))), text)
+    words = set(re.findall(r"\b[A-Za-z_]\w*", text))
+    numbers = HostNumbers({name: (macros[name] or "1") if known(name) else 0 for name in words})
+    value = numbers.of(text)
+    return None if unknown or value is None else bool(value)
 
 
 @kept

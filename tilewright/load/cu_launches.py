@@ -150,16 +150,17 @@ def launched(
     text: str, kernel: str | None = None, *, given: Mapping[str, Number] = MappingProxyType({}),
     around: Sequence[str] = (),
 ) -> list[LaunchShape]:  # fmt: skip
-    """The launches of a kernel, or of all, in order. kernel: as it is written, or its bare name. given: what names of
-    host code are. around: texts of its headers.
+    """The launches of a kernel, or of all, in order; those in a template for each instance of that. kernel: as it is
+    written, or its bare name. given: what names of host code are. around: texts of its headers.
     """
-    found = list[LaunchShape]()
+    shapes = list[LaunchShape]()
     for tree, node, launch in _launches(text, around):
-        host = host_of(tree, node, tuple(around), given)[0]
-        name = _named(launch.kernel, launch.arguments or _listed(launch, host), host)
-        if kernel is None or bare(kernel) == bare(name):
-            found.append(_in_numbers(launch, name, host))
-    return found
+        for host in host_of(tree, node, tuple(around), given):
+            name = _named(launch.kernel, launch.arguments or _listed(launch, host), host)
+            if kernel is None or bare(kernel) == bare(name):
+                shape = _in_numbers(launch, name, host)
+                shapes += [shape] if shape not in shapes else []
+    return [shape for shape in shapes if shape.kernel == kernel] or shapes
 
 
 def _in_numbers(launch: HostLaunch, kernel: str, host: Host) -> LaunchShape:
