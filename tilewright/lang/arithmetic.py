@@ -65,11 +65,11 @@ def computed(op: ast.operator, left: object, right: object) -> object:
     size = GROWING.get(type(op))
     bits, entries = size(left, right) if size is not None else (0, 0)
     if bits > MOST_BITS:
-        given, allowed = f"more than {bits:,} bits", "constants of a kernel have at most 64"
-        raise KernelError("a number grows out of bounds", given=given, allowed=allowed)
+        amount, allowed = f"more than {bits:,} bits", "constants of a kernel have at most 64"
+        raise KernelError("a number grows out of bounds", given=amount, allowed=allowed)
     if entries > MOST_ENTRIES:
-        given, allowed = f"{entries:,} entries", f"{MOST_ENTRIES:,} entries"
-        raise KernelError("a sequence grows out of bounds", given=given, allowed=allowed)
+        amount, allowed = f"{entries:,} entries", f"{MOST_ENTRIES:,} entries"
+        raise KernelError("a sequence grows out of bounds", given=amount, allowed=allowed)
     return BINARY[type(op)](left, right)
 
 

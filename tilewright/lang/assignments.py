@@ -110,8 +110,8 @@ def assigned(parser: Parser, target: ast.expr, value: object) -> None:
 def _unpacked(targets: Sequence[ast.expr], value: object) -> list[object]:
     """The items for the targets of a tuple, with a list for a starred one."""
     if isinstance(value, (ir.Expr, ir.Buffer)) or not hasattr(value, "__iter__"):
-        given = "one value" if isinstance(value, ir.Expr) else described(value)
-        raise KernelError(f"`{value}` does not unpack", given=given, allowed=f"{len(targets)} values")
+        shown = "one value" if isinstance(value, ir.Expr) else described(value)
+        raise KernelError(f"`{value}` does not unpack", given=shown, allowed=f"{len(targets)} values")
     items = list(value)
     star = next((k for k, target in enumerate(targets) if isinstance(target, ast.Starred)), None)
     if star is not None and len(items) >= len(targets) - 1:
@@ -298,8 +298,8 @@ def annotated(parser: Parser, node: ast.AnnAssign) -> None:
         _check_number(name, value)
         define_scalar(parser, name, parser.builder.converted(value, dtype(str(kind)), name))  # type: ignore[arg-type]
     elif isinstance(kind, ArrayType) and node.value is None:
-        made = new_buffer(parser.builder, parser.builder.unique(name), kind.shape, kind.dtype, "local", None)
-        parser.env.define(name, parser.builder.allocate(made), "buffer")
+        buffer = new_buffer(parser.builder, parser.builder.unique(name), kind.shape, kind.dtype, "local", None)
+        parser.env.define(name, parser.builder.allocate(buffer), "buffer")
     elif isinstance(kind, LetType) and node.value is not None:
         _let(parser, node.target, kind, node.value)
     else:

@@ -53,8 +53,8 @@ _MAY_FAIL = ("//", "%", "/", "truncdiv", "truncmod")
 
 def in_steps(node: object, bind: Callable[[ir.Expr], ir.Expr], renewed: Callable[[object, object], None]) -> object:
     """``node`` with every part that is too deep bound to a name; ``renewed`` is called with each rebuilt node."""
-    found = walk(node) if isinstance(node, (ir.Expr, tuple)) else expressions(node)  # type: ignore[arg-type]  # a Stmt
-    if len(found) < FEW or is_small(node, DEEPEST):
+    nodes = walk(node) if isinstance(node, (ir.Expr, tuple)) else expressions(node)  # type: ignore[arg-type]  # a Stmt
+    if len(nodes) < FEW or is_small(node, DEEPEST):
         return node
     names: dict[int, ir.Expr] = {}
     extents: dict[int, ExprSize] = {}
@@ -71,11 +71,11 @@ def in_steps(node: object, bind: Callable[[ir.Expr], ir.Expr], renewed: Callable
                 part, [(id(child), extents[id(child)]) for child, _, _ in inner if id(child) in extents]
             )
             if extent.is_large and isinstance(part, ir.Expr) and part is not node and part.dtype != VOID:
-                made = substituted(part, names, renewed)
-                value: ir.Expr | None = made
+                renamed = substituted(part, names, renewed)
+                value: ir.Expr | None = renamed
                 if choice is not None and extent.may_fail:  # a part that only some arm of a choice evaluates
                     guards = Guards(node) if guards is None else guards
-                    value = guards.guarded(part, made, lambda cond: bind(substituted(cond, names, renewed)))
+                    value = guards.guarded(part, renamed, lambda cond: bind(substituted(cond, names, renewed)))
                 if value is not None:
                     names[id(part)] = bind(value)
                     extent = ExprSize(0, 1, extent.may_fail)
@@ -100,9 +100,9 @@ class Guards:
                 if condition is not None:
                     self._conditions[id(condition[0])] = condition[0]
                 step = () if condition is None else ((id(condition[0]), condition[1]),)
-                known = old is not None and mine is not None
+                both_known = old is not None and mine is not None
                 self._ways[id(child)] = (
-                    _ways_joined([*(old or ()), *(way + step for way in mine or ())]) if known else None
+                    _ways_joined([*(old or ()), *(way + step for way in mine or ())]) if both_known else None
                 )
 
     def guarded(self, part: ir.Expr, value: ir.Expr, bind: Callable[[ir.Expr], ir.Expr]) -> ir.Expr | None:
@@ -116,34 +116,34 @@ class Guards:
         return select(reduce(partial(binary, "or"), asked), value, cast(0, part.dtype))
 
     def _may_repeat(self, way: Way) -> bool:
-        return not any(isinstance(each, ir.Call) for cond, _ in way for each in walk(self._conditions[cond]))
+        return not any(isinstance(part, ir.Call) for cond, _ in way for part in walk(self._conditions[cond]))
 
     def _all_hold(self, way: Way, bind: Callable[[ir.Expr], ir.Expr]) -> ir.Expr:
         """The conditions of a way, each bound once, and evaluated only where those before it hold."""
-        made: ir.Expr | None = None
+        joined: ir.Expr | None = None
         for end, (cond, holds) in enumerate(way, 1):
-            if (known := self._holding.get(way[:end])) is None:
+            if (holding := self._holding.get(way[:end])) is None:
                 test = self._conditions[cond] if holds else unary("not", self._conditions[cond])
-                known = self._holding[way[:end]] = bind(test if made is None else binary("and", made, test))
-            made = known
-        assert made is not None
-        return made
+                holding = self._holding[way[:end]] = bind(test if joined is None else binary("and", joined, test))
+            joined = holding
+        assert joined is not None
+        return joined
 
 
 def _inner_first(node: object) -> list[object]:
     """Every part once, after those in it."""
-    found: list[object] = []
+    parts: list[object] = []
     seen: set[int] = set()
     todo: list[tuple[object, bool]] = [(node, False)]
     while todo:
         part, complete = todo.pop()
         if complete:
-            found.append(part)
+            parts.append(part)
         elif id(part) not in seen:
             seen.add(id(part))
             todo.append((part, True))
             todo += [(child, False) for child, _ in _conditional(part)]
-    return found
+    return parts
 
 
 def _conditional(part: object) -> list[tuple[object, tuple[ir.Expr, bool] | None]]:
@@ -162,10 +162,10 @@ def _ways_joined(ways: list[Way]) -> list[Way] | None:
     while todo:
         way = todo.pop()
         for other in kept:
-            one = _one_of(way, other)
-            if one is not None:
+            shorter = _one_of(way, other)
+            if shorter is not None:
                 kept.remove(other)
-                todo.append(one)
+                todo.append(shorter)
                 break
         else:
             kept.append(way)
@@ -195,12 +195,12 @@ class ExprSize(NamedTuple):
     def of(part: object, parts: list[tuple[int, ExprSize]]) -> ExprSize:
         """The extent of a node, from those of its parts; each comes with the part's id."""
         inner = [extent for _, extent in parts]
-        twice = len(dict(parts)) < len(parts) and any(each.nodes > DOUBLED for each in inner)
+        twice = len(dict(parts)) < len(parts) and any(size.nodes > DOUBLED for size in inner)
         fails = isinstance(part, (ir.Load, ir.Call)) or (isinstance(part, ir.Binary) and part.op in _MAY_FAIL)
         return ExprSize(
-            1 + max((each.levels for each in inner), default=0),
-            1 + sum(each.nodes for each in inner),
-            fails or any(each.may_fail for each in inner),
+            1 + max((size.levels for size in inner), default=0),
+            1 + sum(size.nodes for size in inner),
+            fails or any(size.may_fail for size in inner),
             twice,
         )
 
@@ -303,10 +303,10 @@ class KernelBuilder:
 
     def symbol(self, kind: DType) -> ir.Var:
         """A symbolic extent, bound from the arguments of a call."""
-        made = ir.Var(self.named("n"), kind)
-        self.symbols.append(made)
-        self.fresh.add(made.name)
-        return made
+        var = ir.Var(self.named("n"), kind)
+        self.symbols.append(var)
+        self.fresh.add(var.name)
+        return var
 
     # Statements.
 
@@ -331,8 +331,8 @@ class KernelBuilder:
         outside = dict(self.known)
         self._views.append({})
         try:
-            with self.aside() as made:
-                yield made
+            with self.aside() as block:
+                yield block
         finally:
             self.known = outside
             self._views.pop()
@@ -340,13 +340,13 @@ class KernelBuilder:
     @contextmanager
     def aside(self) -> Iterator[OpenBlock]:
         """A block for statements that may turn out to belong to the current one."""
-        made = OpenBlock()
-        self._blocks.append(made)
+        block = OpenBlock()
+        self._blocks.append(block)
         try:
-            yield made
+            yield block
         finally:
             self._blocks.pop()
-            self.moments.merged(made)
+            self.moments.merged(block)
 
     def settled(self, node: Node) -> Node:
         """``node``, about to be a part of the current block: every value as it was read, every view declared."""
@@ -396,8 +396,8 @@ class KernelBuilder:
 
     def counts(self, var: ir.Var, start: ir.Value, stop: ir.Value, step: int = 1) -> ir.Var:
         """``var``, a new name that goes from ``start`` towards ``stop``, which it does not reach."""
-        known = RangeFacts(self.ranges)
-        first, last = (known.interval(ir.as_expr(end)) for end in ((start, stop) if step > 0 else (stop, start)))
+        facts = RangeFacts(self.ranges)
+        first, last = (facts.interval(ir.as_expr(end)) for end in ((start, stop) if step > 0 else (stop, start)))
         low, high = (first.low, last.high - 1) if step > 0 else (first.low + 1, last.high)
         if low <= high:
             self.ranges[var.name] = strided(low, high)
@@ -428,13 +428,13 @@ class KernelBuilder:
             return buffer
         if self.known.get(buffer.name) == buffer:
             return self.known[buffer.name]
-        if not self.hints and (found := self._same_view(buffer)) is not None:
-            return found
-        made = replace(buffer, name=self.named(buffer.name))
+        if not self.hints and (view := self._same_view(buffer)) is not None:
+            return view
+        view = replace(buffer, name=self.named(buffer.name))
         if _is_constant(buffer):
-            self._views[-1][replace(buffer, name="")] = made
-        self._blocks[-1].append(ir.DeclBuffer(self.register(made), at=self.at))
-        return made
+            self._views[-1][replace(buffer, name="")] = view
+        self._blocks[-1].append(ir.DeclBuffer(self.register(view), at=self.at))
+        return view
 
     def _same_view(self, buffer: ir.Buffer) -> ir.Buffer | None:
         key = replace(buffer, name="")
@@ -575,10 +575,10 @@ def var_type(name: str = "", dtype: object = None, ty: object = None) -> VarType
 
 def constant(kind: str, value: float) -> Expr:
     """``T.FloatImm("float32", 1.0)``, ``T.IntImm("int32", 1)``: a constant of a dtype."""
-    made = cast(value, _dtype(kind, "a constant"))
-    if const_value(made) is None:
+    number = cast(value, _dtype(kind, "a constant"))
+    if const_value(number) is None:
         raise KernelError("a constant has a number", given=f"`{value}`", allowed="a Python number", hint=f"T.{kind}(x)")
-    return made
+    return number
 
 
 def _dtype(kind: object, what: str) -> DType:

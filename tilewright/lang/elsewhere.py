@@ -31,7 +31,7 @@ def names() -> Mapping[str, str]:
 def hint_for(name: str) -> str | None:
     """What a name of theirs is here, for a hint: "T.cuda.syncwarp" is looked up whole, then by its last part."""
     bare = name.rpartition(".")[2].strip("_")
-    for each in (
+    for spelling in (
         name,
         f"cute.{name.rpartition('.')[2]}",
         bare,
@@ -40,8 +40,8 @@ def hint_for(name: str) -> str | None:
         f"cute.{bare}",
         f"cute.arch.{bare}",
     ):
-        if each in names():
-            return names()[each]
+        if spelling in names():
+            return names()[spelling]
     return formula_for(bare)
 
 

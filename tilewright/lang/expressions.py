@@ -52,18 +52,18 @@ def element(builder: KernelBuilder, buffer: Buffer, index: object) -> Load | Reg
     """``buffer[index]``: an element or a region, with what is known about the index checked."""
     indices = index if isinstance(index, tuple) else (index,)
     if listed := next((part for part in indices if isinstance(part, (tuple, list))), None):
-        given = ", ".join(map(str, listed))
+        shown = ", ".join(map(str, listed))
         raise KernelError(
-            f"an index of {buffer.name} is one value", given=given, hint="one of them, by its number: t[0]"
+            f"an index of {buffer.name} is one value", given=shown, hint="one of them, by its number: t[0]"
         )
-    made = buffer[indices]
-    if isinstance(made, Region) and made.buffer is not buffer:  # of a view, that None and steps make
-        made = replace(made, buffer=builder.declared(made.buffer))
+    place = buffer[indices]
+    if isinstance(place, Region) and place.buffer is not buffer:  # of a view, that None and steps make
+        place = replace(place, buffer=builder.declared(place.buffer))
     places = [part for part in whole_indices(indices, len(buffer.shape)) if part is not None]
     for dim, (part, extent) in enumerate(zip(places, buffer.shape, strict=False)):  # the rest is whole
         for value, past in _bounds(part):
             _check_index(buffer, dim, value, extent, past=past)
-    return made
+    return place
 
 
 def _bounds(part: object) -> Iterator[tuple[object, float]]:
@@ -80,8 +80,8 @@ def _bounds(part: object) -> Iterator[tuple[object, float]]:
 
 def _number(value: object) -> float:
     """The number that Python knows, 0 where there is none."""
-    known = ir.const_value(value)
-    return known if isinstance(known, (int, float)) else 0
+    number = ir.const_value(value)
+    return number if isinstance(number, (int, float)) else 0
 
 
 def _check_index(buffer: Buffer, dim: int, value: object, extent: object, *, past: float) -> None:
@@ -169,7 +169,7 @@ def attribute(parser: Parser, node: ast.Attribute) -> object:
 
 
 def _no_attribute(value: object, node: ast.Attribute) -> object:
-    names = [known for known in dir(value) if not known.startswith("_")]
+    names = [name for name in dir(value) if not name.startswith("_")]
     text = ast.unparse(node.value)
     hint = formula_for(node.attr, text) if isinstance(value, ir.Expr) else None
     raise KernelError(
@@ -209,14 +209,14 @@ def arithmetic(parser: Parser, node: ast.BinOp) -> object:
 
 def several(text: str, *values: object) -> KernelError | None:
     """The error for several values of run time where one is meant, as of ``t = T.thread_id([32, 8])``."""
-    found = next((v for v in values if isinstance(v, (tuple, list)) and any(isinstance(p, ir.Expr) for p in v)), None)
-    if found is None or all(isinstance(value, (tuple, list)) for value in values):
+    group = next((v for v in values if isinstance(v, (tuple, list)) and any(isinstance(p, ir.Expr) for p in v)), None)
+    if group is None or all(isinstance(value, (tuple, list)) for value in values):
         return None
     return KernelError(
-        f"`{text}` is about one value, and this is a {type(found).__name__} of {len(found)}",
-        given=", ".join(map(str, found)),
+        f"`{text}` is about one value, and this is a {type(group).__name__} of {len(group)}",
+        given=", ".join(map(str, group)),
         allowed="one of them",
-        hint=f"a name for each: {', '.join('xyzw'[: len(found)])} = ... where they are made; or one of them, t[0]",
+        hint=f"a name for each: {', '.join('xyzw'[: len(group)])} = ... where they are made; or one of them, t[0]",
     )
 
 
@@ -251,10 +251,10 @@ def _member(item: object, values: object, *, inside: bool) -> object:
     """``item in values``: with an expression as the item, the run-time question whether it equals any of them."""
     if not isinstance(item, ir.Expr) or not isinstance(values, (tuple, list)):
         return (item in values) is inside  # type: ignore[operator]  # Python's own error is the right one
-    found: ir.Expr | bool = False
+    equal: ir.Expr | bool = False
     for value in values:
-        found = binary("or", found, item == value)
-    return found if inside else unary("not", found)
+        equal = binary("or", equal, item == value)
+    return equal if inside else unary("not", equal)
 
 
 @expression(ast.Subscript)
@@ -318,13 +318,13 @@ def sets(parser: Parser, node: ast.Set) -> set[object]:
 
 @expression(ast.Dict)
 def dicts(parser: Parser, node: ast.Dict) -> dict[object, object]:
-    made: dict[object, object] = {}
+    entries: dict[object, object] = {}
     for key, value in zip(node.keys, node.values, strict=True):
         if key is None:
-            made.update(parser.eval(value))  # type: ignore[call-overload]  # Python's own error is the right one
+            entries.update(parser.eval(value))  # type: ignore[call-overload]  # Python's own error is the right one
         else:
-            made[parser.eval(key)] = parser.eval(value)
-    return made
+            entries[parser.eval(key)] = parser.eval(value)
+    return entries
 
 
 @expression(ast.JoinedStr)
@@ -385,15 +385,15 @@ def _rounds(parser: Parser, generators: Sequence[ast.comprehension]) -> Iterator
 
 
 def _is_true(parser: Parser, test: ast.expr) -> bool:
-    known = known_truth(parser, parser.eval(test))
-    if known is None:
+    truth = known_truth(parser, parser.eval(test))
+    if truth is None:
         raise KernelError(
             "a comprehension chooses while the kernel is parsed",
             given=f"`{ast.unparse(test)}`, known at run time only",
             allowed="a condition on Python values",
             at=parser.source.span(test),
         )
-    return known
+    return truth
 
 
 def define(parser: Parser, target: ast.expr, value: object) -> None:
@@ -439,9 +439,9 @@ def function(parser: Parser, node: ast.Lambda) -> Callable[..., object]:
 @expression(ast.IfExp)
 def conditional(parser: Parser, node: ast.IfExp) -> object:
     cond = condition(parser, node.test)
-    known = known_truth(parser, cond)
-    if known is not None:
-        return parser.eval(node.body if known else node.orelse)
+    truth = known_truth(parser, cond)
+    if truth is not None:
+        return parser.eval(node.body if truth else node.orelse)
     then, orelse = (_aside(parser, partial(parser.eval, part)) for part in (node.body, node.orelse))
     return _chosen(parser, cond, then, orelse)
 
@@ -468,11 +468,11 @@ def _logic(parser: Parser, node: ast.BoolOp, value_of: Callable[[ast.expr], obje
     goes_on = isinstance(node.op, ast.And)
     result = value_of(node.values[0])
     for part in node.values[1:]:
-        known = known_truth(parser, result)
-        if known is None:
+        truth = known_truth(parser, result)
+        if truth is None:
             right, block = _aside(parser, partial(value_of, part))
             result = _joined(parser, "and" if goes_on else "or", result, right, block)
-        elif known == goes_on:
+        elif truth == goes_on:
             result = value_of(part)
     return result
 
@@ -481,9 +481,9 @@ def _joined(parser: Parser, symbol: str, left: object, right: object, block: Ope
     """``left and right``: logic where both are conditions, else the operand that Python would give."""
     both = all(isinstance(v, (bool, np.bool_)) or (isinstance(v, Expr) and v.dtype == BOOL) for v in (left, right))
     if both and not block and not block.has_bindings:
-        made = binary(symbol, left, right)  # type: ignore[arg-type]  # both are conditions
-        parser.builder.chose(made, block)
-        return made
+        condition = binary(symbol, left, right)  # type: ignore[arg-type]  # both are conditions
+        parser.builder.chose(condition, block)
+        return condition
     nothing = OpenBlock()
     sides = ((right, block), (left, nothing)) if symbol == "and" else ((left, nothing), (right, block))
     return _chosen(parser, left, *sides)
@@ -502,14 +502,14 @@ def _aside(parser: Parser, make: Callable[[], object]) -> tuple[object, OpenBloc
 def _chosen(parser: Parser, cond: object, then: tuple[object, OpenBlock], orelse: tuple[object, OpenBlock]) -> object:
     """``then if cond else orelse``: an expression where that is enough, else a branch that sets a scalar."""
     builder, (a, before_a), (b, before_b) = parser.builder, then, orelse
-    made = select(cond, a, b)  # type: ignore[arg-type]  # select refuses what is no value
+    choice = select(cond, a, b)  # type: ignore[arg-type]  # select refuses what is no value
     if not any(block or block.has_bindings for block in (before_a, before_b)):
         for block in (before_a, before_b):
-            builder.chose(made, block)
-        return made
+            builder.chose(choice, block)
+        return choice
     at, test = builder.at, builder.settled(cast(cond, BOOL))  # type: ignore[arg-type]
-    var = builder.bind("chosen", cast(0, made.dtype), mutable=True)
-    yes, no = ((*block, Assign(var, cast(value, made.dtype), at=at)) for value, block in (then, orelse))  # type: ignore[arg-type]
+    var = builder.bind("chosen", cast(0, choice.dtype), mutable=True)
+    yes, no = ((*block, Assign(var, cast(value, choice.dtype), at=at)) for value, block in (then, orelse))  # type: ignore[arg-type]
     builder.emit(If(test, yes, no, at=at))
     return var
 

@@ -30,9 +30,9 @@ def where(cond: Value, action: Callable[[], object]) -> None:
     """Do what ``action`` does where the condition holds."""
     builder = current("a predicate")
     at, test = builder.at, builder.settled(cast(cond, BOOL))
-    known = const_value(test)
-    if known is not None:
-        if known:
+    truth = const_value(test)
+    if truth is not None:
+        if truth:
             action()
         return
     with builder.block() as then:
@@ -66,11 +66,11 @@ def _row_of(shape: object, types: object, keywords: Mapping[str, object]) -> str
     """The first row that has these matrices and keywords: ``ptx.mma`` itself, or one of its families."""
     for name, row in INSTRUCTIONS.items():
         if f"{name}.".startswith("ptx.mma.") and row.params[:2] == ("shape", "types") and not row.operand("e"):
-            known = {*row.keywords, *(param.lstrip("*") for param in row.params)}
+            words = {*row.keywords, *(param.lstrip("*") for param in row.params)}
             for form in row.forms:
                 alike = shape in form.wording.modifiers["shape"] and types in form.wording.modifiers["types"]
-                own = keywords.get("op") is None or keywords["op"] in form.wording.modifiers.get("op", {})
-                if alike and own and keywords.keys() <= known:
+                has_op = keywords.get("op") is None or keywords["op"] in form.wording.modifiers.get("op", {})
+                if alike and has_op and keywords.keys() <= words:
                     return name
     return "ptx.mma"
 
@@ -200,15 +200,15 @@ def _typed_load(ptr: object, ret: str, type: str, space: str = "global", **keywo
     return reinterpret(str(wanted), row_call("ptx.ld", ptr, space=space, type=register_word(wanted), **keywords))
 
 
-def _parts(given: object) -> Iterator[object]:
+def _parts(operand: object) -> Iterator[object]:
     """Registers of 32 bits one by one: those of a list, and those of a local buffer."""
-    if isinstance(given, (tuple, list)):
-        for part in given:
+    if isinstance(operand, (tuple, list)):
+        for part in operand:
             yield from _parts(part)
-    elif isinstance(given, Buffer) and given.space == "local" and len(given.shape) == 1:
-        yield from (given[i] for i in range(int(const_value(given.shape[0]) or 0)))
+    elif isinstance(operand, Buffer) and operand.space == "local" and len(operand.shape) == 1:
+        yield from (operand[i] for i in range(int(const_value(operand.shape[0]) or 0)))
     else:
-        yield given
+        yield operand
 
 
 def _pointed(pointer: AddressOf) -> Load:
@@ -217,13 +217,13 @@ def _pointed(pointer: AddressOf) -> Load:
     return Load(buffer, pointer.indices or tuple(as_expr(0) for _ in buffer.shape))
 
 
-def _fill(name: str, given: object, value: Expr) -> None:
+def _fill(name: str, target: object, value: Expr) -> None:
     """Store the bits of a value to an element of a local buffer, or to two of them from a pointer on."""
-    place = _pointed(given) if isinstance(given, AddressOf) else given
+    place = _pointed(target) if isinstance(target, AddressOf) else target
     many = value.dtype.bits // place.dtype.bits if isinstance(place, Load) else 0
     if not (isinstance(place, Load) and place.buffer.space == "local" and many in (1, 2)):
         bits = value.dtype.bits
-        raise InstructionError(f"{name} writes a register of {bits} bits", given=str(given),
+        raise InstructionError(f"{name} writes a register of {bits} bits", given=str(target),
                                allowed="an element of a local buffer, or a pointer to one")  # fmt: skip
     builder, kind = current(name), place.dtype if many == 1 else place.dtype.with_lanes(2)
     held = builder.bind("both", reinterpret(str(kind), value)) if many == 2 else reinterpret(str(kind), value)
@@ -279,20 +279,20 @@ _ptx_type = ptx_type
 
 
 def _bits(value: object, kind: DType | None) -> Expr:
-    made = _as(value, kind)
-    if made.dtype.bits != 32:
-        raise InstructionError("a vector of T.ptx.st has elements of 32 bits", given=str(made.dtype),
+    number = _as(value, kind)
+    if number.dtype.bits != 32:
+        raise InstructionError("a vector of T.ptx.st has elements of 32 bits", given=str(number.dtype),
                                hint="T.uint32x4(...) as an element of a buffer of vectors")  # fmt: skip
-    return made
+    return number
 
 
 def _as(value: object, kind: DType | None) -> Expr:
     """A value as the instruction's type: the same bits where it has as many of another kind."""
-    made = as_expr(value)  # type: ignore[arg-type]  # as_expr refuses what is no value
-    if kind is None or made.dtype == kind:
-        return made
-    same_bits = made.dtype.bits == kind.bits and made.dtype.is_float != kind.is_float and const_value(made) is None
-    return reinterpret(kind, made) if same_bits else cast(made, kind)
+    expr = as_expr(value)  # type: ignore[arg-type]  # as_expr refuses what is no value
+    if kind is None or expr.dtype == kind:
+        return expr
+    same_bits = expr.dtype.bits == kind.bits and expr.dtype.is_float != kind.is_float and const_value(expr) is None
+    return reinterpret(kind, expr) if same_bits else cast(expr, kind)
 
 
 def _pointer(ptr: object, kind: DType | None) -> object:

@@ -180,8 +180,8 @@ def _parameter(parser: Parser, arg: ast.arg, constants: Mapping[str, object]) ->
         builder.params.append(pointer)
         check_argument(name, kind.scope)
         layout = strided(name, kind.shape, kind.strides, kind.layout)
-        made = new_buffer(builder, name, kind.shape, kind.dtype, kind.scope, layout, data=pointer, align=kind.align)
-        env.define(name, bind_parameter(builder, pointer, made), "buffer")
+        buffer = new_buffer(builder, name, kind.shape, kind.dtype, kind.scope, layout, data=pointer, align=kind.align)
+        env.define(name, bind_parameter(builder, pointer, buffer), "buffer")
     elif isinstance(kind, SymmetricType):
         env.define(name, bind_symmetric(builder, name, kind), "buffer")
     elif isinstance(kind, MapType):
@@ -189,10 +189,10 @@ def _parameter(parser: Parser, arg: ast.arg, constants: Mapping[str, object]) ->
         builder.params.append(pointer)
         env.define(name, bind_map(builder, pointer, MapOf(name)), "buffer")
     else:
-        given = ast.unparse(arg)
+        text = ast.unparse(arg)
         hint = "@T.jit with keyword-only constants" if isinstance(kind, Marker) else None
         allowed = 'T.handle, T.Buffer(shape, "float16"), T.SymmetricBuffer, T.TensorMap, a scalar such as T.float32'
-        raise KernelError(f"parameter {name} needs a type", given=given, allowed=allowed, hint=hint)
+        raise KernelError(f"parameter {name} needs a type", given=text, allowed=allowed, hint=hint)
 
 
 class Inline:
@@ -224,9 +224,9 @@ class Inline:
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            given = f"{len(args)} positional, {', '.join(kwargs) or 'no'} keywords"
+            passed = f"{len(args)} positional, {', '.join(kwargs) or 'no'} keywords"
             raise KernelError(
-                f"{self.__name__}: {error}", given=given, allowed=f"{self.__name__}{self._signature}"
+                f"{self.__name__}: {error}", given=passed, allowed=f"{self.__name__}{self._signature}"
             ) from None
         bound.apply_defaults()
         parser = builder.parser

@@ -26,14 +26,14 @@ from tilewright.layout.facts import listed
 
 def alloc_tcgen05_ldst_frag(shape_name: str, shape: object, dtype: str = "float32") -> Buffer:
     """Registers for (rows, cols) of tensor memory, in the fragment of tcgen05.ld and st of this shape ("32x32b")."""
-    known = [extent for extent in extents(shape, "a fragment of tensor memory") if isinstance(extent, int)]
-    if len(known) != 2:
+    numbers = [extent for extent in extents(shape, "a fragment of tensor memory") if isinstance(extent, int)]
+    if len(numbers) != 2:
         raise KernelError(
             "a fragment of tensor memory has rows and columns",
             given=listed(extents(shape, "a fragment of tensor memory")),
             allowed="two Python ints: (128, 64)",
         )
-    return alloc_local(known, dtype, layout=tcgen05_atom_layout(shape_name, known, dtype))
+    return alloc_local(numbers, dtype, layout=tcgen05_atom_layout(shape_name, numbers, dtype))
 
 
 def wg_reg_tile(n: int, dtype: str = "float32") -> Buffer:
@@ -79,17 +79,17 @@ _signature_of = cache(inspect.signature)
 
 def row_call(name: str, /, *args: object, **kwargs: object) -> Expr:
     """The call of a row as an expression; in a kernel, one without a value is a statement."""
-    made = call(name, *args, **kwargs)
+    expr = call(name, *args, **kwargs)
     builder = building()
-    inner = made.a if isinstance(made, Reinterpret) else made
+    inner = expr.a if isinstance(expr, Reinterpret) else expr
     if builder is not None and isinstance(inner, Call):
         builder.made(inner, has_effect=_has_effect(inner))
-    return made
+    return expr
 
 
 def is_name(name: str) -> bool:
     """Is it a row, a form, or a namespace of some?"""
-    return name in INSTRUCTIONS or name in FORMS or any(known.startswith(f"{name}.") for known in _names())
+    return name in INSTRUCTIONS or name in FORMS or any(row.startswith(f"{name}.") for row in _names())
 
 
 def _is_called(name: str) -> bool:
@@ -121,7 +121,7 @@ class Instructions:
     def __signature__(self) -> inspect.Signature:
         """What `inspect` shows: the parameters of the row, or of the form."""
         shown = _signature_of(FORMS[self._name]) if self._name in FORMS else None
-        takes_all = shown is not None and any(each.kind is each.VAR_POSITIONAL for each in shown.parameters.values())
+        takes_all = shown is not None and any(item.kind is item.VAR_POSITIONAL for item in shown.parameters.values())
         if shown is None or (takes_all and self._name in INSTRUCTIONS):
             return signature_of_row(self._name)  # a form that takes whatever the row takes
         return shown
@@ -146,8 +146,8 @@ class Instructions:
         return row_call(self._name, *args, **kwargs)
 
 
-def _has_effect(made: Call) -> bool:
-    bound = bind(made)
+def _has_effect(instruction: Call) -> bool:
+    bound = bind(instruction)
     form = bound.form
     strong = (access.write or bound.word(access.sem) != "weak" for access in form.accesses)
     return form.sync is not None or any(strong)
@@ -159,12 +159,12 @@ def instructions(name: str) -> Instructions:
     if is_name(name):
         return Instructions(name)
     space, _, last = name.rpartition(".")
-    known = dir(Instructions(space)) or [row for row in _names() if row.rpartition(".")[2] == last]
+    names = dir(Instructions(space)) or [row for row in _names() if row.rpartition(".")[2] == last]
     hint = hint_for(name)
     raise UnknownInstruction(
         f"T.{name} is not an instruction",
         given=f"T.{name}",
-        allowed=None if hint else choices(last, known) or usage(lookup(space)),
+        allowed=None if hint else choices(last, names) or usage(lookup(space)),
         hint=hint,
     )
 

@@ -67,13 +67,13 @@ def serial(
     """A serial loop. ``unroll=4``, or ``annotations={"unroll": 4}``, writes out four rounds at a time, True all of
     them, False none.
     """
-    (made,) = _loop(bounds, "serial", step, annotations).loops
+    (counted,) = _loop(bounds, "serial", step, annotations).loops
     if unroll is None:
-        return LoopNest((made,))
+        return LoopNest((counted,))
     asked = checked_settings("a serial loop", {"unroll": unroll}, {"unroll": UNROLL})
-    if made.annotations not in ((), asked):
+    if counted.annotations not in ((), asked):
         raise KernelError("a serial loop has unroll twice", given=f"unroll={unroll!r}, annotations={annotations!r}")
-    return LoopNest((replace(made, annotations=asked),))
+    return LoopNest((replace(counted, annotations=asked),))
 
 
 def unrolled(*bounds: Value, step: Value | None = None, annotations: Mapping[str, object] | None = None) -> LoopNest:

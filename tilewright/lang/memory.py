@@ -35,22 +35,22 @@ TMEM_COLUMNS = 512  # columns of 32 bits in each lane of tensor memory
 def extents(shape: object, what: str) -> tuple[Value, ...]:
     """A shape as IR holds it: ints where they are known. Raises KernelError for what is no extent."""
     values = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    made: list[Value] = []
+    checked: list[Value] = []
     for value in values:
         number = const_value(value)
         if number is None and hasattr(type(value), "__index__") and not isinstance(value, type | np.ndarray):
             number = int(value)
         if number is None and isinstance(value, Expr) and value.dtype.is_integer:
-            made.append(value)
+            checked.append(value)
         elif isinstance(number, int) and not isinstance(number, bool) and 0 < number < 1 << 64:
-            made.append(number)
+            checked.append(number)
         else:
             raise KernelError(
                 f"the shape of {what}",
                 given=f"({', '.join(map(described, values))})",
                 allowed="positive integers of at most 64 bits",
             )
-    return tuple(made)
+    return tuple(checked)
 
 
 def _shown(value: object) -> str:
@@ -87,9 +87,9 @@ def new_buffer(
     element = dtype(str(kind))
     if not element.bits:
         raise KernelError(f"{name} has elements without bits", given=element, allowed='a number\'s type, as "float16"')
-    made = Buffer(name, element, shape, space, layout, **fields)  # type: ignore[arg-type]  # its own fields
-    check_placement(made)
-    return made
+    buffer = Buffer(name, element, shape, space, layout, **fields)  # type: ignore[arg-type]  # its own fields
+    check_placement(buffer)
+    return buffer
 
 
 def strided(name: str, shape: object, strides: object, layout: Layout | None) -> Layout | None:
@@ -112,12 +112,12 @@ def check_argument(name: str, scope: str) -> None:
         raise KernelError(f"the argument {name} is in global memory", given=f"scope={scope!r}", allowed='"global"')
 
 
-def bind_parameter(builder: KernelBuilder, pointer: Var, made: Buffer) -> Buffer:
+def bind_parameter(builder: KernelBuilder, pointer: Var, buffer: Buffer) -> Buffer:
     """Make ``made`` the array that a call passes for ``pointer``."""
     if any(other.data is pointer for other in builder.buffers):
         raise KernelError(f"{pointer.name} is matched already", allowed="one T.match_buffer for each handle")
-    builder.buffers.append(builder.register(made))
-    return made
+    builder.buffers.append(builder.register(buffer))
+    return buffer
 
 
 def match_buffer(
@@ -146,11 +146,11 @@ def match_buffer(
     name = builder.named("buffer")
     layout = strided(name, shape, strides, layout)
     check_argument(name, scope)
-    made = new_buffer(
+    buffer = new_buffer(
         builder, name, shape, dtype, scope, layout, data=param, elem_offset=_number(elem_offset), align=align,
         flat=flat, peers=peers,
     )  # fmt: skip
-    return bind_parameter(builder, param, made)
+    return bind_parameter(builder, param, buffer)
 
 
 def alloc_buffer(
@@ -187,23 +187,23 @@ def alloc_buffer(
         )
     name = builder.named("buffer")
     if const_value(elem_offset) != 0 or byte_offset is not None:
-        given = f"elem_offset={elem_offset}" if byte_offset is None else f"byte_offset={byte_offset}"
-        raise KernelError(f"{name} is storage of its own, which begins at its first element", given=given,
+        asked = f"elem_offset={elem_offset}" if byte_offset is None else f"byte_offset={byte_offset}"
+        raise KernelError(f"{name} is storage of its own, which begins at its first element", given=asked,
                           allowed="an offset into data=")  # fmt: skip
     layout = strided(name, shape, strides, layout)
-    made = new_buffer(builder, name, shape, dtype, scope, layout, align=align, flat=flat)
-    if offset is not None and not made.is_shared:
-        raise KernelError(f"{made.name} has no offset", given=f"offset={offset}, scope={scope!r}",
+    buffer = new_buffer(builder, name, shape, dtype, scope, layout, align=align, flat=flat)
+    if offset is not None and not buffer.is_shared:
+        raise KernelError(f"{buffer.name} has no offset", given=f"offset={offset}, scope={scope!r}",
                           allowed="on shared memory, in bytes")  # fmt: skip
-    _check_constant(made)
-    return builder.allocate(made, offset)
+    _check_constant(buffer)
+    return builder.allocate(buffer, offset)
 
 
-def _check_constant(made: Buffer) -> None:
-    for extent in made.shape:
+def _check_constant(buffer: Buffer) -> None:
+    for extent in buffer.shape:
         if isinstance(extent, Expr):
             raise KernelError(
-                f"the shape of {made.name} must be constant",
+                f"the shape of {buffer.name} must be constant",
                 given=f"extent {extent}",
                 allowed="Python ints, known while the kernel is parsed",
                 hint="a name assigned in the kernel is a scalar of run time; T.meta_var(16) keeps a Python value",
@@ -268,11 +268,11 @@ def decl_buffer(
         _check_one_offset(name, byte_offset, elem_offset)
         elem_offset = _elements(byte_offset, kind)
     layout = strided(name, shape, strides, layout)
-    made = new_buffer(
+    view = new_buffer(
         builder, name, shape, kind, space, layout, data=data, elem_offset=_number(elem_offset), align=align,
         allocated_addr=_address(allocated_addr), flat=flat,
     )  # fmt: skip
-    return builder.declare(made)
+    return builder.declare(view)
 
 
 def ptr_byte_offset(ptr: Expr | Buffer, offset: Value, dtype: str | None = None) -> Expr:
@@ -298,16 +298,16 @@ def _check_view(name: str, space: str, root: Buffer | None, data: object, addres
             allowed=f'"{root.space}", or no scope=',
         )
     if address is not None and (space != "tmem" or data is not None):
-        given = f"allocated_addr={address}, {'scope=' + repr(space) if data is None else 'data='}"
+        places = f"allocated_addr={address}, {'scope=' + repr(space) if data is None else 'data='}"
         raise KernelError(
-            f"{name} is told two places", given=given, allowed='data=, or allocated_addr= of scope="tmem"'
+            f"{name} is told two places", given=places, allowed='data=, or allocated_addr= of scope="tmem"'
         )
 
 
 def _check_one_offset(name: str, byte_offset: Value, elem_offset: Value) -> None:
     if const_value(elem_offset) != 0:
-        given = f"byte_offset={byte_offset}, elem_offset={elem_offset}"
-        raise KernelError(f"the view {name} has two offsets", given=given, allowed="one of them")
+        offsets = f"byte_offset={byte_offset}, elem_offset={elem_offset}"
+        raise KernelError(f"the view {name} has two offsets", given=offsets, allowed="one of them")
 
 
 def _address(value: object) -> Expr | None:
@@ -362,8 +362,8 @@ def _elements(byte_offset: Value, kind: str) -> Value:
 
 
 def _number(value: Value) -> Value:
-    known = const_value(value)
-    return as_index(value) if known is None else known
+    number = const_value(value)
+    return as_index(value) if number is None else number
 
 
 # One value in memory, read and assigned by its name: ``s = T.local_scalar("int32")``, then ``s += 1``.

@@ -60,8 +60,8 @@ def _assign(self: Any, name: str, value: object) -> None:
     builder = building()
     if builder is not None and isinstance(old, Var) and _varies(builder, old):
         if not (isinstance(value, Var) and value.name == old.name):
-            made = builder.converted(value, old.dtype, name)  # type: ignore[arg-type]  # it refuses what is no value
-            builder.emit(Assign(Var(old.name, old.dtype), made, at=builder.at))
+            new = builder.converted(value, old.dtype, name)  # type: ignore[arg-type]  # it refuses what is no value
+            builder.emit(Assign(Var(old.name, old.dtype), new, at=builder.at))
         return
     if builder is None or not isinstance(old, Load) or (isinstance(value, Load) and value.buffer is old.buffer):
         if isinstance(value, Expr) and not isinstance(value, Load) and old is not None:
@@ -79,18 +79,18 @@ def _assign(self: Any, name: str, value: object) -> None:
 @cache
 def _assigned_later(cls: Any) -> frozenset[str]:
     """The fields that methods of a class assign, `__init__` aside."""
-    found: set[str] = set()
-    for each in cls.__mro__:
-        for name, method in vars(each).items():
+    names: set[str] = set()
+    for base in cls.__mro__:
+        for name, method in vars(base).items():
             if name != "__init__" and not name.startswith("__meta"):
-                found |= _stored(method)
-    return frozenset(found)
+                names |= _stored(method)
+    return frozenset(names)
 
 
 def _stored(method: object) -> set[str]:
     """The attributes that a method stores to; of an inline one its text says so."""
     if isinstance(method, FunctionType):
-        return {str(one.argval) for one in dis.get_instructions(method) if one.opname == "STORE_ATTR"}
+        return {str(step.argval) for step in dis.get_instructions(method) if step.opname == "STORE_ATTR"}
     return set(getattr(method, "stored_attributes", ()))
 
 
@@ -112,9 +112,9 @@ def _keeping(init: Callable[..., None]) -> Callable[..., None]:
         builder = current(f"{type(self).__name__}(...)")
         before = dict(builder.known)
         init(self, *args, **kwargs)
-        made = [buffer for name, buffer in builder.known.items() if name not in before]
+        buffers = [buffer for name, buffer in builder.known.items() if name not in before]
         fields = {buffer.name for buffer in _buffers(vars(self), _DEEPEST)}
-        lost = next((buffer for buffer in made if buffer.name not in fields), None)
+        lost = next((buffer for buffer in buffers if buffer.name not in fields), None)
         _scalars_of_its_own(self, builder)
         if lost is not None:
             raise KernelError(

@@ -127,8 +127,8 @@ class Moments:
         if repeatable:
             return
         self._change(changes)
-        made = self._heard(call, block, at, changes)
-        made.once, made.effect, made.name = True, effect, call.op.rpartition(".")[2]
+        read = self._heard(call, block, at, changes)
+        read.once, read.effect, read.name = True, effect, call.op.rpartition(".")[2]
 
     def chosen(self, choice: ir.Expr, arms: Iterable[Read], block: OpenBlock, at: Span | None) -> None:
         """Take note of a choice: a call in an arm takes place as a part of it, once and where the choice stands."""
@@ -136,8 +136,8 @@ class Moments:
         for read in effects:
             read.effect = False
         if effects:
-            made = self._heard(choice, block, at, frozenset().union(*(read.changes for read in effects)))
-            made.once, made.effect, made.name = True, True, "chosen"
+            choosing = self._heard(choice, block, at, frozenset().union(*(read.changes for read in effects)))
+            choosing.once, choosing.effect, choosing.name = True, True, "chosen"
 
     def done(self, stmt: ir.Stmt) -> None:
         """Take note of a statement that takes place now."""
@@ -151,10 +151,10 @@ class Moments:
             self._change(_effects(stmt.value)[0])
 
     def _heard(self, node: ir.Expr, block: OpenBlock, at: Span | None, changes: frozenset[str]) -> Read:
-        made = Read(node, block, len(block), 2 * len(self._reads), self._tick, len(self._loops), at, changes)
-        self._reads[id(node)] = made
-        block.reads.append(made)
-        return made
+        read = Read(node, block, len(block), 2 * len(self._reads), self._tick, len(self._loops), at, changes)
+        self._reads[id(node)] = read
+        block.reads.append(read)
+        return read
 
     def _change(self, what: Iterable[str]) -> None:
         if what:
@@ -227,8 +227,8 @@ class Moments:
 
     def _uses(self, node: object) -> Iterator[Use]:
         """The values in a node; one that occurs more than twice comes twice."""
-        found = walk(node) if isinstance(node, (ir.Expr, tuple, ir.Region)) else expressions(node)  # type: ignore[arg-type]  # a Stmt
-        if self._reads.keys().isdisjoint(map(id, found)):
+        nodes = walk(node) if isinstance(node, (ir.Expr, tuple, ir.Region)) else expressions(node)  # type: ignore[arg-type]  # a Stmt
+        if self._reads.keys().isdisjoint(map(id, nodes)):
             return
         todo: list[tuple[object, ir.Expr | None, bool]] = [(node, None, False)]
         seen: Counter[tuple[int, int, bool]] = Counter()
@@ -251,8 +251,8 @@ class Moments:
         late = [read for read in block.reads if read.kept is not None or (read.effect and not read.uses)]
         for read in sorted(late, key=lambda read: (read.place()[1], read.order), reverse=True):
             value = replace(read.node)  # type: ignore[type-var]  # every node is a dataclass; a copy is no use of itself
-            made = ir.Evaluate(value, at=read.at) if read.kept is None else ir.Bind(read.kept, value, False, at=read.at)
-            block.insert(read.place()[1], made)
+            stmt = ir.Evaluate(value, at=read.at) if read.kept is None else ir.Bind(read.kept, value, False, at=read.at)
+            block.insert(read.place()[1], stmt)
 
     def resolved(self, body: ir.Body) -> ir.Body:
         """The body with every value that is bound under its name."""

@@ -197,7 +197,7 @@ class Environment:
             return self.outer(name)
         except KeyError:
             pass
-        known = [known for frame in self.frames for known in frame]
+        names = [names for frame in self.frames for names in frame]
         if name in self.ended:
             hint = f"it was defined in a block that has ended (line {self.ended[name]}): define it before that block"
             raise KernelError(f"{name} is not defined here", hint=hint)
@@ -207,7 +207,7 @@ class Environment:
         raise KernelError(
             f"{name} is not defined",
             given=name,
-            allowed=choices(name, known) if known else None,
+            allowed=choices(name, names) if names else None,
             hint=hint_for(name) or (f"from tilewright.layout import {axis}" if axis else None),
         )
 
@@ -340,8 +340,8 @@ class Parser:
     @contextmanager
     def block(self, start: ast.AST) -> Iterator[OpenBlock]:
         """A block of run-time control flow: statements of its own, and names that end with it."""
-        with self.frame(start), self.builder.block() as made:
-            yield made
+        with self.frame(start), self.builder.block() as block:
+            yield block
 
     @contextmanager
     def frame(self, start: ast.AST) -> Iterator[None]:

@@ -51,15 +51,15 @@ class SMEMPool:
             raise KernelError(f"{self._name} is shared memory", given=f"scope={scope!r}", allowed='"shared.dyn"')
         name = self._builder.named("buffer")
         layout = strided(name, shape, strides, layout)
-        made = new_buffer(self._builder, name, shape, dtype, "shared.dyn", layout, align=max(align, _LEAST_ALIGN))
-        swizzle = made.layout.parted(made.shape)[0] if made.layout is not None else None
+        buffer = new_buffer(self._builder, name, shape, dtype, "shared.dyn", layout, align=max(align, _LEAST_ALIGN))
+        swizzle = buffer.layout.parted(buffer.shape)[0] if buffer.layout is not None else None
         if swizzle is not None:  # its pattern begins where its period does
-            made = replace(made, align=max(made.align, swizzle.period * made.dtype.bits // 8))
-        start = -(-self._next // made.align) * made.align
-        self._align = max(self._align, made.align)
-        self._next = start + made.storage_bytes()
+            buffer = replace(buffer, align=max(buffer.align, swizzle.period * buffer.dtype.bits // 8))
+        start = -(-self._next // buffer.align) * buffer.align
+        self._align = max(self._align, buffer.align)
+        self._next = start + buffer.storage_bytes()
         self._size = max(self._size, self._next)
-        view = replace(made, data=self._start, elem_offset=start * 8 // made.dtype.bits)
+        view = replace(buffer, data=self._start, elem_offset=start * 8 // buffer.dtype.bits)
         return self._builder.declare(view)
 
     def alloc_mma(
@@ -139,11 +139,11 @@ class TMEMPool:
         datapath: str | None = None,
     ) -> Buffer:
         """The next buffer: a row in each lane, or as ``layout`` or a datapath ("D", "F", "B") say. cols: of 32 bits."""
-        known = [extent for extent in extents(shape, "a buffer of tensor memory") if isinstance(extent, int)]
-        if layout is None and len(known) != 2:
+        numbers = [extent for extent in extents(shape, "a buffer of tensor memory") if isinstance(extent, int)]
+        if layout is None and len(numbers) != 2:
             raise KernelError("a buffer of tensor memory has rows and columns", given=f"{shape}", hint="layout=")
         if layout is None:
-            rows, columns = known
+            rows, columns = numbers
             plain = S[(rows, columns) : (1 @ TLane, 1 @ TCol)]
             layout = plain if datapath is None else tmem_datapath_layout(datapath, rows, columns)
         span = const_value(layout.cosize("TCol"))
@@ -184,9 +184,9 @@ class TMEMStages:
         self._stride = width if stride is None else stride
 
     def __getitem__(self, stage: Value) -> Region:
-        known = const_value(stage)
-        if known is not None and not 0 <= known < self._count:
-            raise KernelError("no such stage of tensor memory", given=f"[{known}]", allowed=f"0 to {self._count - 1}")
+        number = const_value(stage)
+        if number is not None and not 0 <= number < self._count:
+            raise KernelError("no such stage of tensor memory", given=f"[{number}]", allowed=f"0 to {self._count - 1}")
         start = self._first + stage * self._stride
         return Region.of(self._buffer, (slice(None), slice(start, start + self._width)))
 

@@ -42,18 +42,18 @@ def bind_symmetric(builder: KernelBuilder, name: str, kind: SymmetricType, point
         pointer = Var(builder.unique(f"{name}_ptr"), HANDLE)
         builder.params.append(pointer)
     layout = strided(name, kind.shape, kind.strides, kind.layout)
-    made = new_buffer(
+    buffer = new_buffer(
         builder, name, kind.shape, kind.dtype, "global", layout, data=pointer, align=kind.align, peers=kind.ranks
     )
-    bind_parameter(builder, pointer, made)
-    table = made.pointers
+    bind_parameter(builder, pointer, buffer)
+    table = buffer.pointers
     assert isinstance(table.data, Var)
     for taken in (table.name, table.data.name):
         if builder.unique(taken) != taken:
             raise KernelError(f"{taken} is the name of the pointers to {name}", allowed="another name for the other")
     builder.hidden.append(table.data)
     bind_parameter(builder, table.data, table)
-    return made
+    return buffer
 
 
 def match_symmetric(
@@ -81,9 +81,9 @@ def several(builder: KernelBuilder, ranks: object, what: str) -> int:
     count = const_value(ranks)
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_RANKS:
         raise KernelError(f"{what} is for several GPUs", given=f"ranks={ranks}", allowed=f"1 to {MOST_RANKS}")
-    known = builder.attrs.setdefault("ranks", count)
-    if known != count:
-        raise KernelError(f"{what} is for {count} GPUs", given=f"{known} GPUs before", allowed="one number of ranks")
+    before = builder.attrs.setdefault("ranks", count)
+    if before != count:
+        raise KernelError(f"{what} is for {count} GPUs", given=f"{before} GPUs before", allowed="one number of ranks")
     return count
 
 
@@ -94,8 +94,8 @@ def rank_id(counts: object = None) -> Var:
     if len(asked) != 1:
         raise KernelError("T.rank_id has one extent", given=str(counts), allowed="[n], the number of GPUs")
     count = several(builder, asked[0], "T.rank_id")
-    if known := builder.attrs.get("rank"):
-        return next(var for var in builder.hidden if var.name == known)
+    if name := builder.attrs.get("rank"):
+        return next(var for var in builder.hidden if var.name == name)
     var = Var(builder.named("rank"), INT32)
     builder.attrs["rank"] = var.name
     builder.fresh.add(var.name)

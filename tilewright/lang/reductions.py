@@ -35,11 +35,11 @@ def warp_reduce(value: Value, op: str, width: int = 32) -> Expr:
     if const_value(width) not in WIDTHS:
         raise InstructionError("T.cuda.warp_reduce over these lanes", given=f"width={width}",
                                allowed=", ".join(map(str, WIDTHS)))  # fmt: skip
-    found, step = _kept(value), int(width) // 2
+    total, step = _kept(value), int(width) // 2
     while step:
-        found = _kept(join(found, row_call("cuda.shfl_xor_sync", WHOLE, found, step)))
+        total = _kept(join(total, row_call("cuda.shfl_xor_sync", WHOLE, total, step)))
         step //= 2
-    return found
+    return total
 
 
 @form("cuda.cta_reduce")
@@ -55,12 +55,12 @@ def cta_reduce(value: Value, op: str, num_warps: int, scratch: Expr | Buffer) ->
     builder = current("T.cuda.cta_reduce")
     where(special("laneid") == 0, lambda: builder.write(parts[special("warpid")], part))  # type: ignore[arg-type]
     row_call("cuda.cta_sync")
-    found: Expr = parts[0]  # type: ignore[assignment]  # one dimension
+    total: Expr = parts[0]  # type: ignore[assignment]  # one dimension
     for warp in range(1, warps):
-        found = join(found, parts[warp])  # type: ignore[arg-type]  # one dimension
-    found = _kept(found)
+        total = join(total, parts[warp])  # type: ignore[arg-type]  # one dimension
+    total = _kept(total)
     row_call("cuda.cta_sync")
-    return found
+    return total
 
 
 def _register_reduction(name: str) -> None:

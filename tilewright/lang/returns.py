@@ -33,15 +33,15 @@ class _Unless(ast.stmt):
 
 def without_early_returns(parser: Parser, body: Sequence[ast.stmt]) -> Sequence[ast.stmt]:
     """The statements of a function without ``return`` in front of others. One with a value stays where it is."""
-    found = [part for stmt in body for part in ast.walk(stmt) if isinstance(part, ast.Return)]
-    if not found or any(part.value is not None for part in found) or found == [body[-1]]:
+    returns = [part for stmt in body for part in ast.walk(stmt) if isinstance(part, ast.Return)]
+    if not returns or any(part.value is not None for part in returns) or returns == [body[-1]]:
         return body
-    made = _sequence(body, marked=False)
-    if any(isinstance(part, _Returned) for stmt in made for part in _walk(stmt)):
+    parted = _sequence(body, marked=False)
+    if any(isinstance(part, _Returned) for stmt in parted for part in _walk(stmt)):
         flag = parser.builder.bind("returned", as_expr(False), mutable=True)
         parser.builder.first[flag.name] = as_expr(False)
         parser.env.define(FLAG, flag, "scalar")
-    return made
+    return parted
 
 
 def _walk(stmt: ast.AST) -> list[ast.AST]:
@@ -64,27 +64,27 @@ def _statement(stmt: ast.stmt, rest: Sequence[ast.stmt], *, marked: bool) -> lis
     if isinstance(stmt, ast.If) and (_always(stmt.body) or _always(stmt.orelse)):
         return [_parted(stmt, *(_sequence([*arm, *rest], marked=marked) for arm in (stmt.body, stmt.orelse)))]
     if isinstance(stmt, ast.If):
-        made: ast.stmt = _parted(stmt, *(_sequence(arm, marked=True) for arm in (stmt.body, stmt.orelse)))
+        parted: ast.stmt = _parted(stmt, *(_sequence(arm, marked=True) for arm in (stmt.body, stmt.orelse)))
     elif isinstance(stmt, ast.While):
         test = ast.BoolOp(ast.And(), [ast.UnaryOp(ast.Not(), ast.Name(FLAG, ast.Load())), stmt.test])
-        made = ast.While(_placed(test, stmt.test), _sequence(stmt.body, marked=True), stmt.orelse)
+        parted = ast.While(_placed(test, stmt.test), _sequence(stmt.body, marked=True), stmt.orelse)
     elif isinstance(stmt, ast.For):
         head = ast.copy_location(_Unless(_sequence(stmt.body, marked=True), is_head=True), stmt.body[0])
-        made = ast.For(stmt.target, stmt.iter, [head], stmt.orelse)
+        parted = ast.For(stmt.target, stmt.iter, [head], stmt.orelse)
     else:
         assert isinstance(stmt, ast.With), "these have statements"
-        made = ast.With(stmt.items, _sequence(stmt.body, marked=True))
+        parted = ast.With(stmt.items, _sequence(stmt.body, marked=True))
     tail = _Unless(_sequence(rest, marked=marked))
-    return [ast.copy_location(made, stmt), ast.copy_location(tail, rest[0] if rest else stmt)]
+    return [ast.copy_location(parted, stmt), ast.copy_location(tail, rest[0] if rest else stmt)]
 
 
 def _parted(stmt: ast.If, body: list[ast.stmt], orelse: list[ast.stmt]) -> ast.If:
     return ast.copy_location(ast.If(stmt.test, body or [ast.copy_location(ast.Pass(), stmt)], orelse), stmt)
 
 
-def _placed(made: Placed, old: ast.AST) -> Placed:
+def _placed(node: Placed, old: ast.AST) -> Placed:
     """A new node, and the new parts in it, where an old one is."""
-    return ast.fix_missing_locations(ast.copy_location(made, old))
+    return ast.fix_missing_locations(ast.copy_location(node, old))
 
 
 def _returns(stmt: ast.stmt) -> bool:

@@ -90,8 +90,8 @@ class MBarrier:
 class RemoteBarrier:
     """The barriers of an `MBarrier` in another CTA of the cluster."""
 
-    def __init__(self, own: MBarrier, rank: Value) -> None:
-        self.own, self.rank = own, rank
+    def __init__(self, local: MBarrier, rank: Value) -> None:
+        self.own, self.rank = local, rank
 
     def arrive(self, stage: Value, pred: Value | None = None, count: Value | None = None) -> None:
         """Arrive at a stage there."""
@@ -405,10 +405,10 @@ class WarpgroupTurns:
 
 
 EXPORTS: dict[str, object] = {
-    **{each.__name__: each for each in (PipelineState, MBarrier, SmemDescriptor, ClusterPersistentScheduler2D)},
-    **{each.__name__: each for each in (TMABar, TCGen05Bar, Pipeline)},
+    **{cls.__name__: cls for cls in (PipelineState, MBarrier, SmemDescriptor, ClusterPersistentScheduler2D)},
+    **{cls.__name__: cls for cls in (TMABar, TCGen05Bar, Pipeline)},
     "WarpRole": warp_role,
     "WarpgroupRole": warpgroup_role,
-    **{each.__name__: each for each in (TileQueue, DynamicScheduler2D, WarpgroupTurns)},
+    **{cls.__name__: cls for cls in (TileQueue, DynamicScheduler2D, WarpgroupTurns)},
 }
 """The names of ``T`` that this file defines, with what they stand for."""

@@ -52,10 +52,10 @@ def _function(row: ScopeRow) -> Callable[..., Var | tuple[Var, ...]]:
             raise KernelError(
                 f"T.{row.name} has too many extents", given=f"{len(asked)}", allowed=f"1 to {row.extents}"
             )
-        made = defined(row.name, asked)
+        ids = defined(row.name, asked)
         if preferred is not None:
             _hint_at_cluster(row, preferred)
-        return made if len(made) > 1 else made[0]
+        return ids if len(ids) > 1 else ids[0]
 
     scope_id.__name__ = row.name
     scope_id.__doc__ = (
@@ -71,10 +71,10 @@ def defined(kind: str, extents: tuple[Value | None, ...], names: Sequence[str] =
     wanted = names or [""] * len(extents)
     ids = [Var(builder.unique(name) if name else builder.named(kind), INT32) for name in wanted]
     ends = ((row.fixed or row.most) if end is None else end for end in extents)
-    made = tuple(builder.counts(var, 0, end) for var, end in zip(ids, ends, strict=True))
-    builder.fresh.update(var.name for var in made)
-    builder.emit(ScopeId(kind, made, extents, at=builder.at))
-    return made
+    counted = tuple(builder.counts(var, 0, end) for var, end in zip(ids, ends, strict=True))
+    builder.fresh.update(var.name for var in counted)
+    builder.emit(ScopeId(kind, counted, extents, at=builder.at))
+    return counted
 
 
 def _hint_at_cluster(row: ScopeRow, preferred: object) -> None:

@@ -24,7 +24,7 @@ def parse_script(text: str) -> Kernel:
     What is written is taken as it is: nothing is folded, and an indented line ``# ...`` is a comment of the kernel. The
     script sees ``T``, ``Tx`` and the names of `tilewright.layout`.
     """
-    source = read_text(_COMMENT.sub(lambda found: f'{found[1]}T.attr({{"comment": {found[2]!r}}})', text))
+    source = read_text(_COMMENT.sub(lambda comment: f'{comment[1]}T.attr({{"comment": {comment[2]!r}}})', text))
     return parse(source, _NAMES.__getitem__, {}, stage=_stage(source), exact=True)
 
 

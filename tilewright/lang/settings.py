@@ -84,13 +84,13 @@ def checked_settings(what: str, values: object, rules: Mapping[str, Rule]) -> tu
                 f"{what} has no setting {key!r}", given=f"{key}={value!r}", allowed=choices(key, rules) or "none"
             )
         holds, allowed = rules[key]
-        made = argument(value)
-        if not holds(made):
+        setting = argument(value)
+        if not holds(setting):
             raise KernelError(f"the setting {key} of {what}", given=repr(value), allowed=allowed)
         name = SAME.get(key, str(key))
-        if name in settings and settings[name] != made:
+        if name in settings and settings[name] != setting:
             raise KernelError(f"{what} has {key} twice", given=repr(dict(values)), allowed="one value")
-        settings[name] = made
+        settings[name] = setting
     return tuple(settings.items())
 
 
@@ -103,8 +103,8 @@ def device_entry() -> None:
 def assume(cond: Value) -> None:
     """A fact about the arguments (``T.assume(n % 8 == 0)``), checked when the kernel is called."""
     builder = current("T.assume")
-    known = const_value(cond)
-    if known is not None and not known and not builder.exact:
+    truth = const_value(cond)
+    if truth is not None and not truth and not builder.exact:
         raise KernelError("T.assume states what is false", given="a condition that is constant")
     builder.emit(Assume(cast(cond, BOOL), at=builder.at))
 
@@ -140,8 +140,8 @@ def trace(name: str) -> None:
 
 def func_attr(settings: Mapping[str, object]) -> None:
     """Settings of the function as a whole, `Kernel.attrs`: ``{"min_blocks": 2, "global_symbol": "main"}``."""
-    own = {key: value for key, value in settings.items() if not _is_of_others(str(key))}
-    current("T.func_attr").attrs.update(checked_settings("T.func_attr", own, OF_FUNCTION))
+    ours = {key: value for key, value in settings.items() if not _is_of_others(str(key))}
+    current("T.func_attr").attrs.update(checked_settings("T.func_attr", ours, OF_FUNCTION))
 
 
 def _is_of_others(key: str) -> bool:

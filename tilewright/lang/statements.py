@@ -65,8 +65,8 @@ class Arm:
         self._builder = current(f"T.{word}")
         around = self._builder.branches[-1] if self._builder.branches else None
         if not isinstance(around, OpenBranch) or word in around.arms:
-            given = f"a second T.{word}" if isinstance(around, OpenBranch) else f"T.{word} outside"
-            raise KernelError(f"T.{word} stands directly in a T.If, once", given=given, allowed="with T.If(cond): ...")
+            place = f"a second T.{word}" if isinstance(around, OpenBranch) else f"T.{word} outside"
+            raise KernelError(f"T.{word} stands directly in a T.If, once", given=place, allowed="with T.If(cond): ...")
         self._word, self._branch, self._stack = word, around, ExitStack()
 
     def __enter__(self) -> None:
@@ -134,14 +134,14 @@ def nothing(parser: Parser, node: ast.Pass) -> None:
 
 @statement(ast.Assert)
 def check(parser: Parser, node: ast.Assert) -> None:
-    known = known_truth(parser, parser.eval(node.test))
-    if known is None:
+    truth = known_truth(parser, parser.eval(node.test))
+    if truth is None:
         raise KernelError(
             "`assert` checks while the kernel is parsed",
             given=f"`{ast.unparse(node.test)}`, known at run time only",
             hint=f"T.cuda.device_assert({ast.unparse(node.test)}), or T.assume for a fact about the arguments",
         )
-    if not known:
+    if not truth:
         message = "" if node.msg is None else f": {parser.eval(node.msg)}"
         raise KernelError(f"`assert {ast.unparse(node.test)}` fails{message}")
 
@@ -150,9 +150,9 @@ def check(parser: Parser, node: ast.Assert) -> None:
 def branch(parser: Parser, node: ast.If) -> None:
     """An ``if``: a Python value decides now, in the same block; a value of run time makes an `ir.If`."""
     cond = condition(parser, node.test)
-    known = known_truth(parser, cond)
-    if known is not None:
-        parser.run(node.body if known else node.orelse)
+    truth = known_truth(parser, cond)
+    if truth is not None:
+        parser.run(node.body if truth else node.orelse)
         return
     builder = parser.builder
     at, test = builder.at, builder.settled(cast(cond, BOOL))  # type: ignore[arg-type]  # an expression, or a bool
@@ -223,14 +223,14 @@ def _nest(parser: Parser, loops: list[tuple[str, LoopRange]], body: Sequence[ast
     with builder.moments.loop():
         start, stop = map(builder.settled, _bounds(first))  # evaluated once: each round compares with the same stop
         var = builder.counts(ir.Var(builder.unique(name), start.dtype), start, stop, first.step)
-        with parser.block(body[0]) as made:
+        with parser.block(body[0]) as inner:
             parser.env.define(name, var, "loop")
             if rest:
                 _nest(parser, rest, body, kind="grid")
             else:
                 with parser.loop(kind):
                     parser.run(body)
-    builder.emit(ir.For(var, start, stop, tuple(made), first.kind, first.step, first.annotations, at=at))
+    builder.emit(ir.For(var, start, stop, tuple(inner), first.kind, first.step, first.annotations, at=at))
 
 
 def _bounds(loop: LoopRange) -> tuple[ir.Expr, ir.Expr]:

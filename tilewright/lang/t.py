@@ -73,13 +73,13 @@ class KernelLanguage:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):  # Python's own protocols ask for these
             raise AttributeError(name)
-        found = self._find(name)
-        if found is None:
+        member = self._find(name)
+        if member is None:
             hint = hint_for(name)
             allowed = None if hint else _near(name)
             raise UnknownName(f"T.{name} is not in the language", given=f"T.{name}", allowed=allowed, hint=hint)
-        setattr(self, name, found)  # found directly from now on
-        return found
+        setattr(self, name, member)  # found directly from now on
+        return member
 
     def _find(self, name: str) -> object:
         if name in _NAMES:

@@ -16,10 +16,10 @@ from tilewright.lang.builder import KernelBuilder, current
 from tilewright.records import replace
 
 
-def bind_map(builder: KernelBuilder, pointer: Var, made: MapOf) -> Buffer:
+def bind_map(builder: KernelBuilder, pointer: Var, tensor_map: MapOf) -> Buffer:
     """The 128 bytes of a tensor map that the kernel gets."""
-    buffer = replace(map_buffer(made.name, flat=builder.stage == "lowered"), data=pointer)
-    builder.maps.append(made)
+    buffer = replace(map_buffer(tensor_map.name, flat=builder.stage == "lowered"), data=pointer)
+    builder.maps.append(tensor_map)
     builder.buffers.append(builder.register(buffer))
     return buffer
 
@@ -46,7 +46,7 @@ def tensor_map(
     pixels, (W, H, D) each, perhaps with "w" or "w128" for a walk along W alone; the box is then (channels, pixels).
     """
     builder = current("T.tensor_map")
-    if not isinstance(buffer, Buffer) or not any(buffer is each for each in builder.buffers):
+    if not isinstance(buffer, Buffer) or not any(buffer is array for array in builder.buffers):
         raise KernelError("T.tensor_map takes an array that is an argument", given=str(buffer), allowed="a T.Buffer")
     if dtype is None and buffer.dtype.bits < 8:
         raise KernelError(
@@ -54,13 +54,13 @@ def tensor_map(
             allowed='dtype="uint8" for its bytes, "16U4_ALIGN8B" or "16U4_ALIGN16B"',
         )  # fmt: skip
     kind = str(dtype or element_of(str(buffer.dtype), buffer.dtype.bits))
-    extents_, own = _strided(buffer, kind) if dims is None or strides is None else ((), ())
-    made = MapOf(
+    extents_, own_strides = _strided(buffer, kind) if dims is None or strides is None else ((), ())
+    spec = MapOf(
         builder.named("map"),
         buffer.name,
         kind,
         tuple(map(number, extents_ if dims is None else dims)),
-        tuple(map(number, own if strides is None else strides)),
+        tuple(map(number, own_strides if strides is None else strides)),
         tuple(int(const_value(extent) or 0) for extent in box),
         int(swizzle),
         oob,
@@ -68,7 +68,7 @@ def tensor_map(
         tuple(map(int, steps)),
         None if im2col is None else _walk(*im2col),
     )
-    return bind_map(builder, Var(made.name, HANDLE), made)
+    return bind_map(builder, Var(spec.name, HANDLE), spec)
 
 
 def _walk(lower: Sequence[int], upper: Sequence[int], wide: str = "") -> Im2col:
@@ -94,8 +94,8 @@ def _strided(buffer: Buffer, kind: str) -> tuple[tuple[Value, ...], tuple[Value,
 
 def number(value: Value) -> Value:
     """A number where it is known."""
-    known = const_value(value)
-    return as_index(value) if known is None else int(known)
+    constant = const_value(value)
+    return as_index(value) if constant is None else int(constant)
 
 
 # The same as TIRx's host code writes it: room for a map, and a call of the driver's function with the fields.
@@ -154,10 +154,10 @@ def call_packed(name: str, *fields: object) -> None:
     if element.bits < 8:
         raise KernelError(f"a tensor map of {element}, whose elements share bytes", given=str(kind),
                           allowed='"uint8", with sizes and box in bytes')  # fmt: skip
-    array = next((each for each in builder.buffers if _is_data_of(each, data)), None)
+    array = next((candidate for candidate in builder.buffers if _is_data_of(candidate, data)), None)
     if array is None:
         raise KernelError("a tensor map is of an argument", given=f"{data}", allowed="A.data of a T.match_buffer")
-    made = MapOf(
+    spec = MapOf(
         room.name,
         array.name,
         element_of(str(element), element.bits),
@@ -169,7 +169,7 @@ def call_packed(name: str, *fields: object) -> None:
         0,
         tuple(map(_constant, steps)),
     )
-    room.buffer = bind_map(builder, Var(made.name, HANDLE), made)
+    room.buffer = bind_map(builder, Var(spec.name, HANDLE), spec)
 
 
 def _parted(values: Sequence[Any], rank: int) -> Iterator[list[Any]]:
@@ -187,10 +187,10 @@ def _is_data_of(buffer: Buffer, data: object) -> bool:
 
 
 def _constant(value: Any) -> int:
-    known = const_value(value)
-    if not isinstance(known, int):
+    number = const_value(value)
+    if not isinstance(number, int):
         raise KernelError("this field of a tensor map is a number", given=f"{value}", allowed="a Python int")
-    return known
+    return number
 
 
 EXPORTS: dict[str, object] = {

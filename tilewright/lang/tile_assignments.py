@@ -84,17 +84,17 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
         builder = current(f"Tx.{name}")
         _check_keywords(row, config)
         if not isinstance(dispatch, str | None):
-            given = described(dispatch)
-            raise KernelError(f"Tx.{name}: dispatch is the name of a variant", given=given, allowed="a string")
+            shown = described(dispatch)
+            raise KernelError(f"Tx.{name}: dispatch is the name of a variant", given=shown, allowed="a string")
         operands = _operands(row, args, config)
         first = operands[0]
         assert isinstance(first, Region), "a primitive writes its first operand"
         settings = tuple(
             (key, argument(value)) for key, value in config.items() if value is not None and value is not False
         )
-        made = TileCallStmt(name, scope, operands, dispatch, settings, at=builder.at)
-        check_regions(made)
-        builder.emit(made)
+        stmt = TileCallStmt(name, scope, operands, dispatch, settings, at=builder.at)
+        check_regions(stmt)
+        builder.emit(stmt)
 
     call.__name__, call.__qualname__, call.__doc__ = name, f"{prefix}.{name}", row.help
     cast(TileFunction, call).__signature__ = row.signature
@@ -105,8 +105,8 @@ def _check_keywords(row: Primitive, config: dict[str, object]) -> None:
     """Raises KernelError for a keyword of another language; others are looked at when the call is resolved."""
     for key in config:
         if (hint := hint_for_keyword(key)) and key not in row.signature.parameters:
-            known = ", ".join(("dispatch", *(each.name for each in (*row.keywords, *COMMON))))
-            raise KernelError(f"Tx.{row.name} has no keyword {key!r}", given=f"{key}=...", allowed=known, hint=hint)
+            keywords = ", ".join(("dispatch", *(keyword.name for keyword in (*row.keywords, *COMMON))))
+            raise KernelError(f"Tx.{row.name} has no keyword {key!r}", given=f"{key}=...", allowed=keywords, hint=hint)
 
 
 def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object]) -> tuple[Region | Expr, ...]:
@@ -119,37 +119,37 @@ def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object
     values |= {name: config.pop(name) for name in row.positional[len(args) :] if name in config}
     unread = {name: values.pop(name, None) for name in row.unread}
     config |= {name: values.pop(name) for name in row.positional if name in values and name not in names}
-    given = {name: value for name, value in values.items() if value is not None}
-    missing = [each.name for each in row.operands if not each.optional and each.name not in given]
+    present = {name: value for name, value in values.items() if value is not None}
+    missing = [place.name for place in row.operands if not place.optional and place.name not in present]
     if missing or len(args) > len(row.positional):
         raise KernelError(
             f"Tx.{row.name} takes {' and '.join(names)}", given=f"{max(len(args), len(values))} arguments"
         )
-    made: list[Region | Expr] = []
-    for operand in row.operands[: max(names.index(name) for name in given) + 1]:
+    operands: list[Region | Expr] = []
+    for operand in row.operands[: max(names.index(name) for name in present) + 1]:
         what = f"{row.name}: {operand.name}"
-        value = given.get(operand.name, operand.default)
+        value = present.get(operand.name, operand.default)
         if value is None:
-            made.append(made[0])
+            operands.append(operands[0])
         elif operand.role.value:
-            made.append(_either(what, value, made))
+            operands.append(_either(what, value, operands))
         else:
-            made.append(_region(what, value) if operand.role.tile else _scalar(row, operand, value, made))
+            operands.append(_region(what, value) if operand.role.tile else _scalar(row, operand, value, operands))
     for name, value in unread.items():
-        _check_as_large(f"{row.name}: {name}", value, made[0])
-    return tuple(made)
+        _check_as_large(f"{row.name}: {name}", value, operands[0])
+    return tuple(operands)
 
 
 def _check_as_large(what: str, value: object, first: Region | Expr) -> None:
     """Raises KernelError for a tile that nothing reads, and that has other extents than the one that is written."""
     if value is None:
         return
-    known = [
+    sizes = [
         tuple(number for number in map(const_value, part.extents) if number != 1)
         for part in (_region(what, value), first)
         if isinstance(part, Region)
     ]
-    if None not in (*known[0], *known[1]) and known[0] != known[1]:
+    if None not in (*sizes[0], *sizes[1]) and sizes[0] != sizes[1]:
         raise KernelError(f"{what} is as large as what is written", given=f"{value}", allowed=f"the extents of {first}")
 
 
@@ -189,8 +189,8 @@ def _scalar(row: Primitive, operand: TileOperand, value: object, before: list[Re
     """A value, converted to the dtype of the first tile."""
     what = f"{row.name}: {operand.name}"
     if isinstance(value, (Region, Buffer)) or not isinstance(value, (Expr, int, float)):
-        given = value.name if isinstance(value, Buffer) else str(value)
-        raise KernelError(f"{what} is a number", given=given, allowed="a number, a scalar or one element: 0, x, A[0]")
+        shown = value.name if isinstance(value, Buffer) else str(value)
+        raise KernelError(f"{what} is a number", given=shown, allowed="a number, a scalar or one element: 0, x, A[0]")
     return current(f"Tx.{row.name}").converted(value, before[0].dtype, what)
 
 
@@ -198,8 +198,8 @@ def _region(what: str, value: object) -> Region:
     """A tile: a region, a whole buffer, or one element."""
     tile = region_of(value)
     if tile is None:
-        given = f"`{as_expr(value)}`" if isinstance(value, Expr) else repr(value)
-        raise KernelError(f"{what} is a tile", given=given, allowed="a buffer or a region of one: A, A[0:8, :]")
+        shown = f"`{as_expr(value)}`" if isinstance(value, Expr) else repr(value)
+        raise KernelError(f"{what} is a tile", given=shown, allowed="a buffer or a region of one: A, A[0:8, :]")
     return tile
 
 
@@ -313,8 +313,8 @@ def _scope(tiles: Sequence[Region]) -> tuple[str, str]:
             hint=f"with Tx.cta: {tiles[0].buffer.name}[...] = ...",
         )
     axes = (axis for tile in held if tile.buffer.layout is not None for axis in tile.buffer.layout.axes)
-    found = max((WIDER.index(axis.scope) for axis in axes if axis.is_thread()), default=-1)
-    scope = WIDER[found] if found >= 0 else "thread"
+    widest = max((WIDER.index(axis.scope) for axis in axes if axis.is_thread()), default=-1)
+    scope = WIDER[widest] if widest >= 0 else "thread"
     return scope, f"Tx.{next(word for word, meant in SCOPES.items() if meant == scope)}"
 
 
@@ -347,10 +347,10 @@ def _is_inside(tile: Region) -> bool:
 
 def _is_outside(tile: Region) -> bool:
     """Do numbers say that the region leaves its buffer in every run?"""
-    known = [
+    boxes = [
         (*map(const_value, span), const_value(total)) for span, total in zip(tile.box, tile.buffer.shape, strict=True)
     ]
-    return any(None not in each and each[0] + each[1] > each[2] for each in known)  # type: ignore[operator]  # numbers
+    return any(None not in box and box[0] + box[1] > box[2] for box in boxes)  # type: ignore[operator]  # numbers
 
 
 def _compute(dst: Region, value: Computed) -> None:
@@ -358,18 +358,18 @@ def _compute(dst: Region, value: Computed) -> None:
     step = sources.step(_with_held(value))
     tiles = [dst, *sources.tiles]
     if not all(map(_is_private, sources.tiles)):
-        sources.operands = [_as_value(each) for each in sources.operands]
+        sources.operands = [_as_value(operand) for operand in sources.operands]
     if any(isinstance(source, FormulaStep) for source in step.sources) or (step.to and step.to != dst.dtype):
         _call(COMPUTE, tiles, dst, *sources.operands, **{FORMULA: str(step)})
         return
-    plain = [sources.operands[NAMES.index(each)] if isinstance(each, str) else each for each in step.sources]
+    plain = [sources.operands[NAMES.index(part)] if isinstance(part, str) else part for part in step.sources]
     _call(step.name, tiles, dst, *plain, **dict(step.keywords))
 
 
 def _is_private(tile: Region) -> bool:
     """Is it one element that each thread has for itself?"""
-    one = all(const_value(extent) == 1 for extent in tile.extents) and tile.buffer.space == "local"
-    return one and tile.buffer.layout is not None and not any(axis.is_thread() for axis in tile.buffer.layout.axes)
+    single = all(const_value(extent) == 1 for extent in tile.extents) and tile.buffer.space == "local"
+    return single and tile.buffer.layout is not None and not any(axis.is_thread() for axis in tile.buffer.layout.axes)
 
 
 def _as_value(operand: object) -> object:
@@ -410,7 +410,7 @@ class Sources:
     @property
     def tiles(self) -> list[Region]:
         """Those that are tiles."""
-        return [each for each in self.operands if isinstance(each, Region)]
+        return [operand for operand in self.operands if isinstance(operand, Region)]
 
     def step(self, value: Computed) -> FormulaStep:
         """The steps of an expression over tiles."""
@@ -430,9 +430,9 @@ class Sources:
 
     def named(self, operand: object) -> str:
         """The name of an operand."""
-        for name, known in zip(NAMES, self.operands, strict=False):
-            both = isinstance(known, Region) and isinstance(operand, Region)
-            if known is operand or (both and _is_same(known, operand)):  # type: ignore[arg-type]  # asked
+        for name, source in zip(NAMES, self.operands, strict=False):
+            both = isinstance(source, Region) and isinstance(operand, Region)
+            if source is operand or (both and _is_same(source, operand)):  # type: ignore[arg-type]  # asked
                 return name
         if len(self.operands) == len(NAMES):
             raise KernelError("an expression over tiles has too many sources", given=f"more than {len(NAMES)}",
@@ -442,8 +442,8 @@ class Sources:
 
     def dtypes(self) -> dict[str, DType]:
         """The dtypes of the operands, by name."""
-        return {name: each.dtype if isinstance(each, (Region, Expr)) else INT32
-                for name, each in zip(NAMES, self.operands, strict=False)}  # fmt: skip
+        return {name: operand.dtype if isinstance(operand, (Region, Expr)) else INT32
+                for name, operand in zip(NAMES, self.operands, strict=False)}  # fmt: skip
 
 
 # Results that get a tile of their own
@@ -463,8 +463,8 @@ def hold(value: Computed | Reduced, name: str = "tile") -> Region:
         step = sources.step(value)
         shape, layout = _place(value, sources.tiles)
         kind = step.kinds(sources.dtypes(), BOOL)[1]
-    made = new_buffer(builder, builder.unique(name), shape, str(kind), "local", layout)
-    place = builder.allocate(made).region()
+    buffer = new_buffer(builder, builder.unique(name), shape, str(kind), "local", layout)
+    place = builder.allocate(buffer).region()
     assign_tile(place, replace(value, source=source) if isinstance(value, Reduced) else value)
     return place
 
@@ -538,4 +538,4 @@ def _without(layout: TileLayout, shape: Sequence[int], axes: Sequence[int]) -> T
     strides = {id(it): prod(o.extent for o in slots if o.stride < it.stride) for it in slots}
     shard = [Iter(it.extent, strides.get(id(it), it.stride), it.axis) for it in left]
     threads = [it for it in grouped.replica if it.axis.is_thread()]
-    return TileLayout(shard, [*threads, *alike], [each for each in grouped.offset if each.axis.is_thread()])
+    return TileLayout(shard, [*threads, *alike], [term for term in grouped.offset if term.axis.is_thread()])

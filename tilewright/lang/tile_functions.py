@@ -38,14 +38,14 @@ MASKED = "T.select(cond, x, y), which chooses for each element; regions that lea
 def _elementwise(name: str) -> Callable[..., object]:
     """A primitive of the same name as a function of values, if it is one."""
     row = PRIMITIVES[name]
-    names = [each.name for each in row.operands[1:]]
+    names = [operand.name for operand in row.operands[1:]]
     parameters = [
-        inspect.Parameter(each, inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        inspect.Parameter(word, inspect.Parameter.POSITIONAL_OR_KEYWORD,
                           default=None if row.operands[1:][place].optional and place else inspect.Parameter.empty)
-        for place, each in enumerate(names)
+        for place, word in enumerate(names)
     ]  # fmt: skip
-    settings = [inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default)
-                for each in row.keywords if each.name != "vec_len"]  # fmt: skip
+    settings = [inspect.Parameter(keyword.name, inspect.Parameter.KEYWORD_ONLY, default=keyword.default)
+                for keyword in row.keywords if keyword.name != "vec_len"]  # fmt: skip
     signature = inspect.Signature([*parameters, *settings])
 
     def apply(*args: object, **keywords: object) -> object:
@@ -56,15 +56,15 @@ def _elementwise(name: str) -> Callable[..., object]:
             raise KernelError(f"T.{name} is of tiles", given=", ".join(texts), allowed="a buffer or a region",
                               hint=formula_for(name, *texts))  # fmt: skip
         try:
-            given = signature.bind(*args, **keywords).arguments
+            passed = signature.bind(*args, **keywords).arguments
         except TypeError as error:
             hint = MASKED if any(map(hint_for_keyword, keywords)) else None
             raise KernelError(f"T.{name}: {error}", allowed=", ".join(signature.parameters), hint=hint) from None
-        sources = [given.get(each) for each in names]
-        sources = [row.operands[1:][place].default if each is None else each for place, each in enumerate(sources)]
-        while len(sources) > 1 and names[len(sources) - 1] not in given:
+        values = [passed.get(word) for word in names]
+        sources = [row.operands[1 + n].default if value is None else value for n, value in enumerate(values)]
+        while len(sources) > 1 and names[len(sources) - 1] not in passed:
             sources.pop()
-        config = tuple((each.name, given[each.name]) for each in row.keywords if each.name in given)
+        config = tuple((keyword.name, passed[keyword.name]) for keyword in row.keywords if keyword.name in passed)
         return Computed(name, tuple(sources), config)
 
     apply.__name__, apply.__doc__ = name, row.doc
@@ -87,7 +87,7 @@ def cast(value: object, kind: object) -> object:
 
 def _reduction(name: str) -> Callable[..., object]:
     row = PRIMITIVES[name]
-    allowed = [each.name for each in row.keywords if each.name not in ("axes", "accum")]
+    allowed = [keyword.name for keyword in row.keywords if keyword.name not in ("axes", "accum")]
 
     def reduce(*values: object, axis: object = None, keepdims: bool = False, **keywords: object) -> object:
         if name in LARGER and not (any(isinstance(value, Tiled) for value in values) and len(values) == 1):
@@ -100,7 +100,7 @@ def _reduction(name: str) -> Callable[..., object]:
                 raise KernelError(f"T.{name} has no keyword {key!r}", given=f"{key}={keywords[key]}",
                                   allowed=choices(key, ["axis", "keepdims", *allowed]))  # fmt: skip
         axes = axis if axis is None or isinstance(axis, tuple) else (axis,)
-        if axes is not None and not all(isinstance(each, int) for each in axes):
+        if axes is not None and not all(isinstance(dim, int) for dim in axes):
             raise KernelError(f"the axis of T.{name}", given=str(axis), allowed="an int, or a tuple of ints")
         return Reduced(name, values[0], axes, tuple(keywords.items()), keepdims)
 

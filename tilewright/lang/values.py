@@ -155,11 +155,11 @@ def largest_of(kind: str) -> Const:
 
 
 def _last_of(kind: str, sign: int) -> Const:
-    made = _dtype(kind)
-    if made.is_float:
-        return Const(sign * largest_float(made), made)
-    low, high, *_ = limits(made)
-    return Const(high if sign > 0 else low, made)
+    element = _dtype(kind)
+    if element.is_float:
+        return Const(sign * largest_float(element), element)
+    low, high, *_ = limits(element)
+    return Const(high if sign > 0 else low, element)
 
 
 def broadcast(value: Value, lanes: int) -> Expr:
@@ -183,9 +183,9 @@ def special_register(name: str) -> Special:
 def exactly(op: str, *operands: Value, kind: str | None = None) -> Expr:
     """The node itself, unfolded: how a printed script writes what building it again would simplify."""
     values = tuple(as_expr(value) for value in operands)
-    known = EXACT.get(len(values), ())
-    if op not in known:
-        allowed = ", ".join(known) or "one to three operands"
+    operators = EXACT.get(len(values), ())
+    if op not in operators:
+        allowed = ", ".join(operators) or "one to three operands"
         raise KernelError(f"T.exactly has no {op!r} of {len(values)} operands", given=op, allowed=allowed)
     if op == "cast":
         return Cast(values[0], _dtype(kind))

@@ -21,7 +21,7 @@ UINT32 = dtype("uint32")
 def allocates(function: Function) -> bool:
     """Does the function ask for such memory?"""
     body = all_statements(function.body or ())
-    return any(isinstance(each, Instruction) and each.opcode == "alloca" for each in body)
+    return any(isinstance(statement, Instruction) and statement.opcode == "alloca" for statement in body)
 
 
 def allocate(low: Lowering, step: Step) -> Sequence[Stmt]:

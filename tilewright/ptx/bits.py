@@ -24,12 +24,12 @@ def start_of(buffer: Buffer) -> Expr:
 
 def bits_of(value: Expr, kind: DType) -> Expr:
     """A value as bits of ``kind``, which may be wider: filled by the value's sign then, or with zeros."""
-    own = value.dtype
-    if own == kind or kind.kind == "bool" or own.kind in ("bool", "handle"):
+    held = value.dtype
+    if held == kind or kind.kind == "bool" or held.kind in ("bool", "handle"):
         return cast(value, kind)
-    if own.is_signed and kind.bits > own.bits:
+    if held.is_signed and kind.bits > held.bits:
         value = cast(value, dtype(f"int{kind.bits}"))
     if value.dtype.kind != "uint":
         same = unsigned(value.dtype.bits)
-        value = cast(value, same) if isinstance(value, Const) and not own.is_float else Reinterpret(value, same)
+        value = cast(value, same) if isinstance(value, Const) and not held.is_float else Reinterpret(value, same)
     return cast(value, kind)

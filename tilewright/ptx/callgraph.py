@@ -33,19 +33,19 @@ def _listed(operand: Operand) -> Operand:
 def addressed(module: Module) -> list[str]:
     """The functions whose address the module takes, in code or in variables."""
     used: set[str] = set()
-    for each in module.variables:
-        used |= set(each.initial.translate(str.maketrans("{},()", "     ")).split()) if each.initial else set()
+    for variable in module.variables:
+        used |= set(variable.initial.translate(str.maketrans("{},()", "     ")).split()) if variable.initial else set()
     for function in module.functions:
         for statement in all_statements(function.body or ()):
             if isinstance(statement, Instruction) and statement.opcode not in ("call", "bra"):
-                used |= {each.text for each in statement.operands if isinstance(each, Name)}
-    return [name for name, each in module.function_of.items() if name in used and each.body is not None]
+                used |= {operand.text for operand in statement.operands if isinstance(operand, Name)}
+    return [name for name, function in module.function_of.items() if name in used and function.body is not None]
 
 
 def cycles(module: Module) -> Mapping[str, frozenset[str]]:
     """For each function that may call itself, directly or through others: the functions of the same cycles of calls."""
     pointed = addressed(module)
-    calls = {name: set(_called(module, each, pointed)) for name, each in module.function_of.items()}
+    calls = {name: set(_called(module, function, pointed)) for name, function in module.function_of.items()}
     reached = {name: _reached(calls, name) for name in calls}
     return {
         name: frozenset(other for other in names if name in reached[other])
@@ -55,7 +55,7 @@ def cycles(module: Module) -> Mapping[str, frozenset[str]]:
 
 
 def _called(module: Module, function: Function, pointed: Sequence[str]) -> Iterator[str]:
-    listed = {each.name: each.names for each in all_statements(function.body or ()) if isinstance(each, Targets)}
+    listed = {label.name: label.names for label in all_statements(function.body or ()) if isinstance(label, Targets)}
     for statement in all_statements(function.body or ()):
         if isinstance(statement, Instruction) and statement.opcode == "call":
             results, callee, arguments = call_parts(statement)
@@ -73,11 +73,11 @@ def _counts(function: Function) -> tuple[int, int]:
 
 
 def _reached(calls: Mapping[str, set[str]], start: str) -> set[str]:
-    found: set[str] = set()
+    reached: set[str] = set()
     todo = list(calls[start])
     while todo:
         name = todo.pop()
-        if name not in found:
-            found.add(name)
+        if name not in reached:
+            reached.add(name)
             todo += calls[name]
-    return found
+    return reached

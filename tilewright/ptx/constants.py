@@ -49,8 +49,8 @@ def _same(a: Value, b: Value) -> tuple[Value, Value]:
 def _arithmetic(op: Callable[[Any, Any], Value]) -> Callable[[Value, Value], Value]:
     def apply(a: Value, b: Value) -> Value:
         a, b = _same(a, b)
-        found = op(a, b)
-        return found if isinstance(found, float) else _typed(found, unsigned=isinstance(a, _Unsigned))
+        result = op(a, b)
+        return result if isinstance(result, float) else _typed(result, unsigned=isinstance(a, _Unsigned))
 
     return apply
 
@@ -108,14 +108,14 @@ def is_arithmetic(text: str) -> bool:
 
 
 def _tokens(text: str) -> list[str] | None:
-    text, found, position = text.rstrip(), list[str](), 0
+    text, tokens, position = text.rstrip(), list[str](), 0
     while position < len(text):
         token = _TOKEN.match(text, position)
         if token is None:
             return None
-        found.append(re.sub(r"\s", "", token[1]))
+        tokens.append(re.sub(r"\s", "", token[1]))
         position = token.end()
-    return found
+    return tokens
 
 
 def whole_number(text: str) -> int:
@@ -141,8 +141,8 @@ def float_bits(text: str) -> tuple[int, int] | None:
 def _literal(text: str) -> Value:
     bits = float_bits(text)
     if bits is not None:
-        found: float = struct.unpack(">f" if bits[1] == 32 else ">d", bits[0].to_bytes(bits[1] // 8, "big"))[0]
-        return found
+        number: float = struct.unpack(">f" if bits[1] == 32 else ">d", bits[0].to_bytes(bits[1] // 8, "big"))[0]
+        return number
     value = whole_number(text)
     return _typed(value, unsigned=text.endswith("U") or value >> 63 != 0)
 
@@ -161,12 +161,12 @@ class _Expression:
 
     def value(self) -> Value:
         try:
-            found = self._chosen()
+            number = self._chosen()
         except TypeError:  # bits of a float
             raise Unreadable(0, "whole numbers between such operators") from None
         if self.tokens:
             raise Unreadable(len(self.text), "the end of a constant expression")
-        return found
+        return number
 
     def _chosen(self) -> Value:
         cond = self._level(0)
@@ -184,19 +184,19 @@ class _Expression:
     def _level(self, level: int) -> Value:
         if level == len(_LEVELS):
             return self._single()
-        found = self._level(level + 1)
+        number = self._level(level + 1)
         while op := self._take(*_LEVELS[level]):
-            found = _LEVELS[level][op](found, self._level(level + 1))
-        return found
+            number = _LEVELS[level][op](number, self._level(level + 1))
+        return number
 
     def _single(self) -> Value:
         if op := self._take(*_UNARY):
             return _UNARY[op](self._single())
         if self._take("("):
-            found = self._chosen()
+            number = self._chosen()
             if not self._take(")"):
                 raise Unreadable(len(self.text), "`)` of a constant expression")
-            return found
+            return number
         if self._take("WARP_SZ"):
             return 32
         if not self.tokens or not re.match(r"[\d.]", self.tokens[0]):
@@ -235,23 +235,23 @@ def split(text: str) -> list[str]:
     """What commas part, but for those in brackets of any kind."""
     parts, position = [], 0
     while True:
-        found = _PART.match(text, position)
-        if found is None:
+        match = _PART.match(text, position)
+        if match is None:
             unclosed = _PART.match(text + "}", position) or _PART.match(text + "]", position)
             raise Unreadable(len(text) if unclosed else position, "a closing bracket")
-        parts.append(found[1])
-        if not found[2]:
+        parts.append(match[1])
+        if not match[2]:
             return parts
-        position = found.end()
+        position = match.end()
 
 
 @lru_cache(maxsize=1 << 14)
 def _operand(text: str) -> Operand:
     text = text.strip()
     for pattern, make in _SHAPES:
-        found = pattern.fullmatch(text)
-        if found is not None:
-            return make(found)
+        match = pattern.fullmatch(text)
+        if match is not None:
+            return make(match)
     if text[:1] in ("{", "(") and text[-1:] == {"{": "}", "(": ")"}[text[0]] and not is_arithmetic(text):
         inner = text[1:-1]
         return Vector(tuple(_operand(part) for part in split(inner)) if inner.strip() else (), text[0] + text[-1])
@@ -270,18 +270,18 @@ def _constant(text: str) -> Immediate:
     return Immediate(text, int(value))
 
 
-def _number(found: re.Match[str]) -> Immediate:
-    negative, text = found[1] == "-", found[2]
+def _number(match: re.Match[str]) -> Immediate:
+    negative, text = match[1] == "-", match[2]
     float_ = float_bits(text)
     if float_ is None:
-        return Immediate(found[0], (-1 if negative else 1) * whole_number(text))
+        return Immediate(match[0], (-1 if negative else 1) * whole_number(text))
     value, bits = float_
-    return Immediate(found[0], value ^ (negative << bits - 1), bits)
+    return Immediate(match[0], value ^ (negative << bits - 1), bits)
 
 
-def _address(found: re.Match[str]) -> Address:
-    offset = whole_number(found[3]) if found[3] else 0
-    return Address(Name(found[1]), -offset if found[2] else offset)
+def _address(match: re.Match[str]) -> Address:
+    offset = whole_number(match[3]) if match[3] else 0
+    return Address(Name(match[1]), -offset if match[2] else offset)
 
 
 def _in_brackets(text: str) -> Address:
@@ -298,12 +298,12 @@ def _in_brackets(text: str) -> Address:
     raise Unreadable(0, "an address: [register+number] or [variable+number]")
 
 
-def _sum(found: re.Match[str]) -> Sum:
-    return Sum(Name(found[1]), _offset(found[2], found.start(2)))
+def _sum(match: re.Match[str]) -> Sum:
+    return Sum(Name(match[1]), _offset(match[2], match.start(2)))
 
 
-def _element(found: re.Match[str]) -> Sum:
-    return Sum(Name(found[1]), _offset(found[2], found.start(2)), element=True)
+def _element(match: re.Match[str]) -> Sum:
+    return Sum(Name(match[1]), _offset(match[2], match.start(2)), element=True)
 
 
 def _offset(text: str, start: int) -> int:
@@ -314,16 +314,16 @@ def _offset(text: str, start: int) -> int:
     return int(value)
 
 
-def _not(found: re.Match[str]) -> Not:
-    return Not(Name(found[2]), found[1])
+def _not(match: re.Match[str]) -> Not:
+    return Not(Name(match[2]), match[1])
 
 
 _SHAPES: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], Operand]], ...] = (
-    (re.compile("WARP_SZ"), lambda found: Immediate(found[0], 32)),
-    (_NAME, lambda found: Name(found[0])),
+    (re.compile("WARP_SZ"), lambda match: Immediate(match[0], 32)),
+    (_NAME, lambda match: Name(match[0])),
     (_NUMBER, _number),
     (_ADDRESS, _address),
-    (_PAIR, lambda found: Pair(Name(found[1]), Name(found[2]))),
+    (_PAIR, lambda match: Pair(Name(match[1]), Name(match[2]))),
     (_NOT, _not),
     (_SUM, _sum),
     (_ELEMENT, _element),

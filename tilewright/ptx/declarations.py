@@ -59,9 +59,9 @@ def variables(scan: Scanner, space: str, linkage: str, line: int) -> list[Variab
             extents = (_count(initial), *extents[1:])
         return Variable(space, kind, name, extents, align, vector, linkage, attributes, initial, line)
 
-    found = scan.listed(variable)
+    declared = scan.listed(variable)
     scan.expect(";")
-    return found
+    return declared
 
 
 def _qualifiers(scan: Scanner) -> tuple[int, int, str, tuple[str, ...]]:
@@ -117,13 +117,13 @@ def _initial(scan: Scanner) -> str:
     """The text of an initial value: with its braces, if it has some."""
     start = depth = 0
     start = scan.text.skipped(scan.position)
-    for found in re.compile(r"[{},;]").finditer(scan.text.clean, start, scan.end):
-        if depth < 0 or (found[0] == ";" and depth):
-            raise scan.text.expected("an initial value whose braces close", found.start())
-        if found[0] == ";" or (found[0] == "," and not depth):
-            scan.position = found.start()
-            return scan.text.clean[start : found.start()].strip()
-        depth += {"{": 1, "}": -1}.get(found[0], 0)
+    for mark in re.compile(r"[{},;]").finditer(scan.text.clean, start, scan.end):
+        if depth < 0 or (mark[0] == ";" and depth):
+            raise scan.text.expected("an initial value whose braces close", mark.start())
+        if mark[0] == ";" or (mark[0] == "," and not depth):
+            scan.position = mark.start()
+            return scan.text.clean[start : mark.start()].strip()
+        depth += {"{": 1, "}": -1}.get(mark[0], 0)
     raise scan.text.expected("`;` after an initial value", scan.end)
 
 
@@ -137,18 +137,18 @@ def _count(initial: str) -> int:
 
 def params(scan: Scanner) -> tuple[Variable, ...]:
     """Parameters in parentheses, in registers or in the space of parameters; none where there are no parentheses."""
-    found: list[Variable] = []
+    parameters: list[Variable] = []
     if not scan.accept("("):
         return ()
     while not scan.accept(")"):
-        if found:
+        if parameters:
             scan.expect(",")
         line = scan.text.line(scan.text.skipped(scan.position))
         space = scan.of(r"\.param|\.reg", "`.param` or `.reg`")[1:]
         align, vector, kind, attributes = _qualifiers(scan)
         name = scan.name("the name of a parameter")
-        found.append(Variable(space, kind, name, _extents(scan), align, vector, "", attributes, "", line))
-    return tuple(found)
+        parameters.append(Variable(space, kind, name, _extents(scan), align, vector, "", attributes, "", line))
+    return tuple(parameters)
 
 
 def header(scan: Scanner, kind: str, linkage: str, line: int) -> Function:
@@ -158,9 +158,9 @@ def header(scan: Scanner, kind: str, linkage: str, line: int) -> Function:
         attributes.append(_attribute(scan) if scan.peek() == ".attribute" else scan.next())
     returns = params(scan)
     name = scan.name("the name of a function")
-    given = params(scan)
-    names = [param.name for param in (*returns, *given)]
-    if twice := next((each for each in names if names.count(each) > 1), ""):
+    parameters = params(scan)
+    names = [param.name for param in (*returns, *parameters)]
+    if twice := next((param for param in names if names.count(param) > 1), ""):
         raise KernelError(f"{name} has two parameters of one name", given=twice, at=scan.text.span(scan.position))
     directives = [Directive(text, line) for text in attributes]
     while (word := scan.peek()).startswith("."):
@@ -170,7 +170,7 @@ def header(scan: Scanner, kind: str, linkage: str, line: int) -> Function:
         directives.append(Directive(f"{word} {rest}".strip(), at))
         if word == ".pragma":
             scan.accept(";")
-    return Function(name, kind == "entry", given, returns, tuple(directives), linkage, None, line)
+    return Function(name, kind == "entry", parameters, returns, tuple(directives), linkage, None, line)
 
 
 def _tail(scan: Scanner) -> str:
@@ -185,10 +185,10 @@ def prototype(scan: Scanner, name: str, line: int) -> Prototype:
     """What follows ``name: .callprototype``."""
     returns = params(scan)
     scan.of(rf"_|{NAME}", "`_`")
-    given = params(scan)
+    parameters = params(scan)
     attributes = []
     while (word := scan.peek()).startswith("."):
         scan.next()
         attributes.append(f"{word} {_tail(scan)}".strip())
     scan.expect(";")
-    return Prototype(name, returns, given, tuple(attributes), line)
+    return Prototype(name, returns, parameters, tuple(attributes), line)

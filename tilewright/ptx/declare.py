@@ -127,9 +127,9 @@ def _strides(declared: Variable, width: int) -> list[int]:
 def _value(text: str, place: int, declared: Variable) -> Immediate | Pointer:
     masked = _MASK.fullmatch(text)
     if masked is not None:
-        found = _value(masked[2], place, declared)
-        if isinstance(found, Pointer):
-            return replace(found, byte=(int(masked[1], 0).bit_length() - 1) // 8)
+        base = _value(masked[2], place, declared)
+        if isinstance(base, Pointer):
+            return replace(base, byte=(int(masked[1], 0).bit_length() - 1) // 8)
     try:
         (operand,) = operands(text)
     except (Unreadable, ValueError):
@@ -221,9 +221,9 @@ def in_local(low: Lowering, declared: Variable, name: str) -> Memory:
 
 
 def _shared(low: Lowering, declared: Variable) -> Memory:
-    known = low.outside.symbols.get(declared.name)
-    if isinstance(known, Memory):
-        return known
+    symbol = low.outside.symbols.get(declared.name)
+    if isinstance(symbol, Memory):
+        return symbol
     align = max(declared.align, stride(declared), 1)
     is_dynamic = declared.linkage == "extern" and None in (declared.extents or (None,))
     size = max(1, low.machine.dynamic_bytes if is_dynamic else nbytes(declared))
@@ -234,8 +234,8 @@ def _shared(low: Lowering, declared: Variable) -> Memory:
     else:
         low.shared_end = start + size
     low.allocated.append(AllocBuffer(buffer, start, at=low.lines.current))
-    made = low.outside.symbols[declared.name] = Memory(buffer, shared=True, element=stride(declared))
-    return made
+    memory = low.outside.symbols[declared.name] = Memory(buffer, shared=True, element=stride(declared))
+    return memory
 
 
 def reserved(low: Lowering, name: str) -> Expr:
@@ -246,7 +246,7 @@ def reserved(low: Lowering, name: str) -> Expr:
 
 def _shown(low: Lowering, symbol: str) -> str:
     """The name of a variable in reports: its author's, unless another one has that already."""
-    taken = {each.buffer.name for each in low.allocated} | {buffer.name for buffer in low.arrays.values()}
+    taken = {allocation.buffer.name for allocation in low.allocated} | {buffer.name for buffer in low.arrays.values()}
     taken |= {*low.buffers}
     names = low.module.shown.get(symbol, plain_name(symbol)), qualified_name(symbol)
     return next((name for name in names if name not in taken), symbol)
@@ -257,11 +257,11 @@ def place_dynamic(low: Lowering) -> int:
 
     Raises KernelError where there is more than an assembler or the target takes.
     """
-    align = max(16, *(each.align for each in low.dynamic)) if low.dynamic else 1
+    align = max(16, *(allocation.align for allocation in low.dynamic)) if low.dynamic else 1
     start = -(-low.shared_end // align) * align
     low.allocated = [
-        replace(each, offset=start, lies_with="dynamic") if each.buffer in low.dynamic else each
-        for each in low.allocated
+        replace(allocation, offset=start, lies_with="dynamic") if allocation.buffer in low.dynamic else allocation
+        for allocation in low.allocated
     ]
     total = start + max(1 if low.dynamic else 0, low.machine.dynamic_bytes)
     target = ARCHS.get(low.module.target[0])
@@ -275,9 +275,9 @@ def place_dynamic(low: Lowering) -> int:
 
 def module_symbol(low: Lowering, name: str) -> Memory | Function | None:
     """A variable or function of the module; a variable that is named for the first time gets its place."""
-    known = low.outside.symbols.get(name)
-    if isinstance(known, Memory):
-        return known
+    symbol = low.outside.symbols.get(name)
+    if isinstance(symbol, Memory):
+        return symbol
     declared = low.module.variable_of.get(name)
     if declared is None:
         return low.module.function_of.get(name)
@@ -290,17 +290,17 @@ def _in_module(low: Lowering, declared: Variable, name: str) -> Memory:
     if declared.linkage == "extern" and not nbytes(declared):
         raise KernelError(f"{name} is declared, but defined nowhere", given=f".extern .{declared.space} {name}")
     if declared.space == "local":  # of each thread, as functions' own are
-        own = low.outside.symbols[name] = in_local(low, declared, name)
-        return own
+        memory = low.outside.symbols[name] = in_local(low, declared, name)
+        return memory
     low.globals[name] = declared
     is_constant = declared.space == "const"
     shown = _shown(low, name)
     buffer = low.global_bytes(shown, max(1, nbytes(declared)), max(declared.align, 16), constant=is_constant)
-    made = low.outside.symbols[name] = Memory(buffer, element=stride(declared))
+    array = low.outside.symbols[name] = Memory(buffer, element=stride(declared))
     if are_short(low) and named_in(declared):
         raise KernelError(f"{name} begins with an address", given=".address_size 32", allowed="numbers, or 64")
     for other in named_in(declared):  # these get places, too
-        found = module_symbol(low, other)
-        if isinstance(found, Function):
-            low.function_address(found)
-    return made
+        target = module_symbol(low, other)
+        if isinstance(target, Function):
+            low.function_address(target)
+    return array

@@ -38,17 +38,17 @@ from tilewright.ptx.values import assigned, element, lookup, number_of, pointer,
 
 def _argument(low: Lowering, operand: Operand, step: Step) -> Load | object:
     """The bits of an argument, which lies in a variable of the call or is a register."""
-    found = step.scope.named(operand)
-    if isinstance(found, Memory):
-        kind = UINT64 if found.buffer.storage_size() >= 8 else UINT32
-        return element(low, found.at(), kind)
+    symbol = step.scope.named(operand)
+    if isinstance(symbol, Memory):
+        kind = UINT64 if symbol.buffer.storage_size() >= 8 else UINT32
+        return element(low, symbol.at(), kind)
     return read(low, operand, step, UINT64)
 
 
 def _row(name: str, count: int) -> Callable[[Lowering, Sequence[Operand], Step], Sequence[Stmt]]:
     def made(low: Lowering, arguments: Sequence[Operand], step: Step) -> Sequence[Stmt]:
-        given = [_argument(low, operand, step) for operand in arguments[:count]]
-        return [Evaluate(isa.call(name, *given), at=step.at)]
+        values = [_argument(low, operand, step) for operand in arguments[:count]]
+        return [Evaluate(isa.call(name, *values), at=step.at)]
 
     return made
 
@@ -77,11 +77,11 @@ inlined: list[Bodies] = []  # the function that lowers a body, set by `tilewrigh
 
 def _target(operand: Operand, step: Step) -> int:
     name = operand.text if isinstance(operand, Name) else str(operand)
-    found = step.scope.label(name)
-    if found is None:
-        known = [label for each in step.scope.around() for label in each.labels]
-        raise KernelError(f"there is no label {name}", given=name, allowed=choices(name, known), at=step.at)
-    return found
+    target = step.scope.label(name)
+    if target is None:
+        labels = [label for scope in step.scope.around() for label in scope.labels]
+        raise KernelError(f"there is no label {name}", given=name, allowed=choices(name, labels), at=step.at)
+    return target
 
 
 def branch(low: Lowering, step: Step) -> None:
@@ -155,12 +155,12 @@ def call(low: Lowering, step: Step) -> None:
     after = low.new()
     _guarded(low, step, after)
     results, callee, arguments = call_parts(step.ins)
-    found = lookup(low, callee.text, step.scope)
-    results, arguments = (tuple(_by_part(each, step)) for each in (results, arguments))
-    if isinstance(found, Function) and found.body is not None:
-        _called(low, _of_parts(found), results, arguments, step)
-    elif isinstance(found, Var):
-        _through_pointer(low, found, results, arguments, step)
+    target = lookup(low, callee.text, step.scope)
+    results, arguments = (tuple(_by_part(operand, step)) for operand in (results, arguments))
+    if isinstance(target, Function) and target.body is not None:
+        _called(low, _of_parts(target), results, arguments, step)
+    elif isinstance(target, Var):
+        _through_pointer(low, target, results, arguments, step)
     elif callee.text in OUTSIDE:
         low.add(OUTSIDE[callee.text](low, arguments, step))
     else:
@@ -192,17 +192,15 @@ def _through_pointer(
 
 def _of_parts(function: Function) -> Function:
     """A function whose parameters and results are single registers, and variables: a vector of registers is several."""
-    wide = any(each.space == "reg" and lanes_of(each) > 1 for each in (*function.params, *function.returns))
+    wide = any(variable.space == "reg" and lanes_of(variable) > 1 for variable in (*function.params, *function.returns))
     return replace(function, params=_parts(function.params), returns=_parts(function.returns)) if wide else function
 
 
 def _parts(variables: Sequence[Variable]) -> tuple[Variable, ...]:
     return tuple(
-        replace(each, type=each.type.replace("b128", "b64"), name=name, vector=1) if name != each.name else each
-        for each in variables
-        for name in (
-            part_names(each.name, lanes_of(each)) if each.space == "reg" and lanes_of(each) > 1 else (each.name,)
-        )
+        replace(var, type=var.type.replace("b128", "b64"), name=name, vector=1) if name != var.name else var
+        for var in variables
+        for name in (part_names(var.name, lanes_of(var)) if var.space == "reg" and lanes_of(var) > 1 else (var.name,))
     )
 
 
@@ -227,17 +225,17 @@ def _called(
         low.stack.cycles.append(lowered[-1])
     site, places = lowered[-1].call(function, step)
     for param, operand in zip(function.params, arguments, strict=True):
-        own = step.scope.named(operand)
-        source = own if isinstance(own, Memory) and param.space == "param" else None
+        symbol = step.scope.named(operand)
+        source = symbol if isinstance(symbol, Memory) and param.space == "param" else None
         _copied(low, param, places[param.name], source or read(low, operand, step, register_dtype(param.type)), step)
     lowered[-1].go(site, function, step)
     if not is_inside:
         lowered[-1].finish(inlined[0], step)
         lowered.pop()
     for result, operand in zip(function.returns, results, strict=True):
-        own = step.scope.named(operand)
-        if isinstance(own, Memory):
-            _copied(low, result, own, places[result.name], step)
+        symbol = step.scope.named(operand)
+        if isinstance(symbol, Memory):
+            _copied(low, result, symbol, places[result.name], step)
         else:
             kind = raw_dtype(result.type)
             low.add(assigned(low, operand, element(low, places[result.name].at(), kind), step))
@@ -284,23 +282,23 @@ def _inline(
 
 def _passed(low: Lowering, param: Variable, operand: Operand, inner: Scope, step: Step) -> Symbol:
     """The value of a parameter: the caller's variable itself, or a copy of a register."""
-    known = step.scope.named(operand)
-    if isinstance(known, Memory) and param.space == "param":
-        return known
-    made = _place_of_result(low, param, operand, inner, step)
+    symbol = step.scope.named(operand)
+    if isinstance(symbol, Memory) and param.space == "param":
+        return symbol
+    place = _place_of_result(low, param, operand, inner, step)
     value = read(low, operand, step, register_dtype(param.type))
-    if isinstance(made, Var):
-        low.add([Assign(made, value, at=step.at)])
+    if isinstance(place, Var):
+        low.add([Assign(place, value, at=step.at)])
     else:
-        low.add([Store(_whole(low, made, param), cast(value, raw_dtype(param.type)), at=step.at)])
-    return made
+        low.add([Store(_whole(low, place, param), cast(value, raw_dtype(param.type)), at=step.at)])
+    return place
 
 
 def _place_of_result(low: Lowering, result: Variable, operand: Operand, inner: Scope, step: Step) -> Symbol:
     """The place of a result: the caller's variable itself, a register, or a variable of its own."""
-    known = step.scope.named(operand)
-    if isinstance(known, Memory) and result.space == "param":
-        return known
+    symbol = step.scope.named(operand)
+    if isinstance(symbol, Memory) and result.space == "param":
+        return symbol
     if result.space == "reg":
         return Var(identifier(result.name, inner.suffix), register_dtype(result.type))
     return variable(low, replace(result, space="local"), inner)

@@ -61,10 +61,10 @@ def _replaced(low: Lowering, step: Step) -> Sequence[Stmt]:
     index = rest[0].value if field.ordinals and isinstance(rest[0], Immediate) else 0
     space, kind = step.ins.space, UINT64 if words[-1] == "b64" else UINT32
     value = Var(low.fresh("field"), UINT64)
-    made: list[Stmt] = [
+    stmts: list[Stmt] = [
         Assign(value, binary("-", cast(read(low, rest[-1], step, kind), UINT64), const(field.less, UINT64)), at=step.at)
     ]
-    start = _start(low, address, step, space, made)
+    start = _start(low, address, step, space, stmts)
     for place in field.places(index):
         part = cast(binary(">>", value, const(place.after, UINT64)), UINT32)
         mask = (1 << place.bits) - 1
@@ -72,16 +72,16 @@ def _replaced(low: Lowering, step: Step) -> Sequence[Stmt]:
         if place.bits < 32:
             kept = element(low, at, UINT32, space) & const(~(mask << place.shift) & 0xFFFFFFFF, UINT32)
             part = kept | binary("<<", part & const(mask, UINT32), const(place.shift, UINT32))
-        made.append(stored(low, at, [part], UINT32, space, step.at))
-    return made
+        stmts.append(stored(low, at, [part], UINT32, space, step.at))
+    return stmts
 
 
-def _start(low: Lowering, address: Operand, step: Step, space: str, made: list[Stmt]) -> Var:
+def _start(low: Lowering, address: Operand, step: Step, space: str, stmts: list[Stmt]) -> Var:
     """The address in a register of its own."""
     assert isinstance(address, Address)
     number: Expr = number_of(pointer(low, address, step, space), space)
     held = Var(low.fresh("map"), number.dtype)
-    made.append(Assign(held, number, at=step.at))
+    stmts.append(Assign(held, number, at=step.at))
     return held
 
 
@@ -92,9 +92,9 @@ def _handed_on(low: Lowering, step: Step) -> Sequence[Stmt]:
     scope = next((word for word in step.ins.modifiers if word in ("cta", "cluster", "gpu", "sys")), "")
     if not isinstance(size, Immediate) or size.value != MAP_BYTES or not scope:
         raise InstructionError(f"{step.ins.mnemonic} has other operands", allowed=f"[dst], [src], {MAP_BYTES}")
-    made: list[Stmt] = []
-    to = _start(low, target, step, "global", made)
-    start = _start(low, source, step, "shared", made)
+    stmts: list[Stmt] = []
+    to = _start(low, target, step, "global", stmts)
+    start = _start(low, source, step, "shared", stmts)
     lane = special_register("%laneid", low.machine)
     assert lane is not None
     copies = [
@@ -103,7 +103,7 @@ def _handed_on(low: Lowering, step: Step) -> Sequence[Stmt]:
         for at in range(0, MAP_BYTES, 8)
     ]  # fmt: skip
     released = isa.call("ptx.fence.proxy_tensormap.release", scope)
-    return [*made, If(binary("==", lane, const(0, UINT32)), tuple(copies), at=step.at), Evaluate(released, at=step.at)]
+    return [*stmts, If(binary("==", lane, const(0, UINT32)), tuple(copies), at=step.at), Evaluate(released, at=step.at)]
 
 
 # Operands of an instruction, identified by comparing its text with the text that a row of the table prints.
@@ -131,31 +131,31 @@ class Written:
     operands: Mapping[str, Operand]
 
 
-def written(mnemonic: str, given: tuple[Operand, ...], is_predicate: IsPredicate) -> Written:
+def written(mnemonic: str, ops: tuple[Operand, ...], is_predicate: IsPredicate) -> Written:
     """The row and form whose text this is. Raises InstructionError where no form takes such operands."""
-    found = isa.opcodes(mnemonic)
-    for one in found:
-        places = _operands(one.pattern)
-        taken = _Taken(one.row, one.form, is_predicate, {}, {})
-        if taken.all(places, given) and not taken.lacking(one.mods):
-            return Written(one.row, one.form, {**one.mods, **taken.mods}, taken.operands)
-    texts = dict.fromkeys(text_of_pattern(one.pattern).replace(_HOLE, "").strip() for one in found)
+    opcodes = isa.opcodes(mnemonic)
+    for opcode in opcodes:
+        places = _operands(opcode.pattern)
+        taken = _Taken(opcode.row, opcode.form, is_predicate, {}, {})
+        if taken.all(places, ops) and not taken.lacking(opcode.mods):
+            return Written(opcode.row, opcode.form, {**opcode.mods, **taken.mods}, taken.operands)
+    texts = dict.fromkeys(text_of_pattern(opcode.pattern).replace(_HOLE, "").strip() for opcode in opcodes)
     allowed = "\n".join(f"{mnemonic} {text}" for text in texts)
-    raise InstructionError(f"{mnemonic} has other operands", given=", ".join(map(operand_text, given)), allowed=allowed)
+    raise InstructionError(f"{mnemonic} has other operands", given=", ".join(map(operand_text, ops)), allowed=allowed)
 
 
 @lru_cache(maxsize=1 << 12)
 def text_of_pattern(pattern: str) -> str:
     """The operands of the one instruction that a pattern is about, each hole a name, ``%hole_ptr``."""
-    text = _BRACES.sub(lambda found: f"{_HOLE}{found[1]}" if found[1] else found[0][0], pattern)
+    text = _BRACES.sub(lambda braces: f"{_HOLE}{braces[1]}" if braces[1] else braces[0][0], pattern)
     before, is_whole, rest = text.partition(f"{_HOLE}mnemonic")
     if not is_whole:
         return text
-    own, _, after = rest.partition(";")
+    statement, _, after = rest.partition(";")
     for match in _PREDICATES.finditer(f"{before}{after}"):
         name, hole = (match[1], match[2]) if match[1] else (match[4], match[3])
-        own = re.sub(rf"\b{name}\b", hole, own)
-    return own
+        statement = re.sub(rf"\b{name}\b", hole, statement)
+    return statement
 
 
 @lru_cache(maxsize=1 << 12)
@@ -173,54 +173,54 @@ class _Taken:
     operands: dict[str, Operand]
     mods: dict[str, object]
 
-    def all(self, places: tuple[Operand, ...], given: tuple[Operand, ...]) -> bool:
+    def all(self, places: tuple[Operand, ...], operands: tuple[Operand, ...]) -> bool:
         """Does each operand fit its place?"""
-        return len(places) == len(given) and all(map(self.one, places, given))
+        return len(places) == len(operands) and all(map(self.one, places, operands))
 
-    def one(self, place: Operand, given: Operand) -> bool:
+    def one(self, place: Operand, operand: Operand) -> bool:
         """Does an operand fit a place of the pattern?"""
         match place:
             case Name(text):
                 if text.startswith(_HOLE):
-                    return not isinstance(given, Address) and self.hole(text.removeprefix(_HOLE), given)
-                return place == given == Name("_")
+                    return not isinstance(operand, Address) and self.hole(text.removeprefix(_HOLE), operand)
+                return place == operand == Name("_")
             case Immediate():
-                return isinstance(given, Immediate) and given.value == place.value
+                return isinstance(operand, Immediate) and operand.value == place.value
             case Vector(parts):
-                return isinstance(given, Vector) and self.all(parts, given.parts)
+                return isinstance(operand, Vector) and self.all(parts, operand.parts)
             case Pair(first, second):
-                return isinstance(given, Pair) and self.all((first, second), (given.first, given.second))
+                return isinstance(operand, Pair) and self.all((first, second), (operand.first, operand.second))
             case Address(base, _, more):
-                if not isinstance(given, Address):
+                if not isinstance(operand, Address):
                     return False
-                alone = Address(given.base, given.offset)
+                alone = Address(operand.base, operand.offset)
                 inside = isinstance(base, Name) and base.text.startswith(_HOLE)
-                return inside and self.hole(base.text.removeprefix(_HOLE), alone) and self.all(more, given.more)  # type: ignore[union-attr]  # a name
+                return inside and self.hole(base.text.removeprefix(_HOLE), alone) and self.all(more, operand.more)  # type: ignore[union-attr]  # a name
         return False
 
     def lacking(self, mods: Mapping[str, object]) -> list[str]:
         """The operands of the form that nothing was found for."""
-        needed = (one.name for one in self.row.operands if one.kind != "note" and mods.get(one.name, one) is not None)
+        needed = (row.name for row in self.row.operands if row.kind != "note" and mods.get(row.name, row) is not None)
         return [name for name in needed if name not in self.operands]
 
-    def hole(self, name: str, given: Operand) -> bool:
+    def hole(self, name: str, leaf: Operand) -> bool:
         """Does an operand fit a place that has a name?"""
         operand = self.row.operand(name)
         if operand is None and name != RESULT:
-            return self.modifier(name, given)
+            return self.modifier(name, leaf)
         if operand is not None:
             is_one = operand.kind == "pred"
-            fits = isinstance(given, Immediate) or self.is_predicate(given) == is_one
-            parts = len(given.parts) if isinstance(given, Vector) else 0
+            fits = isinstance(leaf, Immediate) or self.is_predicate(leaf) == is_one
+            parts = len(leaf.parts) if isinstance(leaf, Vector) else 0
             if not fits or (parts == 0 if operand.many else parts > 1):
                 return False
-        self.operands[name] = given
+        self.operands[name] = leaf
         return True
 
-    def modifier(self, name: str, given: Operand) -> bool:
+    def modifier(self, name: str, operand: Operand) -> bool:
         """Is it one of the values of a modifier that follows the operands?"""
         spelled = self.form.wording.modifiers.get(name, {}).items()
-        text_of = str(given.value) if isinstance(given, Immediate) else None
+        text_of = str(operand.value) if isinstance(operand, Immediate) else None
         values = [value for value, text in spelled if text == text_of]
         self.mods.update(dict.fromkeys([name], *values))
         return len(values) == 1
@@ -238,10 +238,10 @@ def instruction(low: Lowering, step: Step) -> Iterator[ir.Stmt]:
     """The statements of an instruction that stays in its block."""
     step = replace(step, ins=without_idle(step.ins))
     check_words(step.ins)
-    own = OWN.get(step.ins.opcode)
-    made = own(low, step) if own is not None else None
-    if made is not None:
-        yield from made
+    special = OWN.get(step.ins.opcode)
+    stmts = special(low, step) if special is not None else None
+    if stmts is not None:
+        yield from stmts
         return
     if step.ins.opcode in MASKED:
         before, step = with_mask(low, step)
@@ -300,13 +300,13 @@ def _wide_atomic(low: Lowering, step: Step) -> Sequence[ir.Stmt] | None:
     if step.ins.modifiers[-1] != "b128":
         return None
     target, place, *values = step.ins.operands
-    found = isa.opcode(step.ins.mnemonic)
+    opcode = isa.opcode(step.ins.mnemonic)
     leaves: list[Operand] = [place]
     for value in (*values, target):
         leaves += value.parts if isinstance(value, Vector) and value is not target else [value]
-    mods = dict[str, object](found.mods)
-    given, after = _given(low, found.row, found.form, mods, leaves, step)
-    return [ir.Evaluate(isa.call(found.row.name, **given, **_keywords(found.row, mods)), at=step.at), *after]
+    mods = dict[str, object](opcode.mods)
+    passed, after = _given(low, opcode.row, opcode.form, mods, leaves, step)
+    return [ir.Evaluate(isa.call(opcode.row.name, **passed, **_keywords(opcode.row, mods)), at=step.at), *after]
 
 
 def _matrices(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
@@ -358,11 +358,11 @@ def _mapped(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
 
 
 def _mapped_wide(low: Lowering, step: Step, target: Operand, source: Operand, rank: Operand) -> Iterator[ir.Stmt]:
-    own, there = _low_half(low, source, step)
+    low_half, there = _low_half(low, source, step)
     mapped = ir.Var(low.fresh("mapped"), UINT32)
     step.scope.symbols[mapped.name] = mapped
     yield there
-    yield from _by_row(low, replace(step, ins=replace(step.ins, operands=(Name(mapped.name), own, rank))))
+    yield from _by_row(low, replace(step, ins=replace(step.ins, operands=(Name(mapped.name), low_half, rank))))
     upper = binary("<<", binary(">>", read(low, source, step, UINT64), const(32, UINT64)), const(32, UINT64))
     yield from assigned(low, target, binary("|", upper, cast(mapped, UINT64)), step)
 
@@ -396,24 +396,24 @@ OWN: Mapping[str, Callable[[Lowering, Step], Iterable[ir.Stmt] | None]] = {
 
 
 def _by_row(low: Lowering, step: Step) -> Iterator[ir.Stmt]:
-    if any(HINTED in one.hints for one in isa.opcodes(step.ins.mnemonic)):
+    if any(HINTED in opcode.hints for opcode in isa.opcodes(step.ins.mnemonic)):
         step = replace(step, ins=replace(step.ins, operands=step.ins.operands[:-1]))
-    found = _fitting(step)
-    if found.row.written:
-        yield from _of_compilers(low, found, step)
+    opcode = _fitting(step)
+    if opcode.row.written:
+        yield from _of_compilers(low, opcode, step)
         return
-    one = written(step.ins.mnemonic, step.ins.operands, lambda operand: _is_predicate(operand, step))
-    low.check_target(step.ins.mnemonic, one.form.arch)
-    given: dict[str, object] = {}
+    asm = written(step.ins.mnemonic, step.ins.operands, lambda operand: _is_predicate(operand, step))
+    low.check_target(step.ins.mnemonic, asm.form.arch)
+    values: dict[str, object] = {}
     after: list[ir.Stmt] = []
-    for kind in one.row.operands:
+    for kind in asm.row.operands:
         if kind.kind == "note":  # no text has this operand: it is a fact about the one before
-            given[kind.name] = next(reversed(given.values()))
-        elif kind.name in one.operands:
-            given[kind.name] = _argument(low, kind, one.operands[kind.name], one.form, one.mods, step, after)
-    value = isa.call(one.row.name, **given, **_keywords(one.row, one.mods))
-    if RESULT in one.operands:
-        yield from _results(low, one.operands[RESULT], value, step)
+            values[kind.name] = next(reversed(values.values()))
+        elif kind.name in asm.operands:
+            values[kind.name] = _argument(low, kind, asm.operands[kind.name], asm.form, asm.mods, step, after)
+    value = isa.call(asm.row.name, **values, **_keywords(asm.row, asm.mods))
+    if RESULT in asm.operands:
+        yield from _results(low, asm.operands[RESULT], value, step)
     else:
         yield ir.Evaluate(value, at=step.at)
     yield from after
@@ -421,9 +421,9 @@ def _by_row(low: Lowering, step: Step) -> Iterator[ir.Stmt]:
 
 def _fitting(step: Step) -> isa.Opcode:
     """Of the forms that share a spelling the one with so many operands; else the first."""
-    found = isa.opcodes(step.ins.mnemonic)
+    opcodes = isa.opcodes(step.ins.mnemonic)
     count = len(step.ins.operands) - 1
-    return next((one for one in found if one.row.written and one.places == count), found[0])
+    return next((opcode for opcode in opcodes if opcode.row.written and opcode.places == count), opcodes[0])
 
 
 def _keywords(row: Row, mods: Mapping[str, object]) -> dict[str, object]:
@@ -435,34 +435,34 @@ def _keywords(row: Row, mods: Mapping[str, object]) -> dict[str, object]:
     }
 
 
-def _of_compilers(low: Lowering, found: isa.Opcode, step: Step) -> Iterator[ir.Stmt]:
+def _of_compilers(low: Lowering, opcode: isa.Opcode, step: Step) -> Iterator[ir.Stmt]:
     """A call of a row as compilers write it: operands in the row's order, which may lack the last ones."""
-    low.check_target(step.ins.mnemonic, found.form.arch)
-    row, mods = found.row, dict[str, object](found.mods)
+    low.check_target(step.ins.mnemonic, opcode.form.arch)
+    row, mods = opcode.row, dict[str, object](opcode.mods)
     leaves = list(_leaves(step.ins.operands))
     targets: list[Operand] = []
-    if found.form.result is not VOID:
+    if opcode.form.result is not VOID:
         if not leaves:
             raise InstructionError(f"{step.ins.mnemonic} lacks its operands")
         first = _selected(mods, "d", leaves.pop(0))
         targets = [first.first, first.second] if isinstance(first, Pair) else [first]
     if "d_part" in mods and "a_part" not in mods:
         yield from _chosen_parts(low, leaves, step)
-    given, after = _given(low, found.row, found.form, mods, leaves, step)
+    values, after = _given(low, opcode.row, opcode.form, mods, leaves, step)
     arguments = _keywords(row, mods)
     if not targets:
-        yield ir.Evaluate(isa.call(row.name, **given, **arguments), at=step.at)
+        yield ir.Evaluate(isa.call(row.name, **values, **arguments), at=step.at)
     if mods.get("cc"):
-        after += _carried(low, isa.call(row.name, **given, **arguments | {"out": "cc"}), step)
+        after += _carried(low, isa.call(row.name, **values, **arguments | {"out": "cc"}), step)
         yield after.pop(0)  # before the sum takes the place of an operand
-    outs = found.outs if not mods.get("cc") else ("d",)
+    outs = opcode.outs if not mods.get("cc") else ("d",)
     for number, target in enumerate(targets):
         if isinstance(target, Name) and target.text == "_" and len(targets) > 1:
             continue
         if outs and number >= len(outs):
             raise InstructionError(f"{step.ins.mnemonic} has one result", given=f"{len(targets)}")
         out = {"out": outs[number]} if outs else {}
-        value = isa.call(row.name, **given, **{**arguments, **out})
+        value = isa.call(row.name, **values, **{**arguments, **out})
         yield from _results(low, target, value, step)
     yield from after
 
@@ -496,7 +496,7 @@ def _chosen_parts(low: Lowering, leaves: list[Operand], step: Step) -> Iterator[
     both = [read(low, stem, step, UINT32) for stem in stems]
     for place, (_, _, part) in enumerate(names):
         if part:
-            digits = [f"{2 * int(each) + 1}{2 * int(each)}" if part[0] == "h" else each for each in part[1:]]
+            digits = [f"{2 * int(digit) + 1}{2 * int(digit)}" if part[0] == "h" else digit for digit in part[1:]]
             chosen = isa.call("ptx.prmt", *both, const(int("".join(digits), 16), UINT32), type="b32")
             held = ir.Var(low.fresh("parts"), UINT32)
             step.scope.symbols[held.name] = held
@@ -509,8 +509,8 @@ def _results(low: Lowering, target: Operand, value: ir.Expr, step: Step) -> Sequ
         raise InstructionError(f"{step.ins.mnemonic} has one result", given=operand_text(target), allowed="a register")
     target = alone(target)
     if not isinstance(target, Vector):
-        made = assigned(low, target, value, step)
-        return made or [ir.Evaluate(value, at=step.at)]
+        stmts = assigned(low, target, value, step)
+        return stmts or [ir.Evaluate(value, at=step.at)]
     whole = ir.Var(low.fresh("vector"), value.dtype)
     taken: list[ir.Stmt] = [ir.Bind(whole, value, mutable=False, at=step.at)]
     for index, part in enumerate(target.parts):
@@ -530,12 +530,12 @@ def _given(
     low: Lowering, row: Row, form: Form, mods: dict[str, object], leaves: list[Operand], step: Step
 ) -> tuple[dict[str, object], list[ir.Stmt]]:
     """The arguments of a call by name, and the statements that assign its results to registers."""
-    given: dict[str, object] = {}
+    values: dict[str, object] = {}
     after: list[ir.Stmt] = []
     for kind in row.operands:
         if kind.name == "carry":
             carry = low.carry(step.scope)
-            given["carry"] = unary("not", carry) if step.ins.opcode in BORROWING else carry
+            values["carry"] = unary("not", carry) if step.ins.opcode in BORROWING else carry
             continue
         may_lack = kind.optional or row.keywords.get(kind.name, 0) is None
         if may_lack and (not leaves or (kind.kind == "pred") != _is_predicate(leaves[0], step)):
@@ -549,10 +549,10 @@ def _given(
             first, *rest = first.parts
             leaves[:0] = rest
         leaf = _selected(mods, kind.name, first)
-        given[kind.name] = _argument(low, kind, leaf, form, mods, step, after)
+        values[kind.name] = _argument(low, kind, leaf, form, mods, step, after)
     if leaves:
         raise InstructionError(f"{step.ins.mnemonic} has too many operands", given=f"{len(leaves)} more")
-    return given, after
+    return values, after
 
 
 def _argument(
@@ -578,21 +578,21 @@ def _argument(
 
 def _in_flight(low: Lowering, parts: Sequence[Operand], step: Step) -> Iterator[ir.Load]:
     """The storage of registers that an operation reads or writes while the thread goes on."""
-    own = [register(low, part, step) for part in parts]
-    new = [each for each in dict.fromkeys(own) if each is not None and each not in low.in_flight]
+    registers = [register(low, part, step) for part in parts]
+    new = [var for var in dict.fromkeys(registers) if var is not None and var not in low.in_flight]
     if new:
         buffer = ir.Buffer(low.fresh(new[0].name), new[0].dtype, (len(new),), "local", None)
         low.allocated.append(ir.AllocBuffer(buffer, at=step.at))
-        low.in_flight |= {each: ir.Load(buffer, (as_expr(index),)) for index, each in enumerate(new)}
-    for each in own:
-        if each is None:
+        low.in_flight |= {var: ir.Load(buffer, (as_expr(index),)) for index, var in enumerate(new)}
+    for var in registers:
+        if var is None:
             raise InstructionError(f"{step.ins.mnemonic} has other operands", given="_", allowed="registers")
-        yield low.in_flight[each]
+        yield low.in_flight[var]
 
 
 def _is_predicate(operand: Operand, step: Step) -> bool:
-    found = step.scope.named(operand.name if isinstance(operand, Not) else operand)
-    return isinstance(found, ir.Var) and found.dtype == BOOL
+    symbol = step.scope.named(operand.name if isinstance(operand, Not) else operand)
+    return isinstance(symbol, ir.Var) and symbol.dtype == BOOL
 
 
 def _value(low: Lowering, kind: Kind, operand: Operand, mods: Mapping[str, object], step: Step) -> object:

@@ -43,8 +43,8 @@ _names = count(1)
 Item = TypeVar("Item")
 
 
-def _blank(found: re.Match[str]) -> str:
-    text = found[0]
+def _blank(match: re.Match[str]) -> str:
+    text = match[0]
     return text if text[0] == '"' else re.sub(r"[^\n]", " ", text)
 
 
@@ -60,7 +60,7 @@ class Text:
 
     @cached_property
     def _starts(self) -> list[int]:
-        return [0, *(found.end() for found in re.finditer("\n", self.clean))]
+        return [0, *(newline.end() for newline in re.finditer("\n", self.clean))]
 
     def line(self, position: int) -> int:
         """The line, from 1 on, that has the character at ``position``."""
@@ -81,9 +81,9 @@ class Text:
     def expected(self, what: str, position: int) -> KernelError:
         """The error for a text in which ``what`` is expected and something else found."""
         start = self.skipped(position)
-        found = _TOKEN.match(self.clean, start)
-        token = found[0].strip() if found else "the end of the text"
-        at = self.span(min(start, max(0, len(self.clean) - 1)), len(token) if found else 1)
+        match = _TOKEN.match(self.clean, start)
+        token = match[0].strip() if match else "the end of the text"
+        at = self.span(min(start, max(0, len(self.clean) - 1)), len(token) if match else 1)
         return KernelError(f"PTX expects {what}", given=f"{token} in column {at.column + 1}", allowed=what, at=at)
 
 
@@ -97,8 +97,8 @@ class Scanner:
 
     def _token(self) -> tuple[str, int]:
         """The next token, empty at the end, and where it stops."""
-        found = _TOKEN.match(self.text.clean, self.position, self.end)
-        return (found[0].strip(), found.end()) if found else ("", self.position)
+        match = _TOKEN.match(self.text.clean, self.position, self.end)
+        return (match[0].strip(), match.end()) if match else ("", self.position)
 
     def peek(self) -> str:
         """The next token; empty at the end."""
@@ -111,17 +111,17 @@ class Scanner:
 
     def accept(self, token: str) -> bool:
         """Is this the next token? If so, read it."""
-        found, stop = self._token()
-        if found == token:
+        next_token, stop = self._token()
+        if next_token == token:
             self.position = stop
-        return found == token
+        return next_token == token
 
     def listed(self, item: Callable[[], Item]) -> list[Item]:
         """What ``item`` reads, as often as a comma follows."""
-        found = [item()]
+        items = [item()]
         while self.accept(","):
-            found.append(item())
-        return found
+            items.append(item())
+        return items
 
     def expect(self, token: str) -> None:
         if not self.accept(token):
@@ -150,6 +150,6 @@ class Scanner:
         stop = self.text.clean.find(mark, self.position, self.end)
         if stop < 0:
             raise self.text.expected(f"`{mark}`", self.end)
-        found = self.text.clean[self.position : stop]
+        skipped = self.text.clean[self.position : stop]
         self.position = stop + len(mark)
-        return found.strip()
+        return skipped.strip()

@@ -59,10 +59,10 @@ class Lines:
     @contextmanager
     def inlined(self) -> Iterator[None]:
         """What follows is the body of a function that is called here."""
-        here, own, caller = self.current, self.own, self.caller
+        here, own_line, caller = self.current, self.own, self.caller
         self.caller, self.own = here, None
         yield
-        self.current, self.own, self.caller = here, own, caller
+        self.current, self.own, self.caller = here, own_line, caller
 
     def _span(self, file: int, line: int, column: int, outer: Span | None = None) -> Span:
         path = self.files[file]

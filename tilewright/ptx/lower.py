@@ -114,14 +114,14 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, ir.Buffer], mach
     place_fragments(low)
     if low.in_flight:
         low.ended = {number: _in_storage(low, block) for number, block in low.ended.items()}
-    statics = (each.buffer for each in low.allocated if each.buffer.data is None and each.buffer not in low.dynamic)
+    statics = (room.buffer for room in low.allocated if room.buffer.data is None and room.buffer not in low.dynamic)
     low.ended = dict(zip(low.ended, bounded(low.ended.values(), statics), strict=True))
     kernel = ir.Kernel(
         entry.name, tuple(low.params), tuple(low.buffers.values()), (*low.allocated, *body_of(low.graph())),
         stage="lowered", launch=launch, compiled=True, at=module.span(entry.line),
     )  # fmt: skip
     numbers = {name: low.function_address(module.function_of[name]) for name in low.functions}
-    short = {each.name: short_address(low, each) for each in low.buffers.values()} if are_short(low) else {}
+    short = {buffer.name: short_address(low, buffer) for buffer in low.buffers.values()} if are_short(low) else {}
     places = {name: low.outside.symbols.get(name) for name in low.globals}
     names = {name: place.buffer.name for name, place in places.items() if isinstance(place, Memory)}
     return Lowered(kernel, low.globals, names, low.in_bytes, numbers, short)
@@ -151,17 +151,17 @@ def _is_same(place: ir.Load, value: ir.Expr) -> bool:
 
 def _constants_copied(low: Lowering, block: ir.Block) -> ir.Block:
     """A block in which copies of registers that hold a constant are constants; operations change theirs meanwhile."""
-    known: dict[ir.Var, ir.Const] = {}
+    constants: dict[ir.Var, ir.Const] = {}
     body: list[ir.Stmt] = []
     for stmt in block.body:
         new = stmt
         if isinstance(stmt, ir.Assign) and isinstance(stmt.value, ir.Var):
-            new = replace(stmt, value=known.get(stmt.value, stmt.value))
+            new = replace(stmt, value=constants.get(stmt.value, stmt.value))
         for inner in statements((new,)):
             if isinstance(inner, (ir.Assign, ir.Bind)):
-                known.pop(inner.var, None)
+                constants.pop(inner.var, None)
         if isinstance(new, ir.Assign) and isinstance(new.value, ir.Const) and new.var not in low.in_flight:
-            known[new.var] = new.value
+            constants[new.var] = new.value
         body.append(new)
     return ir.Block(tuple(body), block.end)
 
@@ -170,7 +170,7 @@ def _body(low: Lowering, body: Body, scope: Scope, returns: int | None) -> None:
     """The statements of a scope. returns: the block after the call, in an inlined function."""
     scope.hold_labels(body, low.new, low.lines.current)
     if scope.outer is None and any(
-        isinstance(each, Instruction) and each.opcode == "atom" for each in all_statements(body)
+        isinstance(inner, Instruction) and inner.opcode == "atom" for inner in all_statements(body)
     ):
         scope.unread = named_once(body)
     for statement in body:
@@ -208,8 +208,8 @@ def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: int | N
     except TilewrightError as error:
         raise error.located(at) from None
     except SHAPES as cause:  # operands of a form that the instruction does not have
-        given = ", ".join(map(operand_text, ins.operands))
-        raise KernelError(f"{ins.mnemonic} has other operands", given=given or "none", at=at) from cause
+        listed = ", ".join(map(operand_text, ins.operands))
+        raise KernelError(f"{ins.mnemonic} has other operands", given=listed or "none", at=at) from cause
 
 
 def _in_bytes(low: Lowering, ins: Instruction, scope: Scope) -> Instruction:
@@ -217,10 +217,10 @@ def _in_bytes(low: Lowering, ins: Instruction, scope: Scope) -> Instruction:
     operands = list(ins.operands)
     for place, operand in enumerate(operands):
         if isinstance(operand, Sum) and operand.element:
-            found = lookup(low, operand.name.text, scope)
-            offset = operand.offset * (found.element if isinstance(found, Memory) else 1)
-            made = Address if ins.opcode in ACCESSES else Sum
-            operands[place] = made(operand.name, offset)
+            symbol = lookup(low, operand.name.text, scope)
+            offset = operand.offset * (symbol.element if isinstance(symbol, Memory) else 1)
+            operand_type = Address if ins.opcode in ACCESSES else Sum
+            operands[place] = operand_type(operand.name, offset)
     return ins if operands == list(ins.operands) else replace(ins, operands=tuple(operands))
 
 
@@ -235,8 +235,8 @@ def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: int | None,
     if flow is not None:
         flow(low, step)
         return
-    made = tuple(instruction(low, step))
-    low.add(made if guard is None or not made else [ir.If(guard, made, at=at)])
+    stmts = tuple(instruction(low, step))
+    low.add(stmts if guard is None or not stmts else [ir.If(guard, stmts, at=at)])
 
 
 def _names(ins: Instruction) -> Iterator[str]:

@@ -53,8 +53,8 @@ def shown_names(symbols: Iterable[str]) -> dict[str, str]:
     {'_Z1kIiEvv': 'k<int>', '_Z1kIfEvv': 'k<float>', '_ZN1a4tileE': 'tile'}
     """
     names = {symbol: (plain_name(symbol), qualified_name(symbol), symbol) for symbol in symbols}
-    counted = Counter(name for each in names.values() for name in set(each))
-    return {symbol: next((name for name in each if counted[name] == 1), symbol) for symbol, each in names.items()}
+    counted = Counter(name for parts in names.values() for name in set(parts))
+    return {symbol: next((name for name in parts if counted[name] == 1), symbol) for symbol, parts in names.items()}
 
 
 class _Unreadable(Exception):
@@ -92,16 +92,16 @@ class _Reader:
 
     def take(self, pattern: str) -> str:
         """What matches here, and is read; "" for nothing."""
-        found = re.compile(pattern).match(self.text, self.at)
-        self.at = found.end() if found else self.at
-        return found[0] if found else ""
+        match = re.compile(pattern).match(self.text, self.at)
+        self.at = match.end() if match else self.at
+        return match[0] if match else ""
 
     def until_end(self, read: Callable[[], object]) -> list[object]:
         """What ``read`` reads, as often as it takes to the letter E."""
-        found = []
+        parts = []
         while not self.take("E"):
-            found.append(read())
-        return found
+            parts.append(read())
+        return parts
 
     def name(self) -> _Parts:
         if self.take("N"):
@@ -194,24 +194,24 @@ class _Reader:
         return f"{value}{_OF_NUMBERS[letter]}" if letter in _OF_NUMBERS else f"({kind}){value}"
 
     def type(self) -> _Parts:
-        made: _Parts
+        parts: _Parts
         if around := self.take("Dp|[PROKVr]"):
-            made = ((_AROUND[around].format(_joined(self.type())), ""),)
+            parts = ((_AROUND[around].format(_joined(self.type())), ""),)
         elif builtin := self.take("D(?:F16[_b]|[nhisu])|[a-z]"):
             return ((_BUILTIN.get(builtin) or self._word(), ""),)  # u: a vendor's own
         elif self.take("A"):
             extent = self.take(r"\d*_")[:-1]
-            made = ((f"{_joined(self.type())}[{extent}]", ""),)
+            parts = ((f"{_joined(self.type())}[{extent}]", ""),)
         elif self.take("F"):
-            result, *given = (_joined(each) for each in self.until_end(self.type))  # type: ignore[arg-type]  # parts
-            made = ((f"{result}({', '.join(given)})", ""),)
+            result, *arguments = (_joined(part) for part in self.until_end(self.type))  # type: ignore[arg-type]  # parts
+            parts = ((f"{result}({', '.join(arguments)})", ""),)
         elif self.text.startswith(("S", "T"), self.at) and not self.text.startswith("St", self.at):
-            made = self._substitution()
-            if made[0][0][:1] != "T" and not self.text.startswith("I", self.at):
-                return made
+            parts = self._substitution()
+            if parts[0][0][:1] != "T" and not self.text.startswith("I", self.at):
+                return parts
             if self.text.startswith("I", self.at):
-                made = self._with_arguments(made)
+                parts = self._with_arguments(parts)
         else:
-            made = self.name()
-        self.seen.append(made)
-        return made
+            parts = self.name()
+        self.seen.append(parts)
+        return parts

@@ -53,9 +53,9 @@ SUMS: Mapping[str, Callable[[tuple[Origin, ...]], Origin | None]]
 def _only(*places: int) -> Callable[[tuple[Origin, ...]], Origin | None]:
     """The origins of the operands at these places; None where another one has some."""
 
-    def found(given: tuple[Origin, ...]) -> Origin | None:
-        others = any(one for place, one in enumerate(given) if place not in places)
-        return None if others else frozenset().union(*(given[place] for place in places if place < len(given)))
+    def found(origins: tuple[Origin, ...]) -> Origin | None:
+        others = any(origin for place, origin in enumerate(origins) if place not in places)
+        return None if others else frozenset().union(*(origins[place] for place in places if place < len(origins)))
 
     return found
 
@@ -101,29 +101,29 @@ class _Origins:
         return NONE
 
     def _joined(self, parts: Iterable[ir.Expr], join: Callable[[tuple[Origin, ...]], Origin | None]) -> Origin | None:
-        found = tuple(map(self.of, parts))
-        known = tuple(one for one in found if one is not None)
-        return join(known) if len(known) == len(found) else None
+        origins = tuple(map(self.of, parts))
+        certain = tuple(origin for origin in origins if origin is not None)
+        return join(certain) if len(certain) == len(origins) else None
 
     def _of_register(self, var: ir.Var) -> Origin | None:
         if var not in self.known:
             self.known[var] = NONE  # during the search: a loop that adds to a register gives it no new origin
-            found = [self.of(value) for value in self.assigned.get(var, ())]
-            known = [one for one in found if one is not None]
-            self.known[var] = frozenset().union(*known) if len(known) == len(found) else None
+            origins = [self.of(value) for value in self.assigned.get(var, ())]
+            certain = [origin for origin in origins if origin is not None]
+            self.known[var] = frozenset().union(*certain) if len(certain) == len(origins) else None
         return self.known[var]
 
 
 def bounded(blocks: Iterable[ir.Block], statics: Iterable[ir.Buffer]) -> Iterator[ir.Block]:
     """The blocks with accesses of one shared or local variable held to it. statics: the variables."""
-    blocks, own = tuple(blocks), frozenset(statics)
-    origins = _Origins(stmt for block in blocks for stmt in statements(block.body)) if len(own) > 1 else None
+    blocks, variables = tuple(blocks), frozenset(statics)
+    origins = _Origins(stmt for block in blocks for stmt in statements(block.body)) if len(variables) > 1 else None
 
     def held(at: ir.Expr) -> ir.Expr | None:
-        found = origins.of(_offset(at)) if origins is not None else None
-        if not found or len(found) != 1 or not found <= own:
+        origin = origins.of(_offset(at)) if origins is not None else None
+        if not origin or len(origin) != 1 or not origin <= variables:
             return None
-        (variable,) = found
+        (variable,) = origin
         start = cast(ir.AddressOf(variable, (as_expr(0),)), UINT64)
         ahead = binary("-", at, cast(start, at.dtype))  # of 32 bits, where the window's start is left out
         return ir.AddressOf(variable, (cast(cast(ahead, INT32) if at.dtype.bits == 32 else ahead, INT64),))
@@ -131,8 +131,8 @@ def bounded(blocks: Iterable[ir.Block], statics: Iterable[ir.Buffer]) -> Iterato
     def operand(call: ir.Call) -> ir.Expr | None:
         bound = bind(call)
         pointers = [bound.operands[row.name][0] for row in bound.given if row.kind == "shared"]
-        found = {id(one): inside for one in pointers if (inside := held(one)) is not None}
-        return replace(call, args=tuple(found.get(id(arg), arg) for arg in call.args)) if found else None
+        bounds = {id(pointer): inside for pointer in pointers if (inside := held(pointer)) is not None}
+        return replace(call, args=tuple(bounds.get(id(arg), arg) for arg in call.args)) if bounds else None
 
     def place(expr: ir.Expr) -> ir.Expr | None:
         if isinstance(expr, ir.Call):
@@ -227,7 +227,7 @@ def register_dtype(kind: str) -> DType:
 
 def identifier(name: str, suffix: str) -> str:
     """The name of a register as the rest of the compiler has names: letters, digits and underscores."""
-    plain = re.sub(r"\W", lambda found: f"_{ord(found[0]):x}_", name.removeprefix("%"))
+    plain = re.sub(r"\W", lambda char: f"_{ord(char[0]):x}_", name.removeprefix("%"))
     return f"{plain}{'' if name.startswith('%') else '__n'}{suffix}"
 
 
@@ -256,9 +256,9 @@ class Scope:
         for scope in self.around():
             if name in scope.symbols:
                 return scope.symbols[name]
-            made = scope._of_family(name)
-            if made is not None:
-                return made
+            symbol = scope._of_family(name)
+            if symbol is not None:
+                return symbol
         return None
 
     def type_of(self, name: str) -> str:
@@ -284,8 +284,8 @@ class Scope:
             number = name[len(stem) :]
             if name.startswith(stem) and number.isdigit() and int(number) < count:
                 self.types[name] = kind
-                made = self.symbols[name] = Var(identifier(name, self.suffix), register_dtype(kind))
-                return made
+                register = self.symbols[name] = Var(identifier(name, self.suffix), register_dtype(kind))
+                return register
         return None
 
     def declare(self, registers: Registers) -> None:
@@ -294,8 +294,8 @@ class Scope:
         kind = _WIDTHS[64] if registers.type == "b128" else register_dtype(registers.type)
         for name, count in registers.names:
             if lanes > 1:
-                for own in [name] if count is None else [f"{name}{number}" for number in range(count)]:
-                    self._declare_vector(own, lanes, kind)
+                for register in [name] if count is None else [f"{name}{number}" for number in range(count)]:
+                    self._declare_vector(register, lanes, kind)
             elif count is None:
                 self.symbols[name], self.types[name] = Var(identifier(name, self.suffix), kind), registers.type
             else:
@@ -308,13 +308,13 @@ class Scope:
 
     def gather(self, names: Iterable[str]) -> None:
         """Hold the vectors whose parts are among some names of this scope: ``v.x`` and ``v.y`` are ``v``."""
-        found: dict[str, list[Var]] = {}
+        families: dict[str, list[Var]] = {}
         for name in names:
             stem, dot, _ = name.rpartition(".")
             part = self.symbols[name]
             if dot and isinstance(part, Var):
-                found.setdefault(stem, []).append(part)
-        for stem, parts in found.items():
+                families.setdefault(stem, []).append(part)
+        for stem, parts in families.items():
             self.vectors[stem] = tuple(parts)
             self.symbols |= {f"{stem}.{part}": parts[at] for part, at in _VECTOR_PARTS.items() if at < len(parts)}
 
@@ -364,8 +364,8 @@ def _named(part: object) -> Iterator[str]:
     if isinstance(part, Name):
         yield part.text
     elif isinstance(part, tuple):
-        for each in part:
-            yield from _named(each)
+        for member in part:
+            yield from _named(member)
     else:
         for slot in getattr(part, "__slots__", ()):
             yield from _named(getattr(part, slot))

@@ -18,17 +18,17 @@ def place_of(low: Lowering, name: str) -> int | None:
     if name not in low.in_bytes:
         return None
     before = list(low.in_bytes.values())[: list(low.in_bytes).index(name)]
-    return FIRST + sum(-(-nbytes(each) // STEP) * STEP for each in before)
+    return FIRST + sum(-(-nbytes(param) // STEP) * STEP for param in before)
 
 
 def generic_address(low: Lowering, scope: Scope, address: Expr) -> Expr:
     """The address that an address among parameters stands for; one that is as wide as all stays as it is."""
-    found = address
+    generic = address
     for name, declared in low.in_bytes.items():
         memory, place = scope.find(name), place_of(low, name)
         assert isinstance(memory, Memory)
         assert place is not None
         inside = address - const(place, UINT64)
         fits = binary("<", inside, const(nbytes(declared), UINT64))
-        found = select(fits, start_of(memory.buffer) + inside, found)
-    return found
+        generic = select(fits, start_of(memory.buffer) + inside, generic)
+    return generic

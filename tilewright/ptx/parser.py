@@ -44,7 +44,7 @@ _STATEMENT = "an instruction that ends in `;`, a label, a directive or `}`"
 def body(scan: Scanner) -> Body:
     """The statements up to the ``}`` that closes the scope; its ``{`` has been read."""
     text, clean = scan.text, scan.text.clean
-    found: list[Statement] = []
+    statements: list[Statement] = []
     outer: list[tuple[list[Statement], int]] = []  # the scopes around, and the lines where they open
     position, counted, line = scan.position, scan.position, text.line(scan.position)
     while True:
@@ -56,42 +56,42 @@ def body(scan: Scanner) -> Body:
         line += clean.count("\n", counted, start)
         counted = start
         if kind == "operands":
-            found.append(_instruction(text, match, line))
+            statements.append(_instruction(text, match, line))
         elif kind == "inlined":
-            found.append(_loc(text, match))
+            statements.append(_loc(text, match))
         elif kind == "open":
             if len(outer) == MOST_NESTED:
                 raise KernelError("scopes are nested too deeply", allowed=f"{MOST_NESTED}", at=text.span(start))
-            outer.append((found, line))
-            found = []
+            outer.append((statements, line))
+            statements = []
         elif kind != "close":
-            position = _MORE[kind](text, match, line, found) if kind in _MORE else position
+            position = _MORE[kind](text, match, line, statements) if kind in _MORE else position
         elif outer:
-            (found, at), inner = outer.pop(), found
-            found.append(Block(tuple(inner), at))
+            (statements, at), inner = outer.pop(), statements
+            statements.append(Block(tuple(inner), at))
         else:
             scan.position = position
-            return tuple(found)
+            return tuple(statements)
 
 
 _FIRST = {"operands": "mnemonic", "inlined": "file"}  # the group in which a statement begins
 
 
 def _instruction(text: Text, match: re.Match[str], line: int) -> Instruction:
-    guard, mnemonic, given = match["guard"], match["mnemonic"], match["operands"]
+    guard, mnemonic, listed = match["guard"], match["mnemonic"], match["operands"]
     return Instruction(
-        mnemonic, _operands(text, match, given), guard.replace(" ", "") if guard else "", line,
+        mnemonic, _operands(text, match, listed), guard.replace(" ", "") if guard else "", line,
         text.column(match.start("guard" if guard else "mnemonic")),
     )  # fmt: skip
 
 
-def _operands(text: Text, match: re.Match[str], given: str) -> tuple[Operand, ...]:
+def _operands(text: Text, match: re.Match[str], listed: str) -> tuple[Operand, ...]:
     try:
-        return operands(given)
+        return operands(listed)
     except Unreadable:
         pass
     position = match.start("operands")  # which of them is it?
-    for part in re.split(r"(,)(?![^{\[(]*[}\])])", given):
+    for part in re.split(r"(,)(?![^{\[(]*[}\])])", listed):
         try:
             if part != ",":
                 operands(part)
@@ -113,7 +113,7 @@ def _loc(text: Text, match: re.Match[str]) -> Loc:
     return Loc(*place, (label, int(offset or 0)), (int(outer[0]), int(outer[1]), int(outer[2])))
 
 
-def _label(text: Text, match: re.Match[str], line: int, found: list[Statement]) -> int:
+def _label(text: Text, match: re.Match[str], line: int, statements: list[Statement]) -> int:
     """A label, or a list of targets under a name; the position behind it."""
     name = match["label"]
     scan = Scanner(text, match.end())
@@ -121,17 +121,17 @@ def _label(text: Text, match: re.Match[str], line: int, found: list[Statement]) 
     if word in (".branchtargets", ".calltargets"):
         scan.next()
         names = tuple(re.split(r"\s*,\s*", scan.until(";")))
-        found.append(Targets(name, word[1:], names, line))
+        statements.append(Targets(name, word[1:], names, line))
         return scan.position
     if word == ".callprototype":
         scan.next()
-        found.append(prototype(scan, name, line))
+        statements.append(prototype(scan, name, line))
         return scan.position
-    found.append(Label(name, line))
+    statements.append(Label(name, line))
     return match.end()
 
 
-def _directive(text: Text, match: re.Match[str], line: int, found: list[Statement]) -> int:
+def _directive(text: Text, match: re.Match[str], line: int, statements: list[Statement]) -> int:
     """A declaration, a hint; the position behind it."""
     word = match["directive"][1:]
     scan = Scanner(text, match.end())
@@ -139,11 +139,11 @@ def _directive(text: Text, match: re.Match[str], line: int, found: list[Statemen
     while word in ("extern", "visible", "weak", "common"):
         linkage, word = word, scan.next()[1:]
     if word == "reg":
-        found.append(registers(scan, line))
+        statements.append(registers(scan, line))
     elif word in SPACES:
-        found += variables(scan, word, linkage, line)
+        statements += variables(scan, word, linkage, line)
     elif word in ("pragma", "section", "file"):
-        found.append(Directive(f".{word} {scan.until(';')};" if word == "pragma" else f".{word}", line))
+        statements.append(Directive(f".{word} {scan.until(';')};" if word == "pragma" else f".{word}", line))
     else:
         raise text.expected(
             "a directive of a body: .reg, .local, .shared, .param, .loc, .pragma", match.start("directive")
@@ -169,8 +169,8 @@ def parse(text: str, file: str = "") -> Module:
     reader = _Reader(Text(with_lines_of_assembly(text), file))
     while reader.scan.peek():
         reader.item()
-    for directive, found in ((".version", reader.version), (".target", reader.target)):
-        if not found:
+    for directive, value in ((".version", reader.version), (".target", reader.target)):
+        if not value:
             raise reader.text.expected(f"`{directive}`, which every PTX text has at its head", 0)
     return reader.module()
 
@@ -214,12 +214,12 @@ class _Reader:
         elif word != ";":
             raise self.text.expected("a directive of a module: .version, .target, .global, .func, .entry, ...", start)
 
-    def _function(self, made: Function) -> None:
+    def _function(self, function: Function) -> None:
         if self.scan.accept("{"):
-            made = replace(made, body=body(self.scan))
+            function = replace(function, body=body(self.scan))
         elif not self.scan.accept(";"):
-            raise self.text.expected(f"the body of {made.name}, or `;`", self.scan.position)
-        self.functions.append(made)
+            raise self.text.expected(f"the body of {function.name}, or `;`", self.scan.position)
+        self.functions.append(function)
 
     def _version(self, line: int) -> None:
         self.version = self.scan.of(r"\d+\.\d+", "a version: 8.0")
@@ -250,10 +250,10 @@ class _Reader:
         while not self.scan.accept("{"):
             self.scan.of(r"\.[\w$]+", "`{`")
         label = ""
-        for found in _BYTES.finditer(self.scan.until("}")):
-            label = found[1] or label
-            if found[2] == "b8" and label:
-                numbers = bytes(int(part, 0) & 255 for part in re.findall(r"-?\b(?:0x[\da-fA-F]+|\d+)\b", found[3]))
+        for match in _BYTES.finditer(self.scan.until("}")):
+            label = match[1] or label
+            if match[2] == "b8" and label:
+                numbers = bytes(int(part, 0) & 255 for part in re.findall(r"-?\b(?:0x[\da-fA-F]+|\d+)\b", match[3]))
                 self.strings[label] = self.strings.get(label, b"") + numbers
 
     def kept(self, word: str, line: int) -> None:

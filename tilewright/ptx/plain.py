@@ -62,10 +62,10 @@ def is_in_space(low: Lowering, step: Step) -> Sequence[Stmt]:
 
 
 def _any(conditions: Sequence[Expr]) -> Expr:
-    found: Expr = const(False, BOOL)
+    either: Expr = const(False, BOOL)
     for condition in conditions:
-        found = binary("or", found, condition)
-    return found
+        either = binary("or", either, condition)
+    return either
 
 
 def _in_window(low: Lowering, address: Expr, space: str) -> Expr:
@@ -78,11 +78,11 @@ def _among(low: Lowering, address: Expr, space: str) -> Iterator[Expr]:
     """For each constant or parameter in memory: is it in there?"""
     if space == "const":
         names = [name for name, declared in low.globals.items() if declared.space == "const"]
-        found = [low.outside.symbols[name] for name in names]
+        memories = [low.outside.symbols[name] for name in names]
     else:
         in_memory = (low.buffers.get(f"{name} (parameter)", low.buffers.get(name)) for name in low.in_bytes)
-        found = [Memory(buffer) for buffer in in_memory if buffer is not None]
-    for memory in found:
+        memories = [Memory(buffer) for buffer in in_memory if buffer is not None]
+    for memory in memories:
         if isinstance(memory, Memory):
             yield binary("-", address, start_of(memory.buffer)) < const(int(memory.buffer.storage_size()), UINT64)
 
@@ -114,20 +114,20 @@ def load(low: Lowering, step: Step) -> Sequence[Stmt] | None:
         return None
     space, kind, lanes = plain
     target, address = alone(step.ins.operands[0]), _address(step, 1)
-    found = lookup(low, address.base.text, step.scope) if address.base is not None else None
-    if isinstance(found, Parameter):
-        check_address(low, address, found, step, space)
-        return assigned(low, target, _as(found.value, kind), step)
+    symbol = lookup(low, address.base.text, step.scope) if address.base is not None else None
+    if isinstance(symbol, Parameter):
+        check_address(low, address, symbol, step, space)
+        return assigned(low, target, _as(symbol.value, kind), step)
     at, constant = pointer(low, address, step, space), "nc" in step.ins.modifiers
     if lanes == 1:
         return assigned(low, target, element(low, at, kind, space, constant=constant), step)
     parts = _parts(target, lanes, step)
     check_together(parts, step)
     whole = Var(low.fresh("vector"), kind.with_lanes(lanes))
-    made: list[Stmt] = [Bind(whole, element(low, at, whole.dtype, space, constant=constant), mutable=False, at=step.at)]
+    code: list[Stmt] = [Bind(whole, element(low, at, whole.dtype, space, constant=constant), mutable=False, at=step.at)]
     for index, part in enumerate(parts):
-        made += assigned(low, part, Component(whole, index), step)
-    return made
+        code += assigned(low, part, Component(whole, index), step)
+    return code
 
 
 def _meaning(low: Lowering, operand: Operand, step: Step) -> Symbol | None:
@@ -137,10 +137,10 @@ def _meaning(low: Lowering, operand: Operand, step: Step) -> Symbol | None:
 def _address(step: Step, place: int) -> Address:
     """The address among the two operands of an access."""
     count = 2 + ("L2::cache_hint" in step.ins.modifiers)
-    found = step.ins.operands[place] if len(step.ins.operands) == count else None
-    if not isinstance(found, Address):
+    operand = step.ins.operands[place] if len(step.ins.operands) == count else None
+    if not isinstance(operand, Address):
         raise InstructionError(f"{step.ins.mnemonic} needs an address and a register", allowed="[address], in brackets")
-    return found
+    return operand
 
 
 def as_many(parts: Sequence[Operand], count: int, step: Step) -> Sequence[Operand]:
@@ -247,10 +247,10 @@ def _move_parts(low: Lowering, targets: Sequence[Operand], sources: Sequence[Ope
         raise InstructionError(f"{step.ins.mnemonic}: two lengths", given=f"{len(targets)} and {len(sources)}")
     kind = _width(step.ins.modifiers[-1])
     held = [Var(low.fresh("part"), kind) for _ in sources]
-    made: list[Stmt] = [
+    stmts: list[Stmt] = [
         Bind(var, read(low, source, step, kind), mutable=False, at=step.at)
         for var, source in zip(held, sources, strict=True)
     ]
     for target, var in zip(targets, held, strict=True):
-        made += assigned(low, target, var, step)
-    return made
+        stmts += assigned(low, target, var, step)
+    return stmts

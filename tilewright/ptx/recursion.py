@@ -23,6 +23,7 @@ from tilewright.ptx.values import element, stored
 STACK_BYTES = 1 << 15  # the stack of one thread
 SAVED_BYTES = 8  # that a register takes on the stack
 ALIGN = 16  # each frame begins at a multiple of so many bytes
+WriteBody = Callable[[Lowering, Body, Scope, int | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +103,10 @@ class Cycle:
         """The one instance of the function: made at the first call."""
         if function.name not in self.instances:
             frame = Frame(self.low.stack)
-            places = {each.name: frame.place(each) for each in (*function.params, *function.returns)}
-            made = Instance(function, self._target(self.low.new()), frame, places)
-            self.instances[function.name] = made
-            self.waiting.append(made)
+            places = {variable.name: frame.place(variable) for variable in (*function.params, *function.returns)}
+            instance = Instance(function, self._target(self.low.new()), frame, places)
+            self.instances[function.name] = instance
+            self.waiting.append(instance)
         return self.instances[function.name]
 
     def _target(self, block: int) -> int:
@@ -115,35 +116,35 @@ class Cycle:
     def call(self, function: Function, step: Step) -> tuple[Site, Mapping[str, Memory]]:
         """Begin a call. Returns it, and where its parameters and results will lie: behind the caller's frame."""
         low = self.low
-        made = Site(low.new(), low.new(), low.frame, ir.Var(low.fresh("room"), UINT32))
-        self.sites.append(made)
-        self.following[made.block] = (made.back,)
-        low.end(ir.Jump(made.block, at=step.at), made.block)
-        start = binary("+", low.stack.top, made.room)
+        site = Site(low.new(), low.new(), low.frame, ir.Var(low.fresh("room"), UINT32))
+        self.sites.append(site)
+        self.following[site.block] = (site.back,)
+        low.end(ir.Jump(site.block, at=step.at), site.block)
+        start = binary("+", low.stack.top, site.room)
         places = self.instance(function).places
-        return made, {name: replace(place, start=start) for name, place in places.items()}
+        return site, {name: replace(place, start=start) for name, place in places.items()}
 
     def go(self, site: Site, function: Function, step: Step) -> None:
         """Emit the call itself. The code after it takes the results."""
-        low, stack, own = self.low, self.low.stack, self.instance(function)
+        low, stack, instance = self.low, self.low.stack, self.instance(function)
         low.add([
             ir.Assign(stack.top, binary("+", stack.top, site.room), at=step.at),
             ir.Assign(stack.depth, binary("+", stack.depth, const(1, UINT32)), at=step.at),
         ])  # fmt: skip
         back = const(self._target(site.back), UINT32)
         low.add([stored(low, stack.word(0).at(), [back], UINT32, "local", step.at)])
-        low.add([ir.Assign(self.goal, const(own.goal, UINT32), at=step.at)])
+        low.add([ir.Assign(self.goal, const(instance.goal, UINT32), at=step.at)])
         low.end(ir.Jump(self.head, at=step.at), site.back)
 
-    def finish(self, body: Callable[[Lowering, Body, Scope, int | None], None], step: Step) -> None:
+    def finish(self, body: WriteBody, step: Step) -> None:
         """Lower the functions that are called, and the head of the loop. The block that is open comes after it."""
         low = self.low
         behind, before, here = low.open, low.frame, low.lines.current
         while self.waiting:
             self._function(self.waiting.pop(), body, step)
         low.frame, low.lines.current = before, here
-        for own in self.instances.values():
-            self._turn_at_head(self.targets[own.goal])
+        for instance in self.instances.values():
+            self._turn_at_head(self.targets[instance.goal])
         low.open = self.head
         for number, block in enumerate(self.targets[:-1]):
             following = low.new()
@@ -175,28 +176,29 @@ class Cycle:
                 turned = end.renumbered(lambda way, first=first, new=new: new if way == first else way)  # type: ignore[misc]
                 self.low.ended[last] = replace(self.low.ended[last], end=turned)
 
-    def _function(self, own: Instance, body: Callable[[Lowering, Body, Scope, int | None], None], step: Step) -> None:
-        low, function = self.low, own.function
-        low.frame, low.open = own.frame, self.targets[own.goal]
-        scope, leave = Scope(None, f"__{self.goal.name}_{own.goal}"), low.new()
-        for each in (*function.params, *function.returns):
-            symbol = own.places[each.name]
-            if each.space != "reg":
-                scope.symbols[each.name] = symbol
+    def _function(self, instance: Instance, body: WriteBody, step: Step) -> None:
+        low, function = self.low, instance.function
+        low.frame, low.open = instance.frame, self.targets[instance.goal]
+        scope, leave = Scope(None, f"__{self.goal.name}_{instance.goal}"), low.new()
+        for variable in (*function.params, *function.returns):
+            symbol = instance.places[variable.name]
+            if variable.space != "reg":
+                scope.symbols[variable.name] = symbol
                 continue
-            register = ir.Var(identifier(each.name, scope.suffix), register_dtype(each.type))
-            scope.symbols[each.name] = register
-            if each in function.params:
-                kind = raw_dtype(each.type)
+            register = ir.Var(identifier(variable.name, scope.suffix), register_dtype(variable.type))
+            scope.symbols[variable.name] = register
+            if variable in function.params:
+                kind = raw_dtype(variable.type)
                 low.add([ir.Assign(register, cast(element(low, symbol.at(), kind), register.dtype), at=step.at)])
         scope.gather(tuple(scope.symbols))
         body(low, function.body or (), scope, leave)
         low.end(ir.Jump(leave, at=step.at), leave)
-        for each in function.returns:
-            register_of = scope.symbols[each.name]
+        for result in function.returns:
+            register_of = scope.symbols[result.name]
             if isinstance(register_of, ir.Var):
-                kind = raw_dtype(each.type)
-                low.add([stored(low, own.places[each.name].at(), [cast(register_of, kind)], kind, "local", step.at)])
+                kind = raw_dtype(result.type)
+                at, value = instance.places[result.name].at(), cast(register_of, kind)
+                low.add([stored(low, at, [value], kind, "local", step.at)])
         low.add([ir.Assign(self.goal, element(low, low.stack.word(0).at(), UINT32), at=step.at)])
         low.end(ir.Jump(self.head, at=step.at))
         self.following[leave] = ()
@@ -241,16 +243,16 @@ def save_registers(low: Lowering) -> None:
             _complete(low, site, sorted(live[site.back] & changed, key=lambda var: var.name) if number else [])
             for number, site in enumerate(cycle.sites)
         ]
-        most = max(*rooms, *(own.frame.room for own in cycle.instances.values()))
-        for own in cycle.instances.values():
-            _check(low, own, cycle.targets[own.goal], STACK_BYTES - 2 * most)
+        most = max(*rooms, *(instance.frame.room for instance in cycle.instances.values()))
+        for instance in cycle.instances.values():
+            _check(low, instance, cycle.targets[instance.goal], STACK_BYTES - 2 * most)
 
 
-def _check(low: Lowering, own: Instance, entry: int, last: int) -> None:
+def _check(low: Lowering, instance: Instance, entry: int, last: int) -> None:
     """Emit an error for a frame that begins so late that it, or the parameters it passes on, would find no room."""
     stack, block = low.stack, low.ended[entry]
-    at = low.module.span(own.function.line)
-    call = isa.call("cuda.out_of_stack", own.function.name, stack.depth, const(STACK_BYTES, UINT32))
+    at = low.module.span(instance.function.line)
+    call = isa.call("cuda.out_of_stack", instance.function.name, stack.depth, const(STACK_BYTES, UINT32))
     full = binary(">=", stack.top, const(max(0, last), UINT32))
     low.ended[entry] = replace(block, body=(ir.If(full, (ir.Evaluate(call, at=at),), at=at), *block.body))
 

@@ -32,17 +32,17 @@ def _ranges(low: Lowering) -> Iterator[tuple[Buffer, int, int]]:
 
 def short_address(low: Lowering, buffer: Buffer) -> int:
     """The address of 32 bits at which a buffer begins."""
-    return next(start for each, start, _ in _ranges(low) if each == buffer)
+    return next(start for candidate, start, _ in _ranges(low) if candidate == buffer)
 
 
 def widened(low: Lowering, address: Expr, shared: Expr | None) -> Expr:
     """The address that one of 32 bits stands for. shared: where the window of shared memory begins, if there is one."""
-    own = cast(address, UINT32)
-    found: Expr = cast(own, UINT64)
+    low_bits = cast(address, UINT32)
+    wide: Expr = cast(low_bits, UINT64)
     if shared is not None:
-        inside = own - const(SHARED, UINT32)
-        found = select(binary("<", inside, const(FIRST - SHARED, UINT32)), shared + cast(inside, UINT64), found)
+        inside = low_bits - const(SHARED, UINT32)
+        wide = select(binary("<", inside, const(FIRST - SHARED, UINT32)), shared + cast(inside, UINT64), wide)
     for buffer, start, size in _ranges(low):
-        inside = own - const(start, UINT32)
-        found = select(binary("<", inside, const(size, UINT32)), start_of(buffer) + cast(inside, UINT64), found)
-    return found
+        inside = low_bits - const(start, UINT32)
+        wide = select(binary("<", inside, const(size, UINT32)), start_of(buffer) + cast(inside, UINT64), wide)
+    return wide

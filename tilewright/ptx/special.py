@@ -52,9 +52,9 @@ def _mask(compare: str) -> Callable[[Machine], Expr]:
     """The lanes of a warp before, at or after the calling one, as bits."""
 
     def mask(_: Machine) -> Expr:
-        one = binary("<<", _number(1), _register("laneid"))
-        below = one - 1
-        return {"eq": one, "lt": below, "le": one | below, "gt": ~(one | below), "ge": ~below}[compare]
+        bit = binary("<<", _number(1), _register("laneid"))
+        below = bit - 1
+        return {"eq": bit, "lt": below, "le": bit | below, "gt": ~(bit | below), "ge": ~below}[compare]
 
     return mask
 
@@ -69,8 +69,8 @@ _COUNTED: Mapping[str, Callable[[Machine, int], Expr]] = {
 
 
 def _along(kind: str, axis: int) -> Callable[[Machine], Expr]:
-    own = _COUNTED.get(kind)
-    return lambda machine: own(machine, axis) if own else _register(f"{kind}.{'xyz'[axis]}")
+    counted = _COUNTED.get(kind)
+    return lambda machine: counted(machine, axis) if counted else _register(f"{kind}.{'xyz'[axis]}")
 
 
 def _cluster_ctas(machine: Machine) -> int:
@@ -110,5 +110,5 @@ def cta_number(machine: Machine) -> Expr:
 
 def special_register(name: str, machine: Machine) -> Expr | None:
     """The value of ``%tid.x`` or another special register, bits of 32 or 64; None for other names."""
-    made = _PLAIN.get(name.removeprefix("%")) if name.startswith("%") else None
-    return as_expr(made(machine)) if made is not None else None
+    reader = _PLAIN.get(name.removeprefix("%")) if name.startswith("%") else None
+    return as_expr(reader(machine)) if reader is not None else None

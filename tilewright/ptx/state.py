@@ -65,9 +65,9 @@ class Lowering(ir.Blocks):
     @cached_property
     def has_local(self) -> bool:
         """Does any function of the module have variables in local memory?"""
-        inside = (each for function in self.module.functions for each in all_statements(function.body or ()))
-        local = (getattr(each, "space", "") == "local" or getattr(each, "opcode", "") == "alloca"
-                 for each in (*self.module.variables, *inside))  # fmt: skip
+        inside = (statement for function in self.module.functions for statement in all_statements(function.body or ()))
+        local = (getattr(statement, "space", "") == "local" or getattr(statement, "opcode", "") == "alloca"
+                 for statement in (*self.module.variables, *inside))  # fmt: skip
         return bool(self.cycles) or any(local)
 
     @cached_property

@@ -118,10 +118,10 @@ def check_words(ins: Instruction) -> None:
     groups = [group.split() for group in TAKEN.get(ins.opcode, ())]
     if not groups or (ins.opcode, *ins.modifiers[:1]) in OF_ROWS:
         return
-    known = {word for group in groups for word in group}
+    legal = {word for group in groups for word in group}
     for word in ins.modifiers:
-        if word not in known and not re.fullmatch(r"const\[\d+\]", word):
-            raise InstructionError(f"{ins.opcode} has no .{word}", given=ins.mnemonic, allowed=choices(word, known))
+        if word not in legal and not re.fullmatch(r"const\[\d+\]", word):
+            raise InstructionError(f"{ins.opcode} has no .{word}", given=ins.mnemonic, allowed=choices(word, legal))
     for group in groups:
         several = [word for word in ins.modifiers if word in group]
         if len(several) > 1:
@@ -143,11 +143,11 @@ def _check_places(ins: Instruction) -> None:
                                    allowed=".".join((ins.opcode, *ins.modifiers[:place], late[0])))  # fmt: skip
 
 
-def check_value(low: Lowering, operand: Operand, found: Symbol | None, step: Step) -> None:
+def check_value(low: Lowering, operand: Operand, symbol: Symbol | None, step: Step) -> None:
     """Raises InstructionError where an instruction takes a register, and no address or special register."""
     if not isinstance(operand, Name) or step.ins.opcode in VALUES:
         return
-    if isinstance(found, Memory) or (found is None and operand.text.startswith("%")):
+    if isinstance(symbol, Memory) or (symbol is None and operand.text.startswith("%")):
         raise InstructionError(f"{step.ins.mnemonic} takes no {operand.text}", given=operand.text,
                                allowed=f"a register: mov ..., {operand.text}")  # fmt: skip
 
@@ -179,7 +179,7 @@ def _check_order(ins: Instruction) -> None:
             raise InstructionError(f"{ins.mnemonic} has {what}", given=ins.mnemonic, allowed=allowed)
 
 
-def check_address(low: Lowering, address: Address, found: Symbol | None, step: Step, space: str) -> None:
+def check_address(low: Lowering, address: Address, symbol: Symbol | None, step: Step, space: str) -> None:
     """Raises InstructionError where the memory that an access names is not that of its variable, or where a register is
     too narrow for its address.
     """
@@ -187,22 +187,22 @@ def check_address(low: Lowering, address: Address, found: Symbol | None, step: S
         if space != "local":
             raise InstructionError("a number is no address here", given=f"[{address.offset}]", allowed="a register")
         return
-    own, space = _space_of(low, address.base.text, found), space.partition("::")[0]
-    if own and (space != own if space else own in ("const", "param")):
-        raise InstructionError(f"{address.base.text} is not in the memory of {step.ins.mnemonic}", given=f".{own}",
-                               allowed=f"{step.ins.opcode}.{own}")  # fmt: skip
+    actual, space = _space_of(low, address.base.text, symbol), space.partition("::")[0]
+    if actual and (space != actual if space else actual in ("const", "param")):
+        raise InstructionError(f"{address.base.text} is not in the memory of {step.ins.mnemonic}", given=f".{actual}",
+                               allowed=f"{step.ins.opcode}.{actual}")  # fmt: skip
     declared = step.scope.type_of(address.base.text)
     if FLOATS.fullmatch(declared) or declared == "pred":
         raise InstructionError(f"{address.base.text} is no address", given=f".{declared}", allowed=".b64, .u64, .s64")
 
 
-def _space_of(low: Lowering, name: str, found: Symbol | None) -> str:
+def _space_of(low: Lowering, name: str, symbol: Symbol | None) -> str:
     """The memory of a variable; "" where the name is of something else."""
-    if isinstance(found, Parameter) or name in low.in_bytes:
+    if isinstance(symbol, Parameter) or name in low.in_bytes:
         return "param"
     declared = low.module.variable_of.get(name)
-    if isinstance(found, Memory):
-        return "shared" if found.shared else declared.space if declared is not None else ""
+    if isinstance(symbol, Memory):
+        return "shared" if symbol.shared else declared.space if declared is not None else ""
     return ""
 
 
@@ -236,8 +236,8 @@ def check_register(operand: Operand, word: str, step: Step) -> None:
     declared, word = SAME.get(declared, declared), SAME.get(word, word)
     if not declared or not word or declared == "b128":
         return
-    have, want = (FLOATS.fullmatch(each) is not None for each in (declared, word))
-    bits, needed = (max(16, 8 * element_bytes(each)) for each in (declared, word))
+    have, want = (FLOATS.fullmatch(kind) is not None for kind in (declared, word))
+    bits, needed = (max(16, 8 * element_bytes(kind)) for kind in (declared, word))
     fits = bits == needed or (step.ins.opcode in WIDENING and bits > needed and not (have and want))
     if not fits:
         raise KernelError(f"{step.ins.mnemonic}: {operand.text} has {bits} bits", given=f"{bits} bits",  # type: ignore[union-attr]  # a Name
@@ -249,7 +249,7 @@ def check_register(operand: Operand, word: str, step: Step) -> None:
 
 def _differ(declared: str, word: str) -> bool:
     """Is one type a float and the other an integer, or another float? Bits are as good as either."""
-    have, want = (FLOATS.fullmatch(each) is not None for each in (declared, word))
+    have, want = (FLOATS.fullmatch(kind) is not None for kind in (declared, word))
     if re.fullmatch(r"b\d+", declared) or re.fullmatch(r"b\d+", word):
         return False
     return have != want or (have and declared != word)

@@ -28,8 +28,8 @@ HIGH_CLOCKS = ("%clock_hi", "%globaltimer_hi")
 
 def lookup(low: Lowering, name: str, scope: Scope) -> Symbol | None:
     """The meaning of a name in its scope, or in the module."""
-    found = scope.find(name)
-    return module_symbol(low, name) if found is None else found
+    symbol = scope.find(name)
+    return module_symbol(low, name) if symbol is None else symbol
 
 
 def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> ir.Expr:
@@ -44,8 +44,8 @@ def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> ir.Expr:
             return unary("not", read(low, name, step, BOOL))
         case Not(name, sign):
             raise KernelError(f"{step.ins.mnemonic} takes no {sign} before an operand", given=operand_text(operand))
-        case Sum(name, offset) if isinstance(own := step.scope.find(name.text), ir.Var):
-            return cast(own + const(offset, own.dtype), kind)
+        case Sum(name, offset) if isinstance(var := step.scope.find(name.text), ir.Var):
+            return cast(var + const(offset, var.dtype), kind)
         case Sum(name, offset):
             return cast(address_of(low, name, offset, step), kind)
         case Name(text) if kind.bits == 32 and (place := place_of(low, text)) is not None:
@@ -64,9 +64,9 @@ def _number(number: Immediate, kind: DType) -> ir.Expr:
 
 
 def _named(low: Lowering, name: Name, step: Step) -> ir.Expr:
-    found = step.scope.find(name.text)
-    if isinstance(found, ir.Var):
-        return found
+    symbol = step.scope.find(name.text)
+    if isinstance(symbol, ir.Var):
+        return symbol
     if name.text in CLOCKS:
         return cast(low.now(), CLOCKS[name.text])
     if name.text in HIGH_CLOCKS:
@@ -88,16 +88,16 @@ def _narrowed(value: ir.Expr, kind: DType, name: str, at: Span) -> ir.Expr:
 
 def exact(low: Lowering, operand: Operand, step: Step, kind: DType) -> ir.Expr:
     """The bits of an operand whose register is as wide as ``kind``; only conversions take wider ones."""
-    found = step.scope.named(operand)
-    if isinstance(found, ir.Var) and found.dtype.bits != max(kind.bits, 16) and kind != BOOL != found.dtype:
-        _check_width(found.dtype.bits, kind.bits, operand, step)
+    symbol = step.scope.named(operand)
+    if isinstance(symbol, ir.Var) and symbol.dtype.bits != max(kind.bits, 16) and kind != BOOL != symbol.dtype:
+        _check_width(symbol.dtype.bits, kind.bits, operand, step)
     return read(low, operand, step, kind)
 
 
-def _check_width(own: int, wanted: int, operand: Operand, step: Step) -> None:
-    if own < wanted or step.ins.opcode != "cvt":
+def _check_width(bits: int, wanted: int, operand: Operand, step: Step) -> None:
+    if bits < wanted or step.ins.opcode != "cvt":
         raise KernelError(
-            f"{step.ins.mnemonic}: {operand_text(operand)} has {own} bits", given=f"{own} bits",
+            f"{step.ins.mnemonic}: {operand_text(operand)} has {bits} bits", given=f"{bits} bits",
             allowed=f"a register of {max(wanted, 16)} bits", at=step.at,
         )  # fmt: skip
 
@@ -107,28 +107,28 @@ def _check_width(own: int, wanted: int, operand: Operand, step: Step) -> None:
 
 def address_of(low: Lowering, name: Name, offset: int, step: Step) -> ir.Expr:
     """The address of a variable or function: in shared memory its offset there, else the one it has everywhere."""
-    found = lookup(low, name.text, step.scope)
-    if isinstance(found, Function):
-        return const(low.function_address(found), UINT64)
-    if not isinstance(found, Memory):
+    symbol = lookup(low, name.text, step.scope)
+    if isinstance(symbol, Function):
+        return const(low.function_address(symbol), UINT64)
+    if not isinstance(symbol, Memory):
         raise KernelError(
             f"{name.text} is declared nowhere", given=name.text, allowed="a register or a variable", at=step.at
         )
-    if are_short(low) and found.buffer.space == "global":
-        return const(short_address(low, found.buffer) + offset, UINT64)
-    address = cast(found.at(offset), UINT64)
-    return cast(cast(address, UINT32), UINT64) if found.shared else address  # windows are 40 bits wide
+    if are_short(low) and symbol.buffer.space == "global":
+        return const(short_address(low, symbol.buffer) + offset, UINT64)
+    address = cast(symbol.at(offset), UINT64)
+    return cast(cast(address, UINT32), UINT64) if symbol.shared else address  # windows are 40 bits wide
 
 
 def pointer(low: Lowering, address: Address, step: Step, space: str) -> ir.Expr:
     """Where an address operand points: a place in a variable, or a number of 64 bits, of 32 in shared memory."""
     kind = UINT32 if space.startswith("shared") else UINT64
-    found = lookup(low, address.base.text, step.scope) if address.base is not None else None
-    check_address(low, address, found, step, space)
+    symbol = lookup(low, address.base.text, step.scope) if address.base is not None else None
+    check_address(low, address, symbol, step, space)
     if address.base is None:
         return const(address.offset, kind)
-    if isinstance(found, Memory):
-        return found.at(address.offset)
+    if isinstance(symbol, Memory):
+        return symbol.at(address.offset)
     named = _named(low, address.base, step)
     base = cast(named, kind)
     if space == "local" and named.dtype.bits == 32:
@@ -181,9 +181,9 @@ def register(low: Lowering, operand: Operand, step: Step) -> ir.Var | None:
     """The register that an operand names as a destination; None for the sink ``_``."""
     if operand == Name("_"):
         return None
-    found = step.scope.named(operand)
-    if isinstance(found, ir.Var):
-        return found
+    symbol = step.scope.named(operand)
+    if isinstance(symbol, ir.Var):
+        return symbol
     raise KernelError(
         "the destination is no register", given=operand_text(operand), allowed="a declared register", at=step.at
     )
@@ -191,23 +191,23 @@ def register(low: Lowering, operand: Operand, step: Step) -> ir.Var | None:
 
 def assigned(low: Lowering, operand: Operand, value: ir.Expr, step: Step) -> list[ir.Assign]:
     """The assignment of a value's bits to a register."""
-    own = register(low, operand, step)
-    if own is not None:
-        _check_result(own, value, operand, step)
+    var = register(low, operand, step)
+    if var is not None:
+        _check_result(var, value, operand, step)
         check_result(operand, step)
-    return [] if own is None else [ir.Assign(own, bits_of(value, own.dtype), at=step.at)]
+    return [] if var is None else [ir.Assign(var, bits_of(value, var.dtype), at=step.at)]
 
 
-def _check_result(own: ir.Var, value: ir.Expr, operand: Operand, step: Step) -> None:
+def _check_result(var: ir.Var, value: ir.Expr, operand: Operand, step: Step) -> None:
     """Raises KernelError unless a result has its register's width; loads and conversions may go to wider ones."""
     bits, boolean = value.dtype.bits, value.dtype.kind == "bool"
-    if (own.dtype.kind == "bool") != boolean or own.dtype.bits < bits:
+    if (var.dtype.kind == "bool") != boolean or var.dtype.bits < bits:
         fits = False
     else:
-        fits = boolean or own.dtype.bits == max(bits, 16) or step.ins.opcode in WIDENED
+        fits = boolean or var.dtype.bits == max(bits, 16) or step.ins.opcode in WIDENED
     if not fits:
         raise KernelError(
-            f"{step.ins.mnemonic} does not fit into {operand_text(operand)}", given=f"a register of {own.dtype}",
+            f"{step.ins.mnemonic} does not fit into {operand_text(operand)}", given=f"a register of {var.dtype}",
             allowed="a predicate" if boolean else f"{max(bits, 16)} bits", at=step.at,
         )  # fmt: skip
 

@@ -54,7 +54,7 @@ def reduce_at_barrier(low: Lowering, step: Step) -> Sequence[Stmt]:
     else:
         meeting = isa.call("ptx.barrier.sync", number, _threads(low, threads, step))
     meet = Evaluate(meeting, at=step.at)
-    made: list[Stmt] = [
+    stmts: list[Stmt] = [
         Bind(mine, counted, mutable=False, at=step.at),
         Bind(number, read(low, barrier, step, UINT32), mutable=False, at=step.at),
         Bind(place, _counter(low, number), mutable=False, at=step.at),
@@ -66,11 +66,11 @@ def reduce_at_barrier(low: Lowering, step: Step) -> Sequence[Stmt]:
         meet,
     ]
     value: Expr = total if op == "popc" else total == 0 if op == "and" else total != 0
-    return [*made, *assigned(low, target, value, step)]
+    return [*stmts, *assigned(low, target, value, step)]
 
 
-def _threads(low: Lowering, given: Sequence[Operand], step: Step) -> Expr:
-    return read(low, given[0], step, UINT32) if given else const(low.machine.launch.warps * 32, UINT32)
+def _threads(low: Lowering, operands: Sequence[Operand], step: Step) -> Expr:
+    return read(low, operands[0], step, UINT32) if operands else const(low.machine.launch.warps * 32, UINT32)
 
 
 def _add_of(place: Expr, value: Expr) -> Expr:

@@ -47,9 +47,9 @@ def place_fragments(low: Lowering) -> None:
     if not products or "stack" in vars(low):
         return
     taken = {_key(stmt.value): stmt.var for stmt in code if isinstance(stmt, ir.Assign) and _is_place(stmt.value)}
-    operands = [found for call in products if len(found := tuple(_registers_of(call, taken))) == 4]
-    loaded = [each for call in calls if call.form.meaning.moves for each in _registers_of(call, taken)]
-    some = {var for each in (*operands, loaded) for one in each for var in one if var.dtype == UINT32}
+    operands = [matrices for call in products if len(matrices := tuple(_registers_of(call, taken))) == 4]
+    loaded = [registers for call in calls if call.form.meaning.moves for registers in _registers_of(call, taken)]
+    some = {var for lists in (*operands, loaded) for registers in lists for var in registers if var.dtype == UINT32}
     some = _exact(some - low.in_flight.keys(), code)
     places = _Places(sorted(some, key=lambda var: var.name), low.ended)
     for written in (*loaded, *(after for *_, after in operands)):
@@ -60,17 +60,17 @@ def place_fragments(low: Lowering) -> None:
     for stmt in code:
         if isinstance(stmt, ir.Assign) and isinstance(stmt.value, ir.Var):
             places.join(stmt.var, stmt.value)
-    sums = {places.of(var) for *_, one in operands if places.in_line(one) for var in one}
-    used = {places.of(var) for each in operands for one in each[:2] if places.in_line(one) for var in one} | sums
-    for each in loaded:
-        places.in_line(each)
-    for name, own in (("sums", True), ("fragments", False)):
-        lines = [line for line in places.lines() if used.intersection(line) and own != sums.isdisjoint(line)]
+    sums = {places.of(var) for *_, registers in operands if places.in_line(registers) for var in registers}
+    used = {places.of(var) for four in operands for line in four[:2] if places.in_line(line) for var in line} | sums
+    for registers in loaded:
+        places.in_line(registers)
+    for name, of_sums in (("sums", True), ("fragments", False)):
+        lines = [line for line in places.lines() if used.intersection(line) and of_sums != sums.isdisjoint(line)]
         _allocate(low, name, places, [place for line in lines for place in line])
     sinks = [(sink, low.in_flight[var]) for sink, var in _sinks(calls, taken) if var in low.in_flight]
     low.in_flight |= sinks
     whole = Counter(sink.buffer for sink, _ in sinks)
-    low.allocated = [each for each in low.allocated if each.buffer.shape != (whole[each.buffer],)]
+    low.allocated = [alloc for alloc in low.allocated if alloc.buffer.shape != (whole[alloc.buffer],)]
 
 
 def _allocate(low: Lowering, name: str, places: _Places, order: Sequence[int]) -> None:
@@ -101,29 +101,29 @@ def _registers_of(call: Bound, taken: Mapping[tuple[str, ir.Expr], ir.Var]) -> I
     """The registers of each operand that has several; those that take a result for the place where it is written."""
     rows = sorted((row for row in call.given if row.many), key=lambda row: row.written)
     for row in rows:
-        given = [taken.get(_key(one)) if isinstance(one, ir.Load) else one for one in call.operands[row.name]]
-        found = tuple(one for one in given if isinstance(one, ir.Var))
-        if len(found) == len(given) == len(set(found)):
-            yield found
+        parts = [taken.get(_key(part)) if isinstance(part, ir.Load) else part for part in call.operands[row.name]]
+        registers = tuple(part for part in parts if isinstance(part, ir.Var))
+        if len(registers) == len(parts) == len(set(registers)):
+            yield registers
 
 
 def _sinks(calls: Iterable[Bound], taken: Mapping[tuple[str, ir.Expr], ir.Var]) -> Iterator[tuple[ir.Load, ir.Var]]:
     """The places where calls write their results, with the registers that take these."""
     for call in calls:
         for row in call.given:
-            for one in call.operands[row.name] if row.written else ():
-                if isinstance(one, ir.Load) and _key(one) in taken:
-                    yield one, taken[_key(one)]
+            for operand in call.operands[row.name] if row.written else ():
+                if isinstance(operand, ir.Load) and _key(operand) in taken:
+                    yield operand, taken[_key(operand)]
 
 
 def _exact(some: set[ir.Var], code: Iterable[ir.Stmt]) -> set[ir.Var]:
     """Those of some registers whose uninitialised bits are whole bytes: they get constants, what was in memory, results
     of instructions, and each other's values.
     """
-    given = [stmt for stmt in code if isinstance(stmt, (ir.Assign, ir.Bind))]
-    vectors = {stmt.var for stmt in given if isinstance(stmt.value, ir.Load)}
+    assigns = [stmt for stmt in code if isinstance(stmt, (ir.Assign, ir.Bind))]
+    vectors = {stmt.var for stmt in assigns if isinstance(stmt.value, ir.Load)}
     while True:
-        wrong = {stmt.var for stmt in given if stmt.var in some and not _is_exact(stmt.value, some, vectors)}
+        wrong = {stmt.var for stmt in assigns if stmt.var in some and not _is_exact(stmt.value, some, vectors)}
         if not wrong:
             return some
         some = some - wrong
@@ -153,22 +153,22 @@ class _Places:
     def _conflicts(self, blocks: Mapping[int, ir.Block]) -> list[int]:
         """For each register the others that are live where it gets a value, or the other way round."""
         live = live_before(blocks, {number: block.end.targets for number, block in blocks.items()})
-        found = [0] * len(self.registers)
+        conflicts = [0] * len(self.registers)
         for block in blocks.values():
             now = self._bits((*block.end.reads, *(var for to in block.end.targets for var in live[to])))
             for outer in reversed(block.body):
                 for stmt in reversed(statements((outer,))):
                     if isinstance(stmt, (ir.Assign, ir.Bind)):
-                        own = self._bits((stmt.var,))
+                        bits = self._bits((stmt.var,))
                         for number in self._numbers((stmt.var,)):
-                            found[number] |= now & ~own & ~self._bits((stmt.value,))
-                        now = now & ~own if stmt is outer else now
+                            conflicts[number] |= now & ~bits & ~self._bits((stmt.value,))
+                        now = now & ~bits if stmt is outer else now
                     now |= self._bits(walk(stmt.value) if isinstance(stmt, (ir.Assign, ir.Bind)) else expressions(stmt))
-        for number, others in enumerate(found):
-            for other in range(len(found)):
+        for number, others in enumerate(conflicts):
+            for other in range(len(conflicts)):
                 if others >> other & 1:
-                    found[other] |= 1 << number
-        return found
+                    conflicts[other] |= 1 << number
+        return conflicts
 
     def _numbers(self, parts: Iterable[object]) -> list[int]:
         return [self.numbers[part] for part in parts if isinstance(part, ir.Var) and part in self.numbers]
@@ -189,11 +189,11 @@ class _Places:
         for number in self._numbers(registers):
             self.conflicts[number] |= self._bits(registers) & ~(1 << number)
 
-    def join(self, one: ir.Var, other: ir.Var) -> None:
+    def join(self, var: ir.Var, other: ir.Var) -> None:
         """Two registers share a place, unless both are live at a time."""
-        if one not in self.numbers or other not in self.numbers:
+        if var not in self.numbers or other not in self.numbers:
             return
-        a, b = self.of(one), self.of(other)
+        a, b = self.of(var), self.of(other)
         if a == b or self.bits[a] & self.conflicts[b] or self.bits[b] & self.conflicts[a]:
             return
         self.bits[a] |= self.bits[b]
@@ -261,8 +261,8 @@ class Shape:
         if self.flipped:
             side = {"left": "right", "right": "left"}.get(side, side)
         rows, columns = (self.n, self.m) if self.flipped else (self.m, self.n)
-        found = list(_FRAGMENTS[side](rows, columns, self.k, BITS[kind]))
-        return [[(column, row) for row, column in one] for one in found] if self.flipped else found
+        pairs = list(_FRAGMENTS[side](rows, columns, self.k, BITS[kind]))
+        return [[(column, row) for row, column in pair] for pair in pairs] if self.flipped else pairs
 
 
 def _left(rows: int, columns: int, k: int, bits: int) -> Iterator[list[tuple[Place, Place]]]:
@@ -285,7 +285,7 @@ def _sum(rows: int, columns: int, k: int, bits: int) -> Iterator[list[tuple[Plac
         for across in range(columns // 8):
             for upper in range(0, min(rows, 16), 8):
                 pair = [(Place(down + upper, 1), Place(8 * across + i, 0, 2)) for i in range(2)]
-                yield from [pair] if bits == 16 else [[one] for one in pair]
+                yield from [pair] if bits == 16 else [[place] for place in pair]
 
 
 _FRAGMENTS = {"left": _left, "right": _right, "sum": _sum}
@@ -295,10 +295,10 @@ def matrix(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
     """``wmma.load``, ``wmma.mma`` or ``wmma.store``."""
     words = step.ins.modifiers
     name = next((word for word in words if word in INPUTS), "")
-    found = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", name)
-    if found is None:
+    match = re.fullmatch(r"m(\d+)n(\d+)k(\d+)", name)
+    if match is None:
         raise InstructionError(f"{step.ins.mnemonic}: this shape is not supported", allowed=", ".join(INPUTS))
-    shape = Shape(name, *map(int, found.groups()))
+    shape = Shape(name, *map(int, match.groups()))
     if words[0] == "mma":
         return _multiplied(low, step, shape)
     return _moved(low, step, shape, words[1], words[-1])
@@ -306,7 +306,7 @@ def matrix(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
 
 def _moved(low: Lowering, step: Step, shape: Shape, operand: str, kind: str) -> Sequence[ir.Stmt]:
     """A fragment from memory, or to it."""
-    allowed = INPUTS[shape.name] if operand in "ab" else [one for k in INPUTS[shape.name] for one in RESULTS[k]]
+    allowed = INPUTS[shape.name] if operand in "ab" else [result for k in INPUTS[shape.name] for result in RESULTS[k]]
     loads = step.ins.modifiers[0] == "load"
     if kind not in allowed:
         raise InstructionError(f"{step.ins.mnemonic}: this type is not supported", allowed=", ".join(allowed))
@@ -322,8 +322,8 @@ def _moved(low: Lowering, step: Step, shape: Shape, operand: str, kind: str) -> 
     return memory.made
 
 
-def _registers(parts: Sequence[Operand], own: int, operand: str, kind: str, step: Step) -> Sequence[Operand]:
-    return as_many(parts, WRITTEN if kind == "f16" and operand in "ab" else own, step)
+def _registers(parts: Sequence[Operand], count: int, operand: str, kind: str, step: Step) -> Sequence[Operand]:
+    return as_many(parts, WRITTEN if kind == "f16" and operand in "ab" else count, step)
 
 
 class _Memory:
@@ -336,12 +336,12 @@ class _Memory:
         self.by_rows = "row" in words
         self.space = step.ins.space
         rows, columns = {"a": (shape.m, shape.k), "b": (shape.k, shape.n)}.get(operand, (shape.m, shape.n))
-        given = step.ins.operands[2] if len(step.ins.operands) > 2 else Immediate("", columns if self.by_rows else rows)
+        pitch = step.ins.operands[2] if len(step.ins.operands) > 2 else Immediate("", columns if self.by_rows else rows)
         self.made: list[ir.Stmt] = []
         lane = special_register("%laneid", low.machine)
         assert lane is not None
         self.group, self.within = self._held(binary(">>", lane, 2)), self._held(binary("&", lane, 3))
-        self.stride = self._held(read(low, given, step, UINT32))
+        self.stride = self._held(read(low, pitch, step, UINT32))
         self.start = self._held(number_of(pointer(low, address, step, self.space), self.space))
 
     def _held(self, value: ir.Expr) -> ir.Var:
@@ -350,10 +350,10 @@ class _Memory:
         return var
 
     def _at(self, place: Place) -> ir.Expr:
-        found: ir.Expr = const(place.start, UINT32)
+        address: ir.Expr = const(place.start, UINT32)
         for var, times in ((self.group, place.group), (self.within, place.within)):
-            found = found + var * times if times else found
-        return found
+            address = address + var * times if times else address
+        return address
 
     def _address(self, row: Place, column: Place) -> ir.Expr:
         far, near = (row, column) if self.by_rows else (column, row)
@@ -397,8 +397,8 @@ def _types(step: Step, shape: Shape) -> tuple[str, str, str, str]:
     if len(kinds) == 2:
         kinds[1:1] = ["f16", "f16"]
     d, *inputs, c = kinds if len(kinds) == 4 else ["", "", "", ""]
-    known = all(one in INPUTS[shape.name] for one in inputs) and d == c and d in RESULTS.get(inputs[0], ())
-    if not known or (inputs[0] != inputs[1] and BITS[inputs[0]] not in (8, 4)):
+    listed = all(kind in INPUTS[shape.name] for kind in inputs) and d == c and d in RESULTS.get(inputs[0], ())
+    if not listed or (inputs[0] != inputs[1] and BITS[inputs[0]] not in (8, 4)):
         allowed = "D and C of one type: f16 or f32 of f16; f32 of bf16, tf32; s32 of s8, u8, s4, u4, b1; f64 of f64"
         raise InstructionError(f"{step.ins.mnemonic}: these types are not supported", allowed=allowed)
     return d, inputs[0], inputs[1], c
@@ -423,12 +423,12 @@ def _multiplied(low: Lowering, step: Step, shape: Shape) -> Sequence[ir.Stmt]:
     columns, width = across // 8, max(1, 32 // BITS[kinds[1]])
     tall, wide = high * shape.k // (32 * width), 8 * shape.k // (32 * width)  # registers of A and B for a piece
     sums = high * 8 // (64 if kinds[0] == "f16" else 32)
-    made: list[ir.Stmt] = []
+    stmts: list[ir.Stmt] = []
     for piece in range(down // high * columns):
         row, column = divmod(piece, columns)
-        own = slice(sums * piece, sums * (piece + 1))
-        made += _piece(low, step, d[own], (left[tall * row :][:tall], right[wide * column :][:wide], c[own]), which)
-    return sorted(made, key=lambda each: not isinstance(each, ir.Evaluate))  # results may stand among operands
+        part = slice(sums * piece, sums * (piece + 1))
+        stmts += _piece(low, step, d[part], (left[tall * row :][:tall], right[wide * column :][:wide], c[part]), which)
+    return sorted(stmts, key=lambda stmt: not isinstance(stmt, ir.Evaluate))  # results may stand among operands
 
 
 def _piece(
@@ -441,14 +441,14 @@ def _piece(
     buffer = ir.Buffer(low.fresh("wmma"), word, (len(d),), "local", None)
     low.allocated.append(ir.AllocBuffer(buffer, at=step.at))
     places = [ir.Load(buffer, (as_expr(number),)) for number in range(len(d))]
-    values = ([read(low, part, step, word) for part in each] for each in parts)
+    values = ([read(low, part, step, word) for part in operand] for operand in parts)
     if kind == "f64":
-        values = ([ir.Reinterpret(bits, dtype("float64")) for bits in each] for each in values)
+        values = ([ir.Reinterpret(bits, dtype("float64")) for bits in operand] for operand in values)
     a, b, c = map(tuple, values)
     rounding = next((word for word in words if word in ("rn", "rz", "rm", "rp")), None)
-    given = {"saturate": "satfinite" in words or None, "rnd": rounding}
+    keywords = {"saturate": "satfinite" in words or None, "rnd": rounding}
     row = f"ptx.mma.{isa.spoken(op)}" if op else ROWS.get(kind, "ptx.mma")
-    more = {key: value for key, value in given.items() if value is not None}
+    more = {key: value for key, value in keywords.items() if value is not None}
     yield ir.Evaluate(isa.call(row, *which, d=tuple(places), a=a, b=b, c=c, **more), at=step.at)
     for part, place in zip(d, places, strict=True):
         yield from assigned(low, part, place, step)

@@ -63,7 +63,7 @@ def devices_of(side: Side) -> list[Value]:
     copies = [it for it in side.tile.replica if it.axis == pid]
     first = side.tile.offset_on(pid)
     digits = product(*(range(int(const_value(it.extent) or 1)) for it in copies))
-    return [first + sum(at * it.stride for at, it in zip(each, copies, strict=True)) for each in digits]
+    return [first + sum(at * it.stride for at, it in zip(place, copies, strict=True)) for place in digits]
 
 
 def is_everywhere(side: Side) -> bool:
@@ -145,28 +145,28 @@ def emit_stretch(plan: StretchPlan, call: TileCall, out: Builder, *operands: obj
 
 def _stretches(call: TileCall) -> Distribution:
     """The fewest in the order of the destination's addresses, or if that follows no pattern before its swizzle."""
-    found = [(name, side, places(side, call.facts)) for name, side in call.sides.items()]
-    before, where = in_memory_order(call["dst"]), dict((name, where) for name, _, where in found)["dst"]
-    known = len(where.units) == 1 and where.longest_run is None
-    orders = [np.argsort(where.seen[0], kind="stable"), before] if known and where.swizzle else [before]
-    made = [_in_order(call, found, order) for order in orders]
-    share = next((one for one in made if one is not None), None)
+    tiles = [(name, side, places(side, call.facts)) for name, side in call.sides.items()]
+    before, where = in_memory_order(call["dst"]), dict((name, where) for name, _, where in tiles)["dst"]
+    constant = len(where.units) == 1 and where.longest_run is None
+    orders = [np.argsort(where.seen[0], kind="stable"), before] if constant and where.swizzle else [before]
+    shares = [_in_order(call, tiles, order) for order in orders]
+    share = next((plan for plan in shares if plan is not None), None)
     if share is None:
         raise Decline(f"the stretches of {call['dst'].name} and {call['src'].name} follow no common pattern")
     return share
 
 
-def _in_order(call: TileCall, found: Sequence[tuple[str, Side, Places]], order: Ints) -> Distribution | None:
+def _in_order(call: TileCall, tiles: Sequence[tuple[str, Side, Places]], order: Ints) -> Distribution | None:
     """The stretches of elements in this order; None where they follow no pattern. Raises Decline."""
     unit = 8 * STRETCH // call.dtype.bits
-    for _, side, where in found:
+    for _, side, where in tiles:
         if trouble := run_problem(call, side, where, order, unit):
             allowed = f"stretches of a multiple of {STRETCH} bytes, aligned to {STRETCH}, contiguous in both memories"
-            changes = (change for _, side, where in found for change in alignments(call, side, where, unit))
+            changes = (change for _, side, where in tiles for change in alignments(call, side, where, unit))
             raise Decline(trouble, allowed=allowed, changes=changes)
-    length = gcd(len(order), *(_unbroken(where, order) for _, _, where in found))
+    length = gcd(len(order), *(_unbroken(where, order) for _, _, where in tiles))
     starts = order[::length]
-    offsets = all_found((name, tracked(call, side, where, starts, [])) for name, side, where in found)
+    offsets = all_found((name, tracked(call, side, where, starts, [])) for name, side, where in tiles)
     nbytes = length * call.dtype.bits // 8
     return None if offsets is None else Distribution(length, nbytes, len(starts), offsets)
 
@@ -260,11 +260,11 @@ def _plan(call: TileCall, shared: Side, array: Side, oob: str) -> BoxPlan:
     check_alignment(call, shared, swizzle)
     reasons: list[str] = []
     for length in range(len(chain), 0, -1):
-        made = _boxed(call, extents, chain[:length], (*chain[length:], *others))
-        if isinstance(made, str):
-            reasons.append(made)
+        boxed = _boxed(call, extents, chain[:length], (*chain[length:], *others))
+        if isinstance(boxed, str):
+            reasons.append(boxed)
             continue
-        axes, boxes = made
+        axes, boxes = boxed
         _check_offsets(tile, boxes)
         dims, strides, box, starts = (
             [getattr(axis, name) for axis in axes] for name in ("size", "stride", "box", "start")
@@ -274,9 +274,9 @@ def _plan(call: TileCall, shared: Side, array: Side, oob: str) -> BoxPlan:
             kind, whole = SPREAD, ELEMENTS[SPREAD].whole
             if box[0] != whole:
                 raise Decline(f"a box has {box[0]} elements of {shared.name} side by side", allowed=f"{whole}")
-        found = argument_of(array.buffer)
-        assert found is not None
-        argument, offset = found
+        origin = argument_of(array.buffer)
+        assert origin is not None
+        argument, offset = origin
         of = MapOf(
             "",
             argument.name,
@@ -292,7 +292,7 @@ def _plan(call: TileCall, shared: Side, array: Side, oob: str) -> BoxPlan:
         )
         assert shared.tile is not None
         if spread is not None:
-            boxes = tuple(Box(each.offset * NIBBLES, each.coords) for each in boxes)
+            boxes = tuple(Box(unscaled.offset * NIBBLES, unscaled.coords) for unscaled in boxes)
         return BoxPlan(of, shared.tile.offset_on("m"), tuple(starts), boxes, prod(box) * tile.dtype.bits // 8)
     raise Decline(reasons[-1], allowed="a box of the array: its innermost elements side by side in both memories")
 
@@ -368,18 +368,18 @@ def _extents(call: TileCall, array: Side) -> list[Extent]:
         layout, separators = buffer.layout.group(buffer.shape, facts)
     except LayoutError as error:
         raise Decline(f"{buffer.name}: {error.what}") from None
-    found: list[Extent] = []
+    parts: list[Extent] = []
     for dim, (start, count) in enumerate(array.region.box):
         iters = layout.shard[separators[dim] : separators[dim + 1]]
         inner = prod(int(const_value(it.extent) or 0) for it in iters[1:])
-        known = int(const_value(count) or 0)
-        if len(iters) > 1 and (not inner or known % inner or not facts.divides(inner, start)):
+        size = int(const_value(count) or 0)
+        if len(iters) > 1 and (not inner or size % inner or not facts.divides(inner, start)):
             raise Decline(
                 f"{array} cuts blocks of {inner} elements of dimension {dim}", allowed=f"whole blocks of {inner}"
             )
-        found.append(Extent(iters[0].extent, iters[0].stride, facts.simplify(start // inner), known // inner))
-        found += [Extent(it.extent, it.stride, 0, int(it.extent)) for it in iters[1:]]
-    return found
+        parts.append(Extent(iters[0].extent, iters[0].stride, facts.simplify(start // inner), size // inner))
+        parts += [Extent(it.extent, it.stride, 0, int(it.extent)) for it in iters[1:]]
+    return parts
 
 
 def _pieces(call: TileCall, shared: Side, extents: Sequence[Extent]) -> list[Piece]:
@@ -392,7 +392,7 @@ def _pieces(call: TileCall, shared: Side, extents: Sequence[Extent]) -> list[Pie
         raise Decline(
             f"{shared.name}: {error.what}", allowed="a layout whose iters divide the region of the array"
         ) from None
-    found: list[Piece] = []
+    pieces: list[Piece] = []
     for number, dim in enumerate(dims):
         step = 1
         for it in reversed(layout.shard[separators[number] : separators[number + 1]]):
@@ -400,9 +400,9 @@ def _pieces(call: TileCall, shared: Side, extents: Sequence[Extent]) -> list[Pie
             if count is None or stride is None:
                 raise Decline(f"{shared.name} has symbolic strides", allowed="strides that are numbers")
             if count > 1:
-                found.append(Piece(dim, int(count), step, int(stride)))
+                pieces.append(Piece(dim, int(count), step, int(stride)))
             step *= int(count)
-    return found
+    return pieces
 
 
 def _chain(shared: Side, pieces: Sequence[Piece], swizzle: SwizzleMode) -> tuple[list[Piece], list[Piece]]:
@@ -478,10 +478,10 @@ def _boxed(
     """The dimensions of the map and the boxes; or why the chain is no box."""
     axes: list[BoxAxis] = []
     for dim, extent in reversed(list(enumerate(extents))):
-        found = _axes(call, dim, extent, [piece for piece in chain if piece.dim == dim])
-        if isinstance(found, str):
-            return found
-        axes += found
+        parts = _axes(call, dim, extent, [piece for piece in chain if piece.dim == dim])
+        if isinstance(parts, str):
+            return parts
+        axes += parts
     rank = {(piece.dim, piece.step): place for place, piece in enumerate(chain)}
     axes.sort(key=lambda axis: rank.get((axis.dim, axis.base), len(rank)))
     first = axes[0]
@@ -493,22 +493,22 @@ def _boxed(
     return axes, tuple(_repeated(axes, others))
 
 
-def _axes(call: TileCall, dim: int, extent: Extent, own: Sequence[Piece]) -> list[BoxAxis] | str:
+def _axes(call: TileCall, dim: int, extent: Extent, pieces: Sequence[Piece]) -> list[BoxAxis] | str:
     """The dimensions of the map that a dimension of the array becomes."""
-    bases = sorted({1, *(piece.step for piece in own)})
+    bases = sorted({1, *(piece.step for piece in pieces)})
     cut, facts = bases[-1], call.facts
     if cut > 1 and not (facts.divides(cut, extent.start) and facts.divides(cut, extent.size)):
         array = call.side("global")
         return (
             f"the box cuts dimension {dim} of {array.name} every {cut} elements: {array} need not begin and end there"
         )
-    counts = {piece.step: piece.count for piece in own}
-    made = []
+    counts = {piece.step: piece.count for piece in pieces}
+    axes = []
     for base, end in zip(bases, (*bases[1:], 0), strict=True):
         size = end // base if end else facts.simplify(extent.size // base)
         start = 0 if end else facts.simplify(extent.start // base)
-        made.append(BoxAxis(dim, base, size, facts.simplify(extent.stride * base), counts.get(base, 1), start))
-    return made
+        axes.append(BoxAxis(dim, base, size, facts.simplify(extent.stride * base), counts.get(base, 1), start))
+    return axes
 
 
 def _repeated(axes: Sequence[BoxAxis], others: Sequence[Piece]) -> Iterator[Box]:
@@ -537,5 +537,5 @@ def _other_layouts(call: TileCall, shared: Side) -> Iterator[Change]:
     for text, layout, mode in mma_layouts(shared.buffer, call.facts):
         align = max(shared.buffer.align, shared_alignment(int(mode)))
         changed = call.with_buffer(shared, layout=layout, align=align)
-        own = text.removeprefix("layout=")
-        yield Change(told("{}", Term("layout", (own, align, shared.name))), changed)
+        spelled = text.removeprefix("layout=")
+        yield Change(told("{}", Term("layout", (spelled, align, shared.name))), changed)

@@ -158,13 +158,13 @@ class Builder:
         assert self._meeting is not None
         turn, self._scratches = self._scratches, self._scratches + 1
         shape = (count * (call.scope.cta_threads // call.scope.threads),)
-        made = ir.Buffer(self.names.new(name), dtype(kind), shape, "shared", ir.row_major(shape), align=align)
+        buffer = ir.Buffer(self.names.new(name), dtype(kind), shape, "shared", ir.row_major(shape), align=align)
         if call.option("workspace"):
-            made, self._workspace_bytes = in_workspace(call, made, self._workspace_bytes)
-            self.add(ir.DeclBuffer(made, at=self.at))
+            buffer, self._workspace_bytes = in_workspace(call, buffer, self._workspace_bytes)
+            self.add(ir.DeclBuffer(buffer, at=self.at))
         else:
-            self._meeting.reserve(made, call.scope, turn, self.at)
-        return made, times(which_of_its_kind(call.scope), count)
+            self._meeting.reserve(buffer, call.scope, turn, self.at)
+        return buffer, times(which_of_its_kind(call.scope), count)
 
     def meet(self, call: TileCall) -> None:
         """The threads of the call wait for each other; their accesses are ordered."""
@@ -228,9 +228,9 @@ class Builder:
 
     def offsets(self, offset: Offset, name: str) -> Callable[[ir.Value], ir.Value]:
         """Prepare an offset in front of its loop; the result gives it for a round."""
-        if offset.each:
-            rounds = [self.offsets(one, name) for one in offset.each]
-            return lambda round: _picked([one(0) for one in rounds], round)
+        if offset.rounds:
+            rounds = [self.offsets(place, name) for place in offset.rounds]
+            return lambda round: _picked([place(0) for place in rounds], round)
         if offset.through is not None:
             side = offset.through
             return lambda round: side.at(self.let(f"{name}_element", offset.joined(offset.fixed, round)), self.facts)
@@ -257,21 +257,21 @@ APART = 1024  # bytes: each scope's part begins at a multiple, where every swizz
 
 def inner_call(call: TileCall, primitive: str, sides: dict[str, Side], **config: Argument) -> TileCall:
     """A call by the same threads, in the place of a part of ``call``."""
-    given = tuple(config.items())
+    settings = tuple(config.items())
     regions = tuple(side.region for side in sides.values())
-    stmt = replace(call.stmt, primitive=primitive, args=regions, dispatch=None, config=given)
-    return replace(call, stmt=stmt, sides=sides, config=given, scalars={})
+    stmt = replace(call.stmt, primitive=primitive, args=regions, dispatch=None, config=settings)
+    return replace(call, stmt=stmt, sides=sides, config=settings, scalars={})
 
 
 def planned(call: TileCall) -> Chosen:
     """The variant that takes it. Raises Decline where none does, or only element by element."""
     try:
-        found = choose(call)
+        chosen = choose(call)
     except DispatchError as error:
         raise Decline(f"{error.what}: {error.given}") from None
-    if found.variant.name == "fallback":
+    if chosen.variant.name == "fallback":
         raise Decline(f"{call.text} would go element by element")
-    return found
+    return chosen
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -282,9 +282,9 @@ class ScratchRegisters:
 
     def allocated(self, call: TileCall, out: Builder) -> Side:
         """The same tile in registers of its own."""
-        made = replace(self.side.buffer, name=out.names.new(self.side.name))
-        out.add(AllocBuffer(made, at=out.at))
-        return side_of(made.region(), call.facts)
+        buffer = replace(self.side.buffer, name=out.names.new(self.side.name))
+        out.add(AllocBuffer(buffer, at=out.at))
+        return side_of(buffer.region(), call.facts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -307,8 +307,8 @@ class Staging:
 
 def staging(call: TileCall, shape: tuple[int, ...], kind: DType, layout: Layout | None = None) -> Staging:
     """Scratch memory for a tile of this shape, row-major unless a layout is given. Raises Decline if too large."""
-    made = layout or row_major(shape)
-    buffer = Buffer("scratch", kind, shape, "shared", made)
+    chosen = layout or row_major(shape)
+    buffer = Buffer("scratch", kind, shape, "shared", chosen)
     unit = max(1, APART * 8 // kind.bits)
     count = -(-buffer.storage_size() // unit) * unit
     groups = call.scope.cta_threads // call.scope.threads
@@ -318,4 +318,4 @@ def staging(call: TileCall, shape: tuple[int, ...], kind: DType, layout: Layout 
     base = Buffer("scratch", kind, (count * groups,), "shared", row_major((count * groups,)), align=APART)
     start = as_expr(times(which_of_its_kind(call.scope), count))
     view = replace(buffer, data=AddressOf(base, (start,)))
-    return Staging(shape, kind, made, side_of(view.region(), call.facts), count)
+    return Staging(shape, kind, chosen, side_of(view.region(), call.facts), count)

@@ -68,8 +68,8 @@ class Side:
     @property
     def size(self) -> int | None:
         """Elements of the region; None where an extent is symbolic."""
-        known = [const_value(extent) for extent in self.extents]
-        return None if None in known else int(prod(known))  # type: ignore[arg-type]  # no None among them
+        numbers = [const_value(extent) for extent in self.extents]
+        return None if None in numbers else int(prod(numbers))  # type: ignore[arg-type]  # no None among them
 
     @property
     def starts(self) -> tuple[Value, ...]:
@@ -157,18 +157,18 @@ def own_digits(side: Side, digits: Sequence[Value], extents: Sequence[Value]) ->
     The extents of both are aligned at the right; where both have as many longer than 1, those go together in order.
     """
     long = [digit for digit, extent in zip(digits, extents, strict=True) if const_value(extent) != 1]
-    own = [const_value(extent) != 1 for extent in side.extents]
-    if sum(own) == len(long):
+    long_dims = [const_value(extent) != 1 for extent in side.extents]
+    if sum(long_dims) == len(long):
         rest = iter(long)
-        return [next(rest) if is_long else 0 for is_long in own]
-    aligned = [0] * (len(own) - len(digits)) + list(digits[max(0, len(digits) - len(own)) :])
-    return [digit if is_long else 0 for digit, is_long in zip(aligned, own, strict=True)]
+        return [next(rest) if is_long else 0 for is_long in long_dims]
+    aligned = [0] * (len(long_dims) - len(digits)) + list(digits[max(0, len(digits) - len(long_dims)) :])
+    return [digit if is_long else 0 for digit, is_long in zip(aligned, long_dims, strict=True)]
 
 
 def dimensions_of(side: Side, extents: Sequence[Value]) -> Iterator[tuple[int, int]]:
     """The dimensions of a side that go with one of dst, with that one."""
     labels = own_digits(side, list(range(1, len(extents) + 1)), extents)
-    yield from ((own, int(const_value(label) or 0) - 1) for own, label in enumerate(labels) if label != 0)
+    yield from ((dim, int(const_value(label) or 0) - 1) for dim, label in enumerate(labels) if label != 0)
 
 
 def call_name(stmt: ir.TileCallStmt) -> str:
@@ -287,8 +287,8 @@ def checked(call: TileCall) -> TileCall:
         _check_filled(call, side)
         for debt in side.region.owed:
             if call.facts.less(debt.index, 0) or call.facts.less(debt.extent - 1, debt.index):
-                given = f"dimension {debt.dim}: {debt.index}"
-                raise call.invalid(Mismatch(f"a part of {debt.name} lies outside of it", given, f"0..{debt.extent}"))
+                place = f"dimension {debt.dim}: {debt.index}"
+                raise call.invalid(Mismatch(f"a part of {debt.name} lies outside of it", place, f"0..{debt.extent}"))
         if not operand.role.may_leave(dict(call.config)):
             _check_inside(call, side, operand.role.asking)
     if row.shapes is not None:
@@ -333,8 +333,8 @@ def _check_inside(call: TileCall, side: Side, hint: str | None) -> None:
 
 def _outside(side: Side, what: str, dim: int, hint: str | None = None) -> Mismatch:
     (start, extent), total = side.region.box[dim], side.buffer.shape[dim]
-    given = f"dimension {dim}: from {start}, {extent} elements"
-    return Mismatch(f"the region of {side.name} {what}", given, f"within 0..{total}", hint)
+    places = f"dimension {dim}: from {start}, {extent} elements"
+    return Mismatch(f"the region of {side.name} {what}", places, f"within 0..{total}", hint)
 
 
 def _clipped(call: TileCall) -> TileCall:
@@ -360,13 +360,13 @@ def _kept(sides: Sequence[Side], back: int) -> tuple[int, int, int]:
     for side in sides:
         if back > len(side.extents):
             continue
-        known = [const_value(value) for value in (side.starts[-back], side.extents[-back], side.buffer.shape[-back])]
-        if known[1] is not None and known[1] != 1:
-            full = int(known[1])
+        numbers = [const_value(value) for value in (side.starts[-back], side.extents[-back], side.buffer.shape[-back])]
+        if numbers[1] is not None and numbers[1] != 1:
+            full = int(numbers[1])
             high = min(high, full)
-        if None in known or (known[1] == 1 and len(sides) > 1):
+        if None in numbers or (numbers[1] == 1 and len(sides) > 1):
             continue
-        begin, _, end = (int(value or 0) for value in known)
+        begin, _, end = (int(value or 0) for value in numbers)
         low, high = max(low, -begin), min(high, end - begin)
     return (low, high, full) if full < 1 << 62 else (0, 1, 1)
 

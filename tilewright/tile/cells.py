@@ -65,5 +65,5 @@ def replicas_of(side: Side) -> tuple[Iter, ...]:
 def _in_numbers(tile: TileLayout) -> tuple[TileLayout, dict[str, Value]]:
     """The layout without the symbolic part of its origin, and that part on each axis."""
     symbolic = [term for term in tile.offset if const_value(term.value) is None]
-    known = tuple(term for term in tile.offset if const_value(term.value) is not None)
-    return replace(tile, offset=known), {term.axis.name: term.value for term in symbolic}
+    constant = tuple(term for term in tile.offset if const_value(term.value) is not None)
+    return replace(tile, offset=constant), {term.axis.name: term.value for term in symbolic}

@@ -142,10 +142,10 @@ def _with_region(call: TileCall, side: Side, region: Region) -> TileCall:
 def _moved(side: Side, length: int) -> Region | None:
     """The region moved back to a start that ``length`` divides along its last dimension; None where it has one."""
     *before, (start, extent) = side.region.box
-    known = const_value(start)
-    if known is None or not known % length:
+    number = const_value(start)
+    if number is None or not number % length:
         return None
-    return Region(side.buffer, (*before, (int(known) - int(known) % length, extent)))
+    return Region(side.buffer, (*before, (int(number) - int(number) % length, extent)))
 
 
 def _padded(layout: Layout | None, length: int, run: int) -> Layout | None:
@@ -165,15 +165,15 @@ def _padded(layout: Layout | None, length: int, run: int) -> Layout | None:
     return None if strides == {old: old for old in strides} else replace(layout, shard=tuple(shard))
 
 
-def between(one: str, other: str) -> Condition:
+def between(first: str, other: str) -> Condition:
     """The two sides are in these memories, in either order."""
 
-    @condition(f"one side is in {one} memory, the other in {other}")
+    @condition(f"one side is in {first} memory, the other in {other}")
     def check(call: TileCall) -> str | None:
-        if sorted(call.spaces) == sorted((one, other)):
+        if sorted(call.spaces) == sorted((first, other)):
             return None
-        given = f"{call['src'].name} is in {call['src'].space} memory and {call['dst'].name} in {call['dst'].space}"
-        return f"{given}, not {one} and {other}"
+        spaces = f"{call['src'].name} is in {call['src'].space} memory and {call['dst'].name} in {call['dst'].space}"
+        return f"{spaces}, not {first} and {other}"
 
     return check
 

@@ -60,8 +60,8 @@ class LaneLine:
         return shuffles + ([exchange] if self.warps > 1 else [])
 
 
-def _selected(cond: Expr, one: Partial, other: Partial) -> Partial:
-    return tuple(select(cond, a, b) for a, b in zip(one, other, strict=True))
+def _selected(cond: Expr, mine: Partial, other: Partial) -> Partial:
+    return tuple(select(cond, a, b) for a, b in zip(mine, other, strict=True))
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,8 +255,8 @@ def dealt_along(call: TileCall, axes: Collection[int], *, in_order: bool = False
 
 def _known(count: Value) -> int:
     """The number if it is known, else a large one."""
-    known = const_value(count)
-    return 1 << 30 if known is None else int(known)
+    number = const_value(count)
+    return 1 << 30 if number is None else int(number)
 
 
 def _power(count: int) -> int:
@@ -270,7 +270,7 @@ def _by_rows(workers: int, columns: int, rows: int) -> tuple[int, int]:
     along = min(_power(rows), lanes)
     if along == 32 and columns < warps:
         most = max(1, -(-rows // 32))
-        fitting = [each for each in range(1, warps + 1) if warps % each == 0 and each >= columns]
+        fitting = [factor for factor in range(1, warps + 1) if warps % factor == 0 and factor >= columns]
         along = 32 * max(1, min(warps // fitting[0], _power(most)))
         along = max(size for size in range(32, along + 1, 32) if workers % size == 0)
     return workers // along, along
@@ -283,7 +283,7 @@ def _by_columns(workers: int, columns: int, rows: int) -> tuple[int, int]:
         across = _power(columns)
     else:
         wanted = -(-columns // 32)
-        across = lanes * next((each for each in range(1, warps + 1) if warps % each == 0 and each >= wanted), warps)
+        across = lanes * next((part for part in range(1, warps + 1) if warps % part == 0 and part >= wanted), warps)
     return across, workers // across
 
 
@@ -401,8 +401,8 @@ def ceiling(count: Value, by: int) -> Value:
 
 def below(number: Value, count: Value, total: Value) -> Expr | None:
     """Is a number below a count? None where the numbers go up to ``total``, which is the count."""
-    known, most = const_value(count), const_value(total)
-    return None if known is not None and most is not None and known >= most else binary("<", number, count)
+    least, most = const_value(count), const_value(total)
+    return None if least is not None and most is not None and least >= most else binary("<", number, count)
 
 
 def end_of_row(call: TileCall, side: Side, dim: int) -> Value:

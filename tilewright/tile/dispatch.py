@@ -133,10 +133,10 @@ class Variant:
                 raise Decline(
                     f"{key}={value} is nothing that it reads", allowed=", ".join(self.keywords) or "no keywords"
                 )
-        for each in self.when:
-            reason = each.check(call)
+        for condition in self.when:
+            reason = condition.check(call)
             if reason:
-                raise Decline(reason, allowed=each.sentence, changes=each.changes(call))
+                raise Decline(reason, allowed=condition.sentence, changes=condition.changes(call))
         plan: Plan = self.planner(call)
         return plan
 
@@ -154,12 +154,12 @@ class Registered:
     @property
     def keywords(self) -> tuple[str, ...]:
         """The keywords that some variant reads, of those that the primitive has."""
-        read = (key for each in self.variants for key in each.keywords)
+        read = (key for variant in self.variants for key in variant.keywords)
         return tuple(dict.fromkeys(key for key in read if key in self.declared))
 
 
 VARIANTS: dict[str, Registered] = {
-    name: Registered(frozenset(each.name for each in row.keywords)) for name, row in PRIMITIVES.items()
+    name: Registered(frozenset(keyword.name for keyword in row.keywords)) for name, row in PRIMITIVES.items()
 }
 
 
@@ -181,16 +181,16 @@ def variant(
 def elementwise(*, priority: int, when: Sequence[Condition] = ()) -> Callable[[Callable[[TileCall], Any]], Variant]:
     """Decorator: the function plans a call of any elementwise primitive. It reads all of their keywords."""
     rows = [row for row in PRIMITIVES.values() if row.formula is not None]
-    keywords = dict.fromkeys(each.name for row in rows for each in row.keywords)
+    keywords = dict.fromkeys(keyword.name for row in rows for keyword in row.keywords)
     return variant(*(row.name for row in rows), priority=priority, when=when, keywords=tuple(keywords))
 
 
-def register(made: Variant, *of: str) -> Variant:
+def register(variant: Variant, *of: str) -> Variant:
     """Let a variant be tried for calls of the primitives ``of``."""
     for name in of:
-        VARIANTS[name].variants.append(made)
+        VARIANTS[name].variants.append(variant)
         VARIANTS[name].variants.sort(key=lambda v: (-v.priority, v.planner.__module__, v.name))
-    return made
+    return variant
 
 
 def by_name(of: str) -> Callable[[Callable[[str], Variant | None]], Callable[[str], Variant | None]]:
@@ -205,7 +205,7 @@ def by_name(of: str) -> Callable[[Callable[[str], Variant | None]], Callable[[st
 
 def check_keywords(stmt: ir.TileCallStmt) -> None:
     """Raises DispatchError for a keyword that no variant reads, and names those that some do."""
-    keywords = (*(each.name for each in COMMON), *VARIANTS[stmt.primitive].keywords)
+    keywords = (*(keyword.name for keyword in COMMON), *VARIANTS[stmt.primitive].keywords)
     for key, value in stmt.config:
         if key not in keywords:
             name, allowed = call_name(stmt), choices(key, ("dispatch", *keywords))
@@ -225,9 +225,9 @@ class Tried:
 def alike(tried: Iterable[Tried], *fields: str) -> list[tuple[str, Tried]]:
     """The declined variants without repetitions: the names of all that agree in these fields, and the first of them."""
     said: dict[tuple[str | None, ...], list[Tried]] = {}
-    for each in tried:
-        said.setdefault(tuple(getattr(each, name) for name in fields), []).append(each)
-    return [(", ".join(one.variant for one in same), same[0]) for same in said.values()]
+    for attempt in tried:
+        said.setdefault(tuple(getattr(attempt, name) for name in fields), []).append(attempt)
+    return [(", ".join(attempt.variant for attempt in same), same[0]) for same in said.values()]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -250,10 +250,10 @@ def choose(call: TileCall) -> Chosen:
     """
     forced = call.stmt.dispatch
     tried: list[Tried] = []
-    for each in _candidates(call):
-        plan = _attempt(each, call)
+    for variant in _candidates(call):
+        plan = _attempt(variant, call)
         if not isinstance(plan, Tried):
-            return Chosen(each, plan, tuple(tried))
+            return Chosen(variant, plan, tuple(tried))
         tried.append(plan)
     raise _refused(call, forced, tried)
 
@@ -271,7 +271,7 @@ def _candidates(call: TileCall) -> Sequence[Variant]:
     for those alone that are made for them, and these for nothing else.
     """
     row, forced, spread = VARIANTS[call.stmt.primitive], call.stmt.dispatch, spread_over_gpus(call)
-    every = [each for each in row.variants if (across_gpus in each.when) == bool(spread)]
+    every = [variant for variant in row.variants if (across_gpus in variant.when) == bool(spread)]
     if spread and not every:
         raise DispatchError(
             f"{call_name(call.stmt)} works on memory of one GPU",
@@ -282,13 +282,13 @@ def _candidates(call: TileCall) -> Sequence[Variant]:
     if forced is None:
         return every
     named = (make(forced) for make in row.named) if not spread else ()
-    found = next((each for each in (*every, *named) if each is not None and each.name == forced), None)
-    if found is not None:
-        return [found]
+    chosen = next((variant for variant in (*every, *named) if variant is not None and variant.name == forced), None)
+    if chosen is not None:
+        return [chosen]
     raise DispatchError(
         f"{call_name(call.stmt)} has no variant {forced!r}" + (f" for {spread}, on several GPUs" if spread else ""),
         given=f"dispatch={forced!r}",
-        allowed=choices(forced, [each.name for each in every]) or "none yet",
+        allowed=choices(forced, [variant.name for variant in every]) or "none yet",
         at=call.at,
     )
 
@@ -311,15 +311,15 @@ def _refused(call: TileCall, forced: str | None, tried: list[Tried]) -> Dispatch
         return DispatchError(
             what, given=only.reason, allowed=only.allowed, hint=only.hint or _other_lengths(call), at=call.at
         )
-    reasons = "\n".join(f"{names}: {each.reason}" for names, each in alike(tried, "reason"))
-    near = max((_nearness(call, each) for each in tried), default=(False, 0))
-    nearest = [each for each in tried if _nearness(call, each) == near]
-    allowed = "\n".join(f"{names}: {each.allowed}" for names, each in alike(nearest, "allowed") if each.allowed)
+    reasons = "\n".join(f"{names}: {attempt.reason}" for names, attempt in alike(tried, "reason"))
+    near = max((_nearness(call, attempt) for attempt in tried), default=(False, 0))
+    nearest = [attempt for attempt in tried if _nearness(call, attempt) == near]
+    allowed = "\n".join(f"{names}: {last.allowed}" for names, last in alike(nearest, "allowed") if last.allowed)
     return DispatchError(
         f"no variant takes {call.text}",
         given=reasons or f"{call.stmt.primitive} has no variants yet",
         allowed=allowed or None,
-        hint=next((each.hint for each in nearest), None) or _instead(call),
+        hint=next((attempt.hint for attempt in nearest), None) or _instead(call),
         at=call.at,
     )
 
@@ -352,15 +352,15 @@ def _other_lengths(call: TileCall) -> str | None:
     for length in sorted({length for side in call.tiles for length in lengths_of(side.dtype.bits)}):
         config = tuple((key, length if key == "vec_len" else value) for key, value in call.config)
         asked = replace(call, config=config)
-        if not all(isinstance(_attempt(each, asked), Tried) for each in _candidates(asked)):
+        if not all(isinstance(_attempt(variant, asked), Tried) for variant in _candidates(asked)):
             fit.append(f"vec_len={length}")
     return " or ".join(fit) or None
 
 
 def _nearness(call: TileCall, tried: Tried) -> tuple[bool, int]:
     """How near a variant came to taking the call: is there a change that helps, and how many conditions held."""
-    row = next(each for each in VARIANTS[call.stmt.primitive].variants if each.name == tried.variant)
-    held = next((count for count, each in enumerate(row.when) if each.check(call)), len(row.when))
+    row = next(variant for variant in VARIANTS[call.stmt.primitive].variants if variant.name == tried.variant)
+    held = next((count for count, condition in enumerate(row.when) if condition.check(call)), len(row.when))
     return tried.hint is not None, held
 
 
@@ -438,8 +438,8 @@ def vector_wavefronts(addresses: Ints, nbytes: int) -> int:
 def matrix_wavefronts(addresses: Ints, elements: int) -> int:
     """Wavefronts of matrix copies: ``elements`` of each lane make a register, the registers of all lanes a matrix."""
     threads, count = addresses.shape
-    each = addresses.reshape(-1, 32, count // elements, elements).swapaxes(1, 2)
-    total = sum(_busiest(np.unique(one // BANK_BYTES)) for one in each.reshape(-1, 32 * elements))
+    matrices = addresses.reshape(-1, 32, count // elements, elements).swapaxes(1, 2)
+    total = sum(_busiest(np.unique(matrix // BANK_BYTES)) for matrix in matrices.reshape(-1, 32 * elements))
     return -(-total * 32 // int(threads))
 
 

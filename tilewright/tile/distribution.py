@@ -168,16 +168,16 @@ def held_by(call: TileCall, local: Side) -> Distribution:
     """Each thread has the elements that it holds of ``local``. Raises Decline where they are no runs of the others."""
     held, where, vector, limit = accesses(call, local)
     starts = held.elements[:, ::vector]
-    own = held.offset_of(held.slots[::vector])
+    registers = held.offset_of(held.slots[::vector])
     offsets = (
-        (name, own if side is local else tracked(call, side, where[name], starts, [held.rank]))
+        (name, registers if side is local else tracked(call, side, where[name], starts, [held.rank]))
         for name, side in in_order(call.sides).items()
     )
-    if (found := all_found(offsets)) is None:
+    if (by_name := all_found(offsets)) is None:
         others = " and ".join(side.name for side in call.tiles if side is not local)
         raise Decline(f"the registers of {local.name} and the addresses of {others} follow no common pattern")
     guard = held.guard(storing=local not in call.written)
-    return Distribution(vector, vector * local.dtype.bits // 8, starts.shape[1], found, guard=guard, limit=limit)
+    return Distribution(vector, vector * local.dtype.bits // 8, starts.shape[1], by_name, guard=guard, limit=limit)
 
 
 def dealt_out(
@@ -198,7 +198,7 @@ def dealt_out(
         (name, side, places(side, call.facts), numbers_in(call, side))
         for name, side in in_order(call.sides if tiles is None else tiles).items()
     ]
-    vector, limit = widest_vector(call, [(side, where, own[order]) for _, side, where, own in sides], also, least)
+    vector, limit = widest_vector(call, [(side, where, ids[order]) for _, side, where, ids in sides], also, least)
     starts = order[::vector]
     threads = call.scope.threads
     rounds = -(-len(starts) // threads)
@@ -207,19 +207,19 @@ def dealt_out(
     for spread in (False,) if partial else (True, False):
         elements = starts.reshape(rounds, threads).T if spread else starts
         thread = [call.scope.index] if spread else []
-        offsets = (tracked(call, side, where, own[elements], thread) for _, side, where, own in sides)
-        found = all_found(zip((name for name, *_ in sides), offsets, strict=True))
+        offsets = (tracked(call, side, where, numbers[elements], thread) for _, side, where, numbers in sides)
+        by_name = all_found(zip((name for name, *_ in sides), offsets, strict=True))
         number = element_numbers(elements, thread) if numbered else None
-        if found is not None and (number is not None) == numbered:
-            return Distribution(vector, nbytes, rounds, found, threads, spread, partial, number=number, limit=limit)
+        if by_name is not None and (number is not None) == numbered:
+            return Distribution(vector, nbytes, rounds, by_name, threads, spread, partial, number=number, limit=limit)
     names = " and ".join(side.name for _, side, _, _ in sides)
     raise Decline(f"the addresses of {names} follow no common pattern")
 
 
 def all_found(offsets: Iterable[tuple[str, Offset | None]]) -> tuple[tuple[str, Offset], ...] | None:
     """The offsets by name; None where one of them follows no pattern."""
-    found = tuple(offsets)
-    return None if any(offset is None for _, offset in found) else found  # type: ignore[return-value]  # none is
+    by_name = tuple(offsets)
+    return None if any(offset is None for _, offset in by_name) else by_name  # type: ignore[return-value]  # none is
 
 
 def in_memory_order(side: Side) -> Ints:
@@ -273,8 +273,8 @@ def by_holders(call: TileCall, local: Side) -> Distribution:
         vector, limit = 2 if _packs(call, elements) else 1, ""
     tiles = [(side, places(side, call.facts), numbers_in(call, side)[elements]) for side in memory.values()]
     starts = elements[:, ::vector]
-    offsets = (tracked(call, side, where, own[:, ::vector], [held.rank]) for side, where, own in tiles)
-    if (found := all_found(zip(memory, offsets, strict=True))) is None:
+    offsets = (tracked(call, side, where, numbers[:, ::vector], [held.rank]) for side, where, numbers in tiles)
+    if (by_name := all_found(zip(memory, offsets, strict=True))) is None:
         names = " and ".join(side.name for side in memory.values())
         raise Decline(f"the registers of {local.name} and the addresses of {names} follow no common pattern")
     slots = _slots(call, held, elements)
@@ -282,7 +282,7 @@ def by_holders(call: TileCall, local: Side) -> Distribution:
     if _needs_number(call) and number is None:
         raise Decline(f"the elements that threads hold of {local.name} follow no pattern")
     nbytes, guard = vector * max(call.dtype.bits, 8) // 8, held.guard(storing=storing)
-    share = Distribution(vector, nbytes, starts.shape[1], found, guard=guard, number=number, limit=limit)
+    share = Distribution(vector, nbytes, starts.shape[1], by_name, guard=guard, number=number, limit=limit)
     return _computing(call, share, elements, slots)
 
 
@@ -311,25 +311,25 @@ def _longest_runs(call: TileCall, memory: Mapping[str, Side], elements: Ints) ->
     tiles = [(side, places(side, call.facts), numbers_in(call, side)) for side in memory.values()]
 
     def runs(order: Ints) -> tuple[Ints, int, str]:
-        parts = [(side, where, own[order]) for side, where, own in tiles]
+        parts = [(side, where, numbers[order]) for side, where, numbers in tiles]
         return (order, *widest_vector(call, parts, partial(_crooked, call, order)))
 
-    found = elements, 0, ""
+    widest = elements, 0, ""
     declined: Decline | None = None
     try:
-        found = runs(elements)
+        widest = runs(elements)
     except Decline as why:
         declined = why
-    if (declined or found[2]) and call.option("vec_len") is None:
-        _, where, own = next((tile for tile in tiles if tile[0].size == call["dst"].size), tiles[0])
-        addresses = where.seen[0, own[elements]]
+    if (declined or widest[2]) and call.option("vec_len") is None:
+        _, where, numbers = next((tile for tile in tiles if tile[0].size == call["dst"].size), tiles[0])
+        addresses = where.seen[0, numbers[elements]]
         order = np.argsort(addresses[0], kind="stable")
-        if _neighbours(addresses[0]) > found[1] and (np.diff(addresses[:, order], axis=1) > 0).all():
+        if _neighbours(addresses[0]) > widest[1] and (np.diff(addresses[:, order], axis=1) > 0).all():
             with suppress(Decline):
-                found = max(found, runs(elements[:, order]), key=lambda each: each[1])
-    if not found[1] and declined is not None:
+                widest = max(widest, runs(elements[:, order]), key=lambda candidate: candidate[1])
+    if not widest[1] and declined is not None:
         raise declined
-    return found
+    return widest
 
 
 def _packs(call: TileCall, elements: Ints) -> bool:
@@ -343,7 +343,7 @@ def registers_alike(call: TileCall) -> Side | None:
     if call["dst"].space == "local":
         return call["dst"]
     held = [(side, owners(call, side, loading=True)) for side in call.tiles if side.space == "local"]
-    spread = [side for side, own in held if own.space != "thread"]
+    spread = [side for side, holders in held if holders.space != "thread"]
     return max(spread, key=lambda side: int(side.size or 0), default=None)
 
 
@@ -353,19 +353,19 @@ def held_elsewhere(call: TileCall, local: Side) -> list[str]:
     for side in call.tiles:
         if side.space == "local":
             held, elements = _within(held, elements, owners(call, side, loading=True))
-    found = []
+    names = []
     for name, side in call.sides.items():
         if side.space == "local" and side is not local and name != "dst":
             try:
                 _slots_of(call, side, held, elements)
             except Decline:
-                found.append(name)
-    return found
+                names.append(name)
+    return names
 
 
 def _computing(call: TileCall, share: Distribution, order: Ints, slots: Slots) -> Distribution:
     """The distribution of the elements in this order, with what is computed of them."""
-    made, vector = computation(call), share.vector
+    computed, vector = computation(call), share.vector
     sides = ((name, side) for name, side in call.sides.items() if side.space != "local" and vector > 1)
     single = frozenset(name for name, side in sides if repeats(numbers_in(call, side)[order], vector))
     most = in_batches(
@@ -374,13 +374,13 @@ def _computing(call: TileCall, share: Distribution, order: Ints, slots: Slots) -
     )
     return replace(
         share,
-        computing=made,
+        computing=computed,
         single=single,
         slots=slots,
         batch=max(size for size in range(1, most + 1) if share.rounds % size == 0),
         asked=_is_open(call),
         parts=_has_parts(call, order, vector),
-        pairs=vector % 2 == 0 and isinstance(made, Computation) and made.packs(call),
+        pairs=vector % 2 == 0 and isinstance(computed, Computation) and computed.packs(call),
     )
 
 
@@ -399,11 +399,11 @@ def _leading(call: TileCall) -> Side:
 
 def _memory(call: TileCall) -> dict[str, Side]:
     """The tiles in memory, those farther away first."""
-    found = {name: side for name, side in call.sides.items() if side.space != "local"}
-    for side in found.values():
+    tiles = {name: side for name, side in call.sides.items() if side.space != "local"}
+    for side in tiles.values():
         if side.tile is None and open_dimensions(call, side):
             raise Decline(side.problem)
-    return in_order(found)
+    return in_order(tiles)
 
 
 def _needs_number(call: TileCall) -> bool:
@@ -473,16 +473,16 @@ def _slots_of(call: TileCall, side: Side, held: Owners, elements: Ints) -> tuple
     """In which slot each holder has its elements of the side, (threads, elements). Raises Decline where that differs
     from thread to thread, or where another thread has the element.
     """
-    own = owners(call, side, loading=True)
-    where = np.full((own.space_threads, int(side.size or 0)), -1, np.int64)
-    for row, thread in zip(own.elements, own.threads, strict=True):
-        where[thread, row] = own.slots
-    found = where[held.threads[:, None] % own.space_threads, numbers_in(call, side)[elements]]
-    if (found < 0).any():
+    holders = owners(call, side, loading=True)
+    where = np.full((holders.space_threads, int(side.size or 0)), -1, np.int64)
+    for row, thread in zip(holders.elements, holders.threads, strict=True):
+        where[thread, row] = holders.slots
+    slots = where[held.threads[:, None] % holders.space_threads, numbers_in(call, side)[elements]]
+    if (slots < 0).any():
         raise Decline(f"elements of {side.name} are held by other threads: Tx.permute_layout brings them there")
-    if (found != found[:1]).any():
+    if (slots != slots[:1]).any():
         raise Decline(f"threads hold their elements of {side.name} in different slots")
-    walk = walk_of(found[0])
+    walk = walk_of(slots[0])
     if walk is None:
         raise Decline(f"the slots of {side.name} follow no pattern")
-    return own.base, walk
+    return holders.base, walk

@@ -90,10 +90,10 @@ class Computation:
     def of(self, tiles: Mapping[str, Expr], values: Mapping[str, Expr]) -> Expr:
         """The element of dst, from those of the tiles and from the values, which `typed` has prepared."""
         sources = {**values, **{name: self.typed(name, value) for name, value in tiles.items()}}
-        made: Expr = self.formula.of(NAMES, sources, self.keywords)
+        result: Expr = self.formula.of(NAMES, sources, self.keywords)
         if self.keywords.get(OVERFLOW.name):
-            return isa.call("saturated", cast(made, dtype("float32")), to=str(self.dst))
-        return cast(made, self.dst)
+            return isa.call("saturated", cast(result, dtype("float32")), to=str(self.dst))
+        return cast(result, self.dst)
 
     def packs(self, call: TileCall) -> bool:
         """Has the target an instruction that computes two elements, with the bits of one at a time? It rounds each
@@ -140,18 +140,18 @@ class Computation:
 def value_of(step: FormulaStep, sources: Mapping[str, Expr], dst: DType) -> Expr:
     """What a formula comes to, each step in its own type of arithmetic."""
     kind = step.kinds({name: value.dtype for name, value in sources.items()}, dst)[0]
-    given: dict[str, Expr] = {}
+    converted: dict[str, Expr] = {}
     for place, source in step.named():
         if isinstance(source, FormulaStep):
             value: Value = value_of(source, sources, step.asked(source, place, dst))
         else:
             value = sources[source] if isinstance(source, str) else source
-        given[place] = _truth(value) if place == PREDICATE else cast(value, kind)
+        converted[place] = _truth(value) if place == PREDICATE else cast(value, kind)
     row = PRIMITIVES[step.name]
-    keywords = {**{each.name: each.default for each in row.keywords}, **dict(step.keywords)}
-    defaults = {each.name: as_expr(each.default, kind) for each in row.operands[1:] if each.default is not None}
-    made: Expr = step.formula.of(NAMES, {**defaults, **given}, keywords)
-    return made
+    keywords = {**{keyword.name: keyword.default for keyword in row.keywords}, **dict(step.keywords)}
+    defaults = {part.name: as_expr(part.default, kind) for part in row.operands[1:] if part.default is not None}
+    result: Expr = step.formula.of(NAMES, {**defaults, **converted}, keywords)
+    return result
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +198,8 @@ class Moving:
 
 
 def _truth(value: Value) -> Expr:
-    made = as_expr(value)
-    return made if made.dtype == BOOL else as_expr(made != 0)
+    expr = as_expr(value)
+    return expr if expr.dtype == BOOL else as_expr(expr != 0)
 
 
 def indexed(value: Expr) -> bool:
@@ -220,36 +220,36 @@ def computation(call: TileCall) -> Computation | Moving:
         return Moving(call.dtype)
     dst, *tiles = ((operand.name, side.dtype) for operand, side in call.operands)
     if not tiles:
-        given = ", ".join(map(str, call.scalars.values()))
+        scalars = ", ".join(map(str, call.scalars.values()))
         raise call.invalid(
-            Mismatch("no source is a tile", given, "at least one tile", f"Tx.fill({call['dst']}, value)")
+            Mismatch("no source is a tile", scalars, "at least one tile", f"Tx.fill({call['dst']}, value)")
         )
     if call.stmt.primitive == COMPUTE:
         return _fused(call, dst[1], formula)
     values = {name: value for name, value in call.scalars.items() if name != PREDICATE}
     kind = _kind(call, [kind for name, kind in tiles if name != PREDICATE], values, dst[1], formula)
     config = dict(call.config)
-    keywords = {each.name: config.get(each.name, each.default) for each in call.row.keywords if each.name != "vec_len"}
-    made = Computation(formula, kind, dst[1], call.scalars, keywords)
+    keywords = {word.name: config.get(word.name, word.default) for word in call.row.keywords if word.name != "vec_len"}
+    computed = Computation(formula, kind, dst[1], call.scalars, keywords)
     if call.stmt.primitive not in (CAST, *COMPARISONS):
         _check_kept(call, kind)
     _check_numbers(call, kind, values)
-    _check_rounding(call, made)
-    _check_saturating(call, made)
-    return made
+    _check_rounding(call, computed)
+    _check_saturating(call, computed)
+    return computed
 
 
 def _fused(call: TileCall, dst: DType, formula: Formula) -> Fused:
     text = str(dict(call.config).get(FORMULA, ""))
-    known = {**{name: side.dtype for name, side in call.sides.items() if name != "dst"},
+    dtypes = {**{name: side.dtype for name, side in call.sides.items() if name != "dst"},
              **{name: value.dtype for name, value in call.scalars.items()}}  # fmt: skip
     try:
         step = formula_of(text)
-        if missing := sorted(set(step.names()) - set(known)):
-            raise KernelError(f"{text} asks for {', '.join(missing)}", given=f"sources {', '.join(known)}",
+        if missing := sorted(set(step.names()) - set(dtypes)):
+            raise KernelError(f"{text} asks for {', '.join(missing)}", given=f"sources {', '.join(dtypes)}",
                               allowed="a source for each name of the formula")  # fmt: skip
         step = step.filled({name: value.value for name, value in call.scalars.items() if isinstance(value, Const)})
-        kind, result = step.kinds(known, dst)
+        kind, result = step.kinds(dtypes, dst)
     except KernelError as error:
         raise call.invalid(
             Mismatch(error.what, str(error.given or text), str(error.allowed or "one common dtype"), error.hint)
@@ -293,8 +293,8 @@ def _kind(call: TileCall, tiles: list[DType], values: Mapping[str, Expr], dst: D
 
 
 def _neutral(call: TileCall, value: Expr) -> bool:
-    return any(call.scalars.get(each.name) is value for each in call.row.operands if each.default is not None
-               and const_value(value) == each.default)  # fmt: skip
+    return any(call.scalars.get(operand.name) is value for operand in call.row.operands if operand.default is not None
+               and const_value(value) == operand.default)  # fmt: skip
 
 
 def _check_numbers(call: TileCall, kind: DType, values: Mapping[str, Expr]) -> None:
@@ -304,24 +304,24 @@ def _check_numbers(call: TileCall, kind: DType, values: Mapping[str, Expr]) -> N
             raise call.invalid(Mismatch(f"{name} is computed in {kind}", str(value), f"a number that {kind} holds"))
 
 
-def _check_saturating(call: TileCall, made: Computation) -> None:
-    if not made.keywords.get(OVERFLOW.name):
+def _check_saturating(call: TileCall, work: Computation) -> None:
+    if not work.keywords.get(OVERFLOW.name):
         return
-    if str(made.dst) not in SATURATING or not made.kind.is_float or made.kind.bits > 32:
+    if str(work.dst) not in SATURATING or not work.kind.is_float or work.kind.bits > 32:
         raise call.invalid(Mismatch(
-            f"overflow={made.keywords[OVERFLOW.name]!r} is of narrow floats", f"{made.kind} becomes {made.dst}",
+            f"overflow={work.keywords[OVERFLOW.name]!r} is of narrow floats", f"{work.kind} becomes {work.dst}",
             f"float32, float16 or bfloat16 to {', '.join(SATURATING)}",
         ))  # fmt: skip
-    check_target(call, "saturated", isa.lookup("saturated").forms[SATURATING.index(str(made.dst))])
+    check_target(call, "saturated", isa.lookup("saturated").forms[SATURATING.index(str(work.dst))])
 
 
-def _check_rounding(call: TileCall, made: Computation) -> None:
-    mode = made.keywords.get(ROUNDING.name, "rn")
+def _check_rounding(call: TileCall, computed: Computation) -> None:
+    mode = computed.keywords.get(ROUNDING.name, "rn")
     if mode == "rn":
         return
-    if made.kind != "float32" or made.dst != made.kind:
+    if computed.kind != "float32" or computed.dst != computed.kind:
         raise call.invalid(Mismatch(
             f"rounding_mode={mode!r} is a rounding of float32",
-            f"computed in {made.kind}, converted to {made.dst}",
+            f"computed in {computed.kind}, converted to {computed.dst}",
             "sources and a dst of float32: other arithmetic and conversions round to nearest",
         ))  # fmt: skip

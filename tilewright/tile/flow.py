@@ -107,10 +107,10 @@ def extents_of_run(call: TileCall) -> tuple[Value, ...]:
 def _widest(call: TileCall, extents: Sequence[Value], least: int) -> tuple[int, str, frozenset[str]]:
     limit = ""
     for length in vector_lengths(call, least):
-        found = [(name, _problem(call, side, extents, length)) for name, side in call.sides.items()]
-        problem = next((why for _, why in found if why not in (None, "single")), None)
+        problems = [(name, _problem(call, side, extents, length)) for name, side in call.sides.items()]
+        problem = next((why for _, why in problems if why not in (None, "single")), None)
         if problem is None:
-            return length, limit, frozenset(name for name, why in found if why == "single" and length > 1)
+            return length, limit, frozenset(name for name, why in problems if why == "single" and length > 1)
         limit = limit or problem
     raise Decline(limit or f"vec_len={call.option('vec_len')} is no vector of 8 to 128 bits")
 
@@ -162,8 +162,8 @@ def covered(call: TileCall) -> TileCall:
         raise Decline(f"no tile in registers has the extent {extents[missing[0]]}")
     sides: dict[str, Side] = {}
     for name, side in call.sides.items():
-        own = {own: rooms[dim] for own, dim in dimensions_of(side, extents) if dim in of_run}
-        sides[name] = _on_room(side, own, call)
+        sizes = {side_dim: rooms[dim] for side_dim, dim in dimensions_of(side, extents) if dim in of_run}
+        sides[name] = _on_room(side, sizes, call)
     _check_registers(replace(call, sides=sides))
     leaves = bool(open_dimensions(call, dst))
     ends = tuple(_end(call, dim, leaves=leaves) if dim in of_run else None for dim in range(len(extents)))
@@ -174,8 +174,8 @@ def _rooms(call: TileCall) -> dict[int, int]:
     """How many elements the registers of all tiles have in each dimension of dst, from where the regions begin."""
     rooms: dict[int, int] = {}
     for side in call.tiles:
-        for own, dim in dimensions_of(side, call["dst"].extents) if side.space == "local" else ():
-            begin, total = const_value(side.starts[own]), const_value(side.buffer.shape[own])
+        for side_dim, dim in dimensions_of(side, call["dst"].extents) if side.space == "local" else ():
+            begin, total = const_value(side.starts[side_dim]), const_value(side.buffer.shape[side_dim])
             if begin is None or total is None:
                 raise Decline(f"where the region {side} of registers begins is no constant")
             rooms[dim] = min(rooms.get(dim, int(total)), int(total) - int(begin))
@@ -213,8 +213,8 @@ def by_runs(call: TileCall, also: Also = lambda *_: None, least: int = 1) -> Dis
     try:
         plan = by_turns(call, also, least)
     except Decline as declined:
-        if found := _longer_flow(call, 0, least):
-            return found
+        if longer := _longer_flow(call, 0, least):
+            return longer
         raise declined from None
     return _longer_flow(call, plan.vector, least) or plan
 

@@ -35,7 +35,7 @@ def open_dimensions(call: TileCall, side: Side) -> list[int]:
 
 
 def _may_leave(call: TileCall, side: Side) -> bool:
-    return all(own is not side or operand.role.may_leave(dict(call.config)) for operand, own in call.operands)
+    return all(tile is not side or operand.role.may_leave(dict(call.config)) for operand, tile in call.operands)
 
 
 def inside(call: TileCall, side: Side, digits: Sequence[Value]) -> Expr | None:

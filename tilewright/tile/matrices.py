@@ -72,8 +72,8 @@ def held_by_warps(call: TileCall, side: Side) -> Held:
     if held.space == "thread":
         raise Decline(f"each thread has all of {side.name}; a warp's registers share a matrix out")
     registers = registers_of(call, side, held, side.dtype.bits)
-    each = held.space_threads // 32
-    full = np.full((held.shared_by, each, *registers.shape[1:]), -1, np.int64)
+    warps_in = held.space_threads // 32
+    full = np.full((held.shared_by, warps_in, *registers.shape[1:]), -1, np.int64)
     full[:, held.threads[::32] // 32] = registers
     per_register = registers.shape[3]
     return Held(
@@ -97,10 +97,10 @@ class RegisterBlocks:
 
     def slot(self, along_g: Ints, inside: Ints) -> int:
         """Where the register with this block begins. Raises Decline where there is none."""
-        found = self.first.get((along_g.tobytes(), inside.tobytes()))
-        if found is None:
+        register = self.first.get((along_g.tobytes(), inside.tobytes()))
+        if register is None:
             raise Decline(self._lacks(along_g, inside))
-        return found
+        return register
 
     def _lacks(self, along_g: Ints, inside: Ints) -> str:
         """The refusal that names the warp in which no register has these numbers."""
@@ -108,7 +108,7 @@ class RegisterBlocks:
             mine = {(rows[warp].tobytes(), others[warp].tobytes()) for rows, others in self.pairs}
             if (along_g[warp].tobytes(), inside[warp].tobytes()) not in mine:
                 break
-        rows, columns = (_spoken(each[warp]) for each in (along_g, inside))
+        rows, columns = (_spoken(places[warp]) for places in (along_g, inside))
         where = f" in warp {self.warps[warp]}" if len(self.warps) > 1 else ""
         return f"no register of {self.side.name} has {rows} for g and {columns} for t{where}, as the others have"
 
@@ -181,7 +181,7 @@ def products_of(
     rows, columns, along_k = list(a.along_g.values()), list(b.along_g.values()), list(a.inside.values())
     if len(rows) % 2:
         raise Decline(f"a warp has {8 * len(rows)} rows of {a.side.name}", allowed="a multiple of 16 rows")
-    half = next(each for each in halves if len(along_k) % each == 0)
+    half = next(size for size in halves if len(along_k) % size == 0)
     left = np.array([[a.slot(row, k) for k in along_k] for row in rows])
     right = np.array([[b.slot(column, k) for k in along_k] for column in columns])
     parts = 2 // per_register
@@ -189,10 +189,10 @@ def products_of(
         [[d.slot(row, np.ascontiguousarray(column[:, part::parts])) for part in range(parts)] for column in columns]
         for row in rows
     ])  # fmt: skip
-    for blocks, found in ((a, left), (b, right), (d, total)):
-        if len(blocks.pairs) != found.size:
+    for blocks, slots in ((a, left), (b, right), (d, total)):
+        if len(blocks.pairs) != slots.size:
             name, count = blocks.side.name, len(blocks.pairs)
-            raise Decline(f"a warp has {count} registers of {name}, and the other operands meet {found.size}")
+            raise Decline(f"a warp has {count} registers of {name}, and the other operands meet {slots.size}")
     steps = len(along_k) // half
     m, n = len(rows) // 2, len(columns)
     left = left.reshape(m, 2, steps, half).transpose(0, 2, 3, 1).reshape(m, steps, -1)  # rows toggle first
@@ -332,7 +332,7 @@ def plan_matrices(call: TileCall, kinds: Sequence[MatrixKind], num: int | None =
     if not loading and len(np.unique(where.seen[0, registers])) < registers.size:
         raise Decline(f"several elements of {local.name} go to one place in {shared.name}")
     count = len(members)
-    width = num or next(each for each in kind.nums if count % each == 0)
+    width = num or next(count_of for count_of in kind.nums if count % count_of == 0)
     if count % width:
         raise Decline(
             f"{count} {kind.shape} matrices for each warp", allowed=f"a multiple of the {width} that it moves at a time"
@@ -340,9 +340,9 @@ def plan_matrices(call: TileCall, kinds: Sequence[MatrixKind], num: int | None =
     offset, by_matrix = row_addresses(call, shared, where, rows, width, held)
     starts = held.slots[:: len(held.slots) // registers.shape[2]]
     slots = tuple(
-        slots_of(held, starts[members[matrix::width, each]])
+        slots_of(held, starts[members[matrix::width, column]])
         for matrix in range(width)
-        for each in range(members.shape[1])
+        for column in range(members.shape[1])
     )
     return MatrixPlan(kind, width, count // width, slots, offset, by_matrix, held.guard(storing=not loading))
 
@@ -366,13 +366,13 @@ def served(
         raise Decline(f"the swizzle of {shared.name} keeps only {where.longest_run} elements together")
     at = where.seen[0, registers]
     for kind in kinds:
-        if found := _fit(kind, at, registers, bits):
-            rows = found[1]
+        if fit := _fit(kind, at, registers, bits):
+            rows = fit[1]
             problem = misaligned(call, shared, where, where.seen[:, rows.reshape(-1)], ROW_BITS // bits)
             if problem:
                 changes = alignments(call, shared, where, ROW_BITS // bits)
                 raise Decline(problem, allowed="rows that start at multiples of 16 bytes", changes=changes)
-            return kind, *found
+            return kind, *fit
     raise Decline(_no_rows(shared, at, neighbours, kinds), allowed=fitting(kinds))
 
 
@@ -418,8 +418,8 @@ def _members(kind: MatrixKind, starts: Ints, step: int) -> Ints | None:
 
 def fitting(kinds: Sequence[MatrixKind]) -> str:
     """Which layouts fit."""
-    dealt = (matrix_fragment("m16n8" if each.recombines else each.shape, 1, trans=each.trans) for each in kinds)
-    parts = (f"elements of {each.unit_bits} bits as {layout}" for each, layout in zip(kinds, dealt, strict=True))
+    dealt = (matrix_fragment("m16n8" if kind.recombines else kind.shape, 1, trans=kind.trans) for kind in kinds)
+    parts = (f"elements of {kind.unit_bits} bits as {layout}" for kind, layout in zip(kinds, dealt, strict=True))
     return f"rows of 16 aligned bytes in shared memory; in registers each matrix of {', or of '.join(parts)}"
 
 
@@ -454,12 +454,12 @@ def row_addresses(
             return offset, False
         if offset := tracked(call, shared, where, rows, [warp, LANE % height], listed=listed):
             return offset, True
-    each = [
+    groups = [
         tracked(call, shared, where, by_lane[..., g : g + 1], [warp, LANE], listed=True) for g in range(count // num)
     ]
-    if None in each:
+    if None in groups:
         raise Decline(f"the rows of {shared.name} follow no pattern from warp to warp")
-    return Offset(0, each=tuple(offset for offset in each if offset)), False
+    return Offset(0, rounds=tuple(offset for offset in groups if offset)), False
 
 
 def slots_of(held: Owners, starts: Ints) -> Offset:

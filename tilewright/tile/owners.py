@@ -204,11 +204,11 @@ def check_own(call: TileCall, side: Side) -> list[str]:
     for name in wide:
         values = table.get(name, np.zeros(1, np.int64))
         where = plus(origin.get(name, 0), int(values.flat[0]))
-        one, whole = Axis.get(name).subscope, Axis.get(name).scope
+        sub, whole = Axis.get(name).subscope, Axis.get(name).scope
         if (values != values.flat[0]).any():
-            raise Decline(f"{side} spreads over axis {name}, the {one}s of a {whole}: wider than one {call.scope.kind}")
+            raise Decline(f"{side} spreads over axis {name}, the {sub}s of a {whole}: wider than one {call.scope.kind}")
         if not call.scope.always(where, COORDINATES[name]):
-            raise Decline(f"{side} lies in the {one} with {name} {where}; others may execute the call, too")
+            raise Decline(f"{side} lies in the {sub} with {name} {where}; others may execute the call, too")
     return wide
 
 
@@ -254,8 +254,8 @@ def _assigned(table: Table, kept: tuple[str, ...], space: str, loading: bool) ->
     """The elements of a table, ordered by the threads and slots that hold them."""
     count, copies = next(iter(table.values())).shape
     still = np.zeros((count, copies), np.int64)
-    own = {name: table[name] for name in kept}
-    thread = still if space == "thread" else threads({"": still, **own}, space)
+    digits = {name: table[name] for name in kept}
+    thread = still if space == "thread" else threads({"": still, **digits}, space)
     slot = table.get("m", still)
     element = np.broadcast_to(np.arange(count)[:, None], (count, copies))
     if not loading:
@@ -271,8 +271,8 @@ def _unsettled(kept: tuple[str, ...], space: str) -> list[int]:
     """The distances between threads of a space that hold the same, since no axis distinguishes them."""
     extra = [0]
     for outer, inner in gaps(kept, space):
-        each = THREADS_IN[inner]
-        extra = [each * digit + one for digit in range(THREADS_IN[outer] // each) for one in extra]
+        size = THREADS_IN[inner]
+        extra = [size * digit + distance for digit in range(THREADS_IN[outer] // size) for distance in extra]
     return extra if len(extra) > 1 else []
 
 
@@ -282,14 +282,14 @@ def gaps(axes: Collection[str], scope: str) -> list[tuple[str, str]]:
     As (outer, inner): ("warp", "thread") where the lane is left open. What is open inside a warp is one gap, and what
     is open above it.
     """
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     counted = [axis for axis in map(Axis.get, axes) if axis.is_thread()]
     for inner, outer in pairwise(SCOPES[: min(_rank(scope), _rank("cta")) + 1]):
         if any(_rank(axis.subscope) <= _rank(inner) and _rank(outer) <= _rank(axis.scope) for axis in counted):
             continue
-        joins = found and found[-1][0] == inner != "warp"
-        found.append((outer, found.pop()[1] if joins else inner))
-    return found
+        joins = pairs and pairs[-1][0] == inner != "warp"
+        pairs.append((outer, pairs.pop()[1] if joins else inner))
+    return pairs
 
 
 def _ordered(thread: Ints, slot: Ints, element: Ints) -> tuple[Ints, Ints, Ints]:

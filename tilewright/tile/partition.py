@@ -61,11 +61,11 @@ def places(side: Side, facts: Facts) -> Places:
     if len(units) > 1:
         raise Decline(f"{side.name} is swizzled and has symbolic strides")
     low = facts.simplify(base % side.swizzle.period)
-    known = const_value(low)
-    if known is None:
+    number = const_value(low)
+    if number is None:
         return Places(base, units, steps, steps, base, side.swizzle, low, 1 << side.swizzle.per_element)
-    seen = np.asarray(side.swizzle.address(steps + int(known)))
-    return Places(base, units, steps, seen, facts.simplify(base - known), side.swizzle, int(known))
+    seen = np.asarray(side.swizzle.address(steps + int(number)))
+    return Places(base, units, steps, seen, facts.simplify(base - number), side.swizzle, int(number))
 
 
 def _table(side: Side) -> tuple[tuple[Value, ...], Ints, Value]:
@@ -86,8 +86,8 @@ def _steps(shard: tuple[Iter, ...]) -> tuple[tuple[Value, ...], Ints]:
     units: list[Value] = [1]
     columns = [np.zeros(1, np.int64)]
     for it in shard:
-        known = const_value(it.stride)
-        unit, factor = (it.stride, 1) if known is None else (1, int(known))
+        number = const_value(it.stride)
+        unit, factor = (it.stride, 1) if number is None else (1, int(number))
         if unit not in units:
             units.append(unit)
             columns.append(np.zeros_like(columns[0]))
@@ -108,8 +108,8 @@ def cut_out(side: Side) -> dict[str, Ints]:
     shape = [const_value(extent) for extent in side.buffer.shape]
     box = [(const_value(start), const_value(extent)) for start, extent in zip(side.starts, side.extents, strict=True)]
     layout = side.buffer.layout
-    known = None not in shape and not any(None in pair for pair in box)
-    if layout is None or not known or np.prod([int(extent or 0) for extent in shape]) > MOST_ELEMENTS:
+    constant = None not in shape and not any(None in pair for pair in box)
+    if layout is None or not constant or np.prod([int(extent or 0) for extent in shape]) > MOST_ELEMENTS:
         raise Decline(side.problem)
     part = tuple(slice(int(start or 0), int(start or 0) + int(extent or 0)) for start, extent in box)
     table = _whole_table(layout, tuple(int(extent or 0) for extent in shape))
@@ -148,8 +148,8 @@ def widest_vector(
     """
     problems: list[str] = []
     for length in vector_lengths(call, least):
-        found = (run_problem(call, side, where, elements, length) for side, where, elements in sides)
-        problem = next((each for each in found if each), None) or also(length)
+        reasons = (run_problem(call, side, where, elements, length) for side, where, elements in sides)
+        problem = next((reason for reason in reasons if reason), None) or also(length)
         if problem is None:
             return length, problems[0] if problems else ""
         problems.append(problem)
@@ -244,18 +244,18 @@ def storage_start(buffer: Buffer, facts: Facts) -> tuple[int, Value]:
     Memory is taken to be 16-byte aligned unless ``align=`` says otherwise, shared memory with a swizzled layout to the
     period of the swizzle; a view lies in what it views.
     """
-    own = buffer.elem_offset * buffer.dtype.bits
+    bits = buffer.elem_offset * buffer.dtype.bits
     if buffer.is_shared and buffer.data is None and isinstance(buffer.layout, ComposeLayout):
-        return max(buffer.align, 16, buffer.layout.swizzle.period * buffer.dtype.bits // 8), own
+        return max(buffer.align, 16, buffer.layout.swizzle.period * buffer.dtype.bits // 8), bits
     if buffer.align or not isinstance(buffer.data, AddressOf):
-        return buffer.align or 16, own
+        return buffer.align or 16, bits
     parent, indices = buffer.data.buffer, buffer.data.indices
     align, start = storage_start(parent, facts)
     if not indices:
-        return align, plus(start, own)
+        return align, plus(start, bits)
     layout = parent.layout
     offset = indices[0] if layout is None else layout.place(*indices, shape=parent.shape, facts=facts).get("m", 0)
-    return align, plus(start, plus(offset * parent.dtype.bits, own))
+    return align, plus(start, plus(offset * parent.dtype.bits, bits))
 
 
 def one_storage(call: TileCall) -> bool:
@@ -302,11 +302,11 @@ def _strided(where: Places, steps: Ints, thread: Thread, listed: bool) -> Offset
     moving: list[tuple[Value, Walk]] = []
     for unit, values in zip(where.units, steps, strict=True):
         parts = separated(values)
-        own = linear(values[..., 0], thread, listed=listed)
+        walked = linear(values[..., 0], thread, listed=listed)
         walk = walk_of(parts[-1] - parts[-1][0], listed=listed) if parts else None
-        if own is None or walk is None:
+        if walked is None or walk is None:
             return None
-        fixed = plus(fixed, times(own, unit))
+        fixed = plus(fixed, times(walked, unit))
         moving += [] if walk.is_zero else [(unit, walk)]
     return Offset(fixed, tuple(moving))
 
@@ -339,10 +339,10 @@ def _is_below(call: TileCall, where: Places, moved: Ints) -> bool:
 def _disjoint(call: TileCall, where: Places, rows: Ints) -> Ints | None:
     """What to XOR in each round, where the round's bits are neither those of the thread's part nor of the origin."""
     assert where.swizzle is not None
-    moved, own = rows[0] - rows[0, 0], rows[:, 0]
-    bits = int(np.bitwise_or.reduce(own)) | _possible_bits(call.facts, where.low, where.swizzle.period)
+    moved, firsts = rows[0] - rows[0, 0], rows[:, 0]
+    bits = int(np.bitwise_or.reduce(firsts)) | _possible_bits(call.facts, where.low, where.swizzle.period)
     disjoint = rows.min() >= 0 and moved.min() >= 0 and not bits & int(np.bitwise_or.reduce(moved))
-    carries = bits != int(np.bitwise_or.reduce(own)) + _possible_bits(call.facts, where.low, where.swizzle.period)
+    carries = bits != int(np.bitwise_or.reduce(firsts)) + _possible_bits(call.facts, where.low, where.swizzle.period)
     return np.asarray(where.swizzle.address(moved)) if disjoint and not carries else None
 
 

@@ -101,24 +101,23 @@ def with_swizzles(kernel: Kernel) -> Kernel:
         if isinstance(part, Region)
     }
     tiles: dict[str, dict[str, int]] = {}
-    made = {one.name: one for one in kernel.maps}
+    maps = {tensor_map.name: tensor_map for tensor_map in kernel.maps}
     for stmt in body:
         for name, tile in _boxes(stmt):
             mode = _swizzle(tile, by_layout)
-            if name not in made or mode is None:
+            if name not in maps or mode is None:
                 continue
             tiles.setdefault(name, {})[tile.name] = mode
-            if made[name].is_made and made[name].swizzle != mode:
+            if maps[name].is_made and maps[name].swizzle != mode:
                 raise KernelError(
                     f"{name} and {tile.name} have different swizzles",
-                    given=f"{name}: {made[name].swizzle}; {tile.name}: {tile.layout}",
+                    given=f"{name}: {maps[name].swizzle}; {tile.name}: {tile.layout}",
                     allowed=f"swizzle={mode}, which the layout of {tile.name} has",
                     hint=f"swizzle={mode} in T.tensor_map; or another layout= of {tile.name}",
                     at=stmt.at,
                 )
-    return replace(
-        kernel, maps=tuple(replace(one, tiles=tuple(tiles.get(one.name, {}).items())) for one in kernel.maps)
-    )
+    told = (replace(tensor_map, tiles=tuple(tiles.get(name, {}).items())) for name, tensor_map in maps.items())
+    return replace(kernel, maps=tuple(told))
 
 
 def _boxes(stmt: Stmt) -> Iterator[tuple[str, Buffer]]:
@@ -163,10 +162,10 @@ def check_registers(kernel: Kernel) -> None:
     if not _hands_over(kernel):
         return
     control, launch = ControlFlow(kernel), launch_of(kernel)
-    found = list(_handovers(kernel.body, control.everyone(), control))
+    handovers = list(_handovers(kernel.body, control.everyone(), control))
     fitting = REGISTERS // (launch.threads * max(1, launch.min_blocks_per_sm)) // STEP * STEP
-    entry = launch.max_registers or min(fitting, MOST, max(one.registers for one in found))
-    _check_pool(found, entry, launch.threads // 128)
+    entry = launch.max_registers or min(fitting, MOST, max(handover.registers for handover in handovers))
+    _check_pool(handovers, entry, launch.threads // 128)
 
 
 def promised(kernel: Kernel) -> Kernel:
@@ -183,31 +182,31 @@ def _hands_over(kernel: Kernel) -> bool:
     return any(_handover(stmt) is not None for stmt in statements(kernel.body))
 
 
-def _check_pool(found: list[Handover], entry: int, groups: int) -> None:
+def _check_pool(handovers: list[Handover], entry: int, groups: int) -> None:
     has = [entry] * groups
-    for one in found:
-        for group in one.groups:
-            if (one.takes and one.registers < has[group]) or (not one.takes and one.registers > has[group]):
+    for handover in handovers:
+        for group in handover.groups:
+            if (handover.registers < has[group]) if handover.takes else (handover.registers > has[group]):
                 raise KernelError(
-                    f"T.ptx.setmaxnreg {'takes' if one.takes else 'gives back'} registers",
-                    given=f"{one.registers} where each thread of warpgroup {group} has {has[group]}",
-                    allowed=f"at {'least' if one.takes else 'most'} {has[group]}",
-                    at=one.at,
+                    f"T.ptx.setmaxnreg {'takes' if handover.takes else 'gives back'} registers",
+                    given=f"{handover.registers} where each thread of warpgroup {group} has {has[group]}",
+                    allowed=f"at {'least' if handover.takes else 'most'} {has[group]}",
+                    at=handover.at,
                 )
-            has[group] = one.registers
+            has[group] = handover.registers
     if sum(has) > entry * groups:
         raise KernelError(
             "warpgroups ask for more registers than there are",
             given=f"{' + '.join(map(str, has))} = {sum(has)} for each thread of {groups} warpgroups",
             allowed=f"{groups} x {entry} = {entry * groups}, what they have at entry",
-            hint=_fitting(found, has, entry * groups),
-            at=next(one.at for one in reversed(found) if one.takes),
+            hint=_fitting(handovers, has, entry * groups),
+            at=next(handover.at for handover in reversed(handovers) if handover.takes),
         )
 
 
-def _fitting(found: list[Handover], has: list[int], pool: int) -> str | None:
+def _fitting(handovers: list[Handover], has: list[int], pool: int) -> str | None:
     """The most registers that the taking warpgroups could have."""
-    takers = {group for one in found if one.takes for group in one.groups}
+    takers = {group for handover in handovers if handover.takes for group in handover.groups}
     rest = pool - sum(count for group, count in enumerate(has) if group not in takers)
     fits = rest // len(takers) // STEP * STEP
     return f"T.ptx.setmaxnreg(True, {fits})" if fits >= pool // len(has) else None
@@ -261,29 +260,29 @@ def _is_scalar(buffer: Buffer) -> bool:
 
 def _held(stmt: Stmt) -> set[str]:
     """The buffers of which a statement uses more than the value."""
-    found: set[str] = set()
+    names: set[str] = set()
     if isinstance(stmt, ir.TileCallStmt):
-        found |= {part.buffer.name for part in stmt.args if isinstance(part, Region)}
+        names |= {part.buffer.name for part in stmt.args if isinstance(part, Region)}
     for node in ir.expressions(stmt):
         if isinstance(node, ir.AddressOf):
-            found.add(node.buffer.name)
+            names.add(node.buffer.name)
         elif isinstance(node, ir.Call):
             bound = isa.bind(node)
-            places = (place for one in bound.given if one.written for place in bound.operands[one.name])
-            found |= {place.buffer.name for place in places if isinstance(place, Load)}
-    return found
+            places = (place for operand in bound.given if operand.written for place in bound.operands[operand.name])
+            names |= {place.buffer.name for place in places if isinstance(place, Load)}
+    return names
 
 
 def _mentions(body: Body, scalars: set[str]) -> dict[int, set[str]]:
     """The scalars that each statement, given by its `id`, or one inside it, reads or writes."""
-    found: dict[int, set[str]] = {}
+    mentions: dict[int, set[str]] = {}
     for stmt in body:
-        own = {node.buffer.name for node in ir.expressions(stmt) if isinstance(node, Load)} & scalars
+        names = {node.buffer.name for node in ir.expressions(stmt) if isinstance(node, Load)} & scalars
         for inner in ir.bodies(stmt):
-            found |= _mentions(inner, scalars)
-            own |= set().union(*(found[id(each)] for each in inner))
-        found[id(stmt)] = own
-    return found
+            mentions |= _mentions(inner, scalars)
+            names |= set().union(*(mentions[id(child)] for child in inner))
+        mentions[id(stmt)] = names
+    return mentions
 
 
 def _first_store(body: Body, name: str, mentions: dict[int, set[str]]) -> Store | None:

@@ -40,14 +40,14 @@ class Pieces:
 
     def summary(self) -> str:
         """``in 2 parts: holders, 1 x 8 elements per thread; holders, ...``."""
-        parts = "; ".join(f"{each.variant.name}, {each.plan.summary()}" for each in self.calls)
+        parts = "; ".join(f"{inner.variant.name}, {inner.plan.summary()}" for inner in self.calls)
         return f"in {len(self.calls)} parts: {parts}"
 
     @property
     def accesses(self) -> int:
         """Of a thread, as far as they are counted."""
-        plans = [each.plan for each in self.calls]
-        return sum(each.rounds if isinstance(each, Distribution) else getattr(each, "accesses", 0) for each in plans)
+        plans = [inner.plan for inner in self.calls]
+        return sum(plan.rounds if isinstance(plan, Distribution) else getattr(plan, "accesses", 0) for plan in plans)
 
 
 def in_pieces(call: TileCall) -> Pieces:
@@ -62,7 +62,7 @@ def in_pieces(call: TileCall) -> Pieces:
     if not several:
         raise Decline(f"the region makes {len(coarse)} boxes of registers, not 2 to {MOST_PIECES}")
     plans = (Pieces(boxes, tuple(planned(_piece(call, box, call.scalars)) for box in boxes)) for boxes in several)
-    return min(plans, key=lambda each: each.accesses)
+    return min(plans, key=lambda plan: plan.accesses)
 
 
 def by_fewer_accesses(call: TileCall, plan: Distribution) -> Decline | None:
@@ -74,7 +74,7 @@ def by_fewer_accesses(call: TileCall, plan: Distribution) -> Decline | None:
         pieces = in_pieces(call)
     except Decline:
         return None
-    simple = all(isinstance(each.plan, Distribution) for each in pieces.calls)
+    simple = all(isinstance(piece.plan, Distribution) for piece in pieces.calls)
     fewer = simple and pieces.accesses < plan.rounds
     return Decline(f"{pieces.accesses} accesses in {len(pieces.boxes)} parts, here {plan.rounds}") if fewer else None
 
@@ -92,9 +92,9 @@ def _boxes(call: TileCall, run: int = 1) -> tuple[Box, ...]:
     cuts: list[set[int]] = [{0, int(const_value(extent) or 0)} for extent in extents]
     for side in call.tiles:
         if side.space == "local" and (run > 1 or _is_cut(side)):
-            for own, dim in dimensions_of(side, extents):
-                cuts[dim].update(_cuts(side, own, run))
-    return tuple(product(*(list(pairwise(sorted(each))) for each in cuts)))
+            for side_dim, dim in dimensions_of(side, extents):
+                cuts[dim].update(_cuts(side, side_dim, run))
+    return tuple(product(*(list(pairwise(sorted(places))) for places in cuts)))
 
 
 def _longest_run(call: TileCall) -> int:
@@ -172,9 +172,9 @@ def _piece(call: TileCall, box: Box, scalars: Mapping[str, Expr]) -> TileCall:
     extents, sides = call["dst"].extents, dict[str, Side]()
     for name, side in call.sides.items():
         parts = list(side.region.box)
-        for own, dim in dimensions_of(side, extents):
+        for side_dim, dim in dimensions_of(side, extents):
             low, high = box[dim]
-            parts[own] = (side.starts[own] + low, high - low)
+            parts[side_dim] = (side.starts[side_dim] + low, high - low)
         sides[name] = side_of(Region(side.buffer, tuple(parts)), call.facts)
 
     def moved(node: Expr) -> Expr | None:

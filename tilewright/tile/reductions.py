@@ -120,19 +120,19 @@ class Reduction:
         first = cast(number, self.kinds[0])
         return (first,) if position is None else (first, cast(position, self.kinds[1]))
 
-    def joined(self, one: Partial, other: Partial) -> Partial:
+    def joined(self, mine: Partial, other: Partial) -> Partial:
         """The partial result of the elements of both."""
-        a, b = one[0], other[0]
+        a, b = mine[0], other[0]
         if self.row.finds:
-            taken = self._is_before(one, other)
-            return select(taken, a, b), select(taken, one[1], other[1])
+            taken = self._is_before(mine, other)
+            return select(taken, a, b), select(taken, mine[1], other[1])
         if self.numbers and a.dtype.is_float:
             return (isa.call(self.row.of_numbers, a, b),)
         return (self.row.join(a, b),)
 
-    def _is_before(self, one: Partial, other: Partial) -> Expr:
+    def _is_before(self, mine: Partial, other: Partial) -> Expr:
         """Is the first of the two the result? A NaN wins over numbers, then a lower position wins."""
-        (a, at), (b, there) = one, other
+        (a, at), (b, there) = mine, other
         better, same = self.row.join(a, b), binary("==", a, b)
         if a.dtype.is_float:
             a_is_nan, b_is_nan = binary("!=", a, a), binary("!=", b, b)
@@ -260,9 +260,9 @@ def joined_by_lanes(call: TileCall, parts: PartialPieces) -> tuple[Lanes, Partia
     for mask in masks:
         orbits += [mask ^ other for other in orbits]
     orbit = np.sort(np.stack([parts.pieces[every ^ other] for other in orbits]), axis=0)
-    own = parts.results >= 0
-    merged, count = _numbered(np.where(own, parts.results, -1), orbit[0])
-    distinct = not masks or (np.diff(orbit, axis=0)[:, own] != 0).all()
+    present = parts.results >= 0
+    merged, count = _numbered(np.where(present, parts.results, -1), orbit[0])
+    distinct = not masks or (np.diff(orbit, axis=0)[:, present] != 0).all()
     if not distinct or count * len(orbits) != parts.count:
         return Lanes((), members), parts
     return Lanes(tuple(masks), members), PartialPieces(parts.results, merged, count)
@@ -280,14 +280,14 @@ def _numbered(results: Ints, labels: Ints) -> tuple[Ints, int]:
 
     Raises Decline where results have different numbers of pieces.
     """
-    own = results >= 0
-    pairs, inverse = np.unique(np.stack([results[own], labels[own]]), axis=1, return_inverse=True)
+    present = results >= 0
+    pairs, inverse = np.unique(np.stack([results[present], labels[present]]), axis=1, return_inverse=True)
     starts = np.flatnonzero(np.diff(pairs[0], prepend=-1))
     counts = np.diff(starts, append=pairs.shape[1])
     if (counts != counts[0]).any():
         raise Decline("some results are in more pieces than others")
     numbers = np.full(results.shape, -1)
-    numbers[own] = (np.arange(pairs.shape[1]) % counts[0])[inverse.reshape(-1)]
+    numbers[present] = (np.arange(pairs.shape[1]) % counts[0])[inverse.reshape(-1)]
     return numbers, int(counts[0])
 
 
@@ -304,7 +304,7 @@ def parts_of(numbers: Ints, what: str) -> Ints:
     return np.argsort(inverse, kind="stable").reshape(len(lengths), -1)[np.argsort(first)]
 
 
-def pieces_of(results: Ints, elements: Ints, each: int) -> PartialPieces:
+def pieces_of(results: Ints, elements: Ints, length: int) -> PartialPieces:
     """The pieces of threads that hold these elements: (threads, parts, elements), -1 for none, of results with so many
     elements each. Raises Decline where pieces overlap.
     """
@@ -314,7 +314,7 @@ def pieces_of(results: Ints, elements: Ints, each: int) -> PartialPieces:
     pieces, count = _numbered(results, labels)
     distinct = np.unique(labels[results >= 0], return_index=True)[1]
     all_of_them = ordered[results >= 0][distinct]
-    if count * ordered.shape[-1] != each or len(np.unique(all_of_them)) != all_of_them.size:
+    if count * ordered.shape[-1] != length or len(np.unique(all_of_them)) != all_of_them.size:
         raise Decline("threads hold parts of the same elements")
     return PartialPieces(results, pieces, count)
 
@@ -348,10 +348,10 @@ def delivery(call: TileCall, parts: PartialPieces) -> Delivery:
     """How the results get to the destination. Raises Decline where the threads follow no pattern."""
     dst = call["dst"]
     total = int(parts.results.max()) + 1
-    found = None
+    direct = None
     if parts.count == 1:
-        found = _kept(call, dst, parts, total) if dst.space == "local" else _stored(call, dst, parts, total)
-    return found or _exchanged(call, parts, total)
+        direct = _kept(call, dst, parts, total) if dst.space == "local" else _stored(call, dst, parts, total)
+    return direct or _exchanged(call, parts, total)
 
 
 def _kept(call: TileCall, dst: Side, parts: PartialPieces, total: int) -> Delivery | None:
@@ -369,8 +369,8 @@ def _kept(call: TileCall, dst: Side, parts: PartialPieces, total: int) -> Delive
 
 def _leaders(call: TileCall, keys: Ints) -> Owners:
     """The first of the threads with the same keys; those with -1 have nothing."""
-    own = np.flatnonzero((keys >= 0).all(axis=1))
-    first = np.sort(own[np.unique(keys[own], axis=0, return_index=True)[1]])
+    complete = np.flatnonzero((keys >= 0).all(axis=1))
+    first = np.sort(complete[np.unique(keys[complete], axis=0, return_index=True)[1]])
     scope, slots = call.scope, np.arange(keys.shape[1])
     return Owners(first, slots, keys[first], 0, scope.kind, scope.threads, 1, scope.kind)
 
@@ -442,7 +442,7 @@ class PartialStore:
 def registers_for(reduction: Reduction, out: Builder, count: int, name: str = "part") -> PartialStore:
     """Registers for so many partial results."""
     kinds = zip((name, "position"), reduction.kinds, strict=False)
-    return PartialStore(tuple(out.local(each, count, str(kind)).flat() for each, kind in kinds))
+    return PartialStore(tuple(out.local(letter, count, str(kind)).flat() for letter, kind in kinds))
 
 
 def begin_with_nothing(reduction: Reduction, out: Builder, store: PartialStore, count: int) -> None:
@@ -502,8 +502,8 @@ def emit_taking(plan: Delivery, reduction: Reduction, call: TileCall, out: Build
 
 def scratch_for(size: int, reduction: Reduction, call: TileCall, out: Builder) -> PartialStore:
     """Scratch memory for so many partial results."""
-    made = [out.scratch(call, "scratch", size, str(kind)) for kind in reduction.kinds]
-    return PartialStore(tuple(buffer.flat() for buffer, _ in made), made[0][1])
+    arrays = [out.scratch(call, "scratch", size, str(kind)) for kind in reduction.kinds]
+    return PartialStore(tuple(buffer.flat() for buffer, _ in arrays), arrays[0][1])
 
 
 def _emit_direct(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, store: PartialStore) -> None:

@@ -49,16 +49,16 @@ class Entry:
     @property
     def hints(self) -> tuple[str, ...]:
         """Changes with which a better variant would have taken the call; if there are none, the chosen one's."""
-        better = tuple(each.hint for each in self.tried if each.hint)
+        better = tuple(attempt.hint for attempt in self.tried if attempt.hint)
         return better or ((self.widened,) if self.widened else ())
 
     def __str__(self) -> str:
         head = f"{self.at}: {self.call}" if self.at else self.call
         lines = [head, f"  {self.primitive}/{self.variant}: {self.plan}"]
         lines += [f"    try: {self.widened}"] if self.widened else []
-        for names, each in alike(self.tried, "reason", "hint"):
-            lines.append(f"  not {names}: {each.reason}")
-            lines += [f"    try: {each.hint}"] if each.hint else []
+        for names, attempt in alike(self.tried, "reason", "hint"):
+            lines.append(f"  not {names}: {attempt.reason}")
+            lines += [f"    try: {attempt.hint}"] if attempt.hint else []
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -108,13 +108,13 @@ def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, DispatchReport]:
     resolver = _Resolver(kernel, target)
     body = resolver.body(kernel.body, resolver.control.everyone(), RangeFacts.of_kernel(kernel))
     maps = resolver.preparations.maps.values()
-    made = replace(
+    resolved = replace(
         kernel,
         body=resolver.meeting.placed(resolver.preparations.placed(body)),
         buffers=(*kernel.buffers, *(buffer for _, buffer in maps)),
-        maps=(*kernel.maps, *(each for each, _ in maps)),
+        maps=(*kernel.maps, *(tensor_map for tensor_map, _ in maps)),
     )
-    return made, DispatchReport(tuple(resolver.entries), kernel.name, str(target))
+    return resolved, DispatchReport(tuple(resolver.entries), kernel.name, str(target))
 
 
 class _Resolver:
@@ -197,24 +197,24 @@ class _Resolver:
         """The call as variants see it, checked."""
         name = call_name(stmt)
         if stmt.primitive not in PRIMITIVES:
-            known = choices(stmt.primitive, PRIMITIVES)
-            raise DispatchError(f"{name} is no tile primitive", given=stmt.primitive, allowed=known)
+            names = choices(stmt.primitive, PRIMITIVES)
+            raise DispatchError(f"{name} is no tile primitive", given=stmt.primitive, allowed=names)
         row = PRIMITIVES[stmt.primitive]
         check_keywords(stmt)
         pairs = zip(stmt.args, row.operands, strict=False)
         fits = all(operand.role.admits(tile=isinstance(part, Region)) for part, operand in pairs)
         if not fits or not row.required <= len(stmt.args) <= len(row.operands):
-            given, allowed = ", ".join(map(str, stmt.args)), f"{name}{row.signature}"
-            raise DispatchError(f"{name} takes {' and '.join(stmt.names)}", given=given, allowed=allowed)
+            passed, allowed = ", ".join(map(str, stmt.args)), f"{name}{row.signature}"
+            raise DispatchError(f"{name} takes {' and '.join(stmt.names)}", given=passed, allowed=allowed)
         operands = {
-            each.name: part
-            for each, part in zip(row.operands, stmt.args, strict=False)
-            if not (each.role.absent and part == stmt.args[0])  # left out, with others behind it
+            operand.name: part
+            for operand, part in zip(row.operands, stmt.args, strict=False)
+            if not (operand.role.absent and part == stmt.args[0])  # left out, with others behind it
         }
         operands |= {
-            each.name: stmt.args[0] if each.default is None else as_expr(each.default)
-            for each in row.operands[len(stmt.args) :]
-            if not each.absent
+            operand.name: stmt.args[0] if operand.default is None else as_expr(operand.default)
+            for operand in row.operands[len(stmt.args) :]
+            if not operand.absent
         }
         sides = {key: side_of(part, facts) for key, part in operands.items() if isinstance(part, Region)}
         scalars = {key: part for key, part in operands.items() if not isinstance(part, Region)}

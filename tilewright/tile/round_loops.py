@@ -65,7 +65,7 @@ class Writer:
         plan, call, out = self.plan, self.call, self.out
         self.prepare([name for name, _ in plan.offsets])
         with out.when(plan.guard):
-            self.starts = {name: out.offsets(each, LETTERS[call[name].space]) for name, each in plan.offsets}
+            self.starts = {name: out.offsets(offset, LETTERS[call[name].space]) for name, offset in plan.offsets}
             self.number = None if plan.number is None else out.offsets(plan.number, "e")
             whole = all_hold(self.tile_tests()) if plan.asked and (plan.parts or plan.vector == 1) else None
             if whole is None:
@@ -125,7 +125,7 @@ class Writer:
         return [Writer.load, Writer.store] if set(self.loaded) - {"dst"} else [Writer.store]
 
     def asked(
-        self, access: Value, tiles: Sequence[Side], whole: Write, each: Each, outside: Each | None = None
+        self, access: Value, tiles: Sequence[Side], whole: Write, element: Each, outside: Each | None = None
     ) -> None:
         """A run as a whole where it is inside of these tiles' buffers, else those of its elements that are.
 
@@ -140,11 +140,11 @@ class Writer:
                 inside = all_hold(tests(e, e)) if plan.vector > 1 and plan.parts else None
                 if outside is None:
                     with out.when(inside):
-                        each(e)
+                        element(e)
                 elif inside is None:
                     outside(e)
                 else:
-                    out.either(inside, lambda: each(e), lambda: outside(e))
+                    out.either(inside, lambda: element(e), lambda: outside(e))
 
         if (plan.vector > 1 and plan.parts) or (outside is not None and together is not None):
             out.either(together, whole, one_by_one)
@@ -275,25 +275,25 @@ class Writer:
 
     def _elements(self, u: Value, round_: Value, e: Value) -> dict[str, Expr]:
         """The sources' elements."""
-        found: dict[str, Expr] = {}
+        elements: dict[str, Expr] = {}
         for name, side in self.call.sides.items():
             if name == "dst":
                 continue
             if name in self.loaded:
                 place = u if name in self.plan.single else plus(times(u, self.plan.vector), e)
-                found[name] = Load(self.loaded[name], (as_expr(place),))
+                elements[name] = Load(self.loaded[name], (as_expr(place),))
             else:
-                found[name] = Load(side.buffer.flat(), (as_expr(self.slot(name, round_, e)),))
-        return found
+                elements[name] = Load(side.buffer.flat(), (as_expr(self.slot(name, round_, e)),))
+        return elements
 
 
 def once_each(tests: Sequence[Expr]) -> list[Expr]:
     """The tests without those that are among the earlier ones."""
-    found: list[Expr] = []
+    distinct: list[Expr] = []
     for test in tests:
-        if not any(same(test, other) for other in found):
-            found.append(test)
-    return found
+        if not any(same(test, other) for other in distinct):
+            distinct.append(test)
+    return distinct
 
 
 class RowWriter(Writer):
@@ -362,11 +362,11 @@ class RowWriter(Writer):
         """The coordinates of the first element of a run."""
         digits: list[Value] = []
         for position, extent in reversed(list(enumerate((*self.rows.extents[:-1], self.rows.row)))):
-            known = const_value(extent) is not None  # else a division as C has it: there is a run, so no extent is 0
+            constant = const_value(extent) is not None  # else a division as C has it: there is a run, so no extent is 0
             digits.insert(
-                0, number if not position else number % extent if known else binary("truncmod", number, extent)
+                0, number if not position else number % extent if constant else binary("truncmod", number, extent)
             )
-            number = number // extent if known else binary("truncdiv", number, extent)
+            number = number // extent if constant else binary("truncdiv", number, extent)
         *outer, run = (
             cast(digit, extent.dtype if isinstance(extent, Expr) else INT32) if isinstance(digit, Expr) else digit
             for digit, extent in zip(digits, (*self.rows.extents[:-1], self.rows.row), strict=True)

@@ -84,8 +84,8 @@ class Scaling:
         """Every sum becomes ``alpha * sum + beta * C``; the first term is 0 without alpha, the second without C."""
         wide = dtype("float32") if total.dtype.is_float and total.dtype.bits < 32 else total.dtype
         factors = [
-            None if each is None or const_value(each) == 1 else out.let(name, cast(each, wide))
-            for name, each in (("alpha", alpha), ("beta", beta))
+            None if factor is None or const_value(factor) == 1 else out.let(name, cast(factor, wide))
+            for name, factor in (("alpha", alpha), ("beta", beta))
         ]
         with out.when(self.held.guard):
             for slot, other in _each(out, self.slots, self.slots if c is None else c.slots):
@@ -104,13 +104,13 @@ def _times(element: Expr, factor: Expr | None, wide: str) -> Expr:
     return cast(element, dtype(wide)) if factor is None else cast(element, dtype(wide)) * factor
 
 
-def _each(out: Builder, one: Ints, other: Ints) -> Iterator[tuple[Value, Value]]:
+def _each(out: Builder, first: Ints, other: Ints) -> Iterator[tuple[Value, Value]]:
     """Go through the entries of two tables, in a loop where both follow digits."""
-    walks = walk_of(one, listed=False), walk_of(other, listed=False)
+    walks = walk_of(first, listed=False), walk_of(other, listed=False)
     if walks[0] is None or walks[1] is None:
-        yield from zip(one.tolist(), other.tolist(), strict=True)
+        yield from zip(first.tolist(), other.tolist(), strict=True)
         return
-    with out.loop("e", len(one), "unroll") as e:
+    with out.loop("e", len(first), "unroll") as e:
         yield walks[0].at(e), walks[1].at(e)
 
 
@@ -124,22 +124,22 @@ def plan_scaling(call: TileCall, d: Side, held: Held) -> Scaling:
                 f"{name} is {factor}, {factor.dtype}, and {call['D'].name} is {d.dtype}", allowed="an integer"
             )
     elements, slots = _places(held, held.warps)
-    made = Scaling(None if const_value(alpha) == 1 else alpha, None if const_value(beta) == 0 else beta, held, slots)
+    scaling = Scaling(None if const_value(alpha) == 1 else alpha, None if const_value(beta) == 0 else beta, held, slots)
     c = call["C"]
-    if made.beta is None or (d is call["D"] and same(c.region, d.region)):
-        return made
+    if scaling.beta is None or (d is call["D"] and same(c.region, d.region)):
+        return scaling
     copy = None if c.space == "local" else staged(call, c, like(call, d))
     side = c if copy is None else copy.local
     mine = held_by_warps(call, side)
-    where = {each.tobytes(): slot for each, slot in zip(*_places(mine, held.warps), strict=True)}
-    missing = [slot for each, slot in zip(elements, slots.tolist(), strict=True) if each.tobytes() not in where]
+    where = {element.tobytes(): slot for element, slot in zip(*_places(mine, held.warps), strict=True)}
+    missing = [slot for element, slot in zip(elements, slots.tolist(), strict=True) if element.tobytes() not in where]
     if missing:
         raise Decline(
             f"slot {missing[0]} of {d.name} has elements that no slot of {c.name} has in the same lanes",
             allowed=f"the layout of {d.name} for {c.name}: {d.tile}",
         )
-    c_slots = np.array([where[each.tobytes()] for each in elements])
-    return replace(made, c=Addend(side.buffer, mine.base, c_slots, copy))
+    c_slots = np.array([where[element.tobytes()] for element in elements])
+    return replace(scaling, c=Addend(side.buffer, mine.base, c_slots, copy))
 
 
 def _places(held: Held, warps: Ints) -> tuple[list[Ints], Ints]:

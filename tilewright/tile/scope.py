@@ -106,8 +106,8 @@ class ExecScope:
         return int(np.unique(groups, axis=1, return_counts=True)[1].max(initial=0))
 
     def _told_by(self, expr: ir.Expr) -> NDArray[np.generic]:
-        known = self.control.value(expr)
-        return self._apart(self.control.level(expr)) if known is None else np.broadcast_to(known, self.active.shape)
+        value = self.control.value(expr)
+        return self._apart(self.control.level(expr)) if value is None else np.broadcast_to(value, self.active.shape)
 
     def _apart(self, level: int) -> NDArray[np.generic]:
         """The number of each thread's group at this level; the threads of a group cannot be distinguished."""
@@ -127,10 +127,10 @@ class _Known(Uniformity):
         super().__init__(kernel)
 
     def of(self, expr: ir.Expr) -> int:
-        known = self.control.value(expr)
-        if known is None:
+        value = self.control.value(expr)
+        if value is None:
             return super().of(expr)
-        values = np.broadcast_to(known, (self.control.threads,))
+        values = np.broadcast_to(value, (self.control.threads,))
         for axis, size in ((UNIFORM, len(values)), (WARPGROUP, 128), (WARP, 32)):
             if all(bool((values[at : at + size] == values[at]).all()) for at in range(0, len(values), size)):
                 return axis
@@ -175,8 +175,8 @@ class ControlFlow:
         if isinstance(expr, ir.Special):
             return self._registers.get(expr.name)
         if isinstance(expr, ir.Var):
-            known = self.ids.get(expr.name, self._bound.get(expr.name))
-            return None if known is None else self.value(known)
+            bound = self.ids.get(expr.name, self._bound.get(expr.name))
+            return None if bound is None else self.value(bound)
         if isinstance(expr, ir.Call) and expr.op == ELECT and dict(expr.attrs).get("out") == "p":
             return np.equal(self._registers["laneid"], 0)  # one lane of each warp; which one is not known
         if isinstance(expr, (ir.Binary, ir.Unary, ir.Cast, ir.Select)):
@@ -227,8 +227,8 @@ class ControlFlow:
             (a, level_a), (b, level_b) = self._split(cond.a, taken), self._split(cond.b, taken)
             if (cond.op == "and") == taken:
                 return a & b, max(level_a, level_b)
-            known = level_a == level_b == KNOWN
-            return a | b, KNOWN if known else max(self.level(cond.a), self.level(cond.b))
+            is_known = level_a == level_b == KNOWN
+            return a | b, KNOWN if is_known else max(self.level(cond.a), self.level(cond.b))
         value = self.value(cond)
         if value is not None:
             return np.broadcast_to(value.astype(np.bool_) == taken, (self.threads,)), KNOWN
@@ -284,14 +284,14 @@ class ControlFlow:
             groups = step.active.reshape(-1, group)
             broken = groups[groups.any(axis=1) & ~groups.all(axis=1)]
             if len(broken):
-                given = f"{step.text} leaves {int(broken[0].sum())} of the {group} threads of a {SPOKEN[kind]}"
+                cause = f"{step.text} leaves {int(broken[0].sum())} of the {group} threads of a {SPOKEN[kind]}"
             elif step.level > NEEDS[kind]:
-                given = f"{step.text}, which may differ between the threads of a {SPOKEN[kind]}"
+                cause = f"{step.text}, which may differ between the threads of a {SPOKEN[kind]}"
             else:
                 continue
             raise DispatchError(
                 f"{name} needs all threads of its {SPOKEN[kind]}",
-                given=given,
+                given=cause,
                 allowed=f"a condition that keeps each {SPOKEN[kind]} whole",
                 at=step.at,
             )

@@ -35,7 +35,7 @@ FIELD_BYTES = 1 << 18  # leading and stride offsets have 14 bits, in units of 16
 def mode_of(layout: SwizzleLayout, bits: int) -> SwizzleMode | None:
     """The mode of the hardware that is this swizzle, of elements of so many bits; None for another permutation."""
     unit = (8 * UNIT // bits).bit_length() - 1
-    return next((each for each in SwizzleMode if each and layout == SwizzleLayout(unit, int(each), 3)), None)
+    return next((mode for mode in SwizzleMode if mode and layout == SwizzleLayout(unit, int(mode), 3)), None)
 
 
 def pattern_bytes(swizzle: SwizzleMode) -> int:
@@ -166,8 +166,8 @@ def matrix_of(side: Side, *, trans: bool) -> Ints:
 
 def long_extents(shape: Sequence[Value]) -> tuple[int, ...]:
     """Constant extents as numbers, those of 1 aside."""
-    known = (int(const_value(extent) or 1) for extent in shape)
-    return tuple(extent for extent in known if extent != 1)
+    numbers = (int(const_value(extent) or 1) for extent in shape)
+    return tuple(extent for extent in numbers if extent != 1)
 
 
 def blocks_of(matrix: Ints, rows: int, k: int) -> Ints:
@@ -232,45 +232,45 @@ def _extents(side: Side) -> tuple[int, ...]:
     return tuple(int(const_value(extent) or 1) for extent in scale_extents(side.extents))
 
 
-def placed_scales(call: TileCall, name: str, made: isa.InstructionDescriptor, rows: int) -> PlacedScales:
+def placed_scales(call: TileCall, name: str, descriptor: isa.InstructionDescriptor, rows: int) -> PlacedScales:
     """The scales of A or B ("SFA", "SFB") for instructions of so many rows or columns each.
 
     Raises Decline, with the layout that would do, where a product does not find them.
     """
     side, block = call[name], scale_blocks(call)
     cells, shape = tmem_cells(side), _extents(side)
-    count = made.K // (2 if made.sparse else 1) // block
+    count = descriptor.K // (2 if descriptor.sparse else 1) // block
     numbers = np.arange(shape[0] * shape[1]).reshape(-1, rows, shape[1] // count, count).swapaxes(1, 2)
     order = np.argsort(cells.lane, axis=1)
     lane, bit = (np.take_along_axis(part, order, axis=1)[numbers] for part in (cells.lane, cells.bit))
-    parts = path_of(made).halves if name == "SFB" else 1
+    parts = path_of(descriptor).halves if name == "SFB" else 1
     row, part = np.arange(rows)[:, None, None] % (rows // parts), np.arange(rows)[:, None, None] // (rows // parts)
     lanes = row % 32 + 32 * (4 // parts * part + np.arange(4 // parts))
-    found = np.zeros((*numbers.shape[:2], 2), np.int64)
+    places = np.zeros((*numbers.shape[:2], 2), np.int64)
     fits = const_value(cells.lane_base) == 0 and lane.shape[-1] == 4 // parts and bool((lane == lanes).all())
     fits = fits and call.facts.divides(COLUMN_BITS, cells.bit_base) and not (bit[:, :, 0, 0, 0] % 8).any()
     for at in np.ndindex(*numbers.shape[:2]) if fits else ():
         first = int(bit[at][0, 0, 0]) % COLUMN_BITS // 8
-        column, byte = _wanted(made, name, first, block, rows)
+        column, byte = _wanted(descriptor, name, first, block, rows)
         start = int(bit[at][0, 0, 0]) // COLUMN_BITS
         fits = fits and bool((bit[at] == ((start + column) * COLUMN_BITS + 8 * byte)[..., None]).all())
-        found[at] = start, first
+        places[at] = start, first
     steps = {1: 1, 2: 2, 3: 1, 6: 2}
-    if not fits or (found[..., 1] % steps.get(count, 4)).any():
+    if not fits or (places[..., 1] % steps.get(count, 4)).any():
         raise Decline(
             f"{side.name} is not in tensor memory as the product takes scales: {side.buffer.layout}",
             allowed=f"row r in lane r % 32 of {4 // parts} quarters, its {count} scales in a cell of column r // 32",
             changes=_as_taken(call, side, count),
         )
     base = call.facts.simplify(quotient(cells.bit_base, COLUMN_BITS, call.facts))
-    return PlacedScales(found[..., 0], found[..., 1], base)
+    return PlacedScales(places[..., 0], places[..., 1], base)
 
 
-def _wanted(made: isa.InstructionDescriptor, name: str, first: int, block: int, rows: int) -> tuple[Ints, Ints]:
+def _wanted(descriptor: isa.InstructionDescriptor, name: str, first: int, block: int, rows: int) -> tuple[Ints, Ints]:
     if name == "SFA":
-        column, byte = scale_places(replace(made, sfa_id=first), "a", block)
+        column, byte = scale_places(replace(descriptor, sfa_id=first), "a", block)
     else:
-        column, byte = scale_places(replace(made, sfb_id=first), "b_desc", block)
+        column, byte = scale_places(replace(descriptor, sfb_id=first), "b_desc", block)
     parts = rows // len(column)
     return (column, byte) if parts == 1 else (np.tile(column, (parts, 1)), np.tile(byte, (parts, 1)))
 
@@ -292,26 +292,26 @@ def _as_taken(call: TileCall, side: Side, count: int) -> Iterator[Change]:
 # Metadata of a sparse A: for each instruction a column, an even one, and which of two is meant.
 
 
-def placed_metadata(call: TileCall, made: isa.InstructionDescriptor) -> PlacedScales:
+def placed_metadata(call: TileCall, descriptor: isa.InstructionDescriptor) -> PlacedScales:
     """The column of the metadata of each block of rows and step of K, and the selector in the place of a first byte.
 
     Raises Decline, with the layout that would do, where a product does not find them.
     """
-    side, (lane, column, shift) = call["sp_meta"], metadata_places(made)
+    side, (lane, column, shift) = call["sp_meta"], metadata_places(descriptor)
     cells, (rows, nbytes) = tmem_cells(side), _extents(side)
     count = lane.shape[1] // 2  # bytes of a row that an instruction takes
-    chunk = made.K // lane.shape[1]
+    chunk = descriptor.K // lane.shape[1]
     if nbytes % count or _chunk(call, nbytes) != chunk:
-        given = f"{nbytes} bytes of {side.name} for each row"
+        shown = f"{nbytes} bytes of {side.name} for each row"
         raise Decline(
-            given, allowed=f"a code for each {chunk} elements along K, kind {made.kind}, {count} bytes a time"
+            shown, allowed=f"a code for each {chunk} elements along K, kind {descriptor.kind}, {count} bytes a time"
         )
     numbers = np.arange(rows * nbytes).reshape(-1, len(lane), nbytes // count, count).swapaxes(1, 2)
     there, bit = (part[numbers] for part in (cells.lane[:, 0], cells.bit))
     bit = bit[..., 0]
     first = bit[..., :1, :1] // COLUMN_BITS
-    odd = first % 2 if made.selectors > 1 else np.zeros_like(first)
-    wanted = (first - odd + (odd if made.selectors > 1 else column[:, ::2])) * COLUMN_BITS + shift[:, ::2]
+    odd = first % 2 if descriptor.selectors > 1 else np.zeros_like(first)
+    wanted = (first - odd + (odd if descriptor.selectors > 1 else column[:, ::2])) * COLUMN_BITS + shift[:, ::2]
     fits = cells.lane.shape[1] == 1 and const_value(cells.lane_base) == 0 and bool((there == lane[:, ::2]).all())
     fits = fits and bool((bit == wanted).all()) and not ((first - odd) % 2).any()
     if not fits or not call.facts.divides(2 * COLUMN_BITS, cells.bit_base):

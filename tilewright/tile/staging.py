@@ -46,7 +46,7 @@ class Staged:
     @property
     def better(self) -> str | None:
         """A change with which a better variant would take the copy."""
-        return next((each.hint for each in self.chosen.tried if each.hint), None)
+        return next((attempt.hint for attempt in self.chosen.tried if attempt.hint), None)
 
     def emit(self, out: Builder, registers: Buffer) -> None:
         """The copy, with ``registers`` for its side in registers."""
@@ -56,9 +56,9 @@ class Staged:
 
 def allocated(buffer: Buffer, out: Builder) -> Buffer:
     """New registers with this layout, under a name that is free."""
-    made = replace(buffer, name=out.names.new(buffer.name))
-    out.add(AllocBuffer(made, at=out.at))
-    return made
+    room = replace(buffer, name=out.names.new(buffer.name))
+    out.add(AllocBuffer(room, at=out.at))
+    return room
 
 
 def staged(
@@ -199,7 +199,7 @@ def _of(iters: Sequence[Iter], use: int) -> list[Digit]:
 
 def _cut(digits: list[Digit], size: int, use: int, fits: Callable[[Iter], bool]) -> list[Digit]:
     """The digits with the innermost in memory that fits cut in two, ``size`` of it for another use."""
-    for position, (it, kind) in reversed([(n, (each.iter, each.use)) for n, each in enumerate(digits)]):
+    for position, (it, kind) in reversed([(n, (digit.iter, digit.use)) for n, digit in enumerate(digits)]):
         if kind is not None and fits(it) and it.extent % size == 0:
             outer = Digit(Iter(it.extent // size, it.stride * size), kind)
             return [*digits[:position], outer, Digit(Iter(size, it.stride), use), *digits[position + 1 :]]
@@ -208,12 +208,12 @@ def _cut(digits: list[Digit], size: int, use: int, fits: Callable[[Iter], bool])
 
 def _laid_out(digits: Sequence[Digit], shape: MatrixShape, others: Sequence[Iter]) -> TileLayout:
     """The layout of these digits: slots by their use; threads that ``others`` tells apart hold the same."""
-    order = sorted((n for n, each in enumerate(digits) if each.use is not None), key=lambda n: (digits[n].use, -n))
+    order = sorted((n for n, digit in enumerate(digits) if digit.use is not None), key=lambda n: (digits[n].use, -n))
     strides, stride = dict[int, Value](), 1
     for n in order:
         strides[n] = stride
         stride *= int(digits[n].iter.extent)
-    shard = [Iter(each.iter.extent, strides[n]) if n in strides else each.iter for n, each in enumerate(digits)]
+    shard = [Iter(digit.iter.extent, strides[n]) if n in strides else digit.iter for n, digit in enumerate(digits)]
     same = [it for it in others if it.axis.is_thread() and it.axis != laneid]
     return TileLayout([it for it in shard if it.extent != 1], [*shape.replica, *same], shape.offset)
 
@@ -231,9 +231,9 @@ def shared_out(call: TileCall, sizes: Mapping[str, int]) -> TileLayout:
     ]
     if not whole:
         count = call.scope.threads // 32
-        given = f"{sizes['M']} x {sizes['N']} is not shared out among {count} warps in pieces of 16 x 8"
-        raise Decline(given, allowed="Tx.warp.gemm of a part in each warp")
-    _, share, axis = min(whole, key=lambda each: each[:2])
+        shown = f"{sizes['M']} x {sizes['N']} is not shared out among {count} warps in pieces of 16 x 8"
+        raise Decline(shown, allowed="Tx.warp.gemm of a part in each warp")
+    _, share, axis = min(whole, key=lambda split: split[:2])
     return mma_fragment_layout("D", (sizes["M"], sizes["N"]), str(call["D"].dtype), share, axis)
 
 

@@ -180,12 +180,12 @@ def plan_copies(call: TileCall, shapes: Sequence[Shape]) -> TmemCopyPlan:
     cells, where = tmem_cells(call["dst"]), _sources(call)
     tried: list[Decline] = []
     for shape in shapes:
-        found = _attempt(call, shape, cells, where)
-        if isinstance(found, TmemCopyPlan):
-            return found
-        tried.append(found)
-    reasons = dict.fromkeys(each.reason for each in tried)
-    changes = chain.from_iterable(each.changes for each in tried)
+        attempt = _attempt(call, shape, cells, where)
+        if isinstance(attempt, TmemCopyPlan):
+            return attempt
+        tried.append(attempt)
+    reasons = dict.fromkeys(decline.reason for decline in tried)
+    changes = chain.from_iterable(decline.changes for decline in tried)
     raise Decline("; ".join(reasons), allowed=tried[-1].allowed, changes=changes)
 
 
@@ -357,8 +357,8 @@ def _fit(shape: Shape, swizzle: SwizzleMode, linear: Ints) -> Descriptor | None:
 
 def _ranges(lanes: Ints) -> str:
     """``0-31, 64-95``."""
-    known = np.unique(lanes)
-    runs = np.split(known, np.flatnonzero(np.diff(known) != 1) + 1)
+    distinct = np.unique(lanes)
+    runs = np.split(distinct, np.flatnonzero(np.diff(distinct) != 1) + 1)
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 

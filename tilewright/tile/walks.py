@@ -172,7 +172,7 @@ class Offset:
     "inside" adds it before the swizzle; "+" and "^" apply it to the swizzled fixed part, which then stays outside the
     loop.
     through: the sum is the number of an element of this side, whose own layout gives the offset.
-    each: a separate offset for every round, where no walk describes them.
+    rounds: a separate offset for every round, where no walk describes them.
     """
 
     fixed: Value
@@ -180,7 +180,7 @@ class Offset:
     join: str = "+"
     swizzle: SwizzleLayout | None = None
     through: Side | None = None
-    each: tuple[Offset, ...] = ()
+    rounds: tuple[Offset, ...] = ()
 
     @property
     def hoisted(self) -> bool:

@@ -53,8 +53,8 @@ def _check_direction(call: TileCall, atom: CopyAtom) -> None:
         raise Decline(f"{atom.name} is no copy from or to memory", allowed=f"T.{atom.instruction.name}(...)")
     source, destination = sides[atom.instruction.name]
     if call.spaces != (destination, source):
-        given = f"{call['src'].name} is in {call['src'].space} memory and {call['dst'].name} in {call['dst'].space}"
-        raise Decline(given, allowed=f"{atom.name} copies from {source} to {destination} memory")
+        spaces = f"{call['src'].name} is in {call['src'].space} memory and {call['dst'].name} in {call['dst'].space}"
+        raise Decline(spaces, allowed=f"{atom.name} copies from {source} to {destination} memory")
 
 
 def _check_elements(call: TileCall, kind: MatrixKind) -> None:
@@ -71,8 +71,8 @@ def _check_elements(call: TileCall, kind: MatrixKind) -> None:
 
 def _other_atoms(call: TileCall, atom: CopyAtom) -> Iterator[Change]:
     """The same call with other atoms, first those that move as much."""
-    others = [each for each in ATOMS.values() if each is not atom]
-    for other in sorted(others, key=lambda each: abs(each.registers - atom.registers)):
+    others = [candidate for candidate in ATOMS.values() if candidate is not atom]
+    for other in sorted(others, key=lambda candidate: abs(candidate.registers - atom.registers)):
         forced = replace(call.stmt, dispatch=other.name)
         yield Change(f'dispatch="{other.name}"', replace(call, stmt=forced))
 
@@ -80,11 +80,11 @@ def _other_atoms(call: TileCall, atom: CopyAtom) -> Iterator[Change]:
 def _without_atoms(call: TileCall) -> Iterator[Change]:
     """The same call by the variant that it would have without a name, unless that is element by element."""
     try:
-        found = choose(replace(call, stmt=replace(call.stmt, dispatch=None))).variant.name
+        variant = choose(replace(call, stmt=replace(call.stmt, dispatch=None))).variant.name
     except DispatchError:
         return
-    if found != "fallback":
-        yield Change(f'dispatch="{found}"', replace(call, stmt=replace(call.stmt, dispatch=found)))
+    if variant != "fallback":
+        yield Change(f'dispatch="{variant}"', replace(call, stmt=replace(call.stmt, dispatch=variant)))
 
 
 CONDITIONS = (whole_warps, bits_only, constant_extents, one_place_each)
@@ -95,6 +95,6 @@ def copy_by_atom(name: str) -> Variant | None:
     """A copy atom under the name that CuTe gives it, ``SM75_U32x4_LDSM_N``."""
     if not re.match(r"SM\d+_", name):
         return None
-    made = Variant(name, 0, CONDITIONS, plan_atom, str(isa.atom(name)))
-    made.emit(emit_matrices)
-    return made
+    variant = Variant(name, 0, CONDITIONS, plan_atom, str(isa.atom(name)))
+    variant.emit(emit_matrices)
+    return variant

@@ -81,9 +81,9 @@ def _check_reach(call: TileCall, side: Side) -> None:
 def _check_same_threads(call: TileCall) -> None:
     """Raises Decline where a copy between registers would need another thread's elements."""
     held = [owners(call, side, loading=False) for side in call.tiles]
-    dst, src = (np.empty(each.elements.size, np.int64) for each in held)
-    for each, thread in zip(held, (dst, src), strict=True):
-        thread[each.elements] = each.threads[:, None]
+    dst, src = (np.empty(owner.elements.size, np.int64) for owner in held)
+    for owner, thread in zip(held, (dst, src), strict=True):
+        thread[owner.elements] = owner.threads[:, None]
     if held[0].space != held[1].space or not np.array_equal(dst, src):
         raise Decline(f"elements of {call['src'].name} are held by other threads in {call['dst'].name}")
 

@@ -17,7 +17,7 @@ from tilewright.tile.flow import flows_wider
 )
 def gmem_smem(call: TileCall) -> Distribution:
     """Neighbouring threads copy neighbouring runs of global memory, in accesses of up to 128 bits."""
-    plan = widened(call, lambda each: dealt_out(each, in_memory_order(each.side("global"))))
+    plan = widened(call, lambda wide: dealt_out(wide, in_memory_order(wide.side("global"))))
     if flows_wider(call, plan.vector):
         raise Decline(f"{plan.vector} elements at a time; runs of rows, whose ends are tested, have more")
     return plan

@@ -24,7 +24,7 @@ def one_side_in_registers(call: TileCall) -> str | None:
 )
 def reg(call: TileCall) -> Distribution:
     """Each thread copies the elements it holds, in accesses of up to 128 bits."""
-    plan = widened(call, lambda each: held_by(each, each.side("local")))
+    plan = widened(call, lambda wide: held_by(wide, wide.side("local")))
     if better := by_fewer_accesses(call, plan):
         raise better
     if plan.limit and call.stmt.dispatch is None and goes_longer(call, call.side("local"), plan.vector):

@@ -30,6 +30,6 @@ def bulk(call: TileCall) -> StretchPlan:
 @bulk.emit
 def _(plan: StretchPlan, call: TileCall, out: Builder) -> None:
     mbar = call.option("mbar")
-    given = {key: value for key in ("cta_mask", "cache_hint") if (value := call.option(key)) not in (None, "")}
+    modifiers = {key: value for key in ("cta_mask", "cache_hint") if (value := call.option(key)) not in (None, "")}
     with plan.share.pointers(call, out) as at:
-        emit_stretch(plan, call, out, at["dst"], at["src"], *(() if mbar is None else (mbar,)), **given)
+        emit_stretch(plan, call, out, at["dst"], at["src"], *(() if mbar is None else (mbar,)), **modifiers)

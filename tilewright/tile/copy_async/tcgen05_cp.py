@@ -32,11 +32,11 @@ def _with_router(call: TileCall) -> Iterator[Change]:
     "the tensor memory holds each element in all four warps' lanes: exactly R[4 : 32 @ TLane]", changes=_with_router
 )
 def one_copy_per_warp(call: TileCall) -> str | None:
-    found = replicas_of(call["dst"])
-    if found == ROUTER:
+    replicas = replicas_of(call["dst"])
+    if replicas == ROUTER:
         return None
-    given = " + ".join(f"R[{it}]" for it in found) or "no replica"
-    return f"needs R[4:32@TLane] on {call['dst'].name}, which has {given}"
+    text = " + ".join(f"R[{it}]" for it in replicas) or "no replica"
+    return f"needs R[4:32@TLane] on {call['dst'].name}, which has {text}"
 
 
 @dataclass(frozen=True, slots=True)

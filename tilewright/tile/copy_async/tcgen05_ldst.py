@@ -120,8 +120,8 @@ def tcgen05_ldst(call: TileCall) -> LdstPlan:
 def _fragments(call: TileCall) -> Iterator[Change]:
     """The same call with registers in a fragment of the instruction."""
     local = call.side("local")
-    known = [const_value(extent) for extent in local.buffer.shape]
-    shape = [extent for extent in known if isinstance(extent, int)]
+    numbers = [const_value(extent) for extent in local.buffer.shape]
+    shape = [extent for extent in numbers if isinstance(extent, int)]
     for name in TMEM_SHAPES:
         try:
             layout = tcgen05_atom_layout(name, shape, local.dtype)
@@ -141,11 +141,11 @@ def _plan(call: TileCall) -> LdstPlan:
     cells = tmem_cells(tensor)
     lane, bit = _of_warps(call, cells, held, registers)
     column, halves = _columns(call, cells, lane, bit)
-    shape, num, split, found = _served(call, lane[..., 0], column, halves)
+    shape, num, split, places = _served(call, lane[..., 0], column, halves)
     slots = held.slots[:: registers.shape[3]]
     base = quotient(cells.bit_base, COLUMN_BITS, call.facts)
     guard = held.guard(storing=False)
-    return LdstPlan(op, shape, num, split, halves, _quarter(call), base, held.base, guard, _runs(found, slots))
+    return LdstPlan(op, shape, num, split, halves, _quarter(call), base, held.base, guard, _runs(places, slots))
 
 
 # Cells of registers
@@ -157,7 +157,7 @@ def _of_warps(call: TileCall, cells: CellPlaces, held: Owners, registers: Ints) 
     Raises Decline unless every warp finds what it holds in the lanes that it reaches, all in the same places there.
     """
     tensor = call.side("tmem")
-    found: list[tuple[Ints, Ints]] = []
+    places: list[tuple[Ints, Ints]] = []
     written: dict[int, list[Ints]] = {}
     for warp, mine, base in _warps(call, cells, held, registers):
         first = QUARTER * (warp % 4)
@@ -171,16 +171,16 @@ def _of_warps(call: TileCall, cells: CellPlaces, held: Owners, registers: Ints) 
             )
         which = inside.argmax(axis=-1)[..., None]
         here = tuple(np.take_along_axis(part, which, axis=-1)[..., 0] for part in (lane, cells.bit[mine]))
-        found.append((here[0], here[1]))
+        places.append((here[0], here[1]))
         written.setdefault(warp * 32 // call.scope.threads, []).append(((here[0] + first - base) << 20) + here[1])
-    if any((lane != found[0][0]).any() or (bit != found[0][1]).any() for lane, bit in found):
+    if any((lane != places[0][0]).any() or (bit != places[0][1]).any() for lane, bit in places):
         raise Decline(
             f"the warps hold elements from different places of their quarters of {tensor}",
             allowed="one instruction for all warps: the same lanes and columns in each quarter",
         )
     if call["dst"] is tensor:
         _check_all_written(call, cells, list(written.values()))
-    return found[0]
+    return places[0]
 
 
 def _warps(call: TileCall, cells: CellPlaces, held: Owners, registers: Ints) -> Iterator[tuple[int, Ints, int]]:
@@ -203,7 +203,7 @@ def _check_all_written(call: TileCall, cells: CellPlaces, written: Sequence[Sequ
     """A store writes every replica: each warp those in its own lanes."""
     wanted = np.unique((cells.lane << 20) + cells.bit)
     for places in written:
-        if not np.array_equal(np.unique(np.concatenate([each.reshape(-1) for each in places])), wanted):
+        if not np.array_equal(np.unique(np.concatenate([bits.reshape(-1) for bits in places])), wanted):
             tensor = call.side("tmem")
             raise Decline(
                 f"{tensor} has elements in lanes that no warp writes which holds them in {call['src'].name}",
@@ -244,8 +244,8 @@ def _served(call: TileCall, lane: Ints, column: Ints, halves: bool) -> tuple[str
     for shape, form in TMEM_SHAPES.items():
         split = int(column[16, 0] - column[0, 0]) if shape == SPLIT_SHAPE else None
         for num in NUMS:
-            if num <= form.most and (found := _tiled(shape, num, split, halves, lane, column)):
-                return shape, num, split, found
+            if num <= form.most and (places := _tiled(shape, num, split, halves, lane, column)):
+                return shape, num, split, places
     local, tensor = call.side("local"), call.side("tmem")
     raise Decline(
         f"lanes of a warp find the first register of {local.name} in lanes {lane[:, 0].tolist()}, columns"
@@ -268,28 +268,28 @@ def _tiled(shape: str, num: int, split: int | None, halves: bool, lane: Ints, co
     steps = list(zip((own_lane[:, 0]).tolist(), own_column[:, 0].tolist(), strict=True))
     rows = range(0, QUARTER, TMEM_SHAPES[shape].height)
     left = {place: register for register, place in enumerate(zip(column[0].tolist(), lane[0].tolist(), strict=True))}
-    found: Found = []
+    places: Found = []
     for first_column, row in sorted(left):
         if (first_column, row) not in left:
             continue
         members = [left.pop((first_column + across, row + down), None) for down, across in steps]
         if None in members or row not in rows:
             return []
-        found.append((row, first_column, np.array(members)))
-    return sorted(found, key=lambda each: each[:2]) if not left else []
+        places.append((row, first_column, np.array(members)))
+    return sorted(places, key=lambda start: start[:2]) if not left else []
 
 
-def _runs(found: Found, slots: Ints) -> tuple[LoadRun, ...]:
+def _runs(places: Found, slots: Ints) -> tuple[LoadRun, ...]:
     """One loop where addresses and slots follow digits; else one instruction after the other."""
-    rows, columns = (np.array([each[place] for each in found]) for place in (0, 1))
-    members = np.stack([slots[each[2]] for each in found])
+    rows, columns = (np.array([start[place] for start in places]) for place in (0, 1))
+    members = np.stack([slots[start[2]] for start in places])
     walks = [walk_of(values, listed=False) for values in (rows, columns, *members.T)]
-    known = [walk for walk in walks if walk is not None]
-    if len(known) == len(walks):
-        return (LoadRun(len(found), known[0], known[1], tuple(known[2:])),)
+    regular = [walk for walk in walks if walk is not None]
+    if len(regular) == len(walks):
+        return (LoadRun(len(places), regular[0], regular[1], tuple(regular[2:])),)
     return tuple(
-        LoadRun(1, Walk(row), Walk(column), tuple(map(Walk, each.tolist())))
-        for row, column, each in zip(rows.tolist(), columns.tolist(), members, strict=True)
+        LoadRun(1, Walk(row), Walk(column), tuple(map(Walk, registers.tolist())))
+        for row, column, registers in zip(rows.tolist(), columns.tolist(), members, strict=True)
     )
 
 

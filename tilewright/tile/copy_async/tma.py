@@ -49,9 +49,9 @@ def tma(call: TileCall) -> TmaPlan:
 
 @tma.emit
 def _(plan: TmaPlan, call: TileCall, out: Builder) -> None:
-    made = out.tensor_map(plan.boxes.tensor_map)
+    tensor_map = out.tensor_map(plan.boxes.tensor_map)
     for box in plan.boxes.boxes:
-        _issue(plan, box, made.pointer, call, out)
+        _issue(plan, box, tensor_map.pointer, call, out)
 
 
 def _issue(plan: TmaPlan, box: Box, of: Expr, call: TileCall, out: Builder) -> None:

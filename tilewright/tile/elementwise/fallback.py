@@ -71,8 +71,8 @@ def _(plan: OneByOne, call: TileCall, out: Builder) -> None:
         digits = digits_of(element, plan.extents)
         tests: list[Expr] = []
         for side in call.tiles:
-            own = own_digits(side, digits, plan.extents)
-            tests += inside_tests(call, side, own, own)
+            coords = own_digits(side, digits, plan.extents)
+            tests += inside_tests(call, side, coords, coords)
         stack.enter_context(out.when(all_hold(once_each(tests))))
         places = {
             name: as_expr(side.place(own_digits(side, digits, plan.extents), call.facts).get("m", 0))

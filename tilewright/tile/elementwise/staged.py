@@ -47,8 +47,8 @@ class StagedOperands:
     def summary(self) -> str:
         """``B by permute_layout/shuffles (4 shuffles; cost 16), then holders: 1 x 2 elements per thread``."""
         ways = "; ".join(
-            f"{each.tile} by {each.primitive}/{each.way.variant.name} ({each.way.plan.summary()})"
-            for each in self.brought
+            f"{operand.tile} by {operand.primitive}/{operand.way.variant.name} ({operand.way.plan.summary()})"
+            for operand in self.brought
         )
         return f"{ways}, then {self.rest.variant.name}: {self.rest.plan.summary()}"
 
@@ -64,7 +64,7 @@ def plan_staged(call: TileCall) -> StagedOperands:
     if leading is None or not names:
         raise Decline("no tile is held by other threads than those that compute")
     brought = tuple(_brought(call, name, leading) for name in names)
-    return StagedOperands(brought, planned(_rest(call, {each.name: each.to.side for each in brought})))
+    return StagedOperands(brought, planned(_rest(call, {operand.name: operand.to.side for operand in brought})))
 
 
 def _brought(call: TileCall, name: str, leading: Side) -> Brought:
@@ -72,12 +72,12 @@ def _brought(call: TileCall, name: str, leading: Side) -> Brought:
     shape = side.shape
     if side.size == leading.size == call["dst"].size and leading.tile is not None and leading.swizzle is None:
         layout = TileLayout(
-            leading.tile.shard, leading.tile.replica, [each for each in leading.tile.offset if each.axis.name != "m"]
+            leading.tile.shard, leading.tile.replica, [term for term in leading.tile.offset if term.axis.name != "m"]
         )
-        made = ScratchRegisters(side_of(Buffer("staged", side.dtype, shape, "local", layout).region(), call.facts))
+        registers = ScratchRegisters(side_of(Buffer("staged", side.dtype, shape, "local", layout).region(), call.facts))
         try:
-            inner = inner_call(call, "permute_layout", {"dst": made.side, "src": side})
-            return Brought(name, side.name, made, "permute_layout", planned(inner))
+            inner = inner_call(call, "permute_layout", {"dst": registers.side, "src": side})
+            return Brought(name, side.name, registers, "permute_layout", planned(inner))
         except Decline:
             pass  # every thread finds it in shared memory
     memory = staging(call, shape, side.dtype)
@@ -93,10 +93,10 @@ def _rest(call: TileCall, sides: Mapping[str, Side]) -> TileCall:
 
 def emit_staged(plan: StagedOperands, call: TileCall, out: Builder) -> None:
     """Brings the operands, then computes."""
-    sides = {each.name: each.to.allocated(call, out) for each in plan.brought}
-    for each in plan.brought:
-        each.way.write(each.call(call, sides[each.name]), out)
-    through_memory = any(isinstance(each.to, Staging) for each in plan.brought)
+    sides = {operand.name: operand.to.allocated(call, out) for operand in plan.brought}
+    for operand in plan.brought:
+        operand.way.write(operand.call(call, sides[operand.name]), out)
+    through_memory = any(isinstance(operand.to, Staging) for operand in plan.brought)
     if through_memory:
         out.meet(call)
     plan.rest.write(_rest(call, sides), out)

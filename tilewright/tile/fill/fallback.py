@@ -84,8 +84,8 @@ def _(plan: TurnsPlan, call: TileCall, out: Builder) -> None:
 
 def _is_last(element: Expr, size: Value, threads: int) -> Expr | None:
     """Is there such an element? None where the threads share them out evenly."""
-    known = const_value(size)
-    return None if known is not None and int(known) % threads == 0 else binary("<", element, size)
+    number = const_value(size)
+    return None if number is not None and int(number) % threads == 0 else binary("<", element, size)
 
 
 def _place(call: TileCall, side: Side, digits: Sequence[Value], copies: dict[Iter, Value]) -> dict[str, Value]:

@@ -117,7 +117,7 @@ class MmaPlan:
     def widened(self) -> str | None:
         """A change with which one of the copies would have a better variant."""
         copies = [source.copy for source in self.steps[0].sources.values()]
-        hints = (each.better for each in (*copies, self.scaling.copy, self.result) if each is not None)
+        hints = (copy.better for copy in (*copies, self.scaling.copy, self.result) if copy is not None)
         return next((hint for hint in hints if hint), None)
 
 
@@ -158,9 +158,9 @@ def kind_of(call: TileCall) -> MmaKind:
         if forms and "e2m1" not in types:  # a byte for each, where tiles have two in one
             break
     else:
-        given = ", ".join(f"{name} is {call[name].dtype}" for name in "DAB")
+        dtypes = ", ".join(f"{name} is {call[name].dtype}" for name in "DAB")
         changes = other_types(call, ("float32", "int32", "float16"))
-        raise Decline(f"no mma has these types: {given}", allowed=allowed_types(), changes=changes)
+        raise Decline(f"no mma has these types: {dtypes}", allowed=allowed_types(), changes=changes)
     fitting = [form for form in forms if form.arch.admits(call.arch)]
     if not fitting:
         check_target(call, f"mma {types}", forms[0])
@@ -202,9 +202,9 @@ def check_storage(call: TileCall) -> None:
             raise Decline(f"{side} may lie where {d} is written", allowed=allowed)
 
 
-def boxes_apart(one: Side, other: Side) -> bool:
+def boxes_apart(side: Side, other: Side) -> bool:
     """Does one region of a buffer end before the other begins, in some dimension?"""
-    for (a, a_size), (b, b_size) in zip(one.region.box, other.region.box, strict=True):
+    for (a, a_size), (b, b_size) in zip(side.region.box, other.region.box, strict=True):
         first, second = (const_value(as_expr(a + a_size) <= b), const_value(as_expr(b + b_size) <= a))
         if first or second:
             return True
@@ -233,7 +233,7 @@ def steps_of(
     call: TileCall, d: Side, held: Held, total: RegisterBlocks, k: int, kind: MmaKind
 ) -> tuple[ProductStep, ...]:
     """The products, cut along K where an operand comes from memory, so that few registers have to wait for it."""
-    first = kind.ks[next(n for n, each in enumerate(kind.ks) if k % each == 0)]
+    first = kind.ks[next(n for n, step in enumerate(kind.ks) if k % step == 0)]
     if any(call[name].space != "local" for name in "AB") and first < k:
         try:
             return tuple(step_of(call, d, held, total, start, first, kind) for start in range(0, k, first))
@@ -251,16 +251,18 @@ def step_of(
     sources, blocks = dict[str, RegisterSource](), dict[str, RegisterBlocks]()
     for name, side in parts.items():
         copy = None if side.space == "local" else staged(call, side, registers_for(call, name, d, parts, k, kind))
-        own = side if copy is None else copy.local
-        mine = held_by_warps(call, own)
+        local = side if copy is None else copy.local
+        mine = held_by_warps(call, local)
         if missing := sorted(set(held.warps.tolist()) - set(mine.warps.tolist())):
-            raise Decline(f"warp {missing[0]} has a part of {d.name} and nothing of {own.name}")
-        blocks[name] = own_blocks(call, name, own, mine, held.warps)
-        if (found := 4 * kind.per_register * len(blocks[name].inside)) != k:
-            raise Decline(f"a warp has {found} of the {k} steps along K of {own.name}", allowed="all of K in each warp")
-        sources[name] = RegisterSource(mine, own, copy)
+            raise Decline(f"warp {missing[0]} has a part of {d.name} and nothing of {local.name}")
+        blocks[name] = own_blocks(call, name, local, mine, held.warps)
+        if (depth := 4 * kind.per_register * len(blocks[name].inside)) != k:
+            raise Decline(
+                f"a warp has {depth} of the {k} steps along K of {local.name}", allowed="all of K in each warp"
+            )
+        sources[name] = RegisterSource(mine, local, copy)
     products = products_of(blocks["A"], blocks["B"], total, kind.of_d, kind.halves)
-    return ProductStep(sources, products, next((each for each in asked if each is not None), None))
+    return ProductStep(sources, products, next((size for size in asked if size is not None), None))
 
 
 def begins_inside(part: Side, position: int) -> Expr | None:
@@ -363,20 +365,20 @@ def rounds(products: Products, out: Builder) -> Iterator[list[list[Value]]]:
             yield [table.tolist() for table in (products.d[m, n], products.a[m, k], products.b[n, k])]
         return
     with ExitStack() as loops:
-        each: dict[str, Value] = {
+        counters: dict[str, Value] = {
             name: loops.enter_context(out.loop(name, count, "unroll")) if count > 1 else 0
             for name, count in counts.items()
         }
         yield [
-            slots_at(table, each[one], each[other])
-            for table, one, other in ((products.d, "m", "n"), (products.a, "m", "k"), (products.b, "n", "k"))
+            slots_at(table, counters[row], counters[column])
+            for table, row, column in ((products.d, "m", "n"), (products.a, "m", "k"), (products.b, "n", "k"))
         ]
 
 
-def slots_at(table: Ints, one: Value, other: Value) -> list[Value]:
+def slots_at(table: Ints, first: Value, other: Value) -> list[Value]:
     """The slots of each register for two counters. Once `follows_digits` says so, each is a sum of walks."""
-    found = [linear(table[..., register], [one, other], listed=False) for register in range(table.shape[2])]
-    return [slot for slot in found if slot is not None]
+    slots = [linear(table[..., register], [first, other], listed=False) for register in range(table.shape[2])]
+    return [slot for slot in slots if slot is not None]
 
 
 def follows_digits(table: Ints) -> bool:

@@ -24,17 +24,17 @@ def dims_of(call: TileCall, name: str) -> list[tuple[str, int]]:
 
 def sizes_of(call: TileCall) -> dict[str, int]:
     """M, N and K; of one that only the run knows, the most that it may be. Raises Decline where nobody says."""
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     for name, side in call.sides.items():
         for dim, position in dims_of(call, name):
             extent, total = side.extents[position], const_value(side.buffer.shape[position])
             most = call.facts.bounds(extent)[1] if const_value(extent) is None else int(const_value(extent) or 0)
             rooms = [most] if total is None or const_value(extent) is not None else [most, int(total)]
-            found[dim] = min([each for each in (*rooms, found.get(dim)) if each is not None])
-    for dim, size in found.items():
+            sizes[dim] = min([room for room in (*rooms, sizes.get(dim)) if room is not None])
+    for dim, size in sizes.items():
         if size > MOST:
             raise Decline(f"{dim} may be {size}", allowed=f"T.assume of a number up to {MOST}, or a loop over tiles")
-    return found
+    return sizes
 
 
 MOST = 1 << 14  # rows, columns or steps along K, for which instructions are written out
@@ -58,7 +58,7 @@ def _shares(call: TileCall, sizes: Mapping[str, int]) -> tuple[int, int]:
     """The rows and columns of a piece for all warps, with which they multiply, then load, as little as possible."""
 
     def cost(piece: tuple[int, int]) -> tuple[int, int]:
-        m, n = (-(-sizes[dim] // each) for dim, each in zip("MN", piece, strict=True))
+        m, n = (-(-sizes[dim] // size) for dim, size in zip("MN", piece, strict=True))
         return m * n * piece[0] * piece[1], 16 * m + 8 * n
 
     return min(((16 * m, 8 * n) for (m, n), _ in warp_shares(call)), key=cost)

@@ -56,13 +56,13 @@ def in_bytes(call: TileCall) -> Iterator[Change]:
     """Operands of 4 or 6 bits as bytes: in shared memory packed as TMA lays them, in tensor memory one for each."""
     narrow = [name for name in "AB" if str(call[name].dtype) in PACKED]
     for names in (*([name] for name in narrow), narrow):
-        made: TileCall | None = call
+        changed: TileCall | None = call
         texts = []
         for name in names:
-            made, text = _in_bytes(made, name) if made is not None else (None, "")
+            changed, text = _in_bytes(changed, name) if changed is not None else (None, "")
             texts.append(text)
-        if made is not None and texts:
-            yield Change(" and ".join(texts), made)
+        if changed is not None and texts:
+            yield Change(" and ".join(texts), changed)
 
 
 def _in_bytes(call: TileCall, name: str) -> tuple[TileCall | None, str]:
@@ -146,11 +146,11 @@ def with_numbers(call: TileCall) -> Iterator[Change]:
     """The same call in a loop over Python's numbers, whose counter is one of them, where a tile begins at a counter."""
     control = call.scope.control
     starts = [start for side in call.tiles for start in side.starts if isinstance(start, Expr)]
-    known = {*control.ids, *call.arguments}
+    names = {*control.ids, *call.arguments}
     counters = {node.name: node for start in starts for node in walk(start) if isinstance(node, Var)}
     for name, var in counters.items():
         values = call.facts.interval(var)
-        if name in known or const_value(control.spelled_out(var)) is not None:
+        if name in names or const_value(control.spelled_out(var)) is not None:
             continue
         count = values.high - values.low + 1
         if not 1 < count <= MOST_ROUNDS:

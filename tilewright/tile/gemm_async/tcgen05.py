@@ -55,12 +55,12 @@ class CellBlocks:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UmmaPlan:
-    """made: what each instruction computes, but for the bytes of its scales and the selector of its metadata. a, b: the
-    blocks of A and B, d: of D, by rows and columns. scales: of A and of B, where there are any; metadata: of a sparse
-    A. elects: a warp executes the call, and one of its threads issues.
+    """descriptor: what each instruction computes, but for the bytes of its scales and the selector of its metadata.
+    a, b: the blocks of A and B, d: of D, by rows and columns. scales: of A and of B, where there are any; metadata: of
+    a sparse A. elects: a warp executes the call, and one of its threads issues.
     """
 
-    made: isa.InstructionDescriptor
+    descriptor: isa.InstructionDescriptor
     a: DescribedBlocks | CellBlocks
     b: DescribedBlocks
     d: CellBlocks
@@ -72,9 +72,9 @@ class UmmaPlan:
         """``m128n256k16, 4 instructions; A 128-byte swizzle, B 128-byte swizzle``."""
         count = self.d.starts.size * self.b.starts.shape[1]
         a = blocks_text(self.a) if isinstance(self.a, DescribedBlocks) else "in tensor memory"
-        kind = f"{self.made.kind} " if self.scales else "sparse " if self.metadata else ""
-        pair = ", of a pair" if self.made.cta_group == 2 else ""
-        shape = f"{kind}m{self.made.M}n{self.made.N}k{self.made.K}{pair}"
+        kind = f"{self.descriptor.kind} " if self.scales else "sparse " if self.metadata else ""
+        pair = ", of a pair" if self.descriptor.cta_group == 2 else ""
+        shape = f"{kind}m{self.descriptor.M}n{self.descriptor.N}k{self.descriptor.K}{pair}"
         return f"{shape}, {counted(count)}; A {a}, B {blocks_text(self.b)}"
 
 
@@ -105,7 +105,7 @@ def kinds_of(call: TileCall) -> tuple[str, ...]:
         sf_dtype = str(call["SFA"].dtype)
         with_scales = ((kind, row) for kind, row in isa.PRODUCT_KINDS.items() if sf_dtype in row.scales)
         words = {kind: row.scales[sf_dtype][1] for kind, row in with_scales}
-        fitting = [kind for kind, each in words.items() if block in (isa.WORD_BLOCKS[word] for word in each)]
+        fitting = [kind for kind, listed in words.items() if block in (isa.WORD_BLOCKS[word] for word in listed)]
         kinds = tuple(sorted(fitting, key=("mxf4", "mxf4nvf4", "mxf8f6f4").index))
     rows = {kind: isa.PRODUCT_KINDS[kind] for kind in kinds if kind}
     d = str(call["D"].dtype)
@@ -294,16 +294,15 @@ def _plan(call: TileCall, a: Ints, right: DescribedBlocks, shape: tuple[str, int
     (a_dtype, b_dtype), d_dtype = elements_of(call), str(call["D"].dtype)
     trans_a = isinstance(left, DescribedBlocks) and left.trans
     signs = bool(call.option("negate")) != bool(call.option("negateA")), bool(call.option("negateB"))
-    made = isa.InstructionDescriptor(
+    descriptor = isa.InstructionDescriptor(
         kind, d_dtype, a_dtype, b_dtype, m, n, trans_a, right.trans, *signs, cta_group=ctas, sparse=sparse,
         keeps_b=keeps_b, sf_dtype=str(call["SFA"].dtype) if row.scales else "",
     )  # fmt: skip
     scales: tuple[PlacedScales, ...] = ()
     if row.scales:
-        scales = (placed_scales(call, "SFA", made, m // ctas), placed_scales(call, "SFB", made, n))
-    plan = UmmaPlan(
-        made, left, right, d, scales, placed_metadata(call, made) if sparse else None, call.scope.kind == "warp"
-    )
+        scales = (placed_scales(call, "SFA", descriptor, m // ctas), placed_scales(call, "SFB", descriptor, n))
+    metadata = placed_metadata(call, descriptor) if sparse else None
+    plan = UmmaPlan(descriptor, left, right, d, scales, metadata, call.scope.kind == "warp")
     _check_collected(call, plan)
     return plan
 
@@ -317,8 +316,8 @@ def _check_collected(call: TileCall, plan: UmmaPlan) -> None:
     if count > 1:
         raise Decline(
             f"the products of the call have {count} matrices of {name}, and a buffer of the tensor cores holds one",
-            allowed=f"calls with a collector have one block of {name}, and K {plan.made.K}",
-            changes=near.one_step(call, plan.made.K),
+            allowed=f"calls with a collector have one block of {name}, and K {plan.descriptor.K}",
+            changes=near.one_step(call, plan.descriptor.K),
         )
 
 
@@ -333,7 +332,7 @@ def _cells(call: TileCall, side: Side, blocks: Ints, path: DataPath, bits: int, 
     part = np.arange(copies) if copies > 1 else (number // width)[:, None]
     lanes = path.lanes[np.arange(rows)[:, None, None] + rows * part] - path.lanes[0]
     order = np.argsort(cells.lane, axis=1)
-    lane, bit = (np.take_along_axis(each, order, axis=1)[blocks] for each in (cells.lane, cells.bit))
+    lane, bit = (np.take_along_axis(grid, order, axis=1)[blocks] for grid in (cells.lane, cells.bit))
     first_lane, first_bit = lane[..., :1, :1, :1] - path.lanes[0], bit[..., :1, :1, :1]
     fits = cells.lane.shape[1] == copies and const_value(cells.lane_base) == 0
     fits = fits and bool((lane == first_lane + lanes).all())
@@ -371,22 +370,22 @@ def _(plan: UmmaPlan, call: TileCall, out: Builder) -> None:
         if isinstance(plan.a, DescribedBlocks)
         else partial(_address, call["A"], plan.a)
     )
-    types = {name: getattr(plan.made, name) for name in ("d_dtype", "a_dtype", "b_dtype")}
-    types |= {"use_a_tmem": isinstance(plan.a, CellBlocks), "cta_group": plan.made.cta_group}
+    types = {name: getattr(plan.descriptor, name) for name in ("d_dtype", "a_dtype", "b_dtype")}
+    types |= {"use_a_tmem": isinstance(plan.a, CellBlocks), "cta_group": plan.descriptor.cta_group}
     if plan.scales:
-        types |= dict.fromkeys(("sfa_dtype", "sfb_dtype"), plan.made.sf_dtype)
-        types |= {"kind": plan.made.kind, "scale_vec": f"block{scale_blocks(call)}"}
+        types |= dict.fromkeys(("sfa_dtype", "sfb_dtype"), plan.descriptor.sf_dtype)
+        types |= {"kind": plan.descriptor.kind, "scale_vec": f"block{scale_blocks(call)}"}
     products = list(products_of(call, *plan.d.starts.shape, plan.b.starts.shape[1]))
     uses = _uses(str(call.option("collector") or ""), len(products))
-    words = {fields: _described(_with_fields(plan.made, fields), call, out)
+    words = {fields: _described(_with_fields(plan.descriptor, fields), call, out)
              for fields in sorted({_own_fields(plan, i, j, step) for i, j, step, _ in products})}  # fmt: skip
     with out.when(isa.call("ptx.elect.sync", out="p") if plan.elects else None):
         for (i, j, step, added), use in zip(products, uses, strict=True):
             d = _address(call["D"], plan.d, i, j)
             metadata = () if plan.metadata is None else (_scale_address(call["sp_meta"], plan.metadata, i, step),)
             scales = [
-                _scale_address(call[name], each, at, step)
-                for name, each, at in zip(("SFA", "SFB"), plan.scales, (i, j), strict=False)
+                _scale_address(call[name], placed, at, step)
+                for name, placed, at in zip(("SFA", "SFB"), plan.scales, (i, j), strict=False)
             ]
             more: dict[str, Argument] = {"collector": use} if use else {}
             if call.option("scale_input_d") and step == 0:
@@ -396,10 +395,10 @@ def _(plan: UmmaPlan, call: TileCall, out: Builder) -> None:
             out.call(_opcode(call), *operands, **types, **more, enable_input_d=added)
 
 
-def _with_fields(made: isa.InstructionDescriptor, fields: Fields) -> isa.InstructionDescriptor:
+def _with_fields(descriptor: isa.InstructionDescriptor, fields: Fields) -> isa.InstructionDescriptor:
     """The descriptor with other numbers in some fields."""
-    known = {"sfa_id": made.sfa_id, "sfb_id": made.sfb_id, "selector": made.selector, **dict(fields)}
-    return replace(made, sfa_id=known["sfa_id"], sfb_id=known["sfb_id"], selector=known["selector"])
+    values = {"sfa_id": descriptor.sfa_id, "sfb_id": descriptor.sfb_id, "selector": descriptor.selector, **dict(fields)}
+    return replace(descriptor, sfa_id=values["sfa_id"], sfb_id=values["sfb_id"], selector=values["selector"])
 
 
 def _uses(word: str, count: int) -> list[str]:
@@ -411,38 +410,38 @@ def _uses(word: str, count: int) -> list[str]:
         listed[0] = use
     elif use == isa.LAST_USE:
         listed[-1] = use
-    return [buffer + each for each in listed]
+    return [buffer + word_use for word_use in listed]
 
 
 def _own_fields(plan: UmmaPlan, block: int, column: int, step: int) -> Fields:
     """The fields of an instruction descriptor in which the products of a call differ."""
-    found = [
-        (name, int(each.first[at, step]))
-        for name, each, at in zip(("sfa_id", "sfb_id"), plan.scales, (block, column), strict=False)
+    fields = [
+        (name, int(scales.first[at, step]))
+        for name, scales, at in zip(("sfa_id", "sfb_id"), plan.scales, (block, column), strict=False)
     ]
     if plan.metadata is not None:
-        found.append(("selector", int(plan.metadata.first[block, step])))
-    return tuple(found)
+        fields.append(("selector", int(plan.metadata.first[block, step])))
+    return tuple(fields)
 
 
-def _described(made: isa.InstructionDescriptor, call: TileCall, out: Builder) -> Expr:
+def _described(word: isa.InstructionDescriptor, call: TileCall, out: Builder) -> Expr:
     """The instruction descriptor in a register, behind the shared buffer of B, once for all calls with this product."""
 
     def encode(before: Builder) -> Expr:
         register = before.local("mma_product", 1, "uint32")
         names = ["d_dtype", "a_dtype", "b_dtype", "M", "N", "trans_a", "trans_b", "neg_a", "neg_b"]
-        names += ["sfa_id", "sfb_id"] if made.sf_dtype else ["selector"]
-        fields = {name: getattr(made, name) for name in names} | {"K": made.K, "n_cta_groups": made.cta_group}
-        fields["is_sparse"] = made.sparse
-        if not made.sf_dtype:
-            fields["ws"] = made.keeps_b
+        names += ["sfa_id", "sfb_id"] if word.sf_dtype else ["selector"]
+        fields = {name: getattr(word, name) for name in names} | {"K": word.K, "n_cta_groups": word.cta_group}
+        fields["is_sparse"] = word.sparse
+        if not word.sf_dtype:
+            fields["ws"] = word.keeps_b
         else:
-            fields |= dict.fromkeys(("sfa_dtype", "sfb_dtype"), made.sf_dtype)
-        encoder = "encode_instr_descriptor_block_scaled" if made.sf_dtype else "encode_instr_descriptor"
+            fields |= dict.fromkeys(("sfa_dtype", "sfb_dtype"), word.sf_dtype)
+        encoder = "encode_instr_descriptor_block_scaled" if word.sf_dtype else "encode_instr_descriptor"
         before.call(f"ptx.tcgen05.{encoder}", register.pointer, **fields)
         return Load(register, (as_expr(0),))
 
-    return out.once_behind(call["B"].buffer, made, encode)
+    return out.once_behind(call["B"].buffer, word, encode)
 
 
 def _address(side: Side, blocks: CellBlocks, row: int, column: int) -> Value:
@@ -456,5 +455,5 @@ def _scale_address(side: Side, scales: PlacedScales, block: int, step: int) -> V
 def _plus(side: Side, columns: Value) -> Value:
     address = side.buffer.allocated_addr
     assert address is not None
-    found: Value = plus(address, columns)
-    return found
+    total: Value = plus(address, columns)
+    return total

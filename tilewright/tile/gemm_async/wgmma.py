@@ -119,9 +119,9 @@ def _fragments(matrix: Ints, width: int, operand: str = "D") -> Ints:
     element = {8: "float32", 16: "float16", 32: "int8"}.get(width, "int8")
     table = wgmma_fragment(ROWS, width, operand, element).table((ROWS, width))
     thread, slot = (table[axis][..., 0] for axis in ("tid_in_wg", "m"))
-    found = np.zeros((*blocks.shape[:2], THREADS, ROWS * width // THREADS), np.int64)
-    found[:, :, thread, slot] = blocks
-    return found
+    fragments = np.zeros((*blocks.shape[:2], THREADS, ROWS * width // THREADS), np.int64)
+    fragments[:, :, thread, slot] = blocks
+    return fragments
 
 
 def _registers(call: TileCall, side: Side, wanted: Ints, operand: str) -> tuple[Ints, Value]:
@@ -132,13 +132,13 @@ def _registers(call: TileCall, side: Side, wanted: Ints, operand: str) -> tuple[
     fits = len(held.threads) == THREADS
     if fits:
         slots[held.elements[0]] = held.slots
-        found = slots[wanted[:, :, 0]]
-        fits = bool((found >= 0).all())
+        held_slots = slots[wanted[:, :, 0]]
+        fits = bool((held_slots >= 0).all())
     if fits:
-        column = np.searchsorted(held.slots, found)
+        column = np.searchsorted(held.slots, held_slots)
         fits = bool((held.elements[:, column] == np.moveaxis(wanted, 2, 0)).all())
     if fits:
-        registers = found.reshape(*found.shape[:2], -1, per_register)
+        registers = held_slots.reshape(*held_slots.shape[:2], -1, per_register)
         fits = bool((registers - registers[..., :1] == np.arange(per_register)).all())
         fits = fits and not (registers[..., 0] % per_register).any()
         if fits:

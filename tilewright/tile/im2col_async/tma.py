@@ -85,7 +85,7 @@ def _blocks(call: TileCall, shared: Side, pixels: int, channels: int) -> tuple[i
         [(int(const_value(it.extent) or 0), int(const_value(it.stride) or 0)) for it in reversed(layout.shard[a:b])]
         for a, b in pairwise(separators)
     )
-    width, found = 1, 1
+    width, joined = 1, 1
     outer: list[tuple[int, int]] = []
     for extent, stride in columns:
         if stride == width and not outer:
@@ -93,13 +93,13 @@ def _blocks(call: TileCall, shared: Side, pixels: int, channels: int) -> tuple[i
         elif extent > 1:
             outer.append((extent, stride))
     for extent, stride in rows:
-        if extent > 1 and stride != width * found:
+        if extent > 1 and stride != width * joined:
             allowed = f"pixels one after the other, {width} elements each"
             raise Decline(f"pixels of {shared.name} are {stride} elements apart", allowed=allowed)
-        found *= extent
+        joined *= extent
     if width > MOST_BOX or pixels > MOST_PIXELS:
-        given = f"{pixels} pixels x {width} channels of {shared.name} side by side"
-        raise Decline(given, allowed=f"{MOST_PIXELS} pixels x {MOST_BOX} channels")
+        shown = f"{pixels} pixels x {width} channels of {shared.name} side by side"
+        raise Decline(shown, allowed=f"{MOST_PIXELS} pixels x {MOST_BOX} channels")
     places = product(*(range(extent) for extent, _ in reversed(outer)))
     strides = [stride for _, stride in reversed(outer)]
     offsets = [sum(i * stride for i, stride in zip(place, strides, strict=True)) for place in places]
@@ -109,8 +109,8 @@ def _blocks(call: TileCall, shared: Side, pixels: int, channels: int) -> tuple[i
 def _map(call: TileCall, images: Side, window: Window, box: tuple[int, int], mode: int) -> MapOf:
     """The tensor map of the images."""
     buffer = images.buffer
-    found, strides = argument_of(buffer), strides_of(buffer)
-    if found is None or strides is None or const_value(strides[-1]) != 1:
+    origin, strides = argument_of(buffer), strides_of(buffer)
+    if origin is None or strides is None or const_value(strides[-1]) != 1:
         raise Decline(f"{buffer.name} is no argument with plain strides", allowed="a T.Buffer, channels side by side")
     whole = all(const_value(start) == 0 and call.facts.equal(extent, total)
                 for (start, extent), total in zip(images.region.box, buffer.shape, strict=True))  # fmt: skip
@@ -121,10 +121,10 @@ def _map(call: TileCall, images: Side, window: Window, box: tuple[int, int], mod
     dims = tuple(call.facts.simplify(extent) for extent in reversed(buffer.shape))
     walk = Im2col(window.lower[::-1], window.upper[::-1])
     try:
-        walk.check([int(known) if (known := const_value(extent)) is not None else extent for extent in dims])
+        walk.check([int(number) if (number := const_value(extent)) is not None else extent for extent in dims])
     except ArgumentError as error:
         raise Decline(f"{error.what} is {error.given}", allowed=str(error.allowed)) from None
-    argument, offset = found
+    argument, offset = origin
     size = buffer.dtype.bits // 8
     return MapOf(
         "",
@@ -143,7 +143,7 @@ def _map(call: TileCall, images: Side, window: Window, box: tuple[int, int], mod
 
 @im2col.emit
 def _(plan: PixelPlan, call: TileCall, out: Builder) -> None:
-    made = out.tensor_map(plan.tensor_map)
+    pointer = out.tensor_map(plan.tensor_map).pointer
     rank = len(call["src"].extents)
     window = plan.window
     image, *outputs = _entries(call, "pixel", rank - 1)
@@ -159,12 +159,12 @@ def _(plan: PixelPlan, call: TileCall, out: Builder) -> None:
         first = _number(call, plus(begin, channel), "int32")
         group = 2 if call.option("cta_group") == 2 else -1
         mask, hint = call.option("cta_mask", 0), str(call.option("cache_hint") or "")
-        out.call(ROW, rank, tile, call.option("mbar"), made.pointer, mask, group, hint, [first, *places], offsets[::-1])
+        out.call(ROW, rank, tile, call.option("mbar"), pointer, mask, group, hint, [first, *places], offsets[::-1])
 
 
 def _entries(call: TileCall, name: str, count: int) -> Sequence[Value]:
-    given = call.option(name)
-    return given if isinstance(given, tuple) else (0,) * count  # type: ignore[return-value]  # numbers and expressions
+    entries = call.option(name)
+    return entries if isinstance(entries, tuple) else (0,) * count  # type: ignore[return-value]  # numbers and expressions
 
 
 def _number(call: TileCall, value: Value, kind: str) -> Expr:

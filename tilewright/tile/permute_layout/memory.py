@@ -39,7 +39,7 @@ def memory(call: TileCall) -> ReadAndWrite:
         for order in map(in_memory_order, call.tiles)
         for share in [dealt_out(call, order)]
     ]
-    plan = min(plans, key=lambda each: each.cost)
+    plan = min(plans, key=lambda candidate: candidate.cost)
     nbytes = plan.share.rounds * plan.share.nbytes
     if at_once and nbytes > MOST_BYTES:
         raise Decline(f"each thread would hold {nbytes} bytes at a time, at most {MOST_BYTES}")

@@ -48,9 +48,9 @@ def movmatrix(call: TileCall) -> Transposes:
         raise Decline(f"{dst.name} and {src.name} are held by different warps")
     warps, _, registers, _ = has.shape
     turned = has.reshape(warps, 8, 4, registers, 2).transpose(0, 3, 1, 2, 4).reshape(warps, registers, 8, 8)
-    given = turned.swapaxes(-1, -2).reshape(warps, registers, 32, 2)
+    offered = turned.swapaxes(-1, -2).reshape(warps, registers, 32, 2)
     asked = wanted.transpose(0, 2, 1, 3)
-    fits = (asked[:, :, None] == given[:, None]).all(axis=(0, 3, 4))
+    fits = (asked[:, :, None] == offered[:, None]).all(axis=(0, 3, 4))
     if not fits.any(axis=1).all():
         raise Decline(f"the registers of {dst.name} are no transposed matrices of {src.name}")
     to, source = into.offset_of(into.slots[::2]), held.offset_of(held.slots[::2][fits.argmax(axis=1)])
@@ -65,8 +65,8 @@ def _(plan: Transposes, call: TileCall, out: Builder) -> None:
     run = out.local("run", 2 * plan.count, str(call.dtype)).flat()
     to, source = out.offsets(plan.dst, "r"), out.offsets(plan.src, "r")
     with out.each("j", plan.count) as j:
-        place, given = (Load(flat, (as_expr(at),)) for flat, at in ((run, plus(j, j)), (src, source(j))))
-        out.call("ptx.movmatrix", place, given, shape="m8n8", trans=True, type=".b16")
+        place, source_value = (Load(flat, (as_expr(at),)) for flat, at in ((run, plus(j, j)), (src, source(j))))
+        out.call("ptx.movmatrix", place, source_value, shape="m8n8", trans=True, type=".b16")
     with out.each("j", plan.count) as j:
         for half in (0, 1):
             out.store(dst, plus(to(j), half), Load(run, (as_expr(plus(plus(j, j), half)),)))

@@ -53,22 +53,22 @@ def _way(chosen: Chosen) -> str:
 @variant("permute_layout", priority=10, when=[only_in("local"), by_several, constant_extents])
 def scratch(call: TileCall) -> ThroughScratch:
     """Threads store to shared memory, meet, and load what they need."""
-    found: ThroughScratch | None = None
+    best: ThroughScratch | None = None
     reason = ""
     shape = tuple(extent for extent in call["dst"].shape if extent != 1) or (1,)
     for layout in _layouts(shape, call.dtype):
-        made = staging(call, shape, call.dtype, layout)
+        room = staging(call, shape, call.dtype, layout)
         try:
-            store, load = (planned(each) for each in _copies(call, made.side))
-            cost = _cost(call, made.side, store, "src") + _cost(call, made.side, load, "dst") + 2 * meeting_cost(call)
+            store, load = (planned(copy) for copy in _copies(call, room.side))
+            cost = _cost(call, room.side, store, "src") + _cost(call, room.side, load, "dst") + 2 * meeting_cost(call)
         except Decline as declined:
             reason = declined.reason
             continue
-        if found is None or cost < found.cost:
-            found = ThroughScratch(made, store, load, cost)
-    if found is None:
+        if best is None or cost < best.cost:
+            best = ThroughScratch(room, store, load, cost)
+    if best is None:
         raise Decline(reason)
-    return cheapest(call, "scratch", found)
+    return cheapest(call, "scratch", best)
 
 
 def _layouts(shape: tuple[int, ...], kind: DType) -> Iterator[Layout]:

@@ -77,23 +77,23 @@ def _sources(wanted: Ints, has: Ints, name: str) -> tuple[Ints, Ints]:
 
     Raises Decline unless that is the same in all warps, and in the own warp.
     """
-    found = None
+    sources = None
     for first in range(0, len(wanted), 32):
         mine, theirs = wanted[first : first + 32], has[first : first + 32]
         place = np.full(max(int(wanted.max()), int(has.max())) + 1, -1)
         lanes = np.arange(32)
         for column in range(theirs.shape[1]):
-            own = theirs[:, column] >= 0
-            place[theirs[own, column]] = lanes[own] * theirs.shape[1] + column
+            held = theirs[:, column] >= 0
+            place[theirs[held, column]] = lanes[held] * theirs.shape[1] + column
         place = np.where(place < 0, -1, place)
         asked = np.where(mine >= 0, place[mine], 0)
         if (asked < 0).any():
             raise Decline(f"{name} needs elements that other warps have")
-        if found is not None and not np.array_equal(found, asked):
+        if sources is not None and not np.array_equal(sources, asked):
             raise Decline("warps would shuffle in different ways")
-        found = asked
-    assert found is not None
-    lane, slot = np.divmod(found, has.shape[1])
+        sources = asked
+    assert sources is not None
+    lane, slot = np.divmod(sources, has.shape[1])
     return lane, slot
 
 

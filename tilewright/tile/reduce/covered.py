@@ -27,17 +27,17 @@ def of_the_run(call: TileCall) -> str | None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CoveredReduction:
-    """made: scratch for the operands that have extents of the run. steps: the calls in their order; work: the one among
+    """scratch: for the operands that have extents of the run. steps: the calls in their order; work: the one among
     them that reduces.
     """
 
-    made: Mapping[str, ScratchRegisters | Staging]
+    scratch: Mapping[str, ScratchRegisters | Staging]
     steps: tuple[Chosen, ...]
     work: Chosen
 
     def summary(self) -> str:
         """``32 x 64 elements with neutral ones: 1 x 64 elements per thread``."""
-        shapes = ", ".join(" x ".join(map(str, each.side.extents)) for each in self.made.values())
+        shapes = ", ".join(" x ".join(map(str, staged.side.extents)) for staged in self.scratch.values())
         return f"{shapes} elements with neutral ones: {self.work.plan.summary()}"
 
 
@@ -50,11 +50,11 @@ class CoveredReduction:
 )
 def covered(call: TileCall) -> CoveredReduction:
     """Registers up to an end that only the run knows are reduced together with neutral elements behind it."""
-    made = {name: _scratch(call, side) for name, side in call.sides.items() if side.size is None}
-    calls = _steps(call, {name: each.side for name, each in made.items()})
+    scratch = {name: _scratch(call, side) for name, side in call.sides.items() if side.size is None}
+    calls = _steps(call, {name: staged.side for name, staged in scratch.items()})
     steps = tuple(map(planned, calls))
-    work = next(step for step, each in zip(steps, calls, strict=True) if each.stmt.primitive == call.stmt.primitive)
-    return CoveredReduction(made, steps, work)
+    work = next(step for step, inner in zip(steps, calls, strict=True) if inner.stmt.primitive == call.stmt.primitive)
+    return CoveredReduction(scratch, steps, work)
 
 
 def _scratch(call: TileCall, side: Side) -> ScratchRegisters | Staging:
@@ -69,21 +69,21 @@ def _scratch(call: TileCall, side: Side) -> ScratchRegisters | Staging:
 
 def _most(call: TileCall, extent: Value) -> int:
     """An extent, or how much of the source's registers it may be. Raises Decline where that is no number."""
-    known, src = const_value(extent), call["src"]
-    if known is not None:
-        return int(known)
-    dims = (dim for dim, own in enumerate(src.extents) if call.facts.equal(own, extent))
+    number, src = const_value(extent), call["src"]
+    if number is not None:
+        return int(number)
+    dims = (dim for dim, size in enumerate(src.extents) if call.facts.equal(size, extent))
     rooms = (const_value(src.buffer.shape[dim] - src.starts[dim]) for dim in dims)
-    found = next((int(room) for room in rooms if room is not None), None)
-    if found is None:
+    most = next((int(room) for room in rooms if room is not None), None)
+    if most is None:
         raise Decline(f"{extent} is no extent of {src.name}, which says how many results there are at most")
-    return found
+    return most
 
 
 def _steps(call: TileCall, scratch: Mapping[str, Side]) -> list[TileCall]:
     """Neutral elements, the source, what dst has if it counts, the call itself, and the results."""
     wide = {name: _on_room(call, side, scratch.get(name)) for name, side in call.sides.items()}
-    moved = {name: _moved(call, call[name], made) for name, made in scratch.items()}
+    moved = {name: _moved(call, call[name], whole) for name, whole in scratch.items()}
     steps = []
     if "src" in scratch:
         value = reduction_of(call, None if call.stmt.primitive in ("argmax", "argmin") else wide["src"].size).padding
@@ -122,10 +122,10 @@ def _whole(call: TileCall, side: Side) -> Side:
 
 @covered.emit
 def _(plan: CoveredReduction, call: TileCall, out: Builder) -> None:
-    made = {name: each.allocated(call, out) for name, each in plan.made.items()}
-    for chosen, inner in zip(plan.steps, _steps(call, made), strict=True):
+    scratch = {name: staged.allocated(call, out) for name, staged in plan.scratch.items()}
+    for chosen, inner in zip(plan.steps, _steps(call, scratch), strict=True):
         chosen.write(inner, out)
         if inner["dst"].space == "shared" and inner.stmt.primitive == copy.name:
             out.meet(call)
-    if any(isinstance(each, Staging) for each in plan.made.values()):
+    if any(isinstance(staged, Staging) for staged in plan.scratch.values()):
         out.meet(call)

@@ -116,8 +116,8 @@ def memory(call: TileCall) -> MemoryReduction:
 def _stored(call: TileCall, deal: Deal) -> int:
     """How many neighbouring results one store takes to the destination."""
     dst, along = call["dst"], deal.kept
-    known = dst.size is not None and not open_dimensions(call, dst) and not call.option("accum", False)
-    if not known or along.vector == 1 or along.dims[-1] != max(along.dims) or deal.parts != along.vector:
+    constant = dst.size is not None and not open_dimensions(call, dst) and not call.option("accum", False)
+    if not constant or along.vector == 1 or along.dims[-1] != max(along.dims) or deal.parts != along.vector:
         return 1
     order, where = np.arange(int(dst.size or 0)), places(dst, call.facts)
     lengths = [length for length in (8, 4, 2) if length * dst.dtype.bits <= 128 and deal.parts % length == 0]
@@ -126,11 +126,11 @@ def _stored(call: TileCall, deal: Deal) -> int:
 
 def _batch(turns: Value) -> int:
     """Loads at a time: as many as there are, or a number that leaves no rest if there is a good one."""
-    known = const_value(turns)
-    if known is None or known > IN_FLIGHT:
-        fitting = [size for size in range(4, IN_FLIGHT + 1) if known is not None and known % size == 0]
+    number = const_value(turns)
+    if number is None or number > IN_FLIGHT:
+        fitting = [size for size in range(4, IN_FLIGHT + 1) if number is not None and number % size == 0]
         return max(fitting, default=IN_FLIGHT // 2)
-    return max(1, int(known))
+    return max(1, int(number))
 
 
 def _kept_in_registers(call: TileCall, dst: Side, deal: Deal, blocks: int) -> tuple[Offset, Expr | None] | None:
@@ -199,8 +199,8 @@ class _Emission:
 @memory.emit
 def _(plan: MemoryReduction, call: TileCall, out: Builder) -> None:
     deal = plan.deal
-    known = const_value(deal.reduced.count)
-    reduction = reduction_of(call, None if known is None else int(known) * deal.reduced.vector)
+    number = const_value(deal.reduced.count)
+    reduction = reduction_of(call, None if number is None else int(number) * deal.reduced.vector)
     parts = registers_for(reduction, out, deal.parts)
     run = out.local("run", plan.batch * deal.vector, str(call["src"].dtype)).flat()
     emission = _Emission(plan, call, out, reduction, parts, run)

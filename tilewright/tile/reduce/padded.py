@@ -25,14 +25,14 @@ WARP = 32
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PaddedReduction:
-    """made: the scratch registers. steps: what fills them, copies the source to them and reduces them."""
+    """scratch: the registers. steps: what fills them, copies the source to them and reduces them."""
 
-    made: ScratchRegisters
+    scratch: ScratchRegisters
     steps: tuple[Chosen, Chosen, Chosen]
 
     def summary(self) -> str:
         """``256 elements with neutral ones: 1 x 8 elements per thread, 5 shuffles``."""
-        return f"{self.made.side.size} elements with neutral ones: {self.steps[-1].plan.summary()}"
+        return f"{self.scratch.side.size} elements with neutral ones: {self.steps[-1].plan.summary()}"
 
 
 @variant(
@@ -54,9 +54,9 @@ def padded(call: TileCall) -> PaddedReduction:
     if all((src.starts[dim], src.extents[dim]) == (0, extents[dim]) for dim in axes):
         raise Decline(f"{src.name} has all elements of the dimensions that are reduced")
     _check_positions(call, extents, axes)
-    made = ScratchRegisters(side_of(Buffer("padded", src.dtype, tuple(extents), "local", wide).region(), call.facts))
-    first, second, last = (planned(each) for each in _steps(call, made.side, axes))
-    return PaddedReduction(made, (first, second, last))
+    scratch = ScratchRegisters(side_of(Buffer("padded", src.dtype, tuple(extents), "local", wide).region(), call.facts))
+    first, second, last = (planned(step) for step in _steps(call, scratch.side, axes))
+    return PaddedReduction(scratch, (first, second, last))
 
 
 def _is_even(call: TileCall) -> bool:
@@ -103,13 +103,13 @@ def _check_positions(call: TileCall, extents: list[int], axes: Collection[int]) 
 
 def _steps(call: TileCall, whole: Side, axes: Collection[int]) -> tuple[TileCall, TileCall, TileCall]:
     src, box = call["src"], whole.region.box
-    own = side_of(Region(whole.buffer, src.region.box), call.facts)
+    inside = side_of(Region(whole.buffer, src.region.box), call.facts)
     kept = tuple(box[dim] if dim in axes else part for dim, part in enumerate(src.region.box))
     rest = side_of(Region(whole.buffer, kept), call.facts)
     value = reduction_of(call, None if OPERATIONS[call.stmt.primitive].finds else whole.size).padding
     return (
         replace(inner_call(call, fill.name, {"dst": whole}), scalars={"value": value}),
-        inner_call(call, "copy", {"dst": own, "src": src}),
+        inner_call(call, "copy", {"dst": inside, "src": src}),
         inner_call(call, call.stmt.primitive, {"dst": call["dst"], "src": rest}, **dict(call.config)),
     )
 
@@ -117,6 +117,6 @@ def _steps(call: TileCall, whole: Side, axes: Collection[int]) -> tuple[TileCall
 @padded.emit
 def _(plan: PaddedReduction, call: TileCall, out: Builder) -> None:
     axes = axes_of(dict(call.config), len(call["src"].extents)) or ()
-    made = plan.made.allocated(call, out)
-    for chosen, inner in zip(plan.steps, _steps(call, made, axes), strict=True):
+    scratch = plan.scratch.allocated(call, out)
+    for chosen, inner in zip(plan.steps, _steps(call, scratch, axes), strict=True):
         chosen.write(inner, out)

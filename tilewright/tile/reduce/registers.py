@@ -92,15 +92,15 @@ def _(plan: RegisterReduction, call: TileCall, out: Builder) -> None:
     with out.when(plan.guard):
         slot = out.offsets(plan.slots, "r")
         position = None if plan.positions is None else out.offsets(plan.positions, "n")
-        each = gcd(plan.length, AT_ONCE) if reduction.row.ordered else 1
+        at_once = gcd(plan.length, AT_ONCE) if reduction.row.ordered else 1
 
         def element(number: Value) -> Partial:
             value = Load(src.buffer.flat(), (as_expr(slot(number)),))
             return reduction.of_element(value, None if position is None else as_expr(position(number)))
 
-        with out.each("j", plan.parts) as j, out.each("i", plan.length // each) as i:
-            first = plus(times(j, plan.length), times(i, each))
-            run = [element(plus(first, k)) for k in range(each)]
+        with out.each("j", plan.parts) as j, out.each("i", plan.length // at_once) as i:
+            first = plus(times(j, plan.length), times(i, at_once))
+            run = [element(plus(first, k)) for k in range(at_once)]
             while len(run) > 1:
                 run = [reduction.joined(*pair) for pair in zip(run[::2], run[1::2], strict=True)]
             take_in(reduction, out, parts, j, run[0])

@@ -33,9 +33,9 @@ class StagedReduction:
 def staged(call: TileCall) -> StagedReduction:
     """The elements go to shared memory, and are reduced from there."""
     src = call["src"]
-    made = staging(call, src.shape, src.dtype)
-    copy, reduce = _inside(call, made.side)
-    return StagedReduction(made, planned(copy), planned(reduce))
+    room = staging(call, src.shape, src.dtype)
+    copy, reduce = _inside(call, room.side)
+    return StagedReduction(room, planned(copy), planned(reduce))
 
 
 def _inside(call: TileCall, scratch: Side) -> tuple[TileCall, TileCall]:

@@ -48,7 +48,7 @@ def _steps(call: TileCall, before: Side | None, after: Side | None) -> list[Tile
 
 @staged.emit
 def _(plan: StagedScan, call: TileCall, out: Builder) -> None:
-    before, after = (None if each is None else each.allocated(call, out) for each in plan.staging)
+    before, after = (None if room is None else room.allocated(call, out) for room in plan.staging)
     for step, inner in zip(plan.steps, _steps(call, before, after), strict=True):
         step.write(inner, out)
         out.meet(call)
