@@ -209,16 +209,14 @@ def arithmetic(parser: Parser, node: ast.BinOp) -> object:
 
 def several(text: str, *values: object) -> KernelError | None:
     """The error for several values of run time where one is meant, as of ``t = T.thread_id([32, 8])``."""
-    sequence = next(
-        (v for v in values if isinstance(v, (tuple, list)) and any(isinstance(p, ir.Expr) for p in v)), None
-    )
-    if sequence is None or all(isinstance(value, (tuple, list)) for value in values):
+    group = next((v for v in values if isinstance(v, (tuple, list)) and any(isinstance(p, ir.Expr) for p in v)), None)
+    if group is None or all(isinstance(value, (tuple, list)) for value in values):
         return None
     return KernelError(
-        f"`{text}` is about one value, and this is a {type(sequence).__name__} of {len(sequence)}",
-        given=", ".join(map(str, sequence)),
+        f"`{text}` is about one value, and this is a {type(group).__name__} of {len(group)}",
+        given=", ".join(map(str, group)),
         allowed="one of them",
-        hint=f"a name for each: {', '.join('xyzw'[: len(sequence)])} = ... where they are made; or one of them, t[0]",
+        hint=f"a name for each: {', '.join('xyzw'[: len(group)])} = ... where they are made; or one of them, t[0]",
     )
 
 

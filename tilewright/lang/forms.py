@@ -288,13 +288,11 @@ def _bits(value: object, kind: DType | None) -> Expr:
 
 def _as(value: object, kind: DType | None) -> Expr:
     """A value as the instruction's type: the same bits where it has as many of another kind."""
-    number = as_expr(value)  # type: ignore[arg-type]  # as_expr refuses what is no value
-    if kind is None or number.dtype == kind:
-        return number
-    same_bits = (
-        number.dtype.bits == kind.bits and number.dtype.is_float != kind.is_float and const_value(number) is None
-    )
-    return reinterpret(kind, number) if same_bits else cast(number, kind)
+    expr = as_expr(value)  # type: ignore[arg-type]  # as_expr refuses what is no value
+    if kind is None or expr.dtype == kind:
+        return expr
+    same_bits = expr.dtype.bits == kind.bits and expr.dtype.is_float != kind.is_float and const_value(expr) is None
+    return reinterpret(kind, expr) if same_bits else cast(expr, kind)
 
 
 def _pointer(ptr: object, kind: DType | None) -> object:

@@ -121,9 +121,7 @@ class Instructions:
     def __signature__(self) -> inspect.Signature:
         """What `inspect` shows: the parameters of the row, or of the form."""
         shown = _signature_of(FORMS[self._name]) if self._name in FORMS else None
-        takes_all = shown is not None and any(
-            parameter.kind is parameter.VAR_POSITIONAL for parameter in shown.parameters.values()
-        )
+        takes_all = shown is not None and any(item.kind is item.VAR_POSITIONAL for item in shown.parameters.values())
         if shown is None or (takes_all and self._name in INSTRUCTIONS):
             return signature_of_row(self._name)  # a form that takes whatever the row takes
         return shown

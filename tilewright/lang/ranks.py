@@ -81,11 +81,9 @@ def several(builder: KernelBuilder, ranks: object, what: str) -> int:
     count = const_value(ranks)
     if not isinstance(count, int) or isinstance(count, bool) or not 1 <= count <= MOST_RANKS:
         raise KernelError(f"{what} is for several GPUs", given=f"ranks={ranks}", allowed=f"1 to {MOST_RANKS}")
-    ranks_before = builder.attrs.setdefault("ranks", count)
-    if ranks_before != count:
-        raise KernelError(
-            f"{what} is for {count} GPUs", given=f"{ranks_before} GPUs before", allowed="one number of ranks"
-        )
+    before = builder.attrs.setdefault("ranks", count)
+    if before != count:
+        raise KernelError(f"{what} is for {count} GPUs", given=f"{before} GPUs before", allowed="one number of ranks")
     return count
 
 

@@ -362,18 +362,14 @@ def _compute(dst: Region, value: Computed) -> None:
     if any(isinstance(source, FormulaStep) for source in step.sources) or (step.to and step.to != dst.dtype):
         _call(COMPUTE, tiles, dst, *sources.operands, **{FORMULA: str(step)})
         return
-    plain = [
-        sources.operands[NAMES.index(operand)] if isinstance(operand, str) else operand for operand in step.sources
-    ]
+    plain = [sources.operands[NAMES.index(part)] if isinstance(part, str) else part for part in step.sources]
     _call(step.name, tiles, dst, *plain, **dict(step.keywords))
 
 
 def _is_private(tile: Region) -> bool:
     """Is it one element that each thread has for itself?"""
-    is_element = all(const_value(extent) == 1 for extent in tile.extents) and tile.buffer.space == "local"
-    return (
-        is_element and tile.buffer.layout is not None and not any(axis.is_thread() for axis in tile.buffer.layout.axes)
-    )
+    single = all(const_value(extent) == 1 for extent in tile.extents) and tile.buffer.space == "local"
+    return single and tile.buffer.layout is not None and not any(axis.is_thread() for axis in tile.buffer.layout.axes)
 
 
 def _as_value(operand: object) -> object:

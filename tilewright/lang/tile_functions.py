@@ -60,10 +60,8 @@ def _elementwise(name: str) -> Callable[..., object]:
         except TypeError as error:
             hint = MASKED if any(map(hint_for_keyword, keywords)) else None
             raise KernelError(f"T.{name}: {error}", allowed=", ".join(signature.parameters), hint=hint) from None
-        sources = [passed.get(word) for word in names]
-        sources = [
-            row.operands[1:][place].default if source is None else source for place, source in enumerate(sources)
-        ]
+        values = [passed.get(word) for word in names]
+        sources = [row.operands[1 + n].default if value is None else value for n, value in enumerate(values)]
         while len(sources) > 1 and names[len(sources) - 1] not in passed:
             sources.pop()
         config = tuple((keyword.name, passed[keyword.name]) for keyword in row.keywords if keyword.name in passed)

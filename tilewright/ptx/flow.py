@@ -198,15 +198,9 @@ def _of_parts(function: Function) -> Function:
 
 def _parts(variables: Sequence[Variable]) -> tuple[Variable, ...]:
     return tuple(
-        replace(variable, type=variable.type.replace("b128", "b64"), name=name, vector=1)
-        if name != variable.name
-        else variable
-        for variable in variables
-        for name in (
-            part_names(variable.name, lanes_of(variable))
-            if variable.space == "reg" and lanes_of(variable) > 1
-            else (variable.name,)
-        )
+        replace(var, type=var.type.replace("b128", "b64"), name=name, vector=1) if name != var.name else var
+        for var in variables
+        for name in (part_names(var.name, lanes_of(var)) if var.space == "reg" and lanes_of(var) > 1 else (var.name,))
     )
 
 

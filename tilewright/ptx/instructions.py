@@ -131,19 +131,17 @@ class Written:
     operands: Mapping[str, Operand]
 
 
-def written(mnemonic: str, operands: tuple[Operand, ...], is_predicate: IsPredicate) -> Written:
+def written(mnemonic: str, ops: tuple[Operand, ...], is_predicate: IsPredicate) -> Written:
     """The row and form whose text this is. Raises InstructionError where no form takes such operands."""
     opcodes = isa.opcodes(mnemonic)
     for opcode in opcodes:
         places = _operands(opcode.pattern)
         taken = _Taken(opcode.row, opcode.form, is_predicate, {}, {})
-        if taken.all(places, operands) and not taken.lacking(opcode.mods):
+        if taken.all(places, ops) and not taken.lacking(opcode.mods):
             return Written(opcode.row, opcode.form, {**opcode.mods, **taken.mods}, taken.operands)
     texts = dict.fromkeys(text_of_pattern(opcode.pattern).replace(_HOLE, "").strip() for opcode in opcodes)
     allowed = "\n".join(f"{mnemonic} {text}" for text in texts)
-    raise InstructionError(
-        f"{mnemonic} has other operands", given=", ".join(map(operand_text, operands)), allowed=allowed
-    )
+    raise InstructionError(f"{mnemonic} has other operands", given=", ".join(map(operand_text, ops)), allowed=allowed)
 
 
 @lru_cache(maxsize=1 << 12)
@@ -202,11 +200,7 @@ class _Taken:
 
     def lacking(self, mods: Mapping[str, object]) -> list[str]:
         """The operands of the form that nothing was found for."""
-        needed = (
-            operand.name
-            for operand in self.row.operands
-            if operand.kind != "note" and mods.get(operand.name, operand) is not None
-        )
+        needed = (row.name for row in self.row.operands if row.kind != "note" and mods.get(row.name, row) is not None)
         return [name for name in needed if name not in self.operands]
 
     def hole(self, name: str, leaf: Operand) -> bool:
@@ -408,20 +402,18 @@ def _by_row(low: Lowering, step: Step) -> Iterator[ir.Stmt]:
     if opcode.row.written:
         yield from _of_compilers(low, opcode, step)
         return
-    spelled = written(step.ins.mnemonic, step.ins.operands, lambda operand: _is_predicate(operand, step))
-    low.check_target(step.ins.mnemonic, spelled.form.arch)
+    asm = written(step.ins.mnemonic, step.ins.operands, lambda operand: _is_predicate(operand, step))
+    low.check_target(step.ins.mnemonic, asm.form.arch)
     values: dict[str, object] = {}
     after: list[ir.Stmt] = []
-    for kind in spelled.row.operands:
+    for kind in asm.row.operands:
         if kind.kind == "note":  # no text has this operand: it is a fact about the one before
             values[kind.name] = next(reversed(values.values()))
-        elif kind.name in spelled.operands:
-            values[kind.name] = _argument(
-                low, kind, spelled.operands[kind.name], spelled.form, spelled.mods, step, after
-            )
-    value = isa.call(spelled.row.name, **values, **_keywords(spelled.row, spelled.mods))
-    if RESULT in spelled.operands:
-        yield from _results(low, spelled.operands[RESULT], value, step)
+        elif kind.name in asm.operands:
+            values[kind.name] = _argument(low, kind, asm.operands[kind.name], asm.form, asm.mods, step, after)
+    value = isa.call(asm.row.name, **values, **_keywords(asm.row, asm.mods))
+    if RESULT in asm.operands:
+        yield from _results(low, asm.operands[RESULT], value, step)
     else:
         yield ir.Evaluate(value, at=step.at)
     yield from after

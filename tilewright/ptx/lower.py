@@ -114,11 +114,7 @@ def lower(module: Module, entry: Function, arrays: Mapping[str, ir.Buffer], mach
     place_fragments(low)
     if low.in_flight:
         low.ended = {number: _in_storage(low, block) for number, block in low.ended.items()}
-    statics = (
-        allocation.buffer
-        for allocation in low.allocated
-        if allocation.buffer.data is None and allocation.buffer not in low.dynamic
-    )
+    statics = (room.buffer for room in low.allocated if room.buffer.data is None and room.buffer not in low.dynamic)
     low.ended = dict(zip(low.ended, bounded(low.ended.values(), statics), strict=True))
     kernel = ir.Kernel(
         entry.name, tuple(low.params), tuple(low.buffers.values()), (*low.allocated, *body_of(low.graph())),

@@ -124,12 +124,10 @@ def load(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     parts = _parts(target, lanes, step)
     check_together(parts, step)
     whole = Var(low.fresh("vector"), kind.with_lanes(lanes))
-    stmts: list[Stmt] = [
-        Bind(whole, element(low, at, whole.dtype, space, constant=constant), mutable=False, at=step.at)
-    ]
+    code: list[Stmt] = [Bind(whole, element(low, at, whole.dtype, space, constant=constant), mutable=False, at=step.at)]
     for index, part in enumerate(parts):
-        stmts += assigned(low, part, Component(whole, index), step)
-    return stmts
+        code += assigned(low, part, Component(whole, index), step)
+    return code
 
 
 def _meaning(low: Lowering, operand: Operand, step: Step) -> Symbol | None:

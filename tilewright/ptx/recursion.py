@@ -23,6 +23,7 @@ from tilewright.ptx.values import element, stored
 STACK_BYTES = 1 << 15  # the stack of one thread
 SAVED_BYTES = 8  # that a register takes on the stack
 ALIGN = 16  # each frame begins at a multiple of so many bytes
+WriteBody = Callable[[Lowering, Body, Scope, int | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ class Cycle:
         low.add([ir.Assign(self.goal, const(instance.goal, UINT32), at=step.at)])
         low.end(ir.Jump(self.head, at=step.at), site.back)
 
-    def finish(self, body: Callable[[Lowering, Body, Scope, int | None], None], step: Step) -> None:
+    def finish(self, body: WriteBody, step: Step) -> None:
         """Lower the functions that are called, and the head of the loop. The block that is open comes after it."""
         low = self.low
         behind, before, here = low.open, low.frame, low.lines.current
@@ -175,9 +176,7 @@ class Cycle:
                 turned = end.renumbered(lambda way, first=first, new=new: new if way == first else way)  # type: ignore[misc]
                 self.low.ended[last] = replace(self.low.ended[last], end=turned)
 
-    def _function(
-        self, instance: Instance, body: Callable[[Lowering, Body, Scope, int | None], None], step: Step
-    ) -> None:
+    def _function(self, instance: Instance, body: WriteBody, step: Step) -> None:
         low, function = self.low, instance.function
         low.frame, low.open = instance.frame, self.targets[instance.goal]
         scope, leave = Scope(None, f"__{self.goal.name}_{instance.goal}"), low.new()

@@ -118,12 +118,10 @@ def check_words(ins: Instruction) -> None:
     groups = [group.split() for group in TAKEN.get(ins.opcode, ())]
     if not groups or (ins.opcode, *ins.modifiers[:1]) in OF_ROWS:
         return
-    allowed_words = {word for group in groups for word in group}
+    legal = {word for group in groups for word in group}
     for word in ins.modifiers:
-        if word not in allowed_words and not re.fullmatch(r"const\[\d+\]", word):
-            raise InstructionError(
-                f"{ins.opcode} has no .{word}", given=ins.mnemonic, allowed=choices(word, allowed_words)
-            )
+        if word not in legal and not re.fullmatch(r"const\[\d+\]", word):
+            raise InstructionError(f"{ins.opcode} has no .{word}", given=ins.mnemonic, allowed=choices(word, legal))
     for group in groups:
         several = [word for word in ins.modifiers if word in group]
         if len(several) > 1:

@@ -259,18 +259,12 @@ class Module:
     @cached_property
     def variable_of(self) -> dict[str, Variable]:
         """The variables of the module by name; one that is defined stands before its declarations."""
-        return {
-            variable.name: variable
-            for variable in sorted(self.variables, key=lambda variable: variable.linkage != "extern")
-        }
+        return {var.name: var for var in sorted(self.variables, key=lambda var: var.linkage != "extern")}
 
     @cached_property
     def function_of(self) -> dict[str, Function]:
         """The functions by name; one with a body stands before its declarations, and has its aliases' names, too."""
-        functions = {
-            function.name: function
-            for function in sorted(self.functions, key=lambda function: function.body is not None)
-        }
+        functions = {item.name: item for item in sorted(self.functions, key=lambda item: item.body is not None)}
         aliases = (re.fullmatch(r"\.alias\s+(\S+?)\s*,\s*(\S+?)\s*;", directive.text) for directive in self.directives)
         return functions | {alias[1]: functions[alias[2]] for alias in aliases if alias and alias[2] in functions}
 
@@ -294,9 +288,7 @@ def script(module: Module) -> str:
     target = ", ".join(word for word in module.target if word != "debug")
     lines = [f".version {module.version}", f".target {target}", f".address_size {module.address_size}", ""]
     lines += [directive.text for directive in module.directives if not directive.text.startswith(".alias")]
-    placed: list[tuple[int, list[str]]] = [
-        (variable.line, [variable_text(variable) + ";"]) for variable in module.variables
-    ]
+    placed: list[tuple[int, list[str]]] = [(var.line, [variable_text(var) + ";"]) for var in module.variables]
     placed += [(function.line, list(_function(function, module))) for function in module.functions]
     for _, part in sorted(placed, key=lambda pair: pair[0]):  # as they stood: names are declared before they are used
         lines += part
@@ -314,14 +306,10 @@ def script(module: Module) -> str:
 def _function(function: Function, module: Module) -> Iterator[str]:
     linkage = f".{function.linkage} " if function.linkage else ""
     returns = f"{_params(function.returns)} " if function.returns else ""
-    before = [
-        directive.text
-        for directive in function.directives
-        if directive.text.split("(")[0] in (".noreturn", ".attribute")
-    ]
+    before = [line.text for line in function.directives if line.text.split("(")[0] in (".noreturn", ".attribute")]
     words = " ".join([f"{linkage}.{'entry' if function.is_entry else 'func'}", *before])
     yield f"{words} {returns}{function.name}{_params(function.params)}"
-    yield from (directive.text for directive in function.directives if directive.text not in before)
+    yield from (line.text for line in function.directives if line.text not in before)
     if function.body is None:
         yield ";"
         return
@@ -391,10 +379,8 @@ def _loc(loc: Loc) -> str:
 
 
 def _prototype(prototype: Prototype) -> str:
-    results = f"{_params(prototype.returns)} " if prototype.returns else ""
-    words = " ".join(
-        [f"{prototype.name}: .callprototype {results}_ {_params(prototype.params)}", *prototype.attributes]
-    )
+    outs = f"{_params(prototype.returns)} " if prototype.returns else ""
+    words = " ".join([f"{prototype.name}: .callprototype {outs}_ {_params(prototype.params)}", *prototype.attributes])
     return f"{words};"
 
 

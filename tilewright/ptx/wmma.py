@@ -61,13 +61,7 @@ def place_fragments(low: Lowering) -> None:
         if isinstance(stmt, ir.Assign) and isinstance(stmt.value, ir.Var):
             places.join(stmt.var, stmt.value)
     sums = {places.of(var) for *_, registers in operands if places.in_line(registers) for var in registers}
-    used = {
-        places.of(var)
-        for factors in operands
-        for registers in factors[:2]
-        if places.in_line(registers)
-        for var in registers
-    } | sums
+    used = {places.of(var) for four in operands for line in four[:2] if places.in_line(line) for var in line} | sums
     for registers in loaded:
         places.in_line(registers)
     for name, of_sums in (("sums", True), ("fragments", False)):
@@ -76,9 +70,7 @@ def place_fragments(low: Lowering) -> None:
     sinks = [(sink, low.in_flight[var]) for sink, var in _sinks(calls, taken) if var in low.in_flight]
     low.in_flight |= sinks
     whole = Counter(sink.buffer for sink, _ in sinks)
-    low.allocated = [
-        allocation for allocation in low.allocated if allocation.buffer.shape != (whole[allocation.buffer],)
-    ]
+    low.allocated = [alloc for alloc in low.allocated if alloc.buffer.shape != (whole[alloc.buffer],)]
 
 
 def _allocate(low: Lowering, name: str, places: _Places, order: Sequence[int]) -> None:
@@ -109,11 +101,9 @@ def _registers_of(call: Bound, taken: Mapping[tuple[str, ir.Expr], ir.Var]) -> I
     """The registers of each operand that has several; those that take a result for the place where it is written."""
     rows = sorted((row for row in call.given if row.many), key=lambda row: row.written)
     for row in rows:
-        operands = [
-            taken.get(_key(operand)) if isinstance(operand, ir.Load) else operand for operand in call.operands[row.name]
-        ]
-        registers = tuple(operand for operand in operands if isinstance(operand, ir.Var))
-        if len(registers) == len(operands) == len(set(registers)):
+        parts = [taken.get(_key(part)) if isinstance(part, ir.Load) else part for part in call.operands[row.name]]
+        registers = tuple(part for part in parts if isinstance(part, ir.Var))
+        if len(registers) == len(parts) == len(set(registers)):
             yield registers
 
 
@@ -346,14 +336,12 @@ class _Memory:
         self.by_rows = "row" in words
         self.space = step.ins.space
         rows, columns = {"a": (shape.m, shape.k), "b": (shape.k, shape.n)}.get(operand, (shape.m, shape.n))
-        stride = (
-            step.ins.operands[2] if len(step.ins.operands) > 2 else Immediate("", columns if self.by_rows else rows)
-        )
+        pitch = step.ins.operands[2] if len(step.ins.operands) > 2 else Immediate("", columns if self.by_rows else rows)
         self.made: list[ir.Stmt] = []
         lane = special_register("%laneid", low.machine)
         assert lane is not None
         self.group, self.within = self._held(binary(">>", lane, 2)), self._held(binary("&", lane, 3))
-        self.stride = self._held(read(low, stride, step, UINT32))
+        self.stride = self._held(read(low, pitch, step, UINT32))
         self.start = self._held(number_of(pointer(low, address, step, self.space), self.space))
 
     def _held(self, value: ir.Expr) -> ir.Var:

@@ -283,9 +283,7 @@ def _by_columns(workers: int, columns: int, rows: int) -> tuple[int, int]:
         across = _power(columns)
     else:
         wanted = -(-columns // 32)
-        across = lanes * next(
-            (factor for factor in range(1, warps + 1) if warps % factor == 0 and factor >= wanted), warps
-        )
+        across = lanes * next((part for part in range(1, warps + 1) if warps % part == 0 and part >= wanted), warps)
     return across, workers // across
 
 

@@ -314,9 +314,7 @@ def _refused(call: TileCall, forced: str | None, tried: list[Tried]) -> Dispatch
     reasons = "\n".join(f"{names}: {attempt.reason}" for names, attempt in alike(tried, "reason"))
     near = max((_nearness(call, attempt) for attempt in tried), default=(False, 0))
     nearest = [attempt for attempt in tried if _nearness(call, attempt) == near]
-    allowed = "\n".join(
-        f"{names}: {attempt.allowed}" for names, attempt in alike(nearest, "allowed") if attempt.allowed
-    )
+    allowed = "\n".join(f"{names}: {last.allowed}" for names, last in alike(nearest, "allowed") if last.allowed)
     return DispatchError(
         f"no variant takes {call.text}",
         given=reasons or f"{call.stmt.primitive} has no variants yet",

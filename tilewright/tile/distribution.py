@@ -198,9 +198,7 @@ def dealt_out(
         (name, side, places(side, call.facts), numbers_in(call, side))
         for name, side in in_order(call.sides if tiles is None else tiles).items()
     ]
-    vector, limit = widest_vector(
-        call, [(side, where, numbers[order]) for _, side, where, numbers in sides], also, least
-    )
+    vector, limit = widest_vector(call, [(side, where, ids[order]) for _, side, where, ids in sides], also, least)
     starts = order[::vector]
     threads = call.scope.threads
     rounds = -(-len(starts) // threads)

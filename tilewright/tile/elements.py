@@ -149,9 +149,7 @@ def value_of(step: FormulaStep, sources: Mapping[str, Expr], dst: DType) -> Expr
         converted[place] = _truth(value) if place == PREDICATE else cast(value, kind)
     row = PRIMITIVES[step.name]
     keywords = {**{keyword.name: keyword.default for keyword in row.keywords}, **dict(step.keywords)}
-    defaults = {
-        operand.name: as_expr(operand.default, kind) for operand in row.operands[1:] if operand.default is not None
-    }
+    defaults = {part.name: as_expr(part.default, kind) for part in row.operands[1:] if part.default is not None}
     result: Expr = step.formula.of(NAMES, {**defaults, **converted}, keywords)
     return result
 
@@ -231,11 +229,7 @@ def computation(call: TileCall) -> Computation | Moving:
     values = {name: value for name, value in call.scalars.items() if name != PREDICATE}
     kind = _kind(call, [kind for name, kind in tiles if name != PREDICATE], values, dst[1], formula)
     config = dict(call.config)
-    keywords = {
-        keyword.name: config.get(keyword.name, keyword.default)
-        for keyword in call.row.keywords
-        if keyword.name != "vec_len"
-    }
+    keywords = {word.name: config.get(word.name, word.default) for word in call.row.keywords if word.name != "vec_len"}
     computed = Computation(formula, kind, dst[1], call.scalars, keywords)
     if call.stmt.primitive not in (CAST, *COMPARISONS):
         _check_kept(call, kind)
@@ -310,16 +304,15 @@ def _check_numbers(call: TileCall, kind: DType, values: Mapping[str, Expr]) -> N
             raise call.invalid(Mismatch(f"{name} is computed in {kind}", str(value), f"a number that {kind} holds"))
 
 
-def _check_saturating(call: TileCall, computed: Computation) -> None:
-    if not computed.keywords.get(OVERFLOW.name):
+def _check_saturating(call: TileCall, work: Computation) -> None:
+    if not work.keywords.get(OVERFLOW.name):
         return
-    kind, dst = computed.kind, computed.dst
-    if str(dst) not in SATURATING or not kind.is_float or kind.bits > 32:
+    if str(work.dst) not in SATURATING or not work.kind.is_float or work.kind.bits > 32:
         raise call.invalid(Mismatch(
-            f"overflow={computed.keywords[OVERFLOW.name]!r} is of narrow floats", f"{kind} becomes {dst}",
+            f"overflow={work.keywords[OVERFLOW.name]!r} is of narrow floats", f"{work.kind} becomes {work.dst}",
             f"float32, float16 or bfloat16 to {', '.join(SATURATING)}",
         ))  # fmt: skip
-    check_target(call, "saturated", isa.lookup("saturated").forms[SATURATING.index(str(dst))])
+    check_target(call, "saturated", isa.lookup("saturated").forms[SATURATING.index(str(work.dst))])
 
 
 def _check_rounding(call: TileCall, computed: Computation) -> None:

@@ -204,13 +204,11 @@ def check_own(call: TileCall, side: Side) -> list[str]:
     for name in wide:
         values = table.get(name, np.zeros(1, np.int64))
         where = plus(origin.get(name, 0), int(values.flat[0]))
-        inner, whole = Axis.get(name).subscope, Axis.get(name).scope
+        sub, whole = Axis.get(name).subscope, Axis.get(name).scope
         if (values != values.flat[0]).any():
-            raise Decline(
-                f"{side} spreads over axis {name}, the {inner}s of a {whole}: wider than one {call.scope.kind}"
-            )
+            raise Decline(f"{side} spreads over axis {name}, the {sub}s of a {whole}: wider than one {call.scope.kind}")
         if not call.scope.always(where, COORDINATES[name]):
-            raise Decline(f"{side} lies in the {inner} with {name} {where}; others may execute the call, too")
+            raise Decline(f"{side} lies in the {sub} with {name} {where}; others may execute the call, too")
     return wide
 
 

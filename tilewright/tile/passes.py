@@ -116,12 +116,8 @@ def with_swizzles(kernel: Kernel) -> Kernel:
                     hint=f"swizzle={mode} in T.tensor_map; or another layout= of {tile.name}",
                     at=stmt.at,
                 )
-    return replace(
-        kernel,
-        maps=tuple(
-            replace(tensor_map, tiles=tuple(tiles.get(tensor_map.name, {}).items())) for tensor_map in kernel.maps
-        ),
-    )
+    told = (replace(tensor_map, tiles=tuple(tiles.get(name, {}).items())) for name, tensor_map in maps.items())
+    return replace(kernel, maps=tuple(told))
 
 
 def _boxes(stmt: Stmt) -> Iterator[tuple[str, Buffer]]:
@@ -190,9 +186,7 @@ def _check_pool(handovers: list[Handover], entry: int, groups: int) -> None:
     has = [entry] * groups
     for handover in handovers:
         for group in handover.groups:
-            if (handover.takes and handover.registers < has[group]) or (
-                not handover.takes and handover.registers > has[group]
-            ):
+            if (handover.registers < has[group]) if handover.takes else (handover.registers > has[group]):
                 raise KernelError(
                     f"T.ptx.setmaxnreg {'takes' if handover.takes else 'gives back'} registers",
                     given=f"{handover.registers} where each thread of warpgroup {group} has {has[group]}",

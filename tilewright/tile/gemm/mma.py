@@ -256,9 +256,9 @@ def step_of(
         if missing := sorted(set(held.warps.tolist()) - set(mine.warps.tolist())):
             raise Decline(f"warp {missing[0]} has a part of {d.name} and nothing of {local.name}")
         blocks[name] = own_blocks(call, name, local, mine, held.warps)
-        if (steps := 4 * kind.per_register * len(blocks[name].inside)) != k:
+        if (depth := 4 * kind.per_register * len(blocks[name].inside)) != k:
             raise Decline(
-                f"a warp has {steps} of the {k} steps along K of {local.name}", allowed="all of K in each warp"
+                f"a warp has {depth} of the {k} steps along K of {local.name}", allowed="all of K in each warp"
             )
         sources[name] = RegisterSource(mine, local, copy)
     products = products_of(blocks["A"], blocks["B"], total, kind.of_d, kind.halves)

@@ -301,15 +301,8 @@ def _plan(call: TileCall, a: Ints, right: DescribedBlocks, shape: tuple[str, int
     scales: tuple[PlacedScales, ...] = ()
     if row.scales:
         scales = (placed_scales(call, "SFA", descriptor, m // ctas), placed_scales(call, "SFB", descriptor, n))
-    plan = UmmaPlan(
-        descriptor,
-        left,
-        right,
-        d,
-        scales,
-        placed_metadata(call, descriptor) if sparse else None,
-        call.scope.kind == "warp",
-    )
+    metadata = placed_metadata(call, descriptor) if sparse else None
+    plan = UmmaPlan(descriptor, left, right, d, scales, metadata, call.scope.kind == "warp")
     _check_collected(call, plan)
     return plan
 
@@ -431,27 +424,24 @@ def _own_fields(plan: UmmaPlan, block: int, column: int, step: int) -> Fields:
     return tuple(fields)
 
 
-def _described(descriptor: isa.InstructionDescriptor, call: TileCall, out: Builder) -> Expr:
+def _described(word: isa.InstructionDescriptor, call: TileCall, out: Builder) -> Expr:
     """The instruction descriptor in a register, behind the shared buffer of B, once for all calls with this product."""
 
     def encode(before: Builder) -> Expr:
         register = before.local("mma_product", 1, "uint32")
         names = ["d_dtype", "a_dtype", "b_dtype", "M", "N", "trans_a", "trans_b", "neg_a", "neg_b"]
-        names += ["sfa_id", "sfb_id"] if descriptor.sf_dtype else ["selector"]
-        fields = {name: getattr(descriptor, name) for name in names} | {
-            "K": descriptor.K,
-            "n_cta_groups": descriptor.cta_group,
-        }
-        fields["is_sparse"] = descriptor.sparse
-        if not descriptor.sf_dtype:
-            fields["ws"] = descriptor.keeps_b
+        names += ["sfa_id", "sfb_id"] if word.sf_dtype else ["selector"]
+        fields = {name: getattr(word, name) for name in names} | {"K": word.K, "n_cta_groups": word.cta_group}
+        fields["is_sparse"] = word.sparse
+        if not word.sf_dtype:
+            fields["ws"] = word.keeps_b
         else:
-            fields |= dict.fromkeys(("sfa_dtype", "sfb_dtype"), descriptor.sf_dtype)
-        encoder = "encode_instr_descriptor_block_scaled" if descriptor.sf_dtype else "encode_instr_descriptor"
+            fields |= dict.fromkeys(("sfa_dtype", "sfb_dtype"), word.sf_dtype)
+        encoder = "encode_instr_descriptor_block_scaled" if word.sf_dtype else "encode_instr_descriptor"
         before.call(f"ptx.tcgen05.{encoder}", register.pointer, **fields)
         return Load(register, (as_expr(0),))
 
-    return out.once_behind(call["B"].buffer, descriptor, encode)
+    return out.once_behind(call["B"].buffer, word, encode)
 
 
 def _address(side: Side, blocks: CellBlocks, row: int, column: int) -> Value:

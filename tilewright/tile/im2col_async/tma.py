@@ -143,7 +143,7 @@ def _map(call: TileCall, images: Side, window: Window, box: tuple[int, int], mod
 
 @im2col.emit
 def _(plan: PixelPlan, call: TileCall, out: Builder) -> None:
-    tensor_map = out.tensor_map(plan.tensor_map)
+    pointer = out.tensor_map(plan.tensor_map).pointer
     rank = len(call["src"].extents)
     window = plan.window
     image, *outputs = _entries(call, "pixel", rank - 1)
@@ -159,9 +159,7 @@ def _(plan: PixelPlan, call: TileCall, out: Builder) -> None:
         first = _number(call, plus(begin, channel), "int32")
         group = 2 if call.option("cta_group") == 2 else -1
         mask, hint = call.option("cta_mask", 0), str(call.option("cache_hint") or "")
-        out.call(
-            ROW, rank, tile, call.option("mbar"), tensor_map.pointer, mask, group, hint, [first, *places], offsets[::-1]
-        )
+        out.call(ROW, rank, tile, call.option("mbar"), pointer, mask, group, hint, [first, *places], offsets[::-1])
 
 
 def _entries(call: TileCall, name: str, count: int) -> Sequence[Value]:
