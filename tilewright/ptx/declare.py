@@ -247,6 +247,11 @@ def reserved(low: Lowering, name: str) -> Expr:
 
 def _shown(low: Lowering, symbol: str) -> str:
     """The name of a variable in reports: its author's, unless another one has that already."""
+    return _free(low, low.module.shown.get(symbol, plain_name(symbol)), qualified_name(symbol), symbol)
+
+
+def _free(low: Lowering, *names: str) -> str:
+    """The first of some names that no array has yet; else the last."""
     taken = {allocation.buffer.name for allocation in low.allocated} | {buffer.name for buffer in low.arrays.values()}
     taken |= {*low.buffers}
     return next((name for name in names if name not in taken), names[-1])
