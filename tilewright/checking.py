@@ -312,7 +312,7 @@ def _of_both(
 
 def _name_of(kernel: Any) -> str:
     if isinstance(kernel, LoadedKernel):
-        return kernel.name
+        return kernel.title
     authored = kernel if isinstance(kernel, Kernel) else getattr(kernel, "kernel", None)
     return authored.name if isinstance(authored, Kernel) else str(getattr(kernel, "__name__", kernel))
 

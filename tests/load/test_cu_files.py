@@ -506,3 +506,5 @@ template <typename T> __global__ void scale(const T* from, T* to) { to[threadIdx
     assert [[(each.name, each.element) for each in module[name].written] for name in names] == [
         [("x", "float32")], [("x", "int32")], [("from", "float64"), ("to", "float64")],
     ]  # fmt: skip
+    assert [module[name].title for name in names] == names
+    assert load_cu(text, kernels=names[:1])["scale"].title == "scale"

@@ -74,7 +74,7 @@ def launches(text: str) -> list[HostLaunch]:
 
 def _launches(text: str, around: Sequence[str] = ()) -> Iterator[tuple[Tree, Node, HostLaunch]]:
     """The launches of a text. One without a sign of any, as most headers, is not even read."""
-    macros = _launchers(tuple(dict.fromkeys((text, *around))))
+    macros = _launchers(tuple(around) if text in around else (text, *around))  # the same for all texts of a file
     if any(sign in text for sign in (*_signs(), *macros)):
         tree = tree_of(text)
         yield from ((tree, call, launch) for call, launch in _of_tree(tree, macros, _DEPTH))
