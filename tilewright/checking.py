@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -21,6 +20,7 @@ from tilewright.inputs import LAUNCH as LAUNCH  # the command line reads it here
 from tilewright.inputs import make_arguments, shown, without_launch
 from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
+from tilewright.load.cu_host import clears
 from tilewright.public import Public, keywords_of
 from tilewright.ranks import named_arguments
 from tilewright.sim.machine.device import Footprint, GridsMeet
@@ -186,7 +186,7 @@ def come_again(
     text, shown = "\n".join(kernel.module.texts), kernel.module.module.shown
     changed = [name for name, value in later.items() if name not in then or (then[name] != value).any()]
     changed = [] if any(word in text for word in SETS) else changed
-    counters = [name for name in _counters(trial, before, ended) if not re.search(CLEARS.format(name), text)]
+    counters = [name for name in _counters(trial, before, ended) if not clears(text, name)]
     if not changed and not counters:
         return
     now = variables_of(kernel)
@@ -220,7 +220,7 @@ def _counters(trial: TrialRun, before: Mapping[str, Any], ended: Mapping[str, An
     for name, value in ended.items():
         if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and ctas > 1:
             added = (value - before[name]).ravel()
-            if (found := added[added != 0]).size == 1 and found[0] == ctas:
+            if (changed := added[added != 0]).size == 1 and changed[0] == ctas:
                 yield name
 
 
@@ -274,7 +274,6 @@ class TrialRun:
 
 
 SETS = ("cudaMemcpyToSymbol", "cudaGetSymbolAddress")  # by which host code sets variables
-CLEARS = r"emset|\bzeros?_?\b|\bfill|Memcpy\w*\s*\([^,;]*\b{}\b"  # by which it sets arguments
 TIMES, LEAST_SECONDS = 2.0, 3.0  # as long as the optimised build the other one may take, and always so many seconds
 
 
@@ -313,7 +312,7 @@ def _of_both(
 
 def _name_of(kernel: Any) -> str:
     if isinstance(kernel, LoadedKernel):
-        return kernel.name
+        return kernel.title
     authored = kernel if isinstance(kernel, Kernel) else getattr(kernel, "kernel", None)
     return authored.name if isinstance(authored, Kernel) else str(getattr(kernel, "__name__", kernel))
 

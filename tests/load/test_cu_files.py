@@ -493,3 +493,18 @@ __global__ void k(const float* x, float* y) {
     (first, *_) = found.findings
     assert first.given is not None
     assert first.given.startswith(("a store to memory", "a store to y"))
+
+
+def test_instances_of_templates_of_one_name_have_the_parameters_of_their_own() -> None:
+    text = """
+template <typename T, int N> __global__ void scale(T* x) { x[threadIdx.x] *= N; }
+template <typename T> __global__ void scale(const T* from, T* to) { to[threadIdx.x] = from[threadIdx.x]; }
+"""
+    names = ["scale<float, 4>", "scale<int, 2>", "scale<double>"]
+    module = load_cu(text, kernels=names)
+
+    assert [[(each.name, each.element) for each in module[name].written] for name in names] == [
+        [("x", "float32")], [("x", "int32")], [("from", "float64"), ("to", "float64")],
+    ]  # fmt: skip
+    assert [module[name].title for name in names] == names
+    assert load_cu(text, kernels=names[:1])["scale"].title == "scale"

@@ -14,11 +14,12 @@ from tilewright.explain import CUDA
 from tilewright.isa import ARCHS
 from tilewright.load.cu_compile import MadePtx, compile_cu
 from tilewright.load.cu_structures import variables, with_fields
-from tilewright.load.cu_tree import parameters, split, template_names
+from tilewright.load.cu_tree import overloads, parameters, split
 from tilewright.load.declared import Parameter, number_name
 from tilewright.load.module import LoadedModule, public, text_of
 from tilewright.load.unoptimised import unoptimised
 from tilewright.ptx import parse
+from tilewright.ptx.tree import Module
 
 if TYPE_CHECKING:
     from tilewright.cuda.nvrtc import Assembly
@@ -108,25 +109,27 @@ class _Registers:
 
 def _module(made: MadePtx) -> LoadedModule:
     """The module of a text that NVRTC has made."""
-    written = with_fields({**parameters(made.text), **_instances(made)}, made.texts)
     tree = unoptimised(parse(made.ptx), made.ptx) if UNOPTIMISED in made.ptx else parse(made.ptx)
+    written = with_fields({**parameters(made.text), **_instances(made, tree)}, made.texts)
     module = LoadedModule(tree, made.names, written, variables(made.texts), CUDA)
     module.texts = made.texts
     module.non_portable_cluster = any(WIDE_CLUSTERS in text for text in made.texts)
     return module
 
 
-def _instances(made: MadePtx) -> dict[str, tuple[Parameter, ...]]:
+def _instances(made: MadePtx, tree: Module) -> dict[str, tuple[Parameter, ...]]:
     """The parameters of instances of templates by their symbols, the template's arguments in the place of its names."""
-    names = {name: each for text in made.texts for name, each in template_names(text).items()}
-    plain = {name: each for text in made.texts for name, each in parameters(text).items()}
+    declared = [overload for text in made.texts for overload in overloads(text)]
+    taken = {entry.name: len(entry.params) for entry in tree.entries}
     found = dict[str, tuple[Parameter, ...]]()
     for name, symbol in made.names.items():
         bare, _, listed = name.partition("<")
-        bare = bare.rpartition("::")[2].strip()
-        bound = dict(zip(names.get(bare, ()), split(listed.strip()[:-1]), strict=False))
-        if bound and bare in plain:
-            found[symbol] = tuple(_bound(each, bound) for each in plain[bare])
+        arguments = split(listed.strip()[:-1])
+        for kernel, names, params in declared:
+            fits = len(names) >= len(arguments) > 0 and len(params) == taken.get(symbol, len(params))
+            if kernel == bare.rpartition("::")[2].strip() and fits:
+                bound = dict(zip(names, arguments, strict=False))
+                found[symbol] = tuple(_bound(param, bound) for param in params)
     return found
 
 

@@ -27,6 +27,7 @@ _FUNCTION, _BLOCKS = "function_definition", ("compound_statement", "for_statemen
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop", "case_statement", "lambda_expression")
 _ALLOCATES = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "cudaMallocHost", "cudaHostAlloc")
 _HOLDS_MANY = re.compile(r"(?:std|thrust)\s*::\s*(?:\w+_)?vector\s*<(.+)>$", re.DOTALL)
+_CLEARS = r"emset|\bzeros?_?\b|\bfill|Memcpy\w*\s*\([^,;]*\b{}\b"  # by which it sets arguments
 _DEPTH = 6  # of functions that call each other on the way to a launch
 _OF_MAIN: Mapping[str, Number] = {"argc": 1}
 
@@ -38,6 +39,11 @@ def bare(kernel: str) -> str:
     'k'
     """
     return kernel.partition("<")[0].rpartition("::")[2].strip()
+
+
+def clears(text: str, name: str) -> bool:
+    """Does host code set memory, perhaps that of an argument of this name, before a launch?"""
+    return bool(re.search(_CLEARS.format(name), text))
 
 
 def macros_of(text: str) -> Iterator[tuple[str, tuple[str, ...], str]]:

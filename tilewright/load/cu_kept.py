@@ -23,13 +23,13 @@ def kept(read: Callable[[tuple[str, ...]], dict[str, Found]]) -> Callable[[tuple
         store, version = Cache.of_environment(), sources_version(Path(__file__).parent)
         key = sha256(json.dumps([read.__qualname__, texts, version]).encode()).hexdigest()
         try:
-            known: Any = json.loads(store.note(key) or "")
+            note: Any = json.loads(store.note(key) or "")
         except ValueError:  # none, or one that is not whole
-            known = None
-        if isinstance(known, dict):
-            return known
-        found = read(texts)
-        store.keep_note(key, json.dumps(found))
-        return found
+            note = None
+        if isinstance(note, dict):
+            return note
+        facts = read(texts)
+        store.keep_note(key, json.dumps(facts))
+        return facts
 
     return reading

@@ -74,7 +74,7 @@ def launches(text: str) -> list[HostLaunch]:
 
 def _launches(text: str, around: Sequence[str] = ()) -> Iterator[tuple[Tree, Node, HostLaunch]]:
     """The launches of a text. One without a sign of any, as most headers, is not even read."""
-    macros = _launchers(tuple(dict.fromkeys((text, *around))))
+    macros = _launchers(tuple(around) if text in around else (text, *around))  # the same for all texts of a file
     if any(sign in text for sign in (*_signs(), *macros)):
         tree = tree_of(text)
         yield from ((tree, call, launch) for call, launch in _of_tree(tree, macros, _DEPTH))
@@ -87,20 +87,20 @@ def _signs() -> tuple[str, ...]:
 @lru_cache(maxsize=8)
 def _launchers(texts: tuple[str, ...]) -> dict[str, tuple[tuple[str, ...], str]]:
     """The macros of texts that launch, ``LAUNCH(kernel, grid, block, ...)``: parameters and body by name."""
-    known = [each for text in texts if any(sign in text for sign in _signs()) for each in macros_of(text)]
-    found = dict[str, tuple[tuple[str, ...], str]]()
+    every = [macro for text in texts if any(sign in text for sign in _signs()) for macro in macros_of(text)]
+    launching = dict[str, tuple[tuple[str, ...], str]]()
     for _ in range(_DEPTH):  # a macro may call another one
-        found |= {name: (names, body) for name, names, body in known
-                  if any(sign in body for sign in (*_signs(), *found))}  # fmt: skip
-    return found
+        launching |= {name: (names, body) for name, names, body in every
+                      if any(sign in body for sign in (*_signs(), *launching))}  # fmt: skip
+    return launching
 
 
-def _expanded(names: Sequence[str], body: str, given: Sequence[str]) -> str:
+def _expanded(names: Sequence[str], body: str, arguments: Sequence[str]) -> str:
     """What a call of a macro stands for."""
-    values = dict(zip(names, given, strict=False))
+    values = dict(zip(names, arguments, strict=False))
     if names and names[-1].endswith("..."):
-        values[names[-1][:-3] or "__VA_ARGS__"] = ", ".join(given[len(names) - 1 :])
-    return re.sub(r"(?:##?\s*)?\b([A-Za-z_]\w*)", lambda each: values.get(each[1], each[0]), body).replace("##", "")
+        values[names[-1][:-3] or "__VA_ARGS__"] = ", ".join(arguments[len(names) - 1 :])
+    return re.sub(r"(?:##?\s*)?\b([A-Za-z_]\w*)", lambda word: values.get(word[1], word[0]), body).replace("##", "")
 
 
 def _of_tree(

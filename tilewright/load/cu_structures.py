@@ -132,15 +132,15 @@ def with_fields(
 @kept
 def _declared(texts: tuple[str, ...]) -> dict[str, tuple[list[dict[str, Any]], int, str]]:
     """The structures that texts declare, and CUDA's own: fields, alignment and problem by name."""
-    tree, known = tree_of("\n".join(texts)), dict(_of_cuda())
+    tree, structures = tree_of("\n".join(texts)), dict(_of_cuda())
     for node in below(tree.root, *_KINDS):
         if node.child_by_field_name("body") is not None:
-            known |= dict.fromkeys(_names(node, tree), _structure(node, tree, known))
-    return {name: ([*map(asdict, each.fields)], each.align, each.problem) for name, each in known.items()}
+            structures |= dict.fromkeys(_names(node, tree), _structure(node, tree, structures))
+    return {name: ([*map(asdict, whole.fields)], whole.align, whole.problem) for name, whole in structures.items()}
 
 
 def _fields(said: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
-    return tuple(Field(**{**each, "inner": _fields(each["inner"])}) for each in said)
+    return tuple(Field(**{**field, "inner": _fields(field["inner"])}) for field in said)
 
 
 def _described(each: Parameter, known: Mapping[str, _Structure]) -> Parameter:

@@ -400,12 +400,12 @@ class _Kernel(NamedTuple):
 
 def template_names(text: str) -> Mapping[str, tuple[str, ...]]:
     """The names of the parameters of each kernel's template, by the kernel's name."""
-    return {each.name: tuple(each.template) for each in _declared(text) if each.template is not None}
+    return {kernel.name: tuple(kernel.template) for kernel in _declared(text) if kernel.template is not None}
 
 
 def kernels(text: str) -> list[str]:
     """The names of the ``__global__`` functions, as they are written."""
-    return list(dict.fromkeys(each.name for each in _declared(text)))
+    return list(dict.fromkeys(kernel.name for kernel in _declared(text)))
 
 
 def qualified(name: str, texts: Sequence[str]) -> str:
@@ -414,8 +414,8 @@ def qualified(name: str, texts: Sequence[str]) -> str:
     As it is where none of them does, or several.
     """
     path, angle, arguments = name.partition("<")
-    scoped = {f"{each.scope}{each.name}" for text in texts for each in _declared(text)}
-    found = [each for each in scoped if f"::{each}".endswith(f"::{path.strip()}")]
+    scoped = {f"{kernel.scope}{kernel.name}" for text in texts for kernel in _declared(text)}
+    found = [kernel for kernel in scoped if f"::{kernel}".endswith(f"::{path.strip()}")]
     return f"{found[0]}{angle}{arguments}" if len(found) == 1 else name
 
 
@@ -431,6 +431,16 @@ def parameters(text: str) -> Mapping[str, tuple[Parameter, ...]]:
             if [(param.type, param.element) for param in other] != [(param.type, param.element) for param in own]:
                 found[each.name] = tuple(Parameter(param.name, "") for param in other)
     return found
+
+
+def overloads(text: str) -> list[tuple[str, Sequence[str], list[Parameter]]]:
+    """The templates of kernels: name, names of the template's parameters, and parameters, all of which have names."""
+    every = ((kernel, [*map(_parameter, kernel.parameters)]) for kernel in _declared(text) if kernel.template)
+    return [
+        (kernel.name, kernel.template or (), [param for param in params if param])
+        for kernel, params in every
+        if all(params)
+    ]
 
 
 def _parameter(text: str) -> Parameter | None:
@@ -450,7 +460,7 @@ def explicit_instances(text: str) -> list[str]:
 
 
 def _declared(text: str) -> list[_Kernel]:
-    return [_Kernel(*each) for each in _read(text).get("kernels", ())]
+    return [_Kernel(*kernel) for kernel in _read(text).get("kernels", ())]
 
 
 def _read(text: str) -> dict[str, list[tuple[Any, ...]]]:
@@ -461,7 +471,7 @@ def _read(text: str) -> dict[str, list[tuple[Any, ...]]]:
 @kept
 def _kernels(texts: tuple[str, ...]) -> dict[str, list[tuple[Any, ...]]]:
     """The kernels that texts declare, as `_Kernel` has them, and the instances that they make."""
-    declared, made = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
+    declared, instances = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
     for tree, piece in ((tree_of(text), piece) for text in texts for piece in pieces(text) if piece.kernel):
         head = next(below(piece.node, _FUNCTION), None) if piece.node is not None else None
         name = head.child_by_field_name("declarator") if head is not None else None
@@ -469,16 +479,16 @@ def _kernels(texts: tuple[str, ...]) -> dict[str, list[tuple[Any, ...]]]:
         if piece.node is None or name is None or listed is None:
             continue
         if piece.node.type == "template_instantiation":
-            made.append((tree.of(name),))
+            instances.append((tree.of(name),))
             continue
-        given = [tree.of(each) for each in listed.named_children if each.type.endswith("parameter_declaration")]
-        declared.append((piece.scope, tree.of(name), given, _template(piece.node, tree)))
-    return {"kernels": declared, "instances": made}
+        taken = [tree.of(param) for param in listed.named_children if param.type.endswith("parameter_declaration")]
+        declared.append((piece.scope, tree.of(name), taken, _template(piece.node, tree)))
+    return {"kernels": declared, "instances": instances}
 
 
 def _template(node: Node, tree: Tree) -> list[str] | None:
     listed = node.child_by_field_name("parameters")
     if listed is None or listed.type != "template_parameter_list":
         return None
-    heads = (tree.of(each).partition("=")[0].split() for each in listed.named_children)  # none of a comment
+    heads = (tree.of(parameter).partition("=")[0].split() for parameter in listed.named_children)  # none of a comment
     return [words[-1] for words in heads if words]

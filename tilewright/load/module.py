@@ -260,6 +260,13 @@ class LoadedKernel:
         """The kernel's name in its source."""
         return plain_name(self.entry.name)
 
+    @property
+    def title(self) -> str:
+        """Its name in reports: that of the instance, ``scale<float, 4>``, where others of the module share its own."""
+        alike = [entry for entry in self.module.module.entries if plain_name(entry.name) == self.name]
+        titles = {symbol: name for name, symbol in self.module.names.items()}
+        return titles.get(self.entry.name, self.name) if len(alike) > 1 else self.name
+
     @at_the_edge
     def built(self, build: str) -> LoadedKernel:
         """The same kernel, compiled in another way: see `LoadedModule`."""

@@ -258,8 +258,8 @@ def _register(program: Subject, bound: Bound, name: str, number: int, at: Span |
     name, slot = place.buffer.name, const_value(place.indices[0]) if place.indices else 0
     authored, held = program.authored.get(name), program.places.of(place.buffer)
     if slot is None or held is None or authored is None:
-        own = f"{name}[{', '.join(map(str, place.indices))}]" if place.indices else name
-        return told("{}", register(own))
+        named = f"{name}[{', '.join(map(str, place.indices))}]" if place.indices else name
+        return told("{}", register(named))
     if is_dealt_out(authored):
         return f"{name}.local()[{slot}]"
     return element_text(program, held, held.start + int(slot) * authored.dtype.bits // 8)
