@@ -187,6 +187,7 @@ def come_again(
     changed = [name for name, value in later.items() if name not in then or (then[name] != value).any()]
     changed = [] if any(word in text for word in SETS) else changed
     counters = [name for name in _counters(trial, before, ended) if not clears(text, name)]
+    counters = counters if _launches(kernel) else []  # else others may set them back
     if not changed and not counters:
         return
     now = variables_of(kernel)
@@ -211,6 +212,13 @@ def come_again(
             given=str(finding.given).replace("unoptimised", "then").replace("optimised", "at first"),
             allowed="the same results for the same arguments", hint=mended,
         )  # fmt: skip
+
+
+def _launches(kernel: LoadedKernel) -> bool:
+    """Do the texts of a kernel launch it?"""
+    from tilewright.load.cu_launches import launched
+
+    return any(launched(text, kernel.name, around=kernel.module.texts) for text in kernel.module.texts)
 
 
 def _counters(trial: TrialRun, before: Mapping[str, Any], ended: Mapping[str, Any]) -> Iterator[str]:
