@@ -200,11 +200,12 @@ def _shape(buffer: Buffer, sizes: Mapping[str, int]) -> tuple[int, ...]:
 def check_room(name: str, shape: tuple[int, ...], kind: DType, at: Span | None = None) -> None:
     """Raises ArgumentError where this machine cannot hold the array that is asked for."""
     elements, room = prod(shape), available_bytes()
-    if elements * (MADE_BYTES + -(-kind.bits // 8)) > room:
+    nbytes, needed = elements * kind.bits // 8, elements * (MADE_BYTES + -(-kind.bits // 8))
+    if needed > room:
         raise ArgumentError(
             f"{name} is larger than the memory that this machine has left",
-            given=f"shape {shape} of {kind}, {bytes_text(elements * kind.bits // 8)}",
-            allowed=f"{bytes_text(room)}, and {MADE_BYTES} bytes for each element while it is made",
+            given=f"shape {shape} of {kind}: {bytes_text(nbytes)}, {bytes_text(needed)} while it is made",
+            allowed=bytes_text(room),
             at=at,
         )
 

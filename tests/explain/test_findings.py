@@ -78,6 +78,23 @@ def test_a_mistake_in_a_loop_is_one_finding_with_a_count() -> None:
     assert race.count == 5
 
 
+@pytest.mark.parametrize(("away", "scope", "where"), [(2, "warp", (3, 5)), (33, "cta", (4, 5))])
+def test_one_barrier_is_named_that_is_wide_enough_for_both_of_two_races(
+    away: int, scope: str, where: tuple[int, int]
+) -> None:
+    k = Lowered(threads=64)
+    out, a, b = k.array("out", "int32", 64), k.shared("a", "int32", 64), k.shared("b", "int32", 64)
+    k.store(a, tid, tid)
+    k.store(b, tid, tid)
+    k.store(out, tid, get(a, tid ^ 1) + get(b, (tid ^ 2) if away == 2 else (tid + away) % 64))
+
+    first, second = findings(k, out=np.zeros(64, np.int32))
+
+    assert (first.buffer, second.buffer) == ("a", "b")
+    assert first.remedy is not None
+    assert (first.remedy.step, first.remedy.scope, first.remedy.where) == ("barrier", scope, where)
+
+
 def test_later_reads_of_what_a_race_leaves_follow_from_it() -> None:
     k = Lowered(threads=64)
     out, s = k.array("out", "int32", 128), k.shared("s", "int32", 64)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from tilewright.explain.finding import Finding
+from tilewright.explain.remedy import advised
+from tilewright.terms import Told, barrier, told
 
 if TYPE_CHECKING:
     from tilewright.errors import SimulationError
@@ -69,6 +71,7 @@ class Collected:
         if last is not None and all(each.error is not last for each in self.entries.values()):
             self._end(last)
         entries = [*self.entries.values()]
+        _widen([each.error for each in entries])
         first = entries[0].error
         first.findings = tuple(
             replace(Finding.of(each.error), count=each.count, follows=each.follows) for each in entries
@@ -95,6 +98,23 @@ class Collected:
         own = [each for each in same if each.error.facts.get("buffer") == buffer]
         for entry in (own or same)[:1]:
             entry.error = error
+
+
+def _widen(errors: Sequence[SimulationError]) -> None:
+    """Where a barrier of a warp would mend one race and one of the CTA another, and one place does for both, the latter
+    is enough. Of lines around a loop the later one stands first.
+    """
+    barriers = [(error, hint.remedy) for error in errors if isinstance(hint := error.hint, Told) and hint.remedy]
+    barriers = [(error, remedy) for error, remedy in barriers if remedy.step == "barrier" and len(remedy.where) == 2]
+    for error, remedy in barriers:
+        for _, wide in barriers if remedy.scope == "warp" else ():
+            first, then = max(remedy.where[0], wide.where[0]), min(remedy.where[1], wide.where[1])
+            turns = [where[0] > where[1] for where in (remedy.where, wide.where, (first, then))]
+            if wide.scope == "cta" and first != then and len({*turns}) == 1:
+                text = told("{} between line {} and line {}", barrier("cta"), first, then)
+                error.hint = hint = advised(text, "barrier", "cta", (first, then), barrier("cta"))
+                error.facts = {**error.facts, "remedy": hint.remedy}
+                break
 
 
 WAITING = ("deadlock", "livelock")
