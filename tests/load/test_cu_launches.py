@@ -7,8 +7,8 @@ import re
 import pytest
 
 from tilewright.load.cu_host import chosen
-from tilewright.load.cu_launches import LaunchShape, instances, launched
-from tilewright.load.cu_tree import template_names
+from tilewright.load.cu_launches import LaunchShape, instances, launched, made_functions
+from tilewright.load.cu_tree import parameters, template_names
 
 HEAD = """
 #define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
@@ -243,6 +243,23 @@ def test_a_launch_inside_of_a_macro_is_the_calls() -> None:
     ]  # fmt: skip
     assert [each.words for each in shapes] == [("0", "a", "b"), ("b",)]
     assert instances(CALLS, (CALLS, MACROS)) == ["many<2 * 4>"]
+
+
+def test_a_kernel_that_a_macro_makes_has_its_parameters() -> None:
+    text = """
+#define MAKE(name, T, op) \\
+    __global__ void name##_kernel(T* x, const T* y, int n) { \\
+        if (threadIdx.x < n) x[threadIdx.x] = x[threadIdx.x] op y[threadIdx.x]; \\
+    }
+MAKE(add, float, +)
+MAKE(mul, double, *);
+"""
+    made = parameters("\n".join(made_functions([text])))
+
+    assert {name: [(param.name, param.element) for param in params] for name, params in made.items()} == {
+        "add_kernel": [("x", "float32"), ("y", "float32"), ("n", "")],
+        "mul_kernel": [("x", "float64"), ("y", "float64"), ("n", "")],
+    }
 
 
 def test_a_comment_among_the_parameters_of_a_template_is_none_of_them() -> None:

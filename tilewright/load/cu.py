@@ -13,6 +13,7 @@ from tilewright.errors import ArgumentError, ToolError, choices
 from tilewright.explain import CUDA
 from tilewright.isa import ARCHS
 from tilewright.load.cu_compile import MadePtx, compile_cu
+from tilewright.load.cu_launches import made_functions
 from tilewright.load.cu_structures import variables, with_fields
 from tilewright.load.cu_tree import overloads, parameters, split
 from tilewright.load.declared import Parameter, number_name
@@ -110,7 +111,8 @@ class _Registers:
 def _module(made: MadePtx) -> LoadedModule:
     """The module of a text that NVRTC has made."""
     tree = unoptimised(parse(made.ptx), made.ptx) if UNOPTIMISED in made.ptx else parse(made.ptx)
-    written = with_fields({**parameters(made.text), **_instances(made, tree)}, made.texts)
+    by_macros = parameters("\n".join(made_functions(made.texts)))
+    written = with_fields({**by_macros, **parameters(made.text), **_instances(made, tree)}, made.texts)
     module = LoadedModule(tree, made.names, written, variables(made.texts), CUDA)
     module.texts = made.texts
     module.non_portable_cluster = any(WIDE_CLUSTERS in text for text in made.texts)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.load.cu_host import Host, bare, host_of, macros_of
 from tilewright.load.cu_numbers import Number, expression, literal, said
-from tilewright.load.cu_tree import Tree, below, explicit_instances, parameters, template_names, tree_of
+from tilewright.load.cu_tree import Tree, below, explicit_instances, parameters, split, template_names, tree_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -101,6 +101,16 @@ def _expanded(names: Sequence[str], body: str, arguments: Sequence[str]) -> str:
     if names and names[-1].endswith("..."):
         values[names[-1][:-3] or "__VA_ARGS__"] = ", ".join(arguments[len(names) - 1 :])
     return re.sub(r"(?:##?\s*)?\b([A-Za-z_]\w*)", lambda word: values.get(word[1], word[0]), body).replace("##", "")
+
+
+def made_functions(texts: Sequence[str]) -> Iterator[str]:
+    """What calls of macros stand for that make functions of the GPU."""
+    macros = {name: (names, body) for text in texts for name, names, body in macros_of(text)}
+    for tree in map(tree_of, texts):
+        for start, stop in tree.made:
+            name, _, listed = tree.text[start:stop].rstrip("; \n").partition("(")
+            if (macro := macros.get(name.strip())) is not None:
+                yield _expanded(*macro, split(listed[: listed.rfind(")")]))
 
 
 def _of_tree(
