@@ -71,7 +71,7 @@ class Collected:
         if last is not None and all(each.error is not last for each in self.entries.values()):
             self._end(last)
         entries = [*self.entries.values()]
-        _widen([each.error for each in entries])
+        _widen([entry.error for entry in entries])
         first = entries[0].error
         first.findings = tuple(
             replace(Finding.of(each.error), count=each.count, follows=each.follows) for each in entries
