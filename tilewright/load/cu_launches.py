@@ -104,9 +104,10 @@ def _expanded(names: Sequence[str], body: str, arguments: Sequence[str]) -> str:
 
 
 def made_functions(texts: Sequence[str]) -> Iterator[str]:
-    """What calls of macros stand for that make functions of the GPU."""
-    macros = {name: (names, body) for text in texts for name, names, body in macros_of(text)}
-    for tree in map(tree_of, texts):
+    """What calls of macros stand for that make kernels."""
+    made = (each for text in texts if "__global__" in text for each in macros_of(text))
+    macros = {name: (names, body) for name, names, body in made if "__global__" in body}
+    for tree in (tree_of(text) for text in texts if any(name in text for name in macros)):
         for start, stop in tree.made:
             name, _, listed = tree.text[start:stop].rstrip("; \n").partition("(")
             if (macro := macros.get(name.strip())) is not None:
