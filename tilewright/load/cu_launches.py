@@ -105,8 +105,9 @@ def _expanded(names: Sequence[str], body: str, arguments: Sequence[str]) -> str:
 
 def made_functions(texts: Sequence[str]) -> Iterator[str]:
     """What calls of macros stand for that make kernels."""
-    made = (each for text in texts if "__global__" in text for each in macros_of(text))
-    macros = {name: (names, body) for name, names, body in made if "__global__" in body}
+    texts_of_kernels = (text for text in texts if "__global__" in text)
+    every = (macro for text in texts_of_kernels for macro in macros_of(text))
+    macros = {name: (names, body) for name, names, body in every if "__global__" in body}
     for tree in (tree_of(text) for text in texts if any(name in text for name in macros)):
         for start, stop in tree.made:
             name, _, listed = tree.text[start:stop].rstrip("; \n").partition("(")
