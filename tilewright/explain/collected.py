@@ -107,10 +107,10 @@ def _widen(errors: Sequence[SimulationError]) -> None:
     barriers = [(error, hint.remedy) for error in errors if isinstance(hint := error.hint, Told) and hint.remedy]
     barriers = [(error, remedy) for error, remedy in barriers if remedy.step == "barrier" and len(remedy.where) == 2]
     for error, remedy in barriers:
-        for _, wide in barriers if remedy.scope == "warp" else ():
+        for other, wide in barriers if remedy.scope == "warp" else ():
             first, then = max(remedy.where[0], wide.where[0]), min(remedy.where[1], wide.where[1])
             turns = [where[0] > where[1] for where in (remedy.where, wide.where, (first, then))]
-            if wide.scope == "cta" and first != then and len({*turns}) == 1:
+            if wide.scope == "cta" and first != then and len({*turns}) == 1 and _file(other) == _file(error):
                 text = told("{} between line {} and line {}", barrier("cta"), first, then)
                 error.hint = hint = advised(text, "barrier", "cta", (first, then), barrier("cta"))
                 error.facts = {**error.facts, "remedy": hint.remedy}
@@ -118,6 +118,10 @@ def _widen(errors: Sequence[SimulationError]) -> None:
 
 
 WAITING = ("deadlock", "livelock")
+
+
+def _file(error: SimulationError) -> str | None:
+    return error.at.file if error.at else None
 
 
 def _line(error: SimulationError) -> object:
