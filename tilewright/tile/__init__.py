@@ -11,6 +11,7 @@ In the order in which to read:
     copy, copy_async, im2col_async, fill, elementwise, reduce, scan, permute_layout, gemm, gemm_async
                       the variants
     walks, partition  tables of addresses, and the way back from a table to an expression
+    one_by_one        the variant for all that these leave
     inside, values    regions that may leave their buffer; the value of a fill
     owners, elements  which thread holds which register; the formula of an elementwise call
     distribution, flow, round_loops
@@ -23,9 +24,8 @@ In the order in which to read:
     reductions, deals
                       arithmetic, partial results, prefixes, and how threads divide a memory
     staging, scaling  products: which registers hold what; operands from memory; alpha and beta
-    meeting, builder, pieces
-                      scratch memory and barriers; calls inside of calls, of boxes; costs of permutations; writing the
-                      statements
+    meeting, builder  scratch memory and barriers; writing the statements
+    steps, pieces     calls inside of a call, with scratch between them; calls of boxes
 """
 
 import importlib

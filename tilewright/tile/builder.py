@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from math import prod
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar, cast
 
 from tilewright import ir, isa
-from tilewright.dtypes import HANDLE, INT32, DType, dtype
-from tilewright.errors import DispatchError, Span
-from tilewright.ir import AddressOf, AllocBuffer, Argument, Buffer, DeclBuffer, as_expr, row_major
+from tilewright.dtypes import HANDLE, INT32, dtype
+from tilewright.errors import Span
 from tilewright.ir.buffer import map_buffer
 from tilewright.ir.tensor_map import MapOf
-from tilewright.layout import Layout
-from tilewright.tile.call import Side, TileCall, side_of
-from tilewright.tile.dispatch import Chosen, Decline, choose
+from tilewright.tile.call import TileCall
 from tilewright.tile.meeting import MeetingPlaces, in_workspace, which_of_its_kind
 from tilewright.tile.walks import apart, plus, times
 
@@ -167,15 +163,19 @@ class Builder:
         return buffer, times(which_of_its_kind(call.scope), count)
 
     def meet(self, call: TileCall) -> None:
-        """The threads of the call wait for each other; their accesses are ordered."""
+        """The threads of the call wait for each other; their accesses are ordered. Not twice in a row."""
         scope = call.scope
-        if scope.kind == "warp":
-            self.call("cuda.warp_sync")
-        elif scope.kind == "cta" or (scope.kind == "warpgroup" and scope.threads == scope.cta_threads):
-            self.call("cuda.cta_sync")
-        elif scope.kind == "warpgroup":
+        whole = scope.kind == "cta" or (scope.kind == "warpgroup" and scope.threads == scope.cta_threads)
+        if scope.kind not in ("warp", "warpgroup", "cta"):
+            return
+        if scope.kind == "warp" or whole:
+            sync = isa.call("cuda.cta_sync" if whole else "cuda.warp_sync")
+        else:
             assert self._meeting is not None
-            self.call("cuda.warpgroup_sync", self._meeting.barrier)
+            sync = isa.call("cuda.warpgroup_sync", self._meeting.barrier)
+        last = next(reversed(self._bodies[-1]), None)
+        if not (isinstance(last, ir.Evaluate) and ir.same(last.value, sync)):
+            self.add(ir.Evaluate(sync, at=self.at))
 
     def call(self, op: str, *args: object, **modifiers: object) -> None:
         """Write an instruction of the table."""
@@ -246,76 +246,3 @@ class Builder:
     def pointer(self, name: str, storage: ir.Buffer, offset: ir.Value) -> ir.Expr:
         """Name a pointer to an element of flat storage."""
         return self.let(name, ir.AddressOf(storage, (ir.as_expr(offset),)))
-
-
-# Calls inside of a call: a variant that stages its elements in scratch memory has others carry out the copies.
-
-
-MOST_BYTES = 96 * 1024  # bytes of scratch memory for one call
-APART = 1024  # bytes: each scope's part begins at a multiple, where every swizzle's pattern begins
-
-
-def inner_call(call: TileCall, primitive: str, sides: dict[str, Side], **config: Argument) -> TileCall:
-    """A call by the same threads, in the place of a part of ``call``."""
-    settings = tuple(config.items())
-    regions = tuple(side.region for side in sides.values())
-    stmt = replace(call.stmt, primitive=primitive, args=regions, dispatch=None, config=settings)
-    return replace(call, stmt=stmt, sides=sides, config=settings, scalars={})
-
-
-def planned(call: TileCall) -> Chosen:
-    """The variant that takes it. Raises Decline where none does, or only element by element."""
-    try:
-        chosen = choose(call)
-    except DispatchError as error:
-        raise Decline(f"{error.what}: {error.given}") from None
-    if chosen.variant.name == "fallback":
-        raise Decline(f"{call.text} would go element by element")
-    return chosen
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ScratchRegisters:
-    """Scratch registers of a layout: ``side`` while planning, `allocated` in the code."""
-
-    side: Side
-
-    def allocated(self, call: TileCall, out: Builder) -> Side:
-        """The same tile in registers of its own."""
-        buffer = replace(self.side.buffer, name=out.names.new(self.side.name))
-        out.add(AllocBuffer(buffer, at=out.at))
-        return side_of(buffer.region(), call.facts)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Staging:
-    """Scratch memory of a layout, as a tile: ``side`` while planning, `allocated` in the code."""
-
-    shape: tuple[int, ...]
-    dtype: DType
-    layout: Layout
-    side: Side
-    count: int
-
-    def allocated(self, call: TileCall, out: Builder) -> Side:
-        """The same tile in scratch memory of the call."""
-        base, start = out.scratch(call, "scratch", self.count, str(self.dtype), align=APART)
-        view = replace(self.side.buffer, name=out.names.new("staged"), data=AddressOf(base, (as_expr(start),)), align=0)
-        out.add(DeclBuffer(view, at=out.at))
-        return side_of(view.region(), call.facts)
-
-
-def staging(call: TileCall, shape: tuple[int, ...], kind: DType, layout: Layout | None = None) -> Staging:
-    """Scratch memory for a tile of this shape, row-major unless a layout is given. Raises Decline if too large."""
-    chosen = layout or row_major(shape)
-    buffer = Buffer("scratch", kind, shape, "shared", chosen)
-    unit = max(1, APART * 8 // kind.bits)
-    count = -(-buffer.storage_size() // unit) * unit
-    groups = call.scope.cta_threads // call.scope.threads
-    if count * kind.bits // 8 * groups > MOST_BYTES:
-        needed = prod(shape) * kind.bits // 8 * groups
-        raise Decline(f"{needed} bytes of scratch memory, at most {MOST_BYTES} are taken")
-    base = Buffer("scratch", kind, (count * groups,), "shared", row_major((count * groups,)), align=APART)
-    start = as_expr(times(which_of_its_kind(call.scope), count))
-    view = replace(buffer, data=AddressOf(base, (start,)))
-    return Staging(shape, kind, chosen, side_of(view.region(), call.facts), count)

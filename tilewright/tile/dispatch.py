@@ -178,11 +178,17 @@ def variant(
     return made
 
 
+ELEMENTWISE = tuple(row.name for row in PRIMITIVES.values() if row.formula is not None)
+
+
+def keywords_of(*names: str) -> tuple[str, ...]:
+    """The keywords of these primitives."""
+    return tuple(dict.fromkeys(keyword.name for name in names for keyword in PRIMITIVES[name].keywords))
+
+
 def elementwise(*, priority: int, when: Sequence[Condition] = ()) -> Callable[[Callable[[TileCall], Any]], Variant]:
     """Decorator: the function plans a call of any elementwise primitive. It reads all of their keywords."""
-    rows = [row for row in PRIMITIVES.values() if row.formula is not None]
-    keywords = dict.fromkeys(keyword.name for row in rows for keyword in row.keywords)
-    return variant(*(row.name for row in rows), priority=priority, when=when, keywords=tuple(keywords))
+    return variant(*ELEMENTWISE, priority=priority, when=when, keywords=keywords_of(*ELEMENTWISE))
 
 
 def register(variant: Variant, *of: str) -> Variant:

@@ -6,7 +6,7 @@ a line that is no multiple of an access: of 127 elements 124 go by 16 bytes, two
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise, product
 
 from tilewright.errors import LayoutError
@@ -14,12 +14,13 @@ from tilewright.ir import Const, Expr, Region, Special, const_value, rewrite
 from tilewright.ir.launch import ELEMENT
 from tilewright.layout import Iter, TileLayout
 from tilewright.records import replace
-from tilewright.tile.builder import Builder, planned
+from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, dimensions_of, side_of
-from tilewright.tile.dispatch import Chosen, Decline, condition
+from tilewright.tile.dispatch import Decline, Plan, condition
 from tilewright.tile.distribution import Distribution
 from tilewright.tile.elements import indexed
 from tilewright.tile.partition import vector_lengths
+from tilewright.tile.steps import Steps, emit_steps, in_steps
 
 MOST_PIECES = 16
 Box = tuple[tuple[int, int], ...]
@@ -31,26 +32,7 @@ def registers_cut(call: TileCall) -> str | None:
     return None if cut else "no tile in registers is cut"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Pieces:
-    """boxes: of dst, as (begin, end) in each dimension; calls: what carries each of them out."""
-
-    boxes: tuple[Box, ...]
-    calls: tuple[Chosen, ...]
-
-    def summary(self) -> str:
-        """``in 2 parts: holders, 1 x 8 elements per thread; holders, ...``."""
-        parts = "; ".join(f"{inner.variant.name}, {inner.plan.summary()}" for inner in self.calls)
-        return f"in {len(self.calls)} parts: {parts}"
-
-    @property
-    def accesses(self) -> int:
-        """Of a thread, as far as they are counted."""
-        plans = [inner.plan for inner in self.calls]
-        return sum(plan.rounds if isinstance(plan, Distribution) else getattr(plan, "accesses", 0) for plan in plans)
-
-
-def in_pieces(call: TileCall) -> Pieces:
+def in_pieces(call: TileCall) -> Steps:
     """The plans of the boxes, cut into runs where that makes fewer accesses.
 
     Raises Decline where one box is all, or there are too many, or one has no plan.
@@ -61,8 +43,17 @@ def in_pieces(call: TileCall) -> Pieces:
     several = [boxes for boxes in dict.fromkeys((fine, coarse)) if 1 < len(boxes) <= MOST_PIECES]
     if not several:
         raise Decline(f"the region makes {len(coarse)} boxes of registers, not 2 to {MOST_PIECES}")
-    plans = (Pieces(boxes, tuple(planned(_piece(call, box, call.scalars)) for box in boxes)) for boxes in several)
-    return min(plans, key=lambda plan: plan.accesses)
+    plans = (in_steps(call, partial(_pieces, boxes=boxes)) for boxes in several)
+    plan = min(plans, key=accesses_of)
+    parts = "; ".join(f"{piece.variant.name}, {piece.plan.summary()}" for piece in plan.chosen)
+    return replace(plan, words=f"in {len(plan.chosen)} parts: {parts}")
+
+
+def accesses_of(plan: Plan) -> int:
+    """Of a thread, as far as they are counted."""
+    if isinstance(plan, Steps):
+        return sum(accesses_of(piece.plan) for piece in plan.chosen)
+    return plan.rounds if isinstance(plan, Distribution) else 0
 
 
 def by_fewer_accesses(call: TileCall, plan: Distribution) -> Decline | None:
@@ -74,9 +65,9 @@ def by_fewer_accesses(call: TileCall, plan: Distribution) -> Decline | None:
         pieces = in_pieces(call)
     except Decline:
         return None
-    simple = all(isinstance(piece.plan, Distribution) for piece in pieces.calls)
-    fewer = simple and pieces.accesses < plan.rounds
-    return Decline(f"{pieces.accesses} accesses in {len(pieces.boxes)} parts, here {plan.rounds}") if fewer else None
+    accesses, simple = accesses_of(pieces), all(isinstance(piece.plan, Distribution) for piece in pieces.chosen)
+    fewer = simple and accesses < plan.rounds
+    return Decline(f"{accesses} accesses in {len(pieces.chosen)} parts, here {plan.rounds}") if fewer else None
 
 
 def _has_whole_lines(call: TileCall) -> bool:
@@ -102,14 +93,13 @@ def _longest_run(call: TileCall) -> int:
     return 1 if set(call.spaces) == {"local"} else max(vector_lengths(call), default=1)
 
 
-def emit_pieces(plan: Pieces, call: TileCall, out: Builder) -> None:
+def emit_pieces(plan: Steps, call: TileCall, out: Builder) -> None:
     """Writes one box after the other; values are computed once, before the first."""
     scalars = {
         name: value if isinstance(value, Const) or indexed(value) else out.let(name, value)
         for name, value in call.scalars.items()
     }
-    for box, chosen in zip(plan.boxes, plan.calls, strict=True):
-        chosen.write(_piece(call, box, scalars), out)
+    emit_steps(plan, replace(call, scalars=scalars), out)
 
 
 def _is_cut(side: Side) -> bool:
@@ -167,7 +157,11 @@ def _between(extents: Sequence[int], begin: int, end: int) -> list[int]:
     return [*head, begin if begin == first else first, last, *tail]
 
 
-def _piece(call: TileCall, box: Box, scalars: Mapping[str, Expr]) -> TileCall:
+def _pieces(call: TileCall, _: Mapping[str, Side], boxes: Sequence[Box]) -> list[TileCall]:
+    return [_piece(call, box) for box in boxes]
+
+
+def _piece(call: TileCall, box: Box) -> TileCall:
     """The call for one box of dst."""
     extents, sides = call["dst"].extents, dict[str, Side]()
     for name, side in call.sides.items():
@@ -182,6 +176,6 @@ def _piece(call: TileCall, box: Box, scalars: Mapping[str, Expr]) -> TileCall:
             return node + box[ELEMENT.index(node.name)][0]
         return None
 
-    values = {name: rewrite(value, moved) if indexed(value) else value for name, value in scalars.items()}
+    values = {name: rewrite(value, moved) if indexed(value) else value for name, value in call.scalars.items()}
     stmt = replace(call.stmt, dispatch=None)
     return replace(call, stmt=stmt, sides=sides, scalars=values)

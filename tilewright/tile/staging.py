@@ -19,11 +19,12 @@ from tilewright.layout.thread_axes import expand_threads
 from tilewright.primitives.copy import CLIP, FILL
 from tilewright.primitives.gemm import sides_of_matrix
 from tilewright.records import replace
-from tilewright.tile.builder import Builder, inner_call, planned
+from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Chosen, Decline
 from tilewright.tile.inside import open_dimensions
 from tilewright.tile.owners import check_own
+from tilewright.tile.steps import inner_call, planned
 
 
 @dataclass(frozen=True, slots=True, eq=False)

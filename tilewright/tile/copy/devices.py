@@ -2,65 +2,69 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from tilewright.ir import AddressOf, DeclBuffer, Load, Value, as_expr
 from tilewright.primitives.copy import ASKED
 from tilewright.tile.boxes import device_of, devices_of, is_everywhere, on_device, spread_sides
-from tilewright.tile.builder import Builder, inner_call, planned
-from tilewright.tile.call import TileCall
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import bits_only, constant_extents, element_bits
 from tilewright.tile.dispatch import Decline, across_gpus, condition, counted, variant
 from tilewright.tile.scope import INDEX
+from tilewright.tile.steps import Steps, emit_steps, in_steps, inner_call
 
 
-@dataclass(frozen=True, slots=True)
-class PeerPlan:
-    """ranks: by operand, the GPU that has its tile; of a destination that several have, each of them in turn. inner:
-    the variant that copies there.
-    """
+@dataclass(frozen=True, slots=True, eq=False)
+class Peer:
+    """The tile of an operand as it lies on one GPU."""
 
-    ranks: tuple[dict[str, Value | str], ...]
-    inner: str
+    operand: str
+    rank: Value | str
+    side: Side
 
-    def summary(self) -> str:
-        """``there by gmem_smem``."""
-        return f"there by {self.inner}" + (f", {counted(len(self.ranks), 'GPU')}" if len(self.ranks) > 1 else "")
-
-
-def _there(call: TileCall, ranks: dict[str, Value | str], out: Builder | None = None) -> TileCall:
-    """The call on the tiles as they lie; with ``out`` their names are declared."""
-    sides = dict(call.sides)
-    for key, rank in ranks.items():
-        name = "" if out is None else out.names.new(f"{call[key].name}_peer")
-        sides[key] = on_device(call, call[key], rank, name=name)
-        if out is not None:
-            out.add(DeclBuffer(sides[key].buffer, at=out.at))
-    return inner_call(call, call.stmt.primitive, sides, **dict(call.config))
+    def allocated(self, call: TileCall, out: Builder) -> Side:
+        """The same tile under a name of its own."""
+        spread = call[self.operand]
+        side = on_device(call, spread, self.rank, name=out.names.new(f"{spread.name}_peer"))
+        out.add(DeclBuffer(side.buffer, at=out.at))
+        return side
 
 
-def plan_peer(call: TileCall) -> PeerPlan:
+def _on_peers(call: TileCall, ranks: Sequence[dict[str, Value | str]]) -> Steps:
+    """A call for each entry, which says on which GPU the tiles of operands are."""
+    peers = {
+        f"{operand} {turn}": Peer(operand, rank, on_device(call, call[operand], rank))
+        for turn, there in enumerate(ranks)
+        for operand, rank in there.items()
+    }
+
+    def calls(call: TileCall, sides: Mapping[str, Side]) -> list[TileCall]:
+        turns = ({operand: sides[f"{operand} {turn}"] for operand in there} for turn, there in enumerate(ranks))
+        return [inner_call(call, call.stmt.primitive, {**call.sides, **there}, **dict(call.config)) for there in turns]
+
+    plan = in_steps(call, calls, peers)
+    several = f", {counted(len(ranks), 'GPU')}" if len(ranks) > 1 else ""
+    return replace(plan, words=f"there by {plan.chosen[0].variant.name}{several}")
+
+
+def plan_peer(call: TileCall) -> Steps:
     """On the one GPU that has each tile. Raises Decline where several have the destination, or parts of a tile."""
     ranks = {key: device_of(side) for key, side in spread_sides(call).items()}
     for key in ranks:
         if key == "dst" and (count := len(devices_of(call[key]))) > 1:
             raise Decline(f"{count} GPUs have {call[key].name}", allowed="a destination on one GPU")
-    return PeerPlan((ranks,), planned(_there(call, ranks)).variant.name)
-
-
-def emit_peer(plan: PeerPlan, call: TileCall, out: Builder) -> None:
-    for ranks in plan.ranks:
-        inner = _there(call, ranks, out)
-        planned(inner).write(inner, out)
+    return _on_peers(call, [ranks])
 
 
 @variant("copy", priority=30, keywords=("vec_len", *ASKED), when=[across_gpus])
-def peer(call: TileCall) -> PeerPlan:
+def peer(call: TileCall) -> Steps:
     """Loads and stores through a pointer into the memory of the GPU that has the tile."""
     return plan_peer(call)
 
 
-peer.emit(emit_peer)
+peer.emit(emit_steps)
 
 
 @condition("all GPUs have the destination")
@@ -126,11 +130,10 @@ def on_several(call: TileCall) -> str | None:
 
 
 @variant("copy", priority=10, keywords=("vec_len", *ASKED), when=[across_gpus, on_several])
-def replicas(call: TileCall) -> PeerPlan:
+def replicas(call: TileCall) -> Steps:
     """The destination is copied to each GPU that has it, one after the other."""
     others = {key: device_of(side) for key, side in spread_sides(call).items() if key != "dst"}
-    ranks = tuple({**others, "dst": rank} for rank in devices_of(call["dst"]))
-    return PeerPlan(ranks, planned(_there(call, ranks[0])).variant.name)
+    return _on_peers(call, [{**others, "dst": rank} for rank in devices_of(call["dst"])])
 
 
-replicas.emit(emit_peer)
+replicas.emit(emit_steps)

@@ -6,11 +6,12 @@ from tilewright.primitives.copy import ASKED
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import only_in
 from tilewright.tile.dispatch import variant
-from tilewright.tile.pieces import Pieces, emit_pieces, in_pieces, registers_cut
+from tilewright.tile.pieces import emit_pieces, in_pieces, registers_cut
+from tilewright.tile.steps import Steps
 
 
 @variant("copy", priority=3, keywords=("vec_len", *ASKED), when=[registers_cut, only_in("local", "shared", "global")])
-def parts(call: TileCall) -> Pieces:
+def parts(call: TileCall) -> Steps:
     """A part of registers that no layout describes is copied in several boxes that layouts describe."""
     return in_pieces(call)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from tilewright.tile.call import TileCall
 from tilewright.tile.dispatch import variant
-from tilewright.tile.pieces import Pieces, emit_pieces, in_pieces, registers_cut
+from tilewright.tile.pieces import emit_pieces, in_pieces, registers_cut
+from tilewright.tile.steps import Steps
 
 
 @variant("fill", "memset", "zero", priority=5, keywords=("vec_len",), when=[registers_cut])
-def parts(call: TileCall) -> Pieces:
+def parts(call: TileCall) -> Steps:
     """A part of registers that no layout describes is filled in several boxes that layouts describe."""
     return in_pieces(call)
 

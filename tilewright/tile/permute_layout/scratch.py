@@ -5,13 +5,12 @@ Two copies do it, each by the variant that takes it: vectors, or stmatrix and ld
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from math import prod
 
 from tilewright.dtypes import DType
 from tilewright.layout import ComposeLayout, Iter, Layout, S, SwizzleLayout, TileLayout
-from tilewright.tile.builder import Builder, Staging, inner_call, planned, staging
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import by_several, constant_extents, only_in
 from tilewright.tile.dispatch import (
@@ -28,26 +27,21 @@ from tilewright.tile.distribution import Distribution
 from tilewright.tile.matrices import MatrixPlan
 from tilewright.tile.owners import owners
 from tilewright.tile.partition import places
+from tilewright.tile.steps import Steps, emit_steps, in_steps, inner_call, staging
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThroughScratch:
     """The copy to scratch memory and the one from there."""
 
-    staging: Staging
-    store: Chosen
-    load: Chosen
+    steps: Steps
     cost: int
     others: tuple[tuple[str, int], ...] = ()
 
     def summary(self) -> str:
         """``through shared memory as S[...]: ...; cost 40``."""
-        ways = f"{_way(self.store)}, then {_way(self.load)}"
-        return f"through shared memory as {self.staging.layout}: {ways}; {told(self)}"
-
-
-def _way(chosen: Chosen) -> str:
-    return f"{chosen.variant.name} {chosen.plan.summary()}"
+        ways = ", then ".join(f"{step.variant.name} {step.plan.summary()}" for step in self.steps.chosen)
+        return f"through shared memory as {self.steps.scratch['memory'].side.buffer.layout}: {ways}; {told(self)}"
 
 
 @variant("permute_layout", priority=10, when=[only_in("local"), by_several, constant_extents])
@@ -59,13 +53,14 @@ def scratch(call: TileCall) -> ThroughScratch:
     for layout in _layouts(shape, call.dtype):
         room = staging(call, shape, call.dtype, layout)
         try:
-            store, load = (planned(copy) for copy in _copies(call, room.side))
-            cost = _cost(call, room.side, store, "src") + _cost(call, room.side, load, "dst") + 2 * meeting_cost(call)
+            steps = in_steps(call, _copies, {"memory": room})
+            ends = zip(steps.chosen, ("src", "dst"), strict=True)
+            cost = sum(_cost(call, room.side, copy, name) for copy, name in ends) + 2 * meeting_cost(call)
         except Decline as declined:
             reason = declined.reason
             continue
         if best is None or cost < best.cost:
-            best = ThroughScratch(room, store, load, cost)
+            best = ThroughScratch(steps, cost)
     if best is None:
         raise Decline(reason)
     return cheapest(call, "scratch", best)
@@ -89,9 +84,9 @@ def _layouts(shape: tuple[int, ...], kind: DType) -> Iterator[Layout]:
             yield ComposeLayout(SwizzleLayout(period, bits, shift), S[rows, columns])
 
 
-def _copies(call: TileCall, memory: Side) -> tuple[TileCall, TileCall]:
-    store = inner_call(call, "copy", {"dst": memory, "src": call["src"]})
-    return store, inner_call(call, "copy", {"dst": call["dst"], "src": memory})
+def _copies(call: TileCall, scratch: Mapping[str, Side]) -> tuple[TileCall, TileCall]:
+    store = inner_call(call, "copy", {"dst": scratch["memory"], "src": call["src"]})
+    return store, inner_call(call, "copy", {"dst": call["dst"], "src": scratch["memory"]})
 
 
 def _cost(call: TileCall, memory: Side, chosen: Chosen, name: str) -> int:
@@ -106,10 +101,4 @@ def _cost(call: TileCall, memory: Side, chosen: Chosen, name: str) -> int:
     return plan.rounds + vector_wavefronts(addresses[:, :: plan.vector], plan.nbytes)
 
 
-@scratch.emit
-def _(plan: ThroughScratch, call: TileCall, out: Builder) -> None:
-    store, load = _copies(call, plan.staging.allocated(call, out))
-    plan.store.write(store, out)
-    out.meet(call)
-    plan.load.write(load, out)
-    out.meet(call)
+scratch.emit(lambda plan, call, out: emit_steps(plan.steps, call, out))

@@ -6,39 +6,22 @@ only the run knows, are all written to scratch memory, and those that count are 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from tilewright.ir import Buffer, Region, Value, const_value
 from tilewright.primitives.copy import copy
 from tilewright.primitives.fill import fill
 from tilewright.primitives.scan import scan
 from tilewright.records import replace
-from tilewright.tile.builder import Builder, ScratchRegisters, Staging, inner_call, planned, staging
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import from_registers
-from tilewright.tile.dispatch import Chosen, Decline, condition, variant
+from tilewright.tile.dispatch import Decline, condition, variant
 from tilewright.tile.reductions import KEYWORDS, OPERATIONS, reduction_of
+from tilewright.tile.steps import ScratchRegisters, Staging, Steps, emit_steps, in_steps, inner_call, staging
 
 
 @condition("an extent is known to the run alone")
 def of_the_run(call: TileCall) -> str | None:
     return None if any(side.size is None for side in call.tiles) else "all extents are numbers"
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class CoveredReduction:
-    """scratch: for the operands that have extents of the run. steps: the calls in their order; work: the one among
-    them that reduces.
-    """
-
-    scratch: Mapping[str, ScratchRegisters | Staging]
-    steps: tuple[Chosen, ...]
-    work: Chosen
-
-    def summary(self) -> str:
-        """``32 x 64 elements with neutral ones: 1 x 64 elements per thread``."""
-        shapes = ", ".join(" x ".join(map(str, staged.side.extents)) for staged in self.scratch.values())
-        return f"{shapes} elements with neutral ones: {self.work.plan.summary()}"
 
 
 @variant(
@@ -48,13 +31,15 @@ class CoveredReduction:
     keywords=(*KEYWORDS, "axis", "op", "exclusive"),
     when=[of_the_run, from_registers],
 )
-def covered(call: TileCall) -> CoveredReduction:
+def covered(call: TileCall) -> Steps:
     """Registers up to an end that only the run knows are reduced together with neutral elements behind it."""
     scratch = {name: _scratch(call, side) for name, side in call.sides.items() if side.size is None}
-    calls = _steps(call, {name: staged.side for name, staged in scratch.items()})
-    steps = tuple(map(planned, calls))
-    work = next(step for step, inner in zip(steps, calls, strict=True) if inner.stmt.primitive == call.stmt.primitive)
-    return CoveredReduction(scratch, steps, work)
+    plan = in_steps(call, _calls, scratch)
+    calls = _calls(call, {name: staged.side for name, staged in scratch.items()})
+    work = next(step for step, inner in zip(plan.chosen, calls, strict=True)
+                if inner.stmt.primitive == call.stmt.primitive)  # fmt: skip
+    shapes = ", ".join(" x ".join(map(str, staged.side.extents)) for staged in scratch.values())
+    return replace(plan, words=f"{shapes} elements with neutral ones: {work.plan.summary()}")
 
 
 def _scratch(call: TileCall, side: Side) -> ScratchRegisters | Staging:
@@ -80,7 +65,7 @@ def _most(call: TileCall, extent: Value) -> int:
     return most
 
 
-def _steps(call: TileCall, scratch: Mapping[str, Side]) -> list[TileCall]:
+def _calls(call: TileCall, scratch: Mapping[str, Side]) -> list[TileCall]:
     """Neutral elements, the source, what dst has if it counts, the call itself, and the results."""
     wide = {name: _on_room(call, side, scratch.get(name)) for name, side in call.sides.items()}
     moved = {name: _moved(call, call[name], whole) for name, whole in scratch.items()}
@@ -120,12 +105,4 @@ def _whole(call: TileCall, side: Side) -> Side:
     return side_of(side.buffer.region(), call.facts)
 
 
-@covered.emit
-def _(plan: CoveredReduction, call: TileCall, out: Builder) -> None:
-    scratch = {name: staged.allocated(call, out) for name, staged in plan.scratch.items()}
-    for chosen, inner in zip(plan.steps, _steps(call, scratch), strict=True):
-        chosen.write(inner, out)
-        if inner["dst"].space == "shared" and inner.stmt.primitive == copy.name:
-            out.meet(call)
-    if any(isinstance(staged, Staging) for staged in plan.scratch.values()):
-        out.meet(call)
+covered.emit(emit_steps)

@@ -4,8 +4,7 @@ neutral element. All lanes then hold equally many, and join by shuffles.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
 from itertools import pairwise
 
 from tilewright.ir import Buffer, Region, const_value
@@ -13,26 +12,14 @@ from tilewright.layout import Iter, TileLayout
 from tilewright.primitives.fill import fill
 from tilewright.primitives.reduce import axes_of
 from tilewright.records import replace
-from tilewright.tile.builder import Builder, ScratchRegisters, inner_call, planned
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside
-from tilewright.tile.dispatch import Chosen, Decline, variant
+from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.owners import owners
 from tilewright.tile.reductions import KEYWORDS, OPERATIONS, reduction_of
+from tilewright.tile.steps import ScratchRegisters, Steps, emit_steps, in_steps, inner_call
 
 WARP = 32
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class PaddedReduction:
-    """scratch: the registers. steps: what fills them, copies the source to them and reduces them."""
-
-    scratch: ScratchRegisters
-    steps: tuple[Chosen, Chosen, Chosen]
-
-    def summary(self) -> str:
-        """``256 elements with neutral ones: 1 x 8 elements per thread, 5 shuffles``."""
-        return f"{self.scratch.side.size} elements with neutral ones: {self.steps[-1].plan.summary()}"
 
 
 @variant(
@@ -41,7 +28,7 @@ class PaddedReduction:
     keywords=KEYWORDS,
     when=[from_registers, by_several, constant_extents, kept_inside],
 )
-def padded(call: TileCall) -> PaddedReduction:
+def padded(call: TileCall) -> Steps:
     """Lanes that have less than others, or nothing, count neutral elements, so that all join by shuffles."""
     src = call["src"]
     if _is_even(call):
@@ -55,8 +42,8 @@ def padded(call: TileCall) -> PaddedReduction:
         raise Decline(f"{src.name} has all elements of the dimensions that are reduced")
     _check_positions(call, extents, axes)
     scratch = ScratchRegisters(side_of(Buffer("padded", src.dtype, tuple(extents), "local", wide).region(), call.facts))
-    first, second, last = (planned(step) for step in _steps(call, scratch.side, axes))
-    return PaddedReduction(scratch, (first, second, last))
+    plan = in_steps(call, _calls, {"src": scratch})
+    return replace(plan, words=f"{scratch.side.size} elements with neutral ones: {plan.chosen[-1].plan.summary()}")
 
 
 def _is_even(call: TileCall) -> bool:
@@ -101,8 +88,9 @@ def _check_positions(call: TileCall, extents: list[int], axes: Collection[int]) 
         raise Decline("the positions among more elements would be others")
 
 
-def _steps(call: TileCall, whole: Side, axes: Collection[int]) -> tuple[TileCall, TileCall, TileCall]:
-    src, box = call["src"], whole.region.box
+def _calls(call: TileCall, scratch: Mapping[str, Side]) -> tuple[TileCall, TileCall, TileCall]:
+    src, whole = call["src"], scratch["src"]
+    axes, box = axes_of(dict(call.config), len(src.extents)) or (), whole.region.box
     inside = side_of(Region(whole.buffer, src.region.box), call.facts)
     kept = tuple(box[dim] if dim in axes else part for dim, part in enumerate(src.region.box))
     rest = side_of(Region(whole.buffer, kept), call.facts)
@@ -114,9 +102,4 @@ def _steps(call: TileCall, whole: Side, axes: Collection[int]) -> tuple[TileCall
     )
 
 
-@padded.emit
-def _(plan: PaddedReduction, call: TileCall, out: Builder) -> None:
-    axes = axes_of(dict(call.config), len(call["src"].extents)) or ()
-    scratch = plan.scratch.allocated(call, out)
-    for chosen, inner in zip(plan.steps, _steps(call, scratch, axes), strict=True):
-        chosen.write(inner, out)
+padded.emit(emit_steps)
