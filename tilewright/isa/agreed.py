@@ -53,23 +53,23 @@ class WrittenPlaces(Protocol):
     def shape(self) -> tuple[int, ...]: ...
 
 
-def _misgiven(row: Executed, what: str, given: object, allowed: object) -> InstructionError:
+def _misgiven(row: Executed, what: str, value: object, allowed: object) -> InstructionError:
     name = row.bound.instruction.name.removeprefix("ptx.")
-    return InstructionError(f"{name}: {what}", given=given, allowed=allowed, at=row.at)
+    return InstructionError(f"{name}: {what}", given=value, allowed=allowed, at=row.at)
 
 
-def asked(row: Executed, what: str, function: Callable[..., Found], given: Iterable[object]) -> Found:
+def asked(row: Executed, what: str, function: Callable[..., Found], operands: Iterable[object]) -> Found:
     """What a function of a row gives, its `addresses` or its `execute`.
 
     Raises InstructionError where it has other parameters than the row says.
     """
-    given = tuple(given)
+    operands = tuple(operands)
     try:
-        return function(*given, **row.keywords)
+        return function(*operands, **row.keywords)
     except TypeError:
         parameters = inspect.signature(function)
         try:
-            parameters.bind(*given, **row.keywords)
+            parameters.bind(*operands, **row.keywords)
         except TypeError:
             names = ", ".join([*_parameters(row, what), *(f"{name}=" for name in row.keywords)])
             raise _misgiven(row, f"{what} has other parameters", str(parameters), f"({names})") from None
@@ -82,55 +82,56 @@ def _parameters(row: Executed, what: str) -> Iterator[str]:
     barriers = {signal.barrier for signal in form.signals}
     if what == "addresses":
         yield "unit"
-        yield from (one.name for one in bound.arguments)
+        yield from (argument.name for argument in bound.arguments)
     elif form.issue:
-        yield from (one.operand for one in form.touched if not one.write and one.operand not in barriers)
+        yield from (access.operand for access in form.touched if not access.write and access.operand not in barriers)
         yield from form.async_meaning.takes
-        yield from (one.name for one in bound.given if one.read and one.written)
+        yield from (operand.name for operand in bound.given if operand.read and operand.written)
     else:
         yield from filter(None, [form.meaning.on])
-        yield from (one.name for one in bound.read)
+        yield from (operand.name for operand in bound.read)
 
 
-def check_values(row: Executed, found: object) -> None:
+def check_values(row: Executed, results: object) -> None:
     """Raises InstructionError where `execute` of a form that begins nothing gives other values than the row says."""
     for signal in row.bound.form.signals:
-        if signal.kind == "arrive" and getattr(found, "dtype", None) != np.uint64:
+        if signal.kind == "arrive" and getattr(results, "dtype", None) != np.uint64:
             what, allowed = "execute gave no state of the m-barrier", "the 64 bits that each lane found there, uint64"
-            raise _misgiven(row, what, described(found), allowed)
-    names = [repr(one.name) for one in row.bound.given if one.written] or ["the call"]
-    values = found if isinstance(found, tuple) and len(names) > 1 else (found,)
+            raise _misgiven(row, what, described(results), allowed)
+    names = [repr(operand.name) for operand in row.bound.given if operand.written] or ["the call"]
+    values = results if isinstance(results, tuple) and len(names) > 1 else (results,)
     if len(values) != len(names):
         what = "execute gave another number of values than it writes"
         raise _misgiven(row, what, len(values), f"{len(names)}: {', '.join(names)}")
     for name, value in zip(names, values, strict=True):
         data = np.asarray(value)
         if data.dtype.kind not in "biufcV" or data.shape[-1:] not in ((), (1,), (32,)):
-            given = f"{data.dtype} of shape {data.shape}" if isinstance(value, np.ndarray) else described(value)
-            raise _misgiven(row, f"execute gave no values for {name}", given, "numbers of shape (..., 32)")
+            text = f"{data.dtype} of shape {data.shape}" if isinstance(value, np.ndarray) else described(value)
+            raise _misgiven(row, f"execute gave no values for {name}", text, "numbers of shape (..., 32)")
 
 
-def check_addresses(row: Executed, given: Mapping[str, Array], issuers: int, found: object) -> None:
+def check_addresses(row: Executed, operands: Mapping[str, Array], issuers: int, places: object) -> None:
     """Raises InstructionError where `AsyncMeaning.addresses` lacks a name or gives places of another shape."""
-    if not isinstance(found, Mapping):
-        raise _misgiven(row, "addresses gave no mapping", described(found), "a dictionary of `Addresses`")
-    names = ", ".join(map(repr, found)) or "no names"
-    for name in _needed(row.bound.form, given):
-        if name not in found:
+    if not isinstance(places, Mapping):
+        raise _misgiven(row, "addresses gave no mapping", described(places), "a dictionary of `Addresses`")
+    names = ", ".join(map(repr, places)) or "no names"
+    for name in _needed(row.bound.form, operands):
+        if name not in places:
             raise _misgiven(row, f"addresses gave no {name!r}", names, f"{name!r} too: `Addresses` of its places")
-    for name, where in found.items():
+    for name, where in places.items():
         if not isinstance(where, Addresses):
             raise _misgiven(row, f"addresses gave no `Addresses` for {name!r}", described(where), "`Addresses`")
         if name not in row.bound.form.async_meaning.takes:
             _check_places(row, issuers, name, where)
 
 
-def _needed(form: Form, given: Mapping[str, Array]) -> Iterable[str]:
+def _needed(form: Form, operands: Mapping[str, Array]) -> Iterable[str]:
     """The names that the operands alone do not give an address."""
     if form.issue:
-        yield from (one.operand for one in form.touched if one.computed or one.sized)
-    yield from (one.barrier for one in form.signals if one.barrier not in given or given[one.barrier].ndim != 1)
-    yield from (name for name in form.async_meaning.takes if name not in given)
+        yield from (access.operand for access in form.touched if access.computed or access.sized)
+    barriers = (signal.barrier for signal in form.signals)
+    yield from (name for name in barriers if name not in operands or operands[name].ndim != 1)
+    yield from (name for name in form.async_meaning.takes if name not in operands)
 
 
 def _check_places(row: Executed, issuers: int, name: str, where: Addresses) -> None:
@@ -138,29 +139,29 @@ def _check_places(row: Executed, issuers: int, name: str, where: Addresses) -> N
     at = np.asarray(where.at)
     whose = "issuers" if where.issuer is None else "entries of `issuer`"
     if not at.ndim or (len(at) and count % len(at)) or at.dtype.kind not in "iu":
-        given, allowed = f"{at.dtype} of shape {at.shape}", f"integers, a row for each of the {count} {whose}"
-        raise _misgiven(row, f"addresses gave no places for {name!r}", given, allowed)
+        text, allowed = f"{at.dtype} of shape {at.shape}", f"integers, a row for each of the {count} {whose}"
+        raise _misgiven(row, f"addresses gave no places for {name!r}", text, allowed)
     if where.rank is not None and np.shape(where.rank) not in ((count,), ()):
-        given, allowed = f"shape {np.shape(where.rank)}", f"({count},): one for each of the {whose}"
-        raise _misgiven(row, f"addresses gave another number of ranks for {name!r}", given, allowed)
+        text, allowed = f"shape {np.shape(where.rank)}", f"({count},): one for each of the {whose}"
+        raise _misgiven(row, f"addresses gave another number of ranks for {name!r}", text, allowed)
 
 
 def check_results(
     row: Executed, writes: Sequence[WrittenPlaces], results: Sequence[Array], issuers: int, lanes: int
 ) -> None:
     """Raises InstructionError where `execute` gives another number of values than is written, or other shapes."""
-    wanted = [one.effect.operand for one in writes if hasattr(one.effect, "operand")]
-    written = [one.name for one in row.bound.given if one.written]
+    wanted = [write.effect.operand for write in writes if hasattr(write.effect, "operand")]
+    written = [operand.name for operand in row.bound.given if operand.written]
     if len(results) != len(wanted) + len(written):
         allowed = ", ".join(map(repr, (*wanted, *written))) or "none"
         raise _misgiven(row, "execute gave another number of values than it writes", len(results), allowed)
-    for one, name, data in zip(writes, wanted, results, strict=False):
-        is_tmem = one.space == "tmem"
-        shape = one.shape if is_tmem else (*one.shape, one.width)
+    for write, name, data in zip(writes, wanted, results, strict=False):
+        is_tmem = write.space == "tmem"
+        shape = write.shape if is_tmem else (*write.shape, write.width)
         kind = np.dtype(np.uint32 if is_tmem else np.uint8)
         if not _fits(np.shape(data), shape, issuers) or np.asarray(data).dtype.itemsize != kind.itemsize:
-            given = f"{np.asarray(data).dtype} of shape {np.shape(data)}"
-            raise _misgiven(row, f"execute gave other values for {name!r}", given, f"{kind} of shape {shape}")
+            text = f"{np.asarray(data).dtype} of shape {np.shape(data)}"
+            raise _misgiven(row, f"execute gave other values for {name!r}", text, f"{kind} of shape {shape}")
     axes = () if lanes == 1 else (lanes,)
     for name, data in zip(written, results[len(writes) :], strict=True):
         shape = np.shape(data)
@@ -169,9 +170,9 @@ def check_results(
             raise _misgiven(row, f"execute gave other values for {name!r}", f"shape {shape}", f"shape {allowed}")
 
 
-def _fits(given: tuple[int, ...], wanted: tuple[int, ...], issuers: int) -> bool:
+def _fits(shape: tuple[int, ...], wanted: tuple[int, ...], issuers: int) -> bool:
     """Can values be spread to the places? There is a row for each row of places, or for each issuer."""
-    if not given or given[0] not in (wanted[0], issuers) or len(given) > len(wanted):
+    if not shape or shape[0] not in (wanted[0], issuers) or len(shape) > len(wanted):
         return False
-    spread = (wanted[0], *given[1:])
-    return all(own in (1, most) for own, most in zip(reversed(spread), reversed(wanted), strict=False))
+    spread = (wanted[0], *shape[1:])
+    return all(size in (1, most) for size, most in zip(reversed(spread), reversed(wanted), strict=False))

@@ -103,8 +103,8 @@ def gpu_named(name: str) -> str | None:
     ('H100', 'RTX 4090', None)
     """
     asked = _folded(name)
-    found = [each for each in GPU_ARCHS if asked.endswith(_folded(each)) or asked == _folded(each).removeprefix("rtx")]
-    return max(found, key=len, default=None)
+    names = [name for name in GPU_ARCHS if asked.endswith(_folded(name)) or asked == _folded(name).removeprefix("rtx")]
+    return max(names, key=len, default=None)
 
 
 def _folded(name: str) -> str:

@@ -134,7 +134,7 @@ def atom(name: str) -> CopyAtom:
         return ATOMS[name]
     parts = re.fullmatch(r"SM\d+_U(?P<bits>\d+)x(?P<count>\d+)_(?P<op>LDSM|STSM)_(?P<kind>[NT])", name)
     reason, instead = _excluded(parts) if parts else (_PACKED if _PACKED_NAME.fullmatch(name) else "", None)
-    like = [known for known in ATOMS if parts is None or parts["op"] in known]
+    like = [name for name in ATOMS if parts is None or parts["op"] in name]
     allowed = ", ".join(like) if instead else choices(name, like)  # the nearest name is not the nearest meaning
     raise InstructionError(f"no copy atom is called {name}{reason}", given=name, allowed=allowed, hint=instead)
 
@@ -160,7 +160,7 @@ def _excluded(name: re.Match[str]) -> tuple[str, str | None]:
         return reason, instead if instead in ATOMS else None
     if instead in ATOMS:
         return f": {op} of {unit}-bit units came with sm_{first}", instead
-    counts = [each for each in (1, 2, 4, 8, 16) if f"SM{first}_U{unit}x{each}_{op}_{kind}" in ATOMS]
+    counts = [count for count in (1, 2, 4, 8, 16) if f"SM{first}_U{unit}x{count}_{op}_{kind}" in ATOMS]
     return f": a thread has {', '.join(map(str, counts[:-1]))} or {counts[-1]} units of {unit} bits, not {count}", None
 
 

@@ -50,11 +50,11 @@ def passes(address: Ints, lanes: int, width: int, phase: int, active: Bools | No
         alike = _partners_ask_alike(warps, taking_part)
         if alike.any():
             sides = [(alike, 2 * phase), (~alike, phase)]
-            found = [
-                _of_warps(warps[of], lanes, width, each, None if taking_part is None else taking_part[of])
-                for of, each in sides
+            turns = [
+                _of_warps(warps[of], lanes, width, side, None if taking_part is None else taking_part[of])
+                for of, side in sides
             ]
-            return found[0][0] + found[1][0], found[0][1] + found[1][1]
+            return turns[0][0] + turns[1][0], turns[0][1] + turns[1][1]
     return _of_warps(warps, lanes, width, phase, taking_part)
 
 
@@ -65,13 +65,13 @@ def _partners_ask_alike(warps: Ints, active: Bools | None) -> Bools:
     hundreds of patterns agree with (benchmarks/gpu/counters.py); stores have no such rule.
     """
     lane = np.arange(32)
-    found = np.zeros(len(warps), np.bool_)
+    alike = np.zeros(len(warps), np.bool_)
     for step in (1, 2):
         same = warps == warps[:, lane ^ step]
         if active is not None:
             same |= ~(active & active[:, lane ^ step])
-        found |= same.all(1)
-    return found
+        alike |= same.all(1)
+    return alike
 
 
 def _of_warps(warps: Ints, lanes: int, width: int, phase: int, active: Bools | None) -> tuple[int, int]:

@@ -74,7 +74,7 @@ class Boxes:
         """Bytes of each box."""
         if self.kept is None:  # all boxes have the same size
             return np.full(len(self.maps), UNIT * self.tile.shape[1])
-        return np.array([one.box_bytes for one in self.maps])
+        return np.array([fields.box_bytes for fields in self.maps])
 
     @property
     def in_array(self) -> Addresses:
@@ -85,7 +85,7 @@ class Boxes:
 
 def spread_alike(unit: Unit, maps: list[MapFields]) -> None:
     """Faults where some of the maps spread elements in shared memory, and not all of them alike."""
-    kinds = [one.dtype if one.element.spread else "" for one in maps]
+    kinds = [fields.dtype if fields.element.spread else "" for fields in maps]
     if (wrong := np.array([kind != kinds[0] for kind in kinds])).any():
         unit.fault("threads that copy spread elements together have one type of them", wrong)
 
@@ -96,7 +96,7 @@ def boxes_of(unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes, 
     """
     maps, starts, first = asked(unit, name, tile, address, coords, dim)
     check_mode(unit, maps, "")
-    if all(one is maps[0] for one in maps):
+    if all(fields is maps[0] for fields in maps):
         (low, *others) = (first % PATTERN).tolist()
         if all(other == low for other in others):
             return _alike(maps, starts, first - low, *_tile(maps[0].box_bytes // UNIT, int(maps[0].swizzle), low))
@@ -109,28 +109,29 @@ def rows_of(unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes) -
     and the four rows, each of which may be outside.
     """
     maps, starts, first = asked(unit, name, tile, address, coords, 2)
-    if (wrong := np.array([one.box[1] != 1 for one in maps])).any():
-        given = next(one for one, bad in zip(maps, wrong, strict=True) if bad).box[1]
-        unit.fault(f"the boxes of the tensor map have {given} rows; four rows are taken by boxes of one", wrong)
-    if any(one is not maps[0] for one in maps):
+    if (wrong := np.array([fields.box[1] != 1 for fields in maps])).any():
+        rows = next(fields for fields, bad in zip(maps, wrong, strict=True) if bad).box[1]
+        unit.fault(f"the boxes of the tensor map have {rows} rows; four rows are taken by boxes of one", wrong)
+    if any(fields is not maps[0] for fields in maps):
         unit.fault(
-            "threads that take four rows together have one tensor map", np.array([one is not maps[0] for one in maps])
+            "threads that take four rows together have one tensor map",
+            np.array([fields is not maps[0] for fields in maps]),
         )
-    one, units = maps[0], maps[0].box_bytes // UNIT
-    width = _piece(one, leaves=True)
-    placed = [_placed(one, starts[:, [0, row]], width, leaves=True) for row in range(1, 5)]
+    fields, units = maps[0], maps[0].box_bytes // UNIT
+    width = _piece(fields, leaves=True)
+    placed = [_placed(fields, starts[:, [0, row]], width, leaves=True) for row in range(1, 5)]
     array, inside = (np.concatenate(part, axis=1) for part in zip(*placed, strict=True))
-    there = swizzled(first[:, None] + UNIT * np.arange(4 * units), int(one.swizzle))
-    fill = np.broadcast_to(filled(one, width), (len(maps), width))
+    there = swizzled(first[:, None] + UNIT * np.arange(4 * units), int(fields.swizzle))
+    fill = np.broadcast_to(filled(fields, width), (len(maps), width))
     return Boxes(maps, starts, there, None, array, inside, width, fill)
 
 
 def check_mode(unit: Unit, maps: list[MapFields], mode: str) -> None:
     """Faults where a map is not for this mode: "" for tiles, or one of `MODES`."""
-    found = ["" if one.im2col is None else MODES[one.im2col.wide] for one in maps]
-    if (wrong := np.array([one != mode for one in found])).any():
-        given = found[int(np.argmax(wrong))] or "tiles"
-        unit.fault(f"the tensor map is for {given}; the instruction takes one for {mode or 'tiles'}", wrong)
+    modes = ["" if fields.im2col is None else MODES[fields.im2col.wide] for fields in maps]
+    if (wrong := np.array([word != mode for word in modes])).any():
+        other = modes[int(np.argmax(wrong))] or "tiles"
+        unit.fault(f"the tensor map is for {other}; the instruction takes one for {mode or 'tiles'}", wrong)
 
 
 def asked(
@@ -141,13 +142,13 @@ def asked(
         unit.fault(f"the tensor map is at {int(address[wrong][0]):#x}, no multiple of {MAP_ALIGNMENT} bytes", wrong)
     maps = _maps(unit, unit.read(address, MAP_BYTES), dim)
     starts = np.ascontiguousarray(coords).astype(np.uint32).view(np.int32).astype(np.int64).reshape(len(maps), -1)
-    size = np.array([one.element.nbytes for one in maps])
-    group = np.array([one.element.group for one in maps])
+    size = np.array([fields.element.nbytes for fields in maps])
+    group = np.array([fields.element.group for fields in maps])
     if (wrong := starts[:, 0] * size % (UNIT * group) != 0).any():
         k = int(np.argmax(wrong))
         where = f"element {starts[k, 0]} of the innermost dimension, {starts[k, 0] * size[k] / group[k]:g} bytes"
         unit.fault(f"the box begins at {where}; the copy engine takes multiples of {UNIT} bytes", wrong)
-    if (wrong := starts[:, 0] % np.array([one.element.whole for one in maps]) != 0).any():
+    if (wrong := starts[:, 0] % np.array([fields.element.whole for fields in maps]) != 0).any():
         k = int(np.argmax(wrong))
         what = (
             f"the box begins at element {starts[k, 0]} of the innermost dimension; {maps[k].dtype} takes multiples of"
@@ -161,13 +162,13 @@ def asked(
 
 def _alike(maps: list[MapFields], starts: Ints, first: Ints, tile: Ints, order: Ints | None) -> Boxes:
     """Boxes of one map. tile: from ``first`` on, (units,), ascending; order: which unit of the box comes there."""
-    one = maps[0]
-    leaves = not _is_inside(one, starts)
-    width = _piece(one, leaves=leaves)
-    array, inside = _placed(one, starts, width, leaves=leaves)
+    fields = maps[0]
+    leaves = not _is_inside(fields, starts)
+    width = _piece(fields, leaves=leaves)
+    array, inside = _placed(fields, starts, width, leaves=leaves)
     if order is not None:
         array, inside = array[:, order], None if inside is None else inside[:, order]
-    fill = np.broadcast_to(filled(one, width), (len(maps), width)) if leaves else None
+    fill = np.broadcast_to(filled(fields, width), (len(maps), width)) if leaves else None
     return Boxes(maps, starts, first[:, None] + tile, None, array, inside, width, fill)
 
 
@@ -180,17 +181,17 @@ def _piece(of: MapFields, *, leaves: bool) -> int:
 
 def _of_each(maps: list[MapFields], starts: Ints, first: Ints) -> Boxes:
     """Boxes of several maps, or of different alignment in shared memory."""
-    width = gcd(*(_piece(one, leaves=True) for one in maps))
-    units = max(one.box_bytes for one in maps) // UNIT
+    width = gcd(*(_piece(fields, leaves=True) for fields in maps))
+    units = max(fields.box_bytes for fields in maps) // UNIT
     pieces = maps[0].unit_bytes // width
     tile, array = np.zeros((len(maps), units), np.int64), np.zeros((len(maps), units, pieces), np.int64)
     inside, kept = np.zeros(array.shape, np.bool_), np.zeros(tile.shape, np.bool_)
-    for k, one in enumerate(maps):
-        here = np.s_[k, : one.box_bytes // UNIT]
-        at, there = _placed(one, starts[k : k + 1], width, leaves=True)
+    for k, fields in enumerate(maps):
+        here = np.s_[k, : fields.box_bytes // UNIT]
+        at, there = _placed(fields, starts[k : k + 1], width, leaves=True)
         array[here], inside[here], kept[here] = at[0], there, True
-        tile[k] = swizzled(first[k] + UNIT * np.where(kept[k], np.arange(units), -1), int(one.swizzle))
-    fill = np.stack([filled(one, width) for one in maps])
+        tile[k] = swizzled(first[k] + UNIT * np.where(kept[k], np.arange(units), -1), int(fields.swizzle))
+    fill = np.stack([filled(fields, width) for fields in maps])
     return Boxes(maps, starts, tile, None if kept.all() else kept, array, inside, width, fill)
 
 
@@ -209,12 +210,12 @@ def _map_of(data: bytes) -> MapFields | str:
 
 
 def _decoded(unit: Unit, data: bytes, this: Bools, dim: int) -> MapFields:
-    found = _map_of(data)
-    if isinstance(found, str):
-        unit.fault(found, this)
-    if found.rank != dim:
-        unit.fault(f"the tensor map has {found.rank} dimensions, the instruction {dim}", this)
-    return found
+    fields = _map_of(data)
+    if isinstance(fields, str):
+        unit.fault(fields, this)
+    if fields.rank != dim:
+        unit.fault(f"the tensor map has {fields.rank} dimensions, the instruction {dim}", this)
+    return fields
 
 
 @lru_cache(maxsize=256)

@@ -59,15 +59,15 @@ def stretches(
     offset = UNIT * np.arange(int(nbytes.max()) // UNIT)
     kept = np.where(offset < nbytes[:, None], UNIT, 0)
     into, source = (where.astype(np.int64)[:, None] + offset for where in (dst, src))
-    found = {"src": Addresses(source, nbytes=kept), "dst": Addresses(into, nbytes=kept)}
+    places = {"src": Addresses(source, nbytes=kept), "dst": Addresses(into, nbytes=kept)}
     if more and cta_mask is None:
-        found["bar"] = Addresses(more[0], nbytes=nbytes)
+        places["bar"] = Addresses(more[0], nbytes=nbytes)
     elif more:
         there, bars = in_ctas(unit, into, more[1]), in_ctas(unit, more[0], more[1])
         assert there.issuer is not None
-        found["dst"] = Addresses(there.at, issuer=there.issuer, rank=there.rank, nbytes=kept[there.issuer])
-        found["bar"] = Addresses(bars.at, issuer=bars.issuer, rank=bars.rank, nbytes=nbytes[there.issuer])
-    return found
+        places["dst"] = Addresses(there.at, issuer=there.issuer, rank=there.rank, nbytes=kept[there.issuer])
+        places["bar"] = Addresses(bars.at, issuer=bars.issuer, rank=bars.rank, nbytes=nbytes[there.issuer])
+    return places
 
 
 def chosen_bytes(unit: Unit, dst: Lanes, src: Lanes, n: Lanes, *more: Lanes) -> Mapping[str, Addresses]:
@@ -76,7 +76,7 @@ def chosen_bytes(unit: Unit, dst: Lanes, src: Lanes, n: Lanes, *more: Lanes) -> 
     byte = np.arange(UNIT)
     chosen = more[-1].astype(np.int64)[:, None, None] >> byte & 1
     kept = np.where(np.asarray(whole["src"].nbytes)[..., None] > 0, chosen, 0)
-    return {name: Addresses(found.at[..., None] + byte, nbytes=kept, width=1) for name, found in whole.items()}
+    return {name: Addresses(place.at[..., None] + byte, nbytes=kept, width=1) for name, place in whole.items()}
 
 
 class Way(NamedTuple):
@@ -219,7 +219,7 @@ for _way, _kinds in ((WAYS[3], INTO_GLOBAL), (WAYS[2], INTO_CTA)):
     _bar = (reads("bar", "shared"),) if _way.counted else ()
     instruction(
         f"ptx.cp_reduce_async.bulk.{_way.name}",
-        params=("dst", "src", "n", *(one.name for one in _bar), "op", "kind"),
+        params=("dst", "src", "n", *(operand.name for operand in _bar), "op", "kind"),
         operands=(reads("dst", _way.target), reads("src", _way.source), counts("n"), *_bar),
         doc=f"A thread has ``n`` bytes combined, as elements of a dtype, from {_way.doc}.",
         hints=("L2::cache_hint",),

@@ -74,15 +74,15 @@ def call(name: str, /, *args: object, **kwargs: object) -> Expr:
     positional = _folded(row, positional, keywords)
     if "dtype" in keywords:
         keywords["dtype"] = _pointed(row, positional[0][1], keywords["dtype"])
-    given = [*((p.lstrip("*"), v) for p, v in positional), *keywords.items()]
+    arguments = [*((p.lstrip("*"), v) for p, v in positional), *keywords.items()]
     element = None
     if keywords.get("type", "") is None:
-        element = _element_dtype(row, given)
+        element = _element_dtype(row, arguments)
         keywords["type"] = register_word(element)
         positional = [(param, _as_element(row, param, value, element)) for param, value in positional]
-    kind, computed = _typed_dtype(row, given)
+    kind, computed = _typed_dtype(row, arguments)
     types = register_types(row, keywords)
-    made = Call(
+    node = Call(
         name,
         tuple(
             chain.from_iterable(
@@ -96,18 +96,18 @@ def call(name: str, /, *args: object, **kwargs: object) -> Expr:
         ),
         dtype("void"),
     )
-    bound = bind(made)
+    bound = bind(node)
     result = bound.result
-    made = replace(made, dtype=result)
-    object.__setattr__(made, "_bound", bound)
+    node = replace(node, dtype=result)
+    object.__setattr__(node, "_bound", bound)
     if element is not None and result != element and result.bits == element.bits:
-        return Reinterpret(made, element)
-    return cast(made, kind) if kind is not None and kind != computed and result == computed else made
+        return Reinterpret(node, element)
+    return cast(node, kind) if kind is not None and kind != computed and result == computed else node
 
 
 def _is_default(row: Instruction, key: str, value: object) -> bool:
     """Is it what the row has where the keyword is left out, by the table's spelling of both?"""
-    default, spelled = (_as_spelled(row, key, each) for each in (row.keywords[key], value))
+    default, spelled = (_as_spelled(row, key, candidate) for candidate in (row.keywords[key], value))
     return type(default) is type(spelled) and bool(default == spelled)
 
 
@@ -115,13 +115,13 @@ def _arranged(
     row: Instruction, args: Iterable[object], kwargs: dict[str, object]
 ) -> tuple[list[tuple[str, object]], dict[str, object]]:
     """Arguments matched with parameters: (parameter, value) of the positional ones, and the keywords by name."""
-    given = dict(kwargs)
+    arguments = dict(kwargs)
     rest = list(args)
     positional: list[tuple[str, object]] = []
     for param in row.params:
         name = param.lstrip("*")
-        if name in given:
-            positional.append((param, given.pop(name)))
+        if name in arguments:
+            positional.append((param, arguments.pop(name)))
         elif param != name:
             positional += [(param, value) for value in rest]
             rest = []
@@ -133,11 +133,11 @@ def _arranged(
             raise misused(row, f"lacks its argument {name!r}", args, kwargs)
     keywords = {}
     for name, default in row.keywords.items():
-        keywords[name] = given.pop(name) if name in given else rest.pop(0) if rest else default
+        keywords[name] = arguments.pop(name) if name in arguments else rest.pop(0) if rest else default
         if keywords[name] is REQUIRED:
             raise misused(row, f"lacks its argument {name!r}", args, kwargs)
-    if rest or given:
-        how = f"has no argument {', '.join(map(repr, given))}" if given else f"takes {len(rest)} fewer"
+    if rest or arguments:
+        how = f"has no argument {', '.join(map(repr, arguments))}" if arguments else f"takes {len(rest)} fewer"
         raise misused(row, how, args, kwargs)
     return positional, keywords
 
@@ -163,33 +163,33 @@ def _moved(row: Instruction, param: str, value: object, steps: list[tuple[str, o
     return value
 
 
-def _typed_dtype(row: Instruction, given: list[tuple[str, object]]) -> tuple[DType | None, DType | None]:
+def _typed_dtype(row: Instruction, arguments: list[tuple[str, object]]) -> tuple[DType | None, DType | None]:
     """The dtype that the operands of kind "typed" have together, and the one that the row computes with.
 
     What a pointer operand points to decides; then the expressions among them; Python numbers follow.
     """
-    typed = [value for name, value in given if _kind(row, name) == "typed"]
+    typed = [value for name, value in arguments if _kind(row, name) == "typed"]
     if not typed or any(isinstance(value, str) for value in typed):
         return None, None
-    places = [_buffer_of(value) for name, value in given if _kind(row, name) != "typed"]
+    places = [_buffer_of(value) for name, value in arguments if _kind(row, name) != "typed"]
     pointed = [place.dtype for place in places if place is not None]
     dtypes = pointed[:1] or [value.dtype for value in typed if isinstance(value, Expr)]
-    known = {kind for form in row.forms for kind in form.wording.modifiers["dtype"]}
+    kinds = {kind for form in row.forms for kind in form.wording.modifiers["dtype"]}
     if not dtypes:
         floats = [as_expr(value).dtype.is_float for value in typed]  # type: ignore[arg-type]  # as_expr refuses the rest
         kind = FLOAT32 if any(floats) else INT32
-        return (kind, kind) if kind in known else (FLOAT32, FLOAT32)
+        return (kind, kind) if kind in kinds else (FLOAT32, FLOAT32)
     kind = reduce(common_dtype, dtypes)
-    if kind == HANDLE and kind not in known:  # a pointer moves as the number that it is
-        return kind, next((number for number in (INT64, UINT64) if number in known), kind)
-    widened = row.widens and kind.is_float and kind not in known
+    if kind == HANDLE and kind not in kinds:  # a pointer moves as the number that it is
+        return kind, next((number for number in (INT64, UINT64) if number in kinds), kind)
+    widened = row.widens and kind.is_float and kind not in kinds
     return kind, FLOAT32 if widened else kind
 
 
-def _element_dtype(row: Instruction, given: list[tuple[str, object]]) -> DType:
+def _element_dtype(row: Instruction, arguments: list[tuple[str, object]]) -> DType:
     """The dtype of an element that an access has in memory: of the buffer that is pointed into, else of the value."""
-    (pointer,) = (value for name, value in given if _kind(row, name) == "place")
-    values = [value for name, value in given if _kind(row, name) == "bits"]
+    (pointer,) = (value for name, value in arguments if _kind(row, name) == "place")
+    values = [value for name, value in arguments if _kind(row, name) == "bits"]
     if not values or _buffer_of(pointer) is not None:
         return _pointed(row, pointer, None)
     return as_expr(values[0]).dtype  # type: ignore[arg-type]  # as_expr refuses what is no value
@@ -267,15 +267,15 @@ def _argument(row: Instruction, name: str, value: object, typed: DType | None) -
     operand = row.operand(name)
     if operand is not None:
         return _expression(row, operand, value, typed)
-    known = _modifier(value)
-    if not _is_plain(known):
+    number = _modifier(value)
+    if not _is_plain(number):
         allowed = {spelling for form in row.forms for spelling in form.wording.modifiers.get(name, ())}
         raise InstructionError(
             f"T.{row.name}: {name} is a modifier, a constant",
             given=written(value),
             allowed=", ".join(sorted(map(repr, allowed))),
         )
-    return _as_spelled(row, name, known)  # type: ignore[return-value]  # of the table, or what was given
+    return _as_spelled(row, name, number)  # type: ignore[return-value]  # of the table, or what was given
 
 
 def _as_spelled(row: Instruction, name: str, value: object) -> object:
@@ -290,8 +290,8 @@ def _modifier(value: object) -> Argument:
     """A constant as its Python value, entries of a list too."""
     if isinstance(value, (tuple, list)):
         return tuple(map(_modifier, value))
-    known = const_value(value.value if isinstance(value, IntEnum) else value)
-    return value if known is None else known  # type: ignore[return-value]  # whoever asks looks at what it is
+    number = const_value(value.value if isinstance(value, IntEnum) else value)
+    return value if number is None else number  # type: ignore[return-value]  # whoever asks looks at what it is
 
 
 def _is_plain(value: object) -> bool:
@@ -322,8 +322,8 @@ def _expression(row: Instruction, operand: Operand, value: object, typed: DType 
         return cast(value, BOOL)  # type: ignore[arg-type]  # cast refuses what is no value
     if operand.kind in _TYPED and typed is not None:
         return _TYPED[operand.kind](value, typed, what)
-    made = as_expr(value, integer_dtype(value))  # type: ignore[arg-type]
-    return as_register(what, operand, made)
+    expr = as_expr(value, integer_dtype(value))  # type: ignore[arg-type]
+    return as_register(what, operand, expr)
 
 
 _TYPED: Mapping[str, Callable[..., Expr]] = {"bits": as_bits, "typed": converted}
@@ -344,30 +344,30 @@ def calls_at(stmt: Stmt) -> Iterator[Bound]:
     return (bind(node) for node in expressions(stmt) if isinstance(node, Call))
 
 
-def bind(made: Call) -> Bound:
+def bind(node: Call) -> Bound:
     """The row, modifiers and operands of a call, found once.
 
     Raises InstructionError where no form has these modifiers, or the register count is wrong.
     """
     try:
-        return made._bound  # type: ignore[return-value]  # as it was set
+        return node._bound  # type: ignore[return-value]  # as it was set
     except AttributeError:
-        object.__setattr__(made, "_bound", bound := _bound(made))
+        object.__setattr__(node, "_bound", bound := _bound(node))
         return bound
 
 
-def _bound(made: Call) -> Bound:
-    row = lookup(made.op)
-    positional, keywords = _arranged(row, made.args, dict(made.attrs))
+def _bound(node: Call) -> Bound:
+    row = lookup(node.op)
+    positional, keywords = _arranged(row, node.args, dict(node.attrs))
     mods: dict[str, Argument] = {}
     texts: dict[str, str] = {}
     optional = [operand.name for operand in row.operands if row.keywords.get(operand.name, REQUIRED) is None]
     operands: dict[str, tuple[Expr, ...]] = {
         operand.name: () for operand in row.operands if operand.many or operand.name in optional
     }
-    given = {param.lstrip("*"): value for param, value in positional} | keywords
+    arguments = {param.lstrip("*"): value for param, value in positional} | keywords
     optional += [operand.name for operand in row.operands if operand.optional]
-    mods.update((name, None if given.get(name) is None else "given") for name in optional)
+    mods.update((name, None if arguments.get(name) is None else "given") for name in optional)
     for param, value in [*positional, *((key, value) for key, value in keywords.items() if key not in row.folds)]:
         name = param.lstrip("*")
         kind = _kind(row, name)

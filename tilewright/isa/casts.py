@@ -35,10 +35,10 @@ def cast(source: DType, kind: DType) -> Callable[[Lanes], Lanes]:
 
 def quotient(a: Lanes, b: Lanes) -> Lanes:
     """``a / b``; 0 / 0 is a NaN whose sign bit is not set, as the GPU's, whatever the CPU's is."""
-    found = np.divide(a, b)
-    kind = np.asarray(found).dtype
+    ratio = np.divide(a, b)
+    kind = np.asarray(ratio).dtype
     if kind.itemsize > 1:
-        return found
+        return ratio
     return _without_nan_sign(np.divide(np.asarray(a).astype(F32), np.asarray(b).astype(F32))).astype(kind)
 
 

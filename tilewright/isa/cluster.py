@@ -30,8 +30,8 @@ def rank_of(machine: Machine, address: Lanes) -> Lanes:
 
 def map_pointer(machine: Machine, address: Lanes, rank: Lanes) -> Lanes:
     """The pointer to the same place in the CTA of that rank."""
-    own = machine.to_shared(address)
-    return (address - own + machine.on_rank(own, rank)).astype("uint64")
+    offset = machine.to_shared(address)
+    return (address - offset + machine.on_rank(offset, rank)).astype("uint64")
 
 
 def _mapping_row(name: str, kind: str, text: str, execute: Callable[..., Lanes], result: str, doc: str) -> None:

@@ -29,7 +29,7 @@ single(
     params=("inc", "n"),
     operands=(reads("n", "imm"),),
     lanes=WHOLE_WARP,
-    check=constant("n", COUNTS.__contains__, f"multiples of 8 from {COUNTS[0]} to {COUNTS[-1]}", given="{} registers"),
+    check=constant("n", COUNTS.__contains__, f"multiples of 8, {COUNTS[0]} to {COUNTS[-1]}", pattern="{} registers"),
     doc="The warps of a warpgroup take registers of the CTA's pool (``inc``), or give some back, to have ``n`` each.",
 )
 

@@ -110,14 +110,14 @@ HINTS = (
 def counted(guard: Guard) -> Callable[..., Mapping[str, Addresses]] | None:
     """How many bytes each lane copies, as the form's guard says."""
 
-    def addresses(unit: Unit, dst: Lanes, src: Lanes, given: Lanes, *policy: Lanes, n: int) -> Mapping[str, Addresses]:
+    def addresses(unit: Unit, dst: Lanes, src: Lanes, size: Lanes, *policy: Lanes, n: int) -> Mapping[str, Addresses]:
         """Addresses with the number of bytes that are read: ``src_size``, or by a condition all or none."""
         if guard.operand == "src_size":
-            nbytes = given.astype(np.int64)
+            nbytes = size.astype(np.int64)
             if (wrong := nbytes > n).any():
                 unit.fault(f"src_size is at most the {n} bytes of the copy, not {int(nbytes[wrong][0])}", wrong)
         else:
-            nbytes = np.where(given == (guard.operand == "predicate"), n, 0)
+            nbytes = np.where(size == (guard.operand == "predicate"), n, 0)
         places = {"dst": dst, "src": src}
         return {name: Addresses(places[name], nbytes=nbytes) for name in guard.sized}
 
@@ -128,13 +128,13 @@ def _forms() -> Iterator[Form]:
     for guard in GUARDS:
         for hint in HINTS:
             for n, caches in SIZES:
-                given = {name: GIVEN if name == guard.operand else LEFT_OUT for name in OPTIONAL}
+                presence = {name: GIVEN if name == guard.operand else LEFT_OUT for name in OPTIONAL}
                 statement = f"{{mnemonic}} [{{dst}}], [{{src}}], {n}{guard.more}{hint.more};"
                 yield Form(
                     Ptx(
                         "cp.async{cache}.shared.global{cache_hint}{prefetch_size}",
                         {
-                            **given,
+                            **presence,
                             "n": {n: ""},
                             "cache": caches,
                             **hint.modifiers(),

@@ -74,8 +74,8 @@ def _leads(access: Access, operands: Operands) -> bool:
 
 
 def _has_addresses(access: Access, form: Form) -> bool:
-    given = isinstance(form.meaning, AsyncMeaning) and form.meaning.addresses is not None
-    return given or not (access.computed or access.sized)
+    computes = isinstance(form.meaning, AsyncMeaning) and form.meaning.addresses is not None
+    return computes or not (access.computed or access.sized)
 
 
 def _is_width(access: Access) -> bool:
@@ -92,11 +92,11 @@ def _has_elements(access: Access) -> bool:
 def _has_its_read(access: Access, form: Form) -> bool:
     """Is there the read that a write is one with?"""
 
-    def key(one: Access) -> object:
-        return one.operand, one.space, one.nbytes, one.sem, one.scope, one.proxy
+    def key(access: Access) -> object:
+        return access.operand, access.space, access.nbytes, access.sem, access.scope, access.proxy
 
-    reads = (one for one in form.touched if one.rmw and not one.write)
-    return not (access.rmw and access.write) or any(key(one) == key(access) for one in reads)
+    reads = (other for other in form.touched if other.rmw and not other.write)
+    return not (access.rmw and access.write) or any(key(other) == key(access) for other in reads)
 
 
 def _is_reached(access: Access, form: Form) -> bool:
@@ -106,11 +106,11 @@ def _is_reached(access: Access, form: Form) -> bool:
 
 def _in_registers(issue: Issue, operands: Operands) -> bool:
     held = [operands[name] for name in issue.holds if name in operands]
-    return all(one.in_register and one.read and one.kind not in ADDRESSES for one in held)
+    return all(operand.in_register and operand.read and operand.kind not in ADDRESSES for operand in held)
 
 
 def _accumulates(issue: Issue, operands: Operands) -> bool:
-    updated = any(one.read and one.written for one in operands.values())
+    updated = any(operand.read and operand.written for operand in operands.values())
     return not issue.accumulates or (updated and _is_of(("pred",), issue.accumulates, operands))
 
 
@@ -127,67 +127,67 @@ def _is_amount(signal: Signal, operands: Operands) -> bool:
     return callable(amount) or (isinstance(amount, int) and amount > 0)
 
 
-GROUP: EffectRule = ("group", lambda one, form, operands: isinstance(one.group, str) and one.group != "", "its name")
+GROUP: EffectRule = ("group", lambda e, form, operands: isinstance(e.group, str) and e.group != "", "its name")
 RULES: Mapping[type, tuple[EffectRule, ...]] = {
     Access: (
-        ("nbytes", lambda one, form, operands: _is_width(one),
+        ("nbytes", lambda e, form, operands: _is_width(e),
          "a positive number of bytes at each place, a power of two; of tensor memory 4 or more"),
-        ("lanes", lambda one, form, operands: callable(one.lanes) or one.lanes in range(1, 33), "1..32"),
-        ("phase_lanes", lambda one, form, operands: one.phase_lanes in (0, 8, 16, 32), "8, 16, 32, or 0 for the usual"),
-        ("element_bytes", lambda one, form, operands: _has_elements(one), "a number that divides nbytes, or 0"),
-        ("sem", lambda one, form, operands: not (one.sem in READS and one.write and not one.rmw), "that of a write"),
-        ("sem", lambda one, form, operands: not (one.sem in WRITES and not (one.write or one.rmw)), "that of a read"),
-        ("scope", lambda one, form, operands: one.sem != "weak" or callable(one.scope) or not one.scope,
+        ("lanes", lambda e, form, operands: callable(e.lanes) or e.lanes in range(1, 33), "1..32"),
+        ("phase_lanes", lambda e, form, operands: e.phase_lanes in (0, 8, 16, 32), "8, 16, 32, or 0 for the usual"),
+        ("element_bytes", lambda e, form, operands: _has_elements(e), "a number that divides nbytes, or 0"),
+        ("sem", lambda e, form, operands: not (e.sem in READS and e.write and not e.rmw), "that of a write"),
+        ("sem", lambda e, form, operands: not (e.sem in WRITES and not (e.write or e.rmw)), "that of a read"),
+        ("scope", lambda e, form, operands: e.sem != "weak" or callable(e.scope) or not e.scope,
          "'', as the access is weak"),
-        ("scope", lambda one, form, operands: one.sem == "weak" or callable(one.sem) or one.scope != "",
+        ("scope", lambda e, form, operands: e.sem == "weak" or callable(e.sem) or e.scope != "",
          "one, as the access is strong"),
-        ("operand", lambda one, form, operands: isinstance(one.operand, str) and _is_address(one, operands),
+        ("operand", lambda e, form, operands: isinstance(e.operand, str) and _is_address(e, operands),
          "an address, or a name of `AsyncMeaning.addresses`, with computed=True"),
-        ("space", lambda one, form, operands: _leads(one, operands), "the memory that the operand leads to"),
-        ("space", lambda one, form, operands: _is_reached(one, form),
+        ("space", lambda e, form, operands: _leads(e, operands), "the memory that the operand leads to"),
+        ("space", lambda e, form, operands: _is_reached(e, form),
          "of an operation shared, tmem or global; of other forms tmem is none"),
-        ("computed", lambda one, form, operands: _has_addresses(one, form),
+        ("computed", lambda e, form, operands: _has_addresses(e, form),
          "False, or a form with Issue whose AsyncMeaning has addresses; likewise sized"),
-        ("rmw", lambda one, form, operands: _has_its_read(one, form), "False, or with a read that is else the same"),
-        ("compares", lambda one, form, operands: one.rmw or not one.compares, "False, as the access is not rmw"),
-        ("constant", lambda one, form, operands: not (one.constant and one.write), "False, as the access writes"),
+        ("rmw", lambda e, form, operands: _has_its_read(e, form), "False, or with a read that is else the same"),
+        ("compares", lambda e, form, operands: e.rmw or not e.compares, "False, as the access is not rmw"),
+        ("constant", lambda e, form, operands: not (e.constant and e.write), "False, as the access writes"),
     ),
     Issue: (
-        ("group", lambda one, form, operands: isinstance(one.group, str), "its name, '' for none"),
-        ("holds", lambda one, form, operands: _in_registers(one, operands), "operands that are read from registers"),
-        ("accumulates", lambda one, form, operands: _accumulates(one, operands),
+        ("group", lambda e, form, operands: isinstance(e.group, str), "its name, '' for none"),
+        ("holds", lambda e, form, operands: _in_registers(e, operands), "operands that are read from registers"),
+        ("accumulates", lambda e, form, operands: _accumulates(e, operands),
          "an operand of kind pred, in a row that updates registers"),
-        ("in_order_after", lambda one, form, operands: isinstance(one.in_order_after, tuple), "a tuple of names"),
+        ("in_order_after", lambda e, form, operands: isinstance(e.in_order_after, tuple), "a tuple of names"),
     ),
     Commit: (GROUP,),
     Signal: (
-        ("barrier", lambda one, form, operands: _is_of(("shared", "b32"), one.barrier, operands),
+        ("barrier", lambda e, form, operands: _is_of(("shared", "b32"), e.barrier, operands),
          "one in shared memory"),
-        ("kind", lambda one, form, operands: not form.begins_operation or one.kind in ("arrive", "bytes"),
+        ("kind", lambda e, form, operands: not form.begins_operation or e.kind in ("arrive", "bytes"),
          "of an operation 'arrive' or 'bytes'"),
-        ("amount", lambda one, form, operands: _is_amount(one, operands), "1 or more, or an operand that is a number"),
+        ("amount", lambda e, form, operands: _is_amount(e, operands), "1 or more, or an operand that is a number"),
     ),
     Wait: (
         GROUP,
-        ("pending", lambda one, form, operands: _pending(one, operands), "0 or more, or an operand of kind imm"),
+        ("pending", lambda e, form, operands: _pending(e, operands), "0 or more, or an operand of kind imm"),
     ),
     ProxyFence: (
-        ("scope", lambda one, form, operands: (one.side != "both" and one.proxy != "tmem") == bool(one.scope),
+        ("scope", lambda e, form, operands: (e.side != "both" and e.proxy != "tmem") == bool(e.scope),
          "one for each fence of a pair, '' for others"),
-        ("space", lambda one, form, operands: one.proxy != "tmem" or not one.space, "'', as it is for tmem"),
-        ("at", lambda one, form, operands: _is_of(ADDRESSES, one.at, operands), "an operand that is an address"),
+        ("space", lambda e, form, operands: e.proxy != "tmem" or not e.space, "'', as it is for tmem"),
+        ("at", lambda e, form, operands: _is_of(ADDRESSES, e.at, operands), "an operand that is an address"),
     ),
     Sync: (
-        ("barrier", lambda one, form, operands: one.scope != "named" or bool(one.barrier), "the operand that names it"),
-        ("barrier", lambda one, form, operands: _is_of(NUMBERS, one.barrier, operands), "an operand that is a number"),
-        ("threads", lambda one, form, operands: _is_of(NUMBERS, one.threads, operands), "an operand that is a number"),
-        ("wait_only", lambda one, form, operands: not (one.arrive_only and one.wait_only), "False with arrive_only"),
+        ("barrier", lambda e, form, operands: e.scope != "named" or bool(e.barrier), "the operand that names it"),
+        ("barrier", lambda e, form, operands: _is_of(NUMBERS, e.barrier, operands), "an operand that is a number"),
+        ("threads", lambda e, form, operands: _is_of(NUMBERS, e.threads, operands), "an operand that is a number"),
+        ("wait_only", lambda e, form, operands: not (e.arrive_only and e.wait_only), "False with arrive_only"),
     ),
     Consults: (
-        ("operand", lambda one, form, operands: _is_of(("global", "generic", "place"), one.operand, operands),
+        ("operand", lambda e, form, operands: _is_of(("global", "generic", "place"), e.operand, operands),
          "one in global memory"),
-        ("operand", lambda one, form, operands: form.issue is not None, "a form with Issue"),
-        ("nbytes", lambda one, form, operands: one.nbytes > 0 and one.nbytes % 16 == 0, "a multiple of 16"),
+        ("operand", lambda e, form, operands: form.issue is not None, "a form with Issue"),
+        ("nbytes", lambda e, form, operands: e.nbytes > 0 and e.nbytes % 16 == 0, "a multiple of 16"),
     ),
 }  # fmt: skip
 """For each kind of effect the fields that something else limits, whether they agree, and what would."""
@@ -197,9 +197,9 @@ RULES: Mapping[type, tuple[EffectRule, ...]] = {
 
 
 def _several(form: Form, row: Instruction) -> str:
-    steps = [type(one) for one in form.effects if isinstance(one, STEPS)]
+    steps = [type(effect) for effect in form.effects if isinstance(effect, STEPS)]
     fits = len(steps) < 2 or (set(steps) == {Commit, Wait} and len(steps) == 2)
-    return "" if fits else ", ".join(one.__name__ for one in steps)
+    return "" if fits else ", ".join(step.__name__ for step in steps)
 
 
 def _beside(form: Form, row: Instruction) -> str:
@@ -207,7 +207,7 @@ def _beside(form: Form, row: Instruction) -> str:
     meets = form.sync is not None and form.sync.scope != "poll"
     if form.begins_operation or not (meets or form.register_fence or form.concerns_operations):
         return ""
-    more = [type(one).__name__ for one in form.effects if isinstance(one, Access | Signal)]
+    more = [type(effect).__name__ for effect in form.effects if isinstance(effect, Access | Signal)]
     return ", ".join([*more, *(("execute",) if form.meaning.execute else ())])
 
 
@@ -215,28 +215,29 @@ def _unanswered(form: Form, row: Instruction) -> str:
     """What a form gives without an `execute` that makes it."""
     if form.meaning.execute is not None:
         return ""
-    made = [repr(one.name) for one in row.operands if one.written]
-    made += ["the value of the call"] if form.result is not VOID else []
-    made += [] if form.begins_operation else [f"what {one.kind!r} finds" for one in form.signals]
-    made += ["whether to go on"] if form.sync is not None and form.sync.scope == "poll" else []
-    return "None, for " + ", ".join(made) if made else ""
+    answers = [repr(operand.name) for operand in row.operands if operand.written]
+    answers += ["the value of the call"] if form.result is not VOID else []
+    answers += [] if form.begins_operation else [f"what {signal.kind!r} finds" for signal in form.signals]
+    answers += ["whether to go on"] if form.sync is not None and form.sync.scope == "poll" else []
+    return "None, for " + ", ".join(answers) if answers else ""
 
 
 def _uncalled(form: Form, row: Instruction) -> str:
     functions = {"execute": form.meaning.execute, "addresses": form.async_meaning.addresses}
-    functions |= {"Signal.change": next((one.change for one in form.signals if not callable(one.change)), None)}
-    return ", ".join(f"{name}={one!r}" for name, one in functions.items() if one is not None and not callable(one))
+    changes = [signal.change for signal in form.signals]
+    functions |= {"Signal.change": next((change for change in changes if not callable(change)), None)}
+    return ", ".join(f"{name}={what!r}" for name, what in functions.items() if what is not None and not callable(what))
 
 
 def _uncopied(form: Form, row: Instruction) -> str:
     """What an operation without `execute` touches, where that is no copy."""
     if form.issue is None or form.meaning.execute is not None:
         return ""
-    reads, writes = ([one for one in form.touched if one.write is write] for write in (False, True))
+    reads, writes = ([access for access in form.touched if access.write is write] for write in (False, True))
     copies = len(reads) == len(writes) == 1 and reads[0].nbytes == writes[0].nbytes
     if copies if form.meaning.moves else not writes:
         return ""
-    bytes_of = [f"{'write' if one.write else 'read'} of {one.nbytes} bytes" for one in (*reads, *writes)]
+    bytes_of = [f"{'write' if access.write else 'read'} of {access.nbytes} bytes" for access in (*reads, *writes)]
     return f"moves={form.meaning.moves}, {', '.join(bytes_of) or 'no access'}"
 
 
@@ -248,15 +249,15 @@ def _unregistered(form: Form, row: Instruction) -> str:
 
 
 def _unknown_result(form: Form, row: Instruction) -> str:
-    known = {*form.wording.modifiers, *(one.name for one in row.operands)}
-    unknown = isinstance(form.result, str) and not isinstance(form.result, DType) and form.result not in known
+    names = {*form.wording.modifiers, *(operand.name for operand in row.operands)}
+    unknown = isinstance(form.result, str) and not isinstance(form.result, DType) and form.result not in names
     return repr(form.result) if unknown else ""
 
 
 def _unspelled(form: Form, row: Instruction) -> str:
     """Holes of a template that nothing fills, and modifiers without a value."""
-    known = {"result", *form.wording.modifiers, *(() if isinstance(form.wording, Ptx) else _names(row))}
-    holes = [name for name in IN_BRACES.findall(form.wording.template) if name not in known]
+    names = {"result", *form.wording.modifiers, *(() if isinstance(form.wording, Ptx) else _names(row))}
+    holes = [name for name in IN_BRACES.findall(form.wording.template) if name not in names]
     return ", ".join(
         map(
             repr,
@@ -274,9 +275,9 @@ def _unspelled(form: Form, row: Instruction) -> str:
 
 def _unreachable(form: Form, row: Instruction) -> str:
     """Modifiers that no call can give."""
-    typed = {"dtype"} if any(one.kind == "typed" for one in row.operands) else set()
-    known = {*typed, *row.keywords, *_names(row), *(name.lstrip("*") for name in row.params)}
-    return ", ".join(repr(name) for name in form.wording.modifiers if name not in known)
+    typed = {"dtype"} if any(operand.kind == "typed" for operand in row.operands) else set()
+    names = {*typed, *row.keywords, *_names(row), *(name.lstrip("*") for name in row.params)}
+    return ", ".join(repr(name) for name in form.wording.modifiers if name not in names)
 
 
 FORM_RULES: tuple[FormRule, ...] = (
@@ -296,7 +297,7 @@ FORM_RULES: tuple[FormRule, ...] = (
 
 
 def _names(row: Instruction) -> tuple[str, ...]:
-    return tuple(one.name for one in row.operands)
+    return tuple(operand.name for operand in row.operands)
 
 
 def _modifiers(row: Instruction) -> set[str]:
@@ -321,8 +322,8 @@ def _unreached(row: Instruction) -> str:
 
 
 def _unknown_keywords(row: Instruction) -> str:
-    known = {*_names(row), *_modifiers(row), *row.folds}
-    return ", ".join(f"{name!r}, not {choices(name, known)}" for name in row.keywords if name not in known)
+    names = {*_names(row), *_modifiers(row), *row.folds}
+    return ", ".join(f"{name!r}, not {choices(name, names)}" for name in row.keywords if name not in names)
 
 
 def _unfolded(row: Instruction) -> str:
@@ -346,17 +347,17 @@ ROW_RULES: tuple[RowRule, ...] = (
 def disagreement(row: Instruction) -> tuple[str, str, str] | None:
     """The first field of a row that does not fit: its name, what it is, what is allowed; None where all fit."""
     for field, wrong, allowed in ROW_RULES:
-        if given := wrong(row):
-            return field, given, allowed
-    operands = {one.name: one for one in row.operands}
+        if text := wrong(row):
+            return field, text, allowed
+    operands = {operand.name: operand for operand in row.operands}
     for form in row.forms:
         for effect in form.effects:
             for field, agrees, allowed in RULES.get(type(effect), ()):
                 if not agrees(effect, form, operands):
                     return f"{type(effect).__name__}.{field}", repr(getattr(effect, field)), allowed
         for field, unfit, allowed in FORM_RULES:
-            if given := unfit(form, row):
-                return field, given, allowed
+            if text := unfit(form, row):
+                return field, text, allowed
     return None
 
 
@@ -425,19 +426,19 @@ def check_types(row: Instruction) -> None:
     """Raises InstructionError for a field of another type than the checks of the others count on."""
     for field, kind, inner, allowed in ROW_TYPES:
         value: Any = getattr(row, field)
-        if not issubclass(type(value), kind) or not all(isinstance(one, inner) for one in value):
+        if not issubclass(type(value), kind) or not all(isinstance(item, inner) for item in value):
             raise misdeclared(str(row.name), field, "is of another type", described(value), allowed)
     for form in row.forms:
         for field, kind in FORM_TYPES:
-            given = getattr(form, field)
-            if not isinstance(given, kind):
+            content = getattr(form, field)
+            if not isinstance(content, kind):
                 what, allowed = "is of another type", f"a {kind.__name__}"
-                raise misdeclared(row.name, f"Form.{field}", what, described(given), allowed)
+                raise misdeclared(row.name, f"Form.{field}", what, described(content), allowed)
 
 
-def misdeclared(name: str, field: str, what: str, given: object, allowed: object) -> InstructionError:
+def misdeclared(name: str, field: str, what: str, value: object, allowed: object) -> InstructionError:
     """The error for the field of a row."""
-    return InstructionError(f"{name}: {field} {what}", given=given, allowed=allowed)
+    return InstructionError(f"{name}: {field} {what}", given=value, allowed=allowed)
 
 
 # Are rows checked where they are declared? Those of this room are by its tests: that took a third of the import.
@@ -450,7 +451,7 @@ def check_row(row: Instruction, lanes: Iterable[str]) -> None:
     """
     if row.lanes not in lanes:
         raise misdeclared(row.name, "lanes", "is not in its table", repr(row.lanes), choices(row.lanes, lanes))
-    operands = [one.name for one in row.operands]
+    operands = [operand.name for operand in row.operands]
     for operand in row.operands:
         _check_words(row.name, operand)
     _check_text(row, operands)
@@ -470,12 +471,12 @@ def check_row(row: Instruction, lanes: Iterable[str]) -> None:
                 takes = form.async_meaning.takes
                 _check_names(row.name, effect, {Issue: ("alike",)}, (*modifiers, *operands, *takes), "value")
     if (wrong := disagreement(row)) is not None:
-        field, given, allowed = wrong
-        raise misdeclared(row.name, field, "does not fit", given, allowed)
+        field, text, allowed = wrong
+        raise misdeclared(row.name, field, "does not fit", text, allowed)
 
 
 def _check_effects(name: str, effects: object) -> None:
-    if not isinstance(effects, tuple) or not all(isinstance(one, EFFECTS) for one in effects):
+    if not isinstance(effects, tuple) or not all(isinstance(effect, EFFECTS) for effect in effects):
         raise misdeclared(name, "Form.effects", "is no tuple of effects", repr(effects), "(Access(...), Issue(), ...)")
 
 
@@ -483,13 +484,13 @@ def _check_text(row: Instruction, operands: list[str]) -> None:
     """Raises InstructionError where arguments or the pattern name what the row does not have."""
     if twice := [name for k, name in enumerate(operands) if name in operands[:k]]:
         raise misdeclared(row.name, "operands", "has two of one name", repr(twice[0]), "a name for each")
-    known = {*operands, *row.keywords, *(name for form in row.forms for name in form.wording.modifiers)}
+    words = {*operands, *row.keywords, *(name for form in row.forms for name in form.wording.modifiers)}
     named = {"params": [name.lstrip("*") for name in row.params], "pattern": IN_BRACES.findall(row.pattern)}
     for field, names in named.items():
         for name in names:
-            if name not in known and (field, name) not in IN_TEXT:
+            if name not in words and (field, name) not in IN_TEXT:
                 what = "names no operand or modifier of the row"
-                raise misdeclared(row.name, field, what, repr(name), choices(name, sorted(known)))
+                raise misdeclared(row.name, field, what, repr(name), choices(name, sorted(words)))
 
 
 def _check_meaning(name: str, form: Form, operands: list[str], modifiers: tuple[str, ...]) -> None:
@@ -497,28 +498,28 @@ def _check_meaning(name: str, form: Form, operands: list[str], modifiers: tuple[
     if meaning is NOTHING:
         return
     if isinstance(meaning, AsyncMeaning) != form.begins_operation:
-        given = f"{type(meaning).__name__}, effects {', '.join(type(one).__name__ for one in form.effects) or 'none'}"
+        text = f"{type(meaning).__name__}, effects {', '.join(type(e).__name__ for e in form.effects) or 'none'}"
         what = "does not fit the effects"
-        raise misdeclared(name, "meaning", what, given, "AsyncMeaning with Issue, or with Commit and Signal")
+        raise misdeclared(name, "meaning", what, text, "AsyncMeaning with Issue, or with Commit and Signal")
     _check_words(name, meaning)
     for part in (meaning, meaning.undefined):
         _check_names(name, part, OPERANDS, operands, "operand")
     if isinstance(meaning, AsyncMeaning):
-        known = operands if meaning.addresses is None else meaning.takes  # it may add names
-        _check_names(name, meaning, {AsyncMeaning: ("takes",)}, known, "operand")
+        names = operands if meaning.addresses is None else meaning.takes  # it may add names
+        _check_names(name, meaning, {AsyncMeaning: ("takes",)}, names, "operand")
     _check_names(name, meaning, {type(meaning): ("passes",)}, modifiers, "modifier")
 
 
 def _check_words(name: str, part: object, modifiers: Mapping[str, Spellings] = NONE) -> None:
     for field, allowed in WORDS.get(type(part), ()):
-        given = getattr(part, field)
-        if isinstance(given, str) and given in allowed:
+        value = getattr(part, field)
+        if isinstance(value, str) and value in allowed:
             continue
         label = f"{type(part).__name__}.{field}"
-        for word, where in _words(name, label, given, modifiers):
+        for word, where in _words(name, label, value, modifiers):
             if not isinstance(word, str) or word not in allowed:
-                known = choices(word, (one for one in allowed if one))
-                raise misdeclared(name, label, "is not in its table", repr(word) + where, known)
+                listed = choices(word, (item for item in allowed if item))
+                raise misdeclared(name, label, "is not in its table", repr(word) + where, listed)
 
 
 class _Asked(Mapping[str, Argument]):
@@ -550,7 +551,7 @@ def _words(name: str, field: str, word: Any, modifiers: Mapping[str, Spellings])
     while left:
         mods = _Asked(left.pop())
         try:
-            found = word(mods)
+            text = word(mods)
         except KeyError as error:
             allowed = choices(error.args[0], modifiers) or "none: the form has none"
             raise misdeclared(name, field, "reads no modifier of the form", repr(error.args[0]), allowed) from None
@@ -558,23 +559,23 @@ def _words(name: str, field: str, word: Any, modifiers: Mapping[str, Spellings])
         if asked in done:
             continue
         done.add(asked)
-        yield found, "".join(f", {modifier}={value!r}" for modifier, value in asked)
+        yield text, "".join(f", {modifier}={value!r}" for modifier, value in asked)
         left += [{**mods.mods, modifier: value} for modifier in mods.names for value in modifiers[modifier]]
 
 
 def _check_names(
-    name: str, part: object, fields: Mapping[type, tuple[str, ...]], known: Iterable[str], kind: str
+    name: str, part: object, fields: Mapping[type, tuple[str, ...]], names: Iterable[str], kind: str
 ) -> None:
-    """Raises InstructionError for a name in ``fields`` that is not ``known``."""
+    """Raises InstructionError for a name in ``fields`` that is not among ``names``."""
     for field in fields.get(type(part), ()):
         value = getattr(part, field)
         if field in TUPLES.get(type(part), ()) and not isinstance(value, tuple):
             raise misdeclared(name, f"{type(part).__name__}.{field}", "is no tuple", described(value), "a tuple")
-        for one in _names_of_value(value):
-            if one not in known:
+        for item in _names_of_value(value):
+            if item not in names:
                 what = f"names no {kind} of the row"
-                allowed = choices(one, known) or "none: the row has none"
-                raise misdeclared(name, f"{type(part).__name__}.{field}", what, repr(one), allowed)
+                allowed = choices(item, names) or "none: the row has none"
+                raise misdeclared(name, f"{type(part).__name__}.{field}", what, repr(item), allowed)
 
 
 def _names_of_value(value: Any) -> Iterator[str]:
@@ -614,14 +615,14 @@ def check_links(name: str, form: Form, table: Mapping[str, Instruction]) -> None
             begin = (other for other, row in table.items() if any(form.issue for form in row.forms))
             what, allowed = "names no row that begins an operation", choices(earlier, begin)
             raise misdeclared(name, "Issue.in_order_after", what, repr(earlier), allowed)
-    for one in (form.issue, form.commit, form.wait):
-        if one is not None and one.group and one.group not in _LINKED:
-            issues = isinstance(one, Issue)
+    for step in (form.issue, form.commit, form.wait):
+        if step is not None and step.group and step.group not in _LINKED:
+            issues = isinstance(step, Issue)
             others = (Commit, Wait) if issues else (Issue,)
             effects = (effect for row in table.values() for form in row.forms for effect in form.effects)
             groups = dict.fromkeys(effect.group for effect in effects if isinstance(effect, others))
-            if one.group not in groups:
+            if step.group not in groups:
                 what = f"is none that {'a Commit or Wait' if issues else 'an Issue'} names"
-                allowed = choices(one.group, filter(None, groups))
-                raise misdeclared(name, f"{type(one).__name__}.group", what, repr(one.group), allowed)
-            _LINKED.add(one.group)
+                allowed = choices(step.group, filter(None, groups))
+                raise misdeclared(name, f"{type(step).__name__}.group", what, repr(step.group), allowed)
+            _LINKED.add(step.group)

@@ -88,8 +88,9 @@ def _check_fields(machine: Machine, **values: Lanes) -> None:
     for name, value in values.items():
         wrong = machine.active & ~FIELDS[name].admits(value)
         if wrong.any():
-            given = np.broadcast_to(value, wrong.shape)[wrong][0]
-            machine.fault(f"{FIELDS[name].name} of a matrix descriptor is {FIELDS[name].allowed}; it is {given}", wrong)
+            sample = np.broadcast_to(value, wrong.shape)[wrong][0]
+            field = FIELDS[name]
+            machine.fault(f"{field.name} of a matrix descriptor is {field.allowed}; it is {sample}", wrong)
 
 
 def encoder(modes: Mapping[int, int]) -> Callable[..., Lanes]:
@@ -114,9 +115,9 @@ def add_units(desc: Lanes, units: Lanes) -> Lanes:
 
 def _check_constants(bound: Bound) -> None:
     for name, field in FIELDS.items():
-        known = const_value(bound.operands[name][0])
-        if known is not None and not field.admits(np.int64(known)):
-            raise InstructionError(f"T.{bound.instruction.name}: {field.name}", given=known, allowed=field.allowed)
+        number = const_value(bound.operands[name][0])
+        if number is not None and not field.admits(np.int64(number)):
+            raise InstructionError(f"T.{bound.instruction.name}: {field.name}", given=number, allowed=field.allowed)
 
 
 for _generation, _format in GENERATIONS.items():
@@ -190,25 +191,25 @@ __device__ __forceinline__ unsigned int {self.helper}(
 
     def check(self, bound: Bound) -> None:
         """Raises InstructionError for operands that are no constants, and for what is no product."""
-        known = {name: const_value(bound.operands[name][0]) for name in (*self.numbers, *self.flags)}
-        if unknown := [name for name, value in known.items() if value is None]:
-            given = ", ".join(f"{name} = {bound.operands[name][0]}" for name in unknown)
-            raise InstructionError(f"T.{bound.instruction.name}: {unknown[0]}", given=given, allowed="a constant")
+        numbers = {name: const_value(bound.operands[name][0]) for name in (*self.numbers, *self.flags)}
+        if unknown := [name for name, value in numbers.items() if value is None]:
+            text = ", ".join(f"{name} = {bound.operands[name][0]}" for name in unknown)
+            raise InstructionError(f"T.{bound.instruction.name}: {unknown[0]}", given=text, allowed="a constant")
         kind = bound.form.meaning.execute.keywords["kind"]  # type: ignore[union-attr]  # a partial
-        self.product(kind, bound.mods, known)  # type: ignore[arg-type]  # numbers
+        self.product(kind, bound.mods, numbers)  # type: ignore[arg-type]  # numbers
 
     def encoded(self, machine: Machine, *values: Lanes, kind: str, **mods: Argument) -> Lanes:
         """The word, equal in all lanes: everything is known when the kernel is compiled."""
-        known = {name: int(value.flat[0]) for name, value in zip((*self.numbers, *self.flags), values, strict=True)}
-        return np.full((*machine.active.shape[:-1], 1), self.product(kind, mods, known).encode(), np.uint32)
+        numbers = {name: int(value.flat[0]) for name, value in zip((*self.numbers, *self.flags), values, strict=True)}
+        return np.full((*machine.active.shape[:-1], 1), self.product(kind, mods, numbers).encode(), np.uint32)
 
     def form(
-        self, kind: str, result: str, k: int, modifiers: Mapping[str, Spellings], given: Mapping[str, str]
+        self, kind: str, result: str, k: int, modifiers: Mapping[str, Spellings], settings: Mapping[str, str]
     ) -> Form:
-        """A form for products of a kind. given: fields that are neither operands nor modifiers."""
+        """A form for products of a kind. settings: fields that are neither operands nor modifiers."""
         row = PRODUCT_KINDS[kind]
-        elements = {each: str(code) for each, code in row.elements_for(result).items()}
-        listed = ", ".join(given.get(name, f"{{{name}}}") for name in self.fields)
+        elements = {element: str(code) for element, code in row.elements_for(result).items()}
+        listed = ", ".join(settings.get(name, f"{{{name}}}") for name in self.fields)
         table: dict[str, Spellings] = {"a_dtype": elements, "b_dtype": elements, "K": {k: ""}}
         table |= {"d_dtype": {result: str(row.results[result])}, "n_cta_groups": {1: "", 2: ""}, **modifiers}
         return Form(
@@ -258,8 +259,8 @@ def _scaled_forms() -> Iterator[Form]:
                 "sfa_dtype": {sf_dtype: ""},
                 "sfb_dtype": {sf_dtype: ""},
             }
-            given = {"sparse": str(int(sparse)), "sf_dtype": str(code), "wide": str(int(wide))}
-            yield SCALED.form(kind, "float32", k, types, given)
+            settings = {"sparse": str(int(sparse)), "sf_dtype": str(code), "wide": str(int(wide))}
+            yield SCALED.form(kind, "float32", k, types, settings)
 
 
 def with_scale_id(desc: Lanes, sf_id: Lanes) -> Lanes:

@@ -161,25 +161,25 @@ class MatrixDescriptor:
         bits = int(bits)
         values = {name: bits >> at.first & (1 << at.width) - 1 for name, at in form.fields.items()}
         code = values.pop("swizzle")
-        modes = [mode for mode, known in form.codes.items() if known == code]
+        modes = [mode for mode, value in form.codes.items() if value == code]
         if not modes:
-            known = ", ".join(f"{c} ({mode.name})" for (mode, _), c in form.codes.items())
-            raise _refused("swizzle", f"{form.fields['swizzle']} are {code}", known)
+            listed = ", ".join(f"{c} ({mode.name})" for (mode, _), c in form.codes.items())
+            raise _refused("swizzle", f"{form.fields['swizzle']} are {code}", listed)
         (mode, atom), *_ = modes
-        found = cls(
+        descriptor = cls(
             **{name: value * form.fields[name].step for name, value in values.items()},  # type: ignore[arg-type]  # 0, 1
             swizzle=mode,
             atom=atom,
             generation=generation,
         )
-        if found.encode() != bits:
-            others = bits ^ found.encode()
+        if descriptor.encode() != bits:
+            others = bits ^ descriptor.encode()
             raise _refused(
                 "constant",
                 f"{bits:#018x}, which differs in bits {_listed(others)}",
                 f"as {form.name} has it: {form.constant:#x} and the fields, all else 0",
             )
-        return found
+        return descriptor
 
     def addresses(self, rows: int, row_bytes: int, major: str = "K") -> NDArray[np.int64]:
         """The shared addresses of the 16-byte units of a matrix, (rows, units): as the hardware takes them, row by row.
@@ -234,8 +234,8 @@ def descriptor_addresses(
 ) -> NDArray[np.int64]:
     """`MatrixDescriptor.addresses` of (n,) descriptors: (n, rows, units). Raises InstructionError where one is none."""
     distinct, which = np.unique(bits, return_inverse=True)
-    found = np.stack([_addresses_of(int(one), rows, row_bytes, major, generation) for one in distinct])
-    return found[which.reshape(-1)]
+    places = np.stack([_addresses_of(int(word), rows, row_bytes, major, generation) for word in distinct])
+    return places[which.reshape(-1)]
 
 
 def descriptor_trouble(bits: int, rows: int, row_bytes: int, major: str = "K", generation: str = "sm_100") -> str:
@@ -259,8 +259,8 @@ def _check_field(name: str, value: int, bits: Bits) -> None:
         raise _refused(name, value, allowed)
 
 
-def _refused(name: str, given: object, allowed: str) -> InstructionError:
-    return InstructionError(f"matrix descriptor: {name}", given=str(given), allowed=allowed)
+def _refused(name: str, value: object, allowed: str) -> InstructionError:
+    return InstructionError(f"matrix descriptor: {name}", given=str(value), allowed=allowed)
 
 
 def _listed(bits: int) -> str:

@@ -237,7 +237,7 @@ class Form:
     @cached_property
     def fence(self) -> Fence | ProxyFence | None:
         """The fence that the form is, if it is one; `fence_of` has its words."""
-        return next((one for one in self.effects if isinstance(one, Fence | ProxyFence)), None)
+        return next((effect for effect in self.effects if isinstance(effect, Fence | ProxyFence)), None)
 
     def signal_of(self, *kinds: str) -> Signal | None:
         """The first signal of one of these kinds, if the form sends any."""
@@ -296,7 +296,7 @@ class Form:
         if isinstance(fence, Fence):
             return Fence(worded(fence.sem, mods), worded(fence.scope, mods), fence.only)
         if isinstance(fence, ProxyFence):
-            space, side, scope = (worded(one, mods) for one in (fence.space, fence.side, fence.scope))
+            space, side, scope = (worded(word, mods) for word in (fence.space, fence.side, fence.scope))
             return ProxyFence(fence.proxy, space, side, scope, fence.at)
         return None
 

@@ -101,9 +101,9 @@ def stored(
     walk = boxes.maps[0].im2col
     assert walk is not None
     if min(walk.lower) < 0 or max(walk.upper) > 0:
-        given = f"lower {walk.lower}, upper {walk.upper}"
+        corners = f"lower {walk.lower}, upper {walk.upper}"
         what = "the pixels of a map for stores stay in its images: lower corners of at least 0, upper ones of at most 0"
-        unit.fault(f"{what}, not {given}", np.full(len(boxes.maps), True))
+        unit.fault(f"{what}, not {corners}", np.full(len(boxes.maps), True))
     return taken(unit, boxes, 0, op)
 
 

@@ -264,11 +264,11 @@ class InstructionDescriptor:
             code = bits >> at.first & (1 << at.width) - 1
             values[name] = bool(code) if name in FLAGS else code * at.step
             if name in TYPES:
-                known = _types(row, name)
-                if code not in known.values():
-                    listed = ", ".join(f"{number} ({each})" for each, number in known.items())
+                types = _types(row, name)
+                if code not in types.values():
+                    listed = ", ".join(f"{number} ({kind})" for kind, number in types.items())
                     raise _refused(name, f"code {code} in {at}", f"{listed} for kind {kind}")
-                values[name] = next(each for each, number in known.items() if number == code)
+                values[name] = next(kind for kind, number in types.items() if number == code)
         others = bits & ~sum((1 << at.width) - 1 << at.first for at in _fields(row).values())
         if others:
             listed = ", ".join(str(place) for place in range(32) if others >> place & 1)
@@ -282,17 +282,17 @@ def _fields(row: MultiplicationKind) -> Mapping[str, Bits]:
 
 def _types(row: MultiplicationKind, name: str) -> Mapping[str, int]:
     if name == "sf_dtype":
-        return {each: code for each, (code, _) in row.scales.items()}
+        return {kind: code for kind, (code, _) in row.scales.items()}
     return row.results if name == "d_dtype" else row.elements
 
 
-def _check(name: str, value: object, known: Mapping[str, int] | tuple[int, ...]) -> None:
-    if value not in known:
-        raise _refused(name, value, ", ".join(map(str, known)))
+def _check(name: str, value: object, codes: Mapping[str, int] | tuple[int, ...]) -> None:
+    if value not in codes:
+        raise _refused(name, value, ", ".join(map(str, codes)))
 
 
-def _refused(name: str, given: object, allowed: str) -> InstructionError:
-    return InstructionError(f"instruction descriptor: {name}", given=str(given), allowed=allowed)
+def _refused(name: str, value: object, allowed: str) -> InstructionError:
+    return InstructionError(f"instruction descriptor: {name}", given=str(value), allowed=allowed)
 
 
 @lru_cache(maxsize=1024)

@@ -77,12 +77,12 @@ def _steps(bits: int, count: int) -> tuple[tuple[Any, Any], ...]:
     bytes move up, and by which factor they are multiplied and added to themselves, 2**n - 1 to move n bits. Then the
     same in each half.
     """
-    found = []
+    steps = []
     while count > 1:
         word, half = np.dtype(f"u{count}").type, count // 2
-        found.append((word((1 << half * bits) - 1 << half * bits), word((1 << half * (8 - bits)) - 1)))
+        steps.append((word((1 << half * bits) - 1 << half * bits), word((1 << half * (8 - bits)) - 1)))
         count = half
-    return tuple(found)
+    return tuple(steps)
 
 
 def _in_bytes(rows: Lanes, fill: Callable[[Lanes, Words], None], steps: tuple[tuple[Any, Any], ...]) -> Lanes:
@@ -91,10 +91,10 @@ def _in_bytes(rows: Lanes, fill: Callable[[Lanes, Words], None], steps: tuple[tu
     All words take a step at once, in blocks whose scratch space stays in the cache.
     """
     flat = rows.reshape(-1, 16)
-    found = np.empty(flat.shape, np.uint8).view(steps[0][0].dtype)
-    scratch = np.empty_like(found[:ROWS_AT_ONCE])
+    out = np.empty(flat.shape, np.uint8).view(steps[0][0].dtype)
+    scratch = np.empty_like(out[:ROWS_AT_ONCE])
     for first in range(0, len(flat), ROWS_AT_ONCE):
-        words = found[first : first + ROWS_AT_ONCE]
+        words = out[first : first + ROWS_AT_ONCE]
         moving = scratch[: len(words)]
         fill(flat[first : first + ROWS_AT_ONCE], words)
         for goes, grows in steps:
@@ -102,7 +102,7 @@ def _in_bytes(rows: Lanes, fill: Callable[[Lanes, Words], None], steps: tuple[tu
             grown = np.bitwise_and(part, goes, out=moving.view(goes.dtype))
             grown *= grows
             part += grown
-    octets: Lanes = found.view(np.uint8).reshape(rows.shape)
+    octets: Lanes = out.view(np.uint8).reshape(rows.shape)
     return octets
 
 

@@ -22,7 +22,7 @@ def as_arithmetic(call: Call) -> Expr | None:
     word = str(bound.mods["type"])
     if not dtype(TYPES[word].element).is_integer or TYPES[word].lanes > 1 or bound.mods.get("sat"):
         return None
-    operands = [one for row in bound.arguments for one in bound.operands[row.name]]
+    operands = [operand for row in bound.arguments for operand in bound.operands[row.name]]
     return meaning(bound.mods, TYPES[word].dtype, *operands)
 
 

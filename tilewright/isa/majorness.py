@@ -92,11 +92,11 @@ def mma_atom(name: str) -> MmaAtom:
 
     Raises InstructionError with the nearest name.
     """
-    known = {atom.name.split("_", 1)[1]: atom for atom in mma_atoms()}
+    atoms = {atom.name.split("_", 1)[1]: atom for atom in mma_atoms()}
     match = re.fullmatch(r"SM(\d+)_(.+)", name)
-    if match and match[2] in known and int(match[1]) >= known[match[2]].arch.archs()[0].number:
-        found = known[match[2]]
-        return MmaAtom(name, found.shape, found.types)
+    if match and match[2] in atoms and int(match[1]) >= atoms[match[2]].arch.archs()[0].number:
+        row = atoms[match[2]]
+        return MmaAtom(name, row.shape, row.types)
     names = [atom.name for atom in mma_atoms()]
     stem, _, letters = name.rpartition("_")
     if letters in BLAS and f"{stem}_TN" in names:
@@ -164,8 +164,8 @@ def majorness(mma: MmaAtom | str, a: str, b: str = "") -> Majorness:
     majors = BLAS.get(a) if not b else (a, b)
     name = next((name for name, pair in BLAS.items() if pair == majors), None)
     if majors is None or name is None:
-        given = f"A {a}, B {b}" if b else a
-        raise InstructionError("unknown majorness", given=given, allowed="A K or M, B K or N; or TN, NT, NN, TT")
+        text = f"A {a}, B {b}" if b else a
+        raise InstructionError("unknown majorness", given=text, allowed="A K or M, B K or N; or TN, NT, NN, TT")
     return Majorness(name, mma, _copy(mma, "A", majors[0]), _copy(mma, "B", majors[1]))
 
 

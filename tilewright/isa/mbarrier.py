@@ -64,9 +64,9 @@ def check_constants(bound: Bound) -> None:
     """Raises InstructionError for a constant out of its range; `within` checks other values when the kernel runs."""
     for name, (low, high) in RANGES.items():
         for operand in bound.operands.get(name, ()):
-            known = const_value(operand)
-            if known is not None and not low <= known <= high:
-                raise InstructionError(f"T.{bound.instruction.name}: {name}", given=known, allowed=f"{low}..{high}")
+            number = const_value(operand)
+            if number is not None and not low <= number <= high:
+                raise InstructionError(f"T.{bound.instruction.name}: {name}", given=number, allowed=f"{low}..{high}")
 
 
 def within(machine: Machine, name: str, value: Lanes) -> None:
@@ -74,8 +74,8 @@ def within(machine: Machine, name: str, value: Lanes) -> None:
     low, high = RANGES[name]
     outside = (value < low) | (value > high)
     if outside.any() and (wrong := machine.active & outside).any():
-        given = np.broadcast_to(value, wrong.shape)[wrong][0]
-        machine.fault(f"{name} of an m-barrier is {low}..{high}, not {given}", wrong)
+        sample = np.broadcast_to(value, wrong.shape)[wrong][0]
+        machine.fault(f"{name} of an m-barrier is {low}..{high}, not {sample}", wrong)
 
 
 def _check_alive(machine: Machine, words: Lanes) -> None:
@@ -88,12 +88,12 @@ def _check_alive(machine: Machine, words: Lanes) -> None:
 def changed(machine: Machine, address: Lanes, change: Callable[[Lanes, Lanes], Lanes], by: Lanes) -> Lanes:
     """Change the m-barriers, each lane in turn; returns what each lane found there."""
     amount = np.broadcast_to(by, np.broadcast_shapes(address.shape, by.shape)).astype(np.uint64)
-    found = machine.shared.atomic(address, change, amount)
-    _check_alive(machine, found)
-    here = np.broadcast_to(machine.active, found.shape)  # often few lanes
-    if not is_alive(change(found[here], np.broadcast_to(amount, found.shape)[here])).all():
-        _check_alive(machine, change(found, amount))
-    return found
+    state = machine.shared.atomic(address, change, amount)
+    _check_alive(machine, state)
+    here = np.broadcast_to(machine.active, state.shape)  # often few lanes
+    if not is_alive(change(state[here], np.broadcast_to(amount, state.shape)[here])).all():
+        _check_alive(machine, change(state, amount))
+    return state
 
 
 def _read(machine: Machine, address: Lanes) -> Lanes:
@@ -219,7 +219,7 @@ _plain_row("inval", invalidate, "Ends an m-barrier; its bytes may be used for so
 
 
 def _arrivals(
-    opcode: str, execute: Callable[..., Lanes], more: str, first: str, given: Mapping[str, Spellings] = {}
+    opcode: str, execute: Callable[..., Lanes], more: str, first: str, settings: Mapping[str, Spellings] = {}
 ) -> Iterator[Form]:
     """The forms of an arrival."""
     for order in _orders("release", first, remote=True):
@@ -227,7 +227,7 @@ def _arrivals(
         yield Form(
             Ptx(
                 f"mbarrier.{opcode}{order.text}.b64",
-                {**given, **order.modifiers},
+                {**settings, **order.modifiers},
                 pattern=f"{'_' if remote else '{result}'}, [{{ptr}}]{more}",
             ),
             since(order.first),
@@ -306,14 +306,14 @@ ASKING = "{{ .reg .pred done; {mnemonic} done, [{ptr}], %s; selp.b32 {result}, 1
 
 
 def _waits(
-    opcode: str, pattern: str, execute: Callable[..., Lanes], first: str, given: Mapping[str, Spellings] = {}
+    opcode: str, pattern: str, execute: Callable[..., Lanes], first: str, settings: Mapping[str, Spellings] = {}
 ) -> Iterator[Form]:
     blocking = pattern.startswith(BLOCKING.partition("%s")[0])
     for order in _orders("acquire", first, remote=False):
         yield Form(
             Ptx(
                 f"mbarrier.{opcode}{order.text.replace('{space}', '.shared')}.b64",
-                {**given, "sem": order.modifiers["sem"], "scope": order.modifiers["scope"]},
+                {**settings, "sem": order.modifiers["sem"], "scope": order.modifiers["scope"]},
                 pattern=pattern,
             ),
             since(order.first),

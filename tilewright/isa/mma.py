@@ -122,7 +122,7 @@ def mma_row(
     def form(shape: str, types: tuple[str, ...], first: Requirement) -> Form:
         modifiers: dict[str, Spellings] = {
             "shape": {shape: f".{shape}"},
-            "types": {each: f".{each}" for each in types},
+            "types": {kind: f".{kind}" for kind in types},
             **{key: spelled for key, (_, spelled) in more.items()},
         }
         if "saturate" in more:
@@ -134,10 +134,10 @@ def mma_row(
         name,
         params=("shape", "types", "d", "a", "b", "c"),
         keywords={key: default for key, (default, _) in more.items()},
-        operands=(writes("*d", register), *(reads(f"*{each}", register) for each in "abc")),
+        operands=(writes("*d", register), *(reads(f"*{letter}", register) for letter in "abc")),
         lanes=WHOLE_WARP,
         doc=doc,
-        forms=tuple(form(*each) for each in products),
+        forms=tuple(form(*product) for product in products),
     )
 
 

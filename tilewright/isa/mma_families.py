@@ -102,7 +102,7 @@ mma_row(
     ),
     _doubles,
     "A warp computes D = A * B + C in float64, each multiply-add along K rounded once.",
-    {"rnd": (None, {None: "", **{each: f".{each}" for each in ("rn", "rz", "rm", "rp")}})},
+    {"rnd": (None, {None: "", **{word: f".{word}" for word in ("rn", "rz", "rm", "rp")}})},
     register="f64",
 )
 mma_row(
@@ -110,7 +110,7 @@ mma_row(
     "mma.sync.aligned{shape}.row.col{kind}{types}",
     (
         ("m16n8k32", FLOAT8, suffixed(100, 103, 110, 120, 121)),
-        ("m16n8k32", tuple(each for each in NARROW_TYPES if each not in FLOAT8), suffixed(120, 121)),
+        ("m16n8k32", tuple(kind for kind in NARROW_TYPES if kind not in FLOAT8), suffixed(120, 121)),
     ),
     _multiplied,
     "A warp computes D = A * B + C on floats of 4, 6 and 8 bits, a byte each: those of 4 bits in bits 2 to 5.",

@@ -66,14 +66,14 @@ single(
     "ptx.mma.quads",
     Ptx(
         "mma.sync.aligned.m8n8k4{a_layout}{b_layout}{types}",
-        {"a_layout": WAYS, "b_layout": WAYS, "types": {each: f".{each}" for each in TYPES}},
+        {"a_layout": WAYS, "b_layout": WAYS, "types": {kind: f".{kind}" for kind in TYPES}},
     ),
     since("sm_75"),
     SOURCE,
     Meaning(quad_products, passes=("a_layout", "b_layout", "types")),
     params=("types", "d", "a", "b", "c"),
     keywords={"a_layout": "row", "b_layout": "col"},
-    operands=(writes("*d", "b32"), *(reads(f"*{each}", "b32") for each in "abc")),
+    operands=(writes("*d", "b32"), *(reads(f"*{letter}", "b32") for letter in "abc")),
     lanes=WHOLE_WARP,
     doc="A warp computes four products D = A * B + C of 8 x 4 and 4 x 8 matrices of float16, each in eight lanes.",
     registers={

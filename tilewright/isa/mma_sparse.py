@@ -84,7 +84,7 @@ def unlisted_codes(code: Matrix, legal: tuple[int, ...]) -> Unlisted | None:
         return None
     *_, row, chunk = first = tuple(np.argwhere(wrong)[0])
     text = f"0b{int(code[first]):04b} for chunk {chunk} of row {int(row)} of A"
-    return Unlisted(np.asarray(wrong.any(axis=(-2, -1))), text, ", ".join(f"0b{each:04b}" for each in legal))
+    return Unlisted(np.asarray(wrong.any(axis=(-2, -1))), text, ", ".join(f"0b{code:04b}" for code in legal))
 
 
 def _codes(e: Lanes, selector: int, mods: Mods) -> Matrix:
@@ -148,7 +148,7 @@ instruction(
                 "mma{ordered}.sync.aligned{shape}.row.col{saturate}{types}",
                 {
                     "shape": {shape: f".{shape}"},
-                    "types": {each: f".{each}" for each in types},
+                    "types": {kind: f".{kind}" for kind in types},
                     "selector": {number: f"{number}" for number in range(selectors)},
                     "ordered": ORDERED,
                     "saturate": saturation(types),

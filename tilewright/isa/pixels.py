@@ -36,35 +36,35 @@ def pixels_of(
     """
     maps, starts, first = asked(unit, name, tile, address, coords, dim)
     check_mode(unit, maps, mode)
-    one = maps[0]
-    if any(other != one or other.address != one.address for other in maps):
-        other_map = np.array([other != one for other in maps])
+    of = maps[0]
+    if any(other != of or other.address != of.address for other in maps):
+        other_map = np.array([other != of for other in maps])
         unit.fault("threads that take pixels together have one tensor map", other_map)
     added = np.ascontiguousarray(offsets).astype(np.int64).reshape(len(maps), -1)
-    _check_offsets(unit, one, added, dim)
-    _check_start(unit, one, starts)
-    walked = walked_wide(one, starts, added) if mode.startswith("im2col::w") else walked_pixels(one, starts, added)
-    width = gcd(UNIT, one.dims[0] * one.element.nbytes)
-    array, inside = _of_pixels(one, starts, walked, width)
-    there = swizzled(first[:, None] + UNIT * np.arange(array.shape[1]), int(one.swizzle))
-    fill = np.broadcast_to(filled(one, width), (len(maps), width))
+    _check_offsets(unit, of, added, dim)
+    _check_start(unit, of, starts)
+    walked = walked_wide(of, starts, added) if mode.startswith("im2col::w") else walked_pixels(of, starts, added)
+    width = gcd(UNIT, of.dims[0] * of.element.nbytes)
+    array, inside = _of_pixels(of, starts, walked, width)
+    there = swizzled(first[:, None] + UNIT * np.arange(array.shape[1]), int(of.swizzle))
+    fill = np.broadcast_to(filled(of, width), (len(maps), width))
     return Boxes(maps, starts, there, None, array, inside, width, fill)
 
 
-def _check_offsets(unit: Unit, one: MapFields, added: Ints, dim: int) -> None:
-    assert one.im2col is not None
-    most = 1 << (16 if one.im2col.wide else CORNERS[dim])
+def _check_offsets(unit: Unit, fields: MapFields, added: Ints, dim: int) -> None:
+    assert fields.im2col is not None
+    most = 1 << (16 if fields.im2col.wide else CORNERS[dim])
     wrong: Bools = np.any(added >= most, axis=1)
     if wrong.any():
-        given = added[wrong][0].tolist()
-        unit.fault(f"im2col offsets {given}: each is 0..{most - 1} in {dim} dimensions", wrong)
+        sample = added[wrong][0].tolist()
+        unit.fault(f"im2col offsets {sample}: each is 0..{most - 1} in {dim} dimensions", wrong)
 
 
-def _check_start(unit: Unit, one: MapFields, starts: Ints) -> None:
+def _check_start(unit: Unit, fields: MapFields, starts: Ints) -> None:
     """A walk begins in the box of pixels."""
-    assert one.im2col is not None
-    for d, (low, up) in enumerate(zip(one.im2col.lower, one.im2col.upper, strict=True), start=1):
-        last = one.dims[d] - 1 + up
+    assert fields.im2col is not None
+    for d, (low, up) in enumerate(zip(fields.im2col.lower, fields.im2col.upper, strict=True), start=1):
+        last = fields.dims[d] - 1 + up
         wrong: Bools = (starts[:, d] < low) | (starts[:, d] > last)
         if wrong.any():
             where = f"the walk begins at {int(starts[wrong][0, d])} of {'CWHD'[d]}"

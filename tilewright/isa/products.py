@@ -68,9 +68,9 @@ def _from_halves(patterns: Patterns) -> Floats:
     wide = signed.astype(np.int32)
     wide <<= 13
     wide &= _WITHOUT_COPIES
-    found = wide.view(np.float32)
-    found *= _REBIAS
-    return found
+    values = wide.view(np.float32)
+    values *= _REBIAS
+    return values
 
 
 @cache

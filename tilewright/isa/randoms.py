@@ -51,8 +51,8 @@ def philox(seed: Lanes, offset: Lanes, word: int = 0) -> Lanes:
     c2 = c3 = np.zeros_like(c0)
     first, second = map(np.uint64, MULTIPLIERS)
     for _ in range(ROUNDS):
-        one, other = first * c0, second * c2  # of 32 bits each, so that nothing is lost
-        c0, c1, c2, c3 = other >> HALF ^ c1 ^ k0, other & LOW, one >> HALF ^ c3 ^ k1, one & LOW
+        product, other = first * c0, second * c2  # of 32 bits each, so that nothing is lost
+        c0, c1, c2, c3 = other >> HALF ^ c1 ^ k0, other & LOW, product >> HALF ^ c3 ^ k1, product & LOW
         k0, k1 = k0 + np.uint64(WEYL[0]) & LOW, k1 + np.uint64(WEYL[1]) & LOW
     return (c0, c1, c2, c3)[word].astype(np.uint32)
 

@@ -46,10 +46,10 @@ def reduced_by(name: str) -> Callable[[Machine, Lanes, Lanes], Lanes]:
     join, nothing, _ = JOINS[name]
 
     def execute(machine: Machine, mask: Lanes, value: Lanes) -> Lanes:
-        given = np.where(voters(machine, mask), value, value.dtype.type(nothing(value.dtype)))
+        votes = np.where(voters(machine, mask), value, value.dtype.type(nothing(value.dtype)))
         with np.errstate(over="ignore"):
-            found: Lanes = join.reduce(given, axis=-1, keepdims=True, dtype=value.dtype)
-        return np.broadcast_to(found, given.shape)
+            total: Lanes = join.reduce(votes, axis=-1, keepdims=True, dtype=value.dtype)
+        return np.broadcast_to(total, votes.shape)
 
     return execute
 

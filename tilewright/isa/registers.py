@@ -14,19 +14,19 @@ from tilewright.isa.types import TYPES
 
 
 def constant(
-    operand: str, fits: Callable[[int], bool], allowed: str, *, what: str = "", given: str = "{}"
+    operand: str, fits: Callable[[int], bool], allowed: str, *, what: str = "", pattern: str = "{}"
 ) -> Callable[[Bound], None]:
-    """The check of an operand, where it is a constant. what: it is, if its name does not say so; given: with its unit.
+    """The check of an operand, where it is a constant. what: it is, if its name does not say so; pattern: with a unit.
 
     The check raises InstructionError.
     """
 
     def check(bound: Bound) -> None:
         for value in bound.operands[operand]:
-            known = const_value(value)
-            if known is not None and not fits(int(known)):
+            number = const_value(value)
+            if number is not None and not fits(int(number)):
                 name = f"T.{bound.instruction.name}: {what or operand}"
-                raise InstructionError(name, given=given.format(known), allowed=allowed)
+                raise InstructionError(name, given=pattern.format(number), allowed=allowed)
 
     return check
 
@@ -51,30 +51,30 @@ def as_bits(value: object, typed: DType, what: str) -> Expr:
         return cast(value, BOOL)  # type: ignore[arg-type]  # cast refuses what is no value
     if isinstance(value, int) and typed.is_integer:
         value = (value + (typed.is_signed << typed.bits - 1)) % (1 << typed.bits) - (typed.is_signed << typed.bits - 1)
-    made = as_expr(value, typed)  # type: ignore[arg-type]  # as_expr refuses what is no value
-    if made.dtype.bits != typed.bits:
+    expr = as_expr(value, typed)  # type: ignore[arg-type]  # as_expr refuses what is no value
+    if expr.dtype.bits != typed.bits:
         raise InstructionError(
-            f"{what} is a register of {typed.bits} bits", given=f"{made}, {made.dtype}", allowed=f"{typed.bits} bits"
+            f"{what} is a register of {typed.bits} bits", given=f"{expr}, {expr.dtype}", allowed=f"{typed.bits} bits"
         )
-    return made
+    return expr
 
 
-def as_register(what: str, operand: Operand, made: Expr) -> Expr:
+def as_register(what: str, operand: Operand, expr: Expr) -> Expr:
     """An operand as a register.
 
     Raises InstructionError for a float as a count, fewer than 64 bits for a descriptor or a state, and a value that no
     register of the operand's kind holds.
     """
     nbytes = KINDS[operand.kind].nbytes
-    if nbytes and not _is_held(made, 8 * nbytes):
-        given, allowed = f"{made}, {made.dtype}", f"a register of {8 * nbytes} bits"
-        raise InstructionError(f"{what} is {allowed}", given=given, allowed=allowed)
-    if operand.kind == "value" and made.dtype.is_float and made.dtype.bits < 32:
-        return cast(made, FLOAT32)  # as C promotes what goes through an ellipsis
-    if operand.counts and not _is_count(made, int(operand.kind[1:])):
-        allowed = f"an integer of {operand.kind[1:]} bits" if const_value(made) is not None else _COUNTS[operand.kind]
-        raise InstructionError(f"{what} is {allowed}", given=f"{made}, {made.dtype}", allowed=allowed)
-    return _of_width(made, 8 * nbytes) if operand.kind in ("b16", "b32", "b64") else made
+    if nbytes and not _is_held(expr, 8 * nbytes):
+        text, allowed = f"{expr}, {expr.dtype}", f"a register of {8 * nbytes} bits"
+        raise InstructionError(f"{what} is {allowed}", given=text, allowed=allowed)
+    if operand.kind == "value" and expr.dtype.is_float and expr.dtype.bits < 32:
+        return cast(expr, FLOAT32)  # as C promotes what goes through an ellipsis
+    if operand.counts and not _is_count(expr, int(operand.kind[1:])):
+        allowed = f"an integer of {operand.kind[1:]} bits" if const_value(expr) is not None else _COUNTS[operand.kind]
+        raise InstructionError(f"{what} is {allowed}", given=f"{expr}, {expr.dtype}", allowed=allowed)
+    return _of_width(expr, 8 * nbytes) if operand.kind in ("b16", "b32", "b64") else expr
 
 
 def integer_dtype(value: object) -> DType:
@@ -85,31 +85,31 @@ def integer_dtype(value: object) -> DType:
     return dtype("uint64")
 
 
-def _of_width(made: Expr, bits: int) -> Expr:
+def _of_width(expr: Expr, bits: int) -> Expr:
     """A value of run time in a register of another width: the low bits, or zeros above them; a number's own sign."""
-    if made.dtype.bits == bits or isinstance(made, (AddressOf, Const)) or _is_place(made):
-        return made
-    if made.dtype.is_float:
-        made = Reinterpret(made, dtype(f"uint{made.dtype.bits}"))
-    return cast(made, dtype(f"uint{bits}"))
+    if expr.dtype.bits == bits or isinstance(expr, (AddressOf, Const)) or _is_place(expr):
+        return expr
+    if expr.dtype.is_float:
+        expr = Reinterpret(expr, dtype(f"uint{expr.dtype.bits}"))
+    return cast(expr, dtype(f"uint{bits}"))
 
 
-def _is_place(made: Expr) -> bool:
-    return isinstance(made, (AddressOf, Load)) and made.buffer.space == "local"
+def _is_place(expr: Expr) -> bool:
+    return isinstance(expr, (AddressOf, Load)) and expr.buffer.space == "local"
 
 
-def _is_held(made: Expr, bits: int) -> bool:
+def _is_held(expr: Expr, bits: int) -> bool:
     """Does a register of so many bits hold it? Of a wider integer it has the low ones; a place stands for registers."""
-    number = made.dtype.kind in ("int", "uint", "bool") and made.dtype.lanes == 1
-    return _is_place(made) or number or made.dtype.bits <= bits
+    number = expr.dtype.kind in ("int", "uint", "bool") and expr.dtype.lanes == 1
+    return _is_place(expr) or number or expr.dtype.bits <= bits
 
 
 _COUNTS = {"b16": "an integer", "b32": "an integer", "b64": "an integer of 64 bits"}
 
 
-def _is_count(made: Expr, bits: int) -> bool:
+def _is_count(expr: Expr, bits: int) -> bool:
     """Is it an integer, and one that ``bits`` hold where it is known? At run time its low bits count."""
-    known = const_value(made)
-    if known is not None:
-        return made.dtype.is_integer and -(1 << bits - 1) <= known < 1 << bits
-    return made.dtype.is_integer and (bits < 64 or made.dtype.bits == 64)
+    number = const_value(expr)
+    if number is not None:
+        return expr.dtype.is_integer and -(1 << bits - 1) <= number < 1 << bits
+    return expr.dtype.is_integer and (bits < 64 or expr.dtype.bits == 64)

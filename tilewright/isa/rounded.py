@@ -66,7 +66,7 @@ def _quotient(a: Lanes, b: Lanes, rounding: str) -> Lanes:
 
 def _on_singles(compute: Callable[..., Lanes]) -> Callable[..., Lanes]:
     def execute(*operands: Lanes, rounding: str) -> Lanes:
-        return compute(*(one.astype(np.float64) for one in operands), rounding)
+        return compute(*(operand.astype(np.float64) for operand in operands), rounding)
 
     return execute
 

@@ -38,11 +38,11 @@ def _values(machine: Machine, fmt: str, address: int, lane: tuple[int, ...]) -> 
     """The arguments that a format asks for, each at its natural alignment."""
     values: list[object] = []
     place = 0
-    for found in CONVERSION.finditer(fmt):
-        kind = found[5]
+    for match in CONVERSION.finditer(fmt):
+        kind = match[5]
         if kind == "%":
             continue
-        width = 8 if kind in "fFeEgGaAsp" else _WIDTHS[found[4]]
+        width = 8 if kind in "fFeEgGaAsp" else _WIDTHS[match[4]]
         place = -(-place // width) * width
         data = machine.memory.rows(np.full(machine.active.shape, address + place, np.uint64), width)[lane]
         place += width
@@ -61,12 +61,12 @@ def vprintf(machine: Machine, fmt: Lanes, args: Lanes) -> None:
     """One string per active lane, in lane order."""
     shape = np.broadcast_shapes(machine.active.shape, fmt.shape, args.shape)
     formats, packed = np.broadcast_to(fmt, shape), np.broadcast_to(args, shape)
-    lines, known = [], dict[int, str]()
+    lines, texts = [], dict[int, str]()
     for lane in map(tuple, np.argwhere(np.broadcast_to(machine.active, shape))):
         at = int(formats[lane])
-        if at not in known:
-            known[at] = _string(machine, at, lane)
-        lines.append(formatted(known[at], _values(machine, known[at], int(packed[lane]), lane)))
+        if at not in texts:
+            texts[at] = _string(machine, at, lane)
+        lines.append(formatted(texts[at], _values(machine, texts[at], int(packed[lane]), lane)))
     machine.write_text(len(lines), lines.__getitem__)
 
 
@@ -82,7 +82,7 @@ def assert_fail(machine: Machine, message: Lanes, file: Lanes, line: Lanes, func
 def out_of_stack(machine: Machine, function: str, depth: Lanes, nbytes: Lanes) -> None:
     """Stop the kernel: the stack of a thread has no room for this call. The error says how many calls deep it is."""
     lane = tuple(np.argwhere(machine.active)[0])
-    deep, room = (int(np.broadcast_to(one, machine.active.shape)[lane]) for one in (depth, nbytes))
+    deep, room = (int(np.broadcast_to(value, machine.active.shape)[lane]) for value in (depth, nbytes))
     what = f"the stack of {room} bytes that each thread has is full"
     calls = f"{what}: {deep} calls of functions that call themselves, the last of"
     machine.fault(told("{} {}", calls, symbol(function)), machine.active)

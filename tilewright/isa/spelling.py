@@ -54,12 +54,12 @@ class Opcode:
 @cache
 def _by_opcode() -> dict[str, list[tuple[Instruction, int]]]:
     """The PTX forms by the first word of their text; those as compilers write them, then those of ``T.ptx``, win."""
-    found: dict[str, list[tuple[Instruction, int]]] = {}
+    rows: dict[str, list[tuple[Instruction, int]]] = {}
     for row in sorted(INSTRUCTIONS.values(), key=_rank):
         for number, form in enumerate(row.forms):
             if isinstance(form.wording, Ptx):
-                found.setdefault(re.split(r"[.{]", form.wording.template)[0], []).append((row, number))
-    return found
+                rows.setdefault(re.split(r"[.{]", form.wording.template)[0], []).append((row, number))
+    return rows
 
 
 def _rank(row: Instruction) -> tuple[bool, bool]:
@@ -110,14 +110,14 @@ def _words(text: str) -> Words:
 def _taken(words: Words, rest: Words, also: Mapping[str, str]) -> Words | None:
     """``rest`` without ``words``; None where it lacks one, or one of order is not the first of those that are left."""
     left = list(rest)
-    for one in words:
-        other = also.get(one)
-        if one not in left and other == "":
+    for wanted in words:
+        other = also.get(wanted)
+        if wanted not in left and other == "":
             continue
-        word = one if one in left or other is None else other
+        word = wanted if wanted in left or other is None else other
         if word not in left:
             return None
-        if _ORDERED.fullmatch(word) and next(each for each in left if _ORDERED.fullmatch(each)) != word:
+        if _ORDERED.fullmatch(word) and next(other for other in left if _ORDERED.fullmatch(other)) != word:
             return None
         left.remove(word)
     return tuple(left)
@@ -130,9 +130,9 @@ def _matched(holes: tuple[_Hole, ...], rest: Words, also: Mapping[str, str]) -> 
     hole, *others = holes
     for values, words in hole.spellings:
         left = _taken(words, rest, also)
-        found = _matched(tuple(others), left, also) if left is not None else None
-        if found is not None:
-            return {**dict(zip(hole.modifiers, values, strict=True)), **found}
+        match = _matched(tuple(others), left, also) if left is not None else None
+        if match is not None:
+            return {**dict(zip(hole.modifiers, values, strict=True)), **match}
     return None
 
 
@@ -175,11 +175,11 @@ def opcodes(mnemonic: str) -> Sequence[Opcode]:
     """All forms that have a spelling, which their operands tell apart; those that compilers write stand alone."""
     tried = [mnemonic]
     for pattern, meant in _SYNONYMS:
-        tried += [pattern.sub(meant, one) for one in tried if pattern.search(one)]
-    found = next(filter(None, (tuple(_opcodes(one)) for one in dict.fromkeys(tried))), ())
-    if not found:
+        tried += [pattern.sub(meant, text) for text in tried if pattern.search(text)]
+    match = next(filter(None, (tuple(_opcodes(text)) for text in dict.fromkeys(tried))), ())
+    if not match:
         raise InstructionError(f"no instruction is spelled {mnemonic}", given=mnemonic, allowed=_near(mnemonic))
-    return found
+    return match
 
 
 def _opcodes(mnemonic: str) -> Iterator[Opcode]:
@@ -191,13 +191,13 @@ def _opcodes(mnemonic: str) -> Iterator[Opcode]:
         words = tuple(word for word in written if word not in hints)
         free = {key: value for key, table in form.wording.modifiers.items() for value in list(table)[:1]}
         holes = _template(row.name, number)
-        found = _matched(holes, words, row.also)
-        if found is None:
-            found = _matched(holes, words, {**_SAME, **row.also})
-        if found is not None:
+        match = _matched(holes, words, row.also)
+        if match is None:
+            match = _matched(holes, words, {**_SAME, **row.also})
+        if match is not None:
             compilers |= row.written
             if row.written or not compilers:
-                yield Opcode(row, form, {**free, **found}, _outs(row, form, {**free, **found}), hints)
+                yield Opcode(row, form, {**free, **match}, _outs(row, form, {**free, **match}), hints)
 
 
 def _is_hint(row: Instruction, word: str) -> bool:
@@ -208,8 +208,8 @@ def _outs(row: Instruction, form: Form, mods: Mapping[str, Argument]) -> tuple[s
     """The results of a row that may have several: forms with the same spelling but for ``out``."""
     if "out" not in form.wording.modifiers:
         return ()
-    values = dict.fromkeys(str(out) for each in row.forms for out in each.wording.modifiers["out"])
-    alike = (out for out in values if any(each.fits({**mods, "out": out}) for each in row.forms))
+    values = dict.fromkeys(str(out) for form in row.forms for out in form.wording.modifiers["out"])
+    alike = (out for out in values if any(form.fits({**mods, "out": out}) for form in row.forms))
     return tuple(alike)
 
 
@@ -222,8 +222,8 @@ def spelled(mnemonic: str) -> tuple[Instruction, Form, dict[str, Argument]]:
 
     Raises InstructionError where no form has this spelling.
     """
-    found = opcode(mnemonic)
-    return found.row, found.form, dict(found.mods)
+    row = opcode(mnemonic)
+    return row.row, row.form, dict(row.mods)
 
 
 def _near(mnemonic: str) -> str:

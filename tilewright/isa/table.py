@@ -185,8 +185,8 @@ class Instruction:
     def __post_init__(self) -> None:
         declared.check_types(self)
         if self.params is BY_OPERANDS:
-            positional = (one for one in self.operands if one.name not in self.keywords)
-            object.__setattr__(self, "params", tuple("*" * one.many + one.name for one in positional))
+            positional = (operand for operand in self.operands if operand.name not in self.keywords)
+            object.__setattr__(self, "params", tuple("*" * operand.many + operand.name for operand in positional))
         if self.pattern is IN_ORDER:
             object.__setattr__(self, "pattern", self._operands_in_order())
         if declared.at_once:
@@ -194,11 +194,11 @@ class Instruction:
 
     def _operands_in_order(self) -> str:
         """The pattern of forms in PTX that have none of their own, behind the value that the first of them gives."""
-        forms = [one for one in self.forms if isinstance(one.wording, Ptx) and not one.wording.pattern]
+        forms = [form for form in self.forms if isinstance(form.wording, Ptx) and not form.wording.pattern]
         if not forms:
             return ""
         result = ["{result}"] if forms[0].result != VOID else []
-        return ", ".join(result + [one.in_text for one in self.operands if one.kind != "note"])
+        return ", ".join(result + [operand.in_text for operand in self.operands if operand.kind != "note"])
 
     def operand(self, name: str) -> Operand | None:
         """The operand of that name; None for a modifier."""
@@ -303,7 +303,7 @@ class Bound:
     def given(self) -> tuple[Operand, ...]:
         """The operands that the call has: the row's, less those that were left out, each place of its own kind."""
         return tuple(
-            one.resolved(self.mods) for one in self.instruction.operands if self.mods.get(one.name, one) is not None
+            row.resolved(self.mods) for row in self.instruction.operands if self.mods.get(row.name, row) is not None
         )
 
     @property
@@ -314,7 +314,7 @@ class Bound:
     @property
     def arguments(self) -> tuple[Operand, ...]:
         """The operands whose values come with the call: an operation reads what it updates when it is complete."""
-        return tuple(one for one in self.read if not (one.written and self.form.issue))
+        return tuple(operand for operand in self.read if not (operand.written and self.form.issue))
 
     @property
     def registers(self) -> int:
@@ -345,9 +345,9 @@ class Bound:
         come by themselves.
         """
         wording = self.form.wording
-        vector = (lambda each: f"{{{', '.join(each)}}}") if isinstance(wording, Ptx) else _continued
+        vector = (lambda parts: f"{{{', '.join(parts)}}}") if isinstance(wording, Ptx) else _continued
         joined = {name: value if isinstance(value, str) else vector(value) for name, value in operands.items()}
-        joined |= {one.name: self._text(one) for one in self.instruction.operands if one.name in self.texts}
+        joined |= {row.name: self._text(row) for row in self.instruction.operands if row.name in self.texts}
         if isinstance(wording, Cuda):
             return wording.template.format(**{**self.form.spellings(self.mods), **joined}).replace("(, ", "(", 1)
         pattern = self.instruction.pattern_of(self.form)
@@ -472,9 +472,9 @@ def no_form(row: Instruction, mods: Mods) -> InstructionError:
 def _unknown(row: Instruction, mods: Mods) -> str:
     """What the first modifier may be that no form has as it is given; empty where there is none."""
     for name, value in mods.items():
-        known = dict.fromkeys(chain.from_iterable(form.wording.modifiers.get(name, ()) for form in row.forms))
-        if known and value not in known and row.operand(name) is None:
-            return _spoken(row, name, list(known))
+        values = dict.fromkeys(chain.from_iterable(form.wording.modifiers.get(name, ()) for form in row.forms))
+        if values and value not in values and row.operand(name) is None:
+            return _spoken(row, name, list(values))
     return ""
 
 

@@ -36,8 +36,8 @@ def _check_columns(machine: Machine, columns: Lanes) -> None:
     _uniform(machine, "n_cols", columns)
     wrong = machine.active & ((columns < LEAST_COLUMNS) | (columns > TMEM_COLUMNS) | (columns & (columns - 1) != 0))
     if wrong.any():
-        given = np.broadcast_to(columns, wrong.shape)[wrong][0]
-        machine.fault(f"n_cols is a power of two from {LEAST_COLUMNS} to {TMEM_COLUMNS}, not {given}", wrong)
+        sample = np.broadcast_to(columns, wrong.shape)[wrong][0]
+        machine.fault(f"n_cols is a power of two from {LEAST_COLUMNS} to {TMEM_COLUMNS}, not {sample}", wrong)
 
 
 def reserve(machine: Machine, ptr: Lanes, n_cols: Lanes, requested: Lanes, *, cta_group: int) -> Lanes:
@@ -75,7 +75,7 @@ _check_constant = constant(  # other sizes are rounded up later
     "n_cols",
     lambda columns: 0 < columns <= TMEM_COLUMNS,
     f"a power of two from {LEAST_COLUMNS} to {TMEM_COLUMNS}",
-    given="{} columns",
+    pattern="{} columns",
 )
 
 

@@ -95,9 +95,9 @@ def addresses(
     """From where the descriptor says, 16 bytes at a time, to the lanes of the shape; of both CTAs of a pair."""
     form = COPY_SHAPES[shape]
     _check_lane(unit, taddr, 32 if shape == "4x256b" else 1)
-    for one in np.unique(desc):
-        if trouble := descriptor_trouble(int(one), form.rows, form.row_bytes):
-            unit.fault(trouble, desc == one)
+    for word in np.unique(desc):
+        if trouble := descriptor_trouble(int(word), form.rows, form.row_bytes):
+            unit.fault(trouble, desc == word)
     issuer, rank = _issuers(unit, cta_group)
     first = taddr.astype(np.int64)[issuer, None, None, None]
     lane = (first >> 16) + copied_lanes(shape, multicast)[None, :, :, None]

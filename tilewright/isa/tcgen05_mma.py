@@ -168,37 +168,37 @@ def _effects(way: ProductForm) -> Iterator[Access | Issue | Keeps]:
     yield Keeps("b_desc" if way.keeps_b else "a", "collector")
 
 
-def _modifiers(one: Variety, way: ProductForm) -> dict[str, Spellings]:
-    row = PRODUCT_KINDS[one.kind]
-    left, right = one.elements or (tuple(row.elements),) * 2
-    found: dict[str, Spellings] = {
+def _modifiers(variety: Variety, way: ProductForm) -> dict[str, Spellings]:
+    row = PRODUCT_KINDS[variety.kind]
+    left, right = variety.elements or (tuple(row.elements),) * 2
+    modifiers: dict[str, Spellings] = {
         "collector": {word: f".collector::{word}" if word else "" for word in collector_words(keeps_b=way.keeps_b)},
         "cta_group": {1: CTA_GROUP[1]} if way.keeps_b else CTA_GROUP,
-        "a_dtype": {element: f".kind::{one.kind}" for element in left},
+        "a_dtype": {element: f".kind::{variety.kind}" for element in left},
         "b_dtype": dict.fromkeys(right, ""),
         "d_dtype": dict.fromkeys(row.results, ""),
         "use_a_tmem": {way.in_tmem: ""},
     }
-    if one.sf_dtype:
-        types: Spellings = {one.sf_dtype: ""}
-        return found | {"scale_vec": one.words, "kind": one.kinds, "sfa_dtype": types, "sfb_dtype": types}
+    if variety.sf_dtype:
+        types: Spellings = {variety.sf_dtype: ""}
+        return modifiers | {"scale_vec": variety.words, "kind": variety.kinds, "sfa_dtype": types, "sfb_dtype": types}
     if way.shifts:
-        found["collector"] = {word: text for word, text in found["collector"].items() if word not in UNSHIFTED}
+        modifiers["collector"] = {word: text for word, text in modifiers["collector"].items() if word not in UNSHIFTED}
     if way.keeps_b:
-        found[ZERO_MASK] = GIVEN if ZERO_MASK in way.given else LEFT_OUT
+        modifiers[ZERO_MASK] = GIVEN if ZERO_MASK in way.extras else LEFT_OUT
     elif not way.sparse:
-        found["ashift"] = {way.shifts: ".ashift" if way.shifts else ""}
+        modifiers["ashift"] = {way.shifts: ".ashift" if way.shifts else ""}
     if not way.keeps_b:
-        found |= {"scale_input_d": one.scales, "lanes": GIVEN if "lanes" in way.given else LEFT_OUT}
-    return found
+        modifiers |= {"scale_input_d": variety.scales, "lanes": GIVEN if "lanes" in way.extras else LEFT_OUT}
+    return modifiers
 
 
-def _pattern(one: Variety, way: ProductForm) -> str:
+def _pattern(row: Variety, way: ProductForm) -> str:
     listed = ["[{d}]", "[{a}]" if way.in_tmem else "{a}", "{b_desc}", *("[{sp_meta}]",) * way.sparse, "{i_desc}"]
-    listed += ["[{sfa}]", "[{sfb}]"] if one.sf_dtype else []
-    listed += ["{lanes}"] * ("lanes" in way.given) + ["p"] + ["{scale_input_d}"] * (one.scales is SCALES)
-    listed += [f"{{{ZERO_MASK}}}"] * (ZERO_MASK in way.given)
-    is_guarded = "pred" in way.given
+    listed += ["[{sfa}]", "[{sfb}]"] if row.sf_dtype else []
+    listed += ["{lanes}"] * ("lanes" in way.extras) + ["p"] + ["{scale_input_d}"] * (row.scales is SCALES)
+    listed += [f"{{{ZERO_MASK}}}"] * (ZERO_MASK in way.extras)
+    is_guarded = "pred" in way.extras
     guard, issues = (".reg .pred q; setp.ne.b32 q, {pred}, 0; ", "@q ") if is_guarded else ("", "")
     return f"{{{{ {ADDS}{guard}{issues}{{mnemonic}} {', '.join(listed)}; }}}}"
 
@@ -206,35 +206,35 @@ def _pattern(one: Variety, way: ProductForm) -> str:
 def _forms(name: str, varieties: Iterator[Variety], *, masks: bool = False, guards: bool = False) -> Iterator[Form]:
     sparse, keeps_b = "sp" in name.split("."), "ws" in name.split(".")
     more = BOTH if keeps_b or name == "mma" else BOTH[:1]
-    for one, in_tmem, masked, guarded, other in combined(varieties, BOTH, BOTH[: 1 + masks], BOTH[: 1 + guards], more):
+    for row, in_tmem, masked, guarded, other in combined(varieties, BOTH, BOTH[: 1 + masks], BOTH[: 1 + guards], more):
         if other and not (keeps_b or in_tmem):
             continue
-        given = (*("lanes",) * masked, "enable_input_d", *("pred",) * guarded, *(ZERO_MASK,) * (other and keeps_b))
-        way = ProductForm(one.kind, given, sparse, keeps_b, in_tmem, other and not keeps_b)
-        mods = _modifiers(one, way)
+        extras = (*("lanes",) * masked, "enable_input_d", *("pred",) * guarded, *(ZERO_MASK,) * (other and keeps_b))
+        way = ProductForm(row.kind, extras, sparse, keeps_b, in_tmem, other and not keeps_b)
+        mods = _modifiers(row, way)
         if guards:
             mods["pred"] = GIVEN if guarded else LEFT_OUT
         passes = (
             "use_a_tmem",
             "cta_group",
             "collector",
-            *(each for each in ("scale_input_d", "scale_vec") if each in mods),
+            *(name for name in ("scale_input_d", "scale_vec") if name in mods),
         )
-        scales, shift = ".block_scale{scale_vec}" if one.sf_dtype else "", "{ashift}" if "ashift" in mods else ""
+        scales, shift = ".block_scale{scale_vec}" if row.sf_dtype else "", "{ashift}" if "ashift" in mods else ""
         opcode = ".".join(word for word in name.split(".") if word != "block_scale")
         unconfirmed = SCALED_UNCONFIRMED if scales else SPARSE_UNCONFIRMED if sparse else UNCONFIRMED
         yield Form(
             Ptx(
                 f"tcgen05.{opcode}{{cta_group}}{{a_dtype}}{shift}{scales}{{collector}}",
                 mods,
-                pattern=_pattern(one, way),
+                pattern=_pattern(row, way),
             ),
-            one.archs,
+            row.archs,
             f"{SOURCE.format('tcgen05.mma')}; unconfirmed: {unconfirmed}",
             AsyncMeaning(
                 partial(product, way=way),
                 addresses=partial(addresses, way=way),
-                takes=("i_desc", "shape", *(ZERO_MASK,) * (ZERO_MASK in given)),
+                takes=("i_desc", "shape", *(ZERO_MASK,) * (ZERO_MASK in extras)),
                 passes=passes,
                 unlisted=partial(unlisted, way=way) if sparse else None,
             ),

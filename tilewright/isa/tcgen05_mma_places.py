@@ -46,13 +46,13 @@ Array = NDArray[Any]
 
 
 class ProductForm(NamedTuple):
-    """How a form says its product. kind: a key of `PRODUCT_KINDS`. given: its operands after the instruction
+    """How a form says its product. kind: a key of `PRODUCT_KINDS`. extras: its operands after the instruction
     descriptor. sparse: has A metadata? keeps_b: is it ``.ws``? in_tmem: is A in tensor memory? shifts: with its rows
     one further?
     """
 
     kind: str
-    given: tuple[str, ...]
+    extras: tuple[str, ...]
     sparse: bool = False
     keeps_b: bool = False
     in_tmem: bool = False
@@ -62,7 +62,7 @@ class ProductForm(NamedTuple):
     def operands(self) -> tuple[str, ...]:
         """Their names, in the order in which a meaning gets them."""
         scales = ("sfa", "sfb") if PRODUCT_KINDS[self.kind].scales else ()
-        return ("d", "a", "b_desc", *("sp_meta",) * self.sparse, *scales, "i_desc", *self.given)
+        return ("d", "a", "b_desc", *("sp_meta",) * self.sparse, *scales, "i_desc", *self.extras)
 
 
 VALID_BYTES = {"b6x16_p32": 12, "b4x16_p64": 8}
@@ -106,15 +106,15 @@ def addresses(
     enabled = values["enable_input_d"].astype(np.bool_)
     kept = _lanes_kept(values["lanes"], cta_group) if "lanes" in values else None
     lane, column, nbytes = _spread(d, batches, [_of_d(batch) for batch in batches], cta_group, kept)
-    found = {"d": Addresses(lane, column, issuer, rank, nbytes)}
-    found["before"] = Addresses(lane, column, issuer, rank, _read_before(batches, nbytes, enabled, cta_group))
+    places = {"d": Addresses(lane, column, issuer, rank, nbytes)}
+    places["before"] = Addresses(lane, column, issuer, rank, _read_before(batches, nbytes, enabled, cta_group))
     for name in values.keys() & _CELLS.keys():
         if name != "a" or use_a_tmem:
             cells = [_CELLS[name](batch, scale_vec) for batch in batches]
             lane, column, nbytes = _spread(_start(unit, name, values[name], batches), batches, cells, cta_group)
-            found[name] = Addresses(lane, column, issuer, rank, nbytes)
+            places[name] = Addresses(lane, column, issuer, rank, nbytes)
     for name in ("b_desc",) if use_a_tmem else ("a", "b_desc"):
-        found[name] = _units(unit, name, values[name], batches, issuer, rank)
+        places[name] = _units(unit, name, values[name], batches, issuer, rank)
     _check_apart(unit, values, batches, scale_vec, use_a_tmem=use_a_tmem)
     _collect(unit, values, active, way, collector)
     if ZERO_MASK in values and (wrong := active & (values[ZERO_MASK].astype(np.uint64) >> 56 & 63 != 0)).any():
@@ -122,7 +122,7 @@ def addresses(
     shape = np.zeros((len(d), 3), np.int64)
     for batch in batches:
         shape[batch.which] = batch.product.M, batch.product.N, list(PRODUCT_KINDS).index(way.kind)
-    return {**found, "shape": Addresses(shape)}
+    return {**places, "shape": Addresses(shape)}
 
 
 def _batches(
@@ -263,15 +263,15 @@ def _spread(
     """Lanes, columns and bytes that count, for each issuer and CTA; once where these are the same for all."""
     if len(batches) == 1 and kept is None and batches[0].which.all() and (address == address[:1]).all():
         address, batches = address[:1], [SameProduct(batches[0].which[:1], batches[0].product)]
-    height = max((len(each.lanes) for each in cells), default=1)
-    width = max((each.columns.shape[1] for each in cells), default=1)
+    height = max((len(cell.lanes) for cell in cells), default=1)
+    width = max((cell.columns.shape[1] for cell in cells), default=1)
     lanes: Array = np.zeros((len(address), height), np.int64)
     columns: Array = np.zeros((len(address), height, width), np.int64)
     counted: Array = np.zeros((len(address), height, width), np.bool_)
-    for batch, each in zip(batches, cells, strict=True):
-        here = np.s_[batch.which, : len(each.lanes), : each.columns.shape[1]]
-        lanes[batch.which, : len(each.lanes)] = (address[batch.which] >> 16)[:, None] + each.lanes
-        columns[here], counted[here] = each.columns, True
+    for batch, cell in zip(batches, cells, strict=True):
+        here = np.s_[batch.which, : len(cell.lanes), : cell.columns.shape[1]]
+        lanes[batch.which, : len(cell.lanes)] = (address[batch.which] >> 16)[:, None] + cell.lanes
+        columns[here], counted[here] = cell.columns, True
     lanes, columns, counted = (part.repeat(cta_group, axis=0) for part in (lanes, columns, counted))
     first = (address & 0xFFFF).astype(np.int64).repeat(cta_group)
     lane, column = np.broadcast_arrays(lanes[..., None], first[:, None, None] + columns)
@@ -299,14 +299,14 @@ def _units(
 ) -> Addresses:
     """The units of A or B, for each issuer and CTA in a row, as many as the longest has."""
     rows = [_units_of(unit, name, descs[batch.which], batch) for batch in batches]
-    each, counted = 1 if issuer is None else 2, [_counted_bytes(name, batch.product) for batch in batches]
+    size, counted = 1 if issuer is None else 2, [_counted_bytes(name, batch.product) for batch in batches]
     if len(rows) == 1 and batches[0].which.all() and counted == [UNIT]:
-        return Addresses(rows[0].repeat(each, axis=0), None, issuer, rank)
+        return Addresses(rows[0].repeat(size, axis=0), None, issuer, rank)
     width = max((row.shape[1] for row in rows), default=1)
     at, nbytes = np.zeros((2, len(descs), width), np.int64)
     for batch, row, count in zip(batches, rows, counted, strict=True):
         at[batch.which, : row.shape[1]], nbytes[batch.which, : row.shape[1]] = row, count
-    return Addresses(at.repeat(each, axis=0), None, issuer, rank, nbytes.repeat(each, axis=0))
+    return Addresses(at.repeat(size, axis=0), None, issuer, rank, nbytes.repeat(size, axis=0))
 
 
 def _counted_bytes(name: str, product: InstructionDescriptor) -> int:

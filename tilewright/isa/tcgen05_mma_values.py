@@ -119,44 +119,44 @@ def metadata_places(product: InstructionDescriptor) -> tuple[Array, Array, Array
         chunk = np.arange(8)
         lane = row // 32 * 32 + row % 8 + row % 32 // 16 * 16 + chunk // 4 * 8
         nibble = row % 16 // 8 * 4 + chunk % 4
-        found = np.broadcast_arrays(lane, np.array(product.selector), 4 * nibble)
+        places = np.broadcast_arrays(lane, np.array(product.selector), 4 * nibble)
     else:
         chunk = np.arange(16)
-        found = np.broadcast_arrays(row, chunk // 8, 4 * (chunk % 8))
-    lane, column, shift = found
+        places = np.broadcast_arrays(row, chunk // 8, 4 * (chunk % 8))
+    lane, column, shift = places
     return lane, column, shift
 
 
-def _scaled(values: Array, cells: Array, made: InstructionDescriptor, name: str, block: int) -> Array:
+def _scaled(values: Array, cells: Array, desc: InstructionDescriptor, name: str, block: int) -> Array:
     """A or B, (n, CTAs or 1, parts or 1, rows, K), times its scales: (n, CTAs, parts, rows, K).
 
     cells: (n CTAs, 128, columns).
     """
-    column, byte = scale_places(made, name, block)
-    halves, rows = path_of(made).halves, column.shape[0]
+    column, byte = scale_places(desc, name, block)
+    halves, rows = path_of(desc).halves, column.shape[0]
     used, at = np.unique(column, return_inverse=True)
     row, part = np.arange(rows)[:, None], np.arange(halves)[:, None, None]
     quarter = row // 32 if name == "a" else np.zeros_like(row)
     lane = row % 32 + 32 * (quarter + 4 // halves * part)  # (parts, rows, 1)
     octets = np.ascontiguousarray(cells[:, :, : len(used)]).view(np.uint8).reshape(len(cells), 128, len(used), 4)
-    scales = SCALES[made.sf_dtype].take(octets[:, lane, at.reshape(column.shape), byte])
-    spread = scales.reshape(len(values), made.cta_group, halves, rows, -1).repeat(
+    scales = SCALES[desc.sf_dtype].take(octets[:, lane, at.reshape(column.shape), byte])
+    spread = scales.reshape(len(values), desc.cta_group, halves, rows, -1).repeat(
         values.shape[-1] // scales.shape[-1], -1
     )
     return np.asarray(values * spread)
 
 
-def _codes(cells: Array, made: InstructionDescriptor) -> Array:
+def _codes(cells: Array, desc: InstructionDescriptor) -> Array:
     """The code of each chunk, (n CTAs, rows, chunks)."""
-    lane, column, shift = metadata_places(made)
+    lane, column, shift = metadata_places(desc)
     used, at = np.unique(column, return_inverse=True)
     words = cells[:, :, : len(used)][:, lane, at.reshape(column.shape)]
     return np.asarray((words >> shift.astype(np.uint32) & 15).astype(np.int64))
 
 
-def _expanded(stored: Array, cells: Array, made: InstructionDescriptor) -> Array:
+def _expanded(stored: Array, cells: Array, desc: InstructionDescriptor) -> Array:
     """The full A, (n CTAs, rows, K), from the half that is stored and its metadata."""
-    return spread(stored, _codes(cells, made), {32: 0.5, 4: 2}.get(made.row.element_bits, 1)).astype(np.float64)
+    return spread(stored, _codes(cells, desc), {32: 0.5, 4: 2}.get(desc.row.element_bits, 1)).astype(np.float64)
 
 
 # What an instruction leaves out of A and B
@@ -170,18 +170,18 @@ def shifted_rows(left: Array) -> Array:
     return np.asarray(left[..., np.where(row % 32 == 31, row, row + 1), :])
 
 
-def zeroed_columns(masks: Lanes, made: InstructionDescriptor) -> Array:
+def zeroed_columns(masks: Lanes, desc: InstructionDescriptor) -> Array:
     """Which columns of B count as zeros, (n, parts, columns of a part), by masks of 64 bits.
 
     Each part has 8 bits for the column at which its pattern starts and a bit for the kind of its first span; columns
     that are used, so many and one, and zeros, so many and one, take turns. Source: PTX ISA, "Zero-Column Mask
     Descriptor", whose table and examples name the two spans differently; the examples count.
     """
-    parts = path_of(made).halves
+    parts = path_of(desc).halves
     words, part = masks.astype(np.uint64)[:, None, None], np.arange(parts)[:, None].astype(np.uint64)
     start = _field(words, np.uint64(8) * part, 8)
     zeros, used = _field(words, np.uint64(40), 8) + 1, _field(words, np.uint64(48), 8) + 1
-    place = (np.arange(made.N // parts) + start) % (used + zeros)
+    place = (np.arange(desc.N // parts) + start) % (used + zeros)
     zeros_first, is_on = (_field(words, at, 1) > 0 for at in (np.uint64(32) + part, np.uint64(39)))
     return np.asarray(np.where(zeros_first, place < zeros, place >= used) & is_on)
 
@@ -201,28 +201,28 @@ def product(
     """The cells of D after the operation, from the units of A (or its cells) and B and the cells before; then the cells
     of metadata and of scales, where there are any, the descriptor and its shape.
     """
-    *extra, i_desc, shape = more[: -1 if ZERO_MASK in way.given else None]
-    found = np.zeros(before.shape, np.uint32)
-    for which, own, made in _products(i_desc, shape, way, cta_group):
-        path, cells = path_of(made), [each[own] for each in extra]
+    *extra, i_desc, shape = more[: -1 if ZERO_MASK in way.extras else None]
+    out = np.zeros(before.shape, np.uint32)
+    for which, issuers, desc in _products(i_desc, shape, way, cta_group):
+        path, cells = path_of(desc), [part[issuers] for part in extra]
         left, right = _factors(
-            a[own], b[own], cells, made, made.row.block(made.sf_dtype, scale_vec), use_a_tmem=use_a_tmem
+            a[issuers], b[issuers], cells, desc, desc.row.block(desc.sf_dtype, scale_vec), use_a_tmem=use_a_tmem
         )
         if way.shifts:
             left = shifted_rows(left)
-        if ZERO_MASK in way.given:
-            right = np.where(zeroed_columns(more[-1][which], made)[:, None, ..., None], 0.0, right)
-        height, width = len(path.lanes), made.N // path.halves
-        result = RESULTS[made.d_dtype]
-        had = np.ascontiguousarray(before[own, :height, :width]).astype(f"u{result.itemsize}").view(result)
+        if ZERO_MASK in way.extras:
+            right = np.where(zeroed_columns(more[-1][which], desc)[:, None, ..., None], 0.0, right)
+        height, width = len(path.lanes), desc.N // path.halves
+        result = RESULTS[desc.d_dtype]
+        had = np.ascontiguousarray(before[issuers, :height, :width]).astype(f"u{result.itemsize}").view(result)
         had = np.ldexp(had, -scale_input_d) if scale_input_d else had
-        signed = -left if made.neg_a != made.neg_b else left
+        signed = -left if desc.neg_a != desc.neg_b else left
         had = had.reshape(len(left), cta_group, path.halves, -1, width)
         with np.errstate(over="ignore", invalid="ignore"):
-            total = rounded_sum(signed, right, had, saturate=made.sat_d)
+            total = rounded_sum(signed, right, had, saturate=desc.sat_d)
         words = total.view(f"u{result.itemsize}").astype(np.uint32).reshape(-1, height, width)
-        found[own, :height, :width] = words
-    return found
+        out[issuers, :height, :width] = words
+    return out
 
 
 def _products(
@@ -231,59 +231,59 @@ def _products(
     """The products of each kind: which issuers have it, which of their CTAs, and what it is."""
     for bits in np.unique(i_desc[shape[:, 0] > 0]).tolist():
         which = (shape[:, 0] > 0) & (i_desc == bits)
-        made = product_descriptor(bits, way.kind, cta_group, keeps_b=way.keeps_b)
-        assert isinstance(made, InstructionDescriptor)
-        yield which, slice(None) if which.all() else np.flatnonzero(which.repeat(cta_group)), made
+        desc = product_descriptor(bits, way.kind, cta_group, keeps_b=way.keeps_b)
+        assert isinstance(desc, InstructionDescriptor)
+        yield which, slice(None) if which.all() else np.flatnonzero(which.repeat(cta_group)), desc
 
 
 def unlisted(a: Lanes, b: Lanes, before: Lanes, *more: Lanes, way: Any, cta_group: int, **_: object) -> Unlisted | None:
     """Codes of metadata that the manual does not list."""
-    meta, *__, i_desc, shape = more[: -1 if ZERO_MASK in way.given else None]
-    for which, own, made in _products(i_desc, shape, way, cta_group):
-        codes = _codes(meta[own], made)
-        if found := unlisted_codes(
+    meta, *__, i_desc, shape = more[: -1 if ZERO_MASK in way.extras else None]
+    for which, issuers, desc in _products(i_desc, shape, way, cta_group):
+        codes = _codes(meta[issuers], desc)
+        if wrong := unlisted_codes(
             codes.reshape(which.sum(), -1, codes.shape[-1]), WHOLE if way.kind == "tf32" else LISTED
         ):
             where = which.copy()
-            where[which] = found.where
-            return Unlisted(where, found.value, found.allowed)
+            where[which] = wrong.where
+            return Unlisted(where, wrong.value, wrong.allowed)
     return None
 
 
 def _factors(
-    a: Lanes, b: Lanes, cells: list[Lanes], made: InstructionDescriptor, block: int, *, use_a_tmem: bool
+    a: Lanes, b: Lanes, cells: list[Lanes], desc: InstructionDescriptor, block: int, *, use_a_tmem: bool
 ) -> tuple[Array, Array]:
     """A and B by issuer, CTA, part of the columns, row and K, each axis as long as there are different ones."""
-    path = path_of(made)
-    left = _in_tmem(a, made) if use_a_tmem else _in_shared(a, "a", made)
-    if made.sparse:
-        left = _expanded(left, cells.pop(0), made)
-    rows = made.M // made.cta_group
-    left = left.reshape(-1, made.cta_group, left.shape[1] // rows, rows, left.shape[-1])
-    right = _in_shared(b, "b_desc", made).reshape(len(left), 1, path.halves, made.N // path.halves, -1)
+    path = path_of(desc)
+    left = _in_tmem(a, desc) if use_a_tmem else _in_shared(a, "a", desc)
+    if desc.sparse:
+        left = _expanded(left, cells.pop(0), desc)
+    rows = desc.M // desc.cta_group
+    left = left.reshape(-1, desc.cta_group, left.shape[1] // rows, rows, left.shape[-1])
+    right = _in_shared(b, "b_desc", desc).reshape(len(left), 1, path.halves, desc.N // path.halves, -1)
     if cells:
-        left, right = _scaled(left, cells[0], made, "a", block), _scaled(right, cells[1], made, "b_desc", block)
+        left, right = _scaled(left, cells[0], desc, "a", block), _scaled(right, cells[1], desc, "b_desc", block)
     return left, right
 
 
-def _in_shared(units: Lanes, name: str, made: InstructionDescriptor) -> Array:
+def _in_shared(units: Lanes, name: str, desc: InstructionDescriptor) -> Array:
     """(n, rows or columns, K), from the units of a row each."""
-    operand = operand_of(name, made)
+    operand = operand_of(name, desc)
     units = units[:, : operand.lines * operand.row_bytes // UNIT]
     lines = (operand.k, operand.lines) if operand.trans else (operand.lines, operand.k)
-    if made.row.element_bits == 4:
+    if desc.row.element_bits == 4:
         return _of_nibbles(units).reshape(len(units), *lines)
     words = np.ascontiguousarray(EXPAND[PACKED.get(operand.element, "")](units)).view(np.uint32)
     values = numbers(words, WORDS[operand.element]).reshape(len(units), *lines)
     return np.asarray(values.swapaxes(-1, -2) if operand.trans else values, np.float64)
 
 
-def _in_tmem(cells: Lanes, made: InstructionDescriptor) -> Array:
+def _in_tmem(cells: Lanes, desc: InstructionDescriptor) -> Array:
     """(n, lanes, K)."""
-    cells = np.ascontiguousarray(cells[:, : len(path_of(made).lanes), : made.a_bytes // 4])
-    if made.row.element_bits == 4:
+    cells = np.ascontiguousarray(cells[:, : len(path_of(desc).lanes), : desc.a_bytes // 4])
+    if desc.row.element_bits == 4:
         return _of_nibbles(cells.view(np.uint8)).reshape(*cells.shape[:2], -1)
-    return np.asarray(numbers(cells, WORDS[made.a_dtype]).reshape(*cells.shape[:2], -1), np.float64)
+    return np.asarray(numbers(cells, WORDS[desc.a_dtype]).reshape(*cells.shape[:2], -1), np.float64)
 
 
 def _of_nibbles(octets: Lanes) -> Array:

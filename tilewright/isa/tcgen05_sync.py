@@ -52,7 +52,7 @@ instruction(
         Form(
             Ptx(
                 f"tcgen05.commit{{cta_group}}.mbarrier::arrive::one.shared::cluster{multicast}.b64",
-                {"cta_group": CTA_GROUP, "cta_mask": given},
+                {"cta_group": CTA_GROUP, "cta_mask": presence},
                 pattern=pattern,
             ),
             TMEM_ARCHS,
@@ -64,7 +64,7 @@ instruction(
                 Commit("tmem"),
             ),
         )
-        for multicast, given, addresses, pattern in (
+        for multicast, presence, addresses, pattern in (
             ("", LEFT_OUT, None, "[{ptr}]"),
             (".multicast::cluster", GIVEN, _everywhere, "[{ptr}], {cta_mask}"),
         )

@@ -69,8 +69,8 @@ def _put(old: Lanes, new: Lanes, *, place: MapPlace) -> Lanes:
 def replaced(memory: Memory, ptr: Lanes, *value: Lanes, field: str, ordinal: int, constant: int | None = None) -> None:
     """The words of the map that have the field, with the value in them."""
     row = MAP_FIELDS[field]
-    given = np.full(ptr.shape, constant) if constant is not None else value[0]
-    stored = given.astype(np.uint64) - np.uint64(row.less)
+    values = np.full(ptr.shape, constant) if constant is not None else value[0]
+    stored = values.astype(np.uint64) - np.uint64(row.less)
     for place in row.places(ordinal):
         part = np.broadcast_to(stored >> np.uint64(place.after), ptr.shape).astype(np.uint32)
         memory.atomic(ptr + np.asarray(4 * place.word, ptr.dtype), partial(_put, place=place), part)

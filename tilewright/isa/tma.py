@@ -220,17 +220,17 @@ def taken(unit: Unit, boxes: Boxes, checked: int | None = None, op: str = "") ->
     """Boxes of shared memory and their parts inside of the array. checked: coordinates that cannot be negative."""
     negative = np.any(boxes.starts[:, :checked] < 0, axis=1)
     if negative.any():
-        given = boxes.starts[negative][0].tolist()
-        unit.fault(f"a box that is stored begins at coordinates of at least 0, not at {given}", negative)
-    for k, one in enumerate(boxes.maps):
-        if op and one.dtype not in REDUCED[op]:
+        sample = boxes.starts[negative][0].tolist()
+        unit.fault(f"a box that is stored begins at coordinates of at least 0, not at {sample}", negative)
+    for k, fields in enumerate(boxes.maps):
+        if op and fields.dtype not in REDUCED[op]:
             allowed = ", ".join(REDUCED[op])
-            unit.fault(f"{op} reduces elements of {allowed}, not {one.dtype}", np.arange(len(boxes.maps)) == k)
+            unit.fault(f"{op} reduces elements of {allowed}, not {fields.dtype}", np.arange(len(boxes.maps)) == k)
     if boxes.maps[0].element.spread:
         unit.fault(f"stores of {boxes.maps[0].dtype} are not simulated", np.full(len(boxes.maps), True))
     tile = boxes.tile[..., None] + np.arange(0, 16, boxes.width)
     array = boxes.in_array
-    kinds = Addresses(np.array([list(ELEMENTS).index(one.dtype) for one in boxes.maps]))
+    kinds = Addresses(np.array([list(ELEMENTS).index(fields.dtype) for fields in boxes.maps]))
     return {"src": Addresses(tile, nbytes=array.nbytes, width=boxes.width), "map": array, "kind": kinds}
 
 
@@ -311,8 +311,8 @@ def combined(op: str, kind: str, old: Lanes, new: Lanes) -> Lanes:
     """The bytes ``old`` reduced with the bytes ``new``, elements of a dtype; floats are rounded once."""
     element = dtype(kind).numpy
     with np.errstate(all="ignore"):
-        made = COMBINED[op](np.ascontiguousarray(old).view(element), np.ascontiguousarray(new).view(element))
-    return np.ascontiguousarray(made.astype(element)).view(np.uint8)
+        result = COMBINED[op](np.ascontiguousarray(old).view(element), np.ascontiguousarray(new).view(element))
+    return np.ascontiguousarray(result.astype(element)).view(np.uint8)
 
 
 def reduce_boxes(new: Lanes, old: Lanes, kind: Lanes, *, op: str, dim: int) -> Lanes:

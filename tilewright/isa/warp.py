@@ -95,7 +95,7 @@ def _shuffle_row(name: str, lane: str, source: Callable[[Lanes, Lanes, Lanes], L
         keywords={"width": 32},
         operands=(counts("mask"), reads("value", "typed"), counts(lane), counts("width")),
         check=constant(
-            "width", WIDTHS.__contains__, ", ".join(map(str, WIDTHS)), what="width of a segment", given="{} lanes"
+            "width", WIDTHS.__contains__, ", ".join(map(str, WIDTHS)), what="width of a segment", pattern="{} lanes"
         ),
         lanes=BY_MASK,
         doc=doc,
@@ -111,8 +111,8 @@ _shuffle_row("shfl_xor_sync", "lane_mask", _from_partner, "The value of the lane
 
 def voters(machine: Machine, mask: Lanes) -> NDArray[np.bool_]:
     """The lanes that take part: those that ``mask`` names."""
-    found: NDArray[np.bool_] = machine.active & ((mask.astype(np.int64) >> LANE & 1) != 0)
-    return found
+    votes: NDArray[np.bool_] = machine.active & ((mask.astype(np.int64) >> LANE & 1) != 0)
+    return votes
 
 
 def _bits(lanes: NDArray[np.bool_]) -> Lanes:

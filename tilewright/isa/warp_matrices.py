@@ -45,8 +45,8 @@ def _counting(bits: int, *, signed: bool) -> Matrix:
 def _contained(kind: Any, bits: int, shift: int) -> Matrix:
     """The number in each byte that contains a narrow float, some bits up."""
     narrow = (np.arange(256) >> shift & (1 << bits) - 1).astype(np.uint8)
-    found: Matrix = narrow.view(kind).astype(np.float32)
-    return found
+    values: Matrix = narrow.view(kind).astype(np.float32)
+    return values
 
 
 ELEMENTS = {
@@ -133,8 +133,8 @@ def numbers(words: Lanes, kind: str) -> Matrix:
         return registers.view(PLAIN[kind])
     if element.bits < 8:
         parts = registers >> np.arange(0, 32, element.bits, dtype=np.uint32) & ((1 << element.bits) - 1)
-        found: Matrix = element.values.take(parts)
-        return found
+        values: Matrix = element.values.take(parts)
+        return values
     patterns = registers.view(f"u{element.bits // 8}")
     return widened(patterns, WIDENED[kind]) if kind in WIDENED else element.values.take(patterns)
 

@@ -137,9 +137,9 @@ def matrix(unit: Unit, name: str, desc: Lanes, count: int, *, trans: bool, row_b
         unit.fault(f"{name} is the same in all threads of the warpgroup", differs)
     bits = first_of(desc[:, 0].astype(np.uint64))
     shape = (row_bytes // 2, 2 * count, "MN") if trans else (count, row_bytes, "K")
-    for one in np.unique(bits):
-        if trouble := descriptor_trouble(int(one), *shape, "sm_90"):
-            unit.fault(f"{name}: {trouble}", desc[:, 0].astype(np.uint64) == one)
+    for word in np.unique(bits):
+        if trouble := descriptor_trouble(int(word), *shape, "sm_90"):
+            unit.fault(f"{name}: {trouble}", desc[:, 0].astype(np.uint64) == word)
     return Addresses(descriptor_addresses(bits, *shape, "sm_90"))
 
 
@@ -207,12 +207,12 @@ def _accumulator(add: Callable[..., None], mods: Mods) -> Accumulator | None:
     return _adding(int(str(mods["N"])), add) if is_summed_in_float32(mods) else None
 
 
-def joined(found: Sequence[Sequence[Lanes]], **mods: object) -> list[Lanes] | None:
+def joined(pieces: Sequence[Sequence[Lanes]], **mods: object) -> list[Lanes] | None:
     """The matrices of products that follow each other, side by side along K; None where each of them rounds."""
     if mods["out_dtype"] == "float16" or mods["saturate"] or "float8" in str(mods["in_dtype"]):
         return None
     along = [1 if mods[name] else 2 for name in ("transA", "transB")]
-    return [np.concatenate(parts, axis) for parts, axis in zip(zip(*found, strict=True), along, strict=True)]
+    return [np.concatenate(parts, axis) for parts, axis in zip(zip(*pieces, strict=True), along, strict=True)]
 
 
 def registers_of_d(mods: Mods) -> int:
@@ -261,7 +261,7 @@ def form_of(
     shared_a = "transA" in table
     immediates = ", {scaleA}, {scaleB}" if row.signs else ""
     immediates += (", {transA}" if shared_a else "") + ", {transB}" if row.majors else ""
-    read = [access_of_unit(each, "shared", write=False) for each in ("dA", "dB")]
+    read = [access_of_unit(name, "shared", write=False) for name in ("dA", "dB")]
     return Form(
         Ptx(
             f"{name}.sync.aligned.{{M}}{{N}}{{K}}{{out_dtype}}{{in_dtype}}{{b_dtype}}{tail}{{saturate}}",

@@ -86,7 +86,7 @@ def wgmma_atom(name: str) -> WgmmaAtom:
 
     Raises InstructionError with the nearest name.
     """
-    known = {atom.name: atom for atom in _atoms()}
-    if re.sub("_TN$", "", name) not in known and name not in known:
-        raise InstructionError(f"no wgmma atom is called {name}", given=name, allowed=choices(name, known))
-    return known.get(name) or known[re.sub("_TN$", "", name)]
+    atoms = {atom.name: atom for atom in _atoms()}
+    if re.sub("_TN$", "", name) not in atoms and name not in atoms:
+        raise InstructionError(f"no wgmma atom is called {name}", given=name, allowed=choices(name, atoms))
+    return atoms.get(name) or atoms[re.sub("_TN$", "", name)]

@@ -53,8 +53,8 @@ def expanded(stored: Lanes, metadata: Lanes, selector: int, kind: str) -> Lanes:
 
 def unlisted(a: Lanes, b: Lanes, e: Lanes, *_: Lanes, selector: int, in_dtype: str, **__: object) -> Unlisted | None:
     """Codes of metadata that name one place twice, or half of an element."""
-    found = codes_of(e, selector, in_dtype)
-    return unlisted_codes(found.reshape(len(found), ROWS, -1), WHOLE if dtype(in_dtype).bits == 32 else PLACES)
+    codes = codes_of(e, selector, in_dtype)
+    return unlisted_codes(codes.reshape(len(codes), ROWS, -1), WHOLE if dtype(in_dtype).bits == 32 else PLACES)
 
 
 def product(

@@ -93,8 +93,8 @@ def add_product(total: Floats, a: Array, b: Array, kind: str, *, sign: int = 1) 
         right = _floats(b[first : first + step], kind)
         here = slice(first * share, (first + len(right)) * share)
         left = _floats(a[here], kind).reshape(len(right), 64 * share, -1)
-        made = (left @ right.swapaxes(-1, -2)).reshape(-1, 64, total.shape[-1])
-        (np.subtract if sign < 0 else np.add)(total[here], made, out=total[here])
+        product = (left @ right.swapaxes(-1, -2)).reshape(-1, 64, total.shape[-1])
+        (np.subtract if sign < 0 else np.add)(total[here], product, out=total[here])
 
 
 def multiplied(
@@ -143,13 +143,13 @@ def float8_sum(a: Floats, b: Floats, before: Floats, bits: int = FLOAT8_BITS) ->
 
     a: (n, 64, K); b: (n, N, K). Source: "DeepSeek-V3 Technical Report", 3.3.2; DeepGEMM's issues 50 and 176.
     """
-    made = np.empty(before.shape, np.float32)
+    sums = np.empty(before.shape, np.float32)
     step = max(1, AT_ONCE // max(1, b[0].size))
     for issuer in range(len(a)):
         for row in range(0, a.shape[1], step):
             part = np.s_[issuer, row : row + step]
-            made[part] = _cut_sum(a[part], b[issuer], before[part], bits)
-    return made
+            sums[part] = _cut_sum(a[part], b[issuer], before[part], bits)
+    return sums
 
 
 def _cut_sum(a: Floats, b: Floats, before: Floats, bits: int) -> Floats:

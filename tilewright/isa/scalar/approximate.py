@@ -83,8 +83,8 @@ def near(op: str) -> Callable[..., Callable[..., Numbers]]:
             wide = exact(
                 *(np.asarray(flush(value)).astype(np.float32 if kind.itemsize == 2 else np.float64) for value in values)
             )
-            found = wide if kind.itemsize == 8 else narrowed(np.asarray(wide, np.float64), kind, "rn")
-            return (flushed if ftz else _same)(canonical(np.asarray(found)))
+            result = wide if kind.itemsize == 8 else narrowed(np.asarray(wide, np.float64), kind, "rn")
+            return (flushed if ftz else _same)(canonical(np.asarray(result)))
 
         return execute
 

@@ -29,11 +29,11 @@ def _total(operation: str) -> Callable[..., Callable[..., Numbers]]:
     """The sum or difference with a carry in; or its carry out."""
 
     def meaning(*, type: str, out: str, **_: object) -> Callable[..., Numbers]:
-        one = TYPES[type].unsigned.type
+        unit = TYPES[type].unsigned.type
 
         def execute(a: Numbers, b: Numbers, carry: Numbers = False) -> Numbers:
             x, y = _bits(type, a, b)
-            more = np.asarray(carry).astype(one)
+            more = np.asarray(carry).astype(unit)
             first = x + y if operation == "add" else x - y
             if out == "d":
                 return first + more if operation == "add" else first - more
@@ -61,7 +61,7 @@ def _product(*, type: str, half: str, out: str, **mods: object) -> Callable[...,
 def _row(name: str, operands: str, operation: str, meaning: Any, doc: str, **modifiers: Any) -> None:
     """Three forms: the sum that leaves no carry, the sum that leaves one, and that carry."""
     takes = "carry" in operands
-    listed = ", ".join(f"{{{one}}}" for one in operands.replace(" carry:pred", "").split())
+    listed = ", ".join(f"{{{name}}}" for name in operands.replace(" carry:pred", "").split())
     before = f"{GIVE[operation]} " if takes else ""
     half = "{half}" if modifiers else ""
     opcode = f"{name}c" if takes else name
@@ -71,10 +71,10 @@ def _row(name: str, operands: str, operation: str, meaning: Any, doc: str, **mod
             continue
         table = {"type": TYPES_OF_CARRY, "out": {out: ""}, "cc": {cc: ""}, **modifiers}
         target, after = ("{result}", "") if out == "d" else ("d_", f" {TAKE[operation]}")
-        made = ".reg .u32 t_; .reg .b{bits} d_;"
+        registers = ".reg .u32 t_; .reg .b{bits} d_;"
         for bits in (32, 64):
             types = {word: text for word, text in TYPES_OF_CARRY.items() if TYPES[str(word)].bits == bits}
-            pattern = f"{{{{ {made.format(bits=bits)} {before}{{mnemonic}} {target}, {listed};{after} }}}}"
+            pattern = f"{{{{ {registers.format(bits=bits)} {before}{{mnemonic}} {target}, {listed};{after} }}}}"
             text = f"{opcode}{half}{'.cc' if cc else ''}{{type}}"
             shapes.append((text, table | {"type": types}, meaning, "sm_75", pattern))
     scalar(

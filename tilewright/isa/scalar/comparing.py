@@ -45,8 +45,8 @@ def _test(compare: str, floats: bool) -> Callable[[Numbers, Numbers], Numbers]:
     if floats and compare.endswith("u"):
         opposite = _test(OPPOSITE[compare[:-1]], True)
         return lambda a, b: ~opposite(a, b)
-    found: Callable[[Numbers, Numbers], Numbers] = COMPARE[UNSIGNED.get(compare, compare)]
-    return found
+    relation: Callable[[Numbers, Numbers], Numbers] = COMPARE[UNSIGNED.get(compare, compare)]
+    return relation
 
 
 def _compared(type: str, compare: str, ftz: bool) -> Callable[[Numbers, Numbers], Numbers]:
@@ -87,7 +87,7 @@ def set_number(*, type: str, **mods: Any) -> Callable[..., Numbers]:
     test = set_predicate(**mods)
     kind = TYPES[type]
     yes = kind.numpy.type(1.0) if kind.numpy.kind not in "iu" else np.array(-1).astype(kind.numpy)[()]
-    return lambda *given: np.where(test(*given), yes, kind.numpy.type(0))
+    return lambda *values: np.where(test(*values), yes, kind.numpy.type(0))
 
 
 def _set_pair(*, type: str, **mods: Any) -> Callable[..., Numbers]:
@@ -97,8 +97,8 @@ def _set_pair(*, type: str, **mods: Any) -> Callable[..., Numbers]:
     yes = kind.type(1.0) if TYPES[type].lanes == 2 else kind.type(0xFFFF)
 
     def execute(a: Numbers, b: Numbers, *c: Numbers) -> Numbers:
-        found = np.where(test(a, b, *(one[..., None] for one in c)), yes, kind.type(0)).astype(kind)
-        return found if TYPES[type].lanes == 2 else found.view(TYPES[type].unsigned)[..., 0].view(TYPES[type].numpy)
+        results = np.where(test(a, b, *(part[..., None] for part in c)), yes, kind.type(0)).astype(kind)
+        return results if TYPES[type].lanes == 2 else results.view(TYPES[type].unsigned)[..., 0].view(TYPES[type].numpy)
 
     return execute
 
@@ -140,10 +140,10 @@ HALVES = (Compared(words("f16"), OF_FLOATS, flushes=True), Compared(words("bf16"
 PAIRS = (Compared(words("f16x2"), OF_FLOATS, flushes=True), Compared(words("bf16x2"), OF_FLOATS, first="sm_90"))
 
 
-def _spelled(opcode: str, joined: str, one: Compared, **types: Spellings) -> tuple[str, dict[str, Spellings]]:
+def _spelled(opcode: str, joined: str, compared: Compared, **types: Spellings) -> tuple[str, dict[str, Spellings]]:
     """The text of a comparison and its modifiers. joined: the hole of the operation that joins it with c, if any."""
-    ftz = {"ftz": flag("ftz")} if one.flushes else {}
-    table = {**types, "compare": one.compare, "bool_op": JOINED if joined else {None: ""}, **ftz}
+    ftz = {"ftz": flag("ftz")} if compared.flushes else {}
+    table = {**types, "compare": compared.compare, "bool_op": JOINED if joined else {None: ""}, **ftz}
     return f"{opcode}{{compare}}{joined}{''.join(f'{{{name}}}' for name in (*ftz, *types))}", table
 
 
@@ -151,11 +151,11 @@ def _predicate_row(name: str, operands: str, joined: str = "") -> None:
     shapes: list[tuple[Any, ...]] = []
     listed = "{a}, {b}, p_c" if joined else "{a}, {b}"
     for kinds, meaning, outs in ((KINDS, set_predicate, "pq"), (HALVES, set_predicate, "p"), (PAIRS, _of_pair, "pq")):
-        for one, out in product(kinds, outs):
-            text, table = _spelled("setp", joined, one, type=one.types)
+        for compared, out in product(kinds, outs):
+            text, table = _spelled("setp", joined, compared, type=compared.types)
             written = {"p": "d_|p_", "q": "p_|d_"}[out] if len(outs) == 2 else "d_"
             pattern = predicate_pattern(written, listed)
-            shapes.append((text, {**table, "out": {out: ""}}, meaning, one.first, pattern))
+            shapes.append((text, {**table, "out": {out: ""}}, meaning, compared.first, pattern))
     more = ", joined with c" if joined else ""
     scalar(
         name,
@@ -174,14 +174,14 @@ _predicate_row("setp.joined", "a b c:pred", "{bool_op}")
 
 def _results() -> Iterator[tuple[Compared, Spellings, MeaningOf]]:
     """What ``set`` compares, the types of its results, and its meaning."""
-    for one in KINDS:
-        yield one, words("u32", "s32", "f32", "f16"), set_number
-        yield one._replace(flushes=False, first="sm_90"), words("bf16"), set_number
-    for one in HALVES:
-        yield one, one.types, set_number
-        yield one, words("u16", "s16", "u32", "s32"), set_number
-    for one in PAIRS:
-        yield one, {**one.types, **words("u32", "s32")}, _set_pair
+    for compared in KINDS:
+        yield compared, words("u32", "s32", "f32", "f16"), set_number
+        yield compared._replace(flushes=False, first="sm_90"), words("bf16"), set_number
+    for compared in HALVES:
+        yield compared, compared.types, set_number
+        yield compared, words("u16", "s16", "u32", "s32"), set_number
+    for compared in PAIRS:
+        yield compared, {**compared.types, **words("u32", "s32")}, _set_pair
 
 
 def _number_row(name: str, operands: str, joined: str = "") -> None:
@@ -189,8 +189,8 @@ def _number_row(name: str, operands: str, joined: str = "") -> None:
         name,
         operands,
         *(
-            (*_spelled("set", joined, one, type=types, stype=one.types), meaning, one.first)
-            for one, types, meaning in _results()
+            (*_spelled("set", joined, compared, type=types, stype=compared.types), meaning, compared.first)
+            for compared, types, meaning in _results()
         ),
         doc="All ones, or 1.0, where a comparison of a and b holds" + (", joined with c." if joined else "."),
         chapter=CHAPTER,

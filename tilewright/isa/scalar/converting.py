@@ -68,7 +68,7 @@ def _of_floats(
     if type == atype:
         if not (sat or ftz or rnd):
             return canonical if type in ("f16", "bf16") else (lambda a: a)
-        settle: Callable[..., Numbers] = carried if type == "f64" else (lambda found, a: canonical(found))
+        settle: Callable[..., Numbers] = carried if type == "f64" else (lambda result, a: canonical(result))
         return lambda a: _clamped(settle(narrowing.whole(before(a), rnd), a), sat=sat, relu=relu)
     convert = narrowing.between_floats(rnd, kind)
     if ftz and (atype, type) == ("f64", "f32"):
@@ -94,8 +94,8 @@ def _halves(*, type: str, rnd: str, relu: bool = False, finite: bool = False, **
 
     def one(x: Numbers) -> Numbers:
         wide = x.astype(np.float64)
-        found = narrowing.narrowed(_finite(wide, largest) if finite else wide, kind, rnd)
-        return canonical(_clamped(found, sat=False, relu=relu))
+        result = narrowing.narrowed(_finite(wide, largest) if finite else wide, kind, rnd)
+        return canonical(_clamped(result, sat=False, relu=relu))
 
     return lambda a, b: np.stack(np.broadcast_arrays(one(b), one(a)), axis=-1)
 
@@ -120,10 +120,10 @@ def _tf32(*, rnd: str, relu: bool = False, finite: bool = False, **_: object) ->
             largest = bits & np.uint32(0x80000000) | np.uint32(0x7F7FE000)
             rounded = np.where(bits & np.uint32(0x7FFFFFFF) == 0x7F800000, largest, rounded)
         special = (bits & np.uint32(0x7F800000)) == 0x7F800000
-        found = np.where(special & ~(finite & (a == a)), bits, rounded)
+        result = np.where(special & ~(finite & (a == a)), bits, rounded)
         nan = bits & np.uint32(0xFFFFE000) if rnd == "rna" else np.uint32(0x7FFFE000)
-        found = np.where(a == a, found, nan)
-        return np.where((found >> np.uint32(31) != 0) & relu & (a == a), np.uint32(0), found)
+        result = np.where(a == a, result, nan)
+        return np.where((result >> np.uint32(31) != 0) & relu & (a == a), np.uint32(0), result)
 
     return execute
 
@@ -145,11 +145,11 @@ def _packed_integers(*, type: str, **_: object) -> Callable[..., Numbers]:
 
 
 def _cvt(
-    spelled: str, types: str, sources: str, meaning: Any, first: Any = "sm_75", own: str = "", **modifiers: Spellings
+    spelled: str, types: str, sources: str, meaning: Any, first: Any = "sm_75", shape: str = "", **modifiers: Spellings
 ) -> Any:
     """A shape of cvt. spelled: what stands between the opcode and the types."""
     table = {"type": words(*types.split()), "atype": words(*sources.split()), **modifiers}
-    return f"cvt{spelled}{{type}}{{atype}}", table, meaning, first, own
+    return f"cvt{spelled}{{type}}{{atype}}", table, meaning, first, shape
 
 
 OF_INTEGERS: tuple[tuple[str, str, str, str, dict[str, Any]], ...] = (

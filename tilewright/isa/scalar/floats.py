@@ -70,8 +70,8 @@ def flushed(x: Numbers) -> Numbers:
 
 def saturated(x: Numbers) -> Numbers:
     """The numbers clamped to [0, 1]; NaN and -0 become +0."""
-    one = x.dtype.type(1)
-    return np.where(x > 0, np.where(x < one, x, one), x.dtype.type(0)).astype(x.dtype)
+    unit = x.dtype.type(1)
+    return np.where(x > 0, np.where(x < unit, x, unit), x.dtype.type(0)).astype(x.dtype)
 
 
 def _operation(op: str, kind: np.dtype[Any], rounding: str) -> Callable[..., Numbers]:
@@ -103,12 +103,12 @@ def arithmetic(op: str) -> Callable[..., Callable[..., Numbers]]:
         flush = flushed if ftz else _same
         after = _after(saturated if sat else positive if relu else _same)
         settle: Callable[..., Numbers] = (
-            _settled(op, rnd or "rn") if ftz and op in _WIDE else (lambda found, *values: flush(found))
+            _settled(op, rnd or "rn") if ftz and op in _WIDE else (lambda result, *values: flush(result))
         )
 
         def execute(*values: Numbers) -> Numbers:
-            given = [flush(value) for value in values]
-            return after(settle(run(*given), *given))
+            inputs = [flush(value) for value in values]
+            return after(settle(run(*inputs), *inputs))
 
         return execute
 
@@ -127,8 +127,8 @@ def out_of_bounds(op: str) -> Callable[..., Callable[..., Numbers]]:
         def execute(*values: Numbers) -> Numbers:
             factors = (bits_of(value) & 0x7FFF == OUTSIDE for value in values[:2])
             outside = np.any(np.broadcast_arrays(*factors), axis=0)
-            found = run(*values)
-            return np.where(outside, np.zeros((), found.dtype), found)
+            result = run(*values)
+            return np.where(outside, np.zeros((), result.dtype), result)
 
         return execute
 
@@ -157,38 +157,38 @@ _WIDE: dict[str, Callable[..., Any]] = {
 
 
 def _settled(op: str, rnd: str) -> Callable[..., Numbers]:
-    def settle(found: Numbers, *values: Numbers) -> Numbers:
-        return flushed_as_rounded(found, lambda: _WIDE[op](*(value.astype(np.float64) for value in values)), rnd)
+    def settle(result: Numbers, *values: Numbers) -> Numbers:
+        return flushed_as_rounded(result, lambda: _WIDE[op](*(value.astype(np.float64) for value in values)), rnd)
 
     return settle
 
 
-def flushed_as_rounded(found: Numbers, exact: Callable[[], Numbers], rnd: str) -> Numbers:
+def flushed_as_rounded(result: Numbers, exact: Callable[[], Numbers], rnd: str) -> Numbers:
     """The rounded result, or zero where rounding with unbounded exponents gives less than the smallest normal number.
 
     Numbers of unbounded exponents are twice as dense there as subnormals: 2^-126 - 2^-150 is one of float32. An H200
     flushes it, and flushes no exact result that rounds to 2^-126. ``exact`` gives the results as float64, before they
-    are rounded to the type of ``found``.
+    are rounded to the type of ``result``.
     """
-    found = flushed(found)
-    smallest = _EXPONENT[found.dtype] & -_EXPONENT[found.dtype].astype(np.int32)
-    least = bits_of(found) & ~_SIGN[found.dtype] == smallest
+    result = flushed(result)
+    smallest = _EXPONENT[result.dtype] & -_EXPONENT[result.dtype].astype(np.int32)
+    least = bits_of(result) & ~_SIGN[result.dtype] == smallest
     if not np.any(least):
-        return found
-    normal = np.abs(found).astype(np.float64)
-    spacing = normal * 2.0 ** -_DIGITS[found.dtype]
+        return result
+    normal = np.abs(result).astype(np.float64)
+    spacing = normal * 2.0 ** -_DIGITS[result.dtype]
     size = np.abs(exact())
     below = size < normal - spacing / 2 if rnd == "rn" else size <= normal - spacing
-    return np.where(least & below, bits_of(found) & _SIGN[found.dtype], bits_of(found)).view(found.dtype)
+    return np.where(least & below, bits_of(result) & _SIGN[result.dtype], bits_of(result)).view(result.dtype)
 
 
-def carried(found: Numbers, *values: Numbers) -> Numbers:
+def carried(result: Numbers, *values: Numbers) -> Numbers:
     """The result in float64: a NaN operand, the last one, made quiet; a NaN that the operation makes is negative."""
-    if not np.any(np.isnan(found)):
-        return found
-    bits = np.where(np.isnan(found), _NAN[found.dtype], bits_of(found))
+    if not np.any(np.isnan(result)):
+        return result
+    bits = np.where(np.isnan(result), _NAN[result.dtype], bits_of(result))
     for value in values:
-        bits = np.where(np.isnan(value) & np.isnan(found), bits_of(value) | QUIET, bits)
+        bits = np.where(np.isnan(value) & np.isnan(result), bits_of(value) | QUIET, bits)
     return bits.view(np.float64)
 
 
@@ -216,9 +216,9 @@ def opposite(*, ftz: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
     return lambda a: _kept((bits_of(flush(a)) ^ _SIGN[a.dtype]).view(a.dtype), a)
 
 
-def _kept(found: Numbers, a: Numbers) -> Numbers:
+def _kept(result: Numbers, a: Numbers) -> Numbers:
     """The operand itself, except that a NaN becomes the one that arithmetic makes."""
-    return carried(found, a) if a.dtype.itemsize == 8 else canonical(found)
+    return carried(result, a) if a.dtype.itemsize == 8 else canonical(result)
 
 
 def magnitude(*, ftz: bool = False, **_: object) -> Callable[[Numbers], Numbers]:
@@ -244,12 +244,12 @@ def extreme(op: str) -> Callable[..., Callable[..., Numbers]]:
         def two(a: Numbers, b: Numbers) -> Numbers:
             sign = (bits_of(a) ^ bits_of(b)) & _SIGN[a.dtype]
             x, y = (np.abs(v) for v in (a, b)) if magnitudes == "xorsign" else (a, b)
-            found = choose(x, y).astype(a.dtype)
+            result = choose(x, y).astype(a.dtype)
             if nan:
-                found = np.where((a != a) | (b != b), np.array(np.nan, a.dtype), found)
+                result = np.where((a != a) | (b != b), np.array(np.nan, a.dtype), result)
             if magnitudes == "xorsign":
-                found = (bits_of(found) | sign).view(a.dtype)
-            return carried(found, a, b) if a.dtype.itemsize == 8 else canonical(found)
+                result = (bits_of(result) | sign).view(a.dtype)
+            return carried(result, a, b) if a.dtype.itemsize == 8 else canonical(result)
 
         def execute(*values: Numbers) -> Numbers:
             first, *others = (flush(np.abs(value) if magnitudes == "abs" else value) for value in values)
@@ -273,7 +273,7 @@ def tested(*, test: str, **_: object) -> Callable[[Numbers], Numbers]:
 
     def execute(a: Numbers) -> Numbers:
         top, fraction, full = _class_bits(a)
-        found: dict[str, Any] = {
+        tests: dict[str, Any] = {
             "finite": lambda: top != full,
             "infinite": lambda: (top == full) & (fraction == 0),
             "number": lambda: (top != full) | (fraction == 0),
@@ -281,6 +281,6 @@ def tested(*, test: str, **_: object) -> Callable[[Numbers], Numbers]:
             "normal": lambda: ((top != 0) | (fraction == 0)) & (top != full),
             "subnormal": lambda: (top == 0) & (fraction != 0),
         }
-        return np.asarray(found[test]())
+        return np.asarray(tests[test]())
 
     return execute

@@ -158,8 +158,8 @@ def matched(machine: Machine, a: Lanes, mask: Lanes) -> Lanes:
     there = voters(machine, mask)
     a = np.broadcast_to(a, there.shape)
     same = (a[..., :, None] == a[..., None, :]) & there[..., None, :]
-    found: Lanes = np.packbits(same, axis=-1, bitorder="little").view("<u4")[..., 0]
-    return found
+    masks: Lanes = np.packbits(same, axis=-1, bitorder="little").view("<u4")[..., 0]
+    return masks
 
 
 def _all_match(machine: Machine, a: Lanes, mask: Lanes) -> Lanes:
@@ -226,11 +226,11 @@ def _float_redux(machine: Machine, a: Lanes, mask: Lanes, *, op: str, nan: bool,
     values = np.broadcast_to(np.abs(a) if magnitude else a, there.shape)
     joined = extreme(op)(nan=nan)
     nothing = np.float32(np.inf if op == "min" else -np.inf) if nan else np.float32(np.nan)
-    found = np.where(there, values, nothing)
-    while found.shape[-1] > 1:
-        half = found.shape[-1] // 2
-        found = joined(found[..., :half], found[..., half:])
-    return np.broadcast_to(found, there.shape)
+    totals = np.where(there, values, nothing)
+    while totals.shape[-1] > 1:
+        half = totals.shape[-1] // 2
+        totals = joined(totals[..., :half], totals[..., half:])
+    return np.broadcast_to(totals, there.shape)
 
 
 instruction(

@@ -46,10 +46,10 @@ def _funnel(*, way: str, mode: str, **_: object) -> Callable[[Numbers, Numbers, 
 def _chosen(a: Numbers, b: Numbers, c: Numbers, lut: Numbers) -> Numbers:
     """Bit ``a<<2 | b<<1 | c`` of the table, in each place."""
     sides = ((~c, c), (~b, b), (~a, a))
-    one, none = np.uint32(1), np.uint32(0)
+    unit, none = np.uint32(1), np.uint32(0)
     parts = []
     for index in range(8):
-        bit = lut.astype(np.uint32) >> np.uint32(index) & one
+        bit = lut.astype(np.uint32) >> np.uint32(index) & unit
         where = reduce(np.bitwise_and, (pair[index >> place & 1] for place, pair in enumerate(sides)))
         parts.append(where & (none - bit))
     return reduce(np.bitwise_or, parts)

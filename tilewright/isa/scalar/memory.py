@@ -79,8 +79,8 @@ def value_word(mods: Mods) -> str:
 def load(memory: Memory, address: Lanes, *, type: str, vec: int = 1) -> Lanes:
     """The element at each address, or the vector, whose elements lie along the last axis."""
     kind = value_dtype(f"{type}:{vec}")
-    found = memory.rows(address, kind.bits // 8).view(kind.numpy)
-    return found[..., 0] if kind.lanes == 1 else found
+    values = memory.rows(address, kind.bits // 8).view(kind.numpy)
+    return values[..., 0] if kind.lanes == 1 else values
 
 
 def store(memory: Memory, address: Lanes, value: Lanes, *, type: str = "") -> None:

@@ -57,8 +57,8 @@ def pack_text(part: str, names: str) -> str:
     listed = ", ".join(f"{{{name}}}" if part != "b8" else f"b_{name}" for name in names)
     if part != "b8":
         return f"{{result}}, {{{{{listed}}}}}"
-    made = " ".join(f"cvt.u8.u16 b_{name}, {{{name}}};" for name in names)
-    return f"{{{{ .reg .b8 {listed}; {made} {{mnemonic}} {{result}}, {{{{{listed}}}}}; }}}}"
+    text = " ".join(f"cvt.u8.u16 b_{name}, {{{name}}};" for name in names)
+    return f"{{{{ .reg .b8 {listed}; {text} {{mnemonic}} {{result}}, {{{{{listed}}}}}; }}}}"
 
 
 def unpack_text(part: str, places: list[str]) -> str:
@@ -78,7 +78,7 @@ def _rows_of_parts(name: str, parts: dict[str, str]) -> None:
 
     scalar(
         f"mov.{name}",
-        tuple(Operand(each, "bits", of=inner) for each in names),
+        tuple(Operand(name, "bits", of=inner) for name in names),
         *(
             ("mov{type}", {"type": words(whole)}, _joined, "sm_75", pack_text(part, names))
             for whole, part in parts.items()

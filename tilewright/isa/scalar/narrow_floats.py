@@ -87,10 +87,10 @@ def exponents(*, rnd: str, finite: bool = False, **_: object) -> Callable[..., N
 
     def one(x: Numbers) -> Numbers:
         size = np.abs(x.astype(np.float32)).view(np.uint32)
-        found = size >> np.uint32(23)
+        result = size >> np.uint32(23)
         above = (size & np.uint32(0x7FFFFF) != 0) & (size > LEAST) & (size < INFINITE)
-        found = found + (above & (rnd == "rp"))
-        return np.where(finite & (size <= INFINITE), np.minimum(found, 254), found).astype(np.uint8)
+        result = result + (above & (rnd == "rp"))
+        return np.where(finite & (size <= INFINITE), np.minimum(result, 254), result).astype(np.uint8)
 
     def execute(*values: Numbers) -> Numbers:
         high, low = values if len(values) == 2 else (values[0][..., 1], values[0][..., 0])
@@ -155,13 +155,13 @@ def stochastic(*, type: str, relu: bool = False, finite: bool = False, **_: obje
 
     def one(x: Numbers, rbits: Numbers, count: int, first: int) -> Numbers:
         random = rbits >> np.uint32(first) & np.uint32((1 << count) - 1)
-        found = np.minimum(_rounded(to, x, random, count), to.largest + (not (finite or to.bits < 16)))
+        result = np.minimum(_rounded(to, x, random, count), to.largest + (not (finite or to.bits < 16)))
         sign = np.signbit(x) & True
-        found = np.where(sign & relu, 0, found | sign.astype(np.int64) << to.bits - 1)
-        return np.where(x == x, found, to.nan)
+        result = np.where(sign & relu, 0, result | sign.astype(np.int64) << to.bits - 1)
+        return np.where(x == x, result, to.nan)
 
-    def execute(*given: Numbers) -> Numbers:
-        *values, rbits = given
+    def execute(*operands: Numbers) -> Numbers:
+        *values, rbits = operands
         width = max(to.bits, 8) if type != "e2m1x4" else 4
         total = np.zeros((), np.int64)
         for x, (count, first) in zip(values, RANDOM.get(type, WORDS), strict=True):

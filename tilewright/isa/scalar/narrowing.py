@@ -30,8 +30,8 @@ def narrowed(wide: Numbers, kind: np.dtype[Any], rounding: str) -> Numbers:
     sign, magnitude = np.signbit(wide), bits_of(np.abs(near))
     low = magnitude - (np.abs(back) > np.abs(wide)).astype(magnitude.dtype)
     high = magnitude + (np.abs(back) < np.abs(wide)).astype(magnitude.dtype)
-    found = {"rz": low, "rm": np.where(sign, high, low), "rp": np.where(sign, low, high)}[rounding]
-    placed = (found | sign.astype(found.dtype) << found.dtype.type(8 * kind.itemsize - 1)).view(kind)
+    result = {"rz": low, "rm": np.where(sign, high, low), "rp": np.where(sign, low, high)}[rounding]
+    placed = (result | sign.astype(result.dtype) << result.dtype.type(8 * kind.itemsize - 1)).view(kind)
     return np.where(wide == wide, placed, near).astype(kind)
 
 
@@ -60,9 +60,9 @@ def _computable(values: Numbers) -> Numbers:
     return values if values.dtype in (SINGLE_KIND, DOUBLE_KIND) else values.astype(np.float32)
 
 
-def _exact(found: Numbers, like: Numbers) -> Numbers:
+def _exact(result: Numbers, like: Numbers) -> Numbers:
     """Whole numbers as float32, or as float64 for a float64 source: `float_to_int` converts a NaN by that width."""
-    return found if like.dtype == DOUBLE_KIND else found.astype(np.float32)
+    return result if like.dtype == DOUBLE_KIND else result.astype(np.float32)
 
 
 def whole(values: Numbers, rounding: str | None) -> Numbers:
@@ -76,8 +76,8 @@ def between_integers(values: Numbers, name: str, *, clamped: bool) -> Numbers:
     if not clamped:
         return values.astype(kind)
     ends = np.iinfo(kind)  # type: ignore[type-var]  # an integer
-    own = np.iinfo(values.dtype)
-    low, high = max(int(ends.min), int(own.min)), min(int(ends.max), int(own.max))
+    info = np.iinfo(values.dtype)
+    low, high = max(int(ends.min), int(info.min)), min(int(ends.max), int(info.max))
     return np.minimum(np.maximum(values, values.dtype.type(low)), values.dtype.type(high)).astype(kind)
 
 
@@ -85,19 +85,19 @@ def _fraction_bits(kind: np.dtype[Any]) -> int:
     return 7 if kind == BRAIN else {2: 10, 4: 23, 8: 52}[kind.itemsize]
 
 
-def _with_payload(found: Numbers, values: Numbers, kind: np.dtype[Any], *, quiet: bool) -> Numbers:
+def _with_payload(result: Numbers, values: Numbers, kind: np.dtype[Any], *, quiet: bool) -> Numbers:
     """A NaN keeps its sign and the upper bits of its fraction."""
     lost = values != values  # bfloat16 has no fast isnan
     if not np.any(lost):
-        return found
-    own, other = _fraction_bits(kind), _fraction_bits(values.dtype)
+        return result
+    width, other = _fraction_bits(kind), _fraction_bits(values.dtype)
     bits = bits_of(values).astype(np.uint64)
     fraction = bits & np.uint64((1 << other) - 1)
-    moved = fraction << np.uint64(max(own - other, 0)) >> np.uint64(max(other - own, 0))
-    full = (1 << 8 * kind.itemsize - 1) - (1 << own) | (1 << own - 1) * quiet
+    moved = fraction << np.uint64(max(width - other, 0)) >> np.uint64(max(other - width, 0))
+    full = (1 << 8 * kind.itemsize - 1) - (1 << width) | (1 << width - 1) * quiet
     sign = bits >> np.uint64(8 * values.dtype.itemsize - 1) << np.uint64(8 * kind.itemsize - 1)
     nan = (moved | np.uint64(full) | sign).astype(f"u{kind.itemsize}")
-    return np.where(lost, nan, bits_of(found)).view(kind)
+    return np.where(lost, nan, bits_of(result)).view(kind)
 
 
 def between_floats(rounding: str | None, kind: np.dtype[Any]) -> Callable[[Numbers], Numbers]:
@@ -105,12 +105,12 @@ def between_floats(rounding: str | None, kind: np.dtype[Any]) -> Callable[[Numbe
 
     def execute(values: Numbers) -> Numbers:
         if kind.itemsize > values.dtype.itemsize:
-            found = (values if values.dtype != BRAIN else values.astype(np.float32)).astype(kind)
+            result = (values if values.dtype != BRAIN else values.astype(np.float32)).astype(kind)
         else:
             wide = values.astype(np.float32) if values.dtype.itemsize < 4 else values
-            found = narrowed(wide.astype(np.float64), kind, rounding or "rn")
+            result = narrowed(wide.astype(np.float64), kind, rounding or "rn")
         if 8 in (kind.itemsize, values.dtype.itemsize) or (values.dtype == BRAIN and kind == SINGLE_KIND):
-            return _with_payload(found, values, kind, quiet=values.dtype != BRAIN or kind == DOUBLE_KIND)
-        return canonical(found)
+            return _with_payload(result, values, kind, quiet=values.dtype != BRAIN or kind == DOUBLE_KIND)
+        return canonical(result)
 
     return execute

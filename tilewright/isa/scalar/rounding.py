@@ -28,8 +28,8 @@ def _placed(high: Numbers, low: Numbers, exponent: Numbers, rounding: str) -> Nu
     up, down = np.nextafter(near, np.inf), np.nextafter(near, -np.inf)
     lower, upper = np.where(below, down, near), np.where(above, up, near)
     if rounding != "rn":
-        found: Numbers = {"rm": lower, "rp": upper, "rz": np.where(np.signbit(high), upper, lower)}[rounding]
-        return np.where(np.isinf(near), _beyond(near, rounding), found)
+        result: Numbers = {"rm": lower, "rp": upper, "rz": np.where(np.signbit(high), upper, lower)}[rounding]
+        return np.where(np.isinf(near), _beyond(near, rounding), result)
     other: Numbers = np.where(above, up, down)
     beside = np.ldexp(other, -exponent)
     away = np.abs(rest) - np.abs(beside - high) + np.where(above, low, -low) * 2
@@ -108,8 +108,8 @@ def _fused(a: Numbers, b: Numbers, c: Numbers, rounding: str) -> Numbers:
         high, low = np.where(small, np.copysign(_TINY, x * y), high), np.where(small, 0.0, low)
         z = np.ldexp(z, np.maximum(of_sum - top, -2000))
         z = np.where((c != 0) & (of_sum - top < -700), np.copysign(_TINY, c), z)
-        one, two = two_sum(np.asarray(z), low)
-        head, tail = two_sum(high, one)
+        lead, two = two_sum(np.asarray(z), low)
+        head, tail = two_sum(high, lead)
         first, last = two_sum(head, sum_to_odd(tail, two))
         none = (first == 0) & (last == 0)
         return np.where(

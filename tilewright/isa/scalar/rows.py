@@ -47,8 +47,8 @@ def _viewed(word: str) -> Callable[[Numbers], Numbers]:
     kind = TYPES[word]
     if kind.lanes > 1:
         return lambda bits: np.ascontiguousarray(bits)[..., None].view(kind.numpy)
-    known = word == "pred" or (kind.numpy == kind.unsigned and kind.bits > 8)  # a register of 8 bits may hold any bits
-    return (lambda bits: bits) if known else (lambda bits: bits.view(kind.numpy))
+    plain = word == "pred" or (kind.numpy == kind.unsigned and kind.bits > 8)  # a register of 8 bits may hold any bits
+    return (lambda bits: bits) if plain else (lambda bits: bits.view(kind.numpy))
 
 
 @cache
@@ -56,8 +56,8 @@ def _packed(word: str) -> Callable[[Any], Numbers]:
     """From numbers to what a call gives."""
     kind = TYPES[word]
     if kind.lanes > 1:
-        return lambda found: np.ascontiguousarray(found, kind.numpy).view(kind.unsigned)[..., 0]
-    return lambda found: found if found.dtype == kind.numpy else found.astype(kind.numpy)
+        return lambda result: np.ascontiguousarray(result, kind.numpy).view(kind.unsigned)[..., 0]
+    return lambda result: result if result.dtype == kind.numpy else result.astype(kind.numpy)
 
 
 def numbers(operands: tuple[Operand, ...], result: Callable[[Mods], str], meaning: MeaningOf, mods: Mods) -> Any:
@@ -71,16 +71,16 @@ def numbers(operands: tuple[Operand, ...], result: Callable[[Mods], str], meanin
     if len(views) == 2:
         first, second = views
         return lambda a, b: pack(core(first(a), second(b)))
-    return lambda *given: pack(core(*(view(bits) for view, bits in zip(views, given, strict=True))))
+    return lambda *operands: pack(core(*(view(bits) for view, bits in zip(views, operands, strict=True))))
 
 
 def registers(text: str) -> tuple[Operand, ...]:
     """Operands by name, ``a b n:u32 c:pred``: their type is the modifier ``type``, or what is said."""
-    found = []
-    for each in text.split():
-        name, _, of = each.partition(":")
-        found.append(Operand(name, "bits", of=of or "type") if of not in ("imm", "pred") else Operand(name, of))
-    return tuple(found)
+    operands = []
+    for word in text.split():
+        name, _, of = word.partition(":")
+        operands.append(Operand(name, "bits", of=of or "type") if of not in ("imm", "pred") else Operand(name, of))
+    return tuple(operands)
 
 
 def predicate_pattern(written: str, listed: str) -> str:
@@ -90,17 +90,17 @@ def predicate_pattern(written: str, listed: str) -> str:
     is the predicate c.
     """
     read = [name for name in listed.split(", ") if name.startswith("p_")]
-    own = [name for name in ("d_", "p_") if name in written.split("|")]
+    names = [name for name in ("d_", "p_") if name in written.split("|")]
     before = "".join(f"setp.ne.b32 {name}, {{{name[2:]}}}, 0; " for name in read)
-    after = " selp.b32 {result}, 1, 0, d_;" if "d_" in own else ""
-    return f"{{{{ .reg .pred {', '.join(own + read)}; {before}{{mnemonic}} {written}, {listed};{after} }}}}"
+    after = " selp.b32 {result}, 1, 0, d_;" if "d_" in names else ""
+    return f"{{{{ .reg .pred {', '.join(names + read)}; {before}{{mnemonic}} {written}, {listed};{after} }}}}"
 
 
 def _pattern(operands: tuple[Operand, ...], result: str, mods: Mods) -> str:
     """The text of a call: predicates are numbers outside of it."""
-    is_pred = [one.kind == "pred" or (one.kind == "bits" and one.type_of(mods) == "pred") for one in operands]
+    is_pred = [row.kind == "pred" or (row.kind == "bits" and row.type_of(mods) == "pred") for row in operands]
     listed = ", ".join(
-        f"p_{one.name}" if pred else f"{{{one.name}}}" for one, pred in zip(operands, is_pred, strict=True)
+        f"p_{row.name}" if pred else f"{{{row.name}}}" for row, pred in zip(operands, is_pred, strict=True)
     )
     if result == "pred" or any(is_pred):
         return predicate_pattern("d_" if result == "pred" else "{result}", listed)
@@ -124,20 +124,20 @@ def scalar(
     keywords: the defaults of modifiers that are not left out.
     """
     read = registers(operands) if isinstance(operands, str) else operands
-    known = {**_left_out(shapes), **(keywords or {})}
-    order = ["type", *(key for key in known if key != "type")] if "type" in known else list(known)
-    passed = tuple(key for key in order if not any(one.name == key for one in read))
+    words = {**_left_out(shapes), **(keywords or {})}
+    order = ["type", *(key for key in words if key != "type")] if "type" in words else list(words)
+    passed = tuple(key for key in order if not any(operand.name == key for operand in read))
 
     def typed(mods: Mods) -> str:
         return result(mods) if callable(result) else str(mods.get(result, result))
 
-    def form(text: str, modifiers: Mapping[str, Spellings], meaning: MeaningOf, first: Any = "sm_75", own: str = "",
+    def form(text: str, modifiers: Mapping[str, Spellings], meaning: MeaningOf, first: Any = "sm_75", pattern: str = "",
              undefined: Undefined | None = None) -> Form:  # fmt: skip
-        table = {key: modifiers.get(key, {known[key]: ""}) for key in order}
-        there = tuple(one for one in read if table.get(one.name) != LEFT_OUT)
+        table = {key: modifiers.get(key, {words[key]: ""}) for key in order}
+        there = tuple(operand for operand in read if table.get(operand.name) != LEFT_OUT)
         function = _specialised(there, typed, meaning, passed)
         return Form(
-            Ptx(text, table, pattern=own or _patterned(there, typed, table)),
+            Ptx(text, table, pattern=pattern or _patterned(there, typed, table)),
             since(first) if isinstance(first, str) else first,
             f'PTX ISA, "{chapter}: {name}"',
             Meaning(_executing(function), passes=passed, undefined=undefined, of_lanes=function),
@@ -146,7 +146,7 @@ def scalar(
 
     return instruction(
         f"ptx.{name}",
-        keywords=_keywords(order, known, shapes),
+        keywords=_keywords(order, words, shapes),
         operands=read,
         doc=doc,
         forms=tuple(form(*shape) for shape in shapes),
@@ -162,11 +162,11 @@ def _left_out(shapes: tuple[Any, ...]) -> dict[str, object]:
     return {key: False if key in flags else None for key, _ in tables}
 
 
-def _keywords(order: list[str], known: Mapping[str, object], shapes: tuple[Any, ...]) -> dict[str, object]:
+def _keywords(order: list[str], words: Mapping[str, object], shapes: tuple[Any, ...]) -> dict[str, object]:
     """The defaults: None and False leave a word out; those that are always written come first, and must be given."""
-    left_out = {key for key in order for _, table, *_ in shapes if known[key] in table.get(key, {known[key]: ""})}
+    left_out = {key for key in order for _, table, *_ in shapes if words[key] in table.get(key, {words[key]: ""})}
     first = [key for key in order if key not in left_out]
-    return {key: REQUIRED for key in first} | {key: known[key] for key in order if key in left_out}
+    return {key: REQUIRED for key in first} | {key: words[key] for key in order if key in left_out}
 
 
 def _patterned(read: tuple[Operand, ...], typed: Callable[[Mods], str], table: Mapping[str, Spellings]) -> str:
@@ -178,16 +178,16 @@ def _patterned(read: tuple[Operand, ...], typed: Callable[[Mods], str], table: M
 def _specialised(
     read: tuple[Operand, ...], typed: Callable[[Mods], str], meaning: MeaningOf, order: tuple[str, ...]
 ) -> Callable[[Mods], Callable[..., Numbers]]:
-    made: dict[tuple[object, ...], Callable[..., Numbers]] = {}
+    functions: dict[tuple[object, ...], Callable[..., Numbers]] = {}
 
     def specialised(mods: Mods) -> Callable[..., Numbers]:
         key = tuple(mods[name] for name in order)
-        if key not in made:
-            made[key] = numbers(read, typed, meaning, dict(zip(order, key, strict=True)))
-        return made[key]
+        if key not in functions:
+            functions[key] = numbers(read, typed, meaning, dict(zip(order, key, strict=True)))
+        return functions[key]
 
     return specialised
 
 
 def _executing(function: Callable[[Mods], Callable[..., Numbers]]) -> Callable[..., Numbers]:
-    return lambda *given, **mods: function(mods)(*given)
+    return lambda *operands, **mods: function(mods)(*operands)

@@ -45,9 +45,9 @@ def _executing(name: str) -> Callable[..., Lanes | None]:
         core = COMBINE[op](type=type)
 
         def combine(old: Lanes, new: Lanes) -> Lanes:
-            numbers = (np.ascontiguousarray(one)[..., None].view(kind.numpy) for one in (old, new))
-            found: Lanes = np.ascontiguousarray(core(*numbers)).view(kind.unsigned)[..., 0]
-            return found
+            numbers = (np.ascontiguousarray(value)[..., None].view(kind.numpy) for value in (old, new))
+            result: Lanes = np.ascontiguousarray(core(*numbers)).view(kind.unsigned)[..., 0]
+            return result
 
         olds = [
             memory.atomic(address + place * (kind.bits // 8), combine, np.ascontiguousarray(value[..., place, :]))
@@ -84,7 +84,7 @@ def _forms(name: str) -> Iterator[Form]:
 
 def _accesses() -> tuple[Any, ...]:
     both = read_and_written("ptr", "global", nbytes, sem=sem_of, scope=scope_of)
-    return tuple(replace(one, element_bytes=element_bytes) for one in both)
+    return tuple(replace(access, element_bytes=element_bytes) for access in both)
 
 
 for _name in ORDERS:

@@ -38,18 +38,18 @@ def _number(register: Numbers, word: str, part: str | None) -> Numbers:
     return moved >> up if word[0] == "s" else (moved.view(np.uint64) >> np.uint64(up)).astype(np.int64)
 
 
-def _clamped(found: Numbers, word: str, part: str | None) -> Numbers:
+def _clamped(result: Numbers, word: str, part: str | None) -> Numbers:
     _, width = _place(part)
-    return found.clip(*((-(1 << width - 1), (1 << width - 1) - 1) if word[0] == "s" else (0, (1 << width) - 1)))
+    return result.clip(*((-(1 << width - 1), (1 << width - 1) - 1) if word[0] == "s" else (0, (1 << width) - 1)))
 
 
-def _with_third(found: Numbers, c: Numbers, word: str, op2: str | None, part: str | None) -> Numbers:
+def _with_third(result: Numbers, c: Numbers, word: str, op2: str | None, part: str | None) -> Numbers:
     """The second operation, or c with the number in the place of a part."""
     if op2 is None:
         low, width = _place(part)
         mask = (1 << width) - 1
-        return wrapped(c.astype(np.int64) & ~(mask << low) | (found & mask) << low)
-    inside = found << np.int64(31) >> np.int64(31)  # 33 bits
+        return wrapped(c.astype(np.int64) & ~(mask << low) | (result & mask) << low)
+    inside = result << np.int64(31) >> np.int64(31)  # 33 bits
     third = _number(c, word, None)
     return wrapped({"add": np.add, "min": np.minimum, "max": np.maximum}[op2](inside, third))
 
@@ -84,9 +84,9 @@ def _on_words(operation: Callable[..., Numbers]) -> Callable[..., Callable[..., 
         more = (mode,) if mode else ()
 
         def execute(a: Numbers, b: Numbers, *c: Numbers) -> Numbers:
-            found = operation(_number(a, atype, a_part), _number(b, btype, b_part), *more)
-            found = _clamped(found, type, d_part) if sat else found
-            return _with_third(found, c[0], type, op2, d_part) if c else wrapped(found)
+            result = operation(_number(a, atype, a_part), _number(b, btype, b_part), *more)
+            result = _clamped(result, type, d_part) if sat else result
+            return _with_third(result, c[0], type, op2, d_part) if c else wrapped(result)
 
         return execute
 

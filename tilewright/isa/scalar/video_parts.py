@@ -25,8 +25,8 @@ PATTERN = "{mnemonic} {result}{d_part}, {a}, {b}, {c};"
 
 def _masks(count: int) -> Spellings:
     """Which of the parts are computed: all, or those that are named, the highest first."""
-    places = [each for size in range(1, count + 1) for each in combinations(range(count - 1, -1, -1), size)]
-    names = [f"{'hb'[count == 4]}{''.join(map(str, each))}" for each in places]
+    places = [chosen for size in range(1, count + 1) for chosen in combinations(range(count - 1, -1, -1), size)]
+    names = [f"{'hb'[count == 4]}{''.join(map(str, positions))}" for positions in places]
     return {None: "", **words(*names)}
 
 
@@ -46,16 +46,16 @@ LANEWISE: dict[str, Callable[..., Numbers]] = {
 }
 
 
-def _joined(found: Numbers, word: str, c: Numbers, *, count: int, sat: bool, add: bool, d_part: str | None) -> Numbers:
+def _joined(result: Numbers, word: str, c: Numbers, *, count: int, sat: bool, add: bool, d_part: str | None) -> Numbers:
     """The numbers side by side, clamped or chopped, those of c where they are not asked for; or their sum with c."""
     width = 32 // count
     low, high = (-(1 << width - 1), (1 << width - 1) - 1) if word[0] == "s" else (0, (1 << width) - 1)
     if sat:
-        found = found.clip(low, high)
+        result = result.clip(low, high)
     asked = np.array([d_part is None or str(place) in d_part for place in range(count)])
     if add:
-        return wrapped(np.where(asked, found, 0).sum(-1) + c)
-    kept: Numbers = np.where(asked, found, parts("u32", c, count))
+        return wrapped(np.where(asked, result, 0).sum(-1) + c)
+    kept: Numbers = np.where(asked, result, parts("u32", c, count))
     return np.ascontiguousarray(kept & (1 << width) - 1, f"u{width // 8}").view(np.uint32)[..., 0]
 
 
@@ -71,8 +71,8 @@ def _on_parts(operation: Callable[..., Numbers], count: int) -> Callable[..., Ca
         **_: object,
     ) -> Callable[..., Numbers]:
         def execute(a: Numbers, b: Numbers, c: Numbers) -> Numbers:
-            found = operation(parts(atype, a, count), parts(btype, b, count))
-            return _joined(found, type, c, count=count, sat=sat, add=add, d_part=d_part)
+            result = operation(parts(atype, a, count), parts(btype, b, count))
+            return _joined(result, type, c, count=count, sat=sat, add=add, d_part=d_part)
 
         return execute
 
