@@ -39,14 +39,14 @@ class RotatedPlace(TilePlace):
 def load(put, A, B, shard, place, rank, tiles, steps, mine, arrived, wanted):
     """One thread fills the stages with the tiles of A and B along K: A's from the own rows, or from where they came."""
     first: T.let = mine * shard.shape[0]
-    own: T.let = place.row >= first and place.row < first + shard.shape[0]
-    if not own:
+    is_local: T.let = place.row >= first and place.row < first + shard.shape[0]
+    if not is_local:
         reached(arrived.ptr_to([place.block]), wanted, "gpu")
         T.ptx.fence.proxy_async("global")
     for i in T.serial(steps, unroll=False):
         put.acquire()
         here, right = T.meta_var((A.ring[put.stage, :, :], slice(i * A.depth, i * A.depth + A.depth)))
-        if own:
+        if is_local:
             Tx.copy_async(here, shard[place.row - first : place.row - first + tiles.m, right], mbar=put.full)
         else:
             Tx.copy_async(here, A.array[place.row : place.row + tiles.m, right], mbar=put.full)

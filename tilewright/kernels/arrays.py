@@ -57,9 +57,9 @@ def info_of(array: Array) -> ArrayInfo:
         return host.array_info(array)
     from tilewright.cuda.tensors import inspected
 
-    found = inspected(array, 0).descriptor
-    assert isinstance(found, ArrayInfo)
-    return found
+    info = inspected(array, 0).descriptor
+    assert isinstance(info, ArrayInfo)
+    return info
 
 
 def like(array: Array, shape: Sequence[int] | None = None, kind: str | None = None) -> Array:
@@ -74,9 +74,9 @@ def like(array: Array, shape: Sequence[int] | None = None, kind: str | None = No
 def matrix(array: Array) -> Array:
     """The array with its last dimension as rows: where it is, or a copy if neighbours in a row are apart."""
     columns = array.shape[-1]
-    found = array.reshape(prod(array.shape[:-1]), columns)
-    pitch, step = info_of(found).steps
-    return found if (step == 1 or columns == 1) and pitch >= columns else contiguous(found)
+    rows = array.reshape(prod(array.shape[:-1]), columns)
+    pitch, step = info_of(rows).steps
+    return rows if (step == 1 or columns == 1) and pitch >= columns else contiguous(rows)
 
 
 def contiguous(array: Array) -> Array:
@@ -98,8 +98,8 @@ def expect(name: str, array: Array, kinds: Sequence[str] = FLOATS, shape: Sequen
     if len(array.shape) == 0 and shape != ():
         raise ArgumentError(f"{name} has no dimension", given="shape ()", allowed="one dimension at least")
     if shape is not None and tuple(array.shape) != tuple(shape):
-        given = f"shape {tuple(array.shape)}"
-        raise ArgumentError(f"the shape of {name} does not fit", given=given, allowed=f"shape {tuple(shape)}")
+        text = f"shape {tuple(array.shape)}"
+        raise ArgumentError(f"the shape of {name} does not fit", given=text, allowed=f"shape {tuple(shape)}")
 
 
 def expect_columns(x: Array) -> None:

@@ -184,15 +184,15 @@ def forward(form: AttentionKind, tiles: AttentionTiles) -> tw.Executable:
         rings[2].ready()
         near, far = T.meta_var(((queries, keys, values), (OUT, LSE, BIAS)))
         extents = T.meta_var((sequences, heads, heads_kv, m, n))
-        given = T.meta_var((form, tiles, extents, starts, (left, right, bottom), (ctas, section), queue,
+        settings = T.meta_var((form, tiles, extents, starts, (left, right, bottom), (ctas, section), queue,
                             form.descales((dq, dk, dv), sequences, heads_kv)))  # fmt: skip
 
         with T.WarpgroupRole(group, 0, REGISTERS[tiles.groups][0]):
             if warp == 0 and T.ptx.elect_sync():
-                fill(rings, near, (Q, K, V), AttentionPlace(*given, draws=True), cluster, rank)
+                fill(rings, near, (Q, K, V), AttentionPlace(*settings, draws=True), cluster, rank)
         with T.WarpgroupRole(group, (1, 1 + tiles.groups), REGISTERS[tiles.groups][1], increase=True):
             who: T.let = group - 1
-            place = AttentionPlace(*given, draws=False)
+            place = AttentionPlace(*settings, draws=False)
             turns = T.meta_var(T.WarpgroupTurns(tiles.groups) if tiles.turns else None)
             work(rings, near, slabs, handed, far, place, turns, cluster, rank, who, warp, thread,
                  (scale, bend, cap))  # fmt: skip

@@ -33,9 +33,9 @@ def fallen(array: Array, layout: str) -> Array:
 
 def laid_out(array: Array) -> Array:
     """The array itself where a tensor map takes its strides, or a copy."""
-    info, each = info_of(array), dtype(kind_of(array)).bits // 8
+    info, nbytes = info_of(array), dtype(kind_of(array)).bits // 8
     *steps, last = (int(step) for step in info.steps)
-    aligned = all(step * each % ALIGNED == 0 and step > 0 for step in steps) and (info.address or 0) % ALIGNED == 0
+    aligned = all(step * nbytes % ALIGNED == 0 and step > 0 for step in steps) and (info.address or 0) % ALIGNED == 0
     return array if aligned and last == 1 else contiguous(array)
 
 
@@ -103,8 +103,8 @@ def _check_places(name: str, array: Array, rows: int) -> None:
 
 def broadcast(name: str, array: Array, shape: tuple[int, ...]) -> Array:
     """Raises ArgumentError for an array that is not of this shape when its ones are repeated."""
-    given = tuple(array.shape)
-    if len(given) > len(shape) or any(a not in (1, b) for a, b in zip(given[::-1], shape[::-1], strict=False)):
-        raise ArgumentError(f"the shape of {name} does not fit", given=f"shape {given}",
+    extents = tuple(array.shape)
+    if len(extents) > len(shape) or any(a not in (1, b) for a, b in zip(extents[::-1], shape[::-1], strict=False)):
+        raise ArgumentError(f"the shape of {name} does not fit", given=f"shape {extents}",
                             allowed=f"shape {tuple(shape)}, any of them 1")  # fmt: skip
     return array.expand(shape) if hasattr(array, "expand") else np.broadcast_to(array, shape)

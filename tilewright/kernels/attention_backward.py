@@ -110,17 +110,17 @@ def add(form, near, far, place, part, low, who):
 
 
 @T.inline
-def differentiate(form, near, own, takes, turn, state, seen, who, thread, numbers, is_first):
+def differentiate(form, near, keys, takes, turn, state, seen, who, thread, numbers, is_first):
     """One tile of queries: its parts of dK and dV to the sums of a warpgroup, its part of dQ to shared memory."""
     (take_q, take_do), (rows, columns) = T.meta_var(takes), T.meta_var(form.place(who))
     (s, dp, p, ds), (level, delta_of), (dq, dk_sum, dv_sum) = T.meta_var(state)
     take_q.wait()
     level[:] = near.lse[take_q.stage : take_q.stage + 1, :]
-    multiply(s, near.k[own, :], near.q[take_q.stage], False)
+    multiply(s, near.k[keys, :], near.q[take_q.stage], False)
     if not is_first:
         show(who)  # the last tile's part of dQ: here nothing waits for the fence
     take_do.wait()
-    multiply(dp, near.v[own, :], near.do[take_do.stage], False)
+    multiply(dp, near.v[keys, :], near.do[take_do.stage], False)
     T.ptx.wgmma.wait_group(1)
     weigh(form, s, level, seen, numbers)
     if not form.softcap:
@@ -130,7 +130,7 @@ def differentiate(form, near, own, takes, turn, state, seen, who, thread, number
         delta_of[:] = near.delta[take_do.stage : take_do.stage + 1, :]
     slopes(form, ds, s, dp, delta_of, level, seen, numbers[0])
     p[:] = s
-    Tx.wg.copy(near.ds[turn.stage, own, :], ds)
+    Tx.wg.copy(near.ds[turn.stage, keys, :], ds)
     T.ptx.fence.proxy_async("shared::cta")
     multiply(dv_sum, p, near.do[take_do.stage], True, turn_b=True)
     T.ptx.bar.sync(DS, 256)
@@ -161,18 +161,18 @@ def work(form, near, far, place, part, who, thread, numbers):
     turn = T.PipelineState(form.stages[2], 0)
     dk_sum[:] = 0
     dv_sum[:] = 0
-    own = T.meta_var(slice(who * 64, who * 64 + 64))
+    keys = T.meta_var(slice(who * 64, who * 64 + 64))
     take_kv.wait()
     for h in T.serial(group, unroll=False):
         for i in T.serial(begin, end, unroll=False):
             bias = T.meta_var((BIAS, head * group + h))
             seen, is_first = T.meta_var(((mine, bias, key, i * form.queries, low, high), (i == begin) & (h == 0)))
-            differentiate(form, near, own, (take_q, take_do), turn, state, seen, who, thread, (c, bend), is_first)
+            differentiate(form, near, keys, (take_q, take_do), turn, state, seen, who, thread, (c, bend), is_first)
     if begin < end:
         show(who)
     dk_sum[:] *= scale
-    store(form, mine, DK, head, key, dk_sum, near.k[own, :], who, thread)
-    store(form, mine, DV, head, key, dv_sum, near.v[own, :], who, thread)
+    store(form, mine, DK, head, key, dk_sum, near.k[keys, :], who, thread)
+    store(form, mine, DV, head, key, dv_sum, near.v[keys, :], who, thread)
 
 
 @cache

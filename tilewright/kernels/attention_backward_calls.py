@@ -75,7 +75,7 @@ def run(results: Arrays, args: Arrays) -> Launches:
     q, k, v, out, dout = (laid_out(x) for x in (q, k, v, out, dout))
     lse, dlse = contiguous(lse), None if dlse is None else contiguous(dlse)
     least = max(width, v.shape[3], BENT if softcap or bias is not None or (packed and ordered) else 0)
-    padded = next(each for each in TILES if least <= each)
+    padded = next(size for size in TILES if least <= size)
     queries, keys, stages = TILES[padded]
     if softcap and bias is not None:
         keys, stages = 64, (2, 1, 1)  # registers are scarce
@@ -129,7 +129,7 @@ def run_bias(results: Arrays, args: Arrays) -> Launches:
     scale, shift = width**-0.5 if scale is None else scale, (n - m) * bottom
     q, k, v, out, dout = (laid_out(x) for x in (q, k, v, out, dout))
     shared = results[0].shape
-    d = next(each for each in TILES if max(width, v.shape[3]) <= each)
+    d = next(size for size in TILES if max(width, v.shape[3]) <= size)
     form = BiasKind(kind_of(q), kind_of(bias), d, tuple(x == 1 for x in shared), left != EVERYWHERE,
                     right != EVERYWHERE, softcap != 0)  # fmt: skip
     queries, keys, stages = TILES[d]
@@ -193,7 +193,7 @@ def attention_backward(
         lse, dlse = lse[None], None if dlse is None else dlse[None]
     q, k, v, out, dout = (upright(array, layout) for array in (q, k, v, out, dout))
     left, right = (EVERYWHERE, EVERYWHERE) if window is None else window
-    given = (q, k, v, out, lse, dout, dlse, bias, starts_q, starts_k, longest or 0, alignment_of(causal), left, right,
+    values = (q, k, v, out, lse, dout, dlse, bias, starts_q, starts_k, longest or 0, alignment_of(causal), left, right,
              scale, softcap, deterministic)  # fmt: skip
-    found = tuple(fallen(array, layout) for array in BACKWARD(*given))
-    return (*found, OF_BIAS(*given).reshape(bias.shape)) if of_bias else found
+    gradients = tuple(fallen(array, layout) for array in BACKWARD(*values))
+    return (*gradients, OF_BIAS(*values).reshape(bias.shape)) if of_bias else gradients

@@ -44,10 +44,10 @@ class BackwardKind:
         """An argument whose rows begin at multiples of 16 bytes."""
         steps = [T.int64() for _ in range(3)]
         shape = (1 if self.packed else batch, heads, rows, columns)
-        found = T.match_buffer(pointer, shape, self.kind, strides=(*steps, 1))
+        view = T.match_buffer(pointer, shape, self.kind, strides=(*steps, 1))
         for step in steps:
             T.assume(step % 8 == 0)
-        return found
+        return view
 
     def result(self, pointer: Any, batch: Any, heads: Any, rows: Any, columns: Any) -> Any:
         """A result, without gaps."""
@@ -59,7 +59,7 @@ class BackwardKind:
 
     def starts(self, pointers: tuple[Any, ...], batch: Any) -> list[Any]:
         """Where packed sequences of queries, and of keys, begin, and the last one ends."""
-        return [T.match_buffer(each, (batch + 1,), "int32") for each in pointers] if self.packed else []
+        return [T.match_buffer(pointer, (batch + 1,), "int32") for pointer in pointers] if self.packed else []
 
     def added(self, pointer: Any, batch: Any, heads: Any, keys: Any, queries: Any) -> Any:
         """What is added to the scores, turned as these are, with any strides; None if nothing is."""
@@ -68,10 +68,10 @@ class BackwardKind:
 
     def sees(self, key: Any, query: Any, n: Any, low: Any, high: Any) -> Any:
         """Is a key, of n, one of those that a query sees, from query + low to query + high?"""
-        found = key < n
+        mask = key < n
         if self.first:
-            found = found & (key >= query + low)
-        return found & (key <= query + high) if self.last else found
+            mask = mask & (key >= query + low)
+        return mask & (key <= query + high) if self.last else mask
 
     def is_cut(self, key: Any, query: Any, n: Any, low: Any, high: Any) -> Any:
         """Is there, from this key and this query of a warpgroup's tile on, a key that a query does not see?"""
@@ -245,7 +245,7 @@ def prepare(form: BackwardKind, has_slope: bool = False, *, clears: bool = True)
 
     As dS = P (dP - sum(dO * O) + dLSE), it is taken off Delta.
     """
-    rows, (held, each) = form.queries, by_octets(form)
+    rows, (held, layout) = form.queries, by_octets(form)
 
     @T.prim_func
     def attention_prepare(o: T.handle, do: T.handle, lse: T.handle, dlse: T.handle, starts_q: T.handle, lse2: T.handle,
@@ -268,10 +268,10 @@ def prepare(form: BackwardKind, has_slope: bool = False, *, clears: bool = True)
         Tx.cta.copy(x, OUT[place.at, head, row : row + rows, 0 : form.dv], fill=0)
         Tx.cta.copy(y, DO[place.at, head, row : row + rows, 0 : form.dv], fill=0)
         both[:] = x * y
-        total = T.alloc_local((rows, 1), "float32", layout=each)
+        total = T.alloc_local((rows, 1), "float32", layout=layout)
         total[:] = T.sum(both, axis=1, keepdims=True)
         if has_slope:
-            slope = T.alloc_local((rows, 1), "float32", layout=each)
+            slope = T.alloc_local((rows, 1), "float32", layout=layout)
             Tx.cta.copy(slope[:, 0], DLSE[place.at, head, row : row + rows], fill=0)
             total[:] = total - slope
         DELTA[b, head, tile, :] = total[:, 0]
@@ -280,10 +280,10 @@ def prepare(form: BackwardKind, has_slope: bool = False, *, clears: bool = True)
         if form.ordered and thread < 2:
             TURNS[b, head, tile, thread] = 0
         if thread < rows:
-            known: T.float32 = T.infinity("float32")  # so that a query past the end has no weights
+            level: T.float32 = T.infinity("float32")  # so that a query past the end has no weights
             if first + thread < place.m:
-                known = LSE[place.at, head, row + thread] * LOG2E
-            LSE2[b, head, tile, thread] = T.select(known == -T.infinity("float32"), 0.0, known)
+                level = LSE[place.at, head, row + thread] * LOG2E
+            LSE2[b, head, tile, thread] = T.select(level == -T.infinity("float32"), 0.0, level)
 
     return tw.compile(attention_prepare, target="sm_90a")
 

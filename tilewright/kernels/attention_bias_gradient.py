@@ -39,10 +39,10 @@ class BiasKind:
     def array(self, pointer: Any, extents: tuple[Any, ...]) -> Any:
         """An argument whose rows begin at multiples of 16 bytes. `Any`: values of the language."""
         steps = [T.int64() for _ in range(3)]
-        found = T.match_buffer(pointer, extents, self.kind, strides=(*steps, 1))
+        view = T.match_buffer(pointer, extents, self.kind, strides=(*steps, 1))
         for step in steps:
             T.assume(step % 8 == 0)
-        return found
+        return view
 
     def span(self, dimension: int, place: Any, many: Any) -> tuple[Any, Any]:
         """Which of so many a CTA goes through: its own, or all."""
@@ -52,10 +52,10 @@ class BiasKind:
         """Of a tile: does query i see key j?"""
 
         def seen(i: Any, j: Any) -> Any:
-            found = key + j < n
+            mask = key + j < n
             if self.first:
-                found = found & (key + j >= query + i + low)
-            return found & (key + j <= query + i + high) if self.last else found
+                mask = mask & (key + j >= query + i + low)
+            return mask & (key + j <= query + i + high) if self.last else mask
 
         return seen
 
@@ -109,20 +109,20 @@ def add_up(form, near, rows, bias, ring, spans, numbers, nothing, total):
 
 
 @T.inline
-def summed(form, near, thread, found):
+def summed(form, near, thread, sums):
     """The sum that a thread has of a tile in shared memory: of a column, of a row, or in all threads of everything."""
-    found[0] = 0.0
+    sums[0] = 0.0
     if thread < TILE:
         for x in T.serial(TILE, unroll=False):
-            found[0] = found[0] + (near[x, thread] if form.summed[2] else near[thread, x])
+            sums[0] = sums[0] + (near[x, thread] if form.summed[2] else near[thread, x])
     if form.summed[2] and form.summed[3]:
         T.cuda.warpgroup_sync(WRITTEN)
         if thread < TILE:
-            near[0, thread] = found[0]
+            near[0, thread] = sums[0]
         T.cuda.warpgroup_sync(WRITTEN)
-        found[0] = 0.0
+        sums[0] = 0.0
         for x in T.serial(TILE, unroll=False):
-            found[0] = found[0] + near[0, x]
+            sums[0] = sums[0] + near[0, x]
 
 
 @T.inline
@@ -134,12 +134,12 @@ def store(form, out, near, total, at, thread):
     else:
         Tx.wg.copy(near, total)
         T.cuda.warpgroup_sync(WRITTEN)
-        found = T.alloc_local((1,), "float32")
-        summed(form, near, thread, found)
+        sums = T.alloc_local((1,), "float32")
+        summed(form, near, thread, sums)
         i: T.let = row if form.summed[2] else row + thread
         j: T.let = column + thread if form.summed[2] and not form.summed[3] else column
         if (thread < (1 if form.summed[2] and form.summed[3] else TILE)) & (i < out.shape[2]) & (j < out.shape[3]):
-            out[b, h, i, j] = T.cast(found[0], form.bias)
+            out[b, h, i, j] = T.cast(sums[0], form.bias)
 
 
 @cache

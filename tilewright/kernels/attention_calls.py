@@ -58,11 +58,11 @@ def chosen(form: AttentionKind, sizes: AttentionSizes, processors: int) -> tuple
     if is_simulated and sizes.batch * sizes.heads * sizes.m >= MUCH:
         candidates, processors = [replace(candidates[:2][-1], groups=1, turns=False, dynamic=False)], CROWD
     if not is_simulated and _works(form, candidates[0], sizes) <= processors:  # each CTA has one: none is drawn
-        candidates = [*(replace(each, dynamic=False) for each in candidates), *candidates]
-    fitting = (each for each in candidates if is_simulated or has_registers(form, each))
+        candidates = [*(replace(candidate, dynamic=False) for candidate in candidates), *candidates]
+    fitting = (candidate for candidate in candidates if is_simulated or has_registers(form, candidate))
     tiles = next(fitting, candidates[-1])
-    each = max(sizes.n, 1) * (form.width + form.width_v) * dtype(form.kind).bits // 8 * sizes.heads_kv / sizes.heads
-    section = max(1, min(sizes.batch * sizes.heads, int(CACHED_BYTES // each))) if form.last or form.packed else 1
+    nbytes = max(sizes.n, 1) * (form.width + form.width_v) * dtype(form.kind).bits // 8 * sizes.heads_kv / sizes.heads
+    section = max(1, min(sizes.batch * sizes.heads, int(CACHED_BYTES // nbytes))) if form.last or form.packed else 1
     return tiles, max(1, min(_works(form, tiles, sizes), processors // tiles.cluster)), section
 
 
@@ -97,8 +97,8 @@ def _narrow_candidates(width: int, sizes: AttentionSizes, *, dynamic: bool) -> l
     if width <= 64 and not dynamic and sizes.m > 1024:
         return [AttentionTiles(3, 128), AttentionTiles(2, 128)]
     keys = {64: 256 if sizes.n >= 8192 else 128, 128: 192 if sizes.n >= 2048 else 128}
-    found = next((many for most, many in keys.items() if width <= most), 96)
-    return [AttentionTiles(2, many, dynamic=dynamic) for many in (found, 64)]
+    wide = next((many for most, many in keys.items() if width <= most), 96)
+    return [AttentionTiles(2, many, dynamic=dynamic) for many in (wide, 64)]
 
 
 @cache
@@ -184,8 +184,8 @@ def run(results: Arrays, args: Arrays) -> Launches:
         turned = like(v, (*v.shape[:2], v.shape[3], columns))
         yield turn(v.shape[3], packed=packed), (v, turned, of_k)
         v = turned
-        each_one = (filled(like(lse, (1,)), 1) if each is None else each for each in descales)
-        descales = [broadcast("a descale", each, (batch, k.shape[1])) for each in each_one]
+        each_one = (filled(like(lse, (1,)), 1) if factor is None else factor for factor in descales)
+        descales = [broadcast("a descale", descale, (batch, k.shape[1])) for descale in each_one]
     bend = 1.0
     if form.is_bent:
         bend, scale = scale / (softcap or 1.0), 1.0
@@ -193,7 +193,7 @@ def run(results: Arrays, args: Arrays) -> Launches:
         q, k, v, upright(out, layout), (lse[None] if packed else lse)[..., None], counter,
         0 if bias is None else broadcast("bias", bias, (*q.shape[:3], k.shape[2])),
         of_q, of_k,
-        *(0 if each is None else each for each in descales), clusters, section,
+        *(0 if descale is None else descale for descale in descales), clusters, section,
         scale * math.log2(math.e), bend, softcap or 1.0, left, right, int(bottom),  # a launch packs floats of 0 anew
     )  # fmt: skip
 
@@ -209,11 +209,11 @@ def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
         slope = filled(like(out), 0)
     if layout == "packed":
         lse, slope_lse = lse[None], None if slope_lse is None else slope_lse[None]
-    given = (*turned, lse, upright(slope, layout), slope_lse, bias, starts_q, starts_k, longest, causal, left, right,
+    values = (*turned, lse, upright(slope, layout), slope_lse, bias, starts_q, starts_k, longest, causal, left, right,
              scale, softcap, deterministic)  # fmt: skip
-    found = (fallen(array, layout) for array in BACKWARD(*given))
-    of_bias = OF_BIAS(*given).reshape(bias.shape) if getattr(bias, "requires_grad", False) else None
-    return (*found, of_bias, *(None for _ in args[4:]))
+    slopes = (fallen(array, layout) for array in BACKWARD(*values))
+    of_bias = OF_BIAS(*values).reshape(bias.shape) if getattr(bias, "requires_grad", False) else None
+    return (*slopes, of_bias, *(None for _ in args[4:]))
 
 
 FORWARD = TorchOperator(
@@ -265,9 +265,9 @@ def attention(
     elif layout not in ("bhsd", "bshd"):
         raise ArgumentError("no such layout", given=repr(layout), allowed=choices(layout, ("bhsd", "bshd")))
     left, right = (EVERYWHERE, EVERYWHERE) if window is None else window
-    found = FORWARD(q, k, v, bias, starts_q, starts_k, descale_q, descale_k, descale_v, layout, longest or 0,
+    results = FORWARD(q, k, v, bias, starts_q, starts_k, descale_q, descale_k, descale_v, layout, longest or 0,
                     alignment_of(causal), left, right, scale, softcap, deterministic)  # fmt: skip
-    return found if lse else found[0]
+    return results if lse else results[0]
 
 
 @public

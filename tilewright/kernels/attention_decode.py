@@ -73,8 +73,8 @@ class DecodeKind:
     @property
     def stage_bytes(self) -> tuple[int, int]:
         """Of a tile of keys and one of values."""
-        each = self.keys * dtype(self.kind).bits // 8
-        return each * self.width, each * self.width_v
+        nbytes = self.keys * dtype(self.kind).bits // 8
+        return nbytes * self.width, nbytes * self.width_v
 
     @property
     def stages(self) -> int:
@@ -92,10 +92,10 @@ class DecodeKind:
         """
         kind = kind or self.kind
         steps = [T.int64() for _ in extents[1:]]
-        found = T.match_buffer(pointer, extents, kind, strides=(*steps, 1))
+        view = T.match_buffer(pointer, extents, kind, strides=(*steps, 1))
         for step in steps if aligned else ():
             T.assume(step % (128 // dtype(kind).bits) == 0)
-        return found
+        return view
 
 
 @T.meta_class
@@ -129,19 +129,19 @@ class DecodePlace:
         """Of a tile whose first key is given: does row i see key j?"""
 
         def seen(i: Any, j: Any) -> Any:
-            own = self.s + i // self.form.group + self.n - self.m
-            found = key + j < self.n
+            diagonal = self.s + i // self.form.group + self.n - self.m
+            mask = key + j < self.n
             if self.form.last:
-                found = found & (key + j <= own + self.right)
-            return found & (key + j >= own - self.left) if self.form.first else found
+                mask = mask & (key + j <= diagonal + self.right)
+            return mask & (key + j >= diagonal - self.left) if self.form.first else mask
 
         return seen
 
     def is_cut(self, key: Any) -> Any:
         """May a row not see all keys of a tile?"""
-        found = key + self.form.keys > (self.n - self.m + self.right + 1 if self.form.last else self.n)
-        found = found | (key + self.form.keys > self.n)
-        return found | (key < self.n - self.left) if self.form.first else found
+        mask = key + self.form.keys > (self.n - self.m + self.right + 1 if self.form.last else self.n)
+        mask = mask | (key + self.form.keys > self.n)
+        return mask | (key < self.n - self.left) if self.form.first else mask
 
 
 @T.inline
@@ -319,7 +319,7 @@ def combine(kind: str, width: int, most: int) -> tw.Executable:
     warps, vector = min(most, 4), math.gcd(width // 32, 4)
     spread = TileLayout(S[(most // warps, warps, width // 32 // vector, 32, vector) :
                           (width // 32, 32 @ tx, vector, 1 @ tx, 1)])  # fmt: skip
-    each = TileLayout(S[(most // warps, warps, 1) : (1, 32 @ tx, 1)] + R[32 : 1 @ tx])
+    levels_of = TileLayout(S[(most // warps, warps, 1) : (1, 32 @ tx, 1)] + R[32 : 1 @ tx])
 
     @T.prim_func
     def attention_combine(parts: T.handle, levels: T.handle, out: T.handle, lse: T.handle):
@@ -334,7 +334,7 @@ def combine(kind: str, width: int, most: int) -> tw.Executable:
         T.ptx.griddepcontrol.launch_dependents()
         T.ptx.griddepcontrol.wait()
         part = T.alloc_local((most, width), "float32", layout=spread)
-        level = T.alloc_local((most, 1), "float32", layout=each)
+        level = T.alloc_local((most, 1), "float32", layout=levels_of)
         Tx.cta.copy(part, PARTS[0:most, b, head, row, :], fill=0)
         Tx.cta.copy(level[:, 0], LEVELS[0:most, b, head, row], fill=-T.infinity("float32"))
         largest = T.max(level, axis=0, keepdims=True)
@@ -407,11 +407,11 @@ class DecodeCosts:
 
     def of(self, splits: int, works: int, tiles: int, processors: int, resident: int) -> float:
         """Of so many parts. works: tiles of rows. tiles: of keys. resident: CTAs of a multiprocessor at once."""
-        ctas, each = works * splits, -(-tiles // splits)
-        busiest = -(-ctas // processors) * each
-        reading = max(works * tiles / processors, self.crowded * busiest, self.alone * each)
+        ctas, share = works * splits, -(-tiles // splits)
+        busiest = -(-ctas // processors) * share
+        reading = max(works * tiles / processors, self.crowded * busiest, self.alone * share)
         started = self.begun * -(-ctas // (processors * resident))
-        return reading + started + self.combined * (splits > 1) + self.uneven * each
+        return reading + started + self.combined * (splits > 1) + self.uneven * share
 
 
 COSTS = DecodeCosts()
@@ -475,7 +475,7 @@ def run(results: Arrays, args: Arrays) -> Launches:
     (batch, heads, m, width), (_, heads_kv, rows, _) = q.shape, k.shape
     scale = width**-0.5 if scale is None else scale
     group, bent = min(ROWS, 1 << (heads // heads_kv - 1).bit_length()), softcap != 0 or scale <= 0
-    keys, resident = next(each for most, each in TILES.items() if width + v.shape[3] <= most)
+    keys, resident = next(sizes for most, sizes in TILES.items() if width + v.shape[3] <= most)
     form = DecodeKind(kind_of(q), kind_of(q), width, v.shape[3], group, 1, keys, resident, pages is not None,
                       lengths is not None, left != EVERYWHERE, right != EVERYWHERE, bent, softcap != 0)  # fmt: skip
     chunk = math.gcd(rows, form.keys) if form.paged else form.keys
@@ -591,5 +591,5 @@ def attention_decode(
     _check_cache(k, lengths, pages, layout, 0 if new_k is None else upright(new_k, layout).shape[2])
     if new_k is not None:
         lengths = APPEND(k, v, new_k, new_v, lengths, pages, layout)
-    found = FORWARD(q, k, v, lengths, pages, layout, splits, longest, left, 0 if causal else right, scale, softcap)
-    return found if lse else found[0]
+    results = FORWARD(q, k, v, lengths, pages, layout, splits, longest, left, 0 if causal else right, scale, softcap)
+    return results if lse else results[0]

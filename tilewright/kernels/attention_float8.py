@@ -71,9 +71,9 @@ def turn(width: int, *, packed: bool = False) -> tw.Executable:
                 which = which + 1
             start: T.let = STARTS[which]
             many: T.let = STARTS[which + 1] - start
-            own = T.decl_buffer((many, width), FLOAT8, data=VALUES.ptr_to([0, head, start, 0]), strides=(steps[2], 1))
+            rows = T.decl_buffer((many, width), FLOAT8, data=VALUES.ptr_to([0, head, start, 0]), strides=(steps[2], 1))
             row: T.let = first - turned_start(start, which)
-            Tx.cta.copy(near, own[row : row + TURNED_KEYS, :], fill=0)
+            Tx.cta.copy(near, rows[row : row + TURNED_KEYS, :], fill=0)
         else:
             Tx.cta.copy(near, VALUES[b, head, first : first + TURNED_KEYS, :], fill=0)
         T.cuda.cta_sync()
@@ -82,8 +82,8 @@ def turn(width: int, *, packed: bool = False) -> tw.Executable:
             column: T.let = turn * threads + thread
             if column < width:
                 for key in T.unroll(0, TURNED_KEYS, RUN):
-                    for place, own in tuple(enumerate(ORDER)):
-                        run[place] = near[key + own, column]
+                    for place, offset in tuple(enumerate(ORDER)):
+                        run[place] = near[key + offset, column]
                     Tx.copy(TURNED[b, head, column, first + key : first + key + RUN], run)
 
     return tw.compile(attention_turn)

@@ -25,7 +25,7 @@ LANES = TileLayout(S[(4, 2, 8, 4) : (32 @ tid_in_wg, 1, 4 @ tid_in_wg, 1 @ tid_i
 
 def packed_sequence(starts: Any, which: Any) -> tuple[Any, Any, Any, Any]:
     """Where a packed sequence begins, among queries and among keys, and its lengths. starts: of both, or of either."""
-    firsts, lasts = [each[which] for each in starts], [each[which + 1] for each in starts]
+    firsts, lasts = [start[which] for start in starts], [start[which + 1] for start in starts]
     return firsts[0], firsts[-1], lasts[0] - firsts[0], lasts[-1] - firsts[-1]
 
 
@@ -56,7 +56,7 @@ def find_sequence(place, starts, part, queries):
 def swizzled(pool: Any, shape: tuple[int, ...], kind: str) -> Any:
     """Tiles in shared memory, with the widest swizzle that their rows have. `Any`: values of the language."""
     row = shape[-1] * dtype(kind).bits // 8
-    return pool.alloc_mma(shape, kind, SWIZZLES[next(each for each in (128, 64, 32) if row % each == 0)])
+    return pool.alloc_mma(shape, kind, SWIZZLES[next(nbytes for nbytes in (128, 64, 32) if row % nbytes == 0)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,10 +124,10 @@ class AttentionKind:
         """An argument, (batch, heads, length, width), whose rows begin at multiples of 16 bytes."""
         kind = kind or self.kind
         steps = tuple(T.int64() for _ in range(3))
-        found = T.match_buffer(pointer, shape, kind, strides=(*steps, 1))
+        view = T.match_buffer(pointer, shape, kind, strides=(*steps, 1))
         for step in steps:
             T.assume(step % (128 // dtype(kind).bits) == 0)
-        return found
+        return view
 
     def turned(self, keys: Any) -> tuple[Any, Any]:
         """The dimensions of so many values."""
@@ -148,7 +148,7 @@ class AttentionKind:
         if not self.packed:
             return batch, ()
         ends = T.int32()
-        return ends - 1, [T.match_buffer(each, (ends,), "int32") for each in (starts_q, starts_k)]
+        return ends - 1, [T.match_buffer(pointer, (ends,), "int32") for pointer in (starts_q, starts_k)]
 
     @property
     def is_bent(self) -> bool:
@@ -164,10 +164,11 @@ class AttentionKind:
         """Tiles in shared memory."""
         return swizzled(pool, shape, kind or self.kind)
 
-    def stage_bytes(self, tiles: AttentionTiles) -> tuple[int, int, int]:
+    def stage_bytes(self, tiles: AttentionTiles) -> tuple[int, ...]:
         """Of a tile of queries, of a stage of keys and of one of values."""
-        each = dtype(self.kind).bits // 8
-        return (tiles.queries * self.width * each, tiles.keys * self.width * each, tiles.keys * self.width_v * each)
+        nbytes = dtype(self.kind).bits // 8
+        sizes = tiles.queries * self.width, tiles.keys * self.width, tiles.keys * self.width_v
+        return tuple(size * nbytes for size in sizes)
 
     def has_room(self, tiles: AttentionTiles) -> bool:
         """Has shared memory room for results of its own? They take the place of their queries otherwise."""
@@ -248,7 +249,7 @@ class AttentionPlace:
             self.row = (part * self.tiles.cluster + self.rank) * self.tiles.queries
         if self.descales:
             which = T.min(self.batch, self.descales[0].shape[0] - 1)  # beyond the last tile, where no value counts
-            descale_q, descale_k, descale_v = (each[which, self.head_kv] for each in self.descales)
+            descale_q, descale_k, descale_v = (scale[which, self.head_kv] for scale in self.descales)
             self.descale, self.descale_v = descale_q * descale_k, descale_v
         self.shift = (self.n - self.m) * self.bottom
         keys = self.tiles.keys
@@ -295,10 +296,10 @@ class AttentionPlace:
         first, row = block * self.tiles.keys, self.row + below + self.shift
 
         def seen(i: Any, j: Any) -> Any:
-            found = first + j < self.n
+            mask = first + j < self.n
             if self.form.last:
-                found = found & (first + j <= row + i + self.right)
-            return found & (first + j >= row + i - self.left) if self.form.first else found
+                mask = mask & (first + j <= row + i + self.right)
+            return mask & (first + j >= row + i - self.left) if self.form.first else mask
 
         return seen
 
@@ -327,10 +328,10 @@ def bring(near, far, put, place, block, start, turned=False):
     rows = T.meta_var(place.tiles.keys // ctas)
     part = T.meta_var(place.rank * rows)
     first = T.meta_var(start + block * place.tiles.keys + part)
-    own, theirs = T.meta_var(((slice(part, part + rows), slice(None)), (slice(first, first + rows), slice(None))))
-    own, theirs = T.meta_var((own[::-1], theirs[::-1]) if turned else (own, theirs))
+    ours, theirs = T.meta_var(((slice(part, part + rows), slice(None)), (slice(first, first + rows), slice(None))))
+    ours, theirs = T.meta_var((ours[::-1], theirs[::-1]) if turned else (ours, theirs))
     put.acquire()
-    Tx.copy_async(near[(put.stage, *own)], far[(place.at, place.head_kv, *theirs)],
+    Tx.copy_async(near[(put.stage, *ours)], far[(place.at, place.head_kv, *theirs)],
                   mbar=put.full, cta_mask=2**ctas - 1 if ctas > 1 else None)  # fmt: skip
     put.advance()
 
@@ -372,8 +373,8 @@ def store_levels(out, place, below, part):
     many: T.let = place.m
     first: T.let = place.start_q
     row = T.meta_var(place.row + below)
-    own = T.decl_buffer((many, 1), data=out.ptr_to([place.at, place.head, first, 0]), strides=(1, 1))
-    Tx.wg.copy(own[row : row + 64, :], part, clip=True)
+    levels = T.decl_buffer((many, 1), data=out.ptr_to([place.at, place.head, first, 0]), strides=(1, 1))
+    Tx.wg.copy(levels[row : row + 64, :], part, clip=True)
 
 
 @T.inline

@@ -19,16 +19,16 @@ def reached(count, wanted, scope):
 
 
 @T.inline
-def copied(here, far, to, first, each, cta, ctas, thread, at_once):
+def copied(here, far, to, first, size, cta, ctas, thread, at_once):
     """The copiers of a CTA copy its share of a block: words of 16 bytes, several of each thread on their way."""
     words = T.alloc_local((at_once, 4), "uint32")
-    for turn in T.serial(T.ceildiv(each, ctas * COPIERS * at_once), unroll=False):
+    for turn in T.serial(T.ceildiv(size, ctas * COPIERS * at_once), unroll=False):
         i: T.let = (turn * ctas + cta) * (COPIERS * at_once) + thread
         for j in T.unroll(at_once):
-            if i + j * COPIERS < each:
+            if i + j * COPIERS < size:
                 words.vstore([j, 0], far.vload([first + i + j * COPIERS, 0], "uint32x4"))
         for j in T.unroll(at_once):
-            if i + j * COPIERS < each:
+            if i + j * COPIERS < size:
                 here.vstore([to + i + j * COPIERS, 0], words.vload([j, 0], "uint32x4"))
 
 
@@ -36,7 +36,7 @@ def copied(here, far, to, first, each, cta, ctas, thread, at_once):
 def gather(shard, near, arrived, ready, finished, rank, blocks, cta, ctas, thread, number, at_once):
     """The copiers of a CTA get its share of every block of the other GPUs."""
     lane, ranks, m, k = T.meta_var((thread % 32, shard.peers, *shard.shape))
-    each: T.let = m // blocks * (k // 8)  # words of 16 bytes in a block
+    size: T.let = m // blocks * (k // 8)  # words of 16 bytes in a block
     here = T.decl_buffer((ranks * m * (k // 8), 4), "uint32", data=near.data, align=16)
     if cta == 0 and thread < ranks and thread != rank:
         T.ptx.st(ready.peer(thread).ptr_to([rank]), number, sem="release", scope="sys")
@@ -47,7 +47,7 @@ def gather(shard, near, arrived, ready, finished, rank, blocks, cta, ctas, threa
         T.cuda.warp_sync()
         far = T.decl_buffer((m * (k // 8), 4), "uint32", data=shard.peer(source).data, align=16)
         for block in T.serial(blocks, unroll=False):
-            copied(here, far, (source * blocks + block) * each, block * each, each, cta, ctas, thread, at_once)
+            copied(here, far, (source * blocks + block) * size, block * size, size, cta, ctas, thread, at_once)
             T.cuda.warp_sync()
             if lane == 0:
                 T.ptx.red.add(arrived.ptr_to([source * blocks + block]), T.uint32(1), sem="release", scope="gpu")

@@ -46,10 +46,10 @@ class Tiles:
         """The registers of each thread that copies, and of each that multiplies; None: as many as at the start."""
         return REGISTERS.get((self.groups, self.resident), (None, None))
 
-    def clusters(self, given: Any, batch: Any, m: Any, n: Any) -> Any:
+    def clusters(self, asked: Any, batch: Any, m: Any, n: Any) -> Any:
         """How many there are: as many as the caller says, or, where their CTAs share K, one for each tile."""
         if self.parts == 1:
-            return given
+            return asked
         down = T.ceildiv(m, self.m)
         return (down if batch is None else down * batch) * T.ceildiv(n, self.n)
 
@@ -82,10 +82,10 @@ class MatmulKind:
         steps: tuple[Any, ...] = (pitch,)
         if self.batched:
             steps, shape = (T.int64(), pitch), (batch, *shape)
-        found = T.match_buffer(pointer, shape, kind, strides=(*steps, 1))
+        view = T.match_buffer(pointer, shape, kind, strides=(*steps, 1))
         for step in steps:
             T.assume(step % (128 // dtype(kind).bits) == 0)
-        return found
+        return view
 
     def unit(self, tiles: Tiles) -> int:
         """Columns of a slab: what divides a tile, and a row of a slab holds; or, where C is turned, rows of C."""
@@ -96,10 +96,10 @@ class MatmulKind:
 
     def slabs(self, pool: Any, tiles: Tiles) -> Any:
         """Where a warpgroup's tile is stored from, 64 rows and a unit of columns at a time: in C's order."""
-        wide, each = self.unit(tiles), dtype(self.c).bits // 8
+        wide, nbytes = self.unit(tiles), dtype(self.c).bits // 8
         every = (tiles.groups, tiles.slabs)
         shape = (*every, wide, 64) if self.turned[2] else (*every, 64, wide)
-        return pool.alloc_mma(shape, self.c, SWIZZLES[min(ROW_BYTES, shape[-1] * each)])
+        return pool.alloc_mma(shape, self.c, SWIZZLES[min(ROW_BYTES, shape[-1] * nbytes)])
 
     def stages(self, tiles: Tiles) -> int:
         """How many stages of the ring fit beside all else in shared memory."""
@@ -149,7 +149,7 @@ class EpilogueLine:
     ) -> None:
         every = tuple(shape) if batch is None else (batch, *shape)
         self.array = T.match_buffer(pointer, every, kind, align=dtype(kind).bits // 8)
-        self.extents = [1 if isinstance(extent, int) else each for extent, each in
+        self.extents = [1 if isinstance(extent, int) else size for extent, size in
                         zip(shape, (tiles.m // tiles.groups, tiles.n), strict=True)]  # fmt: skip
         self.is_one = self.extents == [1, 1]
         self.is_async = not self.is_one and dtype(kind).bits == 32  # what `cp.async` copies
@@ -212,13 +212,13 @@ class Epilogue:
         """The results for a part of the sums, as a tile. The part begins so far below and right of the place."""
         high, wide = sums.extents
         part = (who, below, high, right, wide)
-        found = sums
+        values = sums
         if self.form.scales:
-            found = found * self.scale_a.of(*part) * self.scale_b.of(*part)
+            values = values * self.scale_a.of(*part) * self.scale_b.of(*part)
         if self.form.bias:
-            found = found + self.bias.of(*part)
-        found = ACTIVATIONS[self.form.activation](found)
-        return found + place.of(self.residual, below, high, right, wide) if self.form.residual else found
+            values = values + self.bias.of(*part)
+        values = ACTIVATIONS[self.form.activation](values)
+        return values + place.of(self.residual, below, high, right, wide) if self.form.residual else values
 
 
 class MatmulOperand:

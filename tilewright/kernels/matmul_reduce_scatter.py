@@ -41,29 +41,29 @@ def reduce(partial, out, done, finished, rank, blocks, wanted, cta, ctas, thread
     """Three warps of a CTA add up its share of every block of the own rows, in words of 16 bytes."""
     ranks, (rows, n), kind = T.meta_var((partial.peers, partial.shape, str(out.dtype)))
     per_word = T.meta_var(128 // dtype(kind).bits)
-    each: T.let = out.shape[0] // blocks * (n // per_word)
+    size: T.let = out.shape[0] // blocks * (n // per_word)
     lane: T.let = thread % 32
-    parts, own = T.alloc_local((ranks, 4), "uint32"), T.alloc_local((4,), "uint32")
+    parts, word = T.alloc_local((ranks, 4), "uint32"), T.alloc_local((4,), "uint32")
     total = T.alloc_local((per_word,), "float32")
     sums = T.decl_buffer((out.shape[0] * (n // per_word), 4), "uint32", data=out.data, align=16)
     for block in T.serial(blocks, unroll=False):
         if lane == 0:
             reached(done.ptr_to([block]), wanted, "sys")
         T.cuda.warp_sync()
-        for turn in T.serial(T.ceildiv(each, ctas * COPIERS), unroll=False):
+        for turn in T.serial(T.ceildiv(size, ctas * COPIERS), unroll=False):
             i: T.let = (turn * ctas + cta) * COPIERS + thread
-            if i < each:
+            if i < size:
                 for source in T.unroll(ranks):
                     there = T.decl_buffer(
                         (rows * (n // per_word), 4), "uint32", data=partial.peer(source).data, align=16
                     )
-                    parts.vstore([source, 0], there.vload([(rank * blocks + block) * each + i, 0], "uint32x4"))
+                    parts.vstore([source, 0], there.vload([(rank * blocks + block) * size + i, 0], "uint32x4"))
                 cleared(total)
                 for source in T.unroll(ranks):
-                    own.vstore([0], parts.vload([source, 0], "uint32x4"))
-                    added(total, own, kind)
-                rounded(own, total, kind)
-                sums.vstore([block * each + i, 0], own.vload([0], "uint32x4"))
+                    word.vstore([0], parts.vload([source, 0], "uint32x4"))
+                    added(total, word, kind)
+                rounded(word, total, kind)
+                sums.vstore([block * size + i, 0], word.vload([0], "uint32x4"))
     T.cuda.warp_sync()
     if lane < ranks:
         T.ptx.red.add(finished.peer(lane).ptr_to([0]), T.uint32(1), sem="release", scope="sys")
@@ -110,16 +110,16 @@ def scattered_product(tiles: Tiles, form: MatmulKind, ranks: int) -> tw.Executab
         a: T.handle, b: T.handle, c: T.handle, room: T.handle, counts: T.handle, calls: T.Buffer((1,), "uint32"),
         finished: T.SymmetricBuffer((1,), "uint32", ranks=ranks), clusters: T.int32,
     ):  # fmt: skip
-        own, n, k, many = T.int32(), T.int32(), T.int32(), T.int32()
+        m, n, k, many = T.int32(), T.int32(), T.int32(), T.int32()
         T.func_attr({"min_blocks": tiles.resident})
-        every, blocks, ctas = T.meta_var((own * ranks, own // high, clusters * tiles.cluster))
+        every, blocks, ctas = T.meta_var((m * ranks, m // high, clusters * tiles.cluster))
         cluster, below = T.cluster_id([clusters]), T.cta_id_in_cluster([tiles.cluster])
         group, warp, thread = T.warpgroup_id([1 + tiles.groups]), T.warp_id_in_wg([4]), T.thread_id_in_wg([128])
         rank, pool = T.rank_id([ranks]), T.SMEMPool()
-        out = T.match_buffer(c, (own, n), form.c)
+        out = T.match_buffer(c, (m, n), form.c)
         partial = T.match_symmetric(room, (every, n), form.c, ranks=ranks)
         done = T.match_symmetric(counts, (many,), "uint32", ranks=ranks)
-        T.assume(own % high == 0)
+        T.assume(m % high == 0)
         T.assume(n % (128 // dtype(form.c).bits) == 0)
         A = MatmulOperand(form, 0, pool, (a, None, every, k), stages, tiles.m)
         B = MatmulOperand(form, 1, pool, (b, None, n, k), stages, tiles.n)

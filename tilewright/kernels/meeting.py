@@ -62,9 +62,9 @@ class Meeting:
         """The lanes of a warp divide the numbers; several have the same one where there are fewer."""
         lanes = min(self.members & -self.members, 32)  # the largest power of two that divides the members
         spec = S[(self.members // lanes, lanes) : (1, 1 @ laneid)] + R[32 // lanes : lanes @ laneid]
-        found = T.alloc_buffer((self.members,), "float32", scope="local", layout=TileLayout(spec))
-        Tx.warp.copy(found, self.told[turn, number, :])
-        return found
+        tile = T.alloc_buffer((self.members,), "float32", scope="local", layout=TileLayout(spec))
+        Tx.warp.copy(tile, self.told[turn, number, :])
+        return tile
 
 
 class Direct:

@@ -149,13 +149,13 @@ def backward(rows: Rows, kind: str, weight_kind: str, centred: bool) -> tw.Execu
 
 def run(x: Array, weight: Array, dy: Array, eps: float, dx: Array, dw: Array, db: Array | None = None) -> Launches:
     """Fills dx, dw and, of a norm that is centred, db."""
-    shown, given, made, line = matrix(x), matrix(dy), matrix(dx), contiguous(weight)
-    rows = dealt(shown, given, made, line, most=MOST_KEPT)
+    shown, slopes, gradient, line = matrix(x), matrix(dy), matrix(dx), contiguous(weight)
+    rows = dealt(shown, slopes, gradient, line, most=MOST_KEPT)
     m, n = shown.shape
     slots = min(CTAS * rows.of_a_cta, -(-m // rows.at_once) * rows.at_once)
     sums, biases = like(x, (slots, n), "float32"), like(x, (slots, n), "float32")
     compiled = backward(rows, kind_of(x), kind_of(weight), db is not None)
-    yield compiled, (shown, line, given, made, sums, biases, eps)
+    yield compiled, (shown, line, slopes, gradient, sums, biases, eps)
     yield from run_columns((dw,), (sums,))
     if db is not None:
         yield from run_columns((db,), (biases,))

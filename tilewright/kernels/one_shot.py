@@ -91,7 +91,7 @@ def one_shot(ranks: int, kind: str) -> tw.Executable:
         inbox: T.SymmetricBuffer((2, ranks, MOST_CTAS, PACKETS), "uint64", ranks=ranks), ctas: T.int32,
     ):  # fmt: skip
         words = T.int32()
-        given, sums = T.match_buffer(x, (words,), "uint32"), T.match_buffer(y, (words,), "uint32")
+        source, sums = T.match_buffer(x, (words,), "uint32"), T.match_buffer(y, (words,), "uint32")
         T.assume(words % 2 == 0)
         cta, thread, rank = T.cta_id([ctas]), T.thread_id([THREADS]), T.rank_id([ranks])
         number: T.let = calls[cta] + T.uint32(1)
@@ -101,14 +101,14 @@ def one_shot(ranks: int, kind: str) -> tw.Executable:
         for i in range(thread, pairs, THREADS):
             at: T.let = 2 * (cta * pairs + i)
             if at < words:
-                data: T.let = given.vload([at], "uint32x2")
+                data: T.let = source.vload([at], "uint32x2")
                 for step in T.unroll(1, ranks):
                     send(inbox, (rank + step) % ranks, half, rank, cta, 2 * i, data, number)
         for i in range(thread, pairs, THREADS):
             at: T.let = 2 * (cta * pairs + i)
             if at < words:
                 receive(packets, inbox, half, rank, cta, 2 * i, number)
-                data: T.let = given.vload([at], "uint32x2")
+                data: T.let = source.vload([at], "uint32x2")
                 sums.vstore([at], summed(packets, data, rank, kind))
         T.cuda.cta_sync()
         if thread == 0:

@@ -58,44 +58,44 @@ class TorchOperator:
             return self.direct(*args)
         if not torch.compiler.is_dynamo_compiling():
             if not torch._C._len_torch_function_stack() and torch.autograd.forward_ad._current_level < 0:
-                found = self.calls.again(args, self.calls.looked_up)
-                if found is not MISSED:
-                    return found
+                result = self.calls.again(args, self.calls.looked_up)
+                if result is not MISSED:
+                    return result
             if not any(isinstance(value, torch.Tensor) for value in args):
                 return self.direct(*args)
             refuse_tangents(self.name, args)
-            found = self.calls.recorded(args, may_grade=True)
-            if found is not MISSED:
-                return found
+            result = self.calls.recorded(args, may_grade=True)
+            if result is not MISSED:
+                return result
         register(self.name)
         return getattr(torch.ops.tilewright, self.name).default(*args)
 
     def registered(self, *args: Any) -> Any:
         """The operator as torch calls it, for a call that autograd and torch's modes have seen."""
-        found = self.calls.again(args, self.calls.looked_up)
-        if found is MISSED:
-            found = self.calls.recorded(args, may_grade=False)
-        return self.direct(*args) if found is MISSED else found
+        result = self.calls.again(args, self.calls.looked_up)
+        if result is MISSED:
+            result = self.calls.recorded(args, may_grade=False)
+        return self.direct(*args) if result is MISSED else result
 
     def direct(self, *args: Any, launch: Callable[[Executable, tuple[Any, ...]], None] = carried_out) -> Any:
         """The operator on arrays of any library; sums of no elements are 0. launch: carries out a launch."""
-        made = self.outputs(*args)
+        results = self.outputs(*args)
         devices = {host.device_of(value) for value in args if host.is_array(value)}
         if len(devices) > 1:
             raise host.different_devices(self.name, devices)
-        needed = made if self.runs_on_nothing else [value for value in args if host.is_array(value)]
+        needed = results if self.runs_on_nothing else [value for value in args if host.is_array(value)]
         if all(0 not in value.shape for value in needed):
-            for compiled, arguments in self.run(made, args):
+            for compiled, arguments in self.run(results, args):
                 launch(compiled, arguments)
         else:
-            for result in made:
+            for result in results:
                 result[...] = 0
-        return made if len(made) > 1 else made[0]
+        return results if len(results) > 1 else results[0]
 
     def shapes(self, *args: Any) -> Any:
         """The results without their data."""
-        made = self.outputs(*args)
-        return made if len(made) > 1 else made[0]
+        results = self.outputs(*args)
+        return results if len(results) > 1 else results[0]
 
     def backward(self, ctx: Any, *gradients: Any) -> Any:
         """The gradient as torch calls it. `Any`: torch's types."""
@@ -128,11 +128,11 @@ def register(name: str) -> bool:
         import torch
 
         this = OPERATORS[name]
-        found = torch.library.custom_op(f"tilewright::{name}", this.registered, mutates_args=this.mutates,
+        operator = torch.library.custom_op(f"tilewright::{name}", this.registered, mutates_args=this.mutates,
                                         schema=this.schema)  # fmt: skip
-        found.register_fake(this.shapes)
+        operator.register_fake(this.shapes)
         if this.gradient is not None:
-            found.register_autograd(this.backward, setup_context=keep)
+            operator.register_autograd(this.backward, setup_context=keep)
         REGISTERED.add(name)
     return True
 

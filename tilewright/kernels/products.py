@@ -182,27 +182,27 @@ MOST_TRIED = 4  # tiles, where registers do not suffice
 
 def laid_out(array: Array, *, may_turn: bool) -> tuple[Array, bool]:
     """An operand, (..., rows, K), as the kernel takes it: itself or a copy, or turned, (..., K, rows)."""
-    each = _bytes(array)
-    if _fits(array, each):
+    nbytes = _bytes(array)
+    if _fits(array, nbytes):
         return array, False
     turned = array.swapaxes(-1, -2)
-    if may_turn and _fits(turned, each):
+    if may_turn and _fits(turned, nbytes):
         return turned, True
-    return padded(array, each), False
+    return padded(array, nbytes), False
 
 
-def _fits(array: Array, each: int) -> bool:
+def _fits(array: Array, nbytes: int) -> bool:
     info = info_of(array)
     *steps, last = (int(step) for step in info.steps)
-    aligned = all(step * each % ALIGNED == 0 for step in steps) and (info.address or 0) % ALIGNED == 0
+    aligned = all(step * nbytes % ALIGNED == 0 for step in steps) and (info.address or 0) % ALIGNED == 0
     return aligned and last == 1 and all(step > 0 for step in steps) and steps[-1] >= array.shape[-1]
 
 
-def padded(array: Array, each: int) -> Array:
+def padded(array: Array, nbytes: int) -> Array:
     """A copy whose rows begin at multiples of 16 bytes."""
-    if array.shape[-1] * each % ALIGNED == 0:
+    if array.shape[-1] * nbytes % ALIGNED == 0:
         copy = contiguous(array)
-        return copy if _fits(copy, each) else copied(like(array), array)
+        return copy if _fits(copy, nbytes) else copied(like(array), array)
     return copied(room(array, array.shape, kind_of(array)), array)
 
 
@@ -364,7 +364,7 @@ def _plan(c: Array, a: Array, b: Array, sides: Sequence[tuple[Array, bool]], aft
     )  # fmt: skip
     if host.device_of(a) == "cpu":
         return best[0]
-    return next((each for each in best if has_registers(each[0], _form(c, sides, after, each[1]))), best[-1])
+    return next((choice for choice in best if has_registers(choice[0], _form(c, sides, after, choice[1]))), best[-1])
 
 
 @cache

@@ -52,9 +52,9 @@ class Notes:
     def first_of(self, tensor: Any) -> tuple[str, Any]:
         """The name of a tensor's memory, and its first tensor. Of a memory nobody knows the notes are not whole."""
         self.kept.append(tensor)
-        found = self.firsts.get(tensor.untyped_storage()._cdata)
-        self.is_whole = self.is_whole and found is not None
-        return found or ("", tensor)
+        first = self.firsts.get(tensor.untyped_storage()._cdata)
+        self.is_whole = self.is_whole and first is not None
+        return first or ("", tensor)
 
     def value(self, value: Any) -> str:
         """A name for a value."""
@@ -73,7 +73,7 @@ class Notes:
                 self.lines.append(call)
             else:
                 self.makes(result, call)
-            self.touches([each for each in args if _is_tensor(each) and each is not result], [result])
+            self.touches([arg for arg in args if _is_tensor(arg) and arg is not result], [result])
         else:
             self.is_whole = self.is_whole and (func.is_view or operation in ASKED)
 
@@ -110,9 +110,9 @@ class Notes:
 
     def touches(self, reads: Sequence[Any], writes: Sequence[Any]) -> None:
         """Tensors that are read, and others that are written then. What nothing here wrote was written unnoticed."""
-        read = {self.first_of(each)[0] for each in reads}
+        read = {self.first_of(tensor)[0] for tensor in reads}
         self.is_whole = self.is_whole and all(name in self.filled for name in read if name.startswith("t"))
-        self.filled |= {self.first_of(each)[0] for each in writes}
+        self.filled |= {self.first_of(tensor)[0] for tensor in writes}
 
     def named(self, plan: LaunchPlan) -> dict[str, str]:
         """The names of the parts of a plan."""
@@ -126,13 +126,14 @@ class Notes:
         name, first = self.first_of(arg)
         return f"p{name[1:]} + {value - first.data_ptr()}".removesuffix(" + 0")
 
-    def results(self, made: Sequence[Any]) -> list[str]:
+    def results(self, tensors: Sequence[Any]) -> list[str]:
         """The names of the results, each of which must have a memory to itself."""
-        found = [self.first_of(each) for each in made]
-        alone = [name.startswith("t") and first is each for (name, first), each in zip(found, made, strict=True)]
+        firsts = [self.first_of(tensor) for tensor in tensors]
+        pairs = zip(firsts, tensors, strict=True)
+        alone = [name.startswith("t") and first is tensor for (name, first), tensor in pairs]
         self.is_whole = self.is_whole and all(alone)
-        self.touches(made, ())
-        return [name for name, _ in found]
+        self.touches(tensors, ())
+        return [name for name, _ in firsts]
 
 
 def _is_tensor(value: Any) -> bool:
@@ -190,11 +191,11 @@ def is_plain(tensor: Any) -> bool:
 def _plain_keys(device: Any) -> tuple[int, ...]:
     """What torch's dispatcher reads off dense tensors: made in inference mode, and otherwise."""
     torch = sys.modules["torch"]
-    found = []
+    keys = []
     for inference in (True, False):
         with torch.inference_mode(inference):
-            found.append(torch._C._dispatch_keys(torch.empty(0, device=device)).raw_repr())
-    return tuple(found)
+            keys.append(torch._C._dispatch_keys(torch.empty(0, device=device)).raw_repr())
+    return tuple(keys)
 
 
 def is_watched() -> bool:
@@ -260,14 +261,14 @@ class RememberedCalls:
     def looked_up(self, args: Arguments) -> Any:
         """The result of a call like one before, though not like the last; `MISSED` where there was none."""
         try:
-            known = self._calls.get(_key(args), ())
+            calls = self._calls.get(_key(args), ())
         except TypeError:  # an argument without a hash, which is refused later
             return MISSED
-        for again in known:
-            found = again(args, _missed)
-            if found is not MISSED:
+        for again in calls:
+            result = again(args, _missed)
+            if result is not MISSED:
                 self.again = again
-                return found
+                return result
         return MISSED
 
     def recorded(self, args: Arguments, *, may_grade: bool) -> Any:
@@ -281,26 +282,26 @@ class RememberedCalls:
         graded = may_grade and torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors)
         if (graded and self._backward is None) or len(self._calls.get(_key(args), ())) >= MOST_ALIKE:
             return MISSED
-        notes, made = self._noted(args)
-        names = notes.results(made if isinstance(made, tuple) else (made,))
+        notes, result = self._noted(args)
+        names = notes.results(result if isinstance(result, tuple) else (result,))
         if notes.is_whole:
             again = self._again(notes, args, names, graded=graded)
             if self.count >= MOST_PLANS:
                 self._calls.clear()
             self._calls.setdefault(_key(args), []).append(again)
             self.again = again
-        return self._graded_apply()(lambda args: made, args, unsaved(args), *tensors) if graded else made
+        return self._graded_apply()(lambda args: result, args, unsaved(args), *tensors) if graded else result
 
     def _noted(self, args: Arguments) -> tuple[Notes, Any]:
         """What a call does, and its results."""
         notes = Notes()
         with sys.modules["torch"].no_grad():
-            given = [reseated(value) if hasattr(value, "data_ptr") else value for value in args]
-            for i, value in enumerate(given):
+            values = [reseated(value) if hasattr(value, "data_ptr") else value for value in args]
+            for i, value in enumerate(values):
                 if hasattr(value, "data_ptr"):
                     notes.add(f"a{i}", value)
             with recorder()(notes):
-                return notes, self._direct(*given, launch=notes.launch)
+                return notes, self._direct(*values, launch=notes.launch)
 
     def _again(self, notes: Notes, args: Arguments, names: Sequence[str], *, graded: bool) -> Again:
         """The function for calls like the one that was noted."""
@@ -308,7 +309,7 @@ class RememberedCalls:
         tensors = {id(value): value for value in _tensors(args)}.values()
         guards = tensor_guards()
         assert guards is not None
-        found = {
+        space = {
             **notes.values,
             **{f"T{i}": type(value) for i, value in enumerate(args)},
             **{f"V{i}": value for i, value in enumerate(args) if not hasattr(value, "data_ptr")},
@@ -318,8 +319,8 @@ class RememberedCalls:
             "apply": self._graded_apply() if graded else None,
             "rest": unsaved(args),
         }
-        exec(_compiled(text), found)
-        again: Again = found["again"]
+        exec(_compiled(text), space)
+        again: Again = space["again"]
         return again
 
     def _graded_apply(self) -> Callable[..., Any]:
@@ -332,15 +333,16 @@ class RememberedCalls:
             class Graded(function):  # type: ignore[misc,valid-type]  # torch may not be there
                 @staticmethod
                 def forward(ctx: Any, carried_out: Other, args: Arguments, rest: Arguments, *tensors: Any) -> Any:
-                    made, ctx.args = carried_out(args), rest
-                    ctx.save_for_backward(*tensors, *(made if isinstance(made, tuple) else (made,)))
-                    return made
+                    result, ctx.args = carried_out(args), rest
+                    ctx.save_for_backward(*tensors, *(result if isinstance(result, tuple) else (result,)))
+                    return result
 
                 @staticmethod
                 def backward(ctx: Any, *slopes: Any) -> Any:
                     assert backward is not None
-                    found = backward(ctx, *slopes)
-                    return None, None, None, *(one for one, arg in zip(found, ctx.args, strict=True) if arg is SAVED)
+                    gradients = backward(ctx, *slopes)
+                    pairs = zip(gradients, ctx.args, strict=True)
+                    return None, None, None, *(gradient for gradient, arg in pairs if arg is SAVED)
 
             self._graded = super(function, Graded).apply  # type: ignore[misc]  # likewise
         applied: Callable[..., Any] = self._graded

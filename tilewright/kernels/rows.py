@@ -123,10 +123,10 @@ class Rows:
 
     def matrix(self, pointer: Any, shape: Sequence[Any], kind: str, pitch: Any) -> Any:
         """An argument whose rows are ``pitch`` elements apart."""
-        found = T.match_buffer(pointer, tuple(shape), kind, strides=(pitch, 1), align=self.access_bytes(kind))
+        view = T.match_buffer(pointer, tuple(shape), kind, strides=(pitch, 1), align=self.access_bytes(kind))
         if not self.shifted and not self.staged:
             T.assume(pitch == self.part if self.flat and not self.long else pitch % self.vector == 0)
-        return found
+        return view
 
     def line(self, pointer: Any, columns: Any, kind: str) -> Any:
         """An argument with one element for each column."""
@@ -364,18 +364,18 @@ def chosen(
     """The distribution of rows of so many elements, by the tables. many: are there enough rows to take turns?"""
     whole = columns % vector == 0
     if clusters and MOST_ALONE < columns <= MOST_SHARED:
-        found = shared(columns, vector, item_bytes, table)
+        rows = shared(columns, vector, item_bytes, table)
         ahead = rows_ahead(columns, item_bytes, table)
         if many and ahead and vector * item_bytes >= LEAST_COPIED:
-            found = replace(found, turns=TURNS, ahead=ahead)
+            rows = replace(rows, turns=TURNS, ahead=ahead)
             if (table, item_bytes) == ("biased", 2) and columns > SHARE * MOST_CTAS:
-                found = replace(found, turns=2 * TURNS, ahead=1, near=True)
+                rows = replace(rows, turns=2 * TURNS, ahead=1, near=True)
     elif columns > most:
-        found = Rows(LAST[1], PART // vector, vector, whole, long=True)
+        rows = Rows(LAST[1], PART // vector, vector, whole, long=True)
     else:
         threads, runs = alone(columns, vector, item_bytes, table)
-        found = Rows(threads, runs, vector, whole, resident=RESIDENT.get((threads, runs * vector), 0))
-    return replace(found, exact=columns % (found.part * found.cluster) == 0)
+        rows = Rows(threads, runs, vector, whole, resident=RESIDENT.get((threads, runs * vector), 0))
+    return replace(rows, exact=columns % (rows.part * rows.cluster) == 0)
 
 
 def alone(columns: int, vector: int, item_bytes: int, table: str) -> tuple[int, int]:
@@ -402,9 +402,9 @@ def shifted(columns: int, vector: int, clusters: bool, table: str, many: bool) -
         runs = 4 if narrow and columns <= 2 * MOST_ALONE else 5 if weights else SHIFTED_RUNS
         runs *= 8 // vector if near else 1
     threads = -(-taken // (vector * cluster * runs * 32)) * 32
-    found = Rows(threads, runs, vector, False, cluster=cluster, shifted=True)
+    rows = Rows(threads, runs, vector, False, cluster=cluster, shifted=True)
     turns = 2 * TURNS if table == "biased" else TURNS
-    return replace(found, turns=turns, ahead=1, early=True, near=True) if near else found
+    return replace(rows, turns=turns, ahead=1, early=True, near=True) if near else rows
 
 
 @cache
@@ -454,11 +454,11 @@ def blocks(*arrays: Array) -> tuple[Rows, list[Array]]:
     size, contiguous = infos[0].size, all(info.is_contiguous for info in infos)
     nbytes = size * dtype(infos[0].dtype).bits // 8
     threads = next(threads for most, threads in BLOCK_THREADS.items() if nbytes <= most)
-    found = Rows(threads, 1, common_vector(views), whole=False, long=True)
-    if contiguous and size % found.part == 0:
-        views = [view.reshape(-1, found.part) for view in views]
-        return replace(found, whole=True, long=False, exact=True, flat=True), views
+    rows = Rows(threads, 1, common_vector(views), whole=False, long=True)
+    if contiguous and size % rows.part == 0:
+        views = [view.reshape(-1, rows.part) for view in views]
+        return replace(rows, whole=True, long=False, exact=True, flat=True), views
     if contiguous and size < 1 << 31:
-        views, found = [view.reshape(1, -1) for view in views], replace(found, flat=True)
+        views, rows = [view.reshape(1, -1) for view in views], replace(rows, flat=True)
     columns = views[0].shape[-1]
-    return replace(found, whole=columns % found.vector == 0, exact=columns % found.part == 0), views
+    return replace(rows, whole=columns % rows.vector == 0, exact=columns % rows.part == 0), views

@@ -41,7 +41,7 @@ class Room:
     """What a kernel needs beside its arguments, by name, all zero before the first call. `Any`: tensors."""
 
     symmetric: Mapping[str, Symmetric]
-    own: Mapping[str, Any]
+    local: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,25 +64,25 @@ class Member:
             group, distributed.get_world_size(distributed.distributed_c10d._resolve_process_group(group)), x.device
         )
 
-    def room(self, key: object, symmetric: Mapping[str, Shape], own: Mapping[str, Shape]) -> Room:
+    def room(self, key: object, symmetric: Mapping[str, Shape], local: Mapping[str, Shape]) -> Room:
         """The room for calls of one kind, which all ranks ask for alike."""
-        found = ROOMS.get((self, key))
-        if found is None:
-            found = ROOMS[self, key] = Room(
+        room = ROOMS.get((self, key))
+        if room is None:
+            room = ROOMS[self, key] = Room(
                 {name: self._symmetric(*shape) for name, shape in symmetric.items()},
-                {name: _zeros(shape, kind, self.device) for name, (shape, kind) in own.items()},
+                {name: _zeros(shape, kind, self.device) for name, (shape, kind) in local.items()},
             )
-        return found
+        return room
 
     def _symmetric(self, shape: tuple[int, ...], kind: str) -> Symmetric:
         import torch
         from torch.distributed import _symmetric_memory as memory
 
-        each = memory.empty(prod(shape), dtype=getattr(torch, WORDS.get(kind, kind)), device=self.device)
-        each.zero_()
-        found = Symmetric.of(each, self.group)
-        memory.rendezvous(each, self.group).barrier()  # all are zero
-        return Symmetric(each.view(getattr(torch, kind)).view(shape), found.pointers, found.rank)
+        array = memory.empty(prod(shape), dtype=getattr(torch, WORDS.get(kind, kind)), device=self.device)
+        array.zero_()
+        symmetric = Symmetric.of(array, self.group)
+        memory.rendezvous(array, self.group).barrier()  # all are zero
+        return Symmetric(array.view(getattr(torch, kind)).view(shape), symmetric.pointers, symmetric.rank)
 
 
 ROOMS: dict[tuple[Member, object], Room] = {}
@@ -107,41 +107,41 @@ def reduced(x: Array, group: str) -> Array:
         padded[: flat.numel()] = flat
         return reduced(padded, group)[: flat.numel()].view(x.shape)
     out = torch.empty_like(flat)
-    words, found = flat.view(torch.uint32), out.view(torch.uint32)
+    words, sums = flat.view(torch.uint32), out.view(torch.uint32)
     if 4 * words.numel() < ONE_SHOT_BYTES:
-        _one_shot(member, words, found, kind_of(x))
+        _one_shot(member, words, sums, kind_of(x))
     elif words.numel() <= member.ranks * MOST_CTAS * SHARED_PACKETS and 4 * words.numel() < PACKED_BYTES:
-        _packed(member, words, found, kind_of(x))
+        _packed(member, words, sums, kind_of(x))
     else:
         most = member.ranks * MOST_CTAS * SHARE
         for first in range(0, words.numel(), most):
             part, threads = slice(first, first + most), THREADS if 4 * words.numel() >= WIDE_BYTES else HALF
-            _two_shot(member, words[part], found[part], kind_of(x), threads)
+            _two_shot(member, words[part], sums[part], kind_of(x), threads)
     return out.view(x.shape)
 
 
-def _one_shot(member: Member, words: Array, found: Array, kind: str) -> None:
+def _one_shot(member: Member, words: Array, sums: Array, kind: str) -> None:
     ranks, ctas = member.ranks, min(MOST_CTAS, max(1, -(-words.numel() // (2 * PACKING))))
     inbox = {"inbox": ((2, ranks, MOST_CTAS, PACKETS), "uint64")}
     room = member.room("one shot", inbox, {"calls": ((MOST_CTAS,), "uint32")})
-    one_shot(ranks, kind)(words, found, room.own["calls"], room.symmetric["inbox"], ctas)
+    one_shot(ranks, kind)(words, sums, room.local["calls"], room.symmetric["inbox"], ctas)
 
 
-def _packed(member: Member, words: Array, found: Array, kind: str, threads: int = PACKING) -> None:
+def _packed(member: Member, words: Array, sums: Array, kind: str, threads: int = PACKING) -> None:
     ranks = member.ranks
     ctas = min(MOST_CTAS, max(1, -(-words.numel() // (2 * threads * ranks))))
-    each = ((2, ranks, MOST_CTAS, SHARED_PACKETS), "uint64")
-    room = member.room(("packed", threads), {"inbox": each, "outbox": each}, {"calls": ((MOST_CTAS,), "uint32")})
-    two_shot_packets(ranks, kind, threads)(words, found, room.own["calls"], *room.symmetric.values(), ctas)
+    box = ((2, ranks, MOST_CTAS, SHARED_PACKETS), "uint64")
+    room = member.room(("packed", threads), {"inbox": box, "outbox": box}, {"calls": ((MOST_CTAS,), "uint32")})
+    two_shot_packets(ranks, kind, threads)(words, sums, room.local["calls"], *room.symmetric.values(), ctas)
 
 
-def _two_shot(member: Member, words: Array, found: Array, kind: str, threads: int = THREADS) -> None:
+def _two_shot(member: Member, words: Array, sums: Array, kind: str, threads: int = THREADS) -> None:
     ranks = member.ranks
     ctas = min(MOST_CTAS, max(1, -(-words.numel() // (4 * threads * ranks))))
-    each = ((ranks, MOST_CTAS, SHARE), "uint32")
-    shapes = {"inbox": each, "sums": each, "signals": ((2, MOST_CTAS, ranks), "uint32")}
+    box = ((ranks, MOST_CTAS, SHARE), "uint32")
+    shapes = {"inbox": box, "sums": box, "signals": ((2, MOST_CTAS, ranks), "uint32")}
     room = member.room(("two shot", threads), shapes, {"calls": ((MOST_CTAS,), "uint32")})
-    two_shot(ranks, kind, threads)(words, found, room.own["calls"], *room.symmetric.values(), ctas)
+    two_shot(ranks, kind, threads)(words, sums, room.local["calls"], *room.symmetric.values(), ctas)
 
 
 # Products
@@ -175,13 +175,13 @@ def gathered(a: Array, b: Array, group: str) -> Array:
     right, turned = laid_out(b.swapaxes(-1, -2), may_turn=True)
     clusters = _clusters(tiles, m * ranks, n, a)
     signals = {"ready": ((ranks,), "uint32"), "finished": ((1,), "uint32")}
-    own = {"near": ((m * ranks, k), kind), "counts": ((m * ranks // (tiles.m * tiles.cluster),), "uint32"),
+    local = {"near": ((m * ranks, k), kind), "counts": ((m * ranks // (tiles.m * tiles.cluster),), "uint32"),
            "calls": ((1,), "uint32")}  # fmt: skip
-    room = member.room(("gathered", m, n, k, kind, tiles, turned), signals, own)
+    room = member.room(("gathered", m, n, k, kind, tiles, turned), signals, local)
     c = like(a, (m * ranks, n))
     form = MatmulKind(kind, kind, kind, (False, turned, False))
     gathered_product(tiles, form, ranks)(
-        _as_symmetric(a, member), right, c, room.own["near"], room.own["counts"], room.own["calls"],
+        _as_symmetric(a, member), right, c, room.local["near"], room.local["counts"], room.local["calls"],
         *room.symmetric.values(), clusters,
     )  # fmt: skip
     return c
@@ -195,9 +195,9 @@ def _as_symmetric(a: Array, member: Member) -> Symmetric:
     handle = memory.rendezvous(a, member.group) if a.is_contiguous() and knows(a) else None
     if handle is None:
         shape = {"a": (tuple(a.shape), kind_of(a))}
-        found = member.room(("copy", tuple(a.shape), kind_of(a)), shape, {}).symmetric["a"]
-        found.array.copy_(a)
-        return found
+        symmetric = member.room(("copy", tuple(a.shape), kind_of(a)), shape, {}).symmetric["a"]
+        symmetric.array.copy_(a)
+        return symmetric
     key = member, tuple(handle.buffer_ptrs), a.data_ptr()
     if key not in POINTERS:
         POINTERS[key] = Symmetric.of(a, member.group).pointers
@@ -223,7 +223,7 @@ def scattered(a: Array, b: Array, group: str) -> Array:
     partial, counts, finished = room.symmetric.values()
     form = MatmulKind(kind, kind, kind, (a_turned, b_turned, False))
     scattered_product(tiles, form, ranks)(
-        left, right, c, partial, counts, room.own["calls"], finished, _clusters(tiles, m, n, a)
+        left, right, c, partial, counts, room.local["calls"], finished, _clusters(tiles, m, n, a)
     )
     return c
 
@@ -237,8 +237,8 @@ def operator(name: str) -> Callable[..., Any]:
     import torch
 
     schema, function, shape = OPERATORS[name]
-    found = torch.library.custom_op(f"tilewright::{name}", function, mutates_args=(), schema=schema)
-    found.register_fake(lambda *args: args[0].new_empty(shape(*args)))
+    operator = torch.library.custom_op(f"tilewright::{name}", function, mutates_args=(), schema=schema)
+    operator.register_fake(lambda *args: args[0].new_empty(shape(*args)))
     return getattr(torch.ops.tilewright, name).default  # type: ignore[no-any-return]  # torch's
 
 
@@ -267,15 +267,15 @@ def _called(name: str, *args: Any, group: Any) -> Any:
         import torch.distributed as distributed
     except ModuleNotFoundError:
         raise ArgumentError(f"{name} is of the GPUs of a group of torch's", given="no torch", allowed="torch") from None
-    known = group if isinstance(group, str) else getattr(group or distributed.group.WORLD, "group_name", None)
-    if known is None:
-        given = repr(group) if group is not None else "none, and no process group was begun"
-        raise ArgumentError(f"{name} is of the GPUs of a group of torch's", given=given,
+    label = group if isinstance(group, str) else getattr(group or distributed.group.WORLD, "group_name", None)
+    if label is None:
+        text = repr(group) if group is not None else "none, and no process group was begun"
+        raise ArgumentError(f"{name} is of the GPUs of a group of torch's", given=text,
                             allowed="a group of torch.distributed, or its name",
                             hint="torch.distributed.init_process_group()")  # fmt: skip
     if torch.compiler.is_dynamo_compiling():
-        return operator(name)(*args, known)
-    return OPERATORS[name][1](*args, known)
+        return operator(name)(*args, label)
+    return OPERATORS[name][1](*args, label)
 
 
 @public.names

@@ -68,8 +68,8 @@ class Split:
             told = T.ptx.mapa(self.arrived.ptr_to([0]), to)
             for i in T.unroll(runs):
                 there = T.ptx.mapa(self.inbox.ptr_to([who, self.part, i, thread, 0]), to)
-                each = T.meta_var([mine[(to * runs + i) * vector + j] for j in range(vector)])
-                T.ptx.st_async.vec(vector, there, told, *each)
+                values = T.meta_var([mine[(to * runs + i) * vector + j] for j in range(vector)])
+                T.ptx.st_async.vec(vector, there, told, *values)
         if self.stores:
             self.arrived.wait(0, 0)
             for i in T.unroll(runs):

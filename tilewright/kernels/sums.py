@@ -34,9 +34,9 @@ def columns(vector: int, kind: str, to: str, whole: bool) -> tw.Executable:
             T.assume(n % vector == 0)
         strip, part = T.cta_id([T.ceildiv(n, rows.part), k])
         T.thread_id([THREADS])
-        each: T.let = T.ceildiv(m, k)
-        begin: T.let = part * each
-        end: T.let = T.min(begin + each, m)
+        size: T.let = T.ceildiv(m, k)
+        begin: T.let = part * size
+        end: T.let = T.min(begin + size, m)
         Tx.cta.sum(Y[part, rows.columns(strip)], X[begin:end, rows.columns(strip)], axes=0)
 
     return tw.compile(column_sums)
@@ -102,12 +102,12 @@ def places(rows: Rows, kind: str) -> tw.Executable:
 def run_columns(results: Arrays, args: Arrays) -> Launches:
     x, (y,) = matrix(args[0]), results
     m, n = x.shape
-    found, k = x, -(-m // TALL)
+    parts, k = x, -(-m // TALL)
     if k > 1:
-        found = like(x, (k, n), "float32")
-        yield columns(common_vector([x]), kind_of(x), "float32", n % common_vector([x]) == 0), (x, found)
-    vector = common_vector([found])
-    yield columns(vector, kind_of(found), kind_of(y), n % vector == 0), (found, y.reshape(1, n))
+        parts = like(x, (k, n), "float32")
+        yield columns(common_vector([x]), kind_of(x), "float32", n % common_vector([x]) == 0), (x, parts)
+    vector = common_vector([parts])
+    yield columns(vector, kind_of(parts), kind_of(y), n % vector == 0), (parts, y.reshape(1, n))
 
 
 def run_lines(results: Arrays, args: Arrays) -> Launches:

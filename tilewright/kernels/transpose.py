@@ -65,7 +65,7 @@ def run(results: Arrays, args: Arrays) -> Launches:
 
 
 FORWARD = TorchOperator(
-    "transpose", "(Tensor x) -> Tensor", outputs, run, lambda args, made, slopes: (transpose(*slopes),)
+    "transpose", "(Tensor x) -> Tensor", outputs, run, lambda args, results, slopes: (transpose(*slopes),)
 )
 
 

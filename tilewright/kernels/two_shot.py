@@ -30,12 +30,12 @@ def met(signals, round, cta, rank, thread, number):
 
 
 @T.inline
-def sent(inbox, given, to, rank, cta, ctas, runs, thread, threads):
+def sent(inbox, source, to, rank, cta, ctas, runs, thread, threads):
     """The CTA's runs of another GPU's share go there."""
     for i in range(thread, runs, threads):
         at: T.let = 4 * ((to * ctas + cta) * runs + i)
-        if at < given.shape[0]:
-            inbox.peer(to).vstore([rank, cta, 4 * i], given.vload([at], "uint32x4"))
+        if at < source.shape[0]:
+            inbox.peer(to).vstore([rank, cta, 4 * i], source.vload([at], "uint32x4"))
 
 
 @T.inline
@@ -48,13 +48,13 @@ def kept(sums, outbox, source, cta, ctas, runs, thread, threads):
 
 
 @T.inline
-def summed(inbox, given, at, place, rank, kind):
+def summed(inbox, mine, at, place, rank, kind):
     """The sums of four words of all GPUs; the own ones begin at ``at``, the others' at a place of their inbox."""
     words, total = T.alloc_local((4,), "uint32"), T.alloc_local((128 // dtype(kind).bits,), "float32")
     cleared(total)
     for source in T.unroll(inbox.peers):
         if source == rank:
-            words.vstore([0], given.vload([at], "uint32x4"))
+            words.vstore([0], mine.vload([at], "uint32x4"))
         else:
             words.vstore([0], inbox.vload([source, *place], "uint32x4"))
         added(total, words, kind)
@@ -77,18 +77,18 @@ def two_shot(ranks: int, kind: str, threads: int = THREADS, share: int = SHARE) 
         signals: T.SymmetricBuffer((2, MOST_CTAS, ranks), "uint32", ranks=ranks), ctas: T.int32,
     ):  # fmt: skip
         words = T.int32()
-        given, sums = T.match_buffer(x, (words,), "uint32"), T.match_buffer(y, (words,), "uint32")
+        source, sums = T.match_buffer(x, (words,), "uint32"), T.match_buffer(y, (words,), "uint32")
         T.assume(words % 4 == 0)
         cta, thread, rank = T.cta_id([ctas]), T.thread_id([threads]), T.rank_id([ranks])
         number: T.let = calls[cta] + T.uint32(1)
         runs: T.let = (words // 4 + ranks * ctas - 1) // (ranks * ctas)  # of a CTA in each share
         for step in T.unroll(1, ranks):
-            sent(inbox, given, (rank + step) % ranks, rank, cta, ctas, runs, thread, threads)
+            sent(inbox, source, (rank + step) % ranks, rank, cta, ctas, runs, thread, threads)
         met(signals, 0, cta, rank, thread, number)
         for i in range(thread, runs, threads):
             at: T.let = 4 * ((rank * ctas + cta) * runs + i)
             if at < words:
-                sum: T.let = summed(inbox, given, at, (cta, 4 * i), rank, kind)
+                sum: T.let = summed(inbox, source, at, (cta, 4 * i), rank, kind)
                 sums.vstore([at], sum)
                 for step in T.unroll(1, ranks):
                     outbox.peer((rank + step) % ranks).vstore([rank, cta, 4 * i], sum)

@@ -17,13 +17,13 @@ PACKETS = 4096  # of a CTA, to and from each GPU
 
 
 @T.inline
-def words_of(given, at):
+def words_of(source, at):
     """Two words from a place on; zeros beyond the array."""
     words = T.alloc_local((2,), "uint32")
     words[0] = T.uint32(0)
     words[1] = T.uint32(0)
-    if at < given.shape[0]:
-        words.vstore([0], given.vload([at], "uint32x2"))
+    if at < source.shape[0]:
+        words.vstore([0], source.vload([at], "uint32x2"))
     return words.vload([0], "uint32x2")
 
 
@@ -48,7 +48,7 @@ def two_shot_packets(ranks: int, kind: str, threads: int = THREADS) -> tw.Execut
         outbox: T.SymmetricBuffer((2, ranks, MOST_CTAS, PACKETS), "uint64", ranks=ranks), ctas: T.int32,
     ):  # fmt: skip
         words = T.int32()
-        given, sums = T.match_buffer(x, (words,), "uint32"), T.match_buffer(y, (words,), "uint32")
+        source, sums = T.match_buffer(x, (words,), "uint32"), T.match_buffer(y, (words,), "uint32")
         T.assume(words % 2 == 0)
         cta, thread, rank = T.cta_id([ctas]), T.thread_id([threads]), T.rank_id([ranks])
         number: T.let = calls[cta] + T.uint32(1)
@@ -58,12 +58,12 @@ def two_shot_packets(ranks: int, kind: str, threads: int = THREADS) -> tw.Execut
         for i in range(thread, pairs, threads):
             for step in T.unroll(1, ranks):
                 to: T.let = (rank + step) % ranks
-                send(inbox, to, half, rank, cta, 2 * i, words_of(given, 2 * ((to * ctas + cta) * pairs + i)), number)
+                send(inbox, to, half, rank, cta, 2 * i, words_of(source, 2 * ((to * ctas + cta) * pairs + i)), number)
         for i in range(thread, pairs, threads):
             at: T.let = 2 * ((rank * ctas + cta) * pairs + i)
             receive(packets, inbox, half, rank, cta, 2 * i, number)
-            own: T.let = words_of(given, at)
-            sum: T.let = summed(packets, own, rank, kind)
+            pair: T.let = words_of(source, at)
+            sum: T.let = summed(packets, pair, rank, kind)
             for step in T.unroll(1, ranks):
                 send(outbox, (rank + step) % ranks, half, rank, cta, 2 * i, sum, number)
             if at < words:
