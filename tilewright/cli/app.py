@@ -137,11 +137,11 @@ def run(
 
     limits = parse_limits(limit or [])
     inputs = Inputs(arg or [], size or [], seed)
-    made = compiled(place, arch, const or [])
+    exe = compiled(place, arch, const or [])
     if profile is not None:
-        profile_kernel(made, inputs, profile)
+        profile_kernel(exe, inputs, profile)
         return
-    run_kernel(made, inputs, place=place, check=check, gpu=gpu, out=out, limits=limits)
+    run_kernel(exe, inputs, place=place, check=check, gpu=gpu, out=out, limits=limits)
 
 
 @app.command()
@@ -169,8 +169,8 @@ def lower(
     from tilewright.view.terminal import code, with_progress
 
     languages = {"tile": "python", "lowered": "python", "cuda": "cuda"}
-    made = compiled(place, arch, const or [])
-    text = with_progress(f"making stage {stage}", lambda _: made.source(stage))
+    exe = compiled(place, arch, const or [])
+    text = with_progress(f"making stage {stage}", lambda _: exe.source(stage))
     code(text.rstrip("\n"), languages.get(stage, "text"))
 
 
@@ -189,8 +189,8 @@ def explain(place: Place, arch: Arch = None, const: Const = None) -> None:
     from tilewright.cli.running import compiled
     from tilewright.view.terminal import say
 
-    made = compiled(place, arch, const or [])
-    say(str(made.report))
+    exe = compiled(place, arch, const or [])
+    say(str(exe.report))
 
 
 @app.command()
@@ -221,8 +221,8 @@ def layout(
     from tilewright.view import layout_grid, memory_grid
 
     with _from_the_command_line():
-        parsed, own = _layout(text)
-        extents, kind = _extents(shape) if shape else own, dtype_named(dtype)
+        parsed, whole = _layout(text)
+        extents, kind = _extents(shape) if shape else whole, dtype_named(dtype)
         picture = memory_grid(parsed, extents, kind) if memory else layout_grid(parsed, extents, kind, by=by)
     _draw([picture], svg, json=json)
 
@@ -256,17 +256,17 @@ def tma(
     from tilewright.view.boxes import boxes_of, tma_grid
 
     with _from_the_command_line():
-        (parsed, own), kind = _layout(text), dtype_named(dtype)
-        extents = _extents(shape) if shape else own
+        (parsed, whole), kind = _layout(text), dtype_named(dtype)
+        extents = _extents(shape) if shape else whole
         try:
-            found = boxes_of(parsed, extents, kind)
+            boxes = boxes_of(parsed, extents, kind)
         except DispatchError as error:
-            given = f"--shape {','.join(map(str, extents))} --dtype {kind}"
-            again = Dialect({"layout": lambda layout, *_: f"tilewright tma {str(layout)!r} {given}"})
+            options = f"--shape {','.join(map(str, extents))} --dtype {kind}"
+            again = Dialect({"layout": lambda layout, *_: f"tilewright tma {str(layout)!r} {options}"})
             raise reworded(error, again) from None
-        grids = [tma_grid(parsed, extents, kind, found)] if box or svg else []
-    lines = [f"{name}: {fact}" for name, fact in found.facts.items()]
-    _draw(grids, svg, json=json, above=(*lines, *([""] if grids else [])), facts=found.facts)
+        grids = [tma_grid(parsed, extents, kind, boxes)] if box or svg else []
+    lines = [f"{name}: {fact}" for name, fact in boxes.facts.items()]
+    _draw(grids, svg, json=json, above=(*lines, *([""] if grids else [])), facts=boxes.facts)
 
 
 def _layout(text: str) -> tuple[Layout, tuple[int, ...]]:
@@ -312,17 +312,17 @@ def atom(
         raise ArgumentError(f"unknown colouring {by!r}", given=by, allowed=choices(by, ["lane", "register"]))
     with _from_the_command_line():
         find = isa.wgmma_atom if re.match(r"SM90_64x", name) else isa.mma_atom
-        found = find(name) if re.match(r"SM\d+_\d", name) else isa.atom(name)
-    facts = {"name": found.name, "ptx": found.mnemonic, "exists_on": str(found.arch)}
-    if isinstance(found, isa.MmaAtom | isa.WgmmaAtom):
-        places = {operand: str(found.fragment(operand)) for operand in found.shapes}
-        grids = mma_grids(found, by=by)
+        row = find(name) if re.match(r"SM\d+_\d", name) else isa.atom(name)
+    facts = {"name": row.name, "ptx": row.mnemonic, "exists_on": str(row.arch)}
+    if isinstance(row, isa.MmaAtom | isa.WgmmaAtom):
+        places = {operand: str(row.fragment(operand)) for operand in row.shapes}
+        grids = mma_grids(row, by=by)
     else:
-        places = {"source": found.source_cute, "destination": found.destination_cute}
-        grids = [*atom_grids(found, by=by), opposite_grid(found)]
+        places = {"source": row.source_cute, "destination": row.destination_cute}
+        grids = [*atom_grids(row, by=by), opposite_grid(row)]
     width = max(map(len, places))
     words = [f"{name:<{width}}  {place}" for name, place in places.items()]
-    above = (f"{found.name}: {found.mnemonic}", f"exists on {found.arch}", *words, "")
+    above = (f"{row.name}: {row.mnemonic}", f"exists on {row.arch}", *words, "")
     _draw(grids, svg, json=json, above=above, facts={**facts, **places})
 
 

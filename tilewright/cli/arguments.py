@@ -97,10 +97,10 @@ def requests_beside(path: Path) -> list[Request]:
 
 
 def _request(table: Mapping[str, Any], file: Path) -> Request:
-    known = Request.__dataclass_fields__
+    names = Request.__dataclass_fields__
     for key in table:
-        if key not in known:
-            raise ArgumentError(f"{file.name}: unknown key {key}", given=key, allowed=choices(key, known))
+        if key not in names:
+            raise ArgumentError(f"{file.name}: unknown key {key}", given=key, allowed=choices(key, names))
     values = dict(table)
     for key in ("grid", "block", "cluster"):
         if key in values:
@@ -194,30 +194,30 @@ def _random(shape: tuple[int, ...], kind: np.dtype[Any], make: Callable[[Any], A
     """Random numbers; in a very large array at its ends, with zeros between them."""
     if prod(shape) <= MOST_RANDOM:
         return np.asarray(make(shape).astype(kind))
-    made = _zeros(shape, kind, text)
+    array = _zeros(shape, kind, text)
     for end in (slice(None, MOST_RANDOM // 2), slice(-MOST_RANDOM // 2, None)):
-        made.reshape(-1)[end] = make(MOST_RANDOM // 2).astype(kind)
-    return made
+        array.reshape(-1)[end] = make(MOST_RANDOM // 2).astype(kind)
+    return array
 
 
 def _listed(fill: str, shape: tuple[int, ...], kind: np.dtype[Any], text: str) -> NDArray[Any]:
     """The numbers of a list."""
     try:
-        values = [float(each) if kind.kind == "f" else int(each, 0) for each in fill.strip("{}").split(",")]
+        values = [float(part) if kind.kind == "f" else int(part, 0) for part in fill.strip("{}").split(",")]
         return np.array(values, kind).reshape(shape)
     except (ValueError, OverflowError):
         allowed = f"{prod(shape):,} numbers of that type, with commas"
         raise ArgumentError("the fill is no list that fits", given=text, allowed=allowed) from None
 
 
-def _viewed(found: NDArray[Any], kind: np.dtype[Any], shape: tuple[int, ...], text: str) -> NDArray[Any]:
+def _viewed(array: NDArray[Any], kind: np.dtype[Any], shape: tuple[int, ...], text: str) -> NDArray[Any]:
     """The bytes of a file as an array of this type and shape."""
     needed = int(np.prod(shape)) * kind.itemsize
-    if found.nbytes != needed:
+    if array.nbytes != needed:
         raise ArgumentError(
-            "the file has another size", given=f"{text}: {found.nbytes} bytes", allowed=f"{needed} bytes"
+            "the file has another size", given=f"{text}: {array.nbytes} bytes", allowed=f"{needed} bytes"
         )
-    return np.frombuffer(bytearray(np.ascontiguousarray(found)), kind).reshape(shape)
+    return np.frombuffer(bytearray(np.ascontiguousarray(array)), kind).reshape(shape)
 
 
 def kernel_of(module: LoadedModule, request: Request) -> LoadedKernel:
@@ -238,19 +238,19 @@ def arguments_of(kernel: LoadedKernel, request: Request, random: np.random.Gener
 
     Where nobody has named the parameters, all go by position, and theirs are the names that reports have.
     """
-    same = {text: found for text in request.args if (found := _SAME.fullmatch(text.strip()))}
-    made = [(*made_argument(text, random), text) for text in request.args if text not in same]
-    known = {name: value for name, value, _ in made if isinstance(value, np.ndarray)}
-    for text, found in same.items():
-        if found[2] not in known:
+    same = {text: match for text in request.args if (match := _SAME.fullmatch(text.strip()))}
+    rows = [(*made_argument(text, random), text) for text in request.args if text not in same]
+    arrays = {name: value for name, value, _ in rows if isinstance(value, np.ndarray)}
+    for text, match in same.items():
+        if match[2] not in arrays:
             raise ArgumentError("--arg is no argument", given=text, allowed=ALLOWED)
-        made.append((found[1], known[found[2]], text))
-    if not kernel.has_names and len(made) == len(kernel.parameters):
-        kernel.call_parameters([name or own for (name, _, _), own in zip(made, kernel.parameters, strict=True)])
-    own = [param.name for param in kernel.entry.params]
-    aliases = dict(zip([*own, *kernel.parameters], kernel.parameters * 2, strict=True))
+        rows.append((match[1], arrays[match[2]], text))
+    if not kernel.has_names and len(rows) == len(kernel.parameters):
+        kernel.call_parameters([name or param for (name, _, _), param in zip(rows, kernel.parameters, strict=True)])
+    declared = [param.name for param in kernel.entry.params]
+    aliases = dict(zip([*declared, *kernel.parameters], kernel.parameters * 2, strict=True))
     values: dict[str, Any] = {}
-    for name, value, text in made:
+    for name, value, text in rows:
         if name in aliases:
             if aliases[name] in values:
                 raise ArgumentError(f"argument {aliases[name]} is given twice", given=text)
@@ -258,20 +258,21 @@ def arguments_of(kernel: LoadedKernel, request: Request, random: np.random.Gener
         elif name is not None and kernel.has_names:
             allowed = choices(name, kernel.parameters)
             raise ArgumentError(f"{kernel.name} has no parameter {name!r}", given=text, allowed=allowed or "none")
-    left = [each for each in kernel.parameters if each not in values]
-    rest = [value for name, value, _ in made if name not in aliases]
+    left = [name for name in kernel.parameters if name not in values]
+    rest = [value for name, value, _ in rows if name not in aliases]
     if len(rest) > len(left):
-        raise ArgumentError(f"{kernel.name} takes {len(own)} arguments", given=f"{len(made)}", allowed=_spelled(kernel))
+        what = f"{kernel.name} takes {len(declared)} arguments"
+        raise ArgumentError(what, given=f"{len(rows)}", allowed=_spelled(kernel))
     values |= dict(zip(left, rest, strict=False))
     if missing := left[len(rest) :]:
-        hint = " ".join(f"--arg {_example(each)}" for each in kernel.written if each.name in missing)
+        hint = " ".join(f"--arg {_example(param)}" for param in kernel.written if param.name in missing)
         raise ArgumentError(f"{kernel.name} lacks arguments", given=f"no {', '.join(missing)}", allowed=ALLOWED,
                             hint=hint)  # fmt: skip
-    return [values[each] for each in kernel.parameters]
+    return [values[name] for name in kernel.parameters]
 
 
 def _spelled(kernel: LoadedKernel) -> str:
-    return ", ".join(f"{each.type} {each.name}".strip() for each in kernel.written) or "none"
+    return ", ".join(f"{param.type} {param.name}".strip() for param in kernel.written) or "none"
 
 
 def _example(param: Parameter) -> str:

@@ -54,7 +54,7 @@ ROOTS = (".git", "pyproject.toml", "setup.py", "CMakeLists.txt", "PKG-INFO")  # 
 def _repository(path: Path) -> list[Path]:
     """The folder of the project that a file is part of, whose headers it may include by their way from there."""
     around = path.resolve().parents
-    return [each for each in around if any((each / name).exists() for name in ROOTS)][-1:]
+    return [folder for folder in around if any((folder / name).exists() for name in ROOTS)][-1:]
 
 
 def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
@@ -63,7 +63,7 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     Raises TilewrightError where there is nothing to run.
     """
     grid, block, cluster = (numbers(text) if text else None for text in (asked.grid, asked.block, asked.cluster))
-    one = Request(asked.kernel, grid or (1,), block, asked.smem, cluster, asked.non_portable_cluster,
+    line = Request(asked.kernel, grid or (1,), block, asked.smem, cluster, asked.non_portable_cluster,
                   tuple(asked.arg), asked.checks, tuple(asked.const), asked.seed)  # fmt: skip
     if asked.profile is not None:
         from tilewright.profiling import gpu
@@ -72,22 +72,22 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     sizes = parse_sizes(constants(asked.size))
     if asked.in_order:
         return _in_order(asked, limits, sizes)
-    requests = ([] if asked.arg else requests_beside(asked.file)) or [one]
+    requests = ([] if asked.arg else requests_beside(asked.file)) or [line]
     kernels = [request.kernel for request in requests if request.kernel]
     module = loaded(asked.file, asked.arch, asked.define, asked.include, kernels, asked.option)
-    by_host_code = one.block is None and requests == [one] and asked.file.suffix != ".ptx"
-    if by_host_code and one.kernel is None and is_dependent(module):
+    by_host_code = line.block is None and requests == [line] and asked.file.suffix != ".ptx"
+    if by_host_code and line.kernel is None and is_dependent(module):
         complain(f"{asked.file.name}: launches that may begin early: checked in order, as with --sequence")
         return _in_order(asked, limits, sizes)
     if by_host_code:
-        found = as_launched(module, one, asked.file, sizes)
-        complain("\n".join(each.said for each in found))
+        launches = as_launched(module, line, asked.file, sizes)
+        complain("\n".join(launch.said for launch in launches))
     else:
-        found = [Launched(request, request, "", {}) for request in requests]
+        launches = [Launched(request, request, "", {}) for request in requests]
     limits = {**limits, "max_findings": asked.max_findings}
     choices_made = {"explore": EXPLORED if asked.explore is None else asked.explore, "replay": asked.replay}
     policy = Policy(asked.both, parse_idioms(asked.strict or ()), asked.pdl)
-    runs = [smaller(module, each, asked.file, sizes) if asked.small else (each.request, {}) for each in found]
+    runs = [smaller(module, launch, asked.file, sizes) if asked.small else (launch.request, {}) for launch in launches]
     verdicts = [
         _checked(module, request, gpu=asked.gpu, quiet=asked.json, limits={**limits, **choices_made}, policy=policy,
                  profile=asked.profile, coverage=coverage)

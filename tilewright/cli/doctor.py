@@ -76,10 +76,10 @@ def _assembler() -> Examined:
     from tilewright.isa import ARCHS
 
     try:
-        known = architectures()
-        newer = [name for name in ARCHS if name not in known]
+        archs = architectures()
+        newer = [name for name in ARCHS if name not in archs]
         lacks = f", not for {', '.join(newer)}" if newer else ""
-        return Examined("CUDA to machine code", True, f"{version()} for {', '.join(known)}{lacks}")
+        return Examined("CUDA to machine code", True, f"{version()} for {', '.join(archs)}{lacks}")
     except TilewrightError as error:
         return Examined("CUDA to machine code", False, f"{error.what}: no stage ptx, no cubin", GET_EXTRA)
 
@@ -102,9 +102,9 @@ def _gpu() -> Examined:
     from tilewright.cuda import driver
 
     try:
-        found = [str(driver.device(ordinal)) for ordinal in range(driver.device_count())]
+        devices = [str(driver.device(ordinal)) for ordinal in range(driver.device_count())]
     except TilewrightError as error:
         return Examined("GPU", False, f"{error.what}; kernels run on the simulator")
-    if not found:
+    if not devices:
         return Examined("GPU", False, "none found; kernels run on the simulator")
-    return Examined("GPU", True, ", ".join(found))
+    return Examined("GPU", True, ", ".join(devices))

@@ -75,13 +75,13 @@ class RunAsked:
         self._refuse(OF_OTHERS, "Python, where a kernel has its launch itself", "--arg, --size, --const, --seed")
         from tilewright.cli.running import Inputs, compiled
 
-        made = compiled(self.file, self.arch, self.const)
-        return made, tuple(Inputs(self.arg, self.size, self.seed).arguments(made.kernel).values()), {}
+        exe = compiled(self.file, self.arch, self.const)
+        return exe, tuple(Inputs(self.arg, self.size, self.seed).arguments(exe.kernel).values()), {}
 
     def _refuse(self, options: tuple[str, ...], what: str, allowed: str) -> None:
-        given = [f"--{name}" for name in options if getattr(self, name)]
-        if given:
-            raise ArgumentError(f"{self.file} is {what}", given=", ".join(given), allowed=allowed)
+        names = [f"--{name}" for name in options if getattr(self, name)]
+        if names:
+            raise ArgumentError(f"{self.file} is {what}", given=", ".join(names), allowed=allowed)
 
     def _loaded(self, path: Path, name: str | None) -> tuple[LoadedKernel, tuple[Any, ...], dict[str, Any]]:
         import numpy as np
@@ -98,9 +98,9 @@ class RunAsked:
         request = Request(name, grid or (1,), block, self.smem, cluster, self.non_portable_cluster,
                           tuple(self.arg), seed=self.seed)  # fmt: skip
         if not self.arg and (beside := requests_beside(path)):
-            own: dict[str, Any] = {"grid": grid, "block": block, "cluster": cluster, "shared_bytes": self.smem}
-            found = next((one for one in beside if name in (None, one.kernel)), beside[0])
-            request = replace(found, **{key: value for key, value in own.items() if value})
+            launch: dict[str, Any] = {"grid": grid, "block": block, "cluster": cluster, "shared_bytes": self.smem}
+            nearest = next((choice for choice in beside if name in (None, choice.kernel)), beside[0])
+            request = replace(nearest, **{key: value for key, value in launch.items() if value})
         module = loaded(path, self.arch, (), (), [request.kernel] if request.kernel else [])
         if request.block is None and path.suffix != ".ptx":
             first = as_launched(module, request, path, parse_sizes(constants(self.size)))[0]
@@ -108,7 +108,7 @@ class RunAsked:
             request = first.request
         kernel = kernel_of(module, request)
         args = arguments_of(kernel, request, np.random.default_rng(request.seed))
-        return kernel, tuple(args), {each: getattr(request, each) for each in LAUNCH}
+        return kernel, tuple(args), {name: getattr(request, name) for name in LAUNCH}
 
 
 def look(
@@ -153,10 +153,10 @@ def _looked(asked: RunAsked, out: Path, trace: Path | None, *, ctas: int, check:
     from tilewright.view.look import Timeline, page_of, written
     from tilewright.view.terminal import complain, say, with_progress
 
-    made, args, launch = asked.ready()
-    rows = _rows(made, args, launch) if with_needed else []
+    exe, args, launch = asked.ready()
+    rows = _rows(exe, args, launch) if with_needed else []
     try:
-        run = with_progress(f"running {made.name}", lambda _: made.simulate(*args, check=check, record=ctas, **launch))
+        run = with_progress(f"running {exe.name}", lambda _: exe.simulate(*args, check=check, record=ctas, **launch))
         recording, wrong = run.recording, False
     except SimulationError as error:
         complain(str(error))
@@ -172,12 +172,12 @@ def _looked(asked: RunAsked, out: Path, trace: Path | None, *, ctas: int, check:
     return not wrong
 
 
-def _rows(made: Executable | LoadedKernel, args: tuple[Any, ...], launch: dict[str, Any]) -> list[dict[str, Any]]:
+def _rows(exe: Executable | LoadedKernel, args: tuple[Any, ...], launch: dict[str, Any]) -> list[dict[str, Any]]:
     """What `tilewright.needed` says, as rows of the page; none where the kernel itself is wrong."""
     from tilewright.deleting import needed as tried
 
     try:
-        return [one.as_dict() for one in tried(made, *args, **launch)]
+        return [trial.as_dict() for trial in tried(exe, *args, **launch)]
     except SimulationError:
         return []
 
@@ -214,14 +214,14 @@ def needed(
 
     asked = RunAsked(file, kernel, grid, block, smem, cluster, non_portable_cluster, arg or [], const or [],
                      size or [], seed, arch)  # fmt: skip
-    made, args, launch = asked.ready()
-    rows = tried(made, *args, **launch)
+    exe, args, launch = asked.ready()
+    rows = tried(exe, *args, **launch)
     if json:
-        say(dumps([one.as_dict() for one in rows], indent=1))
+        say(dumps([row.as_dict() for row in rows], indent=1))
         return
-    for one in rows:
-        say(str(one))
-    spare = [one for one in rows if not one.needed]
+    for row in rows:
+        say(str(row))
+    spare = [row for row in rows if not row.needed]
     say(f"\n{len(rows)} lines order something, {len(spare)} of them redundant for these arguments")
 
 

@@ -60,19 +60,19 @@ def kernel_named(place: str, const: list[str]) -> Kernel:
     none or fits several, and KernelError at the file's line where the file itself fails.
     """
     path, name = split_place(place)
-    found = _kernels(_imported(path))
-    if not found:
+    kernels = _kernels(_imported(path))
+    if not kernels:
         raise ArgumentError(f"{path} has no kernels", hint="decorate a function with @T.prim_func, at the top level")
     if name is None:
-        name = next(iter(found)) if len({id(kernel) for kernel in found.values()}) == 1 else path.stem
-    if name not in found:
+        name = next(iter(kernels)) if len({id(kernel) for kernel in kernels.values()}) == 1 else path.stem
+    if name not in kernels:
         raise ArgumentError(
             f"{path} has no kernel {name!r}" if split_place(place)[1] else f"{path} has several kernels",
             given=place,
-            allowed=choices(name, found),
-            hint=f"{path}:{next(iter(found))}",
+            allowed=choices(name, kernels),
+            hint=f"{path}:{next(iter(kernels))}",
         )
-    kernel = found[name]
+    kernel = kernels[name]
     if isinstance(kernel, JitKernel):
         return _specialised(kernel, constants(const), name)
     if const:
@@ -86,17 +86,17 @@ STAGES = "stage"  # in the name of a constant: how many buffers a ring has
 def neighbours(place: str, const: list[str]) -> dict[str, Kernel]:
     """A ``@T.jit`` kernel with one whole number doubled or halved, or one stage more or less: by what is other."""
     path, name = split_place(place)
-    own = {n: value for n, value in vars(_imported(path)).items() if isinstance(value, JitKernel)}
-    kernel = own.get(name) if name else next(iter(own.values()), None)
+    jitted = {n: value for n, value in vars(_imported(path)).items() if isinstance(value, JitKernel)}
+    kernel = jitted.get(name) if name else next(iter(jitted.values()), None)
     values = {**kernel.defaults, **constants(const)} if kernel else {}
-    found = {}
+    beside = {}
     for constant, value in values.items():
         if kernel is None or type(value) is not int or value <= 0:
             continue
         for other in (value + 1, value - 1) if STAGES in constant.lower() else (2 * value, value // 2):
             with suppress(TilewrightError):  # no kernel for that value
-                found[f"{constant}={other}"] = kernel.specialize(**{**values, constant: other})
-    return found
+                beside[f"{constant}={other}"] = kernel.specialize(**{**values, constant: other})
+    return beside
 
 
 def tunable_named(place: str) -> Tuned | JitKernel:
@@ -106,20 +106,20 @@ def tunable_named(place: str) -> Tuned | JitKernel:
     """
     path, name = split_place(place)
     module = _imported(path)
-    found = {n: value for n, value in vars(module).items() if isinstance(value, Tuned | JitKernel)}
-    if name is None and len({id(value) for value in found.values()}) == 1:
-        name = next(iter(found))
-    plain = [each for each in _kernels(module) if each not in found]
-    if name in plain or (name is None and plain and not found):
+    tunable = {n: value for n, value in vars(module).items() if isinstance(value, Tuned | JitKernel)}
+    if name is None and len({id(value) for value in tunable.values()}) == 1:
+        name = next(iter(tunable))
+    plain = [name for name in _kernels(module) if name not in tunable]
+    if name in plain or (name is None and plain and not tunable):
         raise ArgumentError(f"{name or plain[0]} has no constants, so there is nothing to tune", given=place,
                             allowed="a kernel of @T.jit with --try NAME=64,128, or what tilewright.autotune made",
                             hint="give its tile as a parameter of @T.jit")  # fmt: skip
-    if name is None or name not in found:
+    if name is None or name not in tunable:
         raise ArgumentError(
             f"{path} has no kernel {name!r} with constants" if name else f"name one of the kernels of {path}",
-            given=place, allowed=choices(name, found) if found else "what @T.jit or tilewright.autotune made",
+            given=place, allowed=choices(name, tunable) if tunable else "what @T.jit or tilewright.autotune made",
         )  # fmt: skip
-    return found[name]
+    return tunable[name]
 
 
 def jitted_named(place: str, const: list[str]) -> object:
@@ -129,15 +129,16 @@ def jitted_named(place: str, const: list[str]) -> object:
     """
     assert not const, "constants are arguments"
     path, name = split_place(place)
-    found = {n: each for n, each in vars(_imported(path)).items() if hasattr(each, "arg_names") and hasattr(each, "fn")}
-    if name is None and len(found) == 1:
-        return next(iter(found.values()))
-    if name is None or name not in found:
+    functions = {n: f for n, f in vars(_imported(path)).items() if hasattr(f, "arg_names") and hasattr(f, "fn")}
+    if name is None and len(functions) == 1:
+        return next(iter(functions.values()))
+    if name is None or name not in functions:
         raise ArgumentError(
             f"{path.name} has no kernel {name!r} of Triton" if name else f"name one of the kernels of {path.name}",
-            given=name or ", ".join(found) or "none", allowed=choices(name or "", found) or "what @triton.jit made",
+            given=name or ", ".join(functions) or "none",
+            allowed=choices(name or "", functions) or "what @triton.jit made",
         )  # fmt: skip
-    return found[name]
+    return functions[name]
 
 
 LOADS = {"py": kernel_named, "triton": jitted_named}
@@ -146,8 +147,8 @@ LOADS = {"py": kernel_named, "triton": jitted_named}
 
 def kernels_of(path: Path) -> list[Kernel]:
     """Every kernel of a file, once. Raises ArgumentError where there is none, or only some that lack constants."""
-    made = [kernel for kernel in _kernels(_imported(path)).values() if isinstance(kernel, Kernel)]
-    return list({id(kernel): kernel for kernel in made}.values()) or [kernel_named(str(path), [])]
+    kernels = [kernel for kernel in _kernels(_imported(path)).values() if isinstance(kernel, Kernel)]
+    return list({id(kernel): kernel for kernel in kernels}.values()) or [kernel_named(str(path), [])]
 
 
 def _specialised(kernel: JitKernel, values: dict[str, object], name: str) -> Kernel:

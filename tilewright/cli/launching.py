@@ -74,35 +74,35 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
     Raises ArgumentError where a launch or an argument is neither in the text nor in the request.
     """
     kernels = _asked_for(module, request, file, sizes)
-    lacks, found, used = _Lacks(), list[Launched](), set[str]()
+    lacks, launches, used = _Lacks(), list[Launched](), set[str]()
     for name, kernel in kernels:
         shape = _shape(module, name, kernel, request, sizes)
         if shape is None:
             lacks.add(f"{kernel.name} is not launched", ["--grid 4", "--block 256"])
             continue
-        own = _own(kernel, shape, request.args)
-        used |= {*own.values()}
-        by_place = bool({*request.args} - {*own.values()}) and len(kernels) == 1
-        filled = {} if by_place else _arguments(kernel.written, shape, own, lacks)
+        texts = _own(kernel, shape, request.args)
+        used |= {*texts.values()}
+        by_place = bool({*request.args} - {*texts.values()}) and len(kernels) == 1
+        filled = {} if by_place else _arguments(kernel.written, shape, texts, lacks)
         if shape.lacks:
-            needed = {each for names in shape.needs.values() for each in names}
-            named = [each for each in shape.lacks if each.isidentifier()]
+            needed = {name for names in shape.needs.values() for name in names}
+            named = [name for name in shape.lacks if name.isidentifier()]
             lacks.add(f"line {shape.line}, {kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}",
-                      [f"--size {each}={1024 if each in needed else 4}" for each in named]
-                      or ["--grid 4", "--block 256"] * (not any("." in each for each in shape.lacks)))  # fmt: skip
+                      [f"--size {name}={1024 if name in needed else 4}" for name in named]
+                      or ["--grid 4", "--block 256"] * (not any("." in name for name in shape.lacks)))  # fmt: skip
         args = tuple(filled.values()) if filled else request.args
-        made = replace(request, kernel=name, grid=shape.grid, block=shape.block, cluster=request.cluster or
+        launch = replace(request, kernel=name, grid=shape.grid, block=shape.block, cluster=request.cluster or
                        shape.cluster, shared_bytes=request.shared_bytes or shape.shared_bytes,
                        args=args)  # fmt: skip
-        asked = replace(request, kernel=name, args=tuple(own.values()))
-        found.append(Launched(made, asked, _said(file, shape, made, own), shape.numbers))
+        asked = replace(request, kernel=name, args=tuple(texts.values()))
+        launches.append(Launched(launch, asked, _said(file, shape, launch, texts), shape.numbers))
     lacks.check(file)
-    if len(kernels) > 1 and (unused := [each for each in request.args if each not in used]):
-        names = [each for _, kernel in kernels for each in kernel.parameters]
-        given = unused[0].partition(":")[0].partition("=")[0]
+    if len(kernels) > 1 and (unused := [text for text in request.args if text not in used]):
+        names = [param for _, kernel in kernels for param in kernel.parameters]
+        text = unused[0].partition(":")[0].partition("=")[0]
         raise ArgumentError(f"no kernel of {file.name} has this argument", given=unused[0],
-                            allowed=choices(given, names))  # fmt: skip
-    return found
+                            allowed=choices(text, names))  # fmt: skip
+    return launches
 
 
 def _asked_for(
@@ -114,7 +114,7 @@ def _asked_for(
     names = module.kernels
     if len(names) > 1 and (used := _launches(module, None, sizes)):
         by_symbol = {
-            module[each.kernel].entry.name: each.kernel for each in reversed(used) if _has(module, each.kernel)
+            module[launch.kernel].entry.name: launch.kernel for launch in reversed(used) if _has(module, launch.kernel)
         }
         return [(name, module[name]) for name in reversed(by_symbol.values())]
     if len(names) == 1:
@@ -124,7 +124,7 @@ def _asked_for(
                           for name, of in template_names(text).items())  # fmt: skip
     allowed = f"--kernel '{names[0]}' --grid 4 --block 256" if names else "a __global__ function"
     if not names and templates:
-        example = next((each.kernel for each in _launches(module, None, sizes)), bare(templates))
+        example = next((shape.kernel for shape in _launches(module, None, sizes)), bare(templates))
         example = example if "<" in example else f"{example}<float, 128>"
         allowed = f"an instance by its name: --kernel '{example}'"
     raise ArgumentError(what, given=", ".join(names) or templates or "none", allowed=allowed)
@@ -137,73 +137,73 @@ def _has(module: LoadedModule, name: str) -> bool:
         return False
 
 
-def _launches(module: LoadedModule, kernel: str | None, given: Mapping[str, Number]) -> list[LaunchShape]:
+def _launches(module: LoadedModule, kernel: str | None, sizes: Mapping[str, Number]) -> list[LaunchShape]:
     """The launches of a kernel, or of all, in the file and then in its headers."""
-    return [each for text in module.texts for each in launched(text, kernel, given=given, around=module.texts)]
+    return [shape for text in module.texts for shape in launched(text, kernel, given=sizes, around=module.texts)]
 
 
 def _shape(
     module: LoadedModule, name: str, kernel: LoadedKernel, request: Request, sizes: Mapping[str, Number]
 ) -> LaunchShape | None:
     """The launch of a kernel, numbers of the request known: the first one that is complete."""
-    random, known = np.random.default_rng(0), dict(sizes)
+    random, numbers = np.random.default_rng(0), dict(sizes)
     small = [text for text in request.args if "[" not in text or "={" in text]
-    values = {made[0]: made[1] for text in small if (made := made_argument(text, random))[0]}
-    known |= {key: value for key, value in values.items() if key and isinstance(value, (int, float))}
-    shapes = _launches(module, kernel.name, known)
+    values = {pair[0]: pair[1] for text in small if (pair := made_argument(text, random))[0]}
+    numbers |= {key: value for key, value in values.items() if key and isinstance(value, (int, float))}
+    shapes = _launches(module, kernel.name, numbers)
     for shape in shapes:
         pairs = zip(kernel.parameters, shape.words, strict=False)
-        known |= {word: value for own, word in pairs if re.fullmatch(r"\w+", word)
-                  and isinstance(value := values.get(own), (int, float))}  # fmt: skip
+        numbers |= {word: value for text, word in pairs if re.fullmatch(r"\w+", word)
+                  and isinstance(value := values.get(text), (int, float))}  # fmt: skip
         for param, word in zip(kernel.written, shape.words, strict=False):
             fields = zip(param.fields, values.get(param.name, ()), strict=False) if param.fields else ()
-            known |= {f"{word}.{each.name}": value for each, value in fields if isinstance(value, (int, float))}
-    shapes = _launches(module, kernel.name, known) if shapes else []
+            numbers |= {f"{word}.{field.name}": value for field, value in fields if isinstance(value, (int, float))}
+    shapes = _launches(module, kernel.name, numbers) if shapes else []
     wanted = re.sub(r"\s", "", name)
-    exact = [each for each in shapes if re.sub(r"\s", "", each.kernel) == wanted] or shapes
-    return next((each for each in exact if not each.lacks), exact[0] if exact else None)
+    exact = [shape for shape in shapes if re.sub(r"\s", "", shape.kernel) == wanted] or shapes
+    return next((shape for shape in exact if not shape.lacks), exact[0] if exact else None)
 
 
 def _own(kernel: LoadedKernel, shape: LaunchShape, args: Sequence[str]) -> dict[str, str]:
     """The arguments that a request has for parameters, by name: they go by the kernel's words, or by the host's."""
-    found = dict[str, str]()
+    texts = dict[str, str]()
     for text in args:
         name = re.split(r"[:=]", text)[0].strip() if re.match(r"\s*\w+\s*[:=]", text) else ""
         for param, word in zip(kernel.parameters, [*shape.words, *[""] * len(kernel.parameters)], strict=False):
-            if name and param not in found and name in (param, word):
-                found[param] = text
-    return found
+            if name and param not in texts and name in (param, word):
+                texts[param] = text
+    return texts
 
 
 def _arguments(
-    params: Sequence[Parameter], shape: LaunchShape, own: Mapping[str, str], lacks: _Lacks
+    params: Sequence[Parameter], shape: LaunchShape, texts: Mapping[str, str], lacks: _Lacks
 ) -> dict[str, str]:
     """An argument for each parameter, as the command line has it."""
-    found, missing, options = dict[str, str](), list[Parameter](), dict[str, None]()
+    words, missing, options = dict[str, str](), list[Parameter](), dict[str, None]()
     for place, param in enumerate(params):
         value = shape.arguments[place] if place < len(shape.arguments) else ""
         word = shape.words[place] if place < len(shape.words) else ""
-        if param.name in own:
-            found[param.name] = re.sub(r"^\s*\w+", param.name, own[param.name])
+        if param.name in texts:
+            words[param.name] = re.sub(r"^\s*\w+", param.name, texts[param.name])
         elif param.type[-1:] == "*" and word in shape.allocated:
-            found[param.name] = _array(param, shape.allocated[word])
+            words[param.name] = _array(param, shape.allocated[word])
         elif param.type[-1:] == "*" and word in _NULL:
-            found[param.name] = f"{param.name}=null"
+            words[param.name] = f"{param.name}=null"
         elif param.type[-1:] != "*" and isinstance(value, (int, float)):
             is_float = "float" in param.type or "double" in param.type
-            found[param.name] = f"{param.name}={value if is_float else int(value)}"
+            words[param.name] = f"{param.name}={value if is_float else int(value)}"
         else:
             missing.append(param)
             options |= dict.fromkeys(_options(param, shape.needs.get(word, ())))
     if missing:
-        declared = ", ".join(f"{each.type} {each.name}".strip() for each in missing)
+        declared = ", ".join(f"{param.type} {param.name}".strip() for param in missing)
         lacks.add(f"line {shape.line}, {bare(shape.kernel)}: no value of {declared}", options)
-    return found
+    return words
 
 
 def _options(param: Parameter, needs: Sequence[str]) -> list[str]:
     """Options that give a parameter a value: its own, or those of the names that its value is made of."""
-    by_name = [f"--size {each}=1024" for each in needs if each.isidentifier()]
+    by_name = [f"--size {name}=1024" for name in needs if name.isidentifier()]
     if param.type[-1:] == "*" or not param.type:
         return (
             by_name
@@ -235,48 +235,48 @@ def _array(param: Parameter, nbytes: int) -> str:
     return f"{param.name}:{short}[{many}]{'=random' * ('f' in short)}"
 
 
-def _said(file: Path, shape: LaunchShape, request: Request, own: Mapping[str, str]) -> str:
+def _said(file: Path, shape: LaunchShape, request: Request, texts: Mapping[str, str]) -> str:
     """A line that says how a kernel is launched, and what stands for its arguments."""
     where = f"{file.name}:{shape.line}: launched as here: grid {shape.grid}, block {shape.block}, "
-    made = [each for each in request.args if not any(each.startswith(name) for name in own)]
-    more = f"; {' '.join(made)}" if made else ""
+    rest = [text for text in request.args if not any(text.startswith(name) for name in texts)]
+    more = f"; {' '.join(rest)}" if rest else ""
     return f"{where}{request.shared_bytes} bytes of dynamic shared memory{more}"
 
 
 def smaller(
-    module: LoadedModule, each: Launched, file: Path, sizes: Mapping[str, Number]
+    module: LoadedModule, launch: Launched, file: Path, sizes: Mapping[str, Number]
 ) -> tuple[Request, dict[str, Any]]:
     """The request with the smallest launch that reaches the same code, and what a verdict says of it.
 
     HostNumbers of the host code become smaller, so that arrays do, too; or, where it has none, the grid.
     """
-    request, kernel = each.request, kernel_of(module, each.request)
+    request, kernel = launch.request, kernel_of(module, launch.request)
 
     def remade(numbers: Mapping[str, int]) -> Request:
-        made = as_launched(module, each.asked, file, {**sizes, **numbers})[0].request
-        if made.block != request.block:
-            raise ArgumentError("another block is another kernel", given=f"{made.block}", allowed=f"{request.block}")
-        return made
+        other = as_launched(module, launch.asked, file, {**sizes, **numbers})[0].request
+        if other.block != request.block:
+            raise ArgumentError("another block is another kernel", given=f"{other.block}", allowed=f"{request.block}")
+        return other
 
-    def launch_of(one: Request) -> Launch:
-        values = arguments_of(kernel, one, np.random.default_rng(one.seed))
-        return kernel, values, {name: getattr(one, name) for name in LAUNCH if hasattr(one, name)}
+    def launch_of(request: Request) -> Launch:
+        values = arguments_of(kernel, request, np.random.default_rng(request.seed))
+        return kernel, values, {name: getattr(request, name) for name in LAUNCH if hasattr(request, name)}
 
-    start = {name: value for name, value in each.numbers.items() if value > 1}
+    start = {name: value for name, value in launch.numbers.items() if value > 1}
     try:
         if not start:
             (_, _, chosen), whole = smaller_grid(launch_of(request))
             grids = {"chosen": {"grid": chosen["grid"]}, "given": {"grid": request.grid}}
             return replace(request, grid=chosen["grid"]), {**whole.as_data, **grids}
-        found, whole = smallest(lambda numbers: launch_of(remade(numbers)), start)
+        least, whole = smallest(lambda numbers: launch_of(remade(numbers)), start)
     except (TilewrightError, MemoryError):  # the run itself tells of it
         return request, {}
-    return remade(found), {**whole.as_data, "chosen": found, "given": start}
+    return remade(least), {**whole.as_data, "chosen": least, "given": start}
 
 
 def is_dependent(module: LoadedModule) -> bool:
     """Does the host code launch a kernel so that it may begin before the last one ends?"""
-    return any(each.pdl for each in _launches(module, None, {}))
+    return any(shape.pdl for shape in _launches(module, None, {}))
 
 
 def in_order(
@@ -288,28 +288,28 @@ def in_order(
     Raises ArgumentError for a file without launches, and for what nobody gives.
     """
     random = np.random.default_rng(seed)
-    made: dict[str, Any] = dict(made_argument(text, random) for text in args if not text.startswith("{"))  # type: ignore[misc]  # names
-    known = {**sizes, **{name: value for name, value in made.items() if isinstance(value, (int, float))}}
-    shapes, lacks, planned = _launches(module, None, known), _Lacks(), list[PlannedLaunch]()
+    arguments: dict[str, Any] = dict(made_argument(text, random) for text in args if not text.startswith("{"))  # type: ignore[misc]  # names
+    numbers = {**sizes, **{name: value for name, value in arguments.items() if isinstance(value, (int, float))}}
+    shapes, lacks, planned = _launches(module, None, numbers), _Lacks(), list[PlannedLaunch]()
     if not shapes:
         raise ArgumentError(f"{file.name} has no launch", allowed="kernel<<<4, 256>>>(x, n)")
     for number, shape in enumerate(shapes):
         kernel = module[shape.kernel]
         pairs = list(zip(kernel.written, shape.words, shape.arguments, strict=False))
         for param, word, value in pairs:
-            if param.type[-1:] == "*" and word not in made and word in shape.allocated:
-                made[word] = made_argument(_array(param, shape.allocated[word]), random)[1]
+            if param.type[-1:] == "*" and word not in arguments and word in shape.allocated:
+                arguments[word] = made_argument(_array(param, shape.allocated[word]), random)[1]
             elif word in _NULL and param.type[-1:] == "*":
-                made[word] = None
-            elif isinstance(value, str) and word not in made:
+                arguments[word] = None
+            elif isinstance(value, str) and word not in arguments:
                 option = _array(replace(param, name=word), _EXAMPLE_BYTES) if param.type[-1:] == "*" else f"{word}=7"
                 lacks.add(f"line {shape.line}, {kernel.name}: no value of {param.type} {word}", [f"--arg {option}"])
         if shape.lacks:
             lacks.add(f"line {shape.line}, {kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}",
-                      [f"--size {each}=1024" for each in shape.lacks])  # fmt: skip
+                      [f"--size {name}=1024" for name in shape.lacks])  # fmt: skip
         if lacks.what:
             continue
-        values = (made[word] if isinstance(value, str) or word in made else value for _, word, value in pairs)
+        values = (arguments[word] if isinstance(value, str) or word in arguments else value for _, word, value in pairs)
         planned.append(launch(kernel, *values, grid=shape.grid, block=shape.block, shared_bytes=shape.shared_bytes,
                               cluster=shape.cluster, pdl=number > 0 and (pdl or shape.pdl)))  # fmt: skip
     lacks.check(file)

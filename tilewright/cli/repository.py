@@ -57,25 +57,26 @@ def ci(
         from tilewright.serve.sarif import sarif as as_sarif
 
         sarif.write_text(json.dumps(as_sarif(reports, Path.cwd()), indent=2) + "\n", encoding="utf-8")
-    kernels = sum(len(each.verdicts) for each in reports)
+    kernels = sum(len(report.verdicts) for report in reports)
     say(f"{len(reports)} file{'s' * (len(reports) != 1)}, {kernels} kernel{'s' * (kernels != 1)}")
     raise typer.Exit(
-        max((each.exit_code for each in reports), default=0) or (EXIT_CODES["refused"] if unrunnable else 0)
+        max((report.exit_code for report in reports), default=0) or (EXIT_CODES["refused"] if unrunnable else 0)
     )
 
 
 def _messages(report: Report) -> Iterator[str]:
     """What is told of the kernels that nobody can run."""
-    return (each.message for verdict in report.verdicts for each in verdict.findings if verdict.status == "refused")
+    refused = (verdict for verdict in report.verdicts if verdict.status == "refused")
+    return (finding.message for verdict in refused for finding in verdict.findings)
 
 
 def files_of(paths: Iterable[Path]) -> Iterator[Path]:
     """The files that are named, and in folders every one that may hold a kernel, hidden ones left out."""
     for path in paths:
         if path.is_dir():
-            every = (each for each in sorted(path.rglob("*")) if each.suffix in SUFFIXES)
+            every = (file for file in sorted(path.rglob("*")) if file.suffix in SUFFIXES)
             yield from (
-                each for each in every if not any(part.startswith(".") for part in each.relative_to(path).parts)
+                file for file in every if not any(part.startswith(".") for part in file.relative_to(path).parts)
             )
         else:
             yield path

@@ -42,47 +42,45 @@ class Inputs:
 
 def variants(place: str, arch: str | None, const: list[str]) -> dict[str, Executable]:
     """The kernel with other constants, where it has some: those that compile."""
-    found = {}
+    names = {}
     for what, kernel in neighbours(place, const).items():
         with suppress(TilewrightError):  # a variant that does not fit
-            found[what] = compile(kernel, arch)
-    return found
+            names[what] = compile(kernel, arch)
+    return names
 
 
 def advised(place: str, arch: str | None, const: list[str], inputs: Inputs, gpu: str | None) -> Advice:
     """The advice of `Executable.advise` for the kernel at ``place``."""
-    made = compiled(place, arch, const)
-    arguments = inputs.arguments(made.kernel)
+    exe = compiled(place, arch, const)
+    arguments = inputs.arguments(exe.kernel)
     others = variants(place, arch, const) if gpu else {}
-    return with_progress(
-        f"looking at {made.name}", lambda _: made.advise(*arguments.values(), gpu=gpu, variants=others)
-    )
+    return with_progress(f"looking at {exe.name}", lambda _: exe.advise(*arguments.values(), gpu=gpu, variants=others))
 
 
-def profile_kernel(made: Executable, inputs: Inputs, gpu: str) -> None:
+def profile_kernel(exe: Executable, inputs: Inputs, gpu: str) -> None:
     """Print what a kernel does, the least time that it takes on a GPU, and about how long it takes."""
-    arguments = inputs.arguments(made.kernel)
-    say(str(with_progress(f"running {made.name}", lambda _: made.profile(*arguments.values(), gpu=gpu))))
+    arguments = inputs.arguments(exe.kernel)
+    say(str(with_progress(f"running {exe.name}", lambda _: exe.profile(*arguments.values(), gpu=gpu))))
     say()
-    say(str(with_progress(f"estimating {made.name}", lambda _: made.estimate(*arguments.values(), gpu=gpu))))
+    say(str(with_progress(f"estimating {exe.name}", lambda _: exe.estimate(*arguments.values(), gpu=gpu))))
 
 
 def run_kernel(
-    made: Executable, inputs: Inputs, *, place: str, check: str, gpu: bool, out: Path | None, limits: dict[str, Any]
+    exe: Executable, inputs: Inputs, *, place: str, check: str, gpu: bool, out: Path | None, limits: dict[str, Any]
 ) -> None:
     """Run a kernel, the one at ``place``, and print what it printed and counted."""
     if out:
         out.mkdir(parents=True, exist_ok=True)  # before the run: a folder that cannot be made is an error at once
-    arguments = inputs.arguments(made.kernel)
-    say(f"{made.name} for {made.target}")
-    for name, value in zip(named_arguments(made.kernel), arguments.values(), strict=True):
+    arguments = inputs.arguments(exe.kernel)
+    say(f"{exe.name} for {exe.target}")
+    for name, value in zip(named_arguments(exe.kernel), arguments.values(), strict=True):
         say(f"  {name}: {shown(value)}")
     if gpu:
-        with_progress(f"running {made.name}", lambda _: made(*arguments.values(), on="gpu"))
+        with_progress(f"running {exe.name}", lambda _: exe(*arguments.values(), on="gpu"))
         say("ran on the GPU")
     else:
         try:
-            _show(made.simulate(*arguments.values(), check=check, **limits), place)
+            _show(exe.simulate(*arguments.values(), check=check, **limits), place)
         except KeyboardInterrupt as stop:
             complain(str(stop))
             raise  # the command line leaves with code 130
@@ -103,7 +101,7 @@ def _show(run: Run, place: str) -> None:
 
 def _write(out: Path, arguments: dict[str, Argument | list[Argument]]) -> None:
     for name, value in arguments.items():
-        every = {f"{name}.{rank}": own for rank, own in enumerate(value)} if isinstance(value, list) else {name: value}
+        every = {f"{name}.{rank}": x for rank, x in enumerate(value)} if isinstance(value, list) else {name: value}
         for file, array in every.items():
             if isinstance(array, np.ndarray):
                 np.save(out / f"{file}.npy", array)

@@ -46,21 +46,21 @@ def tune(
     from tilewright.tuning import Tuned, autotune
     from tilewright.view.terminal import say, with_progress
 
-    found = tunable_named(place)
-    if not isinstance(found, Tuned) or values:
-        kernel = found.make if isinstance(found, Tuned) else found
-        found = autotune(kernel, configs=_configs(values or [], constants(const or [])), target=arch, gpu=gpu)
-    first = next(iter(found._executables().values()))
+    tunable = tunable_named(place)
+    if not isinstance(tunable, Tuned) or values:
+        kernel = tunable.make if isinstance(tunable, Tuned) else tunable
+        tunable = autotune(kernel, configs=_configs(values or [], constants(const or [])), target=arch, gpu=gpu)
+    first = next(iter(tunable._executables().values()))
     sizes = parse_sizes(constants([word for text in shape or [] for word in text.split(",")]))
     args = tuple(make_arguments(first.kernel, constants(arg or []), sizes, seed).values())
-    trials = with_progress(f"tuning {found.__name__}", lambda _: found.estimates(args, gpu=gpu))
+    trials = with_progress(f"tuning {tunable.__name__}", lambda _: tunable.estimates(args, gpu=gpu))
     ranked = sorted(trials, key=lambda trial: trial.rank)
-    say(_as_json(found.__name__, gpu, ranked) if json else _as_table(found.__name__, gpu, ranked))
+    say(_as_json(tunable.__name__, gpu, ranked) if json else _as_table(tunable.__name__, gpu, ranked))
 
 
 def _as_json(name: str, gpu: str, ranked: Sequence[Any]) -> str:
-    rows = [{"config": dict(one.config), "seconds": one.estimated, "why": one.why, "refused": one.refused}
-            for one in ranked]  # fmt: skip
+    rows = [{"config": dict(trial.config), "seconds": trial.estimated, "why": trial.why, "refused": trial.refused}
+            for trial in ranked]  # fmt: skip
     return dumps({"kernel": name, "gpu": gpu, "trials": rows}, indent=2, default=str)
 
 
@@ -82,10 +82,10 @@ def _configs(values: Sequence[str], fixed: Mapping[str, object]) -> list[dict[st
         if not equals or not listed:
             raise ArgumentError(f"{text!r} tries nothing", given=text, allowed="NAME=VALUE,VALUE,...")
         names.append(name)
-        several.append([constants([f"{name}={one}"])[name] for one in listed.split(",")])
+        several.append([constants([f"{name}={text}"])[name] for text in listed.split(",")])
     if not names:
         raise ArgumentError("there is nothing to try", given="no --try", allowed=choices(None, ["--try NAME=64,128"]))
-    return [{**fixed, **dict(zip(names, each, strict=True))} for each in product(*several)]
+    return [{**fixed, **dict(zip(names, choice, strict=True))} for choice in product(*several)]
 
 
 def _more_stages(trial: Any, trials: Sequence[Any]) -> str:
@@ -96,7 +96,7 @@ def _more_stages(trial: Any, trials: Sequence[Any]) -> str:
     if name is None or trial.estimated is None or not trial.why.startswith("waits for"):
         return ""
     more = {**trial.config, name: trial.config[name] + 1}
-    other = next((one for one in trials if dict(one.config) == more), None)
+    other = next((trial for trial in trials if dict(trial.config) == more), None)
     if other is None:
         return ""
     if other.refused:

@@ -135,18 +135,18 @@ def judged_here(asked: Asked) -> Report:
 
 def options_of(context: Context) -> list[str]:
     """The options of a command as they were given, for another process."""
-    found: list[str] = []
+    words: list[str] = []
     for option in context.command.params:
-        given = context.params.get(option.name or "")
-        if option.param_type_name != "option" or given is None or given is False or given == option.default:
+        setting = context.params.get(option.name or "")
+        if option.param_type_name != "option" or setting is None or setting is False or setting == option.default:
             continue
-        if given is True:
-            found.append(option.opts[0])
+        if setting is True:
+            words.append(option.opts[0])
         else:
-            values = given if isinstance(given, (list, tuple)) else [given]
-            found += [f"{option.opts[0]}={value}" if option.opts[0][:2] == "--" else f"{option.opts[0]}{value}"
+            values = setting if isinstance(setting, (list, tuple)) else [setting]
+            words += [f"{option.opts[0]}={value}" if option.opts[0][:2] == "--" else f"{option.opts[0]}{value}"
                       for value in values]  # fmt: skip
-    return found
+    return words
 
 
 def judged_apart(place: str, options: Iterable[str], limit: Iterable[str]) -> Report:
@@ -204,9 +204,9 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _stopped(place: str, message: str, limits: dict[str, Any], given: str | None = None) -> Report:
-    found = Finding("limit", message, file=place, given=given, allowed="--limit 120s --limit 4GiB")
-    return Report(place, (Verdict(place, "stopped", findings=(found,), not_covered=("everything",)),), limits)
+def _stopped(place: str, message: str, limits: dict[str, Any], limit: str | None = None) -> Report:
+    finding = Finding("limit", message, file=place, given=limit, allowed="--limit 120s --limit 4GiB")
+    return Report(place, (Verdict(place, "stopped", findings=(finding,), not_covered=("everything",)),), limits)
 
 
 def leave(asked: Asked, into: Path) -> None:
@@ -247,11 +247,11 @@ def _judged(kernel: Kernel, kernels: list[Kernel], asked: Asked, **limits: Any) 
     from tilewright.checking import check
     from tilewright.cli.kernels import constants
 
-    others = {name for each in kernels for name in _symbols(each)} - _symbols(kernel)
+    others = {name for other in kernels for name in _symbols(other)} - _symbols(kernel)
     try:
-        own = {name: size for name, size in parse_sizes(constants(asked.size)).items() if name not in others}
-        made = make_arguments(kernel, constants(asked.arg), own, asked.seed)
-        return check(kernel, *made.values(), checks=asked.checks, target=asked.arch,
+        sizes = {name: size for name, size in parse_sizes(constants(asked.size)).items() if name not in others}
+        values = make_arguments(kernel, constants(asked.arg), sizes, asked.seed)
+        return check(kernel, *values.values(), checks=asked.checks, target=asked.arch,
                      max_findings=asked.max_findings, explore=asked.explore, replay=asked.replay,
                      **limits)  # fmt: skip
     except (TilewrightError, MemoryError) as error:
@@ -260,10 +260,10 @@ def _judged(kernel: Kernel, kernels: list[Kernel], asked: Asked, **limits: Any) 
 
 def _check_options(asked: Asked) -> None:
     """Raises ArgumentError for options that say nothing about a .py file: its kernels have their own launch."""
-    given = [option for name, option in OF_CU.items() if (value := getattr(asked, name)) and value != "1"]
-    if given:
+    options = [option for name, option in OF_CU.items() if (value := getattr(asked, name)) and value != "1"]
+    if options:
         allowed = "--arg, --size, --const, --arch, --check, --explore, --replay, --seed, --limit, --max-findings"
-        raise ArgumentError("these options are of .cu and .ptx files", given=", ".join(given), allowed=allowed)
+        raise ArgumentError("these options are of .cu and .ptx files", given=", ".join(options), allowed=allowed)
 
 
 def _symbols(kernel: Kernel) -> set[str]:
