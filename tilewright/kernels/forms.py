@@ -16,6 +16,7 @@ SWIZZLES = {16: 0, 32: 1, 64: 2, 128: 3}  # by the bytes of a row
 ROW_BYTES = 128  # bytes of a stage along K, and of a slab's row: the width of the swizzle
 SHARED_BYTES, KEPT_BYTES = 228 << 10, 1024  # of a multiprocessor; of each CTA, for the system
 REGISTERS = {(2, 1): (40, 232), (3, 1): (32, 160), (2, 2): (24, 104)}  # by warpgroups and resident CTAs
+MOST_BESIDE = 128 * 128  # sums of a tile that the CTAs of a cluster exchange in memory beside the ring
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"": lambda x: x, "relu": T.relu, "gelu": T.gelu, "silu": T.silu}
 
 
@@ -52,6 +53,11 @@ class Tiles:
             return given
         down = T.ceildiv(m, self.m)
         return (down if batch is None else down * batch) * T.ceildiv(n, self.n)
+
+    @property
+    def lends(self) -> bool:
+        """Does the ring lend its memory to the sums that are exchanged? They would leave it too few stages."""
+        return self.parts > 1 and self.m * self.n > MOST_BESIDE
 
     def share(self, unit: int) -> int:
         """Columns of a tile that a CTA of a cluster adds up and stores: multiples of ``unit``."""
@@ -106,7 +112,7 @@ class MatmulKind:
         slabs = tiles.groups * tiles.slabs * 64 * self.unit(tiles) * dtype(self.c).bits // 8
         lines = tiles.n * dtype(self.bias).bits // 8 + 64 if self.bias else 0
         lines += 4 * (tiles.n + tiles.m) + 64 if self.scales == "rows" else 0
-        sums = 4 * 64 * tiles.parts * tiles.share(self.unit(tiles)) if tiles.parts > 1 else 0
+        sums = 4 * 64 * tiles.parts * tiles.share(self.unit(tiles)) if tiles.parts > 1 and not tiles.lends else 0
         room = SHARED_BYTES // tiles.resident - KEPT_BYTES - slabs - tiles.groups * (lines + sums) - 512
         return min(tiles.stages, room // ((tiles.m + tiles.n) * ROW_BYTES))
 

@@ -34,8 +34,8 @@ from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 #   shapes where both were measured it takes 17 to 32 % less in four and 1.6 % more in one, of 16 rows.
 
 
-# Clusters of so many CTAs that run at once, of a CTA for each multiprocessor: on an H200 66, 30 and 15 of 132.
-AT_ONCE = {1: 1.0, 2: 1 / 2, 4: 30 / 132, 8: 15 / 132}
+# Clusters of so many CTAs that run at once, of a CTA for each multiprocessor: as many of an H200's 132.
+AT_ONCE = {1: 1.0, 2: 66 / 132, 3: 39 / 132, 4: 30 / 132, 5: 22 / 132, 6: 17 / 132, 7: 15 / 132, 8: 15 / 132}
 # The columns of tiles, by their rows. A warpgroup's sums must leave it registers for the rest.
 COLUMNS: dict[int, Sequence[int]] = {
     64: (8, 16, 32, 64, 96, 128, 192, 256),
@@ -44,7 +44,7 @@ COLUMNS: dict[int, Sequence[int]] = {
     256: (64, *range(96, 193, 16)),
 }
 TURNED_COLUMNS = {128: (168, 208, 240), 192: (112, 144, 168, 176), 256: (168,)}  # with slabs along C's rows
-LEAST_SHARED, MOST_SHARED = 32, 128  # more columns has a tile whose B is shared; no more has one whose K is shared
+LEAST_SHARED, MOST_SHARED = 32, 128  # more columns has a tile whose B is shared; no more has one of two that are resident
 # Registers of sums that a thread has room for, by warpgroups and resident CTAs: where at most a bias follows the sums
 # of a single product, and where more is to be held.
 MOST_SUMS = {(1, 1): (128, 48), (2, 1): (192, 128), (3, 1): (96, 0), (1, 2): (64, 16)}
@@ -83,15 +83,18 @@ def _candidates() -> Iterator[Tiles]:
             pairs = [1, 2] if m == 64 and n <= MOST_SHARED else [1]
             if 2 in pairs:
                 yield Tiles(m, n, cluster=1, resident=2)
-            if m <= 128 and n <= MOST_SHARED and n & n - 1 == 0:
-                yield from (
-                    Tiles(m, n, cluster=1, parts=parts, resident=resident)
-                    for parts in AT_ONCE
-                    if parts > 1
-                    for resident in pairs
-                )
+            for parts in _parts(m, n):
+                yield from (Tiles(m, n, cluster=1, parts=parts, resident=resident) for resident in pairs)
         for n in TURNED_COLUMNS.get(m, ()):
             yield from (Tiles(m, n, cluster=cluster) for cluster in (1, 2) if n % (8 * cluster) == 0)
+
+
+def _parts(m: int, n: int) -> Iterator[int]:
+    """By how many CTAs the K of a tile can be shared: each stores 8 columns or multiples of 16."""
+    for parts in AT_ONCE:
+        even = n % (16 * parts) == 0 or (n <= MOST_SHARED and n & n - 1 == 0 and parts & parts - 1 == 0)
+        if parts > 1 and m < 256 and even:
+            yield parts
 
 
 @cache

@@ -32,9 +32,12 @@ class Split:
             return
         assert (tiles.cluster, self.rows) == (1, 64), "a cluster shares B, or it shares K"
         vector = min(4, self.share // 2)
-        self.inbox = pool.alloc((tiles.groups, self.parts, self.share // 2 // vector, 128, vector), "float32", align=16)
-        self.arrived = T.TMABar(pool, 1)
+        self.arrived, self.is_lent, self.lent = T.TMABar(pool, 1), tiles.lends, T.MBarrier(pool, 1)
         self.arrived.init(1)
+        if self.is_lent:
+            self.lent.init(4 * tiles.groups * self.parts)  # all warps that multiply
+            pool.move_base_to(0)
+        self.inbox = pool.alloc((tiles.groups, self.parts, self.share // 2 // vector, 128, vector), "float32", align=16)
 
     def ready(self, ring: Any) -> None:
         """All threads wait until the barriers are made, those of the ring and of the other CTAs."""
@@ -64,6 +67,11 @@ class Split:
     def exchange(self, mine, total, who, thread, shares):  # type: ignore[no-untyped-def]  # kernel text
         """Send every CTA its share; then wait for one's own, and add it up."""
         runs, vector = T.meta_var((self.inbox.shape[2], self.inbox.shape[4]))
+        if self.is_lent:
+            if T.ptx.elect_sync():
+                for to in T.unroll(self.parts):
+                    self.lent.arrive(0, to)
+            self.lent.wait(0, 0)
         for to in T.unroll(shares):
             told = T.ptx.mapa(self.arrived.ptr_to([0]), to)
             for i in T.unroll(runs):
