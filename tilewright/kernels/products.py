@@ -80,6 +80,7 @@ def _candidates() -> Iterator[Tiles]:
             yield Tiles(m, n, cluster=1)
             if n > LEAST_SHARED and (m, n) != (192, 160):  # to which NVRTC 13.0 gives too few registers
                 yield from (Tiles(m, n, cluster=cluster) for cluster in ((2, 4) if m <= 128 else (2,)))
+                yield Tiles(m, n, cluster=2, beside=2)
             pairs = [1, 2] if m == 64 and n <= MOST_SHARED else [1]
             if 2 in pairs:
                 yield Tiles(m, n, cluster=1, resident=2)
@@ -125,7 +126,7 @@ def chosen(
 
 def clusters_at_once(tiles: Tiles, processors: int) -> int:
     """How many clusters run at the same time; more would wait until some of these are done with all their tiles."""
-    return max(1, int(processors * tiles.resident * AT_ONCE[tiles.cluster * tiles.parts]))
+    return max(1, int(processors * tiles.resident * AT_ONCE[tiles.ctas]))
 
 
 def _has_room(tiles: Tiles, *, simple: bool) -> bool:
@@ -144,14 +145,14 @@ def estimated_us(
     aligned: tuple[bool, bool] = (True, True),
 ) -> float:
     """About how many microseconds a product takes; extents: of the kernel's M and N."""
-    (rows, columns), ctas = extents, tiles.cluster * tiles.parts
-    clusters = -(-rows // (tiles.m * tiles.cluster)) * -(-columns // tiles.n) * batch
+    (rows, columns), ctas = extents, tiles.ctas
+    clusters = -(-rows // (tiles.m * tiles.cluster)) * -(-columns // (tiles.n * tiles.beside)) * batch
     at_once = clusters_at_once(tiles, processors)
     busy = min(1.0, clusters * ctas / processors)
     together = max(1, min(tiles.resident, -(-clusters * ctas // processors)))
     arithmetic = tiles.m // 16 * max(tiles.n / 2, 16 + tiles.n / 4) * TENSOR * (1 + TENSOR_BUSY * busy)
     a, b = min(tiles.m, rows), min(tiles.n, columns)
-    loaded = tuple(zip((a, b / tiles.cluster), aligned, strict=True))
+    loaded = tuple(zip((a / tiles.beside, b / tiles.cluster), aligned, strict=True))
     loads = sum(
         here * max(ROW_CYCLES[fits], ROW_CYCLES[fits] * LEAST_ROW + BUSY_ROW_CYCLES[fits] * busy)
         for here, fits in loaded
@@ -169,7 +170,7 @@ def estimated_us(
         cycles += EIGHT_CYCLES if tiles.parts > 4 else 0
     computed = cycles / CYCLES_A_US + START_US + CTA_US * min(clusters, at_once) * ctas
     moved = batch * (k * ROW_BYTES * (rows + columns) + 2 * rows * columns) / HBM_BYTES_A_US + START_US
-    powering = POWERED_LOADS * (tiles.m + tiles.n / tiles.cluster) / (tiles.m * tiles.n)
+    powering = POWERED_LOADS * (tiles.m / tiles.beside + tiles.n / tiles.cluster) / (tiles.m * tiles.n)
     powered = batch * rows * columns * k * ROW_BYTES / POWERED_A_US * (1 + powering)
     return max(max(computed, moved) + OVERLAPPED * min(computed, moved), powered)
 
@@ -351,7 +352,8 @@ def launches(
     left, right = sides[::-1] if turned else sides
     form = _form(c, sides, after, turned)
     down, across = (array.shape[-1 if lies_turned else -2] for array, lies_turned in (left, right))
-    work = (c.shape[0] if form.batched else 1) * -(-down // (tiles.m * tiles.cluster)) * -(-across // tiles.n)
+    high, wide = tiles.m * tiles.cluster, tiles.n * tiles.beside
+    work = (c.shape[0] if form.batched else 1) * -(-down // high) * -(-across // wide)
     clusters = min(work, clusters_at_once(tiles, multiprocessors(a)))
     yield product(tiles, form), (left[0], right[0], c, *after.arrays(turned=turned, batch=c.shape[:-2]), clusters)
 
