@@ -275,7 +275,9 @@ class TilePlace:
         self.tiles, self.form = tiles, form
         self.rows = T.ceildiv(m, tiles.m * tiles.cluster)
         every = self.rows * batch if form.batched else self.rows
-        self.walk = T.ClusterPersistentScheduler2D("tile", every, T.ceildiv(n, tiles.n * tiles.beside), clusters, tiles.band)
+        self.walk = T.ClusterPersistentScheduler2D(
+            "tile", every, T.ceildiv(n, tiles.n * tiles.beside), clusters, tiles.band
+        )
         self.batch = T.local_scalar("int32") if form.batched else None
         self.row, self.column = T.local_scalar("int32"), T.local_scalar("int32")
 

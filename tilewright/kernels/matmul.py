@@ -3,7 +3,8 @@
 One warp issues copies of tiles of A and B into a ring of stages (`load`); two warpgroups multiply the tiles that have
 arrived (`multiply`) and store the results (`store`). Each CTA stays and goes from tile to tile of C; the ring goes on
 over them, so that the next tile is on its way while this one is being stored. Two CTAs of a cluster lie below each
-other: each loads half of the tile of B for both; of four, in a square, half of that of A, too. `forms` has the arrays, the sizes of tiles and the epilogue.
+other: each loads half of the tile of B for both; of four, in a square, half of that of A, too. `forms` has the arrays,
+the sizes of tiles and the epilogue.
 """
 
 from __future__ import annotations

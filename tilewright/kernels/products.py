@@ -43,29 +43,36 @@ COLUMNS: dict[int, Sequence[int]] = {
     192: (64, 96, 128, 160, 192),
     256: (64, *range(96, 193, 16)),
 }
+HIGH = 256  # rows: a warpgroup has 128
 TURNED_COLUMNS = {128: (168, 208, 240), 192: (112, 144, 168, 176), 256: (168,)}  # with slabs along C's rows
-LEAST_SHARED, MOST_SHARED = 32, 128  # more columns has a tile whose B is shared; no more has one of two that are resident
+LEAST_SHARED = 32  # more columns has a tile whose B is shared
+MOST_SHARED = 128  # no more has one of two that are resident
 # Registers of sums that a thread has room for, by warpgroups and resident CTAs: where at most a bias follows the sums
 # of a single product, and where more is to be held.
 MOST_SUMS = {(1, 1): (128, 48), (2, 1): (192, 128), (3, 1): (96, 0), (1, 2): (64, 16)}
 
-# What the estimate was fitted to: all candidates on 284 shapes, bfloat16, on an H200 (benchmarks/gpu/tune_products.py).
-CYCLES_A_US, HBM_BYTES_A_US = 1830.0, 3.867e6
-START_US, CTA_US, OVERLAPPED = 0.979, 0.0018, 0.389  # OVERLAPPED: of the shorter of arithmetic and memory
-# Operations of 16 bits, when power is the limit; what loads take of it.
-POWERED_A_US, POWERED_LOADS = 804e6, 9.90
-FILL_CYCLES, CLUSTER_CYCLES, STEP_CYCLES = 593.0, 162.0, 26.0
-TILE_CYCLES, RESULT_CYCLES, NARROW_CYCLES = 1216.0, 0.039, 79.0  # of a tile; of each result; of each halving below 32
-# Where CTAs share K: to exchange sums, and for each column of a warpgroup; with more than 4 of them; for clusters that
-# begin when others have ended.
-SUM_CYCLES, SUM_COLUMN_CYCLES, EIGHT_CYCLES, AGAIN_CYCLES = 194.0, 22.5, 225.0, 7646.0
-SLAB_CYCLES = 120.0  # of each slab more; not fitted
-TENSOR, TENSOR_BUSY = 1.088, 0.108  # of the ideal time of tensor cores; more, the more of them are at work
+# What the estimate was fitted to: 19 to 60 candidates on each of 298 shapes, bfloat16, on an H200, 2026-11-29
+# (benchmarks/gpu/tune_products.py); half of them alone gave constants that choose as well for the other half.
+CYCLES_A_US, HBM_BYTES_A_US = 1893.0, 3.867e6
+START_US, CTA_US, OVERLAPPED = 0.576, 0.0018, 0.159  # OVERLAPPED: of the shorter of arithmetic and memory
+# Operations of 16 bits, when power is the limit; what loads take of it, and tiles of 256 rows.
+POWERED_A_US, POWERED_LOADS, POWERED_HIGH = 804e6, 5.4, 0.016
+FILL_CYCLES, SQUARE_CYCLES = 2075.0, 282.0  # of a kernel; where four CTAs share A and B
+# Of a step; more where CTAs of a cluster wait for each other's loads, where two CTAs share the multiprocessor, and of
+# tiles of 256 rows.
+STEP_CYCLES, CLUSTER_STEP_CYCLES, RESIDENT_STEP_CYCLES, HIGH_STEP_CYCLES = 7.1, 39.6, 112.0, 29.0
+TILE_CYCLES, RESULT_CYCLES, NARROW_CYCLES = 82.0, 0.094, 172.0  # of a tile; of each result; of each halving below 32
+SLAB_CYCLES = 213.0  # of each slab more, where slabs have 16 columns
+# Where CTAs share K: to exchange sums, for each column of a warpgroup; where the ring lends its memory; for clusters
+# that begin when others have ended.
+SUM_COLUMN_CYCLES, LENT_CYCLES, AGAIN_CYCLES = 25.6, 3410.0, 18200.0
+TENSOR, TENSOR_BUSY = 1.03, 0.165  # of the ideal time of tensor cores; more, the more of them are at work
 # Cycles for 128 bytes along K: of the L2 cache for a line, if all multiprocessors load (rows that begin inside of a
-# sector, at no multiple of 32 bytes, lie in two); of the multiprocessor that they come to. Chosen by 40 other shapes.
-LINE_CYCLES, OWN_CYCLES = 2.5, 2.0
-# Cycles to load 128 bytes along K, by whether they begin at a sector: alone; what others add.
-ROW_CYCLES, BUSY_ROW_CYCLES, LEAST_ROW = {True: 0.542, False: 2.502}, {True: 1.227, False: 2.838}, 0.614
+# sector, at no multiple of 32 bytes, lie in two); of the multiprocessor that they come to; of such rows beside, alone
+# and with others. What a step needs overlaps, nearly: a mean of this power takes the largest, and a little of the rest.
+LINE_CYCLES, OWN_CYCLES = 2.11, 1.89
+ROW_CYCLES, LEAST_ROW, BUSY_ROW_CYCLES = 2.77, 0.662, 2.67
+OVERLAP_POWER = 8.8
 
 
 @cache
@@ -153,24 +160,24 @@ def estimated_us(
     arithmetic = tiles.m // 16 * max(tiles.n / 2, 16 + tiles.n / 4) * TENSOR * (1 + TENSOR_BUSY * busy)
     a, b = min(tiles.m, rows), min(tiles.n, columns)
     loaded = tuple(zip((a / tiles.beside, b / tiles.cluster), aligned, strict=True))
-    loads = sum(
-        here * max(ROW_CYCLES[fits], ROW_CYCLES[fits] * LEAST_ROW + BUSY_ROW_CYCLES[fits] * busy)
-        for here, fits in loaded
-    )
-    lines = sum(here if fits else 2 * here for here, fits in loaded)
-    step = max(arithmetic, loads, LINE_CYCLES * lines * busy, OWN_CYCLES * (a + b)) + STEP_CYCLES
+    inside = sum(count for count, fits in loaded if not fits)
+    loads = inside * max(ROW_CYCLES, ROW_CYCLES * LEAST_ROW + BUSY_ROW_CYCLES * busy)
+    lines = sum(count if fits else 2 * count for count, fits in loaded)
+    needs = (arithmetic, loads, LINE_CYCLES * lines * busy, OWN_CYCLES * (a + b))
+    step = float(sum(need**OVERLAP_POWER for need in needs) ** (1 / OVERLAP_POWER)) + STEP_CYCLES
+    step += CLUSTER_STEP_CYCLES * (tiles.cluster > 1) + RESIDENT_STEP_CYCLES * (tiles.resident > 1)
+    step += HIGH_STEP_CYCLES * (tiles.m == HIGH)
     tile = TILE_CYCLES + RESULT_CYCLES * tiles.m * tiles.n * together + NARROW_CYCLES * max(0.0, 5 - log2(tiles.n))
     if tiles.n % 32:  # in slabs of 16 columns
         tile += SLAB_CYCLES * tiles.n / 32 * tiles.m // tiles.groups / 64
     rounds = -(-clusters // at_once)
-    cycles = rounds * (k / tiles.parts * step * together + tile) + FILL_CYCLES
-    cycles += CLUSTER_CYCLES if tiles.cluster > 1 else 0
+    cycles = rounds * (k / tiles.parts * step * together + tile) + FILL_CYCLES + SQUARE_CYCLES * (tiles.beside > 1)
     if tiles.parts > 1:
-        cycles += SUM_CYCLES + SUM_COLUMN_CYCLES * tiles.n * tiles.groups + AGAIN_CYCLES * (rounds - 1)
-        cycles += EIGHT_CYCLES if tiles.parts > 4 else 0
+        cycles += SUM_COLUMN_CYCLES * tiles.n * tiles.groups + LENT_CYCLES * tiles.lends + AGAIN_CYCLES * (rounds - 1)
     computed = cycles / CYCLES_A_US + START_US + CTA_US * min(clusters, at_once) * ctas
     moved = batch * (k * ROW_BYTES * (rows + columns) + 2 * rows * columns) / HBM_BYTES_A_US + START_US
     powering = POWERED_LOADS * (tiles.m / tiles.beside + tiles.n / tiles.cluster) / (tiles.m * tiles.n)
+    powering += POWERED_HIGH * (tiles.m == HIGH)
     powered = batch * rows * columns * k * ROW_BYTES / POWERED_A_US * (1 + powering)
     return max(max(computed, moved) + OVERLAPPED * min(computed, moved), powered)
 
