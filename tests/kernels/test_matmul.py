@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tilewright import kernels
 from tilewright.errors import ArgumentError
+from tilewright.kernels import forms
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
 from tilewright.kernels.products import After, chosen, multiplied
@@ -108,12 +109,12 @@ def test_the_ctas_of_a_cluster_share_k_where_tiles_are_few() -> None:
 @pytest.mark.parametrize(
     ("parts", "rows", "columns", "lies", "result"),
     [(2, 5, 72, "batched", "float32"), (2, 5, 72, "plain", "bfloat16"), (4, 40, 72, "turned", "bfloat16"),
-     (8, 20, 64, "plain", "float32")],
+     (3, 20, 72, "plain", "bfloat16"), (8, 20, 64, "plain", "float32")],
 )  # fmt: skip
 def test_shared_sums_are_added_up_before_what_follows_the_product(
     parts: int, rows: int, columns: int, lies: str, result: str
 ) -> None:
-    tiles = Tiles(64, 64, cluster=1, parts=parts)
+    tiles = Tiles(64, 96 if parts == 3 else 64, cluster=1, parts=parts)
     lead = (2,) if lies == "batched" else ()
     a = integers(*lead, rows, 520)
     b = integers(*lead, 520, columns) if lies == "turned" else integers(*lead, columns, 520)
@@ -229,12 +230,33 @@ def test_the_exchange_passes_every_check() -> None:
     assert np.array_equal(c, (wide(b) @ wide(a).T).astype(a.dtype))
 
 
+def test_sums_of_large_tiles_travel_through_the_ring(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(forms, "MOST_BESIDE", 0)
+    tiles, a, b = Tiles(m=64, n=16, stages=2, cluster=1, parts=4), integers(72, 264), integers(13, 264)
+    c = np.zeros((13, 72), a.dtype)
+    run = product.__wrapped__(tiles, replace(BF16, turned=(False, False, True))).simulate(
+        a, b, c, 0, 0, 0, 0, 1, check="all"
+    )
+    assert run.warnings == []
+    assert np.array_equal(c, (wide(b) @ wide(a).T).astype(a.dtype))
+
+
+@pytest.mark.parametrize("turned", [(False, False, False), (True, False, True), (False, True, True)])
+def test_four_ctas_in_a_square_share_both_operands(turned: tuple[bool, bool, bool]) -> None:
+    tiles, a, b = Tiles(m=64, n=48, stages=2, cluster=2, beside=2), integers(136, 72), integers(104, 72)
+    sides = [np.ascontiguousarray(x.T) if across else x for x, across in zip((a, b), turned, strict=False)]
+    c = np.zeros((104, 136) if turned[2] else (136, 104), a.dtype)
+    run = product(tiles, replace(BF16, turned=turned)).simulate(*sides, c, 0, 0, 0, 0, 2, check="all")
+    assert run.warnings == []
+    assert np.array_equal(c.T if turned[2] else c, (wide(a) @ wide(b).T).astype(a.dtype))
+
+
 @pytest.mark.parametrize("tiles", [Tiles(), Tiles(cluster=1), Tiles(256, 192)])
 def test_the_kernel_assembles_without_spills_or_complaints(tiles: Tiles) -> None:
     resources = product(tiles, BF16).resources
     assert (resources.registers, resources.spill_store_bytes, resources.local_bytes) == (168, 0, 0)
 
 
-@pytest.mark.parametrize("tiles", [Tiles(64, 16, cluster=1, parts=2), Tiles(64, 128, cluster=1, parts=2)])
+@pytest.mark.parametrize("tiles", [Tiles(64, 16, cluster=1, parts=2), Tiles(192, 160, cluster=1, parts=5)])
 def test_products_of_few_rows_assemble_without_spills(tiles: Tiles) -> None:
     assert product(tiles, replace(BF16, turned=(False, False, True))).resources.local_bytes == 0

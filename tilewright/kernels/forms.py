@@ -16,25 +16,32 @@ SWIZZLES = {16: 0, 32: 1, 64: 2, 128: 3}  # by the bytes of a row
 ROW_BYTES = 128  # bytes of a stage along K, and of a slab's row: the width of the swizzle
 SHARED_BYTES, KEPT_BYTES = 228 << 10, 1024  # of a multiprocessor; of each CTA, for the system
 REGISTERS = {(2, 1): (40, 232), (3, 1): (32, 160), (2, 2): (24, 104)}  # by warpgroups and resident CTAs
+MOST_BESIDE = 128 * 128  # sums of a tile that the CTAs of a cluster exchange in memory beside the ring
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"": lambda x: x, "relu": T.relu, "gelu": T.gelu, "silu": T.silu}
 
 
 @dataclass(frozen=True, slots=True)
 class Tiles:
-    """m, n: a CTA's tile of C. cluster: CTAs, one below the other, which share B. parts: of K, one for each CTA of a
-    cluster, which all have the same tile. resident: CTAs of a multiprocessor. band: rows of clusters that are walked
-    down before the walk goes right, as many as the L2 cache likes. stages: of the ring, at most. slabs: of a
-    warpgroup, where C is stored from.
+    """m, n: a CTA's tile of C. cluster: CTAs, one below the other, which share B; beside: columns of such CTAs in a
+    cluster, of which those of a row share A. parts: of K, one for each CTA of a cluster, which all have the same tile.
+    resident: CTAs of a multiprocessor. band: rows of clusters that are walked down before the walk goes right, as many
+    as the L2 cache likes. stages: of the ring, at most. slabs: of a warpgroup, where C is stored from.
     """
 
     m: int = 128
     n: int = 256
     cluster: int = 2
+    beside: int = 1
     parts: int = 1
     resident: int = 1
     band: int = 8
     stages: int = 16
     slabs: int = 2
+
+    @property
+    def ctas(self) -> int:
+        """CTAs of a cluster."""
+        return self.cluster * self.beside * self.parts
 
     @property
     def groups(self) -> int:
@@ -52,6 +59,11 @@ class Tiles:
             return asked
         down = T.ceildiv(m, self.m)
         return (down if batch is None else down * batch) * T.ceildiv(n, self.n)
+
+    @property
+    def lends(self) -> bool:
+        """Does the ring lend its memory to the sums that are exchanged? They would leave it too few stages."""
+        return self.parts > 1 and self.m * self.n > MOST_BESIDE
 
     def share(self, unit: int) -> int:
         """Columns of a tile that a CTA of a cluster adds up and stores: multiples of ``unit``."""
@@ -106,7 +118,7 @@ class MatmulKind:
         slabs = tiles.groups * tiles.slabs * 64 * self.unit(tiles) * dtype(self.c).bits // 8
         lines = tiles.n * dtype(self.bias).bits // 8 + 64 if self.bias else 0
         lines += 4 * (tiles.n + tiles.m) + 64 if self.scales == "rows" else 0
-        sums = 4 * 64 * tiles.parts * tiles.share(self.unit(tiles)) if tiles.parts > 1 else 0
+        sums = 4 * 64 * tiles.parts * tiles.share(self.unit(tiles)) if tiles.parts > 1 and not tiles.lends else 0
         room = SHARED_BYTES // tiles.resident - KEPT_BYTES - slabs - tiles.groups * (lines + sums) - 512
         return min(tiles.stages, room // ((tiles.m + tiles.n) * ROW_BYTES))
 
@@ -240,16 +252,19 @@ class MatmulOperand:
         part = slice(first, first + rows)
         return self.ring[(number, slice(None), part) if self.turned else (number, part, slice(None))]
 
-    def load(self, put: Any, batch: Any, row: Any, step: Any, rank: Any = 0, ctas: int = 1) -> None:
+    def load(
+        self, put: Any, batch: Any, row: Any, step: Any, rank: Any = 0, ctas: int = 1, mask: Any = None
+    ) -> None:  # fmt: skip
         """One thread issues the copy of the tile that begins at a row of the array, in a step along K; each of so many
-        CTAs of a cluster a part of it, for all of them.
+        CTAs of a cluster a part of it, for all of them: those of the mask, if they are not the first ones.
         """
         high, wide = self.ring.shape[1] // ctas, self.ring.shape[2]
         down, right = (step * self.depth, row) if self.turned else (row, step * self.depth)
         first = rank * high
         source = self.form.part(self.array, batch, slice(down + first, down + first + high), slice(right, right + wide))
         here = self.ring[put.stage, first : first + high, :]
-        Tx.copy_async(here, source, mbar=put.full, cta_mask=2**ctas - 1 if ctas > 1 else None)
+        mask = 2**ctas - 1 if mask is None else mask
+        Tx.copy_async(here, source, mbar=put.full, cta_mask=mask if ctas > 1 else None)
 
 
 @T.meta_class
@@ -260,7 +275,9 @@ class TilePlace:
         self.tiles, self.form = tiles, form
         self.rows = T.ceildiv(m, tiles.m * tiles.cluster)
         every = self.rows * batch if form.batched else self.rows
-        self.walk = T.ClusterPersistentScheduler2D("tile", every, T.ceildiv(n, tiles.n), clusters, tiles.band)
+        self.walk = T.ClusterPersistentScheduler2D(
+            "tile", every, T.ceildiv(n, tiles.n * tiles.beside), clusters, tiles.band
+        )
         self.batch = T.local_scalar("int32") if form.batched else None
         self.row, self.column = T.local_scalar("int32"), T.local_scalar("int32")
 
@@ -285,7 +302,7 @@ class TilePlace:
             self.batch = down // self.rows
             down = down - self.batch * self.rows
         self.row = down * (self.tiles.m * self.tiles.cluster) + self.shift
-        self.column = self.walk.n_idx * self.tiles.n + self.right
+        self.column = self.walk.n_idx * (self.tiles.n * self.tiles.beside) + self.right
 
     def of(self, array: Any, below: Any, high: int, right: Any, wide: int, *, as_it_lies: bool = False) -> Any:
         """A part of the tile in C, upright or not."""

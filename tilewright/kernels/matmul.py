@@ -3,7 +3,8 @@
 One warp issues copies of tiles of A and B into a ring of stages (`load`); two warpgroups multiply the tiles that have
 arrived (`multiply`) and store the results (`store`). Each CTA stays and goes from tile to tile of C; the ring goes on
 over them, so that the next tile is on its way while this one is being stored. Two CTAs of a cluster lie below each
-other: each loads half of the tile of B for both. `forms` has the arrays, the sizes of tiles and the epilogue.
+other: each loads half of the tile of B for both; of four, in a square, half of that of A, too. `forms` has the arrays,
+the sizes of tiles and the epilogue.
 """
 
 from __future__ import annotations
@@ -18,12 +19,15 @@ from tilewright.layout import wgmma_fragment
 
 
 @T.inline
-def load(put, A, B, place, rank, tiles, first, end):
-    """One thread fills the stages with the tiles of A and B along K, its CTA's part of B for the whole cluster."""
+def load(put, A, B, place, split, tiles, first, end):
+    """One thread fills the stages with the tiles of A and B along K, its CTA's part of B for all CTAs above and below,
+    and that of A for those beside.
+    """
+    a_mask, b_mask = T.meta_var(split.masks(tiles))
     for i in range(first, end):
         put.acquire()
-        A.load(put, place.batch, place.row, i)
-        B.load(put, place.batch, place.column, i, rank, tiles.cluster)
+        A.load(put, place.batch, place.row, i, split.beside, tiles.beside, a_mask)
+        B.load(put, place.batch, place.column, i, split.below, tiles.cluster, b_mask)
         T.trace("load")
         put.advance()
 
@@ -79,14 +83,14 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
         batch, m, n, k = T.int32() if form.batched else None, T.int32(), T.int32(), T.int32()
         T.func_attr({"min_blocks": tiles.resident})
         many = T.meta_var(tiles.clusters(clusters, batch, m, n))
-        cluster, rank = T.cluster_id([many]), T.cta_id_in_cluster([tiles.cluster * tiles.parts])
+        cluster, rank = T.cluster_id([many]), T.cta_id_in_cluster([tiles.ctas])
         group, warp, thread = T.warpgroup_id([1 + tiles.groups]), T.warp_id_in_wg([4]), T.thread_id_in_wg([128])
         pool = T.SMEMPool()
         A = MatmulOperand(form, 0, pool, (a, batch, m, k), stages, tiles.m)
         B = MatmulOperand(form, 1, pool, (b, batch, n, k), stages, tiles.n)
         C, slabs = form.result(c, batch, m, n), form.slabs(pool, tiles)
         finish = form.epilogue(pool, tiles, (bias, residual, scale_a, scale_b), (batch, m, n))
-        ring = T.Pipeline(pool, stages, consumers=4 * tiles.groups, cluster=tiles.cluster)
+        ring = T.Pipeline(pool, stages, consumers=4 * tiles.groups, cluster=tiles.cluster * tiles.beside)
         split = Split(pool, tiles, form, rank)
         split.ready(ring)
         first, end = T.meta_var(split.steps(T.ceildiv(k, A.depth)))
@@ -96,9 +100,9 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
             if warp == 0 and T.ptx.elect_sync():
                 split.expect()
                 put, place = ring.producer(A.stage_bytes + B.stage_bytes), TilePlace(tiles, form, batch, m, n, many)
-                place.begin(cluster, split.below)
+                place.begin(cluster, split.below, 0, split.right)
                 while place.valid():
-                    load(put, A, B, place, split.below, tiles, first, end)
+                    load(put, A, B, place, split, tiles, first, end)
                     place.next()
                 T.ptx.griddepcontrol.launch_dependents()
                 put.drain()
@@ -107,7 +111,7 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
             who, turn, take = T.meta_var(group - 1), T.PipelineState(tiles.slabs, 0), ring.consumer()
             place = TilePlace(tiles, form, batch, m, n, many)
             D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))
-            place.begin(cluster, split.below, who * rows, split.part * split.share)
+            place.begin(cluster, split.below, who * rows, split.right + split.part * split.share)
             while place.valid():
                 finish.fetch(place, who)
                 multiply(D, take, A, B, who * rows, end - first)

@@ -34,8 +34,8 @@ from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 #   shapes where both were measured it takes 17 to 32 % less in four and 1.6 % more in one, of 16 rows.
 
 
-# Clusters of so many CTAs that run at once, of a CTA for each multiprocessor: on an H200 66, 30 and 15 of 132.
-AT_ONCE = {1: 1.0, 2: 1 / 2, 4: 30 / 132, 8: 15 / 132}
+# Clusters of so many CTAs that run at once, of a CTA for each multiprocessor: as many of an H200's 132.
+AT_ONCE = {1: 1.0, 2: 66 / 132, 3: 39 / 132, 4: 30 / 132, 5: 22 / 132, 6: 17 / 132, 7: 15 / 132, 8: 15 / 132}
 # The columns of tiles, by their rows. A warpgroup's sums must leave it registers for the rest.
 COLUMNS: dict[int, Sequence[int]] = {
     64: (8, 16, 32, 64, 96, 128, 192, 256),
@@ -43,29 +43,36 @@ COLUMNS: dict[int, Sequence[int]] = {
     192: (64, 96, 128, 160, 192),
     256: (64, *range(96, 193, 16)),
 }
+HIGH = 256  # rows: a warpgroup has 128
 TURNED_COLUMNS = {128: (168, 208, 240), 192: (112, 144, 168, 176), 256: (168,)}  # with slabs along C's rows
-LEAST_SHARED, MOST_SHARED = 32, 128  # more columns has a tile whose B is shared; no more has one whose K is shared
+LEAST_SHARED = 32  # more columns has a tile whose B is shared
+MOST_SHARED = 128  # no more has one of two that are resident
 # Registers of sums that a thread has room for, by warpgroups and resident CTAs: where at most a bias follows the sums
 # of a single product, and where more is to be held.
 MOST_SUMS = {(1, 1): (128, 48), (2, 1): (192, 128), (3, 1): (96, 0), (1, 2): (64, 16)}
 
-# What the estimate was fitted to: all candidates on 284 shapes, bfloat16, on an H200 (benchmarks/gpu/tune_products.py).
-CYCLES_A_US, HBM_BYTES_A_US = 1830.0, 3.867e6
-START_US, CTA_US, OVERLAPPED = 0.979, 0.0018, 0.389  # OVERLAPPED: of the shorter of arithmetic and memory
-# Operations of 16 bits, when power is the limit; what loads take of it.
-POWERED_A_US, POWERED_LOADS = 804e6, 9.90
-FILL_CYCLES, CLUSTER_CYCLES, STEP_CYCLES = 593.0, 162.0, 26.0
-TILE_CYCLES, RESULT_CYCLES, NARROW_CYCLES = 1216.0, 0.039, 79.0  # of a tile; of each result; of each halving below 32
-# Where CTAs share K: to exchange sums, and for each column of a warpgroup; with more than 4 of them; for clusters that
-# begin when others have ended.
-SUM_CYCLES, SUM_COLUMN_CYCLES, EIGHT_CYCLES, AGAIN_CYCLES = 194.0, 22.5, 225.0, 7646.0
-SLAB_CYCLES = 120.0  # of each slab more; not fitted
-TENSOR, TENSOR_BUSY = 1.088, 0.108  # of the ideal time of tensor cores; more, the more of them are at work
+# What the estimate was fitted to: 19 to 60 candidates on each of 298 shapes, bfloat16, on an H200, 2026-11-29
+# (benchmarks/gpu/tune_products.py); half of them alone gave constants that choose as well for the other half.
+CYCLES_A_US, HBM_BYTES_A_US = 1893.0, 3.867e6
+START_US, CTA_US, OVERLAPPED = 0.576, 0.0018, 0.159  # OVERLAPPED: of the shorter of arithmetic and memory
+# Operations of 16 bits, when power is the limit; what loads take of it, and tiles of 256 rows.
+POWERED_A_US, POWERED_LOADS, POWERED_HIGH = 804e6, 5.4, 0.016
+FILL_CYCLES, SQUARE_CYCLES = 2075.0, 282.0  # of a kernel; where four CTAs share A and B
+# Of a step; more where CTAs of a cluster wait for each other's loads, where two CTAs share the multiprocessor, and of
+# tiles of 256 rows.
+STEP_CYCLES, CLUSTER_STEP_CYCLES, RESIDENT_STEP_CYCLES, HIGH_STEP_CYCLES = 7.1, 39.6, 112.0, 29.0
+TILE_CYCLES, RESULT_CYCLES, NARROW_CYCLES = 82.0, 0.094, 172.0  # of a tile; of each result; of each halving below 32
+SLAB_CYCLES = 213.0  # of each slab more, where slabs have 16 columns
+# Where CTAs share K: to exchange sums, for each column of a warpgroup; where the ring lends its memory; for clusters
+# that begin when others have ended.
+SUM_COLUMN_CYCLES, LENT_CYCLES, AGAIN_CYCLES = 25.6, 3410.0, 18200.0
+TENSOR, TENSOR_BUSY = 1.03, 0.165  # of the ideal time of tensor cores; more, the more of them are at work
 # Cycles for 128 bytes along K: of the L2 cache for a line, if all multiprocessors load (rows that begin inside of a
-# sector, at no multiple of 32 bytes, lie in two); of the multiprocessor that they come to. Chosen by 40 other shapes.
-LINE_CYCLES, OWN_CYCLES = 2.5, 2.0
-# Cycles to load 128 bytes along K, by whether they begin at a sector: alone; what others add.
-ROW_CYCLES, BUSY_ROW_CYCLES, LEAST_ROW = {True: 0.542, False: 2.502}, {True: 1.227, False: 2.838}, 0.614
+# sector, at no multiple of 32 bytes, lie in two); of the multiprocessor that they come to; of such rows beside, alone
+# and with others. What a step needs overlaps, nearly: a mean of this power takes the largest, and a little of the rest.
+LINE_CYCLES, OWN_CYCLES = 2.11, 1.89
+ROW_CYCLES, LEAST_ROW, BUSY_ROW_CYCLES = 2.77, 0.662, 2.67
+OVERLAP_POWER = 8.8
 
 
 @cache
@@ -80,18 +87,22 @@ def _candidates() -> Iterator[Tiles]:
             yield Tiles(m, n, cluster=1)
             if n > LEAST_SHARED and (m, n) != (192, 160):  # to which NVRTC 13.0 gives too few registers
                 yield from (Tiles(m, n, cluster=cluster) for cluster in ((2, 4) if m <= 128 else (2,)))
+                yield Tiles(m, n, cluster=2, beside=2)
             pairs = [1, 2] if m == 64 and n <= MOST_SHARED else [1]
             if 2 in pairs:
                 yield Tiles(m, n, cluster=1, resident=2)
-            if m <= 128 and n <= MOST_SHARED and n & n - 1 == 0:
-                yield from (
-                    Tiles(m, n, cluster=1, parts=parts, resident=resident)
-                    for parts in AT_ONCE
-                    if parts > 1
-                    for resident in pairs
-                )
+            for parts in _parts(m, n):
+                yield from (Tiles(m, n, cluster=1, parts=parts, resident=resident) for resident in pairs)
         for n in TURNED_COLUMNS.get(m, ()):
             yield from (Tiles(m, n, cluster=cluster) for cluster in (1, 2) if n % (8 * cluster) == 0)
+
+
+def _parts(m: int, n: int) -> Iterator[int]:
+    """By how many CTAs the K of a tile can be shared: each stores 8 columns or multiples of 16."""
+    for parts in AT_ONCE:
+        even = n % (16 * parts) == 0 or (n <= MOST_SHARED and n & n - 1 == 0 and parts & parts - 1 == 0)
+        if parts > 1 and m < 256 and even:
+            yield parts
 
 
 @cache
@@ -122,7 +133,7 @@ def chosen(
 
 def clusters_at_once(tiles: Tiles, processors: int) -> int:
     """How many clusters run at the same time; more would wait until some of these are done with all their tiles."""
-    return max(1, int(processors * tiles.resident * AT_ONCE[tiles.cluster * tiles.parts]))
+    return max(1, int(processors * tiles.resident * AT_ONCE[tiles.ctas]))
 
 
 def _has_room(tiles: Tiles, *, simple: bool) -> bool:
@@ -141,32 +152,32 @@ def estimated_us(
     aligned: tuple[bool, bool] = (True, True),
 ) -> float:
     """About how many microseconds a product takes; extents: of the kernel's M and N."""
-    (rows, columns), ctas = extents, tiles.cluster * tiles.parts
-    clusters = -(-rows // (tiles.m * tiles.cluster)) * -(-columns // tiles.n) * batch
+    (rows, columns), ctas = extents, tiles.ctas
+    clusters = -(-rows // (tiles.m * tiles.cluster)) * -(-columns // (tiles.n * tiles.beside)) * batch
     at_once = clusters_at_once(tiles, processors)
     busy = min(1.0, clusters * ctas / processors)
     together = max(1, min(tiles.resident, -(-clusters * ctas // processors)))
     arithmetic = tiles.m // 16 * max(tiles.n / 2, 16 + tiles.n / 4) * TENSOR * (1 + TENSOR_BUSY * busy)
     a, b = min(tiles.m, rows), min(tiles.n, columns)
-    loaded = tuple(zip((a, b / tiles.cluster), aligned, strict=True))
-    loads = sum(
-        here * max(ROW_CYCLES[fits], ROW_CYCLES[fits] * LEAST_ROW + BUSY_ROW_CYCLES[fits] * busy)
-        for here, fits in loaded
-    )
-    lines = sum(here if fits else 2 * here for here, fits in loaded)
-    step = max(arithmetic, loads, LINE_CYCLES * lines * busy, OWN_CYCLES * (a + b)) + STEP_CYCLES
+    loaded = tuple(zip((a / tiles.beside, b / tiles.cluster), aligned, strict=True))
+    inside = sum(count for count, fits in loaded if not fits)
+    loads = inside * max(ROW_CYCLES, ROW_CYCLES * LEAST_ROW + BUSY_ROW_CYCLES * busy)
+    lines = sum(count if fits else 2 * count for count, fits in loaded)
+    needs = (arithmetic, loads, LINE_CYCLES * lines * busy, OWN_CYCLES * (a + b))
+    step = float(sum(need**OVERLAP_POWER for need in needs) ** (1 / OVERLAP_POWER)) + STEP_CYCLES
+    step += CLUSTER_STEP_CYCLES * (tiles.cluster > 1) + RESIDENT_STEP_CYCLES * (tiles.resident > 1)
+    step += HIGH_STEP_CYCLES * (tiles.m == HIGH)
     tile = TILE_CYCLES + RESULT_CYCLES * tiles.m * tiles.n * together + NARROW_CYCLES * max(0.0, 5 - log2(tiles.n))
     if tiles.n % 32:  # in slabs of 16 columns
         tile += SLAB_CYCLES * tiles.n / 32 * tiles.m // tiles.groups / 64
     rounds = -(-clusters // at_once)
-    cycles = rounds * (k / tiles.parts * step * together + tile) + FILL_CYCLES
-    cycles += CLUSTER_CYCLES if tiles.cluster > 1 else 0
+    cycles = rounds * (k / tiles.parts * step * together + tile) + FILL_CYCLES + SQUARE_CYCLES * (tiles.beside > 1)
     if tiles.parts > 1:
-        cycles += SUM_CYCLES + SUM_COLUMN_CYCLES * tiles.n * tiles.groups + AGAIN_CYCLES * (rounds - 1)
-        cycles += EIGHT_CYCLES if tiles.parts > 4 else 0
+        cycles += SUM_COLUMN_CYCLES * tiles.n * tiles.groups + LENT_CYCLES * tiles.lends + AGAIN_CYCLES * (rounds - 1)
     computed = cycles / CYCLES_A_US + START_US + CTA_US * min(clusters, at_once) * ctas
     moved = batch * (k * ROW_BYTES * (rows + columns) + 2 * rows * columns) / HBM_BYTES_A_US + START_US
-    powering = POWERED_LOADS * (tiles.m + tiles.n / tiles.cluster) / (tiles.m * tiles.n)
+    powering = POWERED_LOADS * (tiles.m / tiles.beside + tiles.n / tiles.cluster) / (tiles.m * tiles.n)
+    powering += POWERED_HIGH * (tiles.m == HIGH)
     powered = batch * rows * columns * k * ROW_BYTES / POWERED_A_US * (1 + powering)
     return max(max(computed, moved) + OVERLAPPED * min(computed, moved), powered)
 
@@ -348,7 +359,8 @@ def launches(
     left, right = sides[::-1] if turned else sides
     form = _form(c, sides, after, turned)
     down, across = (array.shape[-1 if lies_turned else -2] for array, lies_turned in (left, right))
-    work = (c.shape[0] if form.batched else 1) * -(-down // (tiles.m * tiles.cluster)) * -(-across // tiles.n)
+    high, wide = tiles.m * tiles.cluster, tiles.n * tiles.beside
+    work = (c.shape[0] if form.batched else 1) * -(-down // high) * -(-across // wide)
     clusters = min(work, clusters_at_once(tiles, multiprocessors(a)))
     yield product(tiles, form), (left[0], right[0], c, *after.arrays(turned=turned, batch=c.shape[:-2]), clusters)
 

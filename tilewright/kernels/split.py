@@ -24,17 +24,30 @@ class Split:
     def __init__(self, pool: Any, tiles: Tiles, form: MatmulKind, rank: Any) -> None:
         self.parts = tiles.parts
         self.part: Any = rank if self.parts > 1 else 0
-        self.below: Any = 0 if self.parts > 1 else rank  # the number of the CTA among those that share B
+        down, right = (rank % tiles.cluster, rank // tiles.cluster) if tiles.beside > 1 else (rank, 0)
+        self.below: Any = 0 if self.parts > 1 else down  # the number of the CTA among those that share B
+        self.beside: Any = right  # and among those that share A
+        self.right = self.beside * tiles.n  # columns of the cluster's tiles before this one's
         self.share = tiles.share(form.unit(tiles))  # columns
         self.stores = self.part * self.share < tiles.n
         self.rows = tiles.m // tiles.groups
         if self.parts == 1:
             return
-        assert (tiles.cluster, self.rows) == (1, 64), "a cluster shares B, or it shares K"
+        assert (tiles.cluster, tiles.beside, self.rows) == (1, 1, 64), "a cluster shares A and B, or it shares K"
         vector = min(4, self.share // 2)
-        self.inbox = pool.alloc((tiles.groups, self.parts, self.share // 2 // vector, 128, vector), "float32", align=16)
-        self.arrived = T.TMABar(pool, 1)
+        self.arrived, self.is_lent, self.lent = T.TMABar(pool, 1), tiles.lends, T.MBarrier(pool, 1)
         self.arrived.init(1)
+        if self.is_lent:
+            self.lent.init(4 * tiles.groups * self.parts)  # all warps that multiply
+            pool.move_base_to(0)
+        self.inbox = pool.alloc((tiles.groups, self.parts, self.share // 2 // vector, 128, vector), "float32", align=16)
+
+    def masks(self, tiles: Tiles) -> tuple[Any, Any]:
+        """The CTAs that share A with this one, and those that share B, as bits; None: the first ones."""
+        if tiles.beside == 1:
+            return None, None
+        row = sum(1 << tiles.cluster * number for number in range(tiles.beside))
+        return row << self.below, 2**tiles.cluster - 1 << self.beside * tiles.cluster
 
     def ready(self, ring: Any) -> None:
         """All threads wait until the barriers are made, those of the ring and of the other CTAs."""
@@ -64,6 +77,11 @@ class Split:
     def exchange(self, mine, total, who, thread, shares):  # type: ignore[no-untyped-def]  # kernel text
         """Send every CTA its share; then wait for one's own, and add it up."""
         runs, vector = T.meta_var((self.inbox.shape[2], self.inbox.shape[4]))
+        if self.is_lent:
+            if T.ptx.elect_sync():
+                for to in T.unroll(self.parts):
+                    self.lent.arrive(0, to)
+            self.lent.wait(0, 0)
         for to in T.unroll(shares):
             told = T.ptx.mapa(self.arrived.ptr_to([0]), to)
             for i in T.unroll(runs):
