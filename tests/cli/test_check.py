@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import redirect_stderr, redirect_stdout
 from io import StringIO
 from pathlib import Path
@@ -335,3 +336,29 @@ def test_an_unknown_gpu_is_refused_before_the_run(file: Path, monkeypatch: pytes
     code, out, err = run(monkeypatch, file, "-D", "LIMIT=n", *ARGS, "--profile", "H20")
     assert (code, out) == (2, "")
     assert "unknown GPU 'H20'" in err
+
+
+@pytest.mark.parametrize(
+    ("launch", "why"),
+    [("n / 2 / 32, 32", "grid is one to three numbers"),
+     ("dim3(1, 70000 * n), 32", "grid is larger than a launch takes"),
+     ("1, dim3(64 * n, 32)", "too many threads")],
+)  # fmt: skip
+def test_a_launch_of_host_code_that_a_gpu_refuses_is_a_mistake_at_its_line(
+    launch: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel = "__global__ void half(float* x, int n) { if (threadIdx.x < n) x[threadIdx.x] /= 2; }"
+    (tmp_path / "half.cu").write_text(f"{kernel}\nvoid halve(float* x, int n) {{\n    half<<<{launch}>>>(x, n);\n}}\n")
+
+    code, _, complaints = run(monkeypatch, tmp_path / "half.cu", "--size", "n=1", "--arg", "x:f32[1]")
+
+    assert code == 1
+    assert re.search(rf"half\.cu:3: this launch of half fails: .*{why}", complaints)
+
+
+def test_structures_of_the_command_line_may_hold_others() -> None:
+    name, lists = made_argument("lists={{{f32[2]=ramp},{f32[3]}},{2,3},{},0}", np.random.default_rng(0))
+
+    ((first,), (second,)), *others = lists
+    assert (name, first.tolist(), second.shape) == ("lists", [0, 1], (3,))
+    assert others == [(2, 3), (), 0]

@@ -166,3 +166,22 @@ def test_what_lanes_that_ended_before_a_barrier_have_left_out_is_told_with_it() 
     assert found.findings[0].kind == "poison"
     assert re.search(r"__syncthreads in line \d was met without CTA \(0, 0, 0\), warp 1, lanes 18\.\.31", str(found))
     assert tw.check(kernel, np.ones(64, np.float32), np.zeros(64, np.float32), 64, grid=1, block=64)
+
+
+@pytest.mark.parametrize(("threads", "writer"), [(40, 3), (32, 3)])
+def test_a_race_names_the_barrier_that_was_met_without_the_thread_that_wrote(threads: int, writer: int) -> None:
+    text = """
+    __global__ void k(const int* in, int* out, int n) {
+        __shared__ int order[128];
+        order[threadIdx.x] = in[threadIdx.x];
+        if (threadIdx.x >= n) return;
+        __syncthreads();
+        out[threadIdx.x] = order[32 * (WRITER + 1) - 1 - threadIdx.x % 4];
+    }
+    """
+    kernel = tw.load_cu(text, defines={"WRITER": writer})["k"]
+
+    found = tw.check(kernel, np.arange(128, dtype=np.int32), np.zeros(128, np.int32), threads, grid=1, block=128)
+
+    assert [each.kind for each in found.findings] == ["races"]
+    assert "__syncthreads in line 6 was met without that one, which had ended" in str(found.findings[0])

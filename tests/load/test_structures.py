@@ -32,6 +32,7 @@ struct Derived : Base { int m; };
 struct Virtual { __device__ virtual int f() { return 1; } int n; };
 struct Bits { int low : 3; int n; };
 template <class T> struct Of { T n; };
+template <class T> struct Of<T*> { int m; T* n; };
 
 __global__ void plain(Plain p, Vec v, Made m, float* out) { out[0] = p.times() + v.z + m.f; out[1] = sizeof(Vec); }
 __global__ void mixed(Mixed m, float* out) { out[0] = m.f + m.c; out[1] = m.v[1].w; out[2] = m.d.y; }
@@ -90,7 +91,7 @@ def test_alignments_and_vectors_of_cuda_lie_as_the_compiler_lays_them(structures
         ("derived", "Derived has a base, Base"),
         ("with_virtual", "Virtual has virtual functions"),
         ("bits", "Bits has bit-fields"),
-        ("instance", "it is an instance of a template"),
+        ("instance", "it is an instance of a template that has specialisations"),
     ],
 )
 def test_a_structure_that_is_no_plain_one_is_told_why(structures: LoadedModule, kernel: str, why: str) -> None:
@@ -182,3 +183,62 @@ def test_a_pointer_in_an_array_of_a_structure_is_named_by_its_place() -> None:
 
     with pytest.raises(SimulationError, match=r"outside of q\.p\[4\]"):
         tw.load_cu(text)["k"].simulate((arrays, 7), block=1)
+
+
+LISTS = """
+constexpr int most[5] = {8, 6, 4, 3, 2};
+constexpr int blocks() { return 16; }
+typedef enum { KEPT = 0, MORE = 1 } Mode;
+using count_t = int;
+template <int n> struct Lists {
+    void* addresses[n][most[n - 1]];
+    count_t sizes[most[n - 1]];
+    unsigned char array_of[blocks()];
+    Mode mode;
+};
+template <typename T> struct Scaled {
+    __device__ void operator()(int chunk, const Lists<2>& lists, const float by, Mode mode) {
+        int at = lists.array_of[blockIdx.x];
+        const T* x = (const T*)lists.addresses[0][at];
+        T* y = (T*)lists.addresses[1][at];
+        for (int i = threadIdx.x; i < lists.sizes[at] && i < chunk; i += blockDim.x) y[i] = x[i] * by + mode;
+    }
+};
+template <typename L, typename U, typename... Args> __global__ void apply(int chunk, L lists, U call, Args... args) {
+    call(chunk, lists, args...);
+}
+"""
+
+
+def test_lists_of_arrays_functors_and_packs_are_arguments() -> None:
+    """Extents are constants of the text, or depend on the template; what is not said of an array is zero, as in C."""
+    name = "apply<Lists<2>, Scaled<float>, float, Mode>"
+    kernel = tw.load_cu(LISTS, kernels=[name])[name]
+    (x, more), (y, twice) = [[np.arange(count, dtype=np.float32) for count in (9, 5)] for _ in range(2)]
+    lists = (((x, more), (y, twice)), (9, 4), (0, 1), 0)
+
+    kernel.simulate(chunk=64, lists=lists, call=(), args_0=2.0, args_1=1, grid=2, block=32)
+
+    assert [param.name for param in kernel.written] == ["chunk", "lists", "call", "args_0", "args_1"]
+    assert y.tolist() == (2 * x + 1).tolist()
+    assert twice.tolist() == [1, 3, 5, 7, 4]
+
+
+def test_more_elements_than_an_array_of_a_structure_has_are_refused() -> None:
+    name = "apply<Lists<2>, Scaled<float>, float, Mode>"
+    kernel = tw.load_cu(LISTS, kernels=[name])[name]
+
+    with pytest.raises(ArgumentError, match=r"argument lists\.sizes has 6 elements\n  given:   7"):
+        kernel.simulate(1, ((), range(7), (), 0), (), 2.0, 1, grid=1, block=32)
+
+
+def test_a_number_stands_for_a_structure_of_one() -> None:
+    text = """
+    #include <cuda_fp16.h>
+    __global__ void scaled(__half* x, const __half by) { x[threadIdx.x] = __hmul(x[threadIdx.x], by); }
+    """
+    x = np.arange(4, dtype=np.float16)
+
+    tw.load_cu(text)["scaled"].simulate(x, 2.5, grid=1, block=4)
+
+    assert x.tolist() == [0, 2.5, 5, 7.5]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import tilewright as tw
 from tilewright.load import LoadedModule, load_cu
 
 TEXT = """
@@ -79,3 +80,18 @@ def test_an_array_is_a_tensor_info(module: LoadedModule) -> None:
     module["picked"].simulate(index, out, grid=1, block=12)
 
     assert out.tolist() == index.ravel().tolist()
+
+
+def test_what_happens_in_a_stand_in_is_told_at_the_line_that_calls_it() -> None:
+    text = """
+    #include <ATen/ATen.h>
+    __global__ void widened(const at::Half* x, float* out) {
+        out[threadIdx.x] = static_cast<float>(x[threadIdx.x]);
+    }
+    """
+    x, out = np.zeros(31, np.float16), np.zeros(32, np.float32)
+
+    verdict = tw.check(load_cu(text)["widened"], x, out, grid=1, block=32)
+
+    assert [(each.kind, each.line, each.builds) for each in verdict.findings] == [("bounds", 4, verdict.builds)]
+    assert "called from" not in str(verdict.findings[0])

@@ -26,6 +26,7 @@ from tilewright.errors import ArgumentError, choices
 from tilewright.host import zeros
 from tilewright.inputs import check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule
+from tilewright.load.cu_tree import split
 from tilewright.load.declared import Parameter
 
 TYPES = {
@@ -40,7 +41,7 @@ FILLS = ("zeros", "ones", "ramp", "random")
 _ARGUMENT = re.compile(
     r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>\s*\d+\s*(?:[,x]\s*\d+\s*)*)\]\s*(?:=\s*(?P<how>.+))?"
 )
-_STRUCTURE = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?\{(?P<fields>.+)\}", re.DOTALL)
+_STRUCTURE = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?\{(?P<fields>.*)\}", re.DOTALL)
 _RANGED = re.compile(r"random\(\s*(-?\d+)\s*,\s*(-?\d+)\s*\)")
 _SAME = re.compile(r"(\w+)\s*=\s*(?!null$|nan$|inf$|infinity$|true$|false$)([A-Za-z_]\w*)", re.IGNORECASE)
 _TYPED = re.compile(r"(?P<type>\w+)\((?P<value>[^()]+)\)")
@@ -118,7 +119,7 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
     """
     structure = _STRUCTURE.fullmatch(text.strip())
     if structure is not None:
-        fields = re.split(r",(?![^\[{(]*[\]})])", structure["fields"])
+        fields = split(structure["fields"]) if structure["fields"].strip() else []
         return structure["name"], tuple(made_argument(field, random)[1] for field in fields)
     if text.strip() == "null":
         return None, None

@@ -17,7 +17,7 @@ import numpy as np
 from tilewright.checking import LAUNCH
 from tilewright.cli.arguments import ALLOWED, TYPES, Request, arguments_of, kernel_of, made_argument
 from tilewright.dtypes import dtype
-from tilewright.errors import ArgumentError, TilewrightError, choices
+from tilewright.errors import ArgumentError, Span, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_host import bare
 from tilewright.load.cu_launches import LaunchShape, launched
@@ -94,6 +94,8 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
         launch = replace(request, kernel=name, grid=shape.grid, block=shape.block, cluster=request.cluster or
                        shape.cluster, shared_bytes=request.shared_bytes or shape.shared_bytes,
                        args=args)  # fmt: skip
+        if not shape.lacks:
+            _check_launch(kernel, launch, Span(str(file), shape.line))
         asked = replace(request, kernel=name, args=tuple(texts.values()))
         launches.append(Launched(launch, asked, _said(file, shape, launch, texts), shape.numbers))
     lacks.check(file)
@@ -103,6 +105,15 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
         raise ArgumentError(f"no kernel of {file.name} has this argument", given=unused[0],
                             allowed=choices(text, names))  # fmt: skip
     return launches
+
+
+def _check_launch(kernel: LoadedKernel, request: Request, at: Span) -> None:
+    """Raises ArgumentError, at the line of the launch, where a GPU refuses what host code asks for: a mistake there."""
+    try:
+        kernel.machine(request.grid, request.block, request.cluster, request.shared_bytes, non_portable_cluster=True)
+    except ArgumentError as error:
+        error.what, error.at = f"this launch of {kernel.name} fails: {error.what}", at
+        raise
 
 
 def _asked_for(
@@ -156,6 +167,8 @@ def _shape(
         numbers |= {word: value for text, word in pairs if re.fullmatch(r"\w+", word)
                   and isinstance(value := values.get(text), (int, float))}  # fmt: skip
         for param, word in zip(kernel.written, shape.words, strict=False):
+        if not shape.lacks:
+            _check_launch(kernel, launch, Span(str(file), shape.line))
             fields = zip(param.fields, values.get(param.name, ()), strict=False) if param.fields else ()
             numbers |= {f"{word}.{field.name}": value for field, value in fields if isinstance(value, (int, float))}
     shapes = _launches(module, kernel.name, numbers) if shapes else []

@@ -39,9 +39,9 @@ class Packed:
     pointers: Pointers = ()
 
 
-def is_structure(value: Any) -> bool:
-    """Is a value given field by field?"""
-    return isinstance(value, (tuple, list, Mapping))
+def is_structure(value: Any, fields: Sequence[Field] = ()) -> bool:
+    """Is a value given field by field? That of an only field stands for the structure, as of a ``__half``."""
+    return isinstance(value, (tuple, list, Mapping)) or (len(fields) == 1 and isinstance(value, (int, float)))
 
 
 def packed(value: Any, name: str, fields: Sequence[Field] = (), align: int = 1, *, pointer_bytes: int = 8) -> Packed:
@@ -62,11 +62,14 @@ def packed(value: Any, name: str, fields: Sequence[Field] = (), align: int = 1, 
 
 def _matched(value: Any, name: str, fields: Sequence[Field]) -> Iterator[tuple[Field, Any]]:
     names = [field.name for field in fields]
+    value = (value,) if isinstance(value, (int, float)) else value
     if isinstance(value, Mapping):
         if set(value) != set(names):
             raise ArgumentError(f"argument {name} has other fields", given=", ".join(map(str, value)),
                                 allowed=", ".join(names) or "its fields in order, in a tuple")  # fmt: skip
         value = [value[each] for each in names]
+    if names and all(name[:1] == "[" for name in names):  # an array in one
+        value = (*value, *map(_zero, fields[len(value) :]))
     if fields and len(value) != len(fields):
         raise ArgumentError(f"argument {name} has {len(fields)} fields", given=f"{len(value)}",
                             allowed=", ".join(names))  # fmt: skip
@@ -80,7 +83,7 @@ def _piece(value: Any, name: str, field: Field, pointer_bytes: int) -> Packed:
         return Packed(value.fields.at(0).encode(), MAP_ALIGN, ((0, name, value.array),))
     if value is None or (field.kind in ("", POINTER) and host.is_array(value)):
         return Packed(bytes(pointer_bytes), pointer_bytes, ((0, name, value),) if value is not None else ())
-    if is_structure(value):
+    if is_structure(value, field.inner):
         return packed(value, name, field.inner, field.whole, pointer_bytes=pointer_bytes)
     if (
         not isinstance(value, (int, float, np.generic))
@@ -91,16 +94,23 @@ def _piece(value: Any, name: str, field: Field, pointer_bytes: int) -> Packed:
         unknown = fields if field.inner else told("{}", Term("typed number"))
         allowed = {POINTER: "an array or None", "": unknown}.get(field.kind, field.kind)
         raise ArgumentError(f"argument {name} is no value of its field", given=described(value), allowed=allowed)
-    number = np.asarray(value, field.kind) if field.kind else np.asarray(value)
+    number = np.asarray(value, dtype(field.kind).numpy if field.kind else None)
     return Packed(number.tobytes(), number.itemsize)
 
 
 def _several(value: Any, name: str, field: Field, pointer_bytes: int) -> Packed:
-    """A field that is an array: so many of its kind."""
-    if len(value) != field.count:
+    """A field that is an array: so many of its kind; where fewer are said, zeros, as in C."""
+    if len(value) > field.count:
         raise ArgumentError(f"argument {name} has {field.count} elements", given=f"{len(value)}")
-    each = (Field(f"[{k}]", field.kind, inner=field.inner, whole=field.whole) for k in range(field.count))
-    return packed(tuple(value), name, [*each], pointer_bytes=pointer_bytes)
+    fields = [Field(f"[{k}]", field.kind, inner=field.inner, whole=field.whole) for k in range(field.count)]
+    return packed((*value, *map(_zero, fields[len(value) :])), name, fields, pointer_bytes=pointer_bytes)
+
+
+def _zero(field: Field) -> Any:
+    """The value of a field of which nothing is said."""
+    if field.count:
+        return ()
+    return None if field.kind == POINTER else tuple(map(_zero, field.inner)) if field.inner else 0
 
 
 ALIGNMENT = 256  # bytes: of what cudaMalloc gives
@@ -167,7 +177,8 @@ def given(
     for param in params:
         name, value = shown[param.name], values[param.name]
         value = as_fields(value, nbytes(param), name) if param.extents else value
-        if is_structure(value) and (param.extents or _may_be_pointer(param, address_bits)):
+        fields = by_name[param.name].fields if param.extents else ()
+        if is_structure(value, fields) and (param.extents or _may_be_pointer(param, address_bits)):
             value, pointers[param.name] = _opened(value, param, by_name[param.name], arrays, address_bits)
         if isinstance(value, host.TensorMap) and not param.extents and _may_be_pointer(param, address_bits):
             arrays[f"{name}.array"], pointers[param.name] = value.array, [(0, f"{name}.array")]
@@ -207,7 +218,8 @@ def _opened(
             error.hint = told("{}: {}", Term("bytes of a structure"), why)
         raise
     arrays |= {of: array for _, of, array in found.pointers}
-    made = found.data if param.extents else np.frombuffer(bytearray(found.data), f"u{address_bits // 8}")
+    empty = bytes(nbytes(param)) if param.extents and not value else found.data  # a structure without fields
+    made = empty if param.extents else np.frombuffer(bytearray(found.data), f"u{address_bits // 8}")
     return made, [(at, of) for at, of, _ in found.pointers]
 
 

@@ -128,11 +128,22 @@ def _instances(made: MadePtx, tree: Module) -> dict[str, tuple[Parameter, ...]]:
         bare, _, listed = name.partition("<")
         arguments = split(listed.strip()[:-1])
         for kernel, names, params in declared:
-            fits = len(names) >= len(arguments) > 0 and len(params) == taken.get(symbol, len(params))
-            if kernel == bare.rpartition("::")[2].strip() and fits:
-                bound = dict(zip(names, arguments, strict=False))
-                found[symbol] = tuple(_bound(param, bound) for param in params)
+            if kernel == bare.rpartition("::")[2].strip() and arguments:
+                whole = _unpacked(params, taken.get(symbol, len(params)), arguments[len(names) - 1 :])
+                if len(whole) == taken.get(symbol, len(whole)) and (whole != params or len(names) >= len(arguments)):
+                    bound = dict(zip(names, arguments, strict=False))
+                    found[symbol] = tuple(_bound(param, bound) for param in whole)
     return found
+
+
+def _unpacked(params: list[Parameter], count: int, kinds: Sequence[str]) -> list[Parameter]:
+    """The parameters with those of a pack at their end, ``args_0`` and so on. count: of all. kinds: of the pack's, by
+    the template's arguments.
+    """
+    if not params or not params[-1].type.endswith("..."):
+        return params
+    more, name = range(count - len(params) + 1), params[-1].name
+    return [*params[:-1], *(Parameter(f"{name}_{k}", kinds[k] if k < len(kinds) else "") for k in more)]
 
 
 def _bound(param: Parameter, bound: Mapping[str, str]) -> Parameter:

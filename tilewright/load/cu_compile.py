@@ -29,6 +29,7 @@ from tilewright.load.cu_headers import (
     IMPLICIT,
     INSTALL,
     OLD_CUB,
+    THRUST,
     Include,
     absent,
     header_macros,
@@ -40,6 +41,7 @@ from tilewright.load.cu_headers import (
 from tilewright.load.cu_host import chosen
 from tilewright.load.cu_launches import instances
 from tilewright.load.cu_tree import Chunk, Macros, blanked, host_in_macros, pieces, qualified
+from tilewright.ptx import STAND_INS
 
 SECONDS, BYTES = 60, 4 << 30  # of a processor and of memory, that NVRTC may take
 WAITS = 5  # times that, on a machine that others use, too
@@ -202,9 +204,14 @@ class _Source:
         return piece.kernel and (not asked or any(re.search(rf"\b{name}\s*[(<]", head) for name in plain))
 
 
-def _of_the_host(sources: Sequence[_Source]) -> list[str]:
-    """The headers of Thrust and of CUB that are included: algorithms that the host calls."""
-    return [each.name for _, each in _includes(sources) if each.name.startswith(HOST_ALGORITHMS)]
+def _of_the_host(sources: Sequence[_Source]) -> dict[str, str]:
+    """The headers of Thrust and of CUB that are included, algorithms that the host calls: without contents, or with
+    what stands for Thrust where device code speaks of it, too.
+    """
+    is_used = any("thrust::" in blanked(source.text, source.dropped) for source in sources)
+    text = f"#pragma once\n#include <{THRUST}>\n" if is_used else "#pragma once\n"
+    names = [include.name for _, include in _includes(sources) if include.name.startswith(HOST_ALGORITHMS)]
+    return {name: text if name.startswith("thrust/") else "#pragma once\n" for name in names}
 
 
 def _includes(sources: Sequence[_Source]) -> Iterator[tuple[_Source, Include]]:
@@ -217,7 +224,8 @@ def _texts(sources: Sequence[_Source], others: Mapping[str, str]) -> dict[str, A
     """The texts as a request has them: headers say where they are from, so that lines are found there."""
     made = [blanked(each.text, each.dropped) for each in sources]
     own = {each.name: f'#line 1 "{each.file}"\n{text}' for each, text in zip(sources[1:], made[1:], strict=True)}
-    return {"source": made[0], "headers": {**others, **own}}
+    inside = {name: f'#line 1 "{STAND_INS}{name}"\n{text}' for name, text in others.items()}
+    return {"source": made[0], "headers": {**inside, **own}}
 
 
 def _without_host_code(
@@ -229,7 +237,7 @@ def _without_host_code(
     for each in sources:
         each.macros = macros
         each.dropped += [piece for piece in each.pieces if piece.is_host] + host_in_macros(each.text, macros)
-    others = {**others, **dict.fromkeys(_of_the_host(sources), "#pragma once\n")}
+    others = {**others, **_of_the_host(sources)}
     request["options"] += ["--device-as-default-execution-space", f"--pre-include={IMPLICIT}"]
     if any(OLD_CUB.search(each.text) for each in sources):
         request["options"].append(f"--pre-include={CUB}")

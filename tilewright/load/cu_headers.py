@@ -224,6 +224,7 @@ MENDED = (
 INSTALL = "pip install 'tilewright[cu]'"
 TORCH, _TEXTS = "tilewright/torch.h", Path(__file__).parent / "headers"
 CUB = "tilewright/cub.h"  # names that CCCL 3 lacks
+THRUST = "tilewright/thrust.h"  # for headers that NVRTC refuses
 OLD_CUB = re.compile(
     r"\bcub::(?:Sum|Difference|Division|Max|Min|Equality|Inequality|Int2Type|LaneId|WarpId|CTA_|WARP_)"
 )

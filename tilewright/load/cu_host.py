@@ -123,7 +123,7 @@ def calls_of(texts: tuple[str, ...]) -> dict[str, tuple[Sequence[str], str]]:
 
 
 @kept
-def _constants(texts: tuple[str, ...]) -> dict[str, str]:
+def constants_of(texts: tuple[str, ...]) -> dict[str, str]:
     """Macros of texts, and the constants that stand in no function of them; of one name, that of the last text."""
     found = dict[str, str]()
     for tree in map(tree_of, texts):
@@ -172,7 +172,7 @@ class Host:
     @cached_property
     def outside(self) -> dict[str, str | Number]:
         """Macros, and the constants of the file."""
-        return dict(_constants((*self.around, self.tree.text)))
+        return dict(constants_of((*self.around, self.tree.text)))
 
     @cached_property
     def around_node(self) -> list[int]:

@@ -12,8 +12,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from tilewright.dtypes import dtype
+from tilewright.load.cu_host import calls_of, constants_of
 from tilewright.load.cu_kept import kept
-from tilewright.load.cu_tree import Tree, below, pieces, tree_of
+from tilewright.load.cu_numbers import HostNumbers
+from tilewright.load.cu_tree import Tree, below, pieces, split, template_parameters, tree_of
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
 
 if TYPE_CHECKING:
@@ -87,6 +89,8 @@ _ALIGN = re.compile(r"\b(?:alignas|__align__|__builtin_align__|aligned)\s*\(\s*(
 _OTHERS = {"bitfield_clause": "bit-fields", "reference_declarator": "references"}
 _VECTORS = {"char": 1, "uchar": 1, "short": 2, "ushort": 2, "int": 4, "uint": 4, "longlong": 8, "ulonglong": 8,
             "float": 4, "double": 8}  # fmt: skip
+_NARROW = {"float16": "__half half nv_half at::Half c10::Half",
+           "bfloat16": "__nv_bfloat16 nv_bfloat16 at::BFloat16 c10::BFloat16"}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +115,9 @@ class _Structure:
 
 
 def _of_cuda() -> Iterator[tuple[str, _Structure]]:
-    """CUDA's own: ``float4``, ``dim3`` and their kin, and tensor maps."""
+    """CUDA's own: ``float4``, ``dim3`` and their kin, numbers of 16 bits, and tensor maps."""
+    for kind, names in _NARROW.items():
+        yield from ((name, _Structure((Field("x", kind),), 2)) for name in names.split())
     for name, size in _VECTORS.items():
         kind = f"{'u' * (name[0] == 'u')}int{8 * size}" if name not in ("float", "double") else f"float{8 * size}"
         for count in range(1, 5):
@@ -126,17 +132,85 @@ def with_fields(
 ) -> dict[str, tuple[Parameter, ...]]:
     """The parameters of each kernel, with the fields of those that are structures which texts declare."""
     known = {name: _Structure(_fields(own), align, problem) for name, (own, align, problem) in _declared(texts).items()}
+    for kind in {_plain(param.type) for written in parameters.values() for param in written}:
+        if kind.endswith(">") and (structure := _instance(texts, kind, known)) is not None:
+            known[kind] = structure
     return {kernel: tuple(_described(each, known) for each in own) for kernel, own in parameters.items()}
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads structures of a text. structures: those so far, by name. numbers: what extents come to. aliases: other
+    names of types. bound: the arguments of the template around, by the names of its parameters.
+    """
+
+    tree: Tree
+    structures: dict[str, _Structure]
+    numbers: HostNumbers
+    aliases: Mapping[str, Node | None]
+    bound: Mapping[str, str]
+
+    @staticmethod
+    def of(
+        texts: tuple[str, ...], structures: Mapping[str, _Structure], bound: Mapping[str, str] | None = None
+    ) -> _Reader:
+        tree = tree_of("\n".join(texts))
+        aliases = dict(_aliases(tree)) | {tree.of(name): None for name in _enumerations(tree)}
+        names = {**constants_of(texts), **(bound or {})}
+        return _Reader(tree, dict(structures), HostNumbers(names, calls_of(texts)), aliases, bound or {})
+
+    def kind(self, node: Node | None) -> str:
+        """The words of a type, those of the template replaced by its arguments."""
+        words = self.tree.of(node) if node is not None else ""
+        return _plain(re.sub(r"\b\w+\b", lambda word: self.bound.get(word[0], word[0]), words))
+
+    def number(self, kind: str) -> str:
+        """The dtype of a number by its type's words, that of an enumeration among them; "" of another type."""
+        name = kind.rpartition(":")[2]
+        if name in self.aliases and self.aliases[name] is None:
+            return "int32"
+        return number_name(kind) or _number(self.aliases.get(name), self.tree, self.aliases)
+
+    def extent(self, node: Node | None) -> int:
+        """The extent of an array; 0 where nobody knows it."""
+        value = self.numbers.of(self.tree.of(node)) if node is not None else None
+        return value if isinstance(value, int) and value > 0 else 0
+
+
+def _plain(kind: str) -> str:
+    """The words of a type without qualifiers."""
+    return " ".join(_QUALIFIERS.sub(" ", kind).split())
+
+
+def _enumerations(tree: Tree) -> Iterator[Node]:
+    """The names of enumerations whose numbers are of 32 bits, and those of typedefs around them."""
+    for node in below(tree.root, "enum_specifier"):
+        if node.child_by_field_name("body") is not None and node.child_by_field_name("base") is None:
+            yield from _named(node)
 
 
 @kept
 def _declared(texts: tuple[str, ...]) -> dict[str, tuple[list[dict[str, Any]], int, str]]:
     """The structures that texts declare, and CUDA's own: fields, alignment and problem by name."""
-    tree, structures = tree_of("\n".join(texts)), dict(_of_cuda())
-    for node in below(tree.root, *_KINDS):
+    read = _Reader.of(texts, dict(_of_cuda()))
+    for node in below(read.tree.root, *_KINDS):
         if node.child_by_field_name("body") is not None:
-            structures |= dict.fromkeys(_names(node, tree), _structure(node, tree, structures))
-    return {name: ([*map(asdict, whole.fields)], whole.align, whole.problem) for name, whole in structures.items()}
+            read.structures.update(dict.fromkeys(_names(node, read.tree), _structure(node, read)))
+    return {name: ([*map(asdict, whole.fields)], whole.align, whole.problem) for name, whole in read.structures.items()}
+
+
+def _instance(texts: tuple[str, ...], name: str, structures: Mapping[str, _Structure]) -> _Structure | None:
+    """An instance of a template of structures, ``List<4>``; None of what texts declare no template of."""
+    bare, arguments = name.partition("<")[0].rpartition("::")[2].strip(), split(name.partition("<")[2][:-1])
+    tree, structure = tree_of("\n".join(texts)), _Structure()
+    for node in below(tree.root, *_KINDS):
+        around, title = node.parent, next(iter(_names(node, tree)), "")
+        if title.startswith(f"{bare}<"):
+            return _Structure(problem="it is an instance of a template that has specialisations")
+        names = template_parameters(around, tree) if around is not None and title == bare else None
+        if names and len(names) == len(arguments) and node.child_by_field_name("body") is not None:
+            structure = _structure(node, _Reader.of(texts, structures, dict(zip(names, arguments, strict=True))))
+    return structure if structure.fields or structure.problem else None
 
 
 def _fields(said: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
@@ -144,24 +218,29 @@ def _fields(said: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
 
 
 def _described(each: Parameter, known: Mapping[str, _Structure]) -> Parameter:
-    name = _QUALIFIERS.sub(" ", each.type).strip()
+    name = _plain(each.type)
     if name.endswith("*"):
         pointed = known.get(name[:-1].strip())
         return replace(each, element_bytes=pointed.nbytes()[0]) if pointed and not pointed.problem else each
-    found = known.get(name.split("<")[0], _Structure())
-    problem = "it is an instance of a template" if "<" in name else found.problem
-    return replace(each, fields=() if problem else found.fields, align=found.align, problem=problem)
+    structure = known.get(name, known.get(name.split("<")[0], _Structure()))
+    problem = "it is an instance of a template" if "<" in name and name not in known else structure.problem
+    return replace(each, fields=() if problem else structure.fields, align=structure.align, problem=problem)
+
+
+def _named(node: Node) -> Iterator[Node]:
+    """The names of a structure or an enumeration: its own, and those of a typedef around it."""
+    around = node.parent
+    aliases = around.children_by_field_name("declarator") if around and around.type == "type_definition" else []
+    yield from (name for name in (node.child_by_field_name("name"), *aliases) if name is not None)
 
 
 def _names(node: Node, tree: Tree) -> list[str]:
-    """The names of a structure: its own, and those of a typedef around it."""
-    around = node.parent
-    aliases = around.children_by_field_name("declarator") if around and around.type == "type_definition" else []
-    return [tree.of(each) for each in (node.child_by_field_name("name"), *aliases) if each is not None]
+    return [tree.of(each) for each in _named(node)]
 
 
-def _structure(node: Node, tree: Tree, known: Mapping[str, _Structure]) -> _Structure:
+def _structure(node: Node, read: _Reader) -> _Structure:
     """What is in a structure."""
+    tree = read.tree
     body = node.child_by_field_name("body")
     assert body is not None, "it was asked for"
     title = next(iter(_names(node, tree)), "the structure")
@@ -172,7 +251,7 @@ def _structure(node: Node, tree: Tree, known: Mapping[str, _Structure]) -> _Stru
         return _Structure(problem=f"{title} has a base, {tree.of(base).lstrip(': ')}")
     fields: list[Field] = []
     for child in body.named_children:
-        if problem := _read(child, tree, known, fields):
+        if problem := _read(child, read, fields):
             return _Structure(problem=f"{title} has {problem}")
     if not all(map(str.isdigit, aligns)):
         return _Structure(problem=f"{title} has an alignment that is no number")
@@ -185,8 +264,9 @@ def _end(node: Node) -> int:
     return behind.start_byte if behind is not None else node.end_byte
 
 
-def _read(node: Node, tree: Tree, known: Mapping[str, _Structure], fields: list[Field]) -> str:
+def _read(node: Node, read: _Reader, fields: list[Field]) -> str:
     """Add the fields of a declaration; returns what is in the way of that, empty for nothing."""
+    tree = read.tree
     if node.type not in ("field_declaration", "function_definition", "declaration"):
         return ""
     words = {tree.of(child) for child in node.children if child.type in ("storage_class_specifier", "type_qualifier")}
@@ -209,30 +289,31 @@ def _read(node: Node, tree: Tree, known: Mapping[str, _Structure], fields: list[
     whole = tree.between(before.end_byte if before is not None else node.start_byte, node.end_byte)
     aligns = [int(each) for each in _ALIGN.findall(whole) if each.isdigit()]
     for each in declarators:
-        field = _field(each, tree, _QUALIFIERS.sub(" ", tree.of(kind)).strip() if kind is not None else "", known)
+        field = _field(each, read, read.kind(kind))
         if field is None:
             return f"a field of another kind, `{tree.of(node).rstrip(';')}`"
         fields.append(replace(field, align=max([0, *aligns])))
     return ""
 
 
-def _field(declarator: Node, tree: Tree, kind: str, known: Mapping[str, _Structure]) -> Field | None:
+def _field(declarator: Node, read: _Reader, kind: str) -> Field | None:
     """A field of a type by its declarator; None where C lays it out in another way, or nobody knows how."""
-    count, one, is_pointer = 0, declarator, False
-    while one.type in ("array_declarator", "pointer_declarator"):
-        inner, size = one.child_by_field_name("declarator"), one.child_by_field_name("size")
-        if one.type == "pointer_declarator":
+    extents, is_pointer = list[int](), False
+    while declarator.type in ("array_declarator", "pointer_declarator"):
+        if declarator.type == "pointer_declarator":
             is_pointer = True
-        elif count or size is None or not tree.of(size).isdigit():
-            return None
         else:
-            count = int(tree.of(size))
-        if inner is None:
+            extents.append(read.extent(declarator.child_by_field_name("size")))
+        inner = declarator.child_by_field_name("declarator")
+        if inner is None or (extents and not extents[-1]):
             return None
-        one = inner
-    structure = known.get(kind, _Structure())
-    if one.type != "field_identifier" or not (is_pointer or number_name(kind) or structure.fields):
+        declarator = inner
+    structure = read.structures.get(kind, _Structure())
+    number = POINTER if is_pointer else read.number(kind)
+    if declarator.type != "field_identifier" or not (number or structure.fields):
         return None
-    if is_pointer:
-        return Field(tree.of(one), POINTER, count)
-    return Field(tree.of(one), number_name(kind), count, structure.fields, 0, structure.align)
+    align = structure.align if not number else 0
+    field = Field(read.tree.of(declarator), number, 0, () if number else structure.fields, 0, align)
+    for extent in extents[:-1]:  # an array of arrays is one of structures of equal fields
+        field = replace(field, kind="", inner=tuple(replace(field, name=f"[{k}]") for k in range(extent)))
+    return replace(field, count=extents[-1]) if extents else field

@@ -482,11 +482,12 @@ def _kernels(texts: tuple[str, ...]) -> dict[str, list[tuple[Any, ...]]]:
             instances.append((tree.of(name),))
             continue
         taken = [tree.of(param) for param in listed.named_children if param.type.endswith("parameter_declaration")]
-        declared.append((piece.scope, tree.of(name), taken, _template(piece.node, tree)))
+        declared.append((piece.scope, tree.of(name), taken, template_parameters(piece.node, tree)))
     return {"kernels": declared, "instances": instances}
 
 
-def _template(node: Node, tree: Tree) -> list[str] | None:
+def template_parameters(node: Node, tree: Tree) -> list[str] | None:
+    """The names of a template's parameters; None of what is no template."""
     listed = node.child_by_field_name("parameters")
     if listed is None or listed.type != "template_parameter_list":
         return None

@@ -5,9 +5,10 @@ values, flow, instructions, lower, fragments.
 """
 
 from tilewright.ptx.declare import initial_bytes
+from tilewright.ptx.lines import STAND_INS
 from tilewright.ptx.lower import Lowered, lower
 from tilewright.ptx.parser import parse
 from tilewright.ptx.special import Machine
 from tilewright.ptx.tree import script
 
-__all__ = ["Lowered", "Machine", "initial_bytes", "lower", "parse", "script"]
+__all__ = ["STAND_INS", "Lowered", "Machine", "initial_bytes", "lower", "parse", "script"]

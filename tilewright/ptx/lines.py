@@ -13,6 +13,9 @@ _ASSEMBLY = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
 _LOC = re.compile(r"^([ \t]*\.loc[ \t]+\d+[ \t]+)(\d+)(.*)$", re.MULTILINE)
 _WHOLE_LINE = 1 << 16
 
+STAND_INS = "tilewright/stand_ins/"
+"""How the names of headers begin, in debug data, that stand for others: their lines are nobody's."""
+
 
 def with_lines_of_assembly(text: str) -> str:
     """The text, each piece of inline assembly of one line of its author's: LLVM counts on with the assembly's lines, so
@@ -79,7 +82,7 @@ class Lines:
 
 
 def _is_foreign(path: str) -> bool:
-    """Is it a header of NVIDIA's libraries, or Triton's own library?"""
+    """Is it a header of NVIDIA's libraries, one that stands for another, or Triton's own library?"""
     inside = (
         "/nvidia/",
         "/cuda/include/",
@@ -89,5 +92,6 @@ def _is_foreign(path: str) -> bool:
         "/cute/",
         "/cub/",
         "/thrust/",
+        f"/{STAND_INS}",
     )
     return path.startswith("cuda_") or any(folder in path for folder in inside)

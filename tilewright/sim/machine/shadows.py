@@ -150,7 +150,7 @@ class Shadows:
         run.unwritten = "used"
         error = self._undefined(batch, bad, use, at) or self._error(batch, bad, use, at, what, origin)
         if run.met_without:
-            error.given = told("{}; {}", error.given, run.met_without)
+            error.given = told("{}; {} was met without {}, which had ended", error.given, *run.met_without)
         error.facts |= {"threads": threads_of(batch, bad), "buffer": name}
         if use in DECIDES:
             raise error

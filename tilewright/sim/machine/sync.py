@@ -132,15 +132,20 @@ class Barriers:
 
     def _note_ended(self, batch: Batch, place: BarrierSite) -> None:
         """Warps meet without lanes that have ended: no mistake by itself, but what those should have done is missed."""
-        run = self.wave.run
-        if batch.mask.array is None or run.met_without:
+        if batch.mask.array is None:
             return
         active = batch.mask.full
-        gone = active.any(-1, keepdims=True) & ~active & run.exists[:, batch.warps]
+        gone = active.any(-1, keepdims=True) & ~active & self.wave.run.exists[:, batch.warps]
         if gone.any():
-            line = f" in line {place.at.line}" if place.at else ""
-            who = where_text(batch, gone)
-            run.met_without = told("{}{} was met without {}, which had ended", operation(place.name), line, who)
+            ended = np.zeros((self.wave.ctas, self.wave.run.warps, 32), np.bool_)
+            ended[batch.ctas, batch.warps] = gone
+            self._met_without(place, where_text(batch, gone), ended)
+
+    def _met_without(self, place: BarrierSite, who: str, ended: Bools) -> None:
+        run, threads = self.wave.run, ended.any(0).reshape(-1)
+        line = f" in line {place.at.line}" if place.at else ""
+        run.met_without = run.met_without or (told("{}{}", operation(place.name), line), who)
+        run.ended_before = threads | run.ended_before if run.ended_before.size else threads
 
     def _take_turns(self, batch: Batch, place: BarrierSite, *, arrives: bool, waits: bool) -> None:
         """At the cluster's barrier each warp arrives once, then waits once."""
@@ -262,11 +267,15 @@ class Barriers:
         found: Ints = rows[(self.arrived[rows, number] > 0) & (gone[rows] >= missing[rows])]
         return found
 
-    def release_without(self, batch: Batch, rows: Ints) -> None:
-        """Completes the meetings of these rows that a batch waits for, without the warps that have not come."""
+    def release_without(self, batch: Batch, rows: Ints, ended: Bools) -> None:
+        """Completes the meetings of these rows that a batch waits for, without the warps that have not come: ``ended``,
+        (CTAs, warps).
+        """
         sync = batch.place.sync
         assert sync is not None
         self._complete(rows, NAMED if sync.scope == "cluster" else 0, sync)
+        cta, warp = map(int, np.argwhere(ended)[0])
+        self._met_without(batch.place, self.wave.warp_name(cta, warp), ended[..., None] & self.wave.run.exists)
 
     def _meetings(self, number: int, rows: Ints) -> Iterator[tuple[int, Bools]]:
         """The number under which the current meeting at a barrier is kept, and for which of the rows."""

@@ -148,6 +148,7 @@ LEAST_LANES = 16384  # with fewer lanes a statement costs what Python costs
 MOST_LANES = 1 << 17
 ISSUING = 2  # times as many lanes, as an operation of few costs as much Python as several statements of all
 FEW_BYTES = 1 << 28  # so few bytes are taken without a check
+LARGE = 64 << 20  # bytes of an array
 LANE_BYTES = 24  # bytes of temporaries per lane
 
 
@@ -371,13 +372,18 @@ class Execution(Device):
         return (self.watch.room() - taken) // max(1, each)
 
     def fingerprint(self, polling: list[Batch]) -> int:
-        """A number that changes with every change that a poll could see."""
-        memories = [block.data for block in self.blocks.values()] + [batch.wave.shared.data for batch in polling]
+        """A number that changes with every change that a poll could see: of large arrays those that nobody writes are
+        left out, as to read them takes seconds.
+        """
+        stores = [site.place.name if site.place else None for site in self.program.sites if site.write]
+        read_only = set() if None in stores else {*self.blocks} - {*stores}
+        blocks = [block for name, block in self.blocks.items() if block.nbytes < LARGE or name not in read_only]
+        memories = [*(block.data for block in blocks), *(batch.wave.shared.data for batch in polling)]
         values = [batch.env[name] for batch in polling for name in sorted(batch.env)]
         refused = sum(wave.refusals.count for wave in self.open) if self.precedence.refuses else 0
         total = zlib.crc32(repr([refused, *((batch.segment, batch.shape) for batch in polling)]).encode())
         for array in (*memories, *values):
-            total = zlib.crc32(np.ascontiguousarray(array).tobytes(), total)
+            total = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, total)
         return total
 
     # Results

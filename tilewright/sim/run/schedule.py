@@ -476,7 +476,7 @@ class Scheduler:
             ended = ~self.warps_in(batch.wave, self.held)
             if len(rows := batch.wave.barriers.held_up(batch, ended)):
                 look_for_warps(batch, ended, rows)
-                batch.wave.barriers.release_without(batch, rows)
+                batch.wave.barriers.release_without(batch, rows, ended)
                 return True
         return False
 

@@ -21,6 +21,7 @@ from tilewright.sim.order.races.permitted import are_morally_strong, finds_out, 
 from tilewright.sim.order.races.places import TaggedPlaces, are_known_together, clash_among_many
 from tilewright.sim.order.races.records import CTA, CTA_BITS, EQUAL, THREAD, AccessRecord, Candidates, Record
 from tilewright.sim.order.reports.race import report, warned, warning
+from tilewright.terms import told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -511,9 +512,9 @@ class RaceDetector:
 
     def _widen(self, clash: Clash, key: tuple[object, ...]) -> None:
         """Threads further apart race at the same lines, which the remedy has to keep apart, too."""
-        for number, told in enumerate(self.told):
-            if told.key == key and told.apart < clash.apart:
-                self.told[number] = replace(told, apart=clash.apart)
+        for number, known_race in enumerate(self.told):
+            if known_race.key == key and known_race.apart < clash.apart:
+                self.told[number] = replace(known_race, apart=clash.apart)
                 error = report(self.program, clash, self.orders, self.buffers, self.locations)
                 clash.batch.wave.run.findings.entries[key].error.hint = error.hint
 
@@ -536,6 +537,8 @@ class RaceDetector:
             return
         self.told.append(ToldRace(key, buffer, lines, clash.batch.wave, clash.access.time, clash.apart))
         error = report(self.program, clash, self.orders, self.buffers, self.locations)
+        if run.met_without and clash.apart <= 1 and run.ended_before[clash.earlier[1]]:
+            error.given = told("{}\n{} was met without that one, which had ended", error.given, run.met_without[0])
         if run.unwritten == "found":
             raise error
         run.findings.tell(key, error)
