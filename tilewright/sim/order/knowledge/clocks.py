@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.machine.batch import Look
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine.wave import Rows, Wave
     from tilewright.sim.order.knowledge.known import Flags, Times
 
 __all__ = ["FOREVER", "NUMBERS", "THREADS", "Actors", "Clocks", "Heard", "Thread", "numbered"]
@@ -53,7 +53,7 @@ def numbered(cta: Ints, thread: Ints) -> Ints:
     return cta * THREADS + thread
 
 
-Heard: TypeAlias = "tuple[int, int, Bools, Known]"  # row, warp and lanes; and what these come after
+Heard: TypeAlias = "tuple[int, int, Bools, tuple[Known, int]]"  # row, warp and lanes; a row of what these come after
 NUMBERS = 256  # of operations' parts, to begin with
 FOREVER = 1 << 30  # the time up to which threads are known that do not exist
 
@@ -133,9 +133,9 @@ class Clocks:
         """Where the clocks of CTAs are kept."""
         return np.zeros_like(rows) if self.is_collapsed else rows
 
-    def first_column(self, rows: Ints) -> Ints:
+    def first_column(self, rows: Rows) -> Rows:
         """Where the threads of CTAs are among those of their cluster."""
-        return np.asarray(self.wave.rank(rows) * self.threads)
+        return self.wave.rank(rows) * self.threads
 
     def cluster_of(self, rows: Ints) -> Ints:
         """The number in the grid of the clusters that CTAs are in."""
@@ -257,7 +257,8 @@ class Clocks:
             k, lanes = np.nonzero(who.lanes & ~whole[:, None])
             threads = 32 * who.warps[k] + lanes
             self.let_alone(threads)
-            self._join(who.rows[k], self.knower[threads], known if len(k) == len(who) == 1 else known[k])
+            alike = len(k) == len(who) and (k[1:] > k[:-1]).all()
+            self._join(who.rows[k], self.knower[threads], known if alike else known[k])
         self._changed()
 
     def learn_each(self, every: list[Heard]) -> None:
@@ -276,24 +277,26 @@ class Clocks:
         self.known[rows, knowers] = np.maximum(self.known[rows, knowers], times)
         self.parts[rows, knowers] |= known.parts
         if known.far or not near.all():
-            for k in range(len(rows)):
-                self._join_far(int(rows[k]), int(knowers[k]), known, k)
+            self._join_far(rows, knowers, known, near)
 
-    def _join_far(self, row: int, knower: int, known: Known, k: int) -> None:
-        size, n = self.wave.run.cluster_ctas, self.threads
-        mine = (row + self.wave.first) // size
-        far = known.far[k] if known.far else {}
-        if int(known.cluster[k]) != mine:
-            far = joined(far, self.near_as_far(known, k))
-        for cta in far.keys() & range(mine * size, mine * size + size):  # knowledge that returns to its own cluster
-            times = far[cta]
+    def _join_far(self, rows: Ints, knowers: Ints, known: Known, near: Bools) -> None:
+        size, returned = self.wave.run.cluster_ctas, []
+        for k, (row, knower, is_near) in enumerate(zip(rows.tolist(), knowers.tolist(), near.tolist(), strict=True)):
+            far = known.far[k] if known.far else {}
+            if not is_near:
+                far = joined(far, self.near_as_far(known, k))
+            if far:
+                self.far[row, knower] = joined(self.far.get((row, knower), {}), far)
+            first = (row + self.wave.first) // size * size
+            returned += [(k, rank, far[first + rank]) for rank in range(size) if first + rank in far]
+        if returned:  # knowledge that returns to its own cluster
+            which, ranks, times = zip(*returned, strict=True)
+            places = rows[[*which]][:, None], knowers[[*which]][:, None]
+            columns = np.array(ranks)[:, None] * self.threads + np.arange(self.threads)
+            every = np.concatenate(times).reshape(len(which), len(self.goes_far), self.threads)
             for i, block in enumerate(self.goes_far):
-                columns = slice(block + cta % size * n, block + (cta % size + 1) * n)
-                self.known[row, knower, columns] = np.maximum(
-                    self.known[row, knower, columns], times[i * n : i * n + n]
-                )
-        if far:
-            self.far[row, knower] = joined(self.far.get((row, knower), {}), far)
+                at = (*places, block + columns)
+                self.known[at] = np.maximum(self.known[at], every[:, i])
 
     def near_as_far(self, known: Known, k: int) -> Far:
         """What a row of knowledge holds of its own cluster, for others."""
@@ -309,12 +312,16 @@ class Clocks:
         whole = (who.lanes | ~self.wave.run.exists[0][who.warps]).all(1)
         for k in np.flatnonzero(~whole & (who.lanes.sum(1) == 1)).tolist():
             self.let_alone(np.array([int(who.warps[k]) * 32 + int(who.lanes[k].argmax())]))
-        rows, knowers = [who.rows[whole]], [who.warps[whole]]
-        for thread, knower in self.alone.items():
-            here = (who.warps == thread >> 5) & who.lanes[:, thread & 31]
-            rows.append(who.rows[here])
-            knowers.append(np.full(int(here.sum()), knower))
-        return np.concatenate(rows), np.concatenate(knowers)
+        which, lanes = self.lanes_alone(who)
+        own = self.knower[32 * who.warps[which] + lanes]
+        return np.concatenate((who.rows[whole], who.rows[which])), np.concatenate((who.warps[whole], own))
+
+    def lanes_alone(self, who: Actors) -> tuple[Ints, Ints]:
+        """The lanes that know more than their warps, in the order of their numbers: number of the actor, and lane."""
+        if not self.alone:
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        which, lanes = np.nonzero(who.lanes & (self.knower.reshape(-1, 32)[who.warps] != who.warps[:, None]))
+        return which, lanes
 
     def let_alone(self, threads: Ints) -> None:
         """These threads are knowers from now on, as they know more than their warps do."""

@@ -29,7 +29,7 @@ from tilewright.sim.order.knowledge.known import Known, Remembered, joined, publ
 from tilewright.sim.order.knowledge.releases import gathered
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.order.knowledge.clocks import Actors, Clocks
     from tilewright.sim.order.knowledge.known import Far, Times
     from tilewright.sim.order.knowledge.releases import Release
@@ -86,26 +86,25 @@ class KnownBySc:
         for reach, first in self.first.items():
             table[at, first + columns] = np.maximum(table[at, first + columns], self.own[reach][rows, threads])
 
-    def observed(self, cta: int, release: Release) -> Known | None:
-        """What threads of a CTA that have observed a write get of that which comes before it by way of fences."""
-        clocks, is_any = self.clocks, False
-        far: Far = {}
-        threads, flags = (
-            np.zeros((1, clocks.width), np.int32),
-            np.zeros((1, clocks.parts.shape[-1]), clocks.parts.dtype),
-        )
+    def observed(self, ctas: list[int], release: Release) -> tuple[Known, list[bool]]:
+        """What threads of CTAs that have observed a write get of that which comes before it by way of fences, a row for
+        each of them; and whether that is anything.
+        """
+        clocks, known = self.clocks, Known.nothing(self.clocks, ctas)
+        is_any = [False] * len(ctas)
         for scope, block in self.seen.items():
-            found, _ = gathered(clocks, release.by_sc, cta, scope, only=scope)
-            if found is None:
+            found, those, _ = gathered(clocks, release.by_sc, ctas, scope, only=scope)
+            if not any(those):
                 continue
             for columns, source in self._blocks(block):
-                threads[:, columns] = found.threads[:, source]
-            flags |= np.asarray((found.parts & LOWEST) << self._shift(block), clocks.parts.dtype)
+                known.threads[:, columns] = found.threads[:, source]
+            known.parts |= np.asarray((found.parts & LOWEST) << self._shift(block), clocks.parts.dtype)
             if found.far and scope in self.far_reaches:
-                far = joined(far, self._observed_far(found.far[0], scope))
-            self.has_observed = is_any = True
-        own = np.array([cta // clocks.wave.run.cluster_ctas])
-        return Known(threads, flags, own, [far] if far else []) if is_any else None
+                far = [self._observed_far(of, scope) for of in found.far]
+                known.far = [*map(joined, known.far, far)] if known.far else far
+            is_any = [one or other for one, other in zip(is_any, those, strict=True)]
+            self.has_observed = True
+        return known, is_any
 
     def fenced(self, who: Actors, scope: str) -> None:
         """Lanes have passed a fence.sc: they come after the fences before what was observed before theirs."""
@@ -121,14 +120,12 @@ class KnownBySc:
         now, flags = clocks.known[rows, knowers], clocks.parts[rows, knowers]
         for reach in reaches:
             for columns, source in self._blocks(self.seen[reach]):
-                counts = self._counts(reach, rows, source.stop - source.start)
-                now[:, source] = np.maximum(now[:, source], np.where(counts, now[:, columns], 0))
+                np.maximum(now[:, source], self._counting(reach, rows, now[:, columns]), out=now[:, source])
             flags |= flags >> self._shift(self.seen[reach]) & LOWEST if clocks.fences else 0
         for reach in reaches:
             self.own[reach][who.rows[which], 32 * who.warps[which] + lane] = clocks.now
             for columns, source in self._blocks(self.first[reach]):
-                counts = self._counts(reach, rows, source.stop - source.start)
-                now[:, columns] = np.maximum(now[:, columns], np.where(counts, now[:, source], 0))
+                np.maximum(now[:, columns], self._counting(reach, rows, now[:, source]), out=now[:, columns])
             flags |= (published_flags(flags) & LOWEST) << self._shift(self.first[reach]) if clocks.fences else 0
         clocks.known[rows, knowers], clocks.parts[rows, knowers] = now, flags
         count = len([reach for reach in self.far_reaches if reach in reaches])
@@ -205,43 +202,57 @@ class KnownBySc:
         """The columns of a block, and those that go with them: of accesses, and of proxy fences."""
         clocks = self.clocks
         yield slice(block, block + clocks.size), slice(0, clocks.size)
-        proxied = clocks.proxied + (1 + self._number(block)) * clocks.fences
-        count = clocks.wave.run.cluster_ctas * clocks.size // 32 if clocks.fences else 0
-        yield slice(proxied, proxied + count), slice(clocks.proxied, clocks.proxied + count)
+        if clocks.fences:
+            proxied = clocks.proxied + (1 + self._number(block)) * clocks.fences
+            count = clocks.wave.run.cluster_ctas * clocks.size // 32
+            yield slice(proxied, proxied + count), slice(clocks.proxied, clocks.proxied + count)
 
-    def _counts(self, reach: str, rows: Ints, columns: int) -> Bools:
-        """(n, columns): those of the CTA that what CTAs fence with that reach is about, of so many for a cluster."""
-        ctas = np.arange(columns) * self.clocks.wave.run.cluster_ctas // max(columns, 1)
-        found: Bools = (reach != CTA) | (ctas == self.clocks.wave.rank(rows)[:, None])
-        return found
+    def _counting(self, reach: str, rows: Ints, times: Times) -> Times:
+        """Those of the times, (n, columns), that what CTAs fence with that reach is about."""
+        wave, columns = self.clocks.wave, times.shape[-1]
+        if reach != CTA or wave.run.cluster_ctas == 1:
+            return times
+        ctas = np.arange(columns) * wave.run.cluster_ctas // columns
+        return np.where(ctas == wave.rank(rows)[:, None], times, np.int32(0))
 
-    def before(self, row: int, own: tuple[int, ...]) -> list[tuple[str, Known]]:
-        """What comes before threads of a warp, which know the same and act together, by way of fences; by reach."""
+    def before(self, every: list[tuple[int, tuple[int, ...]]]) -> list[list[tuple[str, Known]]]:
+        """What comes before threads of a warp, which know the same and act together, by way of fences; by reach. every:
+        rows and such threads.
+        """
         clocks = self.clocks
-        if clocks.fences or not self.first:
-            return list(self._before(row, np.array(own)))
-        key, now = (row, int(clocks.knower[own[0]]), own), int(clocks.changes[clocks.at(np.array(row))])
-        time, found = self._last.get(key, (-1, []))
-        if time != now:
-            found = [self._same(reach, known, found) for reach, known in self._before(row, np.array(own))]
-            self._last[key] = now, found
-        return found
+        if not self.first:
+            return [[] for _ in every]
+        if clocks.fences:
+            return self._before(every)
+        times = clocks.changes[clocks.at(np.array([row for row, _ in every]))].tolist()
+        keys = [(row, int(clocks.knower[own[0]]), own) for row, own in every]
+        new = [k for k, key in enumerate(keys) if self._last.get(key, (-1, []))[0] != times[k]]
+        for k, found in zip(new, self._before([every[k] for k in new]) if new else (), strict=True):
+            _, last = self._last.get(keys[k], (-1, []))
+            self._last[keys[k]] = times[k], [self._same(reach, known, last) for reach, known in found]
+        return [self._last[key][1] for key in keys]
 
-    def _before(self, row: int, threads: Ints) -> Iterator[tuple[str, Known]]:
-        clocks = self.clocks
-        knower, at = int(clocks.knower[threads[0]]), clocks.at(np.array([row]))
-        own = int(clocks.first_column(np.array(row))) + threads
+    def _before(self, every: list[tuple[int, tuple[int, ...]]]) -> list[list[tuple[str, Known]]]:
+        clocks, rows = self.clocks, np.array([row for row, _ in every])
+        knowers, at = clocks.knower[[own[0] for _, own in every]], clocks.at(rows)
+        which = np.repeat(np.arange(len(every)), [len(own) for _, own in every])
+        threads = np.array([thread for _, own in every for thread in own])
+        own, clusters = clocks.first_column(rows[which]) + threads, clocks.cluster_of(rows)
+        before: list[list[tuple[str, Known]]] = [[] for _ in every]
         for reach, block in self.first.items():
-            times = np.zeros((1, clocks.width), np.int32)
+            times = np.zeros((len(every), clocks.width), np.int32)
             for columns, source in self._blocks(block):
-                times[:, source] = clocks.known[at, knower, columns]
-            times[0, own] = np.maximum(times[0, own], self.own[reach][row, threads])
-            far = clocks.far.get((row, knower), {}) if reach in self.far_reaches else {}
-            far = self._far_before(far, reach, row + clocks.wave.first) if far else far
-            if times.any() or far:
-                flags = np.asarray(clocks.parts[at, knower] >> self._shift(block) & LOWEST)
-                known = Known(times, flags, clocks.cluster_of(np.array([row])), [far] if far else [])
-                yield reach, known
+                times[:, source] = clocks.known[at, knowers, columns]
+            times[which, own] = np.maximum(times[which, own], self.own[reach][rows[which], threads])
+            flags = np.asarray(clocks.parts[at, knowers] >> self._shift(block) & LOWEST)
+            is_any = np.asarray(times.any(1)).tolist()
+            for k, (row, knower) in enumerate(zip(rows.tolist(), knowers.tolist(), strict=True)):
+                far = clocks.far.get((row, knower), {}) if reach in self.far_reaches else {}
+                far = self._far_before(far, reach, row + clocks.wave.first) if far else far
+                if is_any[k] or far:
+                    here = slice(k, k + 1)
+                    before[k].append((reach, Known(times[here], flags[here], clusters[here], [far] if far else [])))
+        return before
 
     @staticmethod
     def _same(reach: str, known: Known, last: list[tuple[str, Known]]) -> tuple[str, Known]:

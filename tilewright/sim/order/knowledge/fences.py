@@ -63,7 +63,7 @@ class FencePoint:
     known: Known
     scope: str
     first: int = 0
-    published: dict[bytes, Pattern] = field(default_factory=dict)  # by the lanes that write
+    published: dict[bytes, Pattern | None] = field(default_factory=dict)  # by the lanes that write
 
     def covers(self, clocks: Clocks, passed: Bools, done: Stamps) -> Bools:
         """Do the fences of the lanes ``passed`` come after these accesses?"""
@@ -122,12 +122,11 @@ def apart(clocks: Clocks, who: Actors) -> Iterator[tuple[int, Bools, Known]]:
     """Of each warp its number, and lanes that know the same, with that: all that they know together, and one by one
     those lanes that know more. Their own accesses are not in it.
     """
-    alone = np.array(sorted(clocks.alone), np.int64)
-    which, own = np.nonzero((who.warps[:, None] == alone >> 5) & who.lanes[:, alone & 31])
+    which, lanes = clocks.lanes_alone(who)
     rest = who.lanes.copy()
     if len(which):
-        rest[which, alone[own] & 31] = False
-        more = Actors.threads(who.rows[which], alone[own])
+        rest[which, lanes] = False
+        more = Actors.threads(who.rows[which], 32 * who.warps[which] + lanes)
         known = clocks.published(more)
         for i, k in enumerate(which.tolist()):
             yield k, more.lanes[i], known[i : i + 1]
@@ -149,16 +148,21 @@ class Fences:
         """Lanes have passed a fence that releases. of_shared: shared memory alone."""
         clocks = self.clocks
         first = clocks.narrow if of_shared else 0
-        for place, lanes in zip(who.places(), who.lanes, strict=True):
-            older = self.latest.get(place, [])
-            left = [one.lanes & ~lanes if (one.scope, one.first) == (scope, first) else one.lanes for one in older]
-            self.latest[place] = [replace(one, lanes=own) for one, own in zip(older, left, strict=True) if own.any()]
+        for place, lanes in zip(who.places(), ~who.lanes, strict=True):
+            kept = []
+            for one in self.latest.get(place, ()):
+                alike = (one.scope, one.first) == (scope, first)
+                if not alike:
+                    kept.append(one)
+                elif (left := one.lanes & lanes).any():
+                    kept.append(replace(one, lanes=left))
+            self.latest[place] = kept
         for k, lanes, known in apart(clocks, who):
             row, warp = int(who.rows[k]), int(who.warps[k])
             about = clocks.about_shared(known) if first else known
             self.latest[row, warp].append(FencePoint(row, warp, lanes, clocks.now, about, scope, first))
 
-    def before(self, who: Actors, k: int) -> Iterator[Pattern]:
+    def before(self, who: Actors, k: int) -> list[Pattern]:
         """The knowledge that a relaxed arrival of the warp number k among these publishes."""
         return self.of(int(who.rows[k]), int(who.warps[k]), who.lanes[k])
 
@@ -166,18 +170,20 @@ class Fences:
         """The scopes of the fences that a thread has passed."""
         return {passed.scope for passed in self.latest.get((row, thread >> 5), ()) if passed.lanes[thread & 31]}
 
-    def of(self, row: int, warp: int, lanes: Bools) -> Iterator[Pattern]:
+    def of(self, row: int, warp: int, lanes: Bools) -> list[Pattern]:
         """The knowledge that some lanes of a warp publish by a strong write."""
+        patterns = []
         for passed in self.latest.get((row, warp), ()):
-            if (own := passed.lanes & lanes).any():
-                key = own.tobytes()
-                if key not in passed.published:
-                    passed.published[key] = self._pattern(passed, own)
-                yield passed.published[key]
+            both = passed.lanes & lanes
+            if (key := both.tobytes()) not in passed.published:
+                passed.published[key] = self._pattern(passed, both) if both.any() else None
+            if (pattern := passed.published[key]) is not None:
+                patterns.append(pattern)
+        return patterns
 
     def _pattern(self, passed: FencePoint, lanes: Bools) -> Pattern:
         """What lanes that have passed a fence publish from then on."""
-        first = passed.first + int(self.clocks.first_column(np.array(passed.row))) + 32 * passed.warp
+        first = passed.first + self.clocks.first_column(passed.row) + 32 * passed.warp
         times = passed.known.threads.copy()
         times[:, first : first + 32][:, lanes] = passed.time
         known = replace(passed.known, threads=times)

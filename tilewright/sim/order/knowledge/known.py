@@ -127,17 +127,29 @@ class Known:
     far: list[Far] = field(default_factory=list)
 
     def __getitem__(self, which: Ints | Bools | slice) -> Known:
-        chosen = np.arange(len(self.threads))[which].tolist() if self.far else []
-        return Known(self.threads[which], self.parts[which], self.cluster[which], [self.far[k] for k in chosen])
+        far = self.far
+        if far:
+            far = far[which] if isinstance(which, slice) else [far[k] for k in np.arange(len(far))[which].tolist()]
+        return Known(self.threads[which], self.parts[which], self.cluster[which], far)
 
     @classmethod
-    def of_each(cls, every: Sequence[Known]) -> Known:
-        """Those of one row each, together."""
-        if len(every) == 1:
-            return every[0]
-        far = [known.far[0] if known.far else {} for known in every]
+    def nothing(cls, clocks: Clocks, ctas: Sequence[int]) -> Known:
+        """Rows for CTAs of the grid, to be added to."""
+        shape, flags = (len(ctas), clocks.width), clocks.parts
+        cluster = np.array(ctas) // clocks.wave.run.cluster_ctas
+        return cls(np.zeros(shape, np.int32), np.zeros((len(ctas), flags.shape[-1]), flags.dtype), cluster)
+
+    @classmethod
+    def of_each(cls, every: Sequence[tuple[Known, int]]) -> Known:
+        """Rows of several, together."""
+        first, _ = every[0]
+        if all(known is first for known, _ in every):
+            which = [k for _, k in every]
+            return first if which == [*range(len(first.threads))] else first[np.array(which)]
+        rows = [known[k : k + 1] for known, k in every]
+        far = [known.far[0] if known.far else {} for known in rows]
         threads, parts, cluster = (
-            np.concatenate([getattr(known, name) for known in every]) for name in ("threads", "parts", "cluster")
+            np.concatenate([getattr(known, name) for known in rows]) for name in ("threads", "parts", "cluster")
         )
         return cls(threads, parts, cluster, far if any(far) else [])
 
@@ -157,6 +169,9 @@ def begun(times: Times, size: int) -> Times:
 def gather_at(combine: np.ufunc, table: NDArray[np.integer], rows: Ints, values: NDArray[np.integer]) -> None:
     """``combine.at(table, rows, values)`` for whole rows, of which some may come several times."""
     if not len(rows):
+        return
+    if (rows[1:] > rows[:-1]).all():
+        table[rows] = combine(table[rows], values)
         return
     if (rows[1:] < rows[:-1]).any():
         order = np.argsort(rows, kind="stable")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.sites import Site
-    from tilewright.sim.order.knowledge.clocks import Heard
+    from tilewright.sim.order.knowledge.clocks import Heard, Thread
     from tilewright.sim.order.knowledge.known import Known
     from tilewright.sim.order.races.records import AccessRecord
 
@@ -56,6 +56,10 @@ class _State:
     bits: int | None = None
 
 
+Alike: TypeAlias = "tuple[Callable[[int], bool], dict[int, int]]"
+# do bits send threads the same way? by the number of a state, the first from there on that does, as far as it is known
+
+
 class Decision:
     """The branch that a read decides. way: for the bits of a value, which way each lane goes, (CTAs, warps, 32).
 
@@ -67,21 +71,24 @@ class Decision:
         self.now = np.broadcast_to(now, batch.shape)
         self.batch = batch
         self._ways: dict[int, Bools] = {}
+        self._first: dict[tuple[History, bool], dict[int, int]] = {}
 
-    def alike(self, row: int, threads: tuple[int, ...]) -> Callable[[int], bool]:
-        """Do all of these threads of a CTA, which act together, go the same way by other bits as by those that they are
+    def alike(self, history: History, row: int, threads: tuple[int, ...]) -> Alike:
+        """Which states send all of these threads of a CTA, which act together, the same way as the bits that they are
         about to read?
         """
-        cta, warp, lane = place_in(self.batch, row, threads[0])
-        lanes = [thread & 31 for thread in threads]
+        where = place_in(self.batch, row, threads[0])
+        now = self.now[where]
         if len(threads) == 1:
-            way = self._of(int(self.now[cta, warp, lane]))[cta, warp, lane]
-            return lambda bits: bool(self._of(bits)[cta, warp, lane] == way)
-        now = self.now[cta, warp][lanes]
-        if not (now == now[0]).all():
-            return lambda bits: False
-        mine = self._of(int(now[0]))[cta, warp][lanes].tolist()
-        return lambda bits: self._of(bits)[cta, warp][lanes].tolist() == mine
+            ways = self._of(int(now))
+            way = bool(ways[where])
+            first = {} if any(ways.strides) else self._first.setdefault((history, way), {})  # or all lanes go one way
+            return (lambda bits: bool(self._of(bits)[where]) == way), first
+        own, lanes = where[:2], [thread & 31 for thread in threads]
+        if not (self.now[own][lanes] == now).all():
+            return (lambda bits: False), {}
+        mine = self._of(int(now))[own][lanes].tolist()
+        return (lambda bits: self._of(bits)[own][lanes].tolist() == mine), {}
 
     def _of(self, bits: int) -> Bools:
         """Which way each lane goes that reads these bits."""
@@ -138,20 +145,24 @@ class History:
         number = self.newest
         if decision is not None:
             oldest = max(self.first, *(self.seen.get((cta, thread), 0) for thread in threads))
-            is_alike = decision.alike(row, threads)
-            number = self._like_newest(oldest, is_alike)
+            alike = decision.alike(self, row, threads)
+            number = self._like_newest(oldest, alike)
             if number < self.newest:
-                number = self._like_newest(self._newest_known(clocks, row, threads[0], number), is_alike)
+                number = self._like_newest(self._newest_known(clocks, row, threads[0], number), alike)
         self.seen |= dict.fromkeys(((cta, thread) for thread in threads), number)
         return number
 
-    def _like_newest(self, oldest: int, is_alike: Callable[[int], bool]) -> int:
+    def _like_newest(self, oldest: int, alike: Alike) -> int:
         """The first state from a number on that sends all threads the way in which the newest does."""
-        for number in range(oldest, self.newest):
+        (is_alike, first), number = alike, oldest
+        while number < self.newest and number not in first:
             bits = self.states[number - self.first].bits
             if bits is not None and is_alike(bits):
-                return number
-        return self.newest
+                break
+            number += 1
+        number = first.get(number, number)
+        first |= dict.fromkeys(range(oldest, number), number)
+        return number
 
     def _newest_known(self, clocks: Clocks, row: int, thread: int, oldest: int) -> int:
         """The newest state, from a number on, whose write comes before all that a thread does now."""
@@ -186,7 +197,7 @@ class _Observed:
     release: Release
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)  # not frozen: there are many, and freezing takes time
 class Strong:
     """A strong access of a location by threads of a warp, whose lanes (32,) are these. time: of its record."""
 
@@ -202,6 +213,10 @@ class Strong:
     def warp(self) -> int:
         """The warp that the threads are of."""
         return self.threads[0] >> 5
+
+    def behind_sc(self, reach: str, known: Known, time: int) -> Pattern:
+        """What it publishes that comes before it by way of a fence.sc of that reach."""
+        return Pattern(self.lanes, reach, self.cta, known, time, of_fence=True, warp=self.warp)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -264,8 +279,9 @@ class Locations:
         releasing = site.write and site.how.sem in ("release", "acq_rel")
         wave = access.batch.wave
         if not site.how.is_signal or wave.run.program.asks:
-            made = self.strong.setdefault(wave.first, np.zeros((wave.ctas, wave.run.warps, 32), np.int64))
-            made[access.batch.ctas, access.batch.warps] += access.mask.full
+            if wave.first not in self.strong:
+                self.strong[wave.first] = np.zeros((wave.ctas, wave.run.warps, 32), np.int64)
+            self.strong[wave.first][access.batch.ctas, access.batch.warps] += access.mask.full
         if site.how.is_signal or not (self.awake or releasing):
             return
         self.awake = True
@@ -274,13 +290,15 @@ class Locations:
             self.memories.add(places.name)
         threads = list(threads_of(access, None if site.write else self._written_at(access)))
         every = [threads[k] for k in access.batch.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
-        for _, warp in groupby(every, lambda each: (each[0][0], each[0][1] >> 5)):
-            self._of_warp(access, fences, list(warp))  # the lanes have no order among themselves
+        warps = [list(warp) for _, warp in groupby(every, lambda each: (each[0][0], each[0][1] >> 5))]
+        changes = site.how.sem not in ("relaxed", "volatile")  # what the warps know that come later in the statement
+        for some in ([warp] for warp in warps) if changes else [warps]:
+            self._of_warps(access, fences, some)
         self._hear(access.clocks)
 
     def _written_at(self, access: AccessRecord) -> Bools | None:
         """Which lanes touch a location of a global buffer where anything was written strongly? Many may poll others."""
-        if not access.places.is_global:
+        if not access.places.is_global or access.lone is not None:
             return None
         every = spread(access.at.full(), access.batch.shape)
         there = [each for each in np.unique(every).tolist() if self.has((access.places.name, each))]
@@ -300,38 +318,36 @@ class Locations:
             lane = place_in(batch, row, thread)
             history.found(number, int(olds[lane].view(UNITS[olds.itemsize])))
 
-    def _of_warp(self, access: AccessRecord, fences: Fences, threads: list[tuple[tuple[int, int], Where]]) -> None:
-        site, clocks, row = access.site, access.clocks, threads[0][0][0]
-        accesses = []
-        for where, own in _together(clocks, site, threads):
-            lanes = np.zeros(32, np.bool_)
-            lanes[[thread & 31 for thread in own]] = True
-            strong = Strong(site, access.time, where, row + access.batch.wave.first, row, own, lanes)
-            released = list(fences.of(row, strong.warp, strong.lanes)) if site.write else []
-            by_sc = clocks.by_sc.before(row, own) if site.write else ()
-            before = [
-                Pattern(strong.lanes, reach, strong.cta, known, clocks.now, of_fence=True, warp=strong.warp)
-                for reach, known in by_sc
-            ]
-            if released or before or site.how.sem in RELEASES or self.has(where):
-                accesses.append((strong, released, before))
-        for strong, _, _ in accesses if site.shows else ():
-            self.read(clocks, strong)
-        if site.how.sem in RELEASES:
-            self._hear(clocks)
-        for strong, released, before in accesses if site.write else ():
-            self.written(clocks, strong, released, before)
+    def _of_warps(self, access: AccessRecord, fences: Fences, warps: list[list[tuple[Thread, Where]]]) -> None:
+        """Warps touch locations one after the other; the lanes of each have no order among themselves."""
+        site, clocks = access.site, access.clocks
+        every = [list(_strong(access, threads)) for threads in warps]
+        places = [(strong.row, strong.threads) for of_warp in every for strong in of_warp]
+        before = iter(clocks.by_sc.before(places) if site.write else ())
+        for of_warp in every:
+            accesses = []
+            for strong in of_warp:
+                released = fences.of(strong.row, strong.warp, strong.lanes) if site.write else []
+                by_sc = [strong.behind_sc(*each, clocks.now) for each in next(before, ())]
+                if released or by_sc or site.how.sem in RELEASES or self.has(strong.where):
+                    accesses.append((strong, released, by_sc))
+            for strong, _, _ in accesses if site.shows else ():
+                self.read(clocks, strong)
+            if site.how.sem in RELEASES:
+                self._hear(clocks)
+            for strong, released, by_sc in accesses if site.write else ():
+                self.written(clocks, strong, released, by_sc)
 
     def _hear(self, clocks: Clocks) -> None:
         """Lanes that have observed writes get what comes before these by way of fences, once all have, if they may."""
-        each: dict[tuple[int, Release], Known | None] = {}
-        heard = []
+        by_release: dict[Release, list[Strong]] = {}
         for access, release in self._heard:
-            if (key := (access.cta, release)) not in each:
-                each[key] = clocks.by_sc.observed(*key)
-            if (known := each[key]) is not None:
-                heard.append((access.row, access.warp, access.lanes, known))
+            by_release.setdefault(release, []).append(access)
         self._heard.clear()
+        heard: list[Heard] = []
+        for release, accesses in by_release.items():
+            known, is_any = clocks.by_sc.observed([access.cta for access in accesses], release)
+            heard += [(one.row, one.warp, one.lanes, (known, k)) for k, one in enumerate(accesses) if is_any[k]]
         clocks.learn_each(heard)
 
     def overwritten(self, where: Where) -> None:
@@ -353,10 +369,12 @@ class Locations:
         if release is None:
             return
         self.seen |= {(access.cta, thread): release for thread in access.threads}
-        who = Actors(np.array([access.row]), np.array([access.warp]), access.lanes[None])
-        acquires = access.site.how.sem in ("acquire", "acq_rel")
-        if not (acquires and take(clocks, who, access.site.how.scope, release)):
-            self.observed((access.cta, access.warp), who.lanes[0], release)
+        is_left = True
+        if access.site.how.sem in ("acquire", "acq_rel"):
+            who = Actors(np.array([access.row]), np.array([access.warp]), access.lanes[None])
+            is_left = not take(clocks, who, access.site.how.scope, release)
+        if is_left:
+            self.observed((access.cta, access.warp), access.lanes, release)
         if release.has_sc:
             found.readers |= {(access.cta, thread) for thread in access.threads if is_newest}
             if self._behind_sc.get((access.cta, access.threads)) is not release:  # else they poll
@@ -392,8 +410,10 @@ class Locations:
     @staticmethod
     def _morally_strong(found: _Location, access: Strong, run: Device) -> bool:
         one, other = found.site, access.site
-        near = hold_each_other(one.how.scope, found.cta, other.how.scope, access.cta, run)
-        return bool(near) and one.element == other.element
+        if one.element != other.element:
+            return False
+        wide = one.how.scope in run.wide and other.how.scope in run.wide
+        return wide or bool(hold_each_other(one.how.scope, found.cta, other.how.scope, access.cta, run))
 
     def written(self, clocks: Clocks, access: Strong, released: list[Pattern], by_sc: list[Pattern]) -> None:
         """A strong write: it publishes what the threads release, an atomic also what it has found there."""
@@ -443,39 +463,46 @@ class Locations:
 
         of_shared: as to shared memory alone.
         """
-        heard: list[Heard] = []
+        by_release: dict[Release, list[tuple[int, int, Bools, _Observed]]] = {}
         for (row, warp), passed in zip(who.places(), who.lanes, strict=True):
-            cta = row + clocks.wave.first
-            waiting = self.unacquired.get((cta, warp), [])
-            for each in waiting:
-                if not (lanes := each.lanes & passed).any():
-                    continue
-                known, is_left = gathered(clocks, each.release.patterns, cta, scope, of_shared=of_shared)
-                if known is not None:
-                    heard.append((row, warp, lanes, known))
-                if not (is_left or of_shared):
+            for each in self.unacquired.get((row + clocks.wave.first, warp), ()):
+                if (lanes := each.lanes & passed).any():
+                    by_release.setdefault(each.release, []).append((row, warp, lanes, each))
+        heard: list[Heard] = []
+        for release, some in by_release.items():
+            ctas = [row + clocks.wave.first for row, *_ in some]
+            known, is_any, is_left = gathered(clocks, release.patterns, ctas, scope, of_shared=of_shared)
+            for k, (row, warp, lanes, each) in enumerate(some):
+                if is_any[k]:
+                    heard.append((row, warp, lanes, (known, k)))
+                if not (is_left[k] or of_shared):
                     each.lanes = each.lanes & ~lanes  # they know it for good
-            waiting[:] = [each for each in waiting if each.lanes.any()]
+                    if not each.lanes.any():
+                        self.unacquired[row + clocks.wave.first, warp].remove(each)
         clocks.learn_each(heard)
         if sem == "sc":
             clocks.by_sc.fenced(who, scope)
 
 
-def _together(
-    clocks: Clocks, site: Site, threads: list[tuple[tuple[int, int], Where]]
-) -> Iterator[tuple[Where, tuple[int, ...]]]:
+def _strong(access: AccessRecord, threads: list[tuple[Thread, Where]]) -> Iterator[Strong]:
     """Threads of a warp by location, as they act together: those that know the same; of those that store, each."""
+    site, knower, row = access.site, access.clocks.knower, threads[0][0][0]
     found: dict[tuple[Where, int], list[int]] = {}
     for (_, thread), where in threads:
-        alike = thread if site.write and not site.how.atomic else int(clocks.knower[thread])
+        alike = thread if site.write and not site.how.atomic else int(knower[thread])
         found.setdefault((where, alike), []).append(thread)
     for (where, _), own in found.items():
-        yield where, tuple(own)
+        lanes = np.zeros(32, np.bool_)
+        lanes[[thread & 31 for thread in own]] = True
+        yield Strong(site, access.time, where, row + access.batch.wave.first, row, tuple(own), lanes)
 
 
-def threads_of(access: AccessRecord, some: Bools | None = None) -> Iterator[tuple[tuple[int, int], Where]]:
+def threads_of(access: AccessRecord, some: Bools | None = None) -> Iterator[tuple[Thread, Where]]:
     """Row and thread of each lane of an access, or of some of them, and the location that it touches."""
     batch, places = access.batch, access.places
+    if (lone := access.lone) is not None:
+        yield (lone.row, lone.thread), (places.name, access.at.start)
+        return
     active = spread(access.mask.full, batch.shape)
     active = active if some is None else active & some
     rows, warps, lanes = batch.threads(active)

@@ -34,7 +34,8 @@ def holds(scope: str, cta: Ints | int, other: Ints | int, run: Device) -> Bools:
 
 def hold_each_other(scope: str, cta: Ints | int, other_scope: str, other: Ints | int, run: Device) -> Bools:
     """Does each scope hold the thread of the other CTA? The narrower one does."""
-    return holds(min(scope, other_scope, key=lambda each: run.reach.get(each, run.ctas)), cta, other, run)
+    reach = min(run.reach.get(scope, run.ctas), run.reach.get(other_scope, run.ctas))
+    return np.asarray(cta // reach == other // reach)
 
 
 @dataclass(eq=False, slots=True)
@@ -178,50 +179,61 @@ class Release:
 
 def take(clocks: Clocks, who: Actors, scope: str, release: Release) -> bool:
     """Lanes of one CTA, which have observed it, acquire it with a scope; returns whether nothing is left of it."""
-    known, is_left = gathered(clocks, release.patterns, int(who.rows[0]) + clocks.wave.first, scope)
-    if known is not None:
+    known, is_any, is_left = gathered(clocks, release.patterns, [int(who.rows[0]) + clocks.wave.first], scope)
+    if is_any[0]:
         clocks.learn(who, known)
-    return not is_left
+    return not is_left[0]
 
 
 def gathered(
-    clocks: Clocks, given: Published, cta: int, scope: str, *, of_shared: bool = False, only: str = ""
-) -> tuple[Known | None, bool]:
-    """What threads of a CTA get of this with a scope, a row for all of them, None for nothing; and whether anything is
-    left of it. only: the scope of what they get.
+    clocks: Clocks, given: Published, ctas: list[int], scope: str, *, of_shared: bool = False, only: str = ""
+) -> tuple[Known, list[bool], list[bool]]:
+    """What threads of CTAs get of this with a scope, a row for each of them; of each, whether that is anything, and
+    whether anything is left. only: the scope of what they get.
     """
-    run, first, published = clocks.wave.run, clocks.wave.first, given.whole
+    run, published, count = clocks.wave.run, given.whole, len(ctas)
     size = run.cluster_ctas
-    has_parts = clocks.parts.shape[-1] > 1
-    joins = scope in run.wide and not of_shared and not has_parts  # then it is joined already
-    threads, flags = np.zeros((1, clocks.width), np.int32), np.zeros((1, clocks.parts.shape[-1]), clocks.parts.dtype)
-    is_left, reaches = False, joins and bool(published.near)
-    is_any = reaches
-    far: Far = {}
-    if joins and (near := published.near.get(cta // size)) is not None:
-        np.maximum(threads[0], near, out=threads[0])
+    joins = scope in run.wide and not of_shared and clocks.parts.shape[-1] == 1  # then it is joined already
+    known = Known.nothing(clocks, ctas)
+    known.far = [{}] * count
+    reaches, is_left = [joins and bool(published.near)] * count, [False] * count
+    for k, cta in enumerate(ctas) if joins else ():
+        if (near := published.near.get(cta // size)) is not None:
+            known.threads[k] = near
+    is_any = [*reaches]
     for key in published.narrow if joins else published.patterns:
         pattern = published.patterns[key]
         if only and pattern.scope != only:
             continue
-        if not hold_each_other(pattern.scope, pattern.cta, scope, cta, run):
-            is_left = True
-            continue
-        is_any = True
-        known = clocks.about_shared(pattern.known) if of_shared else pattern.known
-        if has_parts and first <= pattern.cta < first + clocks.wave.ctas:  # others' operations have other numbers
-            flags[0] |= clocks.current(known.parts[0], pattern.time)
-        if pattern.cta // size == cta // size:
-            np.maximum(threads[0], known.threads[0], out=threads[0])
-            far = joined(far, known.far[0]) if known.far else far
-        elif scope in run.wide and pattern.scope in run.wide:
-            reaches = True
-        elif not of_shared:  # of threads of one GPU among several
-            far = joined(far, clocks.near_as_far(known, 0))
-            far = joined(far, known.far[0]) if known.far else far
-    far = joined(far, published.far) if reaches and not of_shared else far
-    own = np.array([cta // size])
-    return (Known(threads, flags, own, [far] if far else []) if is_any else None), is_left
+        for k, cta in enumerate(ctas):
+            if not hold_each_other(pattern.scope, pattern.cta, scope, cta, run):
+                is_left[k] = True
+                continue
+            is_any[k] = True
+            reaches[k] |= _take_over(clocks, known, k, pattern, is_wide=scope in run.wide, of_shared=of_shared)
+    if published.far and not of_shared:
+        known.far = [joined(far, published.far) if goes else far for far, goes in zip(known.far, reaches, strict=True)]
+    if not any(known.far):
+        known.far = []
+    return known, is_any, is_left
+
+
+def _take_over(clocks: Clocks, known: Known, k: int, pattern: Pattern, *, is_wide: bool, of_shared: bool) -> bool:
+    """Add to a row of knowledge what a pattern tells; True where it tells of all other clusters."""
+    wave, size = clocks.wave, clocks.wave.run.cluster_ctas
+    more = clocks.about_shared(pattern.known) if of_shared else pattern.known
+    if known.parts.shape[-1] > 1 and wave.first <= pattern.cta < wave.first + wave.ctas:  # others' have other numbers
+        known.parts[k] |= clocks.current(more.parts[0], pattern.time)
+    if pattern.cta // size == int(known.cluster[k]):
+        np.maximum(known.threads[k], more.threads[0], out=known.threads[k])
+        known.far[k] = joined(known.far[k], more.far[0]) if more.far else known.far[k]
+        return False
+    if is_wide and pattern.scope in wave.run.wide:
+        return True
+    if not of_shared:  # of threads of one GPU among several
+        far = joined(known.far[k], clocks.near_as_far(more, 0))
+        known.far[k] = joined(far, more.far[0]) if more.far else far
+    return False
 
 
 def _joined_pattern(clocks: Clocks, one: Pattern, other: Pattern) -> Pattern:

@@ -65,8 +65,10 @@ def clash_of(
     which need no report.
     """
     pairs = pairs_of(access, found)
-    many, known = pairs.of_many, access.knows(pairs)
-    if with_writer and _is_strong_with_all(access):
+    many = pairs.of_many
+    is_sure = with_writer and access.lone is not None  # what it knows is no candidate
+    known = np.zeros(len(pairs), np.bool_) if is_sure else access.knows(pairs)
+    if with_writer and _is_strong_with_all(access, write=True):
         return None, pairs[many | ~known]
     if with_writer and many.any():
         known[many] = are_known_together(access, pairs[many])
@@ -89,10 +91,13 @@ def clash_of(
     return clash, pairs[unknown | many] if clash is None or clash.excuse == CHECKED else unordered
 
 
-def _is_strong_with_all(access: AccessRecord) -> bool:
-    """Is an access morally strong with everything that was written since its threads last met?"""
-    met = access.all_known()
-    return all(each.time <= met or is_surely_strong(access, each) for each in access.places.log.writes.values())
+def _is_strong_with_all(access: AccessRecord, *, write: bool) -> bool:
+    """Is an access morally strong with everything that was written, or read, since its threads last met?"""
+    if access.site.how.sem == "weak":
+        return False
+    met, log = access.all_known(), access.places.log
+    every = log.writes.values() if write else log.newest(write=False)
+    return all(each.time <= met or is_surely_strong(access, each) for each in every)
 
 
 def _racing(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> tuple[Bools, Bools]:
@@ -471,7 +476,8 @@ class RaceDetector:
         found = access.places.writes_before(access)
         clash, unknown = self.tickets.clash_of(access, found) if found is not None else (None, None)
         self._report(clash)
-        found = access.places.reads_before(access) if access.site.write else None
+        asks = access.site.write and not _is_strong_with_all(access, write=False)
+        found = access.places.reads_before(access) if asks else None
         self._report(clash_with_reads(access, found) if found is not None else None)
         return clash is not None and clash.excuse == EQUAL, unknown
 
