@@ -15,7 +15,6 @@ from tilewright.sim.machine.device import Events
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Ints
-    from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
 
 CHECKS: dict[str, str] = {}
@@ -35,13 +34,6 @@ class Check(Events):
         self.program = program
         self.doubtful = False  # may threads that waited in this run deadlock in another run?
         self.strong: dict[int, Ints] = {}  # by the wave's first CTA, how many strong accesses each thread has made
-
-    def watch(self, site: Site) -> Hook | None:
-        """The function that is called before each access at a site, or None."""
-        return None
-
-    escapes: Callable[..., None] | None = None
-    """Gets the lanes of a site that are outside of its buffer."""
 
 
 def register(name: str, finds: str, *parts: type[Check]) -> None:

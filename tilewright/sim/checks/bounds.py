@@ -123,7 +123,7 @@ class ChosenPointer:
 
     def __call__(self, batch: Batch, mask: Mask, base: Address, at: Address) -> None:
         start, address = base.full(), at.full()
-        left = mask.full & (np.arange(32) < self.sites[0].lanes)
+        left = mask.full & (np.arange(32) < self.sites[0].how.lanes)
         for site in self.sites:
             place = site.place
             assert place is not None

@@ -45,7 +45,7 @@ class Poison(Check):
 
     def watch(self, site: Site) -> Hook | None:
         """Instructions that look at memory, such as atomics, need it initialised."""
-        if site.write or site.shifts or site.how.goes_on or site.place is None or site.place.space == "global":
+        if site.write or site.how.moves or site.how.goes_on or site.place is None or site.place.space == "global":
             return None
 
         def look(batch: Batch, mask: Mask, *every: Address) -> None:

@@ -403,8 +403,8 @@ def access(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[Site, str
     width = width_of(expr.dtype)
     with inside(e, expr, mask, op, width, write=write):
         place, terms = terms_of(e, AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
-        how = Touch(constant=expr.buffer.constant)
-        site = Site(e.at, op, place, width, write, how, shifts=True, advice=advice_of(expr))
+        how = Touch(constant=expr.buffer.constant, moves=True)
+        site = Site(e.at, op, place, width, write, how, advice=advice_of(expr))
         return e.program.add_site(site), address_text(e, terms)
 
 
@@ -415,7 +415,7 @@ def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: boo
     width: bytes of the access, of each lane. op: "" where a unit will read or write: of the indices alone.
     """
     if op and "pointer" in e.program.values:
-        _stays(e, expr, mask, Site(e.at, op, None, width, write, lanes=lanes))
+        _stays(e, expr, mask, Site(e.at, op, None, width, write, Touch(lanes=lanes)))
     start = expr.a if isinstance(expr, Binary) else expr
     owed = owes(expr)
     if not owed or "index" not in e.program.values:

@@ -29,7 +29,7 @@ from tilewright.sim.fast.loads import Loads
 from tilewright.sim.machine.convert import from_bits, to_bits
 from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, check_lanes
 from tilewright.sim.machine.registers import RegisterFile
-from tilewright.sim.machine.sites import Site
+from tilewright.sim.machine.sites import MOVES, Site
 from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _move(e: Emitter, bound: Bound, mask: str) -> None:
         with inside(e, pointer, mask, bound.instruction.name, width, write=access.write):
             place, terms = terms_of(e, pointer, mask)
             advice = advice_of(pointer)
-            sites.append(Site(e.at, bound.instruction.name, place, width, access.write, shifts=True, advice=advice))
+            sites.append(Site(e.at, bound.instruction.name, place, width, access.write, MOVES, advice=advice))
             texts.append(address_text(e, terms))
     source, target = map(e.program.add_site, sites)
     move = Move(source, target, e.with_shadows)
@@ -213,8 +213,6 @@ def _instruction(
             bound.count(access.nbytes),
             access.write,
             bound.touch(access),
-            bound.count(access.lanes),
-            shifts=bound.form.meaning.moves,
             asks=asks(expr) and id(e.stmt) not in e.axes.polled,
             polls=id(e.stmt) in e.axes.polled,
             compared=id(e.stmt) in e.axes.compared,
@@ -322,10 +320,9 @@ def _file(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> tuple[Reg
     alike = all(_rest(terms) == _rest(found[0][1]) and p is place for p, terms in found)
     run = alike and steps == [width * k for k in range(len(found))]
     addresses = [address_text(e, terms) for _, terms in (found[:1] if run else found)]
-    site = Site(e.at, "register", place, width, row.written, shifts=True)
+    site = Site(e.at, "register", place, width, row.written, MOVES)
     sites = tuple(e.program.add_site(replace(site, place=p)) for p, _ in (found[:1] if run else found))
-    places = tuple(p for p, _ in found if p is not None)
-    file = RegisterFile(places, width, len(found), row.many, run, sites, row.kind)
+    file = RegisterFile(sites, len(found), row.many, run, row.kind)
     return file, addresses[0] if run else f"({''.join(f'{a}, ' for a in addresses)})"
 
 

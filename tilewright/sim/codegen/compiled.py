@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Shape
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.places import Group, Place
-    from tilewright.sim.machine.sites import Hook, Site
+    from tilewright.sim.machine.sites import Site
 
 Function: TypeAlias = "Callable[[Batch], int | None]"  # of a segment: which one comes next
 
@@ -152,19 +152,13 @@ class Compiled(Subject):
     # What emitters add
 
     def add_site(self, site: Site) -> Site:
-        """Registers a site and gives it the hooks of the checks; statements of one line that do the same share one."""
+        """Registers a site, of which the checks hear; statements of one line that do the same share one."""
         known = self._site_of.setdefault(site.key, site)
         if known is not site and self.recorder is None:
             return known
-        site.watch = self._hooks
-        site.escapes = next((check.escapes for check in self.own_checks if check.escapes), None)
-        site.hooks = self._hooks(site) if site.place else ()
+        site.subscribe(self.own_checks)
         self.sites.append(site)
         return site
-
-    def _hooks(self, site: Site) -> tuple[Hook, ...]:
-        hooks = [check.watch(site) for check in self.own_checks]
-        return tuple(hook for hook in hooks if hook is not None)
 
     @cached_property
     def head_of(self) -> Callable[[ir.Stmt], str]:

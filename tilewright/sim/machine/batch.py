@@ -247,6 +247,12 @@ class Look:
         """This look, at the first ``count`` lanes of each warp."""
         return self if count == 32 else Look(self.wave, self.ctas, self.warps, (*self.shape[:2], count))
 
+    def as_one(self, mask: Mask, *at: Address) -> tuple[Look, Mask] | None:
+        """It as one CTA, with its mask, where all CTAs of the wave do the same at the same addresses; else None."""
+        is_whole = self.shape[0] == self.wave.ctas
+        alike = is_whole and not mask.varies_by_cta and not any(address.varies_by_cta for address in at)
+        return (self.single, mask.single) if alike else None
+
     @cached_property
     def single(self) -> Look:
         """This look, at one CTA that stands for all of them."""
@@ -281,16 +287,6 @@ class Batch(Look):
         """Where it waits."""
         assert self.meeting is not None
         return self.meeting.place
-
-    @property
-    def is_whole_wave(self) -> bool:
-        """True where every CTA of the wave is in it."""
-        return self.shape[0] == self.wave.ctas
-
-    def as_one(self, mask: Mask, *at: Address) -> tuple[Look, Mask] | None:
-        """It as one CTA, with its mask, where all CTAs of the wave do the same at the same addresses; else None."""
-        alike = self.is_whole_wave and not mask.varies_by_cta and not any(each.varies_by_cta for each in at)
-        return (self.single, mask.single) if alike else None
 
     @property
     def alive(self) -> Bools:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from tilewright.explain import Threads
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.wave import Storage, Wave
+    from tilewright.sim.machine.wave import Memories, Storage, Wave
 
 # The issuers of an operation: threads, warps or warpgroups of a batch, on whose behalf asynchronous units act.
 
@@ -193,9 +192,6 @@ def issuers_of(batch: Batch, mask: Mask, lanes: str, at: Span | None) -> Issuers
     return Issuers(batch.wave, at, rows[first], number[first] * 32, count, places)
 
 
-Finder: TypeAlias = "Callable[[Look, Place], Storage]"  # of the bytes of a place, or of their shadow
-
-
 def _lanes_of(mask: Mask, count: int) -> Mask:
     """The mask of the first ``count`` lanes of each warp."""
     return (
@@ -205,12 +201,12 @@ def _lanes_of(mask: Mask, count: int) -> Mask:
 
 @dataclass(eq=False)
 class MemoryFacet:
-    """All memories as one `Memory`, by generic addresses. storage: finds the bytes of a place, or their shadow."""
+    """All memories as one `Memory`, by generic addresses: the bytes, or their flags."""
 
     batch: Look
     mask: Mask
     at: Span | None
-    storage: Finder
+    memories: Memories
 
     def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
         """For each buffer: its bytes, the lanes that point there, and where."""
@@ -225,7 +221,7 @@ class MemoryFacet:
             lanes = self.mask.narrowed(full >> WINDOW_BITS == window)
             if lanes is not None:
                 offsets = lanes.harmless(full - (int(window) << WINDOW_BITS))
-                storage = self.storage(self.batch, places.at(int(window), int(offsets.min())))
+                storage = self.memories.storage(places.at(int(window), int(offsets.min())))
                 if window == SHARED_WINDOW and isinstance(storage, MemoryRows):
                     offsets = across(self.batch, storage, offsets)
                 found.append((storage, lanes, Address(0, Part(offsets))))
@@ -288,17 +284,9 @@ class SharedFacet(MemoryFacet):
 
     def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
         lanes = _lanes_of(self.mask, address.shape[-1])
-        arena = self.storage(self.batch, self.batch.wave.run.places.arena)
-        assert not isinstance(arena, Registers)
-        return [
-            (
-                arena,
-                lanes,
-                Address(
-                    0, Part.of_lanes(across(self.batch, arena, lanes.harmless(address.astype(np.int64, copy=False))))
-                ),
-            )
-        ]
+        offsets = lanes.harmless(address.astype(np.int64, copy=False))
+        at = Address(0, Part.of_lanes(across(self.batch, self.memories.shared, offsets)))
+        return [(self.memories.shared, lanes, at)]
 
 
 class Facet(MemoryFacet):
@@ -314,7 +302,7 @@ class Facet(MemoryFacet):
 
     @property
     def shared(self) -> SharedFacet:
-        return SharedFacet(self.batch, self.mask, self.at, self.storage)
+        return SharedFacet(self.batch, self.mask, self.at, self.memories)
 
     @property
     def tmem(self) -> TmemFacet:

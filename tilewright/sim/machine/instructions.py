@@ -18,7 +18,7 @@ from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP, Bound, Sig
 from tilewright.isa.agreed import asked, check_values
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import first_warp, lanes_text, numbers, threads_of, where_text
-from tilewright.sim.machine.facets import Facet, Finder
+from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.memory import UNITS, MemoryRows, initialised
 from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
 from tilewright.sim.machine.registers import RegisterAddress, RegisterFile
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.wave import Memories
 
 
 # Instructions that lanes of a warp execute together: have all of these lanes come?
@@ -70,7 +71,7 @@ def check_lanes(
             troubles.append((_silent(bound, mask, values), READS_ENDED, ENDED_HINT))
         for wrong, what, hint in troubles:
             if wrong.any():
-                facet = Facet(batch, mask, at, batch.wave.run.plain)
+                facet = Facet(batch, mask, at, batch.wave)
                 facet.fault(told("{}: {}", operation(bound.instruction.name), what), wrong, hint=hint)
 
 
@@ -199,7 +200,7 @@ class Move:
         """One copy from shared memory of what is initialised; False, and nothing done, where that is not certain."""
         ((_, source, target),) = turns
         end = source.hi + self.source.width
-        if self.with_shadows and (batch.wave.run.dependence or not batch.wave.shadows.are_set(source.lo, end)):
+        if self.with_shadows and (batch.wave.run.dependence or not batch.wave.shadows.shared.are_set(source.lo, end)):
             return False
         self.target.store(batch, mask, target, self.source.load(batch, mask, source))
         if self.with_shadows:
@@ -217,11 +218,16 @@ class Move:
 
 
 class _Kept(MemoryRows):
-    """Stands for storage, and keeps the bits that are stored there."""
+    """Stands for shared memory, and keeps the bits that are stored there."""
 
     bits: Bits
 
-    def store(self, look: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
+    @property
+    def shared(self) -> MemoryRows:
+        """Itself: of such memories it is all that there is."""
+        return self
+
+    def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
         self.bits = bits
 
 
@@ -284,7 +290,7 @@ class CompiledInstruction:
     def _about_to_store(self, batch: Batch, mask: Mask, values: Given, at: Address) -> Bits:
         """The rows that lanes name the places of, and that the instruction will store there."""
         kept = _Kept(np.zeros((1, 0), np.uint8), 0)
-        self.meaning(batch, mask, _arguments(values), lambda look, place: kept)
+        self.meaning(batch, mask, _arguments(values), kept)  # type: ignore[arg-type]  # `Meaning.on` is "shared"
         found = np.zeros((*kept.bits.shape[:-1], 32), kept.bits.dtype)
         found[..., : kept.bits.shape[-1]] = kept.bits
         return found
@@ -317,7 +323,7 @@ class CompiledInstruction:
         """The lanes in which a form that may have to wait can take place now."""
         check_lanes(self.bound, batch, mask, values, self.at)
         ready = self.bound.form.meaning.ready
-        found: Bools = self.meaning(batch, mask, _arguments(values), batch.wave.run.plain, ready)
+        found: Bools = self.meaning(batch, mask, _arguments(values), batch.wave, ready)
         return found
 
     def is_elsewhere(self, number: int, highest: int) -> bool:
@@ -331,12 +337,12 @@ class CompiledInstruction:
         wrong = mask.full & (rank > 0) & (rank != own)
         if wrong.any():
             what = f"{self.bound.mnemonic} reaches the shared memory of its own CTA, and this is an address of another"
-            Facet(batch, mask, self.at, wave.run.plain).fault(what, wrong)
+            Facet(batch, mask, self.at, wave).fault(what, wrong)
         return Address(0, Part(np.broadcast_to(full & (1 << OFFSET_BITS) - 1, batch.shape)))
 
     def carry_out(self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags) -> Results:
         """Execute the row on the active lanes, and deliver its results."""
-        found = self.meaning(batch, mask, arguments, batch.wave.run.plain)
+        found = self.meaning(batch, mask, arguments, batch.wave)
         if unlisted := self.unlisted(batch, arguments):
             lanes = mask.full & unlisted.where[..., None]
             if lanes.any():
@@ -397,7 +403,8 @@ class CompiledInstruction:
         if not (form.meaning.moves and form.meaning.on == "shared" and self.sinks) or len(arguments) > 1:
             return False
         (number, site), *_ = self.accesses
-        return batch.wave.shadows.is_sound(arguments[number], site.width) and all(
+        first, end = int(arguments[number].min()), int(arguments[number].max()) + site.width
+        return batch.wave.shadows.shared.are_set(first, end) and all(
             register.is_initialised(batch, at) for register, at in zip(self.sinks, sinks, strict=True)
         )
 
@@ -407,10 +414,6 @@ class CompiledInstruction:
         form = self.bound.form
         shadow: Results = None
         if form.meaning.moves:
-            shadows = batch.wave.shadows
-            kinds = zip(arguments, self._read_kinds, strict=True)
-            addresses = [Address(0, Part(argument)) for argument, (kind, _) in kinds if kind in ADDRESSES]
-            look, active = shadows.view(batch, mask, *addresses)
             given = tuple(
                 self._flags(argument, flag)
                 if data
@@ -419,7 +422,7 @@ class CompiledInstruction:
                     arguments, flags or (), self._read_kinds, self.bound.arguments, strict=True
                 )
             )
-            shadow = self.meaning(look, active, given, shadows.finder, form.meaning.validity)
+            shadow = self.meaning(batch, mask, given, batch.wave.shadows, form.meaning.validity)
         else:
             for argument, flag, row in zip(arguments, flags or (), self.bound.arguments, strict=False):
                 sound(self.bound, batch, mask, argument, flag, row.name, self.at)
@@ -469,15 +472,20 @@ class CompiledInstruction:
         return flags if flags.shape[-1] == 32 else np.broadcast_to(flags, np.broadcast_shapes(flags.shape, (1, 1, 32)))
 
     def meaning(
-        self, batch: Look, mask: Mask, arguments: Given, storage: Finder, meaning: Callable[..., Results] | None = None
+        self,
+        batch: Look,
+        mask: Mask,
+        arguments: Given,
+        memories: Memories,
+        meaning: Callable[..., Results] | None = None,
     ) -> Results:
-        """Apply the row's meaning, or another one, to the memory that ``storage`` finds."""
+        """Apply the row's meaning, or another one, to the bytes or the flags of the memories."""
         form = self.bound.form
         execute = meaning or form.meaning.execute
         assert execute is not None
         found: Results = None
         for some in parted_by_mask(self.bound, mask, arguments):
-            given = Facet(batch, some, self.at, storage).given(form.meaning.on)
+            given = Facet(batch, some, self.at, memories).given(form.meaning.on)
             one: Results = asked(self, "execute", execute, (*given, *arguments))
             found = one if some is mask else np.where(some.full, one, one if found is None else found)
         return found

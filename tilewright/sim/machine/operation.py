@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tilewright.errors import Span
-    from tilewright.isa import AsyncMeaning, Consults, Form, Mods, Wait
+    from tilewright.isa import AsyncMeaning, Consults, Form, Wait
     from tilewright.isa.products import Accumulator
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Bools, Given, Ints, Results
@@ -90,43 +90,43 @@ class Operation:
         )
         self.signals = tuple(located(signal, signal.barrier, spaces[signal.barrier], 8) for signal in form.signals)
 
-    @property
+    @cached_property
     def form(self) -> Form:
         """The form that is executed."""
         return self.instruction.bound.form
 
-    @property
+    @cached_property
     def meaning(self) -> AsyncMeaning:
         """What is executed when it completes."""
         return self.form.async_meaning
 
-    @property
+    @cached_property
     def group(self) -> str:
         """The group with which it is counted, see `tilewright.isa.Issue`."""
         effect = self.form.issue or self.form.commit
         return effect.group if effect else ""
 
-    @property
+    @cached_property
     def is_commit(self) -> bool:
         """Does it report what the thread has issued before?"""
         return self.form.issue is None
 
-    @property
+    @cached_property
     def name(self) -> str:
         """``tcgen05.cp``."""
         return self.instruction.bound.instruction.name.removeprefix("ptx.")
 
-    @property
+    @cached_property
     def reads(self) -> tuple[Touched, ...]:
         """What the operation reads, with sites."""
         return tuple(one for one in self.touched if not one.writes)
 
-    @property
+    @cached_property
     def writes(self) -> tuple[Touched, ...]:
         """What the operation writes, with sites."""
         return tuple(one for one in self.touched if one.writes)
 
-    @property
+    @cached_property
     def in_ctas(self) -> tuple[Touched, ...]:
         """What it touches of the memories of CTAs, and the m-barriers that it signals there."""
         return (*(one for one in self.touched if one.space in ("shared", "tmem")), *self.signals)
@@ -190,10 +190,6 @@ class Operation:
             given = np.zeros(len(self.issuers.rows))
             given[one.issuer] = one.nbytes
         return np.broadcast_to(given, len(self.issuers.rows)).astype(np.uint64)
-
-    @cached_property
-    def _mods(self) -> Mods:
-        return self.instruction.bound.mods
 
     def read(self) -> None:
         """Read the sources now, since they may change later; places that are combined with them are read at the end."""
@@ -269,7 +265,7 @@ class Operation:
         reads, writes = ([one for one in touched if one.writes == write] for write in (False, True))
         make = self.meaning.accumulator
         given: Given = ()
-        if make is None or not self._add(make(self._mods)):
+        if make is None or not self._add(make(self.instruction.bound.mods)):
             given = self._execute(reads, writes, which)
         if self._marks:
             self._mark(reads, which, writes)

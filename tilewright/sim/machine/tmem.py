@@ -87,13 +87,6 @@ def _numbers(row: Ints, lane: Ints, column: Ints) -> Ints:
     return row * (TMEM_COLUMNS * TMEM_LANES) + (column * TMEM_LANES + lane)
 
 
-class Cells:
-    """A uint32 for each cell: tensor memory itself, or the flags of its bytes."""
-
-    def __init__(self, rows: int) -> None:
-        self.words = table_of_cells(rows, np.uint32)
-
-
 @dataclass(frozen=True, slots=True)
 class Taken:
     """The columns of one `alloc`: ``columns`` from ``first`` on, of which the kernel has asked for ``asked``."""
@@ -251,7 +244,7 @@ class TmemFacet:
 
     def _poison(self, row: int, first: int, columns: int) -> None:
         if self.wave.run.program.with_shadows:
-            self.wave.shadows.tmem.words[row, first : first + columns] = 0
+            self.wave.shadows.tmem[row, first : first + columns] = 0
 
     def allocate(self, columns: Ints, requested: Ints, pair: bool) -> Ints:
         """Give the warps the columns that were reserved for them."""

@@ -115,17 +115,17 @@ class Touched:
             ctas=slice(0, 1),
         )
 
-    @property
+    @cached_property
     def writes(self) -> bool:
         """Does it write?"""
         return isinstance(self.effect, Signal) or self.effect.write
 
-    @property
+    @cached_property
     def proxy(self) -> str:
         """Through which it is accessed; m-barriers through the generic one."""
         return "generic" if isinstance(self.effect, Signal) else self.effect.proxy
 
-    @property
+    @cached_property
     def combines(self) -> bool:
         """Does it read and write as one access?"""
         return isinstance(self.effect, Access) and self.effect.rmw
@@ -292,7 +292,7 @@ class Touched:
         once: what all issuers of a CTA read may come once for each CTA.
         """
         if self.space == "tmem":
-            words = self._of_cells(wave.tmem.words)
+            words = self._of_cells(wave.tmem)
             return words if self.nbytes is None else words & self._bytes_that_count
         if self.space == "shared" and self.ctas is not None:
             return self._of_each_cta(wave.shared, once=once)
@@ -330,22 +330,21 @@ class Touched:
         """The flags of what `load` finds; None where all of it is initialised."""
         shadows = wave.shadows
         if self.space == "tmem":
-            flags = self._of_cells(shadows.tmem.words)
+            flags = self._of_cells(shadows.tmem)
             return flags if self.nbytes is None else flags | INITIALISED & ~self._bytes_that_count
         low, high = self.reach
-        if self.space != "shared" or (shadows.is_collapsed and shadows.shared.data[0, low:high].all()):
+        if self.space != "shared" or shadows.shared.are_set(low, high):
             return None
         if self.ctas is not None:
             found = self._of_each_cta(shadows.shared)
         else:
-            shadows.expand()
             found = np.ones((*self.shape, self.width), np.uint8)
-            self._gather(shadows.shared, self.rows, self.at, self.touches, found)
+            self._gather(shadows.shared, shadows.shared.at(self.rows), self.at, self.touches, found)
         return None if found.all() else found
 
     def _of_each_cta(self, block: MemoryRows, *, once: bool = False) -> NDArray[np.uint8]:
         assert self.ctas is not None
-        view = block.view(self.width)[self.ctas if block.rows > 1 else slice(0, 1)]
+        view = block.view(self.width)[slice(0, 1) if block.is_one else self.ctas]
         places = self.places.reshape(-1) >> SHIFT[self.width]
         found = view.take(places, axis=1).reshape(len(view), *self.places.shape)
         each = (self.ctas.stop - self.ctas.start, len(self.issuer) // (self.ctas.stop - self.ctas.start))
@@ -369,7 +368,7 @@ class Touched:
         if len(data) != len(self.issuer):
             data = data[self.issuer]
         if self.space == "tmem":
-            self._to_cells(wave.tmem.words, data)
+            self._to_cells(wave.tmem, data)
             return
         data = np.broadcast_to(data, (*self.shape, self.width))
         if self.ctas is not None:
@@ -383,7 +382,7 @@ class Touched:
         """The flags of what `store` wrote; None: all of it is initialised."""
         shadows = wave.shadows
         alike = self.ctas is not None and self.ctas.stop - self.ctas.start == wave.ctas
-        if self.space == "shared" and flags is None and alike and shadows.is_collapsed:
+        if self.space == "shared" and flags is None and alike and shadows.shared.is_one:
             one = self.of_one_cta()
             one._to_each_cta(shadows.shared, one.all_initialised)
             return
@@ -391,9 +390,9 @@ class Touched:
         if len(data) != len(self.issuer):
             data = data[self.issuer]
         if self.space == "tmem":
-            self._to_cells(shadows.tmem.words, data)
+            self._to_cells(shadows.tmem, data)
         elif self.space == "shared":
-            shadows.expand()
+            shadows.shared.part()
             data = np.broadcast_to(data, (*self.shape, self.width))
             self._scatter(shadows.shared, self.rows, self.at, self.touches, data)
 

@@ -79,7 +79,7 @@ class Detailed:
         if not self.is_whole or not wave.registers:
             return
         if "tmem" in vars(wave) and self.steps:
-            self._settle_tmem(wave.tmem.words[self.cta - wave.first].T, self.steps[-1])
+            self._settle_tmem(wave.tmem[self.cta - wave.first].T, self.steps[-1])
         for number, (name, registers) in enumerate(wave.registers.items()):
             view = registers.view(min(4, registers.unit))[self.cta - wave.first, self.warp]
             before = self.before.get(name)

@@ -81,7 +81,7 @@ class Measure:
         first = int(addresses.min())
         key = first % EVERY, (addresses - first).tobytes(), b"" if active is None else active.tobytes()
         if key not in self.known:
-            lanes = np.arange(32) < self.site.lanes
+            lanes = np.arange(32) < self.site.how.lanes
             lanes &= True if active is None else active
             self.known[key] = self._measured(np.broadcast_to(addresses, 32), lanes)
         return self.known[key]
@@ -94,8 +94,8 @@ class Measure:
             return WarpAccess(lanes, lanes * site.width, sectors=len(np.unique(ends)), start=start)
         phase, pairs = site.how.phase or default_phase(site.width), not (site.write or site.how.phase)
         at = Address(0, Part(addresses.reshape(1, 1, 32)))
-        everyone = lanes == site.lanes
-        passes, ideal = wavefronts(at, site.lanes, site.width, phase, None if everyone else active, pairs=pairs)
+        everyone = lanes == site.how.lanes
+        passes, ideal = wavefronts(at, site.how.lanes, site.width, phase, None if everyone else active, pairs=pairs)
         return WarpAccess(lanes, lanes * site.width, passes, ideal, start=start)
 
 
