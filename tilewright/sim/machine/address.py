@@ -37,9 +37,9 @@ class Part:
     @classmethod
     def of_lanes(cls, values: Ints) -> Part:
         """A part for addresses computed lane by lane, which are not tested for even steps."""
-        made = cls(values)
-        made.strides = None
-        return made
+        part = cls(values)
+        part.strides = None
+        return part
 
     @cached_property
     def lo(self) -> int:
@@ -163,8 +163,8 @@ class Address:
         varying = [part for part in self.parts if len(part.values) > 1]
         if len(varying) > 1 or not all(part.kept for part in self.parts):
             return Uniform.nobody(ctas)
-        found = varying[0].alike if varying else Uniform(1, ctas, 1)
-        return found if found.firsts is not None else Uniform.nobody(ctas)
+        uniform = varying[0].alike if varying else Uniform(1, ctas, 1)
+        return uniform if uniform.firsts is not None else Uniform.nobody(ctas)
 
     def firsts(self, alike: Uniform) -> Address:
         """The addresses of the CTAs that are not like an earlier one, where `alike` says who is."""

@@ -102,9 +102,9 @@ class Footprint:
             for table, wrote in ((marks.writes, True), (marks.reads, False)):
                 if not (wrote or (write and self.has_trigger)):
                     continue  # reads are over where the grid before has ended
-                found = np.where(inside, table[np.where(inside, at, 0)], 0).any(1)
-                if found.any():
-                    k = int(np.flatnonzero(found)[0])
+                sites = np.where(inside, table[np.where(inside, at, 0)], 0).any(1)
+                if sites.any():
+                    k = int(np.flatnonzero(sites)[0])
                     number = int(table[at[k][inside[k]]].max())
                     return self.sites[number - 1], wrote, k
         return None
@@ -419,10 +419,10 @@ class Device:
     def moves(self, operation: Operation) -> None:
         """Counts the bytes that an asynchronous operation is going to read and write."""
         at, op = operation.instruction.at, operation.instruction.bound.instruction.name
-        for one in operation.touched:
-            if isinstance(one.effect, Access) and one.effect.computed and one.places.size:  # others have a site
-                where = (self.places.holding(one.space, int(one.places.flat[0])).name, one.space, one.writes)
+        for use in operation.touched:
+            if isinstance(use.effect, Access) and use.effect.computed and use.places.size:  # others have a site
+                where = (self.places.holding(use.space, int(use.places.flat[0])).name, use.space, use.writes)
                 line = self.lines.setdefault((at, op, *where), Line(at, op, *where))
-                line.accesses += one.count
-                line.nbytes += one.bytes_moved
+                line.accesses += use.count
+                line.nbytes += use.bytes_moved
                 line.warps += operation.mask.warps

@@ -112,11 +112,11 @@ class MemoryRows(CtaRows):
 
     def alike(self, ctas: slice, first: int, end: int) -> Uniform | None:
         """Which of some CTAs have the same bytes from ``first`` to before ``end``; None where that is not known."""
-        found: Uniform | None = None
+        uniform: Uniform | None = None
         for (start, stop), (whose, alike) in sorted(self._alike.items(), key=lambda item: item[0]):
-            if start <= first < stop and whose == ctas and found in (None, alike):
-                first, found = stop, alike
-        return found if first >= end else None
+            if start <= first < stop and whose == ctas and uniform in (None, alike):
+                first, uniform = stop, alike
+        return uniform if first >= end else None
 
     def _forget(self, first: int, end: int) -> None:
         for start, stop in [*self._alike]:
@@ -159,8 +159,8 @@ class MemoryRows(CtaRows):
             first, units = at.units(batch, SHIFT[width])
             if len(self.data) == 1:
                 return view[0, first:].take(units)
-            found = view[batch.ctas].take(units.reshape(-1) + first, axis=1)  # a view would copy all
-            return found.reshape(found.shape[0], *units.shape[1:])
+            items = view[batch.ctas].take(units.reshape(-1) + first, axis=1)  # a view would copy all
+            return items.reshape(items.shape[0], *units.shape[1:])
         first, units = at.units(batch, SHIFT[width], self.pitch // width)
         return view.reshape(-1)[first:].take(units)
 

@@ -113,7 +113,7 @@ class NewerWords(Newer):
         """The words of these CTAs and warps of the batch, (CTAs, warps, words)."""
         some = self.words
         for axis, (alike, those) in enumerate(zip(self.alike, (ctas, warps), strict=True)):
-            which = [alike.number(one) for one in those]
+            which = [alike.number(number) for number in those]
             some = some if which == list(range(some.shape[axis])) else some.take(which, axis)
         return some.reshape(*some.shape[:2], -1)
 
@@ -159,8 +159,8 @@ class Registers(CtaRows):
             return np.stack(parts, axis=-1).view(UNITS[width])[..., 0]
         if not at.parts and mask is None:
             return self.slot(batch, at.start, width)
-        own, where = self._indexed(batch, at, width, mask)
-        return np.take_along_axis(own, where, axis=-1)
+        items, where = self._indexed(batch, at, width, mask)
+        return np.take_along_axis(items, where, axis=-1)
 
     def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
         """Write one item of ``width`` bytes per active lane."""
@@ -178,20 +178,20 @@ class Registers(CtaRows):
             else:
                 np.copyto(place, bits, where=mask.array)
         else:
-            own, where = self._indexed(batch, at, width, mask)
-            old = np.take_along_axis(own, where, axis=-1)
-            np.put_along_axis(own, where, np.where(mask.full, bits, old), axis=-1)
+            items, where = self._indexed(batch, at, width, mask)
+            old = np.take_along_axis(items, where, axis=-1)
+            np.put_along_axis(items, where, np.where(mask.full, bits, old), axis=-1)
 
     def _indexed(self, batch: Look, at: Address, width: int, mask: Mask | None) -> tuple[Bits, Ints]:
         """The threads' own storage, (CTAs, warps, items), and where in it each lane's item is."""
         per_unit = self.unit // width
         view = self.view(width)[self.taken(batch), batch.warps]
-        own = view.reshape(*view.shape[:2], -1)
+        storage = view.reshape(*view.shape[:2], -1)
         items = (at.full() - self.start) // width
         if mask is not None:
             items = np.where(mask.full, items, 0)
         where = items // per_unit * (32 * per_unit) + LANES * per_unit + items % per_unit
-        return own, np.broadcast_to(where, (max(len(own), len(where)), own.shape[1], 32))
+        return storage, np.broadcast_to(where, (max(len(storage), len(where)), storage.shape[1], 32))
 
     def words(self, batch: Look, start: int, count: int) -> Bits:
         """``count`` neighbouring words of each lane, (CTAs, warps, count, 32): a view where the unit is a word."""
@@ -229,9 +229,9 @@ class Registers(CtaRows):
 
     def alike(self, batch: Look, registers: Iterable[int]) -> Alike:
         """The CTAs and warps of the batch that certainly hold the same in these registers, by their numbers."""
-        found = [self._alike.get(number) for number in registers]
-        first = found[0]
-        if first is None or first[0] != batch.key or found.count(first) < len(found):
+        kinds = [self._alike.get(number) for number in registers]
+        first = kinds[0]
+        if first is None or first[0] != batch.key or kinds.count(first) < len(kinds):
             return Uniform.nobody(batch.shape[0]), Uniform.nobody(batch.shape[1])
         return first[1]
 
@@ -240,7 +240,7 @@ class Registers(CtaRows):
         held = self._newer_words(batch, numbers)
         if held is not None:
             return held.of(ctas, warps), 32 * held.first
-        some = tuple(slice(one.start, one.stop, one.step) for one in (ctas, warps))
+        some = tuple(slice(numbers_of.start, numbers_of.stop, numbers_of.step) for numbers_of in (ctas, warps))
         return self.flat(batch.ctas, batch.warps)[some], 0
 
     # Registers that are kept in another shape
@@ -279,7 +279,7 @@ class Registers(CtaRows):
 
     def hold(self, key: object, held: Newer) -> None:
         """The registers hold this from now on."""
-        for other in [other for other, one in self._held.items() if one.meets(held)]:
+        for other in [other for other, newer in self._held.items() if newer.meets(held)]:
             before = self._held.pop(other)
             if not held.covers(before):
                 self._settle(before)
@@ -354,8 +354,8 @@ class RegisterFile:
             if self.count > 1:
                 self.sites[0].reach(batch, mask, at.shifted((self.count - 1) * self.width))
         else:
-            for site, one in zip(self.sites, at, strict=True):
-                site.reach(batch, mask, one)
+            for site, address in zip(self.sites, at, strict=True):
+                site.reach(batch, mask, address)
 
     def is_inside(self, start: int) -> bool:
         """Are all registers from this address on inside of the buffer, and aligned?"""
@@ -376,11 +376,11 @@ class RegisterFile:
     def _read(self, batch: Look, at: RegisterAddress, registers: Mapping[str, Registers]) -> Bits:
         if self._are_words(at):
             return registers[self.places[0].name].words(batch, at.start, self.count)
-        found = [
-            registers[place.name].load(batch, one, self.width)
-            for place, one in zip(self.places, self._each(at), strict=True)
+        parts = [
+            registers[place.name].load(batch, address, self.width)
+            for place, address in zip(self.places, self._each(at), strict=True)
         ]
-        return stacked(*found) if self.many else found[0]
+        return stacked(*parts) if self.many else parts[0]
 
     def _are_words(self, at: RegisterAddress) -> TypeGuard[Address]:
         """Are they words that follow each other, at the same place in all threads?"""
@@ -449,5 +449,5 @@ class RegisterFile:
         if self._are_words(at):
             registers[self.places[0].name].store_words(batch, at.start, bits, mask, alike)
             return
-        for k, (place, one) in enumerate(zip(self.places, self._each(at), strict=True)):
-            registers[place.name].store(batch, one, self.width, bits[..., k, :] if self.many else bits, mask)
+        for k, (place, address) in enumerate(zip(self.places, self._each(at), strict=True)):
+            registers[place.name].store(batch, address, self.width, bits[..., k, :] if self.many else bits, mask)

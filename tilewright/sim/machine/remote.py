@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 def on_rank(address: Ints, rank: Ints) -> Ints:
     """The address of an offset in the shared memory of the CTA with this rank."""
     offset = address.astype(np.int64) & (1 << OFFSET_BITS) - 1
-    made: Ints = offset | rank.astype(np.int64) + 1 << OFFSET_BITS
-    return made
+    addresses: Ints = offset | rank.astype(np.int64) + 1 << OFFSET_BITS
+    return addresses
 
 
 def split(wave: Wave, rows: Ints, address: Ints) -> tuple[Ints, Ints]:
@@ -55,9 +55,9 @@ def in_turns(address: Ints, lanes: Ints) -> list[Ints]:
 
 def combined(words: Array, place: Ints, combine: Callable[..., Array], values: Sequence[Array], order: Ints) -> Array:
     """Change words of a block at these places, those that have one in turns; what each has found there."""
-    flat, found = words.reshape(-1), np.empty(len(place), words.dtype)
+    flat, olds = words.reshape(-1), np.empty(len(place), words.dtype)
     for turn in in_turns(place, order):
         there = place[turn]
-        found[turn] = old = flat[there]
+        olds[turn] = old = flat[there]
         flat[there] = np.asarray(combine(old, *(value[turn] for value in values))).astype(words.dtype)
-    return found
+    return olds

@@ -107,10 +107,10 @@ class Shadows(Memories):
         """The error for a value that is unknown since an operation left it open: of these lanes, if they had one."""
         threads = np.zeros((self.ctas, self.run.warps, 32), bool)
         threads[batch.ctas, batch.warps] = bad
-        found = sorted(self.undefined.values(), key=lambda each: not (each[0] & threads).any())
-        if not found:
+        causes = sorted(self.undefined.values(), key=lambda cause: not (cause[0] & threads).any())
+        if not causes:
             return None
-        _, error = found[0]
+        _, error = causes[0]
         line = f" in line {at.line}" if at else ""
         error.given = f"{error.given}; {use}{line} depends on the result"
         return error
@@ -147,9 +147,9 @@ def _writer(program: Subject, site: Site | None, what: str, at: Span | None) -> 
     before = (
         f"before the loop of line {loop.line}" if loop is not None and loop.line < at.line else f"before line {at.line}"
     )
-    if buffer.space.startswith("shared") and _is_address(program, own := what.partition("[")[0]):
-        made = told("{}, or {}.commit() of a T.TMEMPool", call("ptx.tcgen05.alloc", ...), own)
-        return told("{}, and {} behind it, {}: they write {}", made, barrier("cta"), before, what)
+    if buffer.space.startswith("shared") and _is_address(program, head := what.partition("[")[0]):
+        alloc = told("{}, or {}.commit() of a T.TMEMPool", call("ptx.tcgen05.alloc", ...), head)
+        return told("{}, and {} behind it, {}: they write {}", alloc, barrier("cta"), before, what)
     if buffer.space.startswith("shared"):
         return told("a store to {} {}, and {} in between", what, before, barrier("cta"))
     if buffer.space != "local":
@@ -168,9 +168,9 @@ def _maker(site: Site | None) -> str | None:
     row = INSTRUCTIONS.get(site.op) if site is not None else None
     if site is None or row is None or not row.forms[0].signals:
         return None
-    names = (name for name, each in INSTRUCTIONS.items() if each.forms[0].signal_of("init"))
-    made = call(next(names), ...)
-    return told("{} by one thread, and a barrier, before line {}", made, site.at.line) if site.at else None
+    names = (name for name, row in INSTRUCTIONS.items() if row.forms[0].signal_of("init"))
+    init = call(next(names), ...)
+    return told("{} by one thread, and a barrier, before line {}", init, site.at.line) if site.at else None
 
 
 # Operands of an instruction, in the words of the kernel
@@ -196,8 +196,8 @@ def sound(bound: Bound, batch: Batch, mask: Mask, argument: T, flags: Flags, nam
 
 def _register(program: Subject, bound: Bound, name: str, number: int, at: Span | None) -> str:
     """What the kernel calls a register of an operand."""
-    given = bound.operands[name]
-    place = given[min(number, len(given) - 1)]
+    places = bound.operands[name]
+    place = places[min(number, len(places) - 1)]
     if not isinstance(place, Load | AddressOf):
         return told("{}", register(str(place)))
     if (source := program.loaded_from(place.buffer.name, at)) is not None:

@@ -146,10 +146,10 @@ class Site:
         """The active lanes that are outside of the buffer."""
         assert self.place is not None
         full, end = at.full(), self.place.start + self._size(batch)
-        found: Bools = mask.full & ((full < self.place.start) | (full + self.width > end))
+        outside: Bools = mask.full & ((full < self.place.start) | (full + self.width > end))
         if self.place.pitch:
-            found = mask.full & self.place.outside(full, self.width, batch.ranks)
-        return found & (np.arange(32) < self.how.lanes) if self.how.lanes < 32 else found
+            outside = mask.full & self.place.outside(full, self.width, batch.ranks)
+        return outside & (np.arange(32) < self.how.lanes) if self.how.lanes < 32 else outside
 
     def count(self, batch: Look, mask: Mask, at: Address) -> None:
         """Count an access that is inside of the buffer."""
@@ -171,8 +171,8 @@ class Site:
     def load(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         """What each lane reads; anything in lanes that are not active."""
         if self.place is None:
-            found = self.resolve(batch, mask, at)
-            return self._joined((site.load(batch, lanes, there), lanes) for site, lanes, there in found)
+            parts = self.resolve(batch, mask, at)
+            return self._joined((site.load(batch, lanes, there), lanes) for site, lanes, there in parts)
         mask, guarded = self.reach(batch, mask, at)
         return self._read(batch, at, mask if guarded else None)
 
@@ -188,11 +188,11 @@ class Site:
 
     def to_write(self, at: Address, ctas: slice) -> Bits | None:
         """What lanes of some of the CTAs are about to write at an address; None of what is no plain store."""
-        found = self.pending(at) if callable(self.pending) else self.pending
+        bits = self.pending(at) if callable(self.pending) else self.pending
         taken = numbers(ctas)
-        if found is None or self.writing is None or np.ndim(found) < 3 or len(found) in (1, len(taken)):
-            return found
-        return found[np.searchsorted(numbers(self.writing), taken)]
+        if bits is None or self.writing is None or np.ndim(bits) < 3 or len(bits) in (1, len(taken)):
+            return bits
+        return bits[np.searchsorted(numbers(self.writing), taken)]
 
     def store(self, batch: Batch, mask: Mask, at: Address, bits: Bits) -> None:
         """Each active lane writes its ``bits``."""
@@ -217,9 +217,9 @@ class Site:
         )
 
     @staticmethod
-    def _joined(found: Iterable[tuple[Bits, Mask]]) -> Bits:
+    def _joined(parts: Iterable[tuple[Bits, Mask]]) -> Bits:
         """One array of what each lane found in the buffer that it points into."""
-        (first, _), *others = found
+        (first, _), *others = parts
         bits: Bits = first
         for more, lanes in others:
             bits = np.where(lanes.full, more, bits)
@@ -296,9 +296,9 @@ class Site:
     def shadow_bits(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         """The flags at addresses of this buffer; arguments of the kernel are initialised."""
         assert self.place is not None
-        found = self._shadow_bits(batch, mask, at)
+        flags = self._shadow_bits(batch, mask, at)
         dependence = batch.wave.run.dependence
-        return found if dependence is None else dependence.read(self, batch, found)
+        return flags if dependence is None else dependence.read(self, batch, flags)
 
     def _shadow_bits(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         assert self.place is not None
@@ -331,9 +331,9 @@ class Site:
                 use = f"a store to {self.place.name}"
                 shadows.require(batch, mask, flags, use, self.at, "a value", origin)
             return
-        own = initialised(self.width) if flags is None else np.atleast_3d(flags)
+        octets = initialised(self.width) if flags is None else np.atleast_3d(flags)
         block = shadows.storage(self.place)
-        block.store(batch, self._in_block(batch, block, harmless(at, mask)), self.width, own, mask)
+        block.store(batch, self._in_block(batch, block, harmless(at, mask)), self.width, octets, mask)
 
     # Pointers of run time
 
@@ -357,9 +357,9 @@ class Site:
         full = np.broadcast_to(at.full(), batch.shape)
         rank = full >> OFFSET_BITS
         is_own = (rank == 0) | (rank == batch.wave.rank(batch.rows(1)) + 1)
-        if (own := mask.narrowed(is_own)) is not None:
-            there = harmless(Address(0, Part(full & (1 << OFFSET_BITS) - 1)), own)
-            yield self.inside(batch, SHARED_WINDOW, there, own), own, there
+        if (near := mask.narrowed(is_own)) is not None:
+            there = harmless(Address(0, Part(full & (1 << OFFSET_BITS) - 1)), near)
+            yield self.inside(batch, SHARED_WINDOW, there, near), near, there
         if (far := mask.narrowed(~is_own)) is not None:
             yield self.elsewhere(batch), far, harmless(Address(0, Part(full)), far)
 
@@ -384,12 +384,12 @@ class Site:
         if at.hi >= FAR and (after := places.globals.get(window + 1)) is not None:
             self._check_before(batch, after, at, mask)
         if not places.has_window(window):
-            what, given = (
+            what, shown = (
                 told("{} through a pointer to nowhere", operation(self.op)),
                 f"address {(window << WINDOW_BITS) + at.lo:#x}",
             )
             allowed = "a pointer into a buffer of the kernel"
-            raise batch.error("bounds", what, mask.full, self.at, given=given, allowed=allowed)
+            raise batch.error("bounds", what, mask.full, self.at, given=shown, allowed=allowed)
         several = window == LOCAL_WINDOW
         place = places.at(window, int(np.broadcast_to(at.full(), mask.shape)[mask.full].min()) if several else 0)
         if place not in self._derived:
@@ -403,9 +403,9 @@ class Site:
         if before.any():
             missing = (1 << WINDOW_BITS) - first_of(offsets, before)
             what = told("{} {} outside of {}", operation(self.op), "writes" if self.write else "reads", place.name)
-            given = f"{missing:,} bytes before {place.name}, in {where_text(batch, before)}"
+            shown = f"{missing:,} bytes before {place.name}, in {where_text(batch, before)}"
             allowed = f"addresses from {place.name} on"
-            raise batch.error("bounds", what, before, self.at, given=given, allowed=allowed, buffer=place.name)
+            raise batch.error("bounds", what, before, self.at, given=shown, allowed=allowed, buffer=place.name)
 
     def lines(self) -> list[Line]:
         """What was counted here since `reset`, as lines that no later run changes."""
@@ -443,8 +443,8 @@ class Elsewhere(Site):
         if wrong.any():
             byte = first_of(offset, wrong)
             what = told("{} at byte {} of the shared memory of a CTA in the cluster", operation(self.op), byte)
-            given = where_text(batch, wrong)
-            raise SimulationError(told("{}: it has {}", what, run.shared_bytes), given=given, at=self.at)
+            shown = where_text(batch, wrong)
+            raise SimulationError(told("{}: it has {}", what, run.shared_bytes), given=shown, at=self.at)
         self.stay_home(batch, mask, offset, self.width)
         return mask
 

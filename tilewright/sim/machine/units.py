@@ -56,32 +56,32 @@ class Touched:
 
     @classmethod
     def of(
-        cls, issuers: Issuers, effect: Access | Signal, space: str, width: int, found: Addresses, home: Place | None
+        cls, issuers: Issuers, effect: Access | Signal, space: str, width: int, where: Addresses, home: Place | None
     ) -> Touched:
-        at, ctas = np.asarray(found.at).astype(np.int64, copy=False), None
-        count = len(issuers.rows) if found.issuer is None else len(found.issuer)
-        if space == "shared" and found.issuer is None and found.rank is None and found.nbytes is None:
+        at, ctas = np.asarray(where.at).astype(np.int64, copy=False), None
+        count = len(issuers.rows) if where.issuer is None else len(where.issuer)
+        if space == "shared" and where.issuer is None and where.rank is None and where.nbytes is None:
             at, ctas = _alike(issuers, at)
         if ctas is None and len(at) < count:
             at = _repeated(at, count)
-        issuer = np.arange(count) if found.issuer is None else found.issuer
+        issuer = np.arange(count) if where.issuer is None else where.issuer
         shape = (count, *at.shape[1:])
         rows = issuers.rows[issuer]
-        if found.rank is not None:
-            rows, at = rows - issuers.wave.rank(rows) + found.rank, at & (1 << OFFSET_BITS) - 1
+        if where.rank is not None:
+            rows, at = rows - issuers.wave.rank(rows) + where.rank, at & (1 << OFFSET_BITS) - 1
         rows = np.broadcast_to(rows.reshape(-1, *[1] * (at.ndim - 1)), shape)
         if space == "shared" and ctas is None:
-            own = rows - issuers.wave.rank(rows)
+            first = rows - issuers.wave.rank(rows)
             rows, at = split(issuers.wave, rows, at)
             count = issuers.cluster_ctas
-            if (beyond := (rows < own) | (rows >= own + count)).any():
+            if (beyond := (rows < first) | (rows >= first + count)).any():
                 who = np.isin(np.arange(len(issuers.rows)), issuer[beyond.reshape(len(at), -1).any(1)])
-                issuers.fault(f"an address of CTA {int((rows - own)[beyond][0])} of a cluster of {count} CTAs", who)
-        nbytes = None if found.nbytes is None else np.broadcast_to(found.nbytes, shape).astype(np.int64)
-        column = None if found.column is None else _repeated(found.column, count)
+                issuers.fault(f"an address of CTA {int((rows - first)[beyond][0])} of a cluster of {count} CTAs", who)
+        nbytes = None if where.nbytes is None else np.broadcast_to(where.nbytes, shape).astype(np.int64)
+        column = None if where.column is None else _repeated(where.column, count)
         if column is not None and nbytes is not None:  # a cell that does not count may be anywhere
             at, column = (np.where(nbytes > 0, axis, 0) for axis in (at, column))
-        return cls(effect, space, found.width or width, issuer, rows, at, column, nbytes, found.fill, ctas, home)
+        return cls(effect, space, where.width or width, issuer, rows, at, column, nbytes, where.fill, ctas, home)
 
     @cached_property
     def at(self) -> Ints:
@@ -180,9 +180,9 @@ class Touched:
 
     def on_behalf(self, issuer: int) -> Touched:
         """The places that one issuer touches."""
-        own = self.issuer == issuer
-        column, nbytes = (None if part is None else part[own] for part in (self.column, self.nbytes))
-        issuers, rows, places = self.issuer[own], self.rows[own], self.at[own]
+        mine = self.issuer == issuer
+        column, nbytes = (None if part is None else part[mine] for part in (self.column, self.nbytes))
+        issuers, rows, places = self.issuer[mine], self.rows[mine], self.at[mine]
         return replace(self, issuer=issuers, rows=rows, places=places, column=column, nbytes=nbytes, ctas=None)
 
     def check(self, operation: Operation, *, bounds: bool) -> None:
@@ -195,8 +195,8 @@ class Touched:
             issuer, row, lane, column = self.cells
             if trouble_with(wave.columns, row, lane, column, bounds):
                 for k in np.unique(issuer):
-                    own = issuer == k
-                    if trouble := trouble_with(wave.columns, row[own], lane[own], column[own], bounds):
+                    mine = issuer == k
+                    if trouble := trouble_with(wave.columns, row[mine], lane[mine], column[mine], bounds):
                         issuers.fault(trouble, np.arange(len(issuers.rows)) == k)
             return
         if self._is_inside(wave, bounds):
@@ -274,8 +274,8 @@ class Touched:
             yield low >> WINDOW_BITS, self.touches
             return
         window, counts = self.at >> WINDOW_BITS, self.touches
-        for one in np.unique(window[counts]).tolist():
-            yield one, (window == one) & counts
+        for number in np.unique(window[counts]).tolist():
+            yield number, (window == number) & counts
 
     # Bytes
 
@@ -301,15 +301,15 @@ class Touched:
             _, block = wave.run.global_block(window)
             assert block is not None, "it was checked at the issue"
             units = self.at - (window << WINDOW_BITS) >> SHIFT[self.width]
-            found = block.view(self.width)[0].take(units)[..., None].view(np.uint8)
-            return np.asarray(found)
-        found = np.zeros((*self.shape, self.width), np.uint8)
+            data = block.view(self.width)[0].take(units)[..., None].view(np.uint8)
+            return np.asarray(data)
+        data = np.zeros((*self.shape, self.width), np.uint8)
         if self.fill is not None:
-            found[...] = self.fill[self.issuer].reshape(-1, *[1] * (self.places.ndim - 1), self.width)
+            data[...] = self.fill[self.issuer].reshape(-1, *[1] * (self.places.ndim - 1), self.width)
         for block, rows, at, there in self._memories(wave):
             assert block is not None, "it was checked at the issue"
-            self._gather(block, rows, at, there, found)
-        return found
+            self._gather(block, rows, at, there, data)
+        return data
 
     @cached_property
     def _bytes_that_count(self) -> NDArray[np.uint32]:
@@ -330,38 +330,38 @@ class Touched:
         """The flags of what `load` finds; None where all of it is initialised."""
         shadows = wave.shadows
         if self.space == "tmem":
-            flags = self._of_cells(shadows.tmem)
-            return flags if self.nbytes is None else flags | INITIALISED & ~self._bytes_that_count
+            words = self._of_cells(shadows.tmem)
+            return words if self.nbytes is None else words | INITIALISED & ~self._bytes_that_count
         low, high = self.reach
         if self.space != "shared" or shadows.shared.are_set(low, high):
             return None
         if self.ctas is not None:
-            found = self._of_each_cta(shadows.shared)
+            flags = self._of_each_cta(shadows.shared)
         else:
-            found = np.ones((*self.shape, self.width), np.uint8)
-            self._gather(shadows.shared, shadows.shared.at(self.rows), self.at, self.touches, found)
-        return None if found.all() else found
+            flags = np.ones((*self.shape, self.width), np.uint8)
+            self._gather(shadows.shared, shadows.shared.at(self.rows), self.at, self.touches, flags)
+        return None if flags.all() else flags
 
     def _of_each_cta(self, block: MemoryRows, *, once: bool = False) -> NDArray[np.uint8]:
         assert self.ctas is not None
         view = block.view(self.width)[slice(0, 1) if block.is_one else self.ctas]
         places = self.places.reshape(-1) >> SHIFT[self.width]
-        found = view.take(places, axis=1).reshape(len(view), *self.places.shape)
-        each = (self.ctas.stop - self.ctas.start, len(self.issuer) // (self.ctas.stop - self.ctas.start))
-        if once and len(self.places) == 1 and len(found) == each[0]:
-            return found.reshape(-1, *self.shape[1:])[..., None].view(np.uint8)
-        if found.shape[:2] != each:
-            full = np.broadcast_to(found[:, None], (each[0], each[1] // found.shape[1], *found.shape[1:]))
-            found = np.ascontiguousarray(full)
-        return found.reshape(self.shape)[..., None].view(np.uint8)
+        items = view.take(places, axis=1).reshape(len(view), *self.places.shape)
+        counts = (self.ctas.stop - self.ctas.start, len(self.issuer) // (self.ctas.stop - self.ctas.start))
+        if once and len(self.places) == 1 and len(items) == counts[0]:
+            return items.reshape(-1, *self.shape[1:])[..., None].view(np.uint8)
+        if items.shape[:2] != counts:
+            full = np.broadcast_to(items[:, None], (counts[0], counts[1] // items.shape[1], *items.shape[1:]))
+            items = np.ascontiguousarray(full)
+        return items.reshape(self.shape)[..., None].view(np.uint8)
 
-    def _gather(self, block: MemoryRows, rows: Ints, at: Ints, there: Bools, found: NDArray[np.uint8]) -> None:
+    def _gather(self, block: MemoryRows, rows: Ints, at: Ints, there: Bools, into: NDArray[np.uint8]) -> None:
         if self.nbytes is None or (self.nbytes[there] == self.width).all():
-            found[there] = block.view(self.width)[rows[there], at[there] >> SHIFT[self.width]][..., None].view(np.uint8)
+            into[there] = block.view(self.width)[rows[there], at[there] >> SHIFT[self.width]][..., None].view(np.uint8)
             return
         counts = np.arange(self.width) < self.nbytes[..., None]
         octets = np.where(counts, at[..., None] + np.arange(self.width), 0)
-        found[there] = np.where(counts, block.data[rows[..., None], octets], found)[there]
+        into[there] = np.where(counts, block.data[rows[..., None], octets], into)[there]
 
     def store(self, wave: Wave, data: Array) -> None:
         """Write values as `load` returns them, a row for each of the m, or one for each of the n issuers."""
@@ -383,8 +383,8 @@ class Touched:
         shadows = wave.shadows
         alike = self.ctas is not None and self.ctas.stop - self.ctas.start == wave.ctas
         if self.space == "shared" and flags is None and alike and shadows.shared.is_one:
-            one = self.of_one_cta()
-            one._to_each_cta(shadows.shared, one.all_initialised)
+            first = self.of_one_cta()
+            first._to_each_cta(shadows.shared, first.all_initialised)
             return
         data = self.all_initialised if flags is None else flags
         if len(data) != len(self.issuer):
@@ -433,10 +433,10 @@ def _thin(axis: Ints) -> Ints:
 
 def _alike(issuers: Issuers, at: Ints) -> tuple[Ints, slice | None]:
     """The places of one CTA's issuers, or of the first of them, and the CTAs that all have the same."""
-    each = issuers.each_cta
-    if not each or not at.size or at.max() >> OFFSET_BITS or len(at) > each < len(issuers.rows):
-        by_cta = at.reshape(-1, each, *at.shape[1:]) if each and len(at) == len(issuers.rows) else at[:0]
+    issuing = issuers.each_cta
+    if not issuing or not at.size or at.max() >> OFFSET_BITS or len(at) > issuing < len(issuers.rows):
+        by_cta = at.reshape(-1, issuing, *at.shape[1:]) if issuing and len(at) == len(issuers.rows) else at[:0]
         if not at.size or not len(by_cta) or at.max() >> OFFSET_BITS or (by_cta != by_cta[:1]).any():
             return at, None
         at = by_cta[0]
-    return (at, issuers.ctas) if each % len(at) == 0 else (at, None)
+    return (at, issuers.ctas) if issuing % len(at) == 0 else (at, None)

@@ -127,13 +127,13 @@ class Wave(Memories):
         grid, cluster = self.run.grid, self.run.cluster
         gpu, ctas = divmod(ctas, self.run.reach["gpu"])
         number, rank = divmod(ctas, self.run.cluster_ctas)
-        found = {RANK: gpu, "cluster_ctarank": rank}
+        places = {RANK: gpu, "cluster_ctarank": rank}
         for axis, extent, inner in zip(AXES, grid, cluster, strict=True):
             number, outer_at = divmod(number, extent // inner)
             rank, inner_at = divmod(rank, inner)
-            found |= {f"clusterid.{axis}": outer_at, f"cluster_ctaid.{axis}": inner_at}
-            found[f"ctaid.{axis}"] = outer_at * inner + inner_at
-        return found
+            places |= {f"clusterid.{axis}": outer_at, f"cluster_ctaid.{axis}": inner_at}
+            places[f"ctaid.{axis}"] = outer_at * inner + inner_at
+        return places
 
     def special(self, name: str, ctas: slice, warps: slice) -> Value:
         """A special register in these CTAs and warps, of the smallest shape."""
@@ -155,8 +155,8 @@ class Wave(Memories):
 
     def cta_at(self, cta: int) -> tuple[int, int, int]:
         """The coordinate of a CTA, counted in the grid."""
-        found = self._coordinates_of(np.array([cta]))
-        x, y, z = (int(found[f"ctaid.{axis}"][0]) for axis in AXES)
+        places = self._coordinates_of(np.array([cta]))
+        x, y, z = (int(places[f"ctaid.{axis}"][0]) for axis in AXES)
         return x, y, z
 
     def thread_at(self, cta: int, thread: int) -> Threads:
