@@ -40,8 +40,8 @@ class Need:
 class Poison(Check):
     def start(self, wave: Wave) -> None:
         wave.shadows = Shadows(wave)
-        if (own := wave.run.places.by_name.get(RESERVED)) is not None:
-            wave.shadows.shared.data[:, own.start : own.start + own.nbytes] = 1
+        if (reserved := wave.run.places.by_name.get(RESERVED)) is not None:
+            wave.shadows.shared.data[:, reserved.start : reserved.start + reserved.nbytes] = 1
 
     def watch(self, site: Site) -> Hook | None:
         """Instructions that look at memory, such as atomics, need it initialised."""
