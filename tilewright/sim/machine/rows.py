@@ -42,8 +42,9 @@ class CtaRows:
         """The rows of a batch's CTAs."""
         return look.ctas if len(self.data) > 1 else slice(0, 1)
 
-    def part(self) -> None:
-        """From now on each CTA has a row of its own."""
+    def part(self, ctas: int = 0) -> None:
+        """From now on each CTA has a row of its own. ctas: where it is not known before how many there are."""
+        self.ctas = ctas or self.ctas
         if self.is_one and self.ctas > 1:
             self.data = np.repeat(self.data, self.ctas, axis=0)
             self.parted()

@@ -261,8 +261,7 @@ class TaggedPlaces:
             self._write_all_down()
             self.rows = ctas
             for block in self._tags().values():
-                block.ctas = ctas
-                block.part()
+                block.part(ctas)
 
     def _tags(self) -> dict[str, MemoryRows]:
         """The blocks of tags that are there."""
