@@ -155,9 +155,9 @@ class MemoryRows(CtaRows):
     def _gathered(self, batch: Look, at: Address, width: int) -> Bits:
         view = self.view(width)
         # a lone CTA may reach another one's row
-        if len(self.data) == 1 or (batch.shape[0] > 1 and not at.varies_by_cta):
+        if self.is_one or (batch.shape[0] > 1 and not at.varies_by_cta):
             first, units = at.units(batch, SHIFT[width])
-            if len(self.data) == 1:
+            if self.is_one:
                 return view[0, first:].take(units)
             items = view[batch.ctas].take(units.reshape(-1) + first, axis=1)  # a view would copy all
             return items.reshape(items.shape[0], *units.shape[1:])
@@ -169,7 +169,7 @@ class MemoryRows(CtaRows):
         shape = list(at.shape)
         first = at.first()
         cta = strides[0]
-        if len(self.data) > 1:
+        if not self.is_one:
             shape[0] = batch.shape[0]
             first += batch.ctas.start * self.pitch
             cta += batch.ctas.step * self.pitch
@@ -179,7 +179,8 @@ class MemoryRows(CtaRows):
 
     def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
         """Write a unit at each active address; of several lanes with one address the last wins."""
-        batch, mask, bits = self.to_store(batch, mask, bits, at)
+        if self.is_for_all:
+            batch, mask, bits = self.to_store(batch, mask, bits, at)
         if self._alike:
             self._forget(at.lo, at.hi + width)
         self._set.clear()
@@ -196,14 +197,14 @@ class MemoryRows(CtaRows):
 
     def _window(self, batch: Look, at: Address, width: int, strides: tuple[int, ...], mask: Mask) -> Bits | None:
         """The places as a strided window where no two lanes share one, and it has the batch's shape; else None."""
-        if len(self.data) == 1 and batch.shape[0] > 1 and strides[0] == 0:
+        if self.is_one and batch.shape[0] > 1 and strides[0] == 0:
             return None
         reach = width
         for step, extent in zip(reversed(strides[1:]), (32, batch.shape[1]), strict=True):
             if extent > 1 and abs(step) < reach:
                 return None
             reach = abs(step) * (extent - 1) + reach if extent > 1 else reach
-        if strides[0] and batch.shape[0] > 1 and abs(strides[0]) < reach and len(self.data) == 1:
+        if strides[0] and batch.shape[0] > 1 and abs(strides[0]) < reach and self.is_one:
             return None
         if mask.array is not None and not 0 <= at.lo <= at.hi + width <= self.nbytes:
             return None
@@ -212,8 +213,8 @@ class MemoryRows(CtaRows):
     def _scattered(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
         view = self._both_views(width)[1]
         shape = batch.shape
-        first, units = at.units(batch, SHIFT[width], self.pitch // width if len(self.data) > 1 else 0)
-        if len(self.data) == 1 and units.shape[0] == 1 and bits.shape[0] == 1 and not mask.varies_by_cta:
+        first, units = at.units(batch, SHIFT[width], 0 if self.is_one else self.pitch // width)
+        if self.is_one and units.shape[0] == 1 and bits.shape[0] == 1 and not mask.varies_by_cta:
             shape = (1, *shape[1:])  # every CTA writes the same at the same place
             mask = mask.single
         where = spread(units, shape).reshape(-1)

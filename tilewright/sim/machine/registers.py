@@ -164,7 +164,8 @@ class Registers(CtaRows):
 
     def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
         """Write one item of ``width`` bytes per active lane."""
-        batch, mask, bits = self.to_store(batch, mask, bits, at)
+        if self.is_for_all:
+            batch, mask, bits = self.to_store(batch, mask, bits, at)
         self._alike.clear()
         self._set.clear()
         if width > self.unit:
@@ -209,7 +210,8 @@ class Registers(CtaRows):
 
         alike: CTAs and warps to which the same words go, all lanes of them; they then come once.
         """
-        batch, mask, words = self.to_store(batch, mask, words)
+        if self.is_for_all:
+            batch, mask, words = self.to_store(batch, mask, words)
         self._set.clear()
         first, count = (start - self.start) // 4, words.shape[-2]
         newer = None if alike is None else NewerWords(batch, first, words, alike)

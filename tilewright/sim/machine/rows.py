@@ -23,16 +23,13 @@ class CtaRows:
     def __init__(self, data: Array, ctas: int) -> None:
         self.data = data
         self.ctas = ctas
+        self.is_one = len(data) == 1  # is there one row?
+        self.is_for_all = len(data) < ctas  # does it stand for several CTAs?
 
     @property
     def rows(self) -> int:
         """How many there are."""
         return len(self.data)
-
-    @property
-    def is_one(self) -> bool:
-        """Is there one row?"""
-        return len(self.data) == 1
 
     def at(self, rows: Ints) -> Ints:
         """Where the rows of CTAs are kept."""
@@ -40,22 +37,23 @@ class CtaRows:
 
     def taken(self, look: Look) -> slice:
         """The rows of a batch's CTAs."""
-        return look.ctas if len(self.data) > 1 else slice(0, 1)
+        return slice(0, 1) if self.is_one else look.ctas
 
     def part(self, ctas: int = 0) -> None:
         """From now on each CTA has a row of its own. ctas: where it is not known before how many there are."""
         self.ctas = ctas or self.ctas
-        if self.is_one and self.ctas > 1:
+        if len(self.data) < self.ctas:
             self.data = np.repeat(self.data, self.ctas, axis=0)
+            self.is_one = self.is_for_all = False
             self.parted()
 
     def parted(self) -> None:
         """Forget what was made of the one row."""
 
     def to_store(self, look: Look, mask: Mask, bits: Bits, *at: Address) -> tuple[Look, Mask, Bits]:
-        """How to write ``bits``: once where all CTAs write the same at the same places, else in the row of each."""
-        if len(self.data) == self.ctas or len(self.data) > 1:
-            return look, mask, bits
+        """How to write ``bits`` where one row is for all: there if all CTAs write the same at the same places, else in
+        the row of each.
+        """
         bits, alike = np.atleast_3d(bits), look.as_one(mask, *at)
         if alike is not None and (len(bits) == 1 or (bits == bits[:1]).all()):
             return *alike, bits[:1]
