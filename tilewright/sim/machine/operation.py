@@ -197,7 +197,7 @@ class Operation:
             wave = self.batch.wave
             once = self.meaning.accumulator is not None
             self._read = [None if access.combines else access.load(wave, once=once) for access in self.reads]
-            self._flags = [None if access.combines else access.load_flags(wave) for access in self.reads if self._marks]
+            self._flags = [None if access.combines else access.flags(wave) for access in self.reads if self._marks]
 
     @property
     def _marks(self) -> bool:
@@ -304,7 +304,7 @@ class Operation:
         """Their flags, None for all initialised."""
         for had, now, all_ in zip(self._flags, reads, self.reads, strict=True):
             if all_.combines:
-                yield now.load_flags(self.batch.wave)
+                yield now.flags(self.batch.wave)
             else:
                 yield had if had is None or which == slice(None) else had[all_.issuer == which.start]
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine.wave import Memories, Wave
 
 LOW_BYTES = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.uint32)  # of a cell, by how many count
 
@@ -256,15 +256,14 @@ class Touched:
                 there & self.along(home == rank).astype(np.bool_),
             )
 
-    def _memories(self, wave: Wave) -> Iterator[tuple[MemoryRows | None, Ints, Ints, Bools]]:
-        """The memories, None where there is none at an address: rows and addresses of the places there, and which of
-        these places count.
-        """
+    def _memories(self, memories: Memories) -> Iterator[tuple[MemoryRows, Ints, Ints, Bools]]:
+        """The blocks: rows and addresses of the places there, and which of these places count."""
         if self.space == "shared":
-            yield wave.shared, self.rows, self.at, self.touches
+            yield memories.shared, memories.shared.at(self.rows), self.at, self.touches
             return
         for window, there in self.windows():
-            _, block = wave.run.global_block(window)
+            _, block = memories.run.global_block(window)
+            assert block is not None, "it was checked at the issue"
             yield block, np.zeros_like(self.rows), self.at & (1 << WINDOW_BITS) - 1, there
 
     def windows(self) -> Iterator[tuple[int, Bools]]:
@@ -291,25 +290,39 @@ class Touched:
 
         once: what all issuers of a CTA read may come once for each CTA.
         """
-        if self.space == "tmem":
-            words = self._of_cells(wave.tmem)
-            return words if self.nbytes is None else words & self._bytes_that_count
-        if self.space == "shared" and self.ctas is not None:
-            return self._of_each_cta(wave.shared, once=once)
-        if self.space != "shared" and self.nbytes is None and len(windows := list(self.windows())) == 1:
+        if self.space not in ("shared", "tmem") and self.nbytes is None and len(windows := list(self.windows())) == 1:
             (window, _), *_ = windows
             _, block = wave.run.global_block(window)
             assert block is not None, "it was checked at the issue"
             units = self.at - (window << WINDOW_BITS) >> SHIFT[self.width]
-            data = block.view(self.width)[0].take(units)[..., None].view(np.uint8)
-            return np.asarray(data)
-        data = np.zeros((*self.shape, self.width), np.uint8)
-        if self.fill is not None:
-            data[...] = self.fill[self.issuer].reshape(-1, *[1] * (self.places.ndim - 1), self.width)
-        for block, rows, at, there in self._memories(wave):
-            assert block is not None, "it was checked at the issue"
-            self._gather(block, rows, at, there, data)
-        return data
+            return np.asarray(block.view(self.width)[0].take(units)[..., None].view(np.uint8))
+        return self._read(wave, 0, once=once)
+
+    def flags(self, wave: Wave) -> Array | None:
+        """The flags of what `load` finds; None where all of it is initialised. Bytes that do not count are."""
+        if self.space not in ("shared", "tmem") or (
+            self.space == "shared" and wave.shadows.shared.are_set(*self.reach)
+        ):
+            return None
+        flags = self._read(wave.shadows, 1)
+        return flags if self.space == "tmem" or not flags.all() else None
+
+    def _read(self, memories: Memories, blank: int, *, once: bool = False) -> Array:
+        """What memories have there. blank: of a byte that does not count."""
+        if self.space == "tmem":
+            words = self._of_cells(memories.tmem)
+            if self.nbytes is not None:
+                counts = self._bytes_that_count
+                words = words & counts | np.uint32(blank) * INITIALISED & ~counts
+            return words
+        if self.ctas is not None:
+            return self._of_each_cta(memories.shared, once=once)
+        octets = np.full((*self.shape, self.width), blank, np.uint8)
+        if self.fill is not None and not blank:
+            octets[...] = self.fill[self.issuer].reshape(-1, *[1] * (self.places.ndim - 1), self.width)
+        for block, rows, at, there in self._memories(memories):
+            self._gather(block, rows, at, there, octets)
+        return octets
 
     @cached_property
     def _bytes_that_count(self) -> NDArray[np.uint32]:
@@ -325,22 +338,6 @@ class Touched:
             there, new = self._bytes_that_count[self.touches], np.broadcast_to(words, self.shape)[self.touches]
             words = cells.load(table) & ~there[:, None] | (new & there)[:, None]
         cells.store(table, words)
-
-    def load_flags(self, wave: Wave) -> Array | None:
-        """The flags of what `load` finds; None where all of it is initialised."""
-        shadows = wave.shadows
-        if self.space == "tmem":
-            words = self._of_cells(shadows.tmem)
-            return words if self.nbytes is None else words | INITIALISED & ~self._bytes_that_count
-        low, high = self.reach
-        if self.space != "shared" or shadows.shared.are_set(low, high):
-            return None
-        if self.ctas is not None:
-            flags = self._of_each_cta(shadows.shared)
-        else:
-            flags = np.ones((*self.shape, self.width), np.uint8)
-            self._gather(shadows.shared, shadows.shared.at(self.rows), self.at, self.touches, flags)
-        return None if flags.all() else flags
 
     def _of_each_cta(self, block: MemoryRows, *, once: bool = False) -> NDArray[np.uint8]:
         assert self.ctas is not None
@@ -363,19 +360,18 @@ class Touched:
         octets = np.where(counts, at[..., None] + np.arange(self.width), 0)
         into[there] = np.where(counts, block.data[rows[..., None], octets], into)[there]
 
-    def store(self, wave: Wave, data: Array) -> None:
+    def store(self, memories: Memories, data: Array) -> None:
         """Write values as `load` returns them, a row for each of the m, or one for each of the n issuers."""
         if len(data) != len(self.issuer):
             data = data[self.issuer]
         if self.space == "tmem":
-            self._to_cells(wave.tmem, data)
+            self._to_cells(memories.tmem, data)
             return
         data = np.broadcast_to(data, (*self.shape, self.width))
         if self.ctas is not None:
-            self._to_each_cta(wave.shared, data)
+            self._to_each_cta(memories.shared, data)
             return
-        for block, rows, at, there in self._memories(wave):
-            assert block is not None, "it was checked at the issue"
+        for block, rows, at, there in self._memories(memories):
             self._scatter(block, rows, at, there, data)
 
     def store_flags(self, wave: Wave, flags: Array | None) -> None:
@@ -385,16 +381,10 @@ class Touched:
         if self.space == "shared" and flags is None and alike and shadows.shared.is_one:
             first = self.of_one_cta()
             first._to_each_cta(shadows.shared, first.all_initialised)
-            return
-        data = self.all_initialised if flags is None else flags
-        if len(data) != len(self.issuer):
-            data = data[self.issuer]
-        if self.space == "tmem":
-            self._to_cells(shadows.tmem, data)
-        elif self.space == "shared":
-            shadows.shared.part()
-            data = np.broadcast_to(data, (*self.shape, self.width))
-            self._scatter(shadows.shared, self.rows, self.at, self.touches, data)
+        elif self.space in ("shared", "tmem"):
+            if self.space == "shared":
+                shadows.shared.part()
+            self.store(shadows, self.all_initialised if flags is None else flags)
 
     def _to_each_cta(self, block: MemoryRows, data: NDArray[np.uint8]) -> None:
         assert self.ctas is not None
