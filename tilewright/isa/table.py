@@ -219,7 +219,8 @@ class Touch:
     asynchronous operation touch the bytes later? sized: may some lanes touch fewer bytes, or none? observes: does the
     kernel see what it reads? compares: does it write only where it finds the expected value? constant: does it read
     what nobody may write while the kernel runs? by_unit: does an asynchronous unit do it, through a proxy of its own?
-    replicated: does the address name a place of each GPU?
+    replicated: does the address name a place of each GPU? lanes: how many lanes' addresses count, lane 0 first. moves:
+    does it copy bits without looking at them?
     """
 
     atomic: bool = False
@@ -237,6 +238,8 @@ class Touch:
     constant: bool = False
     by_unit: bool = False
     replicated: bool = False
+    lanes: int = 32
+    moves: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,6 +291,8 @@ class Bound:
             compares=access.compares,
             constant=access.constant,
             replicated=access.replicated,
+            lanes=self.count(access.lanes),
+            moves=self.form.meaning.moves,
         )
 
     def registers_of(self, operand: str) -> int:

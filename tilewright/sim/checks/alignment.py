@@ -42,8 +42,8 @@ def misaligned(program: Subject, site: Site, batch: Batch, lanes: Bools, at: Add
     address = first_of(full, bad)
     what, place = told("{}: a misaligned address in {}", operation(site.op), site.place.name), site.place
     element, allowed = coordinate_text(program, site, address), f"a multiple of {site.width} bytes"
-    given = f"{element}, byte {address - place.start}, in {where_text(batch, bad)}"
-    raise batch.error("alignment", what, bad, site.at, given=given, allowed=allowed, buffer=place.name, place=element)
+    shown = f"{element}, byte {address - place.start}, in {where_text(batch, bad)}"
+    raise batch.error("alignment", what, bad, site.at, given=shown, allowed=allowed, buffer=place.name, place=element)
 
 
 register("alignment", "addresses that are no multiple of the access's width", Alignment)

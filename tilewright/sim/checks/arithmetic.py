@@ -44,8 +44,8 @@ class Operands:
         """None where the operation is defined for all values of its second operand."""
         if not isinstance(expr, Binary) or expr.op not in (*DIVISIONS, *SHIFTS) or expr.dtype.is_float:
             return None
-        known = const_value(expr.b)
-        return cls(expr, at) if known is None or _faults(expr, int(known)) else None
+        number = const_value(expr.b)
+        return cls(expr, at) if number is None or _faults(expr, int(number)) else None
 
     def __call__(self, batch: Batch, mask: Mask, a: Value, b: Value) -> None:
         """Raises SimulationError where an active lane's operation is undefined."""
@@ -88,8 +88,8 @@ class OpenResult:
         bound = bind(call)
         if (undefined := bound.form.meaning.undefined) is None:
             return None
-        known = const_value(bound.operands[undefined.operand][0])
-        return cls(call, at) if known is None or undefined.where(np.asarray(known)) else None
+        number = const_value(bound.operands[undefined.operand][0])
+        return cls(call, at) if number is None or undefined.where(np.asarray(number)) else None
 
     def __call__(
         self, batch: Batch, mask: Mask, values: tuple[Value, ...], unknown: tuple[Array | None, ...]
@@ -124,10 +124,10 @@ class OpenResult:
         return [row.name for row in bind(self.call).arguments].index(self._undefined.operand)
 
     def _lanes(self, mask: Mask, values: tuple[Value, ...], unknown: Array | None) -> Bools:
-        found = np.asarray(self._undefined.where(np.asarray(values[self._number])))
-        if not found.any():
-            return found
-        lanes: Bools = mask.full & (found if unknown is None else found & (unknown == 0))
+        undefined = np.asarray(self._undefined.where(np.asarray(values[self._number])))
+        if not undefined.any():
+            return undefined
+        lanes: Bools = mask.full & (undefined if unknown is None else undefined & (unknown == 0))
         return lanes
 
     def _error(self, batch: Batch, lanes: Bools, values: tuple[Value, ...]) -> SimulationError:

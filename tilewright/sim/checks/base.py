@@ -15,7 +15,6 @@ from tilewright.sim.machine.device import Events
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Ints
-    from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
 
 CHECKS: dict[str, str] = {}
@@ -36,13 +35,6 @@ class Check(Events):
         self.doubtful = False  # may threads that waited in this run deadlock in another run?
         self.strong: dict[int, Ints] = {}  # by the wave's first CTA, how many strong accesses each thread has made
 
-    def watch(self, site: Site) -> Hook | None:
-        """The function that is called before each access at a site, or None."""
-        return None
-
-    escapes: Callable[..., None] | None = None
-    """Gets the lanes of a site that are outside of its buffer."""
-
 
 def register(name: str, finds: str, *parts: type[Check]) -> None:
     """Add a row to `CHECKS`, with the classes that carry the check out, if it has any."""
@@ -52,7 +44,7 @@ def register(name: str, finds: str, *parts: type[Check]) -> None:
 
 def hear(check: str, **values: Heard) -> None:
     """Have a check look at values, by their kinds: a use, the operands of an operation, an index and the like."""
-    _VALUES.update((kind, (check, made)) for kind, made in values.items())
+    _VALUES.update((kind, (check, maker)) for kind, maker in values.items())
 
 
 def checks_of(names: Iterable[str], program: Subject) -> list[Check]:
@@ -62,10 +54,10 @@ def checks_of(names: Iterable[str], program: Subject) -> list[Check]:
 
 def values_of(names: Iterable[str]) -> dict[str, Heard]:
     """What the checks with these names look at, and those that are always on."""
-    return {kind: made for kind, (name, made) in _VALUES.items() if name in ("", *names)}
+    return {kind: maker for kind, (name, maker) in _VALUES.items() if name in ("", *names)}
 
 
-def parse_checks(given: str | Iterable[str]) -> frozenset[str]:
+def parse_checks(wanted: str | Iterable[str]) -> frozenset[str]:
     """The checks that are meant: "all", "none", "default", names with commas between them, or several names.
 
     >>> sorted(parse_checks("default"))
@@ -73,17 +65,17 @@ def parse_checks(given: str | Iterable[str]) -> frozenset[str]:
 
     Raises ArgumentError with the choices for a name that is none.
     """
-    several = isinstance(given, Iterable) and not isinstance(given, str | np.ndarray)
-    every: list[object] = [*given] if several else [given]
+    several = isinstance(wanted, Iterable) and not isinstance(wanted, str | np.ndarray)
+    every: list[object] = [*wanted] if several else [wanted]
     if odd := [name for name in every if not isinstance(name, str)]:
         raise ArgumentError(
             "a check is a name", given=described(odd[0]), allowed=choices("", ("all", "none", "default", *CHECKS))
         )
-    names = given.split(",") if isinstance(given, str) else [str(name) for name in every]
-    found: set[str] = set()
+    names = wanted.split(",") if isinstance(wanted, str) else [str(name) for name in every]
+    chosen: set[str] = set()
     groups = {"all": tuple(CHECKS), "none": (), "default": DEFAULT}
     for name in (name.strip() for name in names):
         if name not in groups and name not in CHECKS:
             raise ArgumentError(f"unknown check {name!r}", given=repr(name), allowed=choices(name, (*groups, *CHECKS)))
-        found.update(groups.get(name, (name,)))
-    return frozenset(found)
+        chosen.update(groups.get(name, (name,)))
+    return frozenset(chosen)

@@ -55,8 +55,8 @@ class Bounds(Check):
 
     def issued(self, operation: Operation) -> None:
         """The same of what an asynchronous unit writes."""
-        for one in operation.touched:
-            for window, there in one.windows() if one.writes and one.space == "global" else ():
+        for access in operation.touched:
+            for window, there in access.windows() if access.writes and access.space == "global" else ():
                 place = self.program.places.globals[window]
                 if place.constant and there.any():
                     who = operation.issuers.name(0)
@@ -80,13 +80,13 @@ def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Addre
     """The error for the first warp with lanes outside of the site's buffer. at: bytes in its window."""
     assert site.place is not None
     lanes = np.broadcast_to(outside, (*batch.shape[:2], outside.shape[2]))
-    found = np.broadcast_to(at.full(), batch.shape)[lanes]
+    addresses = np.broadcast_to(at.full(), batch.shape)[lanes]
     size = site.place.nbytes if site.place.nbytes >= 0 else batch.wave.run.sizes[site.place.name]
     verb = "writes" if site.write else "reads"
     by, hint = site.advice
-    if (place := site.place).own and not place.outside(found[:1], site.width, found[:1] // place.pitch).any():
-        return _of_another_rank(program, site, batch, lanes, int(found[0]))
-    span = _span(program, site, int(found[0]), int(found.max()) + site.width - 1, size)
+    if (place := site.place).own and not place.outside(addresses[:1], site.width, addresses[:1] // place.pitch).any():
+        return _of_another_rank(program, site, batch, lanes, int(addresses[0]))
+    span = _span(program, site, int(addresses[0]), int(addresses.max()) + site.width - 1, size)
     return batch.error(
         "bounds",
         told("{} {} outside of {}", by or Term("operation", (site.op,)), verb, site.place.name),
@@ -96,8 +96,8 @@ def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Addre
         allowed=program.extent_text(site.place, size, batch.wave.run.scalars),
         hint=hint,
         buffer=site.place.name,
-        place=coordinate_text(program, site, int(found[0])),
-        numbers={"bytes": size, "last": int(found.max()) + site.width - 1 - site.place.start},
+        place=coordinate_text(program, site, int(addresses[0])),
+        numbers={"bytes": size, "last": int(addresses.max()) + site.width - 1 - site.place.start},
     )
 
 
@@ -105,11 +105,11 @@ def _of_another_rank(program: Subject, site: Site, batch: Batch, lanes: Bools, a
     assert site.place is not None
     name, verb, place = site.place.name, "writes" if site.write else "reads", coordinate_text(program, site, at)
     what = told("{} {} {} on another GPU, which cannot be reached there", Term("operation", (site.op,)), verb, name)
-    given = f"{place} in {where_text(batch, lanes)}"
+    shown = f"{place} in {where_text(batch, lanes)}"
     allowed = f"{name} on the GPU of the thread, or arrays in memory that all GPUs reach"
     hint = f"{name}: T.SymmetricBuffer(shape, dtype, ranks={batch.wave.run.ranks}), and {name}.peer(rank)"
     facts = {"allowed": allowed, "hint": hint, "buffer": name, "place": place}
-    return batch.error("bounds", what, lanes, site.at, given=given, **facts)
+    return batch.error("bounds", what, lanes, site.at, given=shown, **facts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ class ChosenPointer:
 
     def __call__(self, batch: Batch, mask: Mask, base: Address, at: Address) -> None:
         start, address = base.full(), at.full()
-        left = mask.full & (np.arange(32) < self.sites[0].lanes)
+        left = mask.full & (np.arange(32) < self.sites[0].how.lanes)
         for site in self.sites:
             place = site.place
             assert place is not None

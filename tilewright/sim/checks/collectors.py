@@ -30,12 +30,12 @@ class Collectors(Check):
         buffer, mark, use = word.partition("::")
         if keeps is None or mark + use not in KEEPING:
             return
-        source = next(one for one in operation.reads if one.effect.operand == keeps.operand)  # type: ignore[union-attr]  # an access
-        for place, found in enumerate(source.load(wave)):
+        source = next(access for access in operation.reads if access.effect.operand == keeps.operand)  # type: ignore[union-attr]  # an access
+        for place, matrix in enumerate(source.load(wave)):
             key = buffer, wave.first + int(source.rows[place].flat[0])
             if mark + use == FILL:
-                self.filled[key] = np.array(found)
-            elif key in self.filled and not np.array_equal(self.filled[key], found):
+                self.filled[key] = np.array(matrix)
+            elif key in self.filled and not np.array_equal(self.filled[key], matrix):
                 self._fault(operation, word, int(source.issuer[place]))
 
     @staticmethod

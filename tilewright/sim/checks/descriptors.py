@@ -36,14 +36,14 @@ class Descriptors(Check):
 
     def issued(self, operation: Operation) -> None:
         issue = operation.form.issue
-        for one in operation.reads if issue is not None and issue.fenced else ():
-            place = self.program.places.shared_at(one.reach[0])
+        for access in operation.reads if issue is not None and issue.fenced else ():
+            place = self.program.places.shared_at(access.reach[0])
             buffer = self.program.authored.get(place.name)
             key = (str(operation.instruction.at), place.name)
             if buffer is None or key in self.warned or not isinstance(buffer.layout, ComposeLayout):
                 continue
             numbers = _numbers(buffer)
-            if numbers is not None and (what := _disorder(one, buffer, numbers, place.start)):
+            if numbers is not None and (what := _disorder(access, buffer, numbers, place.start)):
                 self.warned.add(key)
                 at = operation.instruction.at
                 facts = {
@@ -58,22 +58,22 @@ class Descriptors(Check):
                 operation.batch.wave.run.warn(text, "descriptor", operation.name, place.name, facts=facts)
 
 
-def _disorder(one: Touched, buffer: Buffer, numbers: Ints, start: int) -> str:
+def _disorder(access: Touched, buffer: Buffer, numbers: Ints, start: int) -> str:
     """In words, the first unit of 16 bytes that is not where the units before it imply; empty if every unit is."""
-    place = (one.places - start) * 8 // buffer.dtype.bits
-    found = numbers[np.clip(place, 0, len(numbers) - 1)]  # (n, rows, units): the elements' numbers
-    down, along = np.arange(found.shape[1])[:, None], np.arange(found.shape[2])
-    first = found[:, :1, :1]
-    wanted = first + down * (found[:, 1:2, :1] - first) + along * (found[:, :1, 1:2] - first)
-    wrong = (found != wanted) | (place < 0) | (place >= len(numbers))
+    place = (access.places - start) * 8 // buffer.dtype.bits
+    elements = numbers[np.clip(place, 0, len(numbers) - 1)]  # (n, rows, units): the elements' numbers
+    down, along = np.arange(elements.shape[1])[:, None], np.arange(elements.shape[2])
+    first = elements[:, :1, :1]
+    wanted = first + down * (elements[:, 1:2, :1] - first) + along * (elements[:, :1, 1:2] - first)
+    wrong = (elements != wanted) | (place < 0) | (place >= len(numbers))
     if not wrong.any():
         return ""
     issuer, row, unit = map(int, np.argwhere(wrong)[0])
-    given, meant = (
-        _element(buffer, int(each[issuer, row, unit])) for each in (found, np.broadcast_to(wanted, found.shape))
+    shown, meant = (
+        _element(buffer, int(table[issuer, row, unit])) for table in (elements, np.broadcast_to(wanted, elements.shape))
     )
     return (
-        f"reads {buffer.name} in another order than its layout: {given} where {meant} should be, at unit {unit} of row "
+        f"reads {buffer.name} in another order than its layout: {shown} where {meant} should be, at unit {unit} of row "
         f"{row}; swizzle, offsets or start of its descriptor are not those of {buffer.layout}"
     )
 
@@ -84,7 +84,7 @@ def _ways(program: Subject, buffer: Buffer) -> Iterator[Way]:
     """
     assert isinstance(buffer.layout, ComposeLayout), "it is swizzled"
     unit = (8 * UNIT // buffer.dtype.bits).bit_length() - 1
-    swizzles = (each for each in SwizzleMode if each and buffer.layout.swizzle == SwizzleLayout(unit, int(each), 3))
+    swizzles = (kind for kind in SwizzleMode if kind and buffer.layout.swizzle == SwizzleLayout(unit, int(kind), 3))
     if (mode := next(swizzles, None)) is None:
         return
     for stmt in statements(program.written):

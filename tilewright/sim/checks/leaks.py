@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 class Leaks(Check):
     def outlived(self, operation: Operation, ended: Bools) -> None:
-        left = ((one, ended[one.rows]) for one in operation.left_in_ctas)
-        if (found := next(((one, np.argwhere(there)[0]) for one, there in left if there.any()), None)) is None:
+        left = ((touched, ended[touched.rows]) for touched in operation.left_in_ctas)
+        if (first := next(((touched, np.argwhere(there)[0]) for touched, there in left if there.any()), None)) is None:
             return
-        one, place = found
-        issuer, home = int(one.issuer[place[0]]), int(one.rows[tuple(place)])
+        access, place = first
+        issuer, home = int(access.issuer[place[0]]), int(access.rows[tuple(place)])
         step = told("{}, before the end of the kernel", completion_text(operation, issuer, home))
         allowed = "an end after all asynchronous operations on its memory are complete, and waited for"
         hint = advised(step, "wait", "cta", code=wait_call(operation.group))

@@ -40,12 +40,12 @@ class Need:
 class Poison(Check):
     def start(self, wave: Wave) -> None:
         wave.shadows = Shadows(wave)
-        if (own := wave.run.places.by_name.get(RESERVED)) is not None:
-            wave.shadows.shared.data[:, own.start : own.start + own.nbytes] = 1
+        if (reserved := wave.run.places.by_name.get(RESERVED)) is not None:
+            wave.shadows.shared.data[:, reserved.start : reserved.start + reserved.nbytes] = 1
 
     def watch(self, site: Site) -> Hook | None:
         """Instructions that look at memory, such as atomics, need it initialised."""
-        if site.write or site.shifts or site.how.goes_on or site.place is None or site.place.space == "global":
+        if site.write or site.how.moves or site.how.goes_on or site.place is None or site.place.space == "global":
             return None
 
         def look(batch: Batch, mask: Mask, *every: Address) -> None:

@@ -92,7 +92,7 @@ class Unfenced(Check):
         uses, issue = self.uses[operation.batch.wave], operation.form.issue
         if issue is None or not issue.fenced:
             return
-        rows, warps = (each[:, ::32] // unit for each, unit in zip(operation.issuers.each(), (1, 32), strict=True))
+        rows, warps = (table[:, ::32] // unit for table, unit in zip(operation.issuers.each(), (1, 32), strict=True))
         never = ~uses.fenced[rows, warps]
         if never.any():
             error = _lacks(operation, never, f"before the first {operation.name} of a warp", "before it")
@@ -100,10 +100,10 @@ class Unfenced(Check):
             return
         for place, address, nbytes, _ in operation.registers():
             first, end = address.lo - place.start, address.hi - place.start + nbytes
-            found = uses.of(place)[rows, warps, first // WORD : -(-end // WORD)].max(-1)
-            if found.any():
-                at = [*uses.numbers][int(found.max()) - 1].at
-                error = _lacks(operation, found > 0, f"after {place.name} was used at {at}", "in between")
+            users = uses.of(place)[rows, warps, first // WORD : -(-end // WORD)].max(-1)
+            if users.any():
+                at = [*uses.numbers][int(users.max()) - 1].at
+                error = _lacks(operation, users > 0, f"after {place.name} was used at {at}", "in between")
                 error.facts |= {"buffer": place.name}
                 operation.batch.wave.run.tell(error, str(operation.instruction.at), place.name)
 
@@ -131,17 +131,17 @@ class Reallocated(Check):
     def ended(self, wave: Wave) -> None:
         counts = self.counts.pop(wave, {})
         for row, group in sorted({(row, warp // 4) for row, warp in counts}):
-            each = {warp: counts.get((row, warp), []) for warp in range(4 * group, min(4 * group + 4, wave.run.warps))}
-            if len({tuple(one) for one in each.values()}) > 1:
-                took = "; ".join(f"warp {warp}: {', '.join(map(str, found)) or 'none'}" for warp, found in each.items())
+            sums = {warp: counts.get((row, warp), []) for warp in range(4 * group, min(4 * group + 4, wave.run.warps))}
+            if len({tuple(taken) for taken in sums.values()}) > 1:
+                took = "; ".join(f"warp {warp}: {', '.join(map(str, taken)) or 'none'}" for warp, taken in sums.items())
                 wave.run.tell(_apart(f"CTA {wave.cta_name(row)}: {took}", self.at), str(self.at))
                 return
 
 
-def _apart(given: str, at: Span | None) -> SimulationError:
+def _apart(shown: str, at: Span | None) -> SimulationError:
     return SimulationError(
         "a part of a warpgroup gives back or takes registers, or other counts of them than the rest",
-        given=given,
+        given=shown,
         allowed="the same counts by all four warps, the first of which is a multiple of 4",
         hint="a condition that the warps of a warpgroup share",
         at=at,

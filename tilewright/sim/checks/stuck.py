@@ -48,13 +48,13 @@ class Stuck(Check):
         self.told[event.batch.wave].append(PastEvent(kind, kind, event.at, *where))
 
     def completing(self, operation: Operation) -> None:
-        for one in operation.signals:
-            assert isinstance(one.effect, Signal)
-            if not one.effect.at_issue:
-                is_bytes = one.effect.kind == "bytes"
-                nbytes = operation.amounts(one)[one.issuer] if is_bytes else np.zeros(len(one.issuer))
-                phase = phase_of(operation.batch.wave.shared.view(8)[one.rows, one.at >> 3])
-                where = one.rows, one.at, phase, nbytes.astype(np.int64)
+        for signal in operation.signals:
+            assert isinstance(signal.effect, Signal)
+            if not signal.effect.at_issue:
+                is_bytes = signal.effect.kind == "bytes"
+                nbytes = operation.amounts(signal)[signal.issuer] if is_bytes else np.zeros(len(signal.issuer))
+                phase = phase_of(operation.batch.wave.shared.view(8)[signal.rows, signal.at >> 3])
+                where = signal.rows, signal.at, phase, nbytes.astype(np.int64)
                 self.told[operation.batch.wave].append(
                     PastEvent(CAME, operation.name, operation.instruction.at, *where)
                 )
@@ -65,23 +65,23 @@ class Stuck(Check):
         first = waited[0][0] - int(wave.rank(waited[0][0]))
         cluster = range(first, first + wave.run.cluster_ctas)
         awaited = [where for where in waited if where[0] in cluster]
-        told = {(row, address) for one in self.told[wave] for row, address in one.where() if row in cluster}
+        told = {(row, address) for event in self.told[wave] for row, address in event.where() if row in cluster}
         tales = [self._tale(wave, *where) for where in dict.fromkeys([*awaited, *sorted(told)])]
         return cause_of(tales, len(awaited))
 
     def _tale(self, wave: Wave, row: int, address: int) -> Tale:
         state = phase_state(wave.shared.view(8)[row, address >> 3])
         ever, now, came = list[PastEvent](), list[PastEvent](), 0
-        for one in self.told[wave]:
-            if len(which := one.of(row, address)):
-                ever.append(one)
-                if state.alive and (one.phase[which] == state.phase).any():
-                    now.append(one)
-                    came += int(one.nbytes[which][one.phase[which] == state.phase].sum())
+        for event in self.told[wave]:
+            if len(which := event.of(row, address)):
+                ever.append(event)
+                if state.alive and (event.phase[which] == state.phase).any():
+                    now.append(event)
+                    came += int(event.nbytes[which][event.phase[which] == state.phase].sum())
         name = element_text(self.program, self.program.places.shared_at(address), address)
         fields = (int(state.pending), int(state.expected), int(state.tx)) if state.alive else (0, 0, 0)
         is_whole = len(self.told[wave]) < KEPT
-        pointer, waits = pointer_to(wave, address), [one for one in ever if one.kind == "wait"]
+        pointer, waits = pointer_to(wave, address), [event for event in ever if event.kind == "wait"]
         asked = waits[-1].at if waits else None
         return Tale(name, wave.cta_name(row), address, *fields, now, ever, came, is_whole, pointer, asked)
 
@@ -121,8 +121,8 @@ class Turns:
             raise self._livelock(batch, mask, "a turn changes none of its variables")
 
     def _livelock(self, batch: Batch, mask: Mask, why: str) -> SimulationError:
-        given, hint = f"{where_text(batch, mask.full)}: {why}", HOISTED if self.hoisted else None
-        return batch.error("livelock", "livelock: a loop goes on for ever", mask.full, self.at, given=given, hint=hint)
+        shown, hint = f"{where_text(batch, mask.full)}: {why}", HOISTED if self.hoisted else None
+        return batch.error("livelock", "livelock: a loop goes on for ever", mask.full, self.at, given=shown, hint=hint)
 
 
 def _equal(before: tuple[Value, ...], state: tuple[Value, ...]) -> bool:

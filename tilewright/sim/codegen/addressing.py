@@ -73,9 +73,9 @@ def is_taken_apart(e: Emitter, expr: Expr) -> bool:
 def taken_apart(e: Emitter, expr: Expr, mask: str) -> str:
     """The name of an `Address`: 64 bits, or the offset in shared memory where it has 32."""
     before, e.uncounted = e.uncounted, True
-    made = _kept(e, expr, mask) or _Lifter(e, mask).address(expr)
+    name = _kept(e, expr, mask) or _Lifter(e, mask).address(expr)
     e.uncounted = before
-    return made
+    return name
 
 
 def _kept(e: Emitter, expr: Expr, mask: str) -> str | None:
@@ -86,8 +86,8 @@ def _kept(e: Emitter, expr: Expr, mask: str) -> str | None:
     fixed, shift, moving = list[tuple[int, Expr]](), 0, list[str]()
     for factor, term in _terms(e, expr) if expr.dtype.bits == 64 else [(1, expr)]:
         nodes = walk(term)
-        if (known := number_of(term)) is not None:
-            shift += factor * wrapper(dtype("int64"))(known)
+        if (number := number_of(term)) is not None:
+            shift += factor * wrapper(dtype("int64"))(number)
         elif names_in(nodes) <= e.program.fixed and not any(map(acts, nodes)):
             fixed.append((factor, term))
         elif expr.dtype.bits == 64 and e.axes.of(term) == UNIFORM:
@@ -119,15 +119,15 @@ def _terms(e: Emitter, expr: Expr, factor: int = 1) -> Iterator[tuple[int, Expr]
 
 def _sum(terms: Sequence[tuple[int, Expr]], kind: DType) -> Expr:
     """The same as one expression."""
-    found: Expr | None = None
+    total: Expr | None = None
     for factor, term in terms:
-        one = (
+        addend = (
             term if term.dtype == kind else Cast(term, kind) if term.dtype.kind == "handle" else Reinterpret(term, kind)
         )
-        one = one if factor == 1 else binary("*", one, as_expr(factor % 2**kind.bits, kind))
-        found = one if found is None else binary("+", found, one)
-    assert found is not None
-    return found
+        addend = addend if factor == 1 else binary("*", addend, as_expr(factor % 2**kind.bits, kind))
+        total = addend if total is None else binary("+", total, addend)
+    assert total is not None
+    return total
 
 
 def plain(expr: Expr) -> Expr:
@@ -135,8 +135,8 @@ def plain(expr: Expr) -> Expr:
     while True:
         if isinstance(expr, (Reinterpret, Cast)) and _same_bits(expr):
             expr = expr.a
-        elif isinstance(expr, Call) and is_pure(expr) and (known := as_arithmetic(expr)) is not None:
-            expr = known
+        elif isinstance(expr, Call) and is_pure(expr) and (arithmetic := as_arithmetic(expr)) is not None:
+            expr = arithmetic
         else:
             return expr
 
@@ -202,9 +202,9 @@ class _Lifter:
     def uniform(self, expr: Expr, bits: int) -> str:
         """A number as the nearest to zero that it is congruent to."""
         signed = wrapper(dtype(f"int{bits}"))
-        known = number_of(expr)
-        if known is not None:
-            return f"({signed(known)})"
+        number = number_of(expr)
+        if number is not None:
+            return f"({signed(number)})"
         self.loose |= not names_in(walk(expr)) <= self.e.program.fixed
         text = self.e.sound(expr, self.mask, "an address")
         return self.out.named("n", f"{self.out.constant('W', signed)}(int({text}))")
@@ -261,8 +261,8 @@ def addends(e: Emitter, expr: Binary) -> Sequence[tuple[Expr, int | Expr]]:
     """The parts of a sum, or of a product with a uniform number, each with its factor; none of anything else."""
     if expr.op in ("+", "-"):
         return [(expr.a, 1), (expr.b, 1 if expr.op == "+" else -1)]
-    if expr.op == "<<" and (known := number_of(expr.b)) is not None and 0 <= known < expr.dtype.bits:
-        return [(expr.a, 1 << known)]
+    if expr.op == "<<" and (shift := number_of(expr.b)) is not None and 0 <= shift < expr.dtype.bits:
+        return [(expr.a, 1 << shift)]
     if expr.op in ("|", "^") and not _bits(expr.a) & _bits(expr.b):
         return [(expr.a, 1), (expr.b, 1)]
     if expr.op == "*":
@@ -275,8 +275,8 @@ def _bits(expr: Expr) -> int:
     """The bits that may be set in an integer."""
     expr = plain(expr)
     every = (1 << expr.dtype.bits) - 1
-    if (known := number_of(expr)) is not None:
-        return known & every
+    if (number := number_of(expr)) is not None:
+        return number & every
     if isinstance(expr, Cast) and expr.a.dtype.kind == "uint":
         return _bits(expr.a) & every
     if not isinstance(expr, Binary) or expr.op not in ("&", "|", "^", "<<", "+", "-"):
@@ -295,8 +295,8 @@ def number_of(expr: Expr) -> int | None:
     if isinstance(expr, (Cast, Reinterpret)) and _is_integer(expr) and _is_integer(expr.a):
         inner = number_of(expr.a)
         return None if inner is None else wrapper(expr.dtype)(inner)
-    known = const_value(expr)
-    return None if known is None else int(known)
+    number = const_value(expr)
+    return None if number is None else int(number)
 
 
 def _is_integer(expr: Expr) -> bool:
@@ -326,34 +326,34 @@ class Induction:
 
 def with_turns(body: ir.Body, parameters: frozenset[str]) -> tuple[ir.Body, dict[str, Induction]]:
     """The statements, which also keep start and turns of such registers; and these, by the names of their turns."""
-    given: dict[str, list[Given]] = defaultdict(list)
+    stmts: dict[str, list[Given]] = defaultdict(list)
     for stmt in given_in(ir.statements(body)):
-        given[stmt.var.name].append(stmt)
-    found = {name: made for name in given if (made := _induction(name, given, parameters)) is not None}
-    if not found:
+        stmts[stmt.var.name].append(stmt)
+    steps = {name: step for name in stmts if (step := _induction(name, stmts, parameters)) is not None}
+    if not steps:
         return body, {}
 
     def more(stmt: ir.Stmt) -> ir.Body | None:
-        if not isinstance(stmt, (ir.Bind, ir.Assign)) or (own := found.get(stmt.var.name)) is None:
+        if not isinstance(stmt, (ir.Bind, ir.Assign)) or (step := steps.get(stmt.var.name)) is None:
             return None
-        zero, turned = as_expr(0, own.turn.dtype), binary("+", own.turn, as_expr(1, own.turn.dtype))
+        zero, turned = as_expr(0, step.turn.dtype), binary("+", step.turn, as_expr(1, step.turn.dtype))
         if isinstance(stmt, ir.Assign):
-            return stmt, ir.Assign(own.turn, turned, at=stmt.at)
-        first = ir.Bind(own.start, stmt.value, at=stmt.at)
-        return first, ir.Bind(own.var, own.start, at=stmt.at), ir.Bind(own.turn, zero, at=stmt.at)
+            return stmt, ir.Assign(step.turn, turned, at=stmt.at)
+        first = ir.Bind(step.start, stmt.value, at=stmt.at)
+        return first, ir.Bind(step.var, step.start, at=stmt.at), ir.Bind(step.turn, zero, at=stmt.at)
 
-    return ir.map_body(body, more), {made.turn.name: made for made in found.values()}
+    return ir.map_body(body, more), {step.turn.name: step for step in steps.values()}
 
 
-def _induction(name: str, given: Mapping[str, list[Given]], parameters: frozenset[str]) -> Induction | None:
+def _induction(name: str, values_of: Mapping[str, list[Given]], parameters: frozenset[str]) -> Induction | None:
     """A register that is bound once, and goes on in one place."""
-    values = given[name]
+    values = values_of[name]
     var = values[0].var
     if [type(stmt) for stmt in values] != [ir.Bind, ir.Assign] or var.dtype.kind != "uint" or var.dtype.lanes > 1:
         return None
     then = plain(values[1].value)
-    if isinstance(then, ir.Var) and len(given[then.name]) == 1:  # a copy of what has been computed before
-        then = plain(given[then.name][0].value)
+    if isinstance(then, ir.Var) and len(values_of[then.name]) == 1:  # a copy of what has been computed before
+        then = plain(values_of[then.name][0].value)
     if not isinstance(then, ir.Binary) or then.op not in ("+", "-"):
         return None
     before, step = plain(then.a), then.b
@@ -361,8 +361,8 @@ def _induction(name: str, given: Mapping[str, list[Given]], parameters: frozense
         before, step = plain(then.b), then.a
     if not _is(before, name) or not all(is_closed(node, parameters) for node in ir.walk(step)):
         return None
-    if (known := number_of(step)) is not None:
-        step = as_expr(known % 2**var.dtype.bits, var.dtype)
+    if (number := number_of(step)) is not None:
+        step = as_expr(number % 2**var.dtype.bits, var.dtype)
     elif step.dtype != var.dtype:
         step = ir.Reinterpret(step, var.dtype)
     step = step if then.op == "+" else binary("-", as_expr(0, var.dtype), step)
@@ -403,8 +403,8 @@ def access(e: Emitter, expr: Load, mask: str, *, write: bool) -> tuple[Site, str
     width = width_of(expr.dtype)
     with inside(e, expr, mask, op, width, write=write):
         place, terms = terms_of(e, AddressOf(expr.buffer, expr.indices), mask, nibbles=expr.dtype.bits < 8)
-        how = Touch(constant=expr.buffer.constant)
-        site = Site(e.at, op, place, width, write, how, shifts=True, advice=advice_of(expr))
+        how = Touch(constant=expr.buffer.constant, moves=True)
+        site = Site(e.at, op, place, width, write, how, advice=advice_of(expr))
         return e.program.add_site(site), address_text(e, terms)
 
 
@@ -415,7 +415,7 @@ def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: boo
     width: bytes of the access, of each lane. op: "" where a unit will read or write: of the indices alone.
     """
     if op and "pointer" in e.program.values:
-        _stays(e, expr, mask, Site(e.at, op, None, width, write, lanes=lanes))
+        _stays(e, expr, mask, Site(e.at, op, None, width, write, Touch(lanes=lanes)))
     start = expr.a if isinstance(expr, Binary) else expr
     owed = owes(expr)
     if not owed or "index" not in e.program.values:
@@ -468,8 +468,8 @@ def place_of(e: Emitter, pointer: Expr) -> Place | None:
     """The storage that a pointer expression certainly points into."""
     if isinstance(pointer, AddressOf):
         data = pointer.buffer.data
-        own = e.places.of(pointer.buffer)
-        return own or (place_of(e, data) if isinstance(data, AddressOf) else None)
+        place = e.places.of(pointer.buffer)
+        return place or (place_of(e, data) if isinstance(data, AddressOf) else None)
     return place_of(e, pointer.a) if isinstance(pointer, Binary) and pointer.op in ("+", "-") else None
 
 
@@ -478,8 +478,8 @@ def home_of(e: Emitter, pointer: Expr) -> Place | None:
     start = base_of(pointer)
     if isinstance(start, Call):  # an address of the cluster's window, made of an own one
         bound = bind(start)
-        given = [row.name for row in bound.given if row.kind in ("shared", "generic")]
-        return home_of(e, bound.operands[given[0]][0]) if len(given) == 1 and not bound.form.accesses else None
+        pointers = [row.name for row in bound.given if row.kind in ("shared", "generic")]
+        return home_of(e, bound.operands[pointers[0]][0]) if len(pointers) == 1 and not bound.form.accesses else None
     return e.program.home_of(start.buffer) if isinstance(start, AddressOf) else None
 
 
@@ -601,13 +601,13 @@ def _linear(e: Emitter, expr: Expr, mask: str, terms: Terms, scale: int, factors
 def _split(e: Emitter, expr: Binary, mask: str, terms: Terms, scale: int, factors: tuple[Expr, ...]) -> bool:
     parts = addends(e, expr)
     for part, number in parts:
-        known = const_value(number) if isinstance(number, Expr) else number
-        if isinstance(number, Expr) and known is None:
+        constant = const_value(number) if isinstance(number, Expr) else number
+        if isinstance(number, Expr) and constant is None:
             _linear(e, part, mask, terms, scale, (*factors, number))
-        elif abs(scale * int(known or 0)) >= BEYOND:
+        elif abs(scale * int(constant or 0)) >= BEYOND:
             return False
         else:
-            _linear(e, part, mask, terms, scale * int(known or 0), factors)
+            _linear(e, part, mask, terms, scale * int(constant or 0), factors)
     return bool(parts)
 
 
@@ -617,9 +617,9 @@ def _product(e: Emitter, text: str, mask: str, scale: int, factors: tuple[Expr, 
 
 
 def _uniform(e: Emitter, expr: Expr, mask: str, terms: Terms, scale: int, factors: tuple[Expr, ...]) -> None:
-    known = const_value(expr)
-    if known is not None and not factors:
-        terms.constant += scale * int(known)
+    number = const_value(expr)
+    if number is not None and not factors:
+        terms.constant += scale * int(number)
     else:
         terms.uniform.append(_product(e, e.sound(expr, mask, "an address"), mask, scale, factors))
 

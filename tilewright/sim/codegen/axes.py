@@ -62,14 +62,14 @@ def _own_of_loops(body: Body, *, compiled: bool) -> dict[int, frozenset[str]]:
     """For each loop among some statements, by its ``id``, the variables that they bind before it and that nothing reads
     after it. None where threads wait in the loop: those of one warp may be in several turns, each with its own value.
     """
-    found: dict[int, frozenset[str]] = {}
+    private: dict[int, frozenset[str]] = {}
     after: set[str] = set()
     for stmt in reversed(body):
         if isinstance(stmt, (For, While)):
             inner = statements((stmt,))
-            apart = any(waits(each) is not False or polls(each, compiled=compiled) for each in inner)
-            bound = frozenset(each.var.name for each in body if isinstance(each, Bind))
-            found[id(stmt)] = frozenset() if apart else bound - after
-        parts = (part for each in statements((stmt,)) for part in expressions(each) if isinstance(part, Var))
+            apart = any(waits(nested) is not False or polls(nested, compiled=compiled) for nested in inner)
+            bound = frozenset(before.var.name for before in body if isinstance(before, Bind))
+            private[id(stmt)] = frozenset() if apart else bound - after
+        parts = (part for nested in statements((stmt,)) for part in expressions(nested) if isinstance(part, Var))
         after |= {part.name for part in parts}
-    return found
+    return private

@@ -29,7 +29,7 @@ from tilewright.sim.fast.loads import Loads
 from tilewright.sim.machine.convert import from_bits, to_bits
 from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, check_lanes
 from tilewright.sim.machine.registers import RegisterFile
-from tilewright.sim.machine.sites import Site
+from tilewright.sim.machine.sites import MOVES, Site
 from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
@@ -75,12 +75,12 @@ def _pure(e: Emitter, call: Call, mask: str) -> Operand:
     """A call that only computes, as one call of its function."""
     function, operands = computed(call)
     name = bind(call).instruction.name
-    given = [e.array(expr, e.sound(expr, mask, f"an operand of {name}")) for expr in operands]
+    arrays = [e.array(expr, e.sound(expr, mask, f"an operand of {name}")) for expr in operands]
     if not e.unknowns and (check := e.program.hears("result", call, e.at)) is not None:
-        given = [e.out.named("v", text) for text in given]
-        e.out.line(f"{e.out.constant('O', check)}.refuse(b, {mask}, {', '.join(given)})")
+        arrays = [e.out.named("v", text) for text in arrays]
+        e.out.line(f"{e.out.constant('O', check)}.refuse(b, {mask}, {', '.join(arrays)})")
     texts = []
-    for expr, text in zip(operands, given, strict=True):
+    for expr, text in zip(operands, arrays, strict=True):
         unsigned = expr.dtype.kind in ("uint", "bool")
         texts.append(text if unsigned else f"{e.out.constant('B', to_bits(expr.dtype))}({text})")
     return Operand(e.unpacked(call, f"{e.out.constant('F', function)}({', '.join(texts)})"))
@@ -108,7 +108,7 @@ def _move(e: Emitter, bound: Bound, mask: str) -> None:
         with inside(e, pointer, mask, bound.instruction.name, width, write=access.write):
             place, terms = terms_of(e, pointer, mask)
             advice = advice_of(pointer)
-            sites.append(Site(e.at, bound.instruction.name, place, width, access.write, shifts=True, advice=advice))
+            sites.append(Site(e.at, bound.instruction.name, place, width, access.write, MOVES, advice=advice))
             texts.append(address_text(e, terms))
     source, target = map(e.program.add_site, sites)
     move = Move(source, target, e.with_shadows)
@@ -127,11 +127,11 @@ def decided(e: Emitter, expr: Call, mask: str) -> Iterator[None]:
     if cond is None:
         yield
         return
-    way, read, known, uncounted = e.out.fresh("d"), e.out.constant("F", from_bits(expr.dtype)), e.known, e.uncounted
+    way, read, before, uncounted = e.out.fresh("d"), e.out.constant("F", from_bits(expr.dtype)), e.known, e.uncounted
     with e.out.block(f"def {way}(bits):"):
         e.known, e.uncounted = {expr: Operand(f"{read}(bits)")}, True
         e.out.line(f"return np.broadcast_to({e.value(cond, mask).text}, b.shape)")
-        e.known, e.uncounted = known, uncounted
+        e.known, e.uncounted = before, uncounted
     e.out.line(f"run.decides = {way}")
     yield
     e.out.line("run.decides = None")
@@ -177,19 +177,19 @@ def _arguments(e: Emitter, bound: Bound, mask: str) -> tuple[list[str], list[str
     sinks: Files = []
     sources: Files = []
     for row in bound.given:
-        given = bound.operands.get(row.name, ())
+        exprs = bound.operands.get(row.name, ())
         if row.name in bound.texts:
             values.append(repr(bound.texts[row.name]))
             flags.append("None")
             continue
         if row.written:
-            file, at = _file(e, row, given, mask)
+            file, at = _file(e, row, exprs, mask)
             assert file is not None, "calls writes registers only"
             sinks.append((file, at))
         elif bound.form.issue and row.name in bound.form.issue.holds:
-            sources += _sources(e, row, given, mask)
+            sources += _sources(e, row, exprs, mask)
         if row in bound.arguments:
-            text, flag = _operand(e, row, given, bound, mask)
+            text, flag = _operand(e, row, exprs, bound, mask)
             values.append(text)
             flags.append(flag)
     return values, flags, sinks, sources
@@ -213,8 +213,6 @@ def _instruction(
             bound.count(access.nbytes),
             access.write,
             bound.touch(access),
-            bound.count(access.lanes),
-            shifts=bound.form.meaning.moves,
             asks=asks(expr) and id(e.stmt) not in e.axes.polled,
             polls=id(e.stmt) in e.axes.polled,
             compared=id(e.stmt) in e.axes.compared,
@@ -230,7 +228,7 @@ def _instruction(
 
 def _examined(e: Emitter, row: Row, pointer: Expr, bound: Bound, mask: str) -> AbstractContextManager[None]:
     """The checks of where an address operand leads."""
-    access = next((one for one in bound.form.accesses if one.operand == row.name), None)
+    access = next((touched for touched in bound.form.accesses if touched.operand == row.name), None)
     if access is None or access.sized:  # a lane that accesses no bytes may give any address; a part of a region may not
         is_part = any(debt.by for debt in owes(pointer))
         return inside(e, pointer, mask, "", 0, write=False) if is_part else nullcontext()
@@ -238,15 +236,15 @@ def _examined(e: Emitter, row: Row, pointer: Expr, bound: Bound, mask: str) -> A
     return inside(e, pointer, mask, bound.instruction.name, width, write=access.write, lanes=lanes)
 
 
-def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: str) -> tuple[str, str]:
+def _operand(e: Emitter, row: Row, exprs: tuple[Expr, ...], bound: Bound, mask: str) -> tuple[str, str]:
     """The text of what `execute` gets for an operand, and of its flags."""
     if row.kind in ADDRESSES:
-        with _examined(e, row, given[0], bound, mask):
-            return _address_operand(e, row, given[0], mask), "None"
+        with _examined(e, row, exprs[0], bound, mask):
+            return _address_operand(e, row, exprs[0], mask), "None"
     held = bound.form.issue is not None and row.name in bound.form.issue.holds  # checked when issued
-    by_name = any(isinstance(one, Load) and not one.indices for one in given)  # compiled code's own registers
-    if KINDS[row.kind].nbytes and (row.many or _is_place(given[0])) and not by_name:
-        file, at = _file(e, row, given, mask)
+    by_name = any(isinstance(expr, Load) and not expr.indices for expr in exprs)  # compiled code's own registers
+    if KINDS[row.kind].nbytes and (row.many or _is_place(exprs[0])) and not by_name:
+        file, at = _file(e, row, exprs, mask)
         if file is not None:
             name = e.out.constant("X", file)
             address = e.out.named("a", at)
@@ -255,7 +253,7 @@ def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: 
     texts: list[str] = []
     shadows: list[str | None] = []
     moves = bound.form.meaning.moves and e.with_shadows and row.kind != "tmem"  # the operand says where the access is
-    for expr in given:
+    for expr in exprs:
         if moves:
             operand = e.value(expr, mask)
             texts.append(_typed(e, row, expr, operand.text))
@@ -272,7 +270,7 @@ def _operand(e: Emitter, row: Row, given: tuple[Expr, ...], bound: Bound, mask: 
         return f"stacked({', '.join(texts)})" if row.many else texts[0], "None"
     valid = [
         f"lanes({shadow or e.flags(expr.dtype, 'None') or e.valid(expr.dtype)})"
-        for shadow, expr in zip(shadows, given, strict=True)
+        for shadow, expr in zip(shadows, exprs, strict=True)
     ]
     return (f"stacked({', '.join(texts)})", f"stacked({', '.join(valid)})") if row.many else (texts[0], valid[0])
 
@@ -297,35 +295,34 @@ def _address_operand(e: Emitter, row: Row, pointer: Expr, mask: str) -> str:
 # Registers
 
 
-def _sources(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> Files:
+def _sources(e: Emitter, row: Row, exprs: tuple[Expr, ...], mask: str) -> Files:
     """The registers of an operand that an operation reads, where it is in registers."""
-    if not KINDS[row.kind].nbytes or not all(_is_place(one) for one in given):
+    if not KINDS[row.kind].nbytes or not all(_is_place(expr) for expr in exprs):
         return []
-    file, at = _file(e, row, given, mask)
+    file, at = _file(e, row, exprs, mask)
     return [(file, at)] if file is not None else []
 
 
-def _file(e: Emitter, row: Row, given: tuple[Expr, ...], mask: str) -> tuple[RegisterFile | None, str]:
+def _file(e: Emitter, row: Row, exprs: tuple[Expr, ...], mask: str) -> tuple[RegisterFile | None, str]:
     """The registers that an operand names, and the text of their address or addresses; None where it is a value."""
     width = KINDS[row.kind].nbytes
-    pointers = [AddressOf(g.buffer, g.indices) if isinstance(g, Load) else g for g in given]
+    pointers = [AddressOf(g.buffer, g.indices) if isinstance(g, Load) else g for g in exprs]
     if not all(isinstance(p, AddressOf) and p.buffer.space == "local" for p in pointers):
         return None, ""
     with ExitStack() as checks:
-        for g in given:
+        for g in exprs:
             checks.enter_context(inside(e, g, mask, "register", width, write=row.written))
-        found = [terms_of(e, p, mask) for p in pointers]
-    place = found[0][0]
+        sums = [terms_of(e, p, mask) for p in pointers]
+    place = sums[0][0]
     if place is None:
         return None, ""
-    steps = [terms.constant - found[0][1].constant for _, terms in found]
-    alike = all(_rest(terms) == _rest(found[0][1]) and p is place for p, terms in found)
-    run = alike and steps == [width * k for k in range(len(found))]
-    addresses = [address_text(e, terms) for _, terms in (found[:1] if run else found)]
-    site = Site(e.at, "register", place, width, row.written, shifts=True)
-    sites = tuple(e.program.add_site(replace(site, place=p)) for p, _ in (found[:1] if run else found))
-    places = tuple(p for p, _ in found if p is not None)
-    file = RegisterFile(places, width, len(found), row.many, run, sites, row.kind)
+    steps = [terms.constant - sums[0][1].constant for _, terms in sums]
+    alike = all(_rest(terms) == _rest(sums[0][1]) and p is place for p, terms in sums)
+    run = alike and steps == [width * k for k in range(len(sums))]
+    addresses = [address_text(e, terms) for _, terms in (sums[:1] if run else sums)]
+    site = Site(e.at, "register", place, width, row.written, MOVES)
+    sites = tuple(e.program.add_site(replace(site, place=p)) for p, _ in (sums[:1] if run else sums))
+    file = RegisterFile(sites, len(sums), row.many, run, row.kind)
     return file, addresses[0] if run else f"({''.join(f'{a}, ' for a in addresses)})"
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Shape
     from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.places import Group, Place
-    from tilewright.sim.machine.sites import Hook, Site
+    from tilewright.sim.machine.sites import Site
 
 Function: TypeAlias = "Callable[[Batch], int | None]"  # of a segment: which one comes next
 
@@ -64,12 +64,12 @@ class Compiled(Subject):
         pauses: bool = False,
         recorded: bool = False,
     ) -> None:
-        arrays = (mapped(each.name) for each in kernel.maps if not each.is_made)
+        arrays = (mapped(tensor_map.name) for tensor_map in kernel.maps if not tensor_map.is_made)
         hidden = (ir.Buffer(name, dtype("uint8"), (1,), "global", None, data=ir.Var(name, HANDLE)) for name in arrays)
         buffers = (*kernel.buffers, *hidden)
         super().__init__(prepared(replace(kernel, buffers=buffers)), checks, groups, ranks)
         self.parameters = frozenset(
-            [*(var.name for var in (*kernel.params, *kernel.symbols)), *(each.name for each in kernel.maps)]
+            [*(var.name for var in (*kernel.params, *kernel.symbols)), *(tensor_map.name for tensor_map in kernel.maps)]
         )
         self.raw = kernel.compiled
         self.part_ids: dict[str, int] = {}
@@ -95,8 +95,8 @@ class Compiled(Subject):
 
     def _write(self) -> None:
         """The functions of all segments."""
-        own = self.recorder
-        told = {name: getattr(own, name) for name in ("executed", "asks", "asked", "kept", "marked")} if own else {}
+        rec = self.recorder
+        told = {name: getattr(rec, name) for name in ("executed", "asks", "asked", "kept", "marked")} if rec else {}
         out = PySource(NAMESPACE | told)
         for segment in self.cut:
             live_out = frozenset().union(*(self.live_in[k] for k in segment.end.targets))
@@ -126,18 +126,18 @@ class Compiled(Subject):
 
     def bound_scalars(self, scalars: Mapping[str, ir.Number]) -> dict[str, ir.Number]:
         """Parameters as the generated code wants them: Python integers, NumPy floats, pointers as addresses."""
-        found: dict[str, ir.Number] = {}
+        bound: dict[str, ir.Number] = {}
         for buffer, handle in self.handles():
-            found[handle.name] = self.places.by_name[buffer.name].base
+            bound[handle.name] = self.places.by_name[buffer.name].base
         for var in (*self.kernel.params, *self.kernel.symbols):
-            if var.name in found:
+            if var.name in bound:
                 continue
             value = scalars[var.name]
             if var.dtype.is_float:
-                found[var.name] = var.dtype.numpy.type(value)  # type: ignore[assignment]  # a number of NumPy
+                bound[var.name] = var.dtype.numpy.type(value)  # type: ignore[assignment]  # a number of NumPy
             else:
-                found[var.name] = bool(value) if var.dtype.kind == "bool" else int(value)
-        return found
+                bound[var.name] = bool(value) if var.dtype.kind == "bool" else int(value)
+        return bound
 
     def grid(self, scalars: Mapping[str, ir.Number]) -> Shape:
         """How many CTAs, which may be expressions over the scalars."""
@@ -152,19 +152,13 @@ class Compiled(Subject):
     # What emitters add
 
     def add_site(self, site: Site) -> Site:
-        """Registers a site and gives it the hooks of the checks; statements of one line that do the same share one."""
-        known = self._site_of.setdefault(site.key, site)
-        if known is not site and self.recorder is None:
-            return known
-        site.watch = self._hooks
-        site.escapes = next((check.escapes for check in self.own_checks if check.escapes), None)
-        site.hooks = self._hooks(site) if site.place else ()
+        """Registers a site, of which the checks hear; statements of one line that do the same share one."""
+        first = self._site_of.setdefault(site.key, site)
+        if first is not site and self.recorder is None:
+            return first
+        site.subscribe(self.own_checks)
         self.sites.append(site)
         return site
-
-    def _hooks(self, site: Site) -> tuple[Hook, ...]:
-        hooks = [check.watch(site) for check in self.own_checks]
-        return tuple(hook for hook in hooks if hook is not None)
 
     @cached_property
     def head_of(self) -> Callable[[ir.Stmt], str]:
@@ -191,16 +185,16 @@ class Compiled(Subject):
     def line_of(self, place: Place | None) -> Span | None:
         """The line that declares a buffer; the kernel's for none."""
         stmts = (stmt for stmt in ir.statements(self.kernel.body) if isinstance(stmt, ir.AllocBuffer))
-        found = (stmt.at for stmt in stmts if place is not None and stmt.buffer.name == place.name)
-        return next(found, self.kernel.at)
+        spans = (stmt.at for stmt in stmts if place is not None and stmt.buffer.name == place.name)
+        return next(spans, self.kernel.at)
 
     # Live variables
 
     def reads(self, segment: Segment) -> frozenset[str]:
         """Variables that a segment takes from outside: parameters and live values, with their flags."""
         if segment.index not in self._reads:
-            found = self._mentioned(segment) & (self.parameters | self.live_in[segment.index])
-            self._reads[segment.index] = self._with_flags(found)
+            names = self._mentioned(segment) & (self.parameters | self.live_in[segment.index])
+            self._reads[segment.index] = self._with_flags(names)
         return self._reads[segment.index]
 
     def writes(self, segment: Segment) -> frozenset[str]:
@@ -230,25 +224,25 @@ class Compiled(Subject):
         """Registers of compiled code that depend on a thread's place and these names alone, wherever they are read."""
         if not self.raw:
             return frozenset()
-        given = given_in(stmt for segment in self.cut for stmt in ir.statements(segment.body))
-        times = Counter(stmt.var.name for stmt in given)
-        once = [stmt for stmt in given if times[stmt.var.name] == 1]
-        found = names | {stmt.var.name for stmt in once}
+        stmts = given_in(stmt for segment in self.cut for stmt in ir.statements(segment.body))
+        times = Counter(stmt.var.name for stmt in stmts)
+        once = [stmt for stmt in stmts if times[stmt.var.name] == 1]
+        fixed = names | {stmt.var.name for stmt in once}
         while True:
-            wrong = {stmt.var.name for stmt in once if not all(is_closed(node, found) for node in ir.walk(stmt.value))}
-            if wrong.isdisjoint(found):
-                return found - self.shadowed
-            found = found - wrong
+            wrong = {stmt.var.name for stmt in once if not all(is_closed(node, fixed) for node in ir.walk(stmt.value))}
+            if wrong.isdisjoint(fixed):
+                return fixed - self.shadowed
+            fixed = fixed - wrong
 
     @cached_property
     def passed_on(self) -> frozenset[str]:
         """Variables that are given a value once, and read by one statement or condition."""
         stmts = [stmt for segment in self.cut for stmt in ir.statements(segment.body)]
-        given = Counter(stmt.var.name for stmt in given_in(stmts))
+        times_given = Counter(stmt.var.name for stmt in given_in(stmts))
         reads = [names_in(read_by(stmt)) for stmt in stmts]
         reads += [names_in(segment.end.reads) for segment in self.cut]
         read = Counter(name for names in reads for name in names)
-        return frozenset(name for name, times in read.items() if times == 1 and given[name] == 1)
+        return frozenset(name for name, times in read.items() if times == 1 and times_given[name] == 1)
 
     # Which values may be uninitialised
 
@@ -276,15 +270,15 @@ class Compiled(Subject):
 
     def hears(self, kind: str, *fields: object) -> object | None:
         """What a check makes to look at values of a kind at a place; None where none does."""
-        made = self.values.get(kind)
-        return None if made is None else made(*fields)
+        maker = self.values.get(kind)
+        return None if maker is None else maker(*fields)
 
     def _shadowed(self) -> frozenset[str]:
         undefined = (stmt.var.name for stmt in self.axes.undefined if isinstance(stmt, ir.Bind))
         self.shadowed = frozenset(undefined if self.with_shadows else ())
         while True:
-            given = given_in(ir.statements(self.kernel.body))
-            found = {stmt.var.name for stmt in given if self.may_be_poison(stmt.value)}
-            if found <= self.shadowed:
+            stmts = given_in(ir.statements(self.kernel.body))
+            names = {stmt.var.name for stmt in stmts if self.may_be_poison(stmt.value)}
+            if names <= self.shadowed:
                 return self.shadowed
-            self.shadowed = frozenset(found | self.shadowed)
+            self.shadowed = frozenset(names | self.shadowed)

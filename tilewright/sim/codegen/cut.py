@@ -81,12 +81,12 @@ def cut(
     if orders and not kernel.compiled:
         axes.decisions = decisions(blocks, parameters)
     flow = Flow([block.end.targets for block in blocks])
-    found = segments(blocks, flow)
+    chains = segments(blocks, flow)
     live = live_in(blocks, flow, parameters)
     return (
         axes,
-        found,
-        [live[segment.blocks[0]] for segment in found],
+        chains,
+        [live[segment.blocks[0]] for segment in chains],
         skips(blocks, flow, axes, compiled=kernel.compiled),
     )
 
@@ -123,12 +123,12 @@ def _check_nesting(body: ir.Body) -> None:
     while todo:
         stmt, loops = todo.pop()
         loops += isinstance(stmt, (ir.For, ir.While))
-        deepest = max(deepest, (loops, stmt), key=lambda each: each[0])
-        todo += [(inner, loops) for each in ir.bodies(stmt) for inner in each]
+        deepest = max(deepest, (loops, stmt), key=lambda depth: depth[0])
+        todo += [(inner, loops) for body in ir.bodies(stmt) for inner in body]
     if deepest[0] > MOST_LOOPS:
-        given, allowed = f"{deepest[0]} loops in one another", f"{MOST_LOOPS}"
+        shown, allowed = f"{deepest[0]} loops in one another", f"{MOST_LOOPS}"
         at = deepest[1].at if deepest[1] is not None else None
-        raise KernelError("loops are nested too deeply", given=given, allowed=allowed, at=at)
+        raise KernelError("loops are nested too deeply", given=shown, allowed=allowed, at=at)
 
 
 def _first_values(body: ir.Body, parameters: frozenset[str]) -> tuple[ir.Bind, ...]:

@@ -23,11 +23,11 @@ from tilewright.sim.machine.convert import from_bits, joined, reinterpret
 
 def _templates(meaning: str) -> dict[str, str]:
     """How a column of operators is written in Python: by its symbol where that is what it means, else as a call."""
-    found = {}
+    texts = {}
     for op in (*ir.Binary.ARITHMETIC, *ir.Binary.BITS):
         function = getattr(OPERATORS[op], meaning)
-        found[op] = f"{{a}} {op} {{b}}" if function in vars(operator).values() else f"{function.__name__}({{a}}, {{b}})"
-    return found
+        texts[op] = f"{{a}} {op} {{b}}" if function in vars(operator).values() else f"{function.__name__}({{a}}, {{b}})"
+    return texts
 
 
 UNIFORM_INTEGER, ARRAYS = _templates("number"), _templates("array")
@@ -43,8 +43,8 @@ def _const(e: Emitter, expr: ir.Const, mask: str) -> Operand:
         return Operand(repr(expr.value) if expr.value >= 0 else f"({expr.value!r})")
     if not expr.dtype.is_float:
         return Operand(e.out.constant("K", expr.dtype.numpy.type(expr.value)))
-    made = cast(DType("float64"), expr.dtype.element)(np.array(expr.value, np.float64))
-    return Operand(e.out.constant("K", made[()]))
+    constant = cast(DType("float64"), expr.dtype.element)(np.array(expr.value, np.float64))
+    return Operand(e.out.constant("K", constant[()]))
 
 
 def _var(e: Emitter, expr: ir.Var, mask: str) -> Operand:

@@ -73,25 +73,25 @@ def spread(e: Emitter, expr: Expr, mask: str) -> Operand | None:
     before = {part: e.known.get(part) for part in parts}
     e.known.update((part, Operand(name)) for part, name in zip(parts, names, strict=True))
     text = e.out.named("v", e.rules[type(expr)](e, expr, mask).text)
-    for part, known in before.items():
-        if known is None:
+    for part, value in before.items():
+        if value is None:
             e.known.pop(part, None)
         else:
-            e.known[part] = known
+            e.known[part] = value
     shadows = [operand.shadow or "None" for operand in operands]
     some = [shadow for shadow in dict.fromkeys(shadows) if shadow != "None"]
     is_open = e.program.may_be_open(expr)
     if not some and not is_open:
         return Operand(text)
-    given = f"({', '.join(names)},), ({', '.join(shadows)},)"
+    terms = f"({', '.join(names)},), ({', '.join(shadows)},)"
     unknown = e.out.fresh("s")
     if some:
-        made = e.out.constant("U", ArrayOperation(_function(expr), tuple(part.dtype for part in parts), expr.dtype))
-        e.out.line(f"{unknown} = None if {' is None and '.join(some)} is None else {made}({given})")
+        call = e.out.constant("U", ArrayOperation(_function(expr), tuple(part.dtype for part in parts), expr.dtype))
+        e.out.line(f"{unknown} = None if {' is None and '.join(some)} is None else {call}({terms})")
     if is_open:
         assert isinstance(expr, Call), "operators are defined for all operands"
-        found = f"{e.out.constant('O', e.program.hears('result', expr, e.at))}(b, {mask}, {given})"
-        e.out.line(f"{unknown} = {f'either({unknown}, {found})' if some else found}")
+        open_bits = f"{e.out.constant('O', e.program.hears('result', expr, e.at))}(b, {mask}, {terms})"
+        e.out.line(f"{unknown} = {f'either({unknown}, {open_bits})' if some else open_bits}")
     return Operand(text, unknown)
 
 
@@ -124,7 +124,7 @@ CALLED: tuple[Callable[..., object], ...] = (
 )
 ENDLESS = "for _ in run.watch.endless():"  # `while True`, under the watch of the limits
 UNRECORDED = (ir.AllocBuffer, ir.DeclBuffer, ir.Attr, ir.Assume, ir.Break, ir.Continue, ir.For, ir.While)
-NAMESPACE: dict[str, object] = {"np": np} | {each.__name__: each for each in CALLED}
+NAMESPACE: dict[str, object] = {"np": np} | {function.__name__: function for function in CALLED}
 
 
 class SegmentEmitter(Emitter):
@@ -261,7 +261,7 @@ class SegmentEmitter(Emitter):
             before, self.one_by_one = self.one_by_one, self.one_by_one or fused is not None
             with self.out.block(f"if not {fused[1]}:") if fused else self.turns_at_once(length > 1, mask):
                 for stmt in body[k : k + length]:
-                    if not any(stmt is one for one in behind):
+                    if not any(stmt is late for late in behind):
                         self.statement(stmt, mask)
             for stmt in behind:
                 self.statement(stmt, mask)
@@ -314,7 +314,7 @@ class SegmentEmitter(Emitter):
 
     def copy(self, body: ir.Body, pairs: Sequence[Copied], mask: str) -> None:
         """Statements that copy, and compute in between; the copies follow the last of them."""
-        places = {id(stmt): place for one in pairs for stmt, place in one.sides}
+        places = {id(stmt): place for pair in pairs for stmt, place in pair.sides}
         sides: dict[int, tuple[Site, str]] = {}
         for stmt in body:
             if (place := places.get(id(stmt))) is None:
@@ -324,8 +324,8 @@ class SegmentEmitter(Emitter):
             site, text = access(self, place, mask, write=isinstance(stmt, ir.Store))
             sides[id(stmt)] = site, self.out.named("a", text)
         turns: dict[tuple[Site, Site], list[str]] = {}
-        for one in pairs:
-            (source, first), (target, then) = sides[id(one.load)], sides[id(one.store)]
+        for pair in pairs:
+            (source, first), (target, then) = sides[id(pair.load)], sides[id(pair.store)]
             turns.setdefault((source, target), []).append(f"(None, {first}, {then})")
         for (source, target), texts in turns.items():
             move = Move(source, target, self.with_shadows)
@@ -363,7 +363,7 @@ class SegmentEmitter(Emitter):
     def bind(self, stmt: ir.Bind, mask: str) -> None:
         """A new variable."""
         text, flags = self.settled(stmt.var, stmt.value, mask)
-        if any(stmt is each for each in self.axes.undefined):
+        if any(stmt is first for first in self.axes.undefined):
             flags = self.out.constant("U", nothing_known(stmt.var.dtype))
         self.bound_under[stmt.var.name] = mask
         self.define(stmt.var, text, flags)

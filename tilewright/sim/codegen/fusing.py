@@ -66,7 +66,7 @@ def loads(emitter: Emitter, body: ir.Body) -> tuple[int, list[ir.Stmt]]:
     for number, stmt in enumerate(body[:MOST_BETWEEN]):
         is_register = number > 0 and isinstance(stmt, ir.Bind) and own_register(stmt.value) is not None
         names = {read.var.name for read in reads}
-        if not names.isdisjoint(names_in(read_by(stmt)) | {one.var.name for one in given_in((stmt,))}):
+        if not names.isdisjoint(names_in(read_by(stmt)) | {assigned.var.name for assigned in given_in((stmt,))}):
             break
         if is_load(stmt) and not any(_may_fail(emitter, node) for node in ir.expressions(stmt)):
             buffers = {node.buffer.name for node in ir.expressions(stmt) if isinstance(node, (ir.Load, ir.AddressOf))}
@@ -87,7 +87,7 @@ def copies(emitter: Emitter, body: ir.Body) -> tuple[int, list[Copied]]:
     """
     waiting: dict[str, tuple[ir.Bind, ir.Load]] = {}
     pairs: list[Copied] = []
-    found: tuple[int, list[Copied]] = (0, [])
+    longest: tuple[int, list[Copied]] = (0, [])
     for number, stmt in enumerate(body[:MOST_BETWEEN]):
         if isinstance(stmt, ir.Store) and isinstance(stmt.value, ir.Var) and stmt.value.name in waiting:
             pairs.append(Copied(*waiting.pop(stmt.value.name), stmt))
@@ -95,7 +95,7 @@ def copies(emitter: Emitter, body: ir.Body) -> tuple[int, list[Copied]]:
             if (pairs[0].load.at, pairs[0].store.at) != (pairs[-1].load.at, stmt.at) or not spaces:
                 break
             if not waiting:
-                found = number + 1, [*pairs]
+                longest = number + 1, [*pairs]
             if spaces != INTO_SHARED:
                 break
         elif (
@@ -106,14 +106,14 @@ def copies(emitter: Emitter, body: ir.Body) -> tuple[int, list[Copied]]:
             waiting[stmt.var.name] = stmt, stmt.value
         elif number == 0 or not _computes(emitter, stmt):
             break
-    return found
+    return longest
 
 
-def _spaces(emitter: Emitter, one: Copied) -> tuple[str, ...]:
+def _spaces(emitter: Emitter, pair: Copied) -> tuple[str, ...]:
     """The memories of a copy that may be done at once: the buffer in shared memory is known before the kernel runs."""
-    buffers = one.source.buffer, one.store.place.buffer
+    buffers = pair.source.buffer, pair.store.place.buffer
     spaces = tuple(buffer.space for buffer in buffers)
-    if spaces not in (INTO_SHARED, INTO_SHARED[::-1]) or one.source.dtype != one.store.place.dtype:
+    if spaces not in (INTO_SHARED, INTO_SHARED[::-1]) or pair.source.dtype != pair.store.place.dtype:
         return ()
     place = place_of(emitter, ir.AddressOf(buffers[spaces.index("shared")], ()))
     return spaces if place is not None and place.space == "shared" and place != emitter.places.arena else ()
@@ -134,7 +134,7 @@ def is_loop_of_turns(emitter: Emitter, loop: ir.For) -> bool:
     stmt: ir.Stmt = loop
     while isinstance(stmt, ir.For):
         start, stop = ir.const_value(stmt.start), ir.const_value(stmt.stop)
-        inner = [one for one in stmt.body if not isinstance(one, (ir.Attr, ir.DeclBuffer))]
+        inner = [nested for nested in stmt.body if not isinstance(nested, (ir.Attr, ir.DeclBuffer))]
         if start is None or stop is None or len(inner) != 1:
             return False
         turns *= len(range(int(start), int(stop), stmt.step))
@@ -184,22 +184,22 @@ class Fusing:
         """The longest run of products from a statement of a body on: how many statements, and the text of a condition
         that holds once they have been done at once. None where there are not two products.
         """
-        found: list[_Starts] = []
+        run: list[_Starts] = []
         length = 0
         for k, stmt in enumerate(body[first:]):
-            if isinstance(stmt, (ir.Attr, ir.DeclBuffer)) and found:
+            if isinstance(stmt, (ir.Attr, ir.DeclBuffer)) and run:
                 continue
             starts = self._starts(stmt)
-            if starts is None or (found and starts.kind != found[0].kind):
+            if starts is None or (run and starts.kind != run[0].kind):
                 break
-            found.append(starts)
+            run.append(starts)
             length = k + 1
-        if not found or (len(found) == 1 and not found[0].is_several):
+        if not run or (len(run) == 1 and not run[0].is_several):
             return None
-        return length, self._call(found)
+        return length, self._call(run)
 
-    def _call(self, found: list[_Starts]) -> str:
-        program, kind = self.emitter.program, found[0].kind
+    def _call(self, run_starts: list[_Starts]) -> str:
+        program, kind = self.emitter.program, run_starts[0].kind
         left, right, total = kind.places
         product = kind.product
         run = ProductRun(
@@ -209,9 +209,9 @@ class Fusing:
             program.with_shadows,
             program.add_tally(kind.name),
         )
-        names = sorted(frozenset().union(*(one.free for one in found)))
+        names = sorted(frozenset().union(*(start.free for start in run_starts)))
         key = "".join(f"{self.emitter.variable(name)}, " for name in names)
-        starts = "".join(one.text for one in found)
+        starts = "".join(start.text for start in run_starts)
         return f"{self.emitter.out.constant('X', run)}(b, {self.mask}, ({key}), lambda: ({starts}))"
 
     # One statement
@@ -232,25 +232,25 @@ class Fusing:
         if None in bounds or not inner or inner[0] is None:
             return None
         kind, text, free = inner[0].kind, "", frozenset[str]()
-        for one in inner:
-            if one is None or one.kind != kind:
+        for start in inner:
+            if start is None or start.kind != kind:
                 return None
-            text += one.text
-            free |= one.free
+            text += start.text
+            free |= start.free
         turns = f"range({bounds[0]}, {bounds[1]}, {loop.step})"
-        each = f"*(x for {self.emitter.variable(loop.var.name)} in {turns} for x in ({text})), "
-        return _Starts(kind, each, free - {loop.var.name}, True)
+        item = f"*(x for {self.emitter.variable(loop.var.name)} in {turns} for x in ({text})), "
+        return _Starts(kind, item, free - {loop.var.name}, True)
 
     def _call_starts(self, bound: Bound, product: MatrixProduct) -> _Starts | None:
         places, texts = [], []
         free: set[str] = set()
         for name in OPERANDS:
-            found = self._start(bound.operands[name])
-            if found is None:
+            start = self._start(bound.operands[name])
+            if start is None:
                 return None
-            places.append(found[0])
-            texts.append(found[1])
-            free |= found[2]
+            places.append(start[0])
+            texts.append(start[1])
+            free |= start[2]
         a, b, c, d = places
         if c != d:
             return None
@@ -259,18 +259,18 @@ class Fusing:
 
     def _start(self, registers: tuple[ir.Expr, ...]) -> tuple[Place, str, set[str]] | None:
         """The buffer, the text of the first register's address, and its variables, of registers side by side."""
-        pointers = [ir.AddressOf(one.buffer, one.indices) if isinstance(one, ir.Load) else one for one in registers]
-        if not all(isinstance(one, ir.AddressOf) and self.emitter.axes.of(one) == UNIFORM for one in pointers):
+        pointers = [ir.AddressOf(reg.buffer, reg.indices) if isinstance(reg, ir.Load) else reg for reg in registers]
+        if not all(isinstance(ptr, ir.AddressOf) and self.emitter.axes.of(ptr) == UNIFORM for ptr in pointers):
             return None
-        nodes = [node for one in pointers for node in ir.walk(one)]
+        nodes = [node for pointer in pointers for node in ir.walk(pointer)]
         names = names_in(nodes)
         if any(isinstance(node, (ir.Load, ir.Call)) for node in nodes) or names & self.emitter.program.shadowed:
             return None
-        found = [terms_of(self.emitter, one, self.mask) for one in pointers]
-        place, terms = found[0]
+        sums = [terms_of(self.emitter, pointer, self.mask) for pointer in pointers]
+        place, terms = sums[0]
         if place is None or place.space != "local" or terms.groups:
             return None
-        for k, (other, more) in enumerate(found):
+        for k, (other, more) in enumerate(sums):
             if other != place or more.uniform != terms.uniform or more.constant != terms.constant + 4 * k:
                 return None
         return place, " + ".join([str(terms.constant), *terms.uniform]), names

@@ -152,12 +152,12 @@ def is_strong(call: ir.Call) -> bool:
 
 def is_volatile(stmt: ir.Stmt) -> bool:
     """Does a statement access memory by a volatile instruction?"""
-    return any(one.word(access.sem) == "volatile" for one in calls_at(stmt) for access in one.form.accesses)
+    return any(call.word(access.sem) == "volatile" for call in calls_at(stmt) for access in call.form.accesses)
 
 
 def takes_number(stmt: ir.Stmt) -> bool:
     """Does a statement change memory by an atomic that tells what was there?"""
-    return any(one.form.result != VOID and any(access.rmw for access in one.form.accesses) for one in calls_at(stmt))
+    return any(call.form.result != VOID and any(access.rmw for access in call.form.accesses) for call in calls_at(stmt))
 
 
 def asks(call: ir.Call) -> bool:
@@ -244,7 +244,7 @@ def decisions(blocks: Sequence[ir.Block], parameters: frozenset[str]) -> dict[in
     """
     flow = Flow([block.end.targets for block in blocks])
     ends = {number: blocks[number].end for number in flow.line}
-    found: dict[int, ir.Expr] = {}
+    conditions: dict[int, ir.Expr] = {}
     live: dict[int, frozenset[str]] | None = None
     for number, end in ends.items():
         calls = [call for stmt in blocks[number].body for call in calls_of(stmt) if _only_reads(call)]
@@ -253,8 +253,8 @@ def decisions(blocks: Sequence[ir.Block], parameters: frozenset[str]) -> dict[in
             after = frozenset().union(*(live[k] for k in flow.successors[number]))
             calls += [node for node in end.reads if isinstance(node, ir.Call) and _only_reads(node)]
             every = ((call, _condition(call, blocks[number].body, end.cond, after)) for call in calls)
-            found |= {id(call): cond for call, cond in every if cond is not None}
-    return found
+            conditions |= {id(call): cond for call, cond in every if cond is not None}
+    return conditions
 
 
 def _only_reads(call: ir.Call) -> bool:
@@ -262,8 +262,8 @@ def _only_reads(call: ir.Call) -> bool:
     if not shows(call) or bind(call).form.result == VOID:
         return False
     accesses = bind(call).form.accesses
-    return len([one for one in accesses if not one.write]) == 1 and (
-        not any(one.write for one in accesses) or _changes_nothing(call)
+    return len([access for access in accesses if not access.write]) == 1 and (
+        not any(access.write for access in accesses) or _changes_nothing(call)
     )
 
 
@@ -302,9 +302,9 @@ def _changes_nothing(call: ir.Call) -> bool:
     kinds = [bound.operands[row.name][0].dtype.numpy for row in rows]
     if any(kind.kind not in "iu" for kind in kinds) or any("x2" in str(word) for word in bound.mods.values()):
         return False  # a zero that is added to a float changes -0.0
-    given = [np.array([number]).astype(kind) for number, kind in zip(numbers, kinds, strict=True)]
+    terms = [np.array([number]).astype(kind) for number, kind in zip(numbers, kinds, strict=True)]
     with suppress(_Trial, ValueError):  # halves of a word are added in another shape
-        execute(trial, np.zeros(1, np.int64), *given, **{name: bound.mods[name] for name in bound.form.meaning.passes})
+        execute(trial, np.zeros(1, np.int64), *terms, **{name: bound.mods[name] for name in bound.form.meaning.passes})
     return trial.same
 
 
@@ -323,12 +323,12 @@ def _condition(call: ir.Call, body: ir.Body, cond: ir.Expr, after: frozenset[str
         else:
             values[stmt.var.name] = put_in(stmt.value, values)
             told = told | {stmt.var.name} if depends else told - {stmt.var.name}
-    found = put_in(cond, values)
+    whole = put_in(cond, values)
     plain = cond.a if isinstance(cond, ir.Unary) and cond.op == "not" else cond
-    own = {plain.name} if isinstance(plain, ir.Var) else set()
-    nodes = [node for node in ir.walk(found) if acts(node)]
+    name_of = {plain.name} if isinstance(plain, ir.Var) else set()
+    nodes = [node for node in ir.walk(whole) if acts(node)]
     is_alone = call in nodes and all(node == call for node in nodes)
-    return found if is_alone and (told - own).isdisjoint(after) else None
+    return whole if is_alone and (told - name_of).isdisjoint(after) else None
 
 
 # Where threads part on the way to a barrier of all, and what they do once their ways have joined again.
@@ -362,7 +362,7 @@ class Skips:
 
 def skips(blocks: Sequence[ir.Block], flow: Flow, axes: Axes, *, compiled: bool) -> Skips:
     """The barriers that some warps or lanes may skip, and then go on. compiled: has a compiler made the blocks?"""
-    found = Skips()
+    table = Skips()
     barriers = {number: blocks[number].end.at for number in flow.line if _waits_for_all(blocks[number].end)}
     for number in flow.line if barriers else ():
         end = blocks[number].end
@@ -372,14 +372,14 @@ def skips(blocks: Sequence[ir.Block], flow: Flow, axes: Axes, *, compiled: bool)
         inside = [block for block in barriers if any(side >> block & 1 for side in sides)]
         seen, meets = _behind(blocks, flow, number) if inside else ([], False)
         if meets or (seen and not (compiled and _may_be_return(blocks, flow, number, seen))):
-            branch = found.number(number, end.at)
-            found.around.update({block: (*found.around.get(block, ()), branch) for block in inside})
+            branch = table.number(number, end.at)
+            table.around.update({block: (*table.around.get(block, ()), branch) for block in inside})
             joined = [] if _says_return(blocks, end.at, seen) else [_first_at(blocks, flow.joins[number])]
             for stmt in (*seen, *joined):
-                found.behind[id(stmt)] = (*found.behind.get(id(stmt), ()), branch)
-    for block, at in barriers.items() if found.spans else ():
-        found.number(block, at)
-    return found
+                table.behind[id(stmt)] = (*table.behind.get(id(stmt), ()), branch)
+    for block, at in barriers.items() if table.spans else ():
+        table.number(block, at)
+    return table
 
 
 def _waits_for_all(end: ir.Ending) -> bool:
@@ -388,7 +388,7 @@ def _waits_for_all(end: ir.Ending) -> bool:
 
 def _behind(blocks: Sequence[ir.Block], flow: Flow, branch: int) -> tuple[list[ir.Stmt], bool]:
     """What others see first of a thread that is behind a branch; may it be that it comes to a barrier of all?"""
-    found, meets = list[ir.Stmt](), False
+    stmts, meets = list[ir.Stmt](), False
     todo, seen = [flow.joins[branch]], {branch}
     while todo:
         number = todo.pop()
@@ -396,11 +396,11 @@ def _behind(blocks: Sequence[ir.Block], flow: Flow, branch: int) -> tuple[list[i
             continue
         seen.add(number)
         first = list(_first_seen(blocks[number].body))
-        found += first
+        stmts += first
         meets |= _waits_for_all(blocks[number].end)
-        if not any(stmt is own for stmt in first for own in blocks[number].body):
+        if not any(stmt is inner for stmt in first for inner in blocks[number].body):
             todo += flow.successors[number]
-    return found, meets
+    return stmts, meets
 
 
 def _first_at(blocks: Sequence[ir.Block], number: int) -> ir.Stmt | ir.Ending:
@@ -424,9 +424,9 @@ def _may_be_return(blocks: Sequence[ir.Block], flow: Flow, branch: int, seen: Se
         while isinstance(tail.end, ir.Jump):
             tail = ir.Block((*tail.body, *blocks[tail.end.to].body), blocks[tail.end.to].end)
         sides = [blocks[k].body for k in flow.line if any(side >> k & 1 for side in flow.between(branch))]
-        given = {stmt.var.name for body in sides for stmt in given_in(ir.statements(body))}
+        assigned = {stmt.var.name for body in sides for stmt in given_in(ir.statements(body))}
         used = names_in(expr for stmt in tail.body for expr in ir.expressions(stmt))
-        if not isinstance(tail.end, ir.Exit) or given.isdisjoint(used):
+        if not isinstance(tail.end, ir.Exit) or assigned.isdisjoint(used):
             return False
     return _says_return(blocks, blocks[branch].end.at, seen)
 
@@ -448,9 +448,9 @@ def _says_return(blocks: Sequence[ir.Block], begin: Span | None, seen: Sequence[
 def _lines(begin: Span | None, code: Iterable[ir.Stmt | ir.Ending]) -> set[int]:
     """The lines of some code in the function that a line is in."""
     return {
-        each.at.line
-        for each in code
-        if begin and each.at and (each.at.file, each.at.outer) == (begin.file, begin.outer)
+        part.at.line
+        for part in code
+        if begin and part.at and (part.at.file, part.at.outer) == (begin.file, begin.outer)
     }
 
 
@@ -462,5 +462,5 @@ def _first_seen(body: ir.Body) -> Iterator[ir.Stmt]:
         if stored or any(not is_pure(call) for call in calls_of(stmt)):
             yield stmt
             return
-        for each in inner:
-            yield from _first_seen(each)
+        for side in inner:
+            yield from _first_seen(side)

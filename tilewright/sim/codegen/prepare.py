@@ -31,14 +31,14 @@ if TYPE_CHECKING:
 
 def live_in(blocks: Sequence[Block], flow: Flow, parameters: frozenset[str]) -> dict[int, frozenset[str]]:
     """By block. A variable that is assigned under a condition keeps its earlier value in other lanes."""
-    used, given = {}, {}
+    used, assigned = {}, {}
     for number in flow.line:
-        used[number], given[number] = _summary(blocks[number], parameters)
+        used[number], assigned[number] = _summary(blocks[number], parameters)
     live: dict[int, frozenset[str]] = dict.fromkeys(flow.line, frozenset())
     todo = set(flow.line)
     for number in _backwards(flow, todo):
         after = frozenset().union(*(live[k] for k in flow.successors[number]))
-        now = used[number] | (after - given[number])
+        now = used[number] | (after - assigned[number])
         if now != live[number]:
             live[number] = now
             todo.update(flow.predecessors[number])
@@ -56,22 +56,22 @@ def _backwards(flow: Flow, todo: set[int]) -> Iterable[int]:
 def _summary(block: Block, parameters: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
     """The variables whose earlier values a block reads, and those that it gives values in all of its lanes."""
     used: set[str] = set()
-    given: set[str] = set()
-    _go(block.body, used, given, sure=True)
-    used |= names_in(block.end.reads) - given
-    return frozenset(used - parameters), frozenset(given)
+    assigned: set[str] = set()
+    _go(block.body, used, assigned, sure=True)
+    used |= names_in(block.end.reads) - assigned
+    return frozenset(used - parameters), frozenset(assigned)
 
 
-def _go(body: Body, used: set[str], given: set[str], *, sure: bool) -> None:
+def _go(body: Body, used: set[str], assigned: set[str], *, sure: bool) -> None:
     """Adds the variables that statements read and assign. One that is bound under a condition ends there."""
     for stmt in body:
-        used |= names_in(read_by(stmt)) - given
+        used |= names_in(read_by(stmt)) - assigned
         if isinstance(stmt, Bind) or (isinstance(stmt, Assign) and sure):
-            given.add(stmt.var.name)
+            assigned.add(stmt.var.name)
         elif isinstance(stmt, Assign):
-            used |= {stmt.var.name} - given
+            used |= {stmt.var.name} - assigned
         for inner in bodies(stmt):
-            _go(inner, used, given | ({stmt.var.name} if isinstance(stmt, For) else set()), sure=False)
+            _go(inner, used, assigned | ({stmt.var.name} if isinstance(stmt, For) else set()), sure=False)
 
 
 # Loads of compiled code in the lanes that need them.
@@ -121,14 +121,14 @@ def _is_scalar(value: ir.Expr, parameters: frozenset[str]) -> bool:
 
 def _of_threads(stmts: Sequence[ir.Stmt]) -> dict[str, ir.Expr]:
     """The expressions of registers that are assigned once, and depend on thread numbers alone."""
-    given = given_in(stmts)
-    counts = Counter(stmt.var.name for stmt in given)
-    known: dict[str, ir.Expr] = {}
-    for stmt in given:
-        value = put_in(stmt.value, known) if counts[stmt.var.name] == 1 else stmt.var
+    stmts_given = given_in(stmts)
+    counts = Counter(stmt.var.name for stmt in stmts_given)
+    values: dict[str, ir.Expr] = {}
+    for stmt in stmts_given:
+        value = put_in(stmt.value, values) if counts[stmt.var.name] == 1 else stmt.var
         if _is_condition(value):
-            known[stmt.var.name] = value
-    return known
+            values[stmt.var.name] = value
+    return values
 
 
 def _is_condition(value: ir.Expr) -> bool:
@@ -137,7 +137,7 @@ def _is_condition(value: ir.Expr) -> bool:
     return len(nodes) <= LARGEST and all(is_closed(node, frozenset()) for node in nodes)
 
 
-def _uses(body: ir.Body, known: Mapping[str, ir.Expr]) -> tuple[Uses, dict[int, ir.Expr]]:
+def _uses(body: ir.Body, values: Mapping[str, ir.Expr]) -> tuple[Uses, dict[int, ir.Expr]]:
     """For what each variable is used: a condition, under it; the name of what it computes; None, for anything else.
 
     And by their ``id`` the conditions of the statements that have one.
@@ -157,7 +157,7 @@ def _uses(body: ir.Body, known: Mapping[str, ir.Expr]) -> tuple[Uses, dict[int, 
                 add(ir.walk(stmt.value), stmt.var.name)
                 continue
             add(read_by(stmt), under)
-            cond = put_in(stmt.cond, known) if isinstance(stmt, ir.If) and _is_predicated(stmt) else None
+            cond = put_in(stmt.cond, values) if isinstance(stmt, ir.If) and _is_predicated(stmt) else None
             for inner in ir.bodies(stmt):
                 go(inner, cond if cond is not None and _is_condition(cond) else under)
 
@@ -167,23 +167,23 @@ def _uses(body: ir.Body, known: Mapping[str, ir.Expr]) -> tuple[Uses, dict[int, 
 
 def _is_predicated(stmt: ir.If) -> bool:
     """Is it one instruction under a predicate, and no branch?"""
-    return not stmt.orelse and all(each.at == stmt.at for each in ir.statements(stmt.then))
+    return not stmt.orelse and all(inner.at == stmt.at for inner in ir.statements(stmt.then))
 
 
 def _conditions(name: str, used: Uses) -> list[ir.Expr]:
     """The conditions under which a value is used, directly or for others; none where it is used without one."""
-    found: dict[ir.Expr, None] = {}
+    conditions: dict[ir.Expr, None] = {}
     todo, seen = [name], {name}
     while todo:
         for use in used.get(todo.pop(), ()):
             if use is None:
                 return []
             if not isinstance(use, str):
-                found[use] = None
+                conditions[use] = None
             elif use not in seen:
                 seen.add(use)
                 todo.append(use)
-    return list(found)
+    return list(conditions)
 
 
 def prepared(kernel: ir.Kernel) -> ir.Kernel:
@@ -221,15 +221,15 @@ def _loads_apart(stmt: ir.Stmt) -> ir.Body | None:
 def _definitions(body: ir.Body) -> dict[str, ir.Expr]:
     """Variables that only ever stand for one expression without memory or calls: what each stands for."""
     changed = ir.assigned(body)
-    found: dict[str, ir.Expr] = {}
+    definitions: dict[str, ir.Expr] = {}
     for stmt in ir.statements(body):
         if isinstance(stmt, ir.Bind) and stmt.var.name not in changed:
-            value = put_in(stmt.value, found)
+            value = put_in(stmt.value, definitions)
             nodes = ir.walk(value)
             changing = not names_in(nodes).isdisjoint(changed)
             if not changing and not any(isinstance(node, (ir.Load, ir.Call)) for node in nodes):
-                found[stmt.var.name] = value
-    return found
+                definitions[stmt.var.name] = value
+    return definitions
 
 
 def _inlined(body: ir.Body, definitions: Mapping[str, ir.Expr]) -> ir.Body:
@@ -273,7 +273,7 @@ def _held_by(call: ir.Call) -> list[ir.Var]:
     """The scalars that the operation which a call issues reads until it is complete."""
     bound = bind(call)
     names = bound.form.issue.holds if bound.form.issue is not None else ()
-    return [one for name in names for one in bound.operands[name] if isinstance(one, ir.Var)]
+    return [operand for name in names for operand in bound.operands[name] if isinstance(operand, ir.Var)]
 
 
 def _apart(body: ir.Body) -> ir.Body:

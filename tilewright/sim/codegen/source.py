@@ -119,8 +119,8 @@ class Emitter:
 
     def value(self, expr: Expr, mask: str) -> Operand:
         """The value of ``expr`` in the lanes of ``mask``."""
-        if self.known and (known := self.known.get(expr)) is not None:
-            return known
+        if self.known and (operand_known := self.known.get(expr)) is not None:
+            return operand_known
         operand = None
         if self.unknowns and self.may_be_poison(expr):
             operand = self.spread(expr, mask)
@@ -137,8 +137,8 @@ class Emitter:
             text = self.out.named("v", operand.text)
             need = self.out.constant("N", self.program.hears("use", _without_not(expr), use, self.at))
             if self.unknowns:
-                known = f"({operand.shadow} == 0){'.all(-1)' * (expr.dtype.lanes > 1)}{operand.origin}"
-                self.out.line(f"if {operand.shadow} is not None: {need}(b, {mask}, {known})")
+                bits_known = f"({operand.shadow} == 0){'.all(-1)' * (expr.dtype.lanes > 1)}{operand.origin}"
+                self.out.line(f"if {operand.shadow} is not None: {need}(b, {mask}, {bits_known})")
             else:
                 self.out.line(f"{need}(b, {mask}, {operand.shadow}{operand.origin})")
             return text

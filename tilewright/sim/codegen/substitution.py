@@ -30,8 +30,8 @@ POINTERS = ("shared", "global", "generic", "place")
 def written_out(body: ir.Body, parameters: frozenset[str]) -> ir.Body:
     """The statements with addresses written out, without the registers that are then dead."""
     body, inductions = with_turns(body, parameters)
-    made = _Writer(body, parameters, inductions)
-    return _moved_from_registers(_without_dead(made.body(body, {}), frozenset(made.names)))
+    writer = _Writer(body, parameters, inductions)
+    return _moved_from_registers(_without_dead(writer.body(body, {}), frozenset(writer.names)))
 
 
 class _Writer:
@@ -39,49 +39,49 @@ class _Writer:
 
     def __init__(self, body: ir.Body, parameters: frozenset[str], inductions: Mapping[str, Induction]) -> None:
         self.inductions = inductions
-        kept = {name for each in inductions.values() for name in (each.start.name, each.turn.name)}
+        kept = {name for induction in inductions.values() for name in (induction.start.name, induction.turn.name)}
         self.closed = parameters | kept
         self.given = Counter(stmt.var.name for stmt in given_in(ir.statements(body)))
-        self.names = kept | {each.var.name for each in inductions.values()}
+        self.names = kept | {induction.var.name for induction in inductions.values()}
         self.parts: dict[str, ir.Component] = {}  # by register, the component of a vector that it is
 
-    def body(self, body: ir.Body, known: dict[str, ir.Expr]) -> ir.Body:
+    def body(self, body: ir.Body, values: dict[str, ir.Expr]) -> ir.Body:
         """known: the expressions of such registers that every way to here has assigned; those of the body are added."""
-        made: list[ir.Stmt] = []
+        stmts: list[ir.Stmt] = []
         for stmt in body:
-            inside = tuple(one for each in ir.bodies(stmt) for one in each)
+            inside = tuple(nested for side in ir.bodies(stmt) for nested in side)
             if isinstance(stmt, (ir.For, ir.While)):
-                self.turned(inside, known)
-            inner = [self.body(each, dict(known)) for each in ir.bodies(stmt)]
-            new = ir.rewrite_values(stmt, partial(self.changed, known))
+                self.turned(inside, values)
+            inner = [self.body(side, dict(values)) for side in ir.bodies(stmt)]
+            new = ir.rewrite_values(stmt, partial(self.changed, values))
             new = ir.with_bodies(new, inner)
             if isinstance(new, (ir.Assign, ir.Bind)):
-                self.define(new, known)
-            self.turned((stmt, *inside), known)
-            made.append(new)
-        return tuple(made)
+                self.define(new, values)
+            self.turned((stmt, *inside), values)
+            stmts.append(new)
+        return tuple(stmts)
 
-    def turned(self, body: ir.Body, known: dict[str, ir.Expr]) -> None:
+    def turned(self, body: ir.Body, values: dict[str, ir.Expr]) -> None:
         """Forgets what some statements change: what depends on how often registers have gone on.
 
         Of a register that goes on itself its first value stays, by its name.
         """
         stmts = ir.statements(body) if self.inductions else []
         turns = {stmt.var.name for stmt in stmts if isinstance(stmt, ir.Assign) and stmt.var.name in self.inductions}
-        own = {self.inductions[turn].var.name: self.inductions[turn] for turn in turns}
-        for name, expr in [*known.items()] if turns else ():
-            held = own.get(name)
+        moved = {self.inductions[turn].var.name: self.inductions[turn] for turn in turns}
+        for name, expr in [*values.items()] if turns else ():
+            held = moved.get(name)
             if not names_in(ir.walk(expr)) & turns - ({held.turn.name} if held is not None else set()):
                 continue
             if held is None:
-                del known[name]
+                del values[name]
             else:
-                known[name] = held.after(held.start)
+                values[name] = held.after(held.start)
 
-    def changed(self, known: Mapping[str, ir.Expr], node: ir.Expr) -> ir.Expr | None:
+    def changed(self, values: Mapping[str, ir.Expr], node: ir.Expr) -> ir.Expr | None:
         """A node with its address written out, or the vector that it puts together again; None where it is neither."""
         if not isinstance(node, ir.Vector):
-            return _in_address(known, node)
+            return _in_address(values, node)
         parts = [self.parts.get(part.name) if isinstance(part, ir.Var) else None for part in node.parts]
         whole = parts[0].a if parts[0] is not None else None
         is_whole = (
@@ -93,10 +93,10 @@ class _Writer:
         )
         return whole if is_whole else None
 
-    def define(self, stmt: ir.Assign | ir.Bind, known: dict[str, ir.Expr]) -> None:
+    def define(self, stmt: ir.Assign | ir.Bind, values: dict[str, ir.Expr]) -> None:
         """Adds a register that is assigned once, if what it depends on is known."""
-        if (own := self.inductions.get(stmt.var.name)) is not None:
-            known[own.var.name] = own.after(known.get(own.start.name, own.start))
+        if (induction := self.inductions.get(stmt.var.name)) is not None:
+            values[induction.var.name] = induction.after(values.get(induction.start.name, induction.start))
             return
         value = stmt.value
         once = self.given[stmt.var.name] == 1
@@ -104,9 +104,9 @@ class _Writer:
             self.parts[stmt.var.name] = value
             self.names.add(stmt.var.name)
         elif once and stmt.var.dtype.lanes == 1:
-            value = put_in(stmt.value, known)
+            value = put_in(stmt.value, values)
             if is_small(value, LARGEST) and all(is_closed(node, self.closed) for node in ir.walk(value)):
-                known[stmt.var.name] = value
+                values[stmt.var.name] = value
                 self.names.add(stmt.var.name)
 
 
@@ -116,28 +116,28 @@ def _moved_from_registers(body: ir.Body) -> ir.Body:
     """
     stmts = ir.statements(body)
     reads = Counter(name for stmt in stmts for name in names_in(read_by(stmt)))
-    given = Counter(stmt.var.name for stmt in given_in(stmts))
+    assigned = Counter(stmt.var.name for stmt in given_in(stmts))
 
     def go(body: ir.Body) -> ir.Body:
-        known: dict[str, ir.Load] = {}
-        made: list[ir.Stmt] = []
+        loads: dict[str, ir.Load] = {}
+        kept: list[ir.Stmt] = []
         for stmt in body:
             if isinstance(stmt, ir.Evaluate) and isinstance(stmt.value, ir.Call) and _moves(stmt.value):
-                used = names_in(ir.walk(stmt.value)) & known.keys()
-                made = [one for one in made if not (isinstance(one, ir.Bind) and one.var.name in used)]
-                made.append(replace(stmt, value=put_in(stmt.value, {name: known[name] for name in used})))
+                used = names_in(ir.walk(stmt.value)) & loads.keys()
+                kept = [old for old in kept if not (isinstance(old, ir.Bind) and old.var.name in used)]
+                kept.append(replace(stmt, value=put_in(stmt.value, {name: loads[name] for name in used})))
                 continue
-            if isinstance(stmt, ir.Bind) and reads[stmt.var.name] == given[stmt.var.name] == 1:
+            if isinstance(stmt, ir.Bind) and reads[stmt.var.name] == assigned[stmt.var.name] == 1:
                 if isinstance(stmt.value, ir.Load) and own_register(stmt.value) is not None:
-                    known[stmt.var.name] = stmt.value
+                    loads[stmt.var.name] = stmt.value
             elif inner := ir.bodies(stmt):
-                known.clear()
-                stmt = ir.with_bodies(stmt, [go(each) for each in inner])
+                loads.clear()
+                stmt = ir.with_bodies(stmt, [go(side) for side in inner])
             buffers = {node.buffer.name for node in ir.expressions(stmt) if isinstance(node, (ir.Load, ir.AddressOf))}
             if not isinstance(stmt, (ir.Bind, ir.Assign)):
-                known = {name: load for name, load in known.items() if load.buffer.name not in buffers}
-            made.append(stmt)
-        return tuple(made)
+                loads = {name: load for name, load in loads.items() if load.buffer.name not in buffers}
+            kept.append(stmt)
+        return tuple(kept)
 
     return go(body)
 
@@ -152,25 +152,25 @@ def own_register(value: ir.Expr) -> str | None:
     """The buffer of a register of compiled code that nothing else shares, if a value is one."""
     if not isinstance(value, ir.Load) or value.buffer.space != "local" or value.buffer.data is not None:
         return None
-    return value.buffer.name if all(ir.const_value(one) is not None for one in value.indices) else None
+    return value.buffer.name if all(ir.const_value(index) is not None for index in value.indices) else None
 
 
 def _name(expr: ir.Expr) -> str | None:
     return expr.name if isinstance(expr, ir.Var) else None
 
 
-def _in_address(known: Mapping[str, ir.Expr], node: ir.Expr) -> ir.Expr | None:
+def _in_address(values: Mapping[str, ir.Expr], node: ir.Expr) -> ir.Expr | None:
     """A node with the address that it has written out; None where it has none."""
     if isinstance(node, (ir.Load, ir.AddressOf)) and node.buffer.data is not None:
-        data = put_in(node.buffer.data, known)
+        data = put_in(node.buffer.data, values)
         return node if data is node.buffer.data else replace(node, buffer=replace(node.buffer, data=data))
-    return _in_call(node, known) if isinstance(node, ir.Call) and not is_pure(node) else None
+    return _in_call(node, values) if isinstance(node, ir.Call) and not is_pure(node) else None
 
 
-def _in_call(call: ir.Call, known: Mapping[str, ir.Expr]) -> ir.Call:
+def _in_call(call: ir.Call, values: Mapping[str, ir.Expr]) -> ir.Call:
     bound = bind(call)
-    pointers = {id(one) for row in bound.arguments if row.kind in POINTERS for one in bound.operands.get(row.name, ())}
-    args = tuple(put_in(arg, known) if isinstance(arg, ir.Expr) and id(arg) in pointers else arg for arg in call.args)
+    pointers = {id(arg) for row in bound.arguments if row.kind in POINTERS for arg in bound.operands.get(row.name, ())}
+    args = tuple(put_in(arg, values) if isinstance(arg, ir.Expr) and id(arg) in pointers else arg for arg in call.args)
     return replace(call, args=args) if any(a is not b for a, b in zip(args, call.args, strict=True)) else call
 
 

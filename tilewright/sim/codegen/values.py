@@ -37,11 +37,11 @@ def names_in(nodes: Iterable[object]) -> set[str]:
     return {node.name for node in nodes if isinstance(node, ir.Var)}
 
 
-def put_in(node: Node, known: Mapping[str, ir.Expr]) -> Node:
+def put_in(node: Node, values: Mapping[str, ir.Expr]) -> Node:
     """The expression with these expressions in place of variables."""
-    if names_in(ir.walk(node)).isdisjoint(known):
+    if names_in(ir.walk(node)).isdisjoint(values):
         return node
-    return ir.rewrite(node, lambda part: known.get(part.name) if isinstance(part, ir.Var) else None)
+    return ir.rewrite(node, lambda part: values.get(part.name) if isinstance(part, ir.Var) else None)
 
 
 # Calls

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 def waits(stmt: ir.Stmt) -> bool | None:
     """Do threads wait at this statement? None: only where the lanes of a warp can come to it one after the other."""
-    found: bool | None = False
+    answer: bool | None = False
     for call in calls_of(stmt):
         form, lanes = bind(call).form, bind(call).instruction.lanes
         meets = form.sync is not None and form.sync.scope != "warp"
         if meets or form.meaning.ready is not None or lanes == WARPGROUP:
             return True
         if is_collective(call):
-            found = None
-    return found
+            answer = None
+    return answer
 
 
 class Structured:
@@ -82,8 +82,8 @@ class Structured:
             return bool(self.orders and self._parts(stmt) & ~LANE) and shows_order((*stmt.then, *stmt.orelse))
         if id(stmt) not in self._waits:
             self._waits[id(stmt)] = waits(stmt)
-        found = self._waits[id(stmt)]
-        return self.lanes_part or any(self._parts(outer) & LANE for outer in around) if found is None else found
+        waiting = self._waits[id(stmt)]
+        return self.lanes_part or any(self._parts(outer) & LANE for outer in around) if waiting is None else waiting
 
 
 def ends_behind(body: ir.Body) -> Iterator[ir.If]:
@@ -111,8 +111,8 @@ def cut_at_waits(blocks: Sequence[ir.Block], where: Structured) -> list[ir.Block
 
 
 class _Cutter(ir.Blocks):
-    def __init__(self, known: int, where: Structured) -> None:
-        super().__init__(known)
+    def __init__(self, blocks: int, where: Structured) -> None:
+        super().__init__(blocks)
         self.where = where
 
     def block(self, number: int, block: ir.Block) -> None:

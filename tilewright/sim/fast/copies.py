@@ -100,7 +100,7 @@ class Fills:
         look, of_ctas = batch.firsts(alike), [part for part in read.firsts(alike).parts if part not in plan.parts]
         units = batch.wave.storage(source.place).load(look, Address(read.start, *of_ctas, plan.order), source.width)
         batch.wave.shared.fill(batch.ctas, start, spread(units[:, 0], (look.shape[0], units.shape[2])), alike)
-        if self.move.with_shadows and not batch.wave.shadows.are_set(start, end):
+        if self.move.with_shadows and not batch.wave.shadows.shared.are_set(start, end):
             for *_, at in turns:
                 target.store_flags(batch, mask, at, None)
 

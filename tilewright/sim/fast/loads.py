@@ -105,7 +105,7 @@ class Loads:
         for group in plan.groups:
             ctas = group.ctas(batch)
             look = batch.firsts(ctas)
-            rows = self.instruction.meaning(look, Mask(look.shape), (group.addresses,), batch.wave.run.plain)
+            rows = self.instruction.meaning(look, Mask(look.shape), (group.addresses,), batch.wave)
             words = rows.reshape(len(rows), -1, group.turns, *rows.shape[-2:])
             for sink, at, some in group.sinks:
                 part = words[:, :, some].reshape(*words.shape[:2], sink.count, 32)
@@ -129,7 +129,7 @@ class Loads:
             return False
         if not self.instruction.with_shadows:
             return True
-        return all(batch.wave.shadows.are_set(*group.reach) for group in plan.groups)
+        return all(batch.wave.shadows.shared.are_set(*group.reach) for group in plan.groups)
 
     # Conditions
 
@@ -166,7 +166,7 @@ class Loads:
 
     def _span(self, addresses: Ints) -> slice | None:
         """The bytes from the first to the last that is read, if at least half of them are."""
-        read = np.unique(addresses[..., : self.site.lanes])
+        read = np.unique(addresses[..., : self.site.how.lanes])
         first, last = int(read[0]), int(read[-1]) + self.site.width
         return slice(first, last) if last - first <= 2 * self.site.width * len(read) else None
 

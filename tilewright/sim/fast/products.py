@@ -246,8 +246,7 @@ class ProductRun:
     @staticmethod
     def _is_initialised(plan: ProductPlan, batch: Batch, mask: Mask) -> bool:
         shadows = batch.wave.shadows
-        look, _ = shadows.view(batch, mask)
-        return all(shadows.registers[place.name].all_set(look, which) for place, which in plan.used)
+        return all(shadows.registers[place.name].all_set(batch, which) for place, which in plan.used)
 
     def _multiply(self, block: LargeProduct, batch: Batch, mask: Mask) -> None:
         left, right = block.left.alike(batch), block.right.alike(batch)

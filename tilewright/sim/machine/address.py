@@ -37,9 +37,9 @@ class Part:
     @classmethod
     def of_lanes(cls, values: Ints) -> Part:
         """A part for addresses computed lane by lane, which are not tested for even steps."""
-        made = cls(values)
-        made.strides = None
-        return made
+        part = cls(values)
+        part.strides = None
+        return part
 
     @cached_property
     def lo(self) -> int:
@@ -62,7 +62,7 @@ class Part:
         return int(np.bitwise_or.reduce(self.values - self.lo, axis=None))
 
     @cached_property
-    def strides(self) -> tuple[int, ...] | None:
+    def strides(self) -> tuple[int, int, int] | None:
         """The steps along the axes, where the offsets climb evenly along each; None where they do not."""
         v = self.values
         steps = [int(v[1, 0, 0] - v[0, 0, 0]) if v.shape[0] > 1 else 0]
@@ -73,7 +73,7 @@ class Part:
             shape = [1, 1, 1]
             shape[axis] = -1
             even = even + np.arange(0, step * v.shape[axis], step).reshape(shape) if step else even
-        return tuple(steps) if bool((even == v).all()) else None
+        return (steps[0], steps[1], steps[2]) if bool((even == v).all()) else None
 
     @cached_property
     def alike(self) -> Uniform:
@@ -163,8 +163,8 @@ class Address:
         varying = [part for part in self.parts if len(part.values) > 1]
         if len(varying) > 1 or not all(part.kept for part in self.parts):
             return Uniform.nobody(ctas)
-        found = varying[0].alike if varying else Uniform(1, ctas, 1)
-        return found if found.firsts is not None else Uniform.nobody(ctas)
+        uniform = varying[0].alike if varying else Uniform(1, ctas, 1)
+        return uniform if uniform.firsts is not None else Uniform.nobody(ctas)
 
     def firsts(self, alike: Uniform) -> Address:
         """The addresses of the CTAs that are not like an earlier one, where `alike` says who is."""
@@ -180,10 +180,10 @@ class Address:
     def full(self) -> Ints:
         """All of them, (CTAs or 1, warps or 1, 32 or 1)."""
         if self._full is None:
-            first, *others = [part.values for part in self.parts] or [np.zeros((1, 1, 1), np.int64)]
-            for more in others:
-                first = first + more
-            self._full = first + self.start if self.start else first
+            full = self.parts[0].values if self.parts else np.zeros((1, 1, 1), np.int64)
+            for part in self.parts[1:]:
+                full = full + part.values
+            self._full = full + self.start if self.start else full
         return self._full
 
     def units(self, look: Look, shift: int, pitch: int = 0) -> tuple[int, Ints]:
@@ -192,8 +192,7 @@ class Address:
         pitch: units from one CTA's row to the next, for memory that has one for each. The array is kept with the batch
         where its parts are kept.
         """
-        kept = self.start >= 0 and all(part.kept and part.lo >= 0 for part in self.parts)
-        if not kept or self.bits & ((1 << shift) - 1):
+        if not self._is_kept or self.bits & ((1 << shift) - 1):
             units = self.full() >> shift
             return 0, units + look.rows(pitch) if pitch else units
         key = (shift, pitch, *map(id, self.parts))
@@ -205,6 +204,14 @@ class Address:
                 look.sums.clear()
             look.sums[key] = total
         return self.start >> shift, look.sums[key]
+
+    @property
+    def _is_kept(self) -> bool:
+        """Are all parts kept, and no offset negative?"""
+        for part in self.parts:
+            if not part.kept or part.lo < 0:
+                return False
+        return self.start >= 0
 
     def is_one_to_one(self, look: Look, shift: int, pitch: int = 0) -> bool:
         """Is it certain that no two lanes of a batch have one address, a multiple of ``1 << shift`` bytes? Known for
@@ -234,18 +241,21 @@ class Address:
             reach += abs(step) * (extent - 1)
         return True
 
-    def strides(self) -> tuple[int, ...] | None:
+    def strides(self) -> tuple[int, int, int] | None:
         """The steps in bytes along CTAs, warps and lanes, where there are such."""
-        total = (0, 0, 0)
+        ctas = warps = lanes = 0
         for part in self.parts:
-            if part.strides is None:
+            if (steps := part.strides) is None:
                 return None
-            total = tuple(a + b for a, b in zip(total, part.strides, strict=True))  # type: ignore[assignment]
-        return total
+            ctas, warps, lanes = ctas + steps[0], warps + steps[1], lanes + steps[2]
+        return ctas, warps, lanes
 
     def first(self) -> int:
         """The address of the first lane."""
-        return self.start + sum(int(part.values[0, 0, 0]) for part in self.parts)
+        first = self.start
+        for part in self.parts:
+            first += int(part.values[0, 0, 0])
+        return first
 
     def scaled(self, factor: int) -> list[Part]:
         """The address times ``factor``."""

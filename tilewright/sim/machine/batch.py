@@ -71,7 +71,7 @@ class Mask:
         if by.ndim == 0 or by.shape[-1] == 1 or (by == by[..., :1]).all():
             return [self]
         by = np.broadcast_to(by, self.shape)
-        parts = (self.narrowed(by == one) for one in np.unique(by[self.full]))
+        parts = (self.narrowed(by == value) for value in np.unique(by[self.full]))
         return [part for part in parts if part is not None]
 
     def without(self, gone: Mask | None) -> Mask | None:
@@ -140,8 +140,8 @@ class Mask:
         """The CTAs that have an active lane, if they lie among few others that have none; else None."""
         if self.array is None or len(self.array) < MANY_CTAS:
             return None
-        found = np.flatnonzero(self.array.any((1, 2)))
-        return found if 4 * (found[-1] + 1 - found[0]) <= len(self.array) else None
+        busy = np.flatnonzero(self.array.any((1, 2)))
+        return busy if 4 * (busy[-1] + 1 - busy[0]) <= len(self.array) else None
 
     @cached_property
     def varies_by_cta(self) -> bool:
@@ -157,12 +157,12 @@ def numbers(taken: slice) -> range:
     return range(taken.start, taken.stop, taken.step)
 
 
-def covering(found: Ints) -> slice:
+def covering(ascending: Ints) -> slice:
     """The narrowest slice with all of these ascending numbers in it."""
-    step = int(found[1] - found[0]) if len(found) > 1 else 1
-    if len(found) > 2 and not (np.diff(found) == step).all():
+    step = int(ascending[1] - ascending[0]) if len(ascending) > 1 else 1
+    if len(ascending) > 2 and not (np.diff(ascending) == step).all():
         step = 1
-    return slice(int(found[0]), int(found[-1]) + 1, step)
+    return slice(int(ascending[0]), int(ascending[-1]) + 1, step)
 
 
 class SpecialValues(dict[str, Value]):
@@ -247,6 +247,12 @@ class Look:
         """This look, at the first ``count`` lanes of each warp."""
         return self if count == 32 else Look(self.wave, self.ctas, self.warps, (*self.shape[:2], count))
 
+    def as_one(self, mask: Mask, *at: Address) -> tuple[Look, Mask] | None:
+        """It as one CTA, with its mask, where all CTAs of the wave do the same at the same addresses; else None."""
+        is_whole = self.shape[0] == self.wave.ctas
+        alike = is_whole and not mask.varies_by_cta and not any(address.varies_by_cta for address in at)
+        return (self.single, mask.single) if alike else None
+
     @cached_property
     def single(self) -> Look:
         """This look, at one CTA that stands for all of them."""
@@ -281,16 +287,6 @@ class Batch(Look):
         """Where it waits."""
         assert self.meeting is not None
         return self.meeting.place
-
-    @property
-    def is_whole_wave(self) -> bool:
-        """True where every CTA of the wave is in it."""
-        return self.shape[0] == self.wave.ctas
-
-    def as_one(self, mask: Mask, *at: Address) -> tuple[Look, Mask] | None:
-        """It as one CTA, with its mask, where all CTAs of the wave do the same at the same addresses; else None."""
-        alike = self.is_whole_wave and not mask.varies_by_cta and not any(each.varies_by_cta for each in at)
-        return (self.single, mask.single) if alike else None
 
     @property
     def alive(self) -> Bools:
@@ -456,7 +452,7 @@ def threads_of(batch: Look, lanes: Bools) -> tuple[Threads, ...]:
     """All of these lanes of a batch, as ranges: CTAs that follow each other and have the same warps and lanes are one
     entry. lanes: (CTAs, warps, 32), or what broadcasts to it.
     """
-    full, found = np.broadcast_to(lanes, batch.shape), dict[object, list[tuple[int, int]]]()
+    full, kinds_of = np.broadcast_to(lanes, batch.shape), dict[object, list[tuple[int, int]]]()
     of_one = batch.wave.run.reach["gpu"]
     ctas, warps = numbers(batch.ctas), numbers(batch.warps)
     for k in np.flatnonzero(full.any((1, 2))).tolist():
@@ -464,13 +460,13 @@ def threads_of(batch: Look, lanes: Bools) -> tuple[Threads, ...]:
         for warp in np.flatnonzero(full[k].any(-1)).tolist():
             for run in _runs(np.flatnonzero(full[k, warp])):
                 _extend(kinds.setdefault(run, []), warps[warp])
-        _extend(found.setdefault(tuple((run, tuple(each)) for run, each in kinds.items()), []), row, of_one)
+        _extend(kinds_of.setdefault(tuple((run, tuple(spans_of)) for run, spans_of in kinds.items()), []), row, of_one)
     return tuple(
         batch.wave.threads_of(span, warp, run)
-        for kind, spans in found.items()
+        for kind, spans in kinds_of.items()
         for span in spans
-        for run, each in kind  # type: ignore[attr-defined]  # the key made above
-        for warp in each
+        for run, warps_of in kind  # type: ignore[attr-defined]  # the key made above
+        for warp in warps_of
     )
 
 

@@ -34,14 +34,13 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.operation import Operation, Waiting
-    from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.signals import MBarrierSignal
-    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.unknown import Dependence, Doubt
-    from tilewright.sim.machine.wave import Storage, Wave
+    from tilewright.sim.machine.wave import Wave
 
 # What a launch did to global memory, for the launch behind it that may begin before it has ended.
 #
@@ -103,9 +102,9 @@ class Footprint:
             for table, wrote in ((marks.writes, True), (marks.reads, False)):
                 if not (wrote or (write and self.has_trigger)):
                     continue  # reads are over where the grid before has ended
-                found = np.where(inside, table[np.where(inside, at, 0)], 0).any(1)
-                if found.any():
-                    k = int(np.flatnonzero(found)[0])
+                sites = np.where(inside, table[np.where(inside, at, 0)], 0).any(1)
+                if sites.any():
+                    k = int(np.flatnonzero(sites)[0])
                     number = int(table[at[k][inside[k]]].max())
                     return self.sites[number - 1], wrote, k
         return None
@@ -148,6 +147,13 @@ AnyFence: TypeAlias = "Fence | ProxyFence | RegisterFence"
 
 class Events:
     """The events of a run. A check overrides those that it needs."""
+
+    escapes: Callable[..., None] | None = None
+    """Gets the lanes of a site that are outside of its buffer."""
+
+    def watch(self, site: Site) -> Hook | None:
+        """The function that is called before each access at a site, or None."""
+        return None
 
     def begin(self, run: Device) -> None:
         """A run starts."""
@@ -370,11 +376,6 @@ class Device:
         place = self.places.globals.get(window)
         return ("global memory", None) if place is None else (place.name, self.blocks[place.name])
 
-    @staticmethod
-    def plain(batch: Look, place: Place) -> Storage:
-        """The bytes of a place, as opposed to their shadow."""
-        return batch.wave.storage(place)
-
     def ordered(
         self,
         batch: Batch,
@@ -407,7 +408,7 @@ class Device:
             return
         text, place = said
         if not place:
-            Facet(batch, mask, at, self.plain).fault(f"`{text}` does not hold", fails.full)
+            Facet(batch, mask, at, batch.wave).fault(f"`{text}` does not hold", fails.full)
         word = next((word for name, word in HOLDERS.items() if f"T.{name}" in text), "thread")
         raise SimulationError(
             f"{place} lies in the registers of another {word}",
@@ -420,10 +421,10 @@ class Device:
     def moves(self, operation: Operation) -> None:
         """Counts the bytes that an asynchronous operation is going to read and write."""
         at, op = operation.instruction.at, operation.instruction.bound.instruction.name
-        for one in operation.touched:
-            if isinstance(one.effect, Access) and one.effect.computed and one.places.size:  # others have a site
-                where = (self.places.holding(one.space, int(one.places.flat[0])).name, one.space, one.writes)
+        for use in operation.touched:
+            if isinstance(use.effect, Access) and use.effect.computed and use.places.size:  # others have a site
+                where = (self.places.holding(use.space, int(use.places.flat[0])).name, use.space, use.writes)
                 line = self.lines.setdefault((at, op, *where), Line(at, op, *where))
-                line.accesses += one.count
-                line.nbytes += one.bytes_moved
+                line.accesses += use.count
+                line.nbytes += use.bytes_moved
                 line.warps += operation.mask.warps

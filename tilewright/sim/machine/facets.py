@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from tilewright.explain import Threads
     from tilewright.sim.machine.arrays import Ints
     from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.wave import Storage, Wave
+    from tilewright.sim.machine.wave import Memories, Storage, Wave
 
 # The issuers of an operation: threads, warps or warpgroups of a batch, on whose behalf asynchronous units act.
 
@@ -84,14 +83,14 @@ class Issuers:
         return self.wave.thread_name(row, thread) if self.lanes == 1 else self.wave.warp_name(row, warp)
 
     def read(self, address: Ints, nbytes: int) -> NDArray[np.uint8]:
-        found = np.zeros((len(self.rows), nbytes), np.uint8)
-        for one in np.unique(address).tolist():
-            window, offset = divmod(one, 1 << WINDOW_BITS)
+        octets = np.zeros((len(self.rows), nbytes), np.uint8)
+        for start in np.unique(address).tolist():
+            window, offset = divmod(start, 1 << WINDOW_BITS)
             _, block = self.wave.run.global_block(window)
             if block is None or offset + nbytes > block.nbytes:
-                self.fault(f"{nbytes} bytes at {one:#x} are not in global memory", address == one)
-            found[address == one] = block.data[0, offset : offset + nbytes]
-        return found
+                self.fault(f"{nbytes} bytes at {start:#x} are not in global memory", address == start)
+            octets[address == start] = block.data[0, offset : offset + nbytes]
+        return octets
 
     @property
     def cta(self) -> Ints:
@@ -99,7 +98,7 @@ class Issuers:
 
     def take_clusters(self) -> NDArray[np.uint32]:
         taken = [self.wave.run.take_cluster() for _ in self.rows]
-        return np.array([(0, 0, 0, 0) if one is None else (1, *self.wave.cta_at(one)) for one in taken], np.uint32)
+        return np.array([(0, 0, 0, 0) if cta is None else (1, *self.wave.cta_at(cta)) for cta in taken], np.uint32)
 
     def kept(self, buffer: str) -> NDArray[np.uint64]:
         return self.wave.kept.setdefault(buffer, np.zeros(self.wave.ctas, np.uint64))
@@ -148,8 +147,8 @@ class Issuers:
     def of_threads(self, table: NDArray[Scalar]) -> NDArray[Scalar]:
         """What a table (CTAs, threads) has for all that take part, (n, lanes)."""
         first = self.rows * table.shape[1] + self.threads
-        found: NDArray[Scalar] = table.reshape(-1).take(first[:, None] + np.arange(self.lanes))
-        return found
+        entries: NDArray[Scalar] = table.reshape(-1).take(first[:, None] + np.arange(self.lanes))
+        return entries
 
     def taken(self, value: Array, shape: tuple[int, ...]) -> Array:
         """The issuers' part of values (CTAs, warps, 32) or (CTAs, warps, registers, 32), an axis of issuers first."""
@@ -158,15 +157,15 @@ class Issuers:
         if vector:
             full = np.moveaxis(full, -1, 2)  # registers last
         if self.lanes > 1 and self.lanes * len(self.rows) == 32 * shape[0] * shape[1]:  # everyone, in order
-            found = full.reshape(len(self.rows), -1, *vector).copy()  # registers change
+            values = full.reshape(len(self.rows), -1, *vector).copy()  # registers change
         else:
-            found = np.ascontiguousarray(full[self.places])  # (n, registers), or (n, warps, 32, registers)
+            values = np.ascontiguousarray(full[self.places])  # (n, registers), or (n, warps, 32, registers)
         if self.lanes == 1:
-            return found
+            return values
         if not vector:
-            return found.reshape(len(self.rows), self.lanes)
-        found = found.reshape(len(self.rows), self.lanes, *vector)
-        return np.ascontiguousarray(np.moveaxis(found, 1, -1))
+            return values.reshape(len(self.rows), self.lanes)
+        values = values.reshape(len(self.rows), self.lanes, *vector)
+        return np.ascontiguousarray(np.moveaxis(values, 1, -1))
 
     def spread(self, value: Array, shape: tuple[int, ...]) -> Array:
         """The inverse of `taken`: (n, registers, lanes) as (CTAs, warps, registers, 32)."""
@@ -187,13 +186,10 @@ def issuers_of(batch: Batch, mask: Mask, lanes: str, at: Span | None) -> Issuers
         return Issuers(batch.wave, at, rows, number * 32 + lane[0], 1, (ctas, warps, lane[0]))
     first = number % (count // 32) == 0
     if len(warps) != int(first.sum()) * count // 32:
-        given = Issuers(batch.wave, at, rows, number * 32, 32, ())
-        given.fault("a warpgroup takes part without all of its four warps", rows >= 0)
+        everyone = Issuers(batch.wave, at, rows, number * 32, 32, ())
+        everyone.fault("a warpgroup takes part without all of its four warps", rows >= 0)
     places = ctas[first][:, None], warps[first][:, None] + np.arange(count // 32)
     return Issuers(batch.wave, at, rows[first], number[first] * 32, count, places)
-
-
-Finder: TypeAlias = "Callable[[Look, Place], Storage]"  # of the bytes of a place, or of their shadow
 
 
 def _lanes_of(mask: Mask, count: int) -> Mask:
@@ -205,39 +201,39 @@ def _lanes_of(mask: Mask, count: int) -> Mask:
 
 @dataclass(eq=False)
 class MemoryFacet:
-    """All memories as one `Memory`, by generic addresses. storage: finds the bytes of a place, or their shadow."""
+    """All memories as one `Memory`, by generic addresses: the bytes, or their flags."""
 
     batch: Look
     mask: Mask
     at: Span | None
-    storage: Finder
+    memories: Memories
 
     def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
         """For each buffer: its bytes, the lanes that point there, and where."""
         places = self.batch.wave.run.places
         full = self.mask.harmless(address.astype(np.int64, copy=False))
-        found = []
+        parts = []
         for window in np.unique(full >> WINDOW_BITS):
             if not places.has_window(int(window)):
-                given = f"address {int(full[full >> WINDOW_BITS == window].flat[0]):#x}"
+                shown = f"address {int(full[full >> WINDOW_BITS == window].flat[0]):#x}"
                 allowed = "a pointer into a buffer of the kernel"
-                raise SimulationError("a pointer to nowhere", given=given, allowed=allowed, at=self.at, kind="bounds")
+                raise SimulationError("a pointer to nowhere", given=shown, allowed=allowed, at=self.at, kind="bounds")
             lanes = self.mask.narrowed(full >> WINDOW_BITS == window)
             if lanes is not None:
                 offsets = lanes.harmless(full - (int(window) << WINDOW_BITS))
-                storage = self.storage(self.batch, places.at(int(window), int(offsets.min())))
+                storage = self.memories.storage(places.at(int(window), int(offsets.min())))
                 if window == SHARED_WINDOW and isinstance(storage, MemoryRows):
                     offsets = across(self.batch, storage, offsets)
-                found.append((storage, lanes, Address(0, Part(offsets))))
-        return found
+                parts.append((storage, lanes, Address(0, Part(offsets))))
+        return parts
 
     def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
-        found: NDArray[np.uint8] | None = None
+        octets: NDArray[np.uint8] | None = None
         for storage, lanes, at in self._split(address):
             bits = np.ascontiguousarray(storage.load(self.batch, at, nbytes))[..., None].view(np.uint8)
-            found = bits if found is None else np.where(lanes.full[..., None], bits, found)
-        assert found is not None, "some lane is active"
-        return found
+            octets = bits if octets is None else np.where(lanes.full[..., None], bits, octets)
+        assert octets is not None, "some lane is active"
+        return octets
 
     def store_rows(self, address: Array, data: NDArray[np.uint8]) -> None:
         bits = np.ascontiguousarray(data).view(UNITS[data.shape[-1]])[..., 0]
@@ -269,9 +265,9 @@ class MemoryFacet:
         words = block.to_change(olds.itemsize).view(olds.dtype)
         row = self.batch.rows(words.shape[1]) if block.rows > 1 else 0
         place = np.broadcast_to((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape)[lanes.full]
-        given = [np.broadcast_to(value, olds.shape)[lanes.full] for value in values]
+        operands = [np.broadcast_to(value, olds.shape)[lanes.full] for value in values]
         order = self.batch.wave.run.precedence.taken(np.arange(len(place)))
-        olds[lanes.full] = combined(words, place, combine, given, order)
+        olds[lanes.full] = combined(words, place, combine, operands, order)
 
     def _in_registers(
         self, registers: Registers, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
@@ -288,17 +284,9 @@ class SharedFacet(MemoryFacet):
 
     def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
         lanes = _lanes_of(self.mask, address.shape[-1])
-        arena = self.storage(self.batch, self.batch.wave.run.places.arena)
-        assert not isinstance(arena, Registers)
-        return [
-            (
-                arena,
-                lanes,
-                Address(
-                    0, Part.of_lanes(across(self.batch, arena, lanes.harmless(address.astype(np.int64, copy=False))))
-                ),
-            )
-        ]
+        offsets = lanes.harmless(address.astype(np.int64, copy=False))
+        at = Address(0, Part.of_lanes(across(self.batch, self.memories.shared, offsets)))
+        return [(self.memories.shared, lanes, at)]
 
 
 class Facet(MemoryFacet):
@@ -314,7 +302,7 @@ class Facet(MemoryFacet):
 
     @property
     def shared(self) -> SharedFacet:
-        return SharedFacet(self.batch, self.mask, self.at, self.storage)
+        return SharedFacet(self.batch, self.mask, self.at, self.memories)
 
     @property
     def tmem(self) -> TmemFacet:
@@ -332,9 +320,9 @@ class Facet(MemoryFacet):
         return on_rank(address, rank)
 
     def rank_of(self, address: Array) -> Array:
-        own = self.batch.wave.rank(self.batch.rows(1))
+        home = self.batch.wave.rank(self.batch.rows(1))
         rank = (address.astype(np.int64) >> OFFSET_BITS) - 1
-        return np.asarray(np.where(rank >= 0, rank, own))
+        return np.asarray(np.where(rank >= 0, rank, home))
 
     @property
     def active(self) -> Bools:

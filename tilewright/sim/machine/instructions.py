@@ -18,7 +18,7 @@ from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP, Bound, Sig
 from tilewright.isa.agreed import asked, check_values
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import first_warp, lanes_text, numbers, threads_of, where_text
-from tilewright.sim.machine.facets import Facet, Finder
+from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.memory import UNITS, MemoryRows, initialised
 from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
 from tilewright.sim.machine.registers import RegisterAddress, RegisterFile
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.wave import Memories
 
 
 # Instructions that lanes of a warp execute together: have all of these lanes come?
@@ -56,21 +57,21 @@ def check_lanes(
         raise _divergence(bound, batch, mask, np.ones((1, 1, 32), np.bool_), at)
     names = [row.name for row in bound.read]
     if bound.instruction.lanes == BY_MASK and "mask" in names:
-        given = values[names.index("mask")].astype(np.int64) & ALL_LANES
-        if mask.array is None and (given == ALL_LANES).all():
+        masks = values[names.index("mask")].astype(np.int64) & ALL_LANES
+        if mask.array is None and (masks == ALL_LANES).all():
             return
-        wanted = _bits(np.bitwise_or.reduce(np.where(mask.full, given, 0), axis=-1, keepdims=True))
+        wanted = _bits(np.bitwise_or.reduce(np.where(mask.full, masks, 0), axis=-1, keepdims=True))
         if (mask.full.any(-1, keepdims=True) & wanted & ~mask.full & batch.alive).any():
             raise _divergence(bound, batch, mask, wanted, at)
         gone = mask.full.any(-1, keepdims=True) & wanted & ~mask.full & batch.wave.run.exists[:, batch.warps]
         if gone.any():
             _warn_of_ended(bound, batch, gone, at)
-        troubles = _troubles(bound, mask, np.broadcast_to(given, mask.shape), values)
+        troubles = _troubles(bound, mask, np.broadcast_to(masks, mask.shape), values)
         if bound.form.meaning.source_lane is not None and not leaves_open:
             troubles.append((_silent(bound, mask, values), READS_ENDED, ENDED_HINT))
         for wrong, what, hint in troubles:
             if wrong.any():
-                facet = Facet(batch, mask, at, batch.wave.run.plain)
+                facet = Facet(batch, mask, at, batch.wave)
                 facet.fault(told("{}: {}", operation(bound.instruction.name), what), wrong, hint=hint)
 
 
@@ -95,35 +96,35 @@ def parted_by_mask(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> list[
     return mask.parted(values[names.index("mask")])
 
 
-def _bits(given: NDArray[np.int64]) -> Bools:
-    return np.asarray(given >> LANE & 1 != 0)
+def _bits(masks: NDArray[np.int64]) -> Bools:
+    return np.asarray(masks >> LANE & 1 != 0)
 
 
 def _troubles(
-    bound: Bound, mask: Mask, given: NDArray[np.int64], values: tuple[Array, ...]
+    bound: Bound, mask: Mask, masks: NDArray[np.int64], values: tuple[Array, ...]
 ) -> list[tuple[Bools, str, str]]:
     """Violations of: the lanes that a mask names execute the row, give the same mask, and read from each other; with
     what to do.
     """
-    named = (given[..., None] >> LANE & 1 != 0) & mask.full[..., None]  # for each lane, the lanes that its mask names
-    differs = (given[..., None, :] != given[..., None]) & mask.full[..., None, :]  # lanes that have ended give none
-    found = [
-        (mask.full & ~_bits(given), "lanes that execute it, and that its mask does not name", "a mask that names them"),
+    named = (masks[..., None] >> LANE & 1 != 0) & mask.full[..., None]  # for each lane, the lanes that its mask names
+    differs = (masks[..., None, :] != masks[..., None]) & mask.full[..., None, :]  # lanes that have ended give none
+    troubles = [
+        (mask.full & ~_bits(masks), "lanes that execute it, and that its mask does not name", "a mask that names them"),
         ((named & differs).any(-1), "masks that differ between the lanes that they name", "one mask for all of them"),
     ]
     if bound.form.meaning.source_lane is not None:
         source = np.broadcast_to(bound.form.meaning.source_lane(*values), mask.shape)
-        outside = mask.full & (given >> source & 1 == 0)
-        found.append((outside, "lanes that read from one outside the mask", "a mask that names those, too"))
-    return found
+        outside = mask.full & (masks >> source & 1 == 0)
+        troubles.append((outside, "lanes that read from one outside the mask", "a mask that names those, too"))
+    return troubles
 
 
 def _silent(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> Bools:
     """The lanes that read from one that does not execute the row."""
     assert bound.form.meaning.source_lane is not None
     source = np.broadcast_to(bound.form.meaning.source_lane(*values), mask.shape)
-    found: Bools = mask.full & ~np.take_along_axis(mask.full, source.astype(np.int64), -1)
-    return found
+    silent: Bools = mask.full & ~np.take_along_axis(mask.full, source.astype(np.int64), -1)
+    return silent
 
 
 def from_ended(
@@ -141,8 +142,8 @@ def from_ended(
         return None
     undefined = batch.wave.shadows.undefined
     if place not in undefined:
-        what, given = told("{}: {}", operation(bound.instruction.name), READS_ENDED), where_text(batch, lanes)
-        error = SimulationError(what, given=given, hint=ENDED_HINT, at=at)
+        what, where = told("{}: {}", operation(bound.instruction.name), READS_ENDED), where_text(batch, lanes)
+        error = SimulationError(what, given=where, hint=ENDED_HINT, at=at)
         undefined[place] = np.zeros((batch.wave.ctas, batch.wave.run.warps, 32), bool), error
     undefined[place][0][batch.ctas, batch.warps] |= lanes
     return lanes
@@ -199,7 +200,7 @@ class Move:
         """One copy from shared memory of what is initialised; False, and nothing done, where that is not certain."""
         ((_, source, target),) = turns
         end = source.hi + self.source.width
-        if self.with_shadows and (batch.wave.run.dependence or not batch.wave.shadows.are_set(source.lo, end)):
+        if self.with_shadows and (batch.wave.run.dependence or not batch.wave.shadows.shared.are_set(source.lo, end)):
             return False
         self.target.store(batch, mask, target, self.source.load(batch, mask, source))
         if self.with_shadows:
@@ -217,11 +218,16 @@ class Move:
 
 
 class _Kept(MemoryRows):
-    """Stands for storage, and keeps the bits that are stored there."""
+    """Stands for shared memory, and keeps the bits that are stored there."""
 
     bits: Bits
 
-    def store(self, look: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
+    @property
+    def shared(self) -> MemoryRows:
+        """Itself: of such memories it is all that there is."""
+        return self
+
+    def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
         self.bits = bits
 
 
@@ -272,9 +278,9 @@ class CompiledInstruction:
             elif self.bound.reaches_cluster:
                 site.elsewhere(batch).touch(batch, mask, values[number])
             else:
-                own = self._own(batch, mask, values[number])
-                values = (*values[:number], own, *values[number + 1 :])
-                site.touch(batch, mask, own)
+                offsets = self._own(batch, mask, values[number])
+                values = (*values[:number], offsets, *values[number + 1 :])
+                site.touch(batch, mask, offsets)
         arguments = _arguments(values)
         if self.bound.form.begins_operation:
             self._issue(batch, mask, arguments, sinks, flags, sources)
@@ -284,10 +290,10 @@ class CompiledInstruction:
     def _about_to_store(self, batch: Batch, mask: Mask, values: Given, at: Address) -> Bits:
         """The rows that lanes name the places of, and that the instruction will store there."""
         kept = _Kept(np.zeros((1, 0), np.uint8), 0)
-        self.meaning(batch, mask, _arguments(values), lambda look, place: kept)
-        found = np.zeros((*kept.bits.shape[:-1], 32), kept.bits.dtype)
-        found[..., : kept.bits.shape[-1]] = kept.bits
-        return found
+        self.meaning(batch, mask, _arguments(values), kept)  # type: ignore[arg-type]  # `Meaning.on` is "shared"
+        rows = np.zeros((*kept.bits.shape[:-1], 32), kept.bits.dtype)
+        rows[..., : kept.bits.shape[-1]] = kept.bits
+        return rows
 
     def _issue(
         self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags, sources: Given
@@ -304,21 +310,21 @@ class CompiledInstruction:
         for register, at in (*zip(self.sinks, sinks, strict=True), *zip(self.sources, sources, strict=True)):
             register.check(batch, mask, at)
         pending.issuing = None
-        made = pending.begin(self, batch, mask, arguments, sinks, sources, shadows if self.with_shadows else None)
+        issued = pending.begin(self, batch, mask, arguments, sinks, sources, shadows if self.with_shadows else None)
         for (number, site), access in zip(self.accesses, self.bound.form.accesses, strict=True):
             if site.how.sized:
-                (one,) = (t for t in made.touched if t.effect is access)
-                assert one.nbytes is not None
-                sizes = made.issuers.spread(one.nbytes, batch.shape)
+                (sized,) = (t for t in issued.touched if t.effect is access)
+                assert sized.nbytes is not None
+                sizes = issued.issuers.spread(sized.nbytes, batch.shape)
                 site.touch_sized(batch, mask, Address(0, Part(arguments[number])), sizes)
-        pending.issue(made)
+        pending.issue(issued)
 
     def may_go_on(self, batch: Batch, mask: Mask, values: Given) -> Bools:
         """The lanes in which a form that may have to wait can take place now."""
         check_lanes(self.bound, batch, mask, values, self.at)
         ready = self.bound.form.meaning.ready
-        found: Bools = self.meaning(batch, mask, _arguments(values), batch.wave.run.plain, ready)
-        return found
+        going: Bools = self.meaning(batch, mask, _arguments(values), batch.wave, ready)
+        return going
 
     def is_elsewhere(self, number: int, highest: int) -> bool:
         """Does an operand point into the shared memory of another CTA? Then it is no access to this CTA's."""
@@ -327,33 +333,33 @@ class CompiledInstruction:
     def _own(self, batch: Batch, mask: Mask, address: Address) -> Address:
         """Addresses of the cluster's window as offsets in the own CTA, for a form that reaches no other."""
         wave, full = batch.wave, lanes(address.full())
-        rank, own = full >> OFFSET_BITS, wave.rank(batch.rows(1)) + 1
-        wrong = mask.full & (rank > 0) & (rank != own)
+        rank, home = full >> OFFSET_BITS, wave.rank(batch.rows(1)) + 1
+        wrong = mask.full & (rank > 0) & (rank != home)
         if wrong.any():
             what = f"{self.bound.mnemonic} reaches the shared memory of its own CTA, and this is an address of another"
-            Facet(batch, mask, self.at, wave.run.plain).fault(what, wrong)
+            Facet(batch, mask, self.at, wave).fault(what, wrong)
         return Address(0, Part(np.broadcast_to(full & (1 << OFFSET_BITS) - 1, batch.shape)))
 
     def carry_out(self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags) -> Results:
         """Execute the row on the active lanes, and deliver its results."""
-        found = self.meaning(batch, mask, arguments, batch.wave.run.plain)
+        results = self.meaning(batch, mask, arguments, batch.wave)
         if unlisted := self.unlisted(batch, arguments):
             lanes = mask.full & unlisted.where[..., None]
             if lanes.any():
                 self.tell(unlisted, batch, where_text(batch, lanes), threads_of(batch, lanes))
         if batch.wave.run.precedence.refuses:
-            found = batch.wave.refusals.answer(self, batch, mask, arguments, found)
+            results = batch.wave.refusals.answer(self, batch, mask, arguments, results)
         try:
-            return self._answer(batch, mask, arguments, sinks, flags, found)
+            return self._answer(batch, mask, arguments, sinks, flags, results)
         except (TypeError, ValueError):
-            check_values(self, found)
+            check_values(self, results)
             raise
 
-    def unlisted(self, batch: Batch, given: Given) -> Unlisted | None:
+    def unlisted(self, batch: Batch, values: Given) -> Unlisted | None:
         """What of the values that a row computes with leaves its result open, where a run asks for that."""
         unlisted = self.bound.form.meaning.unlisted
         is_asked = unlisted is not None and "arithmetic" in batch.wave.run.program.checks
-        return asked(self, "unlisted", unlisted, given) if is_asked and unlisted else None
+        return asked(self, "unlisted", unlisted, values) if is_asked and unlisted else None
 
     def tell(self, unlisted: Unlisted, batch: Batch, where: str, threads: tuple[Threads, ...]) -> None:
         """A finding, after which the run goes on."""
@@ -365,31 +371,31 @@ class CompiledInstruction:
         batch.wave.run.tell(error, str(self.at))
 
     def _answer(
-        self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags, found: Results
+        self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags, results: Results
     ) -> Results:
         """Deliver what the row's meaning gave."""
         for signal in self.bound.form.signals:
-            self._signal(signal, batch, mask, arguments, found)
-        for register, at, part in self._delivered(sinks, found):
+            self._signal(signal, batch, mask, arguments, results)
+        for register, at, part in self._delivered(sinks, results):
             register.store(batch, mask, at, part)
         if not self.with_shadows or self._moves_sound_bits(batch, arguments, sinks):
-            return self._typed(found)
-        return self._shadowed(batch, mask, arguments, sinks, flags, found)
+            return self._typed(results)
+        return self._shadowed(batch, mask, arguments, sinks, flags, results)
 
-    def _signal(self, signal: Signal, batch: Batch, mask: Mask, arguments: Given, found: Results) -> None:
+    def _signal(self, signal: Signal, batch: Batch, mask: Mask, arguments: Given, answer: Results) -> None:
         """Report a signal of an m-barrier to the checks; lanes whose wait was not successful acquire nothing."""
-        if found is None and signal.kind == "arrive":
-            check_values(self, found)
+        if answer is None and signal.kind == "arrive":
+            check_values(self, answer)
         barrier = arguments[[row.name for row in self.bound.read].index(signal.barrier)]
-        told = mask.narrowed(found) if signal.kind == "wait" else mask
+        told = mask.narrowed(answer) if signal.kind == "wait" else mask
         if told is None or told.lanes < mask.lanes:
-            first = int(np.argmax(mask.full & ~np.broadcast_to(found, mask.shape)))
+            first = int(np.argmax(mask.full & ~np.broadcast_to(answer, mask.shape)))
             cta, warp, lane = np.unravel_index(first, mask.shape)
             address = int(np.broadcast_to(barrier, mask.shape)[cta, warp, lane])
             batch.wave.unmet.append((numbers(batch.ctas)[cta], address))
         resolved = replace(signal, scope=self.bound.word(signal.scope))
         if told is not None:
-            batch.wave.run.events.signalled(MBarrierSignal(batch, told, barrier, resolved, found, self.at))
+            batch.wave.run.events.signalled(MBarrierSignal(batch, told, barrier, resolved, answer, self.at))
 
     def _moves_sound_bits(self, batch: Batch, arguments: Given, sinks: Given) -> bool:
         """Do initialised bits go from shared memory to initialised registers? Then no flag changes."""
@@ -397,21 +403,18 @@ class CompiledInstruction:
         if not (form.meaning.moves and form.meaning.on == "shared" and self.sinks) or len(arguments) > 1:
             return False
         (number, site), *_ = self.accesses
-        return batch.wave.shadows.is_sound(arguments[number], site.width) and all(
+        first, end = int(arguments[number].min()), int(arguments[number].max()) + site.width
+        return batch.wave.shadows.shared.are_set(first, end) and all(
             register.is_initialised(batch, at) for register, at in zip(self.sinks, sinks, strict=True)
         )
 
     def _shadowed(
-        self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags, found: Results
+        self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags, results: Results
     ) -> Results:
         form = self.bound.form
         shadow: Results = None
         if form.meaning.moves:
-            shadows = batch.wave.shadows
-            kinds = zip(arguments, self._read_kinds, strict=True)
-            addresses = [Address(0, Part(argument)) for argument, (kind, _) in kinds if kind in ADDRESSES]
-            look, active = shadows.view(batch, mask, *addresses)
-            given = tuple(
+            operands = tuple(
                 self._flags(argument, flag)
                 if data
                 else sound(self.bound, batch, mask, argument, flag, row.name, self.at)
@@ -419,7 +422,7 @@ class CompiledInstruction:
                     arguments, flags or (), self._read_kinds, self.bound.arguments, strict=True
                 )
             )
-            shadow = self.meaning(look, active, given, shadows.finder, form.meaning.validity)
+            shadow = self.meaning(batch, mask, operands, batch.wave.shadows, form.meaning.validity)
         else:
             for argument, flag, row in zip(arguments, flags or (), self.bound.arguments, strict=False):
                 sound(self.bound, batch, mask, argument, flag, row.name, self.at)
@@ -435,12 +438,12 @@ class CompiledInstruction:
             bits = np.asarray(shadow)
             ended = from_ended(self.bound, batch, mask, arguments, self.at, self) if self.leaves_open else None
             bits = bits if ended is None else np.where(ended, np.zeros((), bits.dtype), bits)
-            return self._typed(found), bits.view(UNITS[bits.dtype.itemsize])
-        return self._typed(found)
+            return self._typed(results), bits.view(UNITS[bits.dtype.itemsize])
+        return self._typed(results)
 
-    def _delivered(self, sinks: Given, found: Results) -> Iterator[tuple[RegisterFile, RegisterAddress, Array]]:
+    def _delivered(self, sinks: Given, results: Results) -> Iterator[tuple[RegisterFile, RegisterAddress, Array]]:
         """The results with the register file of each, and the registers' addresses."""
-        results = found if len(self.sinks) > 1 and found is not None else [found] * len(self.sinks)
+        results = results if len(self.sinks) > 1 and results is not None else [results] * len(self.sinks)
         yield from zip(self.sinks, sinks, results, strict=True)
 
     @property
@@ -469,20 +472,25 @@ class CompiledInstruction:
         return flags if flags.shape[-1] == 32 else np.broadcast_to(flags, np.broadcast_shapes(flags.shape, (1, 1, 32)))
 
     def meaning(
-        self, batch: Look, mask: Mask, arguments: Given, storage: Finder, meaning: Callable[..., Results] | None = None
+        self,
+        batch: Look,
+        mask: Mask,
+        arguments: Given,
+        memories: Memories,
+        meaning: Callable[..., Results] | None = None,
     ) -> Results:
-        """Apply the row's meaning, or another one, to the memory that ``storage`` finds."""
+        """Apply the row's meaning, or another one, to the bytes or the flags of the memories."""
         form = self.bound.form
         execute = meaning or form.meaning.execute
         assert execute is not None
-        found: Results = None
+        results: Results = None
         for some in parted_by_mask(self.bound, mask, arguments):
-            given = Facet(batch, some, self.at, storage).given(form.meaning.on)
-            one: Results = asked(self, "execute", execute, (*given, *arguments))
-            found = one if some is mask else np.where(some.full, one, one if found is None else found)
-        return found
+            facets = Facet(batch, some, self.at, memories).given(form.meaning.on)
+            part: Results = asked(self, "execute", execute, (*facets, *arguments))
+            results = part if some is mask else np.where(some.full, part, part if results is None else results)
+        return results
 
-    def _typed(self, found: Results) -> Array | None:
+    def _typed(self, result: Results) -> Array | None:
         if self.result == "void":
             return None
-        return np.asarray(found).astype(DType(self.result).numpy, copy=False)
+        return np.asarray(result).astype(DType(self.result).numpy, copy=False)

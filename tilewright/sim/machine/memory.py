@@ -1,7 +1,7 @@
 """Byte-exact memory: a block of rows of bytes, read and written through a view of the access's width.
 
 Global buffers are blocks of one row; the shared arenas of a wave of CTAs are one block with a row per CTA. A block is
-also what a check uses as the shadow of another one, then often with a single row that stands for all CTAs.
+also what a check uses as the shadow of another one, then often with one row for all CTAs (`CtaRows`).
 A misaligned access is an error on hardware, so every access is a gather of whole units: a vector of 16 bytes is one
 item of a void type, which no arithmetic can touch. Addresses are in bounds when they come here.
 """
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from tilewright.host import zeros
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import spread
+from tilewright.sim.machine.rows import CtaRows
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Bits
@@ -52,11 +53,15 @@ def keep_pages() -> None:
     np.empty(KEPT_BYTES, np.uint8)
 
 
-class MemoryRows:
-    """Rows of bytes. ``nbytes`` of each row are there; behind them may be padding up to a whole unit."""
+class MemoryRows(CtaRows):
+    """Rows of bytes, (rows, pitch), contiguous. ``nbytes`` of each row are there; behind them may be padding up to a
+    whole unit.
+    """
 
-    def __init__(self, data: NDArray[np.uint8], nbytes: int) -> None:
-        self.data = data  # (rows, pitch), contiguous
+    data: NDArray[np.uint8]
+
+    def __init__(self, data: NDArray[np.uint8], nbytes: int, ctas: int = 1) -> None:
+        super().__init__(data, ctas)
         self.nbytes = nbytes
         self.pitch = data.shape[1]
         self._views: dict[int, tuple[Bits, Bits]] = {}
@@ -64,20 +69,15 @@ class MemoryRows:
         self._set: set[tuple[int, int]] = set()  # see `are_set`; empty after any change
 
     @classmethod
-    def zeros(cls, rows: int, nbytes: int) -> MemoryRows:
-        """``rows`` rows of so many zero bytes each."""
-        return cls(zeros((rows, -(-max(nbytes, 1) // WIDEST) * WIDEST)), nbytes)
+    def zeros(cls, rows: int, nbytes: int, ctas: int = 0) -> MemoryRows:
+        """``rows`` rows of so many zero bytes each; one row may be for several CTAs."""
+        return cls(zeros((rows, -(-max(nbytes, 1) // WIDEST) * WIDEST)), nbytes, ctas or rows)
 
     @classmethod
     def of(cls, array: Array) -> MemoryRows:
         """The bytes of a host array, not copied."""
         flat = array.reshape(-1).view(np.uint8)
         return cls(flat[None], flat.size)
-
-    @property
-    def rows(self) -> int:
-        """1, or one for each CTA of the wave."""
-        return len(self.data)
 
     def view(self, width: int) -> Bits:
         """(rows, units): all whole units of ``width`` bytes, to be read."""
@@ -112,11 +112,11 @@ class MemoryRows:
 
     def alike(self, ctas: slice, first: int, end: int) -> Uniform | None:
         """Which of some CTAs have the same bytes from ``first`` to before ``end``; None where that is not known."""
-        found: Uniform | None = None
+        uniform: Uniform | None = None
         for (start, stop), (whose, alike) in sorted(self._alike.items(), key=lambda item: item[0]):
-            if start <= first < stop and whose == ctas and found in (None, alike):
-                first, found = stop, alike
-        return found if first >= end else None
+            if start <= first < stop and whose == ctas and uniform in (None, alike):
+                first, uniform = stop, alike
+        return uniform if first >= end else None
 
     def _forget(self, first: int, end: int) -> None:
         for start, stop in [*self._alike]:
@@ -124,16 +124,17 @@ class MemoryRows:
                 del self._alike[start, stop]
 
     def are_set(self, first: int, end: int) -> bool:
-        """In a shadow: are all flags of the first row from byte ``first`` to before ``end`` set?"""
+        """In a shadow: are all flags from byte ``first`` to before ``end`` certainly set, in all CTAs?"""
+        if not self.is_one or first < 0:
+            return False
         if (first, end) not in self._set:
             if not self.data[0, first:end].view(np.bool_).all():
                 return False
             self._set.add((first, end))
         return True
 
-    def expanded(self, rows: int) -> MemoryRows:
-        """A block with ``rows`` copies of this one's single row."""
-        return MemoryRows(np.repeat(self.data, rows, axis=0), self.nbytes)
+    def parted(self) -> None:
+        self._views.clear()
 
     # Gather
 
@@ -153,12 +154,13 @@ class MemoryRows:
 
     def _gathered(self, batch: Look, at: Address, width: int) -> Bits:
         view = self.view(width)
-        if self.rows == 1 or (batch.shape[0] > 1 and not at.varies_by_cta):  # a lone CTA may reach another one's row
+        # a lone CTA may reach another one's row
+        if self.is_one or (batch.shape[0] > 1 and not at.varies_by_cta):
             first, units = at.units(batch, SHIFT[width])
-            if self.rows == 1:
+            if self.is_one:
                 return view[0, first:].take(units)
-            found = view[batch.ctas].take(units.reshape(-1) + first, axis=1)  # a view would copy all
-            return found.reshape(found.shape[0], *units.shape[1:])
+            items = view[batch.ctas].take(units.reshape(-1) + first, axis=1)  # a view would copy all
+            return items.reshape(items.shape[0], *units.shape[1:])
         first, units = at.units(batch, SHIFT[width], self.pitch // width)
         return view.reshape(-1)[first:].take(units)
 
@@ -167,7 +169,7 @@ class MemoryRows:
         shape = list(at.shape)
         first = at.first()
         cta = strides[0]
-        if self.rows > 1:
+        if not self.is_one:
             shape[0] = batch.shape[0]
             first += batch.ctas.start * self.pitch
             cta += batch.ctas.step * self.pitch
@@ -177,6 +179,8 @@ class MemoryRows:
 
     def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
         """Write a unit at each active address; of several lanes with one address the last wins."""
+        if self.is_for_all:
+            batch, mask, bits = self.to_store(batch, mask, bits, at)
         if self._alike:
             self._forget(at.lo, at.hi + width)
         self._set.clear()
@@ -193,14 +197,14 @@ class MemoryRows:
 
     def _window(self, batch: Look, at: Address, width: int, strides: tuple[int, ...], mask: Mask) -> Bits | None:
         """The places as a strided window where no two lanes share one, and it has the batch's shape; else None."""
-        if self.rows == 1 and batch.shape[0] > 1 and strides[0] == 0:
+        if self.is_one and batch.shape[0] > 1 and strides[0] == 0:
             return None
         reach = width
         for step, extent in zip(reversed(strides[1:]), (32, batch.shape[1]), strict=True):
             if extent > 1 and abs(step) < reach:
                 return None
             reach = abs(step) * (extent - 1) + reach if extent > 1 else reach
-        if strides[0] and batch.shape[0] > 1 and abs(strides[0]) < reach and self.rows == 1:
+        if strides[0] and batch.shape[0] > 1 and abs(strides[0]) < reach and self.is_one:
             return None
         if mask.array is not None and not 0 <= at.lo <= at.hi + width <= self.nbytes:
             return None
@@ -209,8 +213,8 @@ class MemoryRows:
     def _scattered(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
         view = self._both_views(width)[1]
         shape = batch.shape
-        first, units = at.units(batch, SHIFT[width], self.pitch // width if self.rows > 1 else 0)
-        if self.rows == 1 and units.shape[0] == 1 and bits.shape[0] == 1 and not mask.varies_by_cta:
+        first, units = at.units(batch, SHIFT[width], 0 if self.is_one else self.pitch // width)
+        if self.is_one and units.shape[0] == 1 and bits.shape[0] == 1 and not mask.varies_by_cta:
             shape = (1, *shape[1:])  # every CTA writes the same at the same place
             mask = mask.single
         where = spread(units, shape).reshape(-1)

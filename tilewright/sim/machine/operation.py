@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from tilewright.errors import Span
-    from tilewright.isa import AsyncMeaning, Consults, Form, Mods, Wait
+    from tilewright.isa import AsyncMeaning, Consults, Form, Wait
     from tilewright.isa.products import Accumulator
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Bools, Given, Ints, Results
@@ -60,20 +60,20 @@ class Operation:
 
     def __post_init__(self) -> None:
         form, bound = self.form, self.instruction.bound
-        given = list(self.arguments.values())
-        made = self.meaning.addresses
-        found = asked(self.instruction, "addresses", made, (self.issuers, *given)) if made else {}
-        check_addresses(self.instruction, self.arguments, len(self.issuers.rows), found)
+        operands = list(self.arguments.values())
+        where_from = self.meaning.addresses
+        places = asked(self.instruction, "addresses", where_from, (self.issuers, *operands)) if where_from else {}
+        check_addresses(self.instruction, self.arguments, len(self.issuers.rows), places)
         for name in self.meaning.takes:
-            if name in found:
-                self.arguments[name] = found[name].at
+            if name in places:
+                self.arguments[name] = places[name].at
         barriers = {signal.barrier for signal in form.signals}
         spaces = {operand.name: operand.kind for operand in bound.given}
 
         def located(
             effect: Access | Signal, operand: str, space: str, width: int, of: Consults | None = None
         ) -> Touched:
-            where = found[operand] if operand in found else Addresses(self.arguments[of.operand if of else operand])
+            where = places[operand] if operand in places else Addresses(self.arguments[of.operand if of else operand])
             if of is not None:
                 first = where.at.reshape(len(where.at), -1)[:, :1]  # lane 0 says it for a warp
                 where = Addresses(first + np.arange(0, of.nbytes, width))
@@ -85,56 +85,56 @@ class Operation:
             if access.operand not in barriers
         )
         self.consulted = tuple(
-            located(Access(one.operand, "global", 16, write=False, proxy=one.proxy), "", "global", 16, of=one)
-            for one in form.consults
+            located(Access(use.operand, "global", 16, write=False, proxy=use.proxy), "", "global", 16, of=use)
+            for use in form.consults
         )
         self.signals = tuple(located(signal, signal.barrier, spaces[signal.barrier], 8) for signal in form.signals)
 
-    @property
+    @cached_property
     def form(self) -> Form:
         """The form that is executed."""
         return self.instruction.bound.form
 
-    @property
+    @cached_property
     def meaning(self) -> AsyncMeaning:
         """What is executed when it completes."""
         return self.form.async_meaning
 
-    @property
+    @cached_property
     def group(self) -> str:
         """The group with which it is counted, see `tilewright.isa.Issue`."""
         effect = self.form.issue or self.form.commit
         return effect.group if effect else ""
 
-    @property
+    @cached_property
     def is_commit(self) -> bool:
         """Does it report what the thread has issued before?"""
         return self.form.issue is None
 
-    @property
+    @cached_property
     def name(self) -> str:
         """``tcgen05.cp``."""
         return self.instruction.bound.instruction.name.removeprefix("ptx.")
 
-    @property
+    @cached_property
     def reads(self) -> tuple[Touched, ...]:
         """What the operation reads, with sites."""
-        return tuple(one for one in self.touched if not one.writes)
+        return tuple(access for access in self.touched if not access.writes)
 
-    @property
+    @cached_property
     def writes(self) -> tuple[Touched, ...]:
         """What the operation writes, with sites."""
-        return tuple(one for one in self.touched if one.writes)
+        return tuple(access for access in self.touched if access.writes)
 
-    @property
+    @cached_property
     def in_ctas(self) -> tuple[Touched, ...]:
         """What it touches of the memories of CTAs, and the m-barriers that it signals there."""
-        return (*(one for one in self.touched if one.space in ("shared", "tmem")), *self.signals)
+        return (*(access for access in self.touched if access.space in ("shared", "tmem")), *self.signals)
 
     @property
     def left_in_ctas(self) -> tuple[Touched, ...]:
         """The part of that which it has yet to touch."""
-        return tuple(one for one in self.in_ctas if one.writes or self._read is None)
+        return tuple(access for access in self.in_ctas if access.writes or self._read is None)
 
     @property
     def is_remote(self) -> bool:
@@ -142,7 +142,7 @@ class Operation:
         if self.issuers.cluster_ctas == 1:
             return False
         rows = self.issuers.rows
-        return any((one.rows != one.along(rows[one.issuer])).any() for one in self.in_ctas if one.space != "tmem")
+        return any((use.rows != use.along(rows[use.issuer])).any() for use in self.in_ctas if use.space != "tmem")
 
     def who(self, actor: int) -> str:
         """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""
@@ -175,33 +175,29 @@ class Operation:
 
     def signal(self, *, at_issue: bool) -> None:
         """Signal m-barriers at its issue, or at its completion."""
-        for one in self.signals:
-            effect = one.effect
+        for signal in self.signals:
+            effect = signal.effect
             assert isinstance(effect, Signal)
             if effect.at_issue == at_issue and effect.change is not None:
-                one.change(self.batch.wave, self.amounts(one))
+                signal.change(self.batch.wave, self.amounts(signal))
 
-    def amounts(self, one: Touched) -> Array:
+    def amounts(self, signal: Touched) -> Array:
         """How much each issuer signals: arrivals or bytes, (n,)."""
-        assert isinstance(one.effect, Signal)
-        amount = one.effect.amount
-        given = self.arguments[amount] if isinstance(amount, str) else self.instruction.bound.count(amount)
-        if one.nbytes is not None:
-            given = np.zeros(len(self.issuers.rows))
-            given[one.issuer] = one.nbytes
-        return np.broadcast_to(given, len(self.issuers.rows)).astype(np.uint64)
-
-    @cached_property
-    def _mods(self) -> Mods:
-        return self.instruction.bound.mods
+        assert isinstance(signal.effect, Signal)
+        amount = signal.effect.amount
+        numbers = self.arguments[amount] if isinstance(amount, str) else self.instruction.bound.count(amount)
+        if signal.nbytes is not None:
+            numbers = np.zeros(len(self.issuers.rows))
+            numbers[signal.issuer] = signal.nbytes
+        return np.broadcast_to(numbers, len(self.issuers.rows)).astype(np.uint64)
 
     def read(self) -> None:
         """Read the sources now, since they may change later; places that are combined with them are read at the end."""
         if self._read is None:
             wave = self.batch.wave
             once = self.meaning.accumulator is not None
-            self._read = [None if one.combines else one.load(wave, once=once) for one in self.reads]
-            self._flags = [None if one.combines else one.load_flags(wave) for one in self.reads if self._marks]
+            self._read = [None if access.combines else access.load(wave, once=once) for access in self.reads]
+            self._flags = [None if access.combines else access.flags(wave) for access in self.reads if self._marks]
 
     @property
     def _marks(self) -> bool:
@@ -230,26 +226,26 @@ class Operation:
             operation.read()
         joined = self.meaning.joined
         assert joined is not None
-        found = joined([operation._read for operation in everyone], **self.instruction.keywords)
-        if found is None:
+        sources = joined([operation._read for operation in everyone], **self.instruction.keywords)
+        if sources is None:
             return
-        if self._marks and any(flags is not None for one in everyone for flags in one._flags):
-            every = [one._known_flags() for one in everyone]
+        if self._marks and any(flags is not None for operation in everyone for flags in operation._flags):
+            every = [operation._known_flags() for operation in everyone]
             self._flags = [*(joined(every, **self.instruction.keywords) or [])]
-        self._read = [*found]
+        self._read = [*sources]
         for operation in later:
             operation.is_joined = True
 
     def _known_flags(self) -> list[Array]:
-        return [one.all_initialised if had is None else had for one, had in zip(self.reads, self._flags, strict=True)]
+        return [use.all_initialised if had is None else had for use, had in zip(self.reads, self._flags, strict=True)]
 
     def complete(self) -> None:
         """Let the operation take place; operations that combine values go one after the other."""
         if not self.is_commit and not self.is_joined:
             self.read()
-            if any(one.combines for one in self.touched):
+            if any(access.combines for access in self.touched):
                 for issuer in range(len(self.issuers.rows)):
-                    self._carry_out([one.on_behalf(issuer) for one in self.touched], slice(issuer, issuer + 1))
+                    self._carry_out([access.on_behalf(issuer) for access in self.touched], slice(issuer, issuer + 1))
             else:
                 self._carry_out(list(self.touched), slice(None))
         self.signal(at_issue=False)
@@ -266,14 +262,14 @@ class Operation:
         return matrix is not None
 
     def _carry_out(self, touched: list[Touched], which: slice) -> None:
-        reads, writes = ([one for one in touched if one.writes == write] for write in (False, True))
+        reads, writes = ([access for access in touched if access.writes == write] for write in (False, True))
         make = self.meaning.accumulator
-        given: Given = ()
-        if make is None or not self._add(make(self._mods)):
-            given = self._execute(reads, writes, which)
+        values: Given = ()
+        if make is None or not self._add(make(self.instruction.bound.mods)):
+            values = self._execute(reads, writes, which)
         if self._marks:
             self._mark(reads, which, writes)
-        if given and (unlisted := self.instruction.unlisted(self.batch, given)):
+        if values and (unlisted := self.instruction.unlisted(self.batch, values)):
             first = int(np.argmax(unlisted.where)) + (which.start or 0)
             threads = (self.issuers.thread_at(first),)
             self.instruction.tell(unlisted, self.batch, f"a product that {self.who(first)} issued", threads)
@@ -282,33 +278,33 @@ class Operation:
         """Read, compute and write; returns what was computed with."""
         wave, run = self.batch.wave, self.instruction
         shape = self.batch.shape
-        found = list(self._found(reads, which))
+        sources = list(self._found(reads, which))
         kept = [register.load(self.batch, self.mask, at, checked=True) for register, at in self._kept]
         values = [self.arguments[name][which] for name in self.meaning.takes]
         registers = [self.issuers.taken(value, shape)[which] for value in kept]
-        results = self._results(self.meaning.execute, [*found, *values, *registers])
+        results = self._results(self.meaning.execute, [*sources, *values, *registers])
         if self.meaning.execute is not None:
             count = which.stop - which.start if which.stop else len(self.issuers.rows)
             check_results(run, writes, results, count, self.issuers.lanes)
-        for one, data in zip(writes, results, strict=False):
-            one.store(wave, data)
+        for access, data in zip(writes, results, strict=False):
+            access.store(wave, data)
         for register, at, data in zip(run.sinks, self.sinks, results[len(writes) :], strict=True):
             register.store(self.batch, self.mask, at, self.issuers.spread(data, shape), checked=True)
-        return (*found, *values, *registers)
+        return (*sources, *values, *registers)
 
     def _found(self, reads: list[Touched], which: slice) -> Iterator[Array]:
         """The bytes that were read from these issuers' sources, and what they are combined with as it is now."""
         for had, now, all_ in zip(self._read or [], reads, self.reads, strict=False):
-            own = had if had is None or which == slice(None) else had[all_.issuer == which.start]
-            if own is not None and len(own) < len(now.issuer):
-                own = own.repeat(len(now.issuer) // len(own), axis=0)
-            yield now.load(self.batch.wave) if own is None else own
+            rows = had if had is None or which == slice(None) else had[all_.issuer == which.start]
+            if rows is not None and len(rows) < len(now.issuer):
+                rows = rows.repeat(len(now.issuer) // len(rows), axis=0)
+            yield now.load(self.batch.wave) if rows is None else rows
 
     def _found_flags(self, reads: list[Touched], which: slice) -> Iterator[Array | None]:
         """Their flags, None for all initialised."""
         for had, now, all_ in zip(self._flags, reads, self.reads, strict=True):
             if all_.combines:
-                yield now.load_flags(self.batch.wave)
+                yield now.flags(self.batch.wave)
             else:
                 yield had if had is None or which == slice(None) else had[all_.issuer == which.start]
 
@@ -331,34 +327,34 @@ class Operation:
     def _mark(self, reads: list[Touched], which: slice, writes: list[Touched]) -> None:
         """Move the flags where the bits went; operands of arithmetic must be initialised, and its result then is."""
         meaning, flags, issuers = self.meaning, list(self._found_flags(reads, which)), np.arange(len(self.issuers.rows))
-        given = [self.flags[name][which] for name in meaning.takes if name in self.flags]
+        operands = [self.flags[name][which] for name in meaning.takes if name in self.flags]
         results: Given = (None,) * (len(writes) + len(self.sinks))
         if not meaning.moves:
             registers = self._kept_flags(which) if self._reads_registers(which) else []
-            of_issuers = ((value, issuers[which], "") for value in (*given, *registers))
-            names = [f"{one.effect.operand}, " for one in reads]  # type: ignore[union-attr]  # each is an access
-            of_memory = zip(flags, [one.issuer for one in reads], names, strict=True)
+            of_issuers = ((value, issuers[which], "") for value in (*operands, *registers))
+            names = [f"{access.effect.operand}, " for access in reads]  # type: ignore[union-attr]  # each is an access
+            of_memory = zip(flags, [access.issuer for access in reads], names, strict=True)
             for value, issuer, operand in (*of_memory, *of_issuers):
                 self._require(value, issuer, f"{operand}an operand of {self.name}")
-        elif self.sinks or any(value is not None for value in flags) or not self._goes_on_set(given):
-            known = [one.all_initialised if had is None else had for had, one in zip(flags, self.reads, strict=True)]
-            results = self._results(meaning.validity or meaning.execute, [*known, *given, *self._kept_flags(which)])
-        for one, data in zip(writes, results, strict=False):
-            if one.space not in ("shared", "tmem") and data is not None:
-                issuer = one.issuer if len(data) == len(one.issuer) else issuers[which]
+        elif self.sinks or any(value is not None for value in flags) or not self._goes_on_set(operands):
+            bits = [use.all_initialised if had is None else had for had, use in zip(flags, self.reads, strict=True)]
+            results = self._results(meaning.validity or meaning.execute, [*bits, *operands, *self._kept_flags(which)])
+        for access, data in zip(writes, results, strict=False):
+            if access.space not in ("shared", "tmem") and data is not None:
+                issuer = access.issuer if len(data) == len(access.issuer) else issuers[which]
                 self._require(data, issuer, f"a store of {self.name}")
-            one.store_flags(self.batch.wave, data)
+            access.store_flags(self.batch.wave, data)
         for register, at, data in zip(self.instruction.sinks, self.sinks, results[len(writes) :], strict=True):
             if data is not None or not register.is_initialised(self.batch, at):
                 spread = None if data is None else self.issuers.spread(data, self.batch.shape)
                 register.store_flags(self.batch, self.mask, at, spread)
 
-    def _goes_on_set(self, given: list[Array]) -> bool:
+    def _goes_on_set(self, operands: list[Array]) -> bool:
         """Do initialised sources and operands make all that it writes initialised? For one issuer as for all."""
-        one = [np.ones((1, *one.shape[1:], one.width), np.uint8) for one in self.reads]
+        first = [np.ones((1, *access.shape[1:], access.width), np.uint8) for access in self.reads]
         meaning = self.meaning.validity or self.meaning.execute
-        results = self._results(meaning, [*one, *(value[:1] for value in given)])
-        return all(map(_are_set, (*given, *results)))
+        results = self._results(meaning, [*first, *(value[:1] for value in operands)])
+        return all(map(_are_set, (*operands, *results)))
 
     def _kept_flags(self, which: slice) -> list[Array]:
         """The flags of registers that are read and written."""
@@ -380,9 +376,9 @@ class Operation:
         if not octets.all() and self.batch.wave.run.unwritten != "sought":
             first = int(np.argmin(octets.reshape(len(octets), -1).all(1)))
             self.batch.wave.run.unwritten = "used"
-            given = f"{use}, issued by {self.who(int(issuer[first]))}"
+            shown = f"{use}, issued by {self.who(int(issuer[first]))}"
             allowed = "sources that have been written before"
-            raise self.error("poison", "a value is uninitialised", int(issuer[first]), given=given, allowed=allowed)
+            raise self.error("poison", "a value is uninitialised", int(issuer[first]), given=shown, allowed=allowed)
 
 
 def _are_set(flags: Array) -> bool:
@@ -468,24 +464,24 @@ class Pending:
         bound = instruction.bound
         issuers = issuers_of(batch, mask, bound.instruction.lanes, instruction.at)
         names = [operand.name for operand in bound.read if not operand.written]
-        taken = {name: issuers.taken(each, batch.shape) for name, each in zip(names, arguments, strict=True)}
-        given = {}
-        for name, each in zip(names, flags, strict=True) if flags is not None else ():
-            given[name] = issuers.taken(each, batch.shape)
+        taken = {name: issuers.taken(value, batch.shape) for name, value in zip(names, arguments, strict=True)}
+        flags_of = {}
+        for name, value in zip(names, flags, strict=True) if flags is not None else ():
+            flags_of[name] = issuers.taken(value, batch.shape)
         effect = bound.form.issue or bound.form.commit
         assert effect is not None
         serial = issuers.of_threads(self.commits_of(effect.group))
         self.last += 1
-        return Operation(self.last, instruction, batch, mask, issuers, taken, sinks, held, given, serial)
+        return Operation(self.last, instruction, batch, mask, issuers, taken, sinks, held, flags_of, serial)
 
-    def issue(self, made: Operation) -> None:
+    def issue(self, operation: Operation) -> None:
         """An operation joins the queue."""
-        for one in (*made.touched, *made.signals):
-            one.check(made, bounds="bounds" in self.wave.run.program.checks)
-        self.wave.run.moves(made)
-        self.queue.append(made)
-        self.wave.run.events.issued(made)
-        made.signal(at_issue=True)
+        for access in (*operation.touched, *operation.signals):
+            access.check(operation, bounds="bounds" in self.wave.run.program.checks)
+        self.wave.run.moves(operation)
+        self.queue.append(operation)
+        self.wave.run.events.issued(operation)
+        operation.signal(at_issue=True)
 
     def _complete(self, operation: Operation) -> None:
         self.wave.run.events.completing(operation)
@@ -503,9 +499,9 @@ class Pending:
 
     def _threads(self, batch: Batch, mask: Mask) -> Bools:
         """(CTAs, threads) of the wave, those of a batch."""
-        found = np.zeros((self.wave.ctas, -(-self.wave.run.warps // 4) * 4, 32), np.bool_)
-        found[batch.ctas, batch.warps] = mask.full
-        return found.reshape(self.wave.ctas, -1)
+        threads = np.zeros((self.wave.ctas, -(-self.wave.run.warps // 4) * 4, 32), np.bool_)
+        threads[batch.ctas, batch.warps] = mask.full
+        return threads.reshape(self.wave.ctas, -1)
 
     def commit(self, batch: Batch, mask: Mask, group: str) -> None:
         """Threads commit what they have issued to a group."""
@@ -516,7 +512,7 @@ class Pending:
         commits = self.commits_of(effect.group)
         commits = commits.copy() if pending else commits  # which is told of later
         waiting = Waiting(effect, self._threads(batch, mask), commits, pending, self.last, at)
-        covered = [each for each in self.queue if waiting.covers(each).any()]
+        covered = [operation for operation in self.queue if waiting.covers(operation).any()]
         if not effect.reads:
             join(covered)
         for operation in covered:

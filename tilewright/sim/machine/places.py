@@ -52,10 +52,10 @@ def element_text(program: Subject, place: Place, address: int, at: Span | None =
         rank, byte = divmod(address - place.start, place.pitch)
         whole = replace(place, pitch=0)
         return f"{element_text(program, whole, place.start + byte, at)} of rank {rank}"
-    name, element, found = element_at(program, place, address, at)
+    name, element, indices = element_at(program, place, address, at)
     if element is None:
         return f"{name}, byte {address - place.start}"
-    return f"element {element} of {name}" if found is None else f"{name}[{', '.join(map(str, found))}]"
+    return f"element {element} of {name}" if indices is None else f"{name}[{', '.join(map(str, indices))}]"
 
 
 def element_at(
@@ -106,30 +106,30 @@ def buffer_name(program: Subject, site: Site, address: int) -> str | None:
 # The error for a unit that leaves a buffer: which element it comes to, and what there is room for.
 
 
-def escaped(operation: Operation, one: Touched, place: Place, first: int, size: int, outside: Bools) -> SimulationError:
+def escaped(operation: Operation, use: Touched, place: Place, first: int, size: int, outside: Bools) -> SimulationError:
     """The first row with a place outside. first: the buffer's first byte, as ``one`` counts. outside: (m, places)."""
     row = int(outside.any(1).argmax())
     issuers, name = operation.issuers, place.name
     program = issuers.wave.run.program
-    at = one.at.reshape(len(outside), -1)[row]
-    counts = np.broadcast_to(one.width if one.nbytes is None else one.nbytes, one.shape)[row].reshape(-1)
+    at = use.at.reshape(len(outside), -1)[row]
+    counts = np.broadcast_to(use.width if use.nbytes is None else use.nbytes, use.shape)[row].reshape(-1)
     start, wrong = int(at[0]), int(at[outside[row]][0])
     base = place.base - place.start if place.pitch else first - place.start
     shown = [element_text(program, place, byte - base) for byte in (wrong, start)]
     room = first + size - start
-    is_run = bool((np.diff(at) == one.width).all())
+    is_run = bool((np.diff(at) == use.width).all())
     much = f"{int(counts.sum())} bytes " + (f"from {shown[1]} on" if is_run else f"that begin at {shown[1]}")
-    verb = "signals" if isinstance(one.effect, Signal) else "writes" if one.writes else "reads"
+    verb = "signals" if isinstance(use.effect, Signal) else "writes" if use.writes else "reads"
     return SimulationError(
         told("{} {} outside of {}", Term("operation", (operation.instruction.bound.instruction.name,)), verb, name),
-        given=f"{shown[0]}, of {much}, in {issuers.name(int(one.issuer[row]))}",
+        given=f"{shown[0]}, of {much}, in {issuers.name(int(use.issuer[row]))}",
         allowed=program.extent_text(place, size, issuers.wave.run.scalars),
         hint=f"at most {room} bytes from {shown[1]} on, or a larger {name}" if is_run and room > 0 else None,
         at=issuers.at,
         kind="bounds",
         buffer=name,
         operation=operation.name,
-        threads=(issuers.thread_at(int(one.issuer[row])),),
+        threads=(issuers.thread_at(int(use.issuer[row])),),
     )
 
 
@@ -190,8 +190,8 @@ class Place:
     def outside(self, at: Ints, width: int, ranks: Ints) -> Bools:
         """Which accesses of a buffer that several GPUs have leave what one of them has? ranks: of the threads."""
         rank, byte = np.divmod(at - self.start, self.pitch)
-        found = (rank < 0) | (byte + width > self.nbytes)
-        return found | (rank != ranks) if self.own else found
+        outside = (rank < 0) | (byte + width > self.nbytes)
+        return outside | (rank != ranks) if self.own else outside
 
 
 class BufferPlaces:
@@ -202,8 +202,8 @@ class BufferPlaces:
         of_ranks = dict(ranks.parts)
         for number, buffer in enumerate(kernel.buffers, start=1):
             place = Place(buffer.name, "global", number, constant=buffer.constant)
-            if (each := of_ranks.get(buffer.name)) is not None:
-                place = replace(place, nbytes=each.nbytes, pitch=each.pitch, own=not each.shared)
+            if (part := of_ranks.get(buffer.name)) is not None:
+                place = replace(place, nbytes=part.nbytes, pitch=part.pitch, own=not part.shared)
             self.by_name[buffer.name] = place
         self.globals = {place.window: place for place in self.by_name.values()}
         for group in groups:
@@ -255,8 +255,8 @@ class BufferPlaces:
 
     def shared_at(self, byte: int) -> Place:
         """The shared buffer that has a byte; all of shared memory for none."""
-        own = (place for place in self.by_name.values() if place.space == "shared")
-        return next((p for p in own if p.start <= byte < p.start + p.nbytes), self.arena)
+        buffers = (place for place in self.by_name.values() if place.space == "shared")
+        return next((p for p in buffers if p.start <= byte < p.start + p.nbytes), self.arena)
 
     def holding(self, space: str, byte: int) -> Place:
         """The place in a memory that has a byte: an offset in shared memory, or a generic address."""
@@ -346,14 +346,14 @@ def _name_of(group: Group) -> str:
 
 def blocks_of(arrays: Mapping[str, Array], groups: tuple[Group, ...]) -> dict[str, MemoryRows]:
     """The block with each buffer's bytes, by name; the buffers of a group have one together, as has the group."""
-    found = {name: MemoryRows.of(array) for name, array in arrays.items()}
+    blocks = {name: MemoryRows.of(array) for name, array in arrays.items()}
     for group in groups:
         start = _address(arrays[group[0][0]])
         nbytes = max(offset + arrays[name].nbytes for name, offset in group)
         together = memoryview((ctypes.c_uint8 * nbytes).from_address(start))
         block = MemoryRows.of(np.frombuffer(together, np.uint8))
-        found |= {_name_of(group): block} | {name: block for name, _ in group}
-    return found
+        blocks |= {_name_of(group): block} | {name: block for name, _ in group}
+    return blocks
 
 
 def _address(array: Array) -> int:

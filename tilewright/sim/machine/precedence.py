@@ -43,15 +43,15 @@ class Refusals:
         self.count = 0
 
     def answer(
-        self, statement: CompiledInstruction, batch: Batch, mask: Mask, operands: Sequence[Array], found: Array
+        self, statement: CompiledInstruction, batch: Batch, mask: Mask, operands: Sequence[Array], answer: Array
     ) -> Array:
         """The answer of a wait: no for the first times that a thread asks for one phase of one m-barrier."""
         compiled = batch.wave.run.program.kernel.compiled  # else the scheduler asks, again and again
         asks = compiled or any(site.asks for _, site in statement.accesses)
         if not asks or statement.bound.form.signal_of("wait") is None:
-            return found
+            return answer
         nothing = np.full(self.shape, -1, np.int64), np.zeros(self.shape, np.int64)
-        last, times = (each[batch.ctas, batch.warps] for each in self.asked.setdefault(id(statement), nothing))
+        last, times = (table[batch.ctas, batch.warps] for table in self.asked.setdefault(id(statement), nothing))
         what = np.zeros(batch.shape, np.int64)
         for operand in operands[:2]:  # the m-barrier and the phase
             what = what * 31 + np.asarray(operand, np.int64)
@@ -61,10 +61,10 @@ class Refusals:
         np.copyto(last, what, where=mask.full)
         refused = mask.full & (times <= batch.wave.run.precedence.refuses)
         for axis in range(3):  # as many answers as there are, the same for all that share one
-            if np.shape(found)[axis] == 1:
+            if np.shape(answer)[axis] == 1:
                 refused = np.asarray(refused.any(axis, keepdims=True))
-        self.count += int((found & refused).any())
-        return np.asarray(found & ~refused)
+        self.count += int((answer & refused).any())
+        return np.asarray(answer & ~refused)
 
 
 # How often threads came to a barrier, or to a branch around one, and how often they went on behind it.
@@ -124,8 +124,8 @@ class Skipping:
 def _as_often(times: Ints, came: Ints, here: Bools, ctas: int) -> Bools:
     """Which threads have a count as high as those of their CTA or cluster, of so many CTAs, that wait here?"""
     needed = np.where(here, came, 0).max((1, 2)).reshape(-1, ctas).max(1).repeat(ctas)[:, None, None]
-    found: Bools = (times >= needed) & (needed > 0)
-    return found
+    enough: Bools = (times >= needed) & (needed > 0)
+    return enough
 
 
 MOST = 8  # strong accesses of a thread before which others overtake it, each in a run of its own
@@ -169,12 +169,12 @@ class Late:
         number = first * there[0].size + np.arange(there.size).reshape(there.shape)
         behind = number >= self.start + self.together
         before = number < self.start
-        found = [part & there for part in (before, ~before & ~behind, behind)]
+        parts = [part & there for part in (before, ~before & ~behind, behind)]
         if not self.nth:
-            found = [found[0] | found[2], found[1]]
-        elif not found[2].any():
-            found = [found[1], found[0]]
-        return [part for part in found if part.any()]
+            parts = [parts[0] | parts[2], parts[1]]
+        elif not parts[2].any():
+            parts = [parts[1], parts[0]]
+        return [part for part in parts if part.any()]
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,8 +197,8 @@ class Precedence:
             nth = "never" if self.late.nth == NEVER else self.late.nth
             return f"late:{self.late.thread}/{self.late.together}@{nth}"
         numbers = {"refuse": self.refuses or None, "seed": self.seed}
-        found = next((f"{word}:{number}" for word, number in numbers.items() if number is not None), None)
-        return found or ("backwards" if self.backwards else "patient" if self.patient else "forwards")
+        name = next((f"{word}:{number}" for word, number in numbers.items() if number is not None), None)
+        return name or ("backwards" if self.backwards else "patient" if self.patient else "forwards")
 
     @classmethod
     def of(cls, text: str) -> Precedence:
@@ -257,12 +257,12 @@ class Precedence:
 
     def _groups(self, first: int, there: Bools) -> list[Bools]:
         """CTAs in up to three groups by chance; of a wave of one CTA, its warps."""
-        each = [self.by_chance(first, n) % GROUPS for n in range(len(there))]
-        group = np.array(each).reshape(-1, 1, 1)
+        group_of = [self.by_chance(first, n) % GROUPS for n in range(len(there))]
+        group = np.array(group_of).reshape(-1, 1, 1)
         if len(there) == 1:
             group = np.array([self.by_chance(first, n) % GROUPS for n in range(there.shape[1])]).reshape(1, -1, 1)
-        found = [there & (group == number) for number in range(GROUPS)]
-        return [part for part in found if part.any()]
+        groups = [there & (group == number) for number in range(GROUPS)]
+        return [part for part in groups if part.any()]
 
     def next_cta(self, done: int, size: int, ctas: int) -> int:
         """The first of the next ``size`` CTAs of a grid, where so many have begun."""
@@ -285,30 +285,30 @@ class Made:
     steps: int
 
 
-def others(strong: Mapping[int, Ints], made: Sequence[Made], steps: int, *, asks: bool = False) -> Iterator[Precedence]:
+def others(strong: Mapping[int, Ints], runs: Sequence[Made], steps: int, *, asks: bool = False) -> Iterator[Precedence]:
     """The orders in which threads that see which came first may do something else.
 
-    strong: by the first CTA of each wave, how many strong accesses its threads have made, (CTAs, warps, 32). made: the
+    strong: by the first CTA of each wave, how many strong accesses its threads have made, (CTAs, warps, 32). runs: the
     runs with late threads so far. steps: of the run that went forwards; after a long one there are none with late
     threads. asks: are these accesses of m-barriers, too, which threads ask once?
     """
     of_cta = next(iter(strong.values()))[0].size if strong else 0
     counts = {
-        first * of_cta + thread: int(each.reshape(-1)[thread])
-        for first, each in sorted(strong.items())
-        for thread in np.flatnonzero(each).tolist()
+        first * of_cta + thread: int(table.reshape(-1)[thread])
+        for first, table in sorted(strong.items())
+        for thread in np.flatnonzero(table).tolist()
     }
     if len(counts) < 2:
         return
     yield Precedence(backwards=True)
-    found = [*counts]
-    together = next(size for size in (of_cta, 32, 1) if found[0] // size != found[-1] // size)
-    most, each = max(counts.values()) + asks, steps + sum(counts.values()) // PER_STEP
-    for thread, nth in _overtaken(found, most):
-        if most > 1 and each * (each + sum(max(each, one.steps) for one in made)) > MOST_STEPS**2:
+    threads = [*counts]
+    together = next(size for size in (of_cta, 32, 1) if threads[0] // size != threads[-1] // size)
+    most, price = max(counts.values()) + asks, steps + sum(counts.values()) // PER_STEP
+    for thread, nth in _overtaken(threads, most):
+        if most > 1 and price * (price + sum(max(price, run.steps) for run in runs)) > MOST_STEPS**2:
             return
-        known = any(one.late.thread == thread and one.late.nth < nth <= one.first for one in made)
-        if not known and (nth <= counts[thread] or nth == NEVER):
+        shown = any(run.late.thread == thread and run.late.nth < nth <= run.first for run in runs)
+        if not shown and (nth <= counts[thread] or nth == NEVER):
             yield Precedence(late=Late(thread, together, nth))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
 import numpy as np
@@ -18,6 +18,7 @@ from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.memory import UNITS, initialised
+from tilewright.sim.machine.rows import CtaRows
 from tilewright.sim.machine.uniform import Uniform
 
 if TYPE_CHECKING:
@@ -112,37 +113,30 @@ class NewerWords(Newer):
         """The words of these CTAs and warps of the batch, (CTAs, warps, words)."""
         some = self.words
         for axis, (alike, those) in enumerate(zip(self.alike, (ctas, warps), strict=True)):
-            which = [alike.number(one) for one in those]
+            which = [alike.number(number) for number in those]
             some = some if which == list(range(some.shape[axis])) else some.take(which, axis)
         return some.reshape(*some.shape[:2], -1)
 
 
-class Registers:
+class Registers(CtaRows):
     """(CTAs, warps, units, 32) of one buffer; ``nbytes`` of each thread, from local address ``start`` on.
 
-    rows: CTAs, or 1 where one stands for all, as a shadow does.
+    ctas: that one row may stand for.
     """
 
-    def __init__(self, rows: int, warps: int, nbytes: int, unit: int, start: int = 0) -> None:
+    def __init__(self, rows: int, warps: int, nbytes: int, unit: int, start: int = 0, *, ctas: int = 0) -> None:
+        super().__init__(np.zeros((rows, warps, -(-nbytes // unit), 32 * unit), np.uint8), ctas or rows)
         self.unit = unit
         self.start = start
         self.nbytes = nbytes
-        self.data = np.zeros((rows, warps, -(-nbytes // unit), 32 * unit), np.uint8)
         self._views: dict[int, Bits] = {}
         self._held: dict[object, Newer] = {}
         self._alike: dict[int, tuple[object, Alike]] = {}  # by register: who of a batch holds the same
         self._set: set[object] = set()  # see `all_set`; empty after any change
 
-    @property
-    def rows(self) -> int:
-        """CTAs, or 1 where one stands for all."""
-        return len(self.data)
-
-    def expanded(self, rows: int) -> Registers:
-        """Registers with ``rows`` copies of this one's single row."""
-        made = Registers(0, 0, self.nbytes, self.unit, self.start)
-        made.data = np.repeat(self.data, rows, axis=0)
-        return made
+    def parted(self) -> None:
+        self._views.clear()
+        self._set.clear()
 
     def view(self, width: int) -> Bits:
         """(CTAs, warps, units, 32, items of ``width`` in a unit)."""
@@ -153,13 +147,10 @@ class Registers:
             self._views[width] = self.data.view(UNITS[width]).reshape(shape)
         return self._views[width]
 
-    def _ctas(self, batch: Look) -> slice:
-        return batch.ctas if self.rows > 1 else slice(0, 1)
-
     def slot(self, batch: Look, start: int, width: int) -> Bits:
         """The place ``start`` bytes in, of every lane of the batch: a view."""
         unit, within = divmod(start - self.start, self.unit)
-        return self.view(width)[self._ctas(batch), batch.warps, unit, :, within // width]
+        return self.view(width)[self.taken(batch), batch.warps, unit, :, within // width]
 
     def load(self, batch: Look, at: Address, width: int, mask: Mask | None = None) -> Bits:
         """One item of ``width`` bytes per lane. May be a view."""
@@ -168,11 +159,13 @@ class Registers:
             return np.stack(parts, axis=-1).view(UNITS[width])[..., 0]
         if not at.parts and mask is None:
             return self.slot(batch, at.start, width)
-        own, where = self._indexed(batch, at, width, mask)
-        return np.take_along_axis(own, where, axis=-1)
+        items, where = self._indexed(batch, at, width, mask)
+        return np.take_along_axis(items, where, axis=-1)
 
     def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
         """Write one item of ``width`` bytes per active lane."""
+        if self.is_for_all:
+            batch, mask, bits = self.to_store(batch, mask, bits, at)
         self._alike.clear()
         self._set.clear()
         if width > self.unit:
@@ -186,20 +179,20 @@ class Registers:
             else:
                 np.copyto(place, bits, where=mask.array)
         else:
-            own, where = self._indexed(batch, at, width, mask)
-            old = np.take_along_axis(own, where, axis=-1)
-            np.put_along_axis(own, where, np.where(mask.full, bits, old), axis=-1)
+            items, where = self._indexed(batch, at, width, mask)
+            old = np.take_along_axis(items, where, axis=-1)
+            np.put_along_axis(items, where, np.where(mask.full, bits, old), axis=-1)
 
     def _indexed(self, batch: Look, at: Address, width: int, mask: Mask | None) -> tuple[Bits, Ints]:
         """The threads' own storage, (CTAs, warps, items), and where in it each lane's item is."""
         per_unit = self.unit // width
-        view = self.view(width)[self._ctas(batch), batch.warps]
-        own = view.reshape(*view.shape[:2], -1)
+        view = self.view(width)[self.taken(batch), batch.warps]
+        storage = view.reshape(*view.shape[:2], -1)
         items = (at.full() - self.start) // width
         if mask is not None:
             items = np.where(mask.full, items, 0)
         where = items // per_unit * (32 * per_unit) + LANES * per_unit + items % per_unit
-        return own, np.broadcast_to(where, (*own.shape[:2], 32))
+        return storage, np.broadcast_to(where, (max(len(storage), len(where)), storage.shape[1], 32))
 
     def words(self, batch: Look, start: int, count: int) -> Bits:
         """``count`` neighbouring words of each lane, (CTAs, warps, count, 32): a view where the unit is a word."""
@@ -208,7 +201,7 @@ class Registers:
             held = self._newer_words(batch, frozenset(range(first, first + count)))
             if held is not None and held.words.shape[:2] == batch.shape[:2]:
                 return held.words[:, :, first - held.first : first - held.first + count]
-            view: Bits = self.view(4)[self._ctas(batch), batch.warps, first : first + count, :, 0]
+            view: Bits = self.view(4)[self.taken(batch), batch.warps, first : first + count, :, 0]
             return view
         return np.stack([self.slot(batch, start + 4 * k, 4) for k in range(count)], axis=2)
 
@@ -217,13 +210,15 @@ class Registers:
 
         alike: CTAs and warps to which the same words go, all lanes of them; they then come once.
         """
+        if self.is_for_all:
+            batch, mask, words = self.to_store(batch, mask, words)
         self._set.clear()
         first, count = (start - self.start) // 4, words.shape[-2]
         newer = None if alike is None else NewerWords(batch, first, words, alike)
         if newer is not None and self.unit == 4:
             self.hold(("words", first, batch.key), newer)
         elif self.unit == 4 and mask.array is None:
-            self.view(4)[self._ctas(batch), batch.warps, first : first + count, :, 0] = words
+            self.view(4)[self.taken(batch), batch.warps, first : first + count, :, 0] = words
         else:
             if newer is not None:
                 words = newer.of(*map(range, batch.shape[:2])).reshape(*batch.shape[:2], count, 32)
@@ -236,9 +231,9 @@ class Registers:
 
     def alike(self, batch: Look, registers: Iterable[int]) -> Alike:
         """The CTAs and warps of the batch that certainly hold the same in these registers, by their numbers."""
-        found = [self._alike.get(number) for number in registers]
-        first = found[0]
-        if first is None or first[0] != batch.key or found.count(first) < len(found):
+        kinds = [self._alike.get(number) for number in registers]
+        first = kinds[0]
+        if first is None or first[0] != batch.key or kinds.count(first) < len(kinds):
             return Uniform.nobody(batch.shape[0]), Uniform.nobody(batch.shape[1])
         return first[1]
 
@@ -247,7 +242,7 @@ class Registers:
         held = self._newer_words(batch, numbers)
         if held is not None:
             return held.of(ctas, warps), 32 * held.first
-        some = tuple(slice(one.start, one.stop, one.step) for one in (ctas, warps))
+        some = tuple(slice(numbers_of.start, numbers_of.stop, numbers_of.step) for numbers_of in (ctas, warps))
         return self.flat(batch.ctas, batch.warps)[some], 0
 
     # Registers that are kept in another shape
@@ -278,7 +273,7 @@ class Registers:
         first, last = int(numbers[0]) * 4 // self.unit, int(numbers[-1]) * 4 // self.unit + 1
         alone = len(numbers) * 4 < (last - first) * self.unit
         units: slice | Ints = np.asarray(numbers, np.int64) * 4 // self.unit if alone else slice(first, last)
-        return bool(self.data[self._ctas(look), look.warps, units].view(np.bool_).all())
+        return bool(self.data[self.taken(look), look.warps, units].view(np.bool_).all())
 
     def held(self, key: object) -> Newer | None:
         """What `hold` got under this key, unless one of its registers has been accessed since."""
@@ -286,7 +281,7 @@ class Registers:
 
     def hold(self, key: object, held: Newer) -> None:
         """The registers hold this from now on."""
-        for other in [other for other, one in self._held.items() if one.meets(held)]:
+        for other in [other for other, newer in self._held.items() if newer.meets(held)]:
             before = self._held.pop(other)
             if not held.covers(before):
                 self._settle(before)
@@ -334,13 +329,22 @@ class RegisterFile:
     sites: one for all registers of a run, else one for each register.
     """
 
-    places: tuple[Place, ...]
-    width: int
+    sites: tuple[Site, ...]
     count: int
     many: bool
     run: bool
-    sites: tuple[Site, ...]
     kind: str
+
+    @cached_property
+    def places(self) -> tuple[Place, ...]:
+        """The buffer of each register."""
+        places = tuple(site.place for site in self.sites if site.place is not None)
+        return places * self.count if self.run else places
+
+    @cached_property
+    def width(self) -> int:
+        """Bytes of each."""
+        return self.sites[0].width
 
     def check(self, batch: Batch, mask: Mask, at: RegisterAddress) -> None:
         """Check the registers' addresses before they are accessed."""
@@ -352,8 +356,8 @@ class RegisterFile:
             if self.count > 1:
                 self.sites[0].reach(batch, mask, at.shifted((self.count - 1) * self.width))
         else:
-            for site, one in zip(self.sites, at, strict=True):
-                site.reach(batch, mask, one)
+            for site, address in zip(self.sites, at, strict=True):
+                site.reach(batch, mask, address)
 
     def is_inside(self, start: int) -> bool:
         """Are all registers from this address on inside of the buffer, and aligned?"""
@@ -369,18 +373,16 @@ class RegisterFile:
 
     def flags(self, batch: Batch, mask: Mask, at: RegisterAddress) -> Bits:
         """The flags of the bits that `load` reads."""
-        shadows = batch.wave.shadows
-        look, _ = shadows.view(batch, mask, *self._each(at))
-        return self._read(look, at, shadows.registers)
+        return self._read(batch, at, batch.wave.shadows.registers)
 
     def _read(self, batch: Look, at: RegisterAddress, registers: Mapping[str, Registers]) -> Bits:
         if self._are_words(at):
             return registers[self.places[0].name].words(batch, at.start, self.count)
-        found = [
-            registers[place.name].load(batch, one, self.width)
-            for place, one in zip(self.places, self._each(at), strict=True)
+        parts = [
+            registers[place.name].load(batch, address, self.width)
+            for place, address in zip(self.places, self._each(at), strict=True)
         ]
-        return stacked(*found) if self.many else found[0]
+        return stacked(*parts) if self.many else parts[0]
 
     def _are_words(self, at: RegisterAddress) -> TypeGuard[Address]:
         """Are they words that follow each other, at the same place in all threads?"""
@@ -422,19 +424,18 @@ class RegisterFile:
 
     def is_initialised(self, batch: Batch, at: RegisterAddress) -> bool:
         """Is the register certainly initialised? False where finding out would take a look at many flags."""
-        shadows = batch.wave.shadows
-        if not self._are_words(at) or not shadows.is_collapsed:
+        registers = batch.wave.shadows.registers[self.places[0].name]
+        if not self._are_words(at) or not registers.is_one:
             return False
         first = (at.start - self.places[0].start) // 4
-        return bool(shadows.registers[self.places[0].name].all_set(batch.single, range(first, first + self.count)))
+        return registers.all_set(batch, range(first, first + self.count))
 
     def store_flags(self, batch: Batch, mask: Mask, at: RegisterAddress, flags: Flags) -> None:
         """The flags of what `store` wrote; None: all of it is initialised."""
         if flags is None:
             shape = (1, 1, self.count, 32) if self.many else (1, 1, 32)
             flags = np.broadcast_to(initialised(self.width), shape)
-        look, active, flags = batch.wave.shadows.view_to_store(batch, mask, flags, *self._each(at))
-        self._write(look, active, at, flags, batch.wave.shadows.registers)
+        self._write(batch, mask, at, flags, batch.wave.shadows.registers)
 
     def _write(
         self,
@@ -450,5 +451,5 @@ class RegisterFile:
         if self._are_words(at):
             registers[self.places[0].name].store_words(batch, at.start, bits, mask, alike)
             return
-        for k, (place, one) in enumerate(zip(self.places, self._each(at), strict=True)):
-            registers[place.name].store(batch, one, self.width, bits[..., k, :] if self.many else bits, mask)
+        for k, (place, address) in enumerate(zip(self.places, self._each(at), strict=True)):
+            registers[place.name].store(batch, address, self.width, bits[..., k, :] if self.many else bits, mask)

@@ -11,26 +11,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.errors import SimulationError
-from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.batch import first_of, where_text
 from tilewright.sim.machine.places import OFFSET_BITS
-from tilewright.sim.machine.registers import Registers
-from tilewright.sim.machine.sites import Site
-from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
     from tilewright.sim.machine.arrays import Array, Ints
-    from tilewright.sim.machine.batch import Batch, Look, Mask
+    from tilewright.sim.machine.batch import Look
     from tilewright.sim.machine.memory import MemoryRows
-    from tilewright.sim.machine.wave import Storage, Wave
+    from tilewright.sim.machine.wave import Wave
 
 
 def on_rank(address: Ints, rank: Ints) -> Ints:
     """The address of an offset in the shared memory of the CTA with this rank."""
     offset = address.astype(np.int64) & (1 << OFFSET_BITS) - 1
-    made: Ints = offset | rank.astype(np.int64) + 1 << OFFSET_BITS
-    return made
+    addresses: Ints = offset | rank.astype(np.int64) + 1 << OFFSET_BITS
+    return addresses
 
 
 def split(wave: Wave, rows: Ints, address: Ints) -> tuple[Ints, Ints]:
@@ -61,42 +55,9 @@ def in_turns(address: Ints, lanes: Ints) -> list[Ints]:
 
 def combined(words: Array, place: Ints, combine: Callable[..., Array], values: Sequence[Array], order: Ints) -> Array:
     """Change words of a block at these places, those that have one in turns; what each has found there."""
-    flat, found = words.reshape(-1), np.empty(len(place), words.dtype)
+    flat, olds = words.reshape(-1), np.empty(len(place), words.dtype)
     for turn in in_turns(place, order):
         there = place[turn]
-        found[turn] = old = flat[there]
+        olds[turn] = old = flat[there]
         flat[there] = np.asarray(combine(old, *(value[turn] for value in values))).astype(words.dtype)
-    return found
-
-
-class Elsewhere(Site):
-    """A site as it touches the shared memory of other CTAs; addresses are those of the cluster's window."""
-
-    def reach(self, batch: Batch, mask: Mask, at: Address) -> tuple[Mask, bool]:
-        mask = self._within(batch, mask, at)
-        if not self.how.goes_on:
-            if batch.wave.run.program.with_shadows:
-                batch.wave.shadows.expand()
-            batch.wave.run.events.reached(self, batch, mask, at)
-        return mask, False
-
-    def _within(self, batch: Batch, mask: Mask, at: Address) -> Mask:
-        """Raises SimulationError for lanes beyond the shared memory of a CTA of the cluster, or beyond the cluster."""
-        run, full = batch.wave.run, at.full()
-        rank, offset = full >> OFFSET_BITS, full & (1 << OFFSET_BITS) - 1
-        last = run.shared_bytes - self.width
-        wrong = mask.full & ((rank > run.cluster_ctas) | (offset > last) | (offset % self.width != 0))
-        if wrong.any():
-            byte = first_of(offset, wrong)
-            what = told("{} at byte {} of the shared memory of a CTA in the cluster", operation(self.op), byte)
-            given = where_text(batch, wrong)
-            raise SimulationError(told("{}: it has {}", what, run.shared_bytes), given=given, at=self.at)
-        self.stay_home(batch, mask, offset, self.width)
-        return mask
-
-    def _in_block(self, look: Look, block: Storage, at: Address) -> Address:
-        assert not isinstance(block, Registers), "it is shared memory"
-        return Address(0, Part(across(look, block, np.broadcast_to(at.full(), look.shape))))
-
-
-Site.far_type = Elsewhere  # which is a site, so that those cannot import it
+    return olds

@@ -1,13 +1,11 @@
 """Shadows: for each byte of shared memory, tensor memory and registers a flag, 1 once it is initialised.
 
 A shadow is memory of the same kind as what it stands for, so that what copies bits copies flags in the same way, by the
-same code. While all CTAs of a wave do the same at the same places, one row of flags stands for all of them; it is
-expanded at the first statement at which they differ. Arrays from the host are initialised.
+same code. One row of flags stands for all CTAs until they differ. Arrays from the host are initialised.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -19,17 +17,15 @@ from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.machine.batch import first_of, threads_of, where_text
 from tilewright.sim.machine.memory import MemoryRows, initialised
 from tilewright.sim.machine.places import authored_text, buffer_name, coordinate_text, element_text
-from tilewright.sim.machine.registers import Registers
-from tilewright.sim.machine.tmem import Cells
+from tilewright.sim.machine.wave import Memories
 from tilewright.terms import barrier, call, operation, register, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import Bound
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Array, Bits, Bools, Flags
+    from tilewright.sim.machine.arrays import Bits, Bools, Flags
     from tilewright.sim.machine.batch import Batch, Look, Mask
-    from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Origin, Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Storage, Wave
@@ -38,80 +34,31 @@ T = TypeVar("T")
 DECIDES = ("an address", "an extent", "a condition", "a barrier", "a loop bound")  # uses that say how a run goes on
 
 
-class _Argument:
+class _Argument(MemoryRows):
     """The flags of an argument of the kernel, all of which is initialised."""
 
-    def load(self, look: Look, at: Address, width: int) -> Bits:
+    def load(self, batch: Look, at: Address, width: int, mask: Mask | None = None) -> Bits:
         return initialised(width)
 
-    def store(self, look: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
+    def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
         """Keep the flags: a store to an argument was checked to be initialised before."""
 
 
-_ARGUMENT = _Argument()
+_ARGUMENT = _Argument.zeros(1, 0)
 
 
-class Shadows:
-    """The flags of a wave's shared memory and registers.
+class Shadows(Memories):
+    """The flags of a wave's memories.
 
     undefined: for each place that gave undefined results the threads to which it did, and what to say of it.
     """
 
     def __init__(self, wave: Wave) -> None:
-        self.wave = wave
-        self.shared = MemoryRows.zeros(1, wave.run.shared_bytes)
-        places = wave.run.places.locals
-        self.registers = {p.name: Registers(1, wave.run.warps, p.nbytes, p.unit, p.start) for p in places}
+        super().__init__(wave.run, 1, wave.ctas)
         self.undefined: dict[object, tuple[Bools, SimulationError]] = {}
 
-    @cached_property
-    def tmem(self) -> Cells:
-        """The flags of tensor memory, a row for every CTA."""
-        return Cells(self.wave.ctas)
-
-    @property
-    def is_collapsed(self) -> bool:
-        """Does one row stand for all CTAs?"""
-        return self.shared.rows == 1
-
-    def is_sound(self, address: Array, width: int) -> bool:
-        """Is all shared memory between the lowest and the highest of these addresses initialised, in all CTAs?"""
-        return self.are_set(int(address.min()), int(address.max()) + width)
-
-    def are_set(self, first: int, end: int) -> bool:
-        """Is all shared memory from byte ``first`` to before ``end`` certainly initialised, in all CTAs?"""
-        return self.is_collapsed and first >= 0 and self.shared.are_set(first, end)
-
-    def view(self, batch: Batch, mask: Mask, *at: Address) -> tuple[Look, Mask]:
-        """How to look at the flags: as one CTA while that stands for all, else as the batch itself."""
-        if self.is_collapsed and (one := batch.as_one(mask, *at)) is not None:
-            return one
-        self.expand()
-        return batch, mask
-
-    def view_to_store(self, batch: Batch, mask: Mask, flags: Bits, *at: Address) -> tuple[Look, Mask, Bits]:
-        """How to store ``flags``, which may have come once per CTA though they are the same in all."""
-        if self.is_collapsed and len(flags) > 1:
-            if (flags == flags[:1]).all():
-                flags = flags[:1]
-            else:
-                self.expand()
-        return (*self.view(batch, mask, *at), flags)
-
-    def expand(self) -> None:
-        """From now on every CTA has flags of its own."""
-        if not self.is_collapsed or self.wave.ctas == 1:
-            return
-        self.shared = self.shared.expanded(self.wave.ctas)
-        self.registers = {name: r.expanded(self.wave.ctas) for name, r in self.registers.items()}
-
-    def storage(self, place: Place) -> Storage:
-        """The flags of the bytes of a place."""
-        return self.shared if place.space == "shared" else self.registers[place.name]
-
-    def finder(self, look: Look, place: Place) -> Storage:
-        """For facets: the flags instead of the bytes."""
-        return _ARGUMENT if place.space == "global" else self.storage(place)  # type: ignore[return-value]  # as one
+    def argument(self, name: str) -> Storage:
+        return _ARGUMENT
 
     def require(
         self,
@@ -158,12 +105,12 @@ class Shadows:
 
     def _undefined(self, batch: Batch, bad: Bools, use: str, at: Span | None) -> SimulationError | None:
         """The error for a value that is unknown since an operation left it open: of these lanes, if they had one."""
-        threads = np.zeros((self.wave.ctas, self.wave.run.warps, 32), bool)
+        threads = np.zeros((self.ctas, self.run.warps, 32), bool)
         threads[batch.ctas, batch.warps] = bad
-        found = sorted(self.undefined.values(), key=lambda each: not (each[0] & threads).any())
-        if not found:
+        causes = sorted(self.undefined.values(), key=lambda cause: not (cause[0] & threads).any())
+        if not causes:
             return None
-        _, error = found[0]
+        _, error = causes[0]
         line = f" in line {at.line}" if at else ""
         error.given = f"{error.given}; {use}{line} depends on the result"
         return error
@@ -200,9 +147,9 @@ def _writer(program: Subject, site: Site | None, what: str, at: Span | None) -> 
     before = (
         f"before the loop of line {loop.line}" if loop is not None and loop.line < at.line else f"before line {at.line}"
     )
-    if buffer.space.startswith("shared") and _is_address(program, own := what.partition("[")[0]):
-        made = told("{}, or {}.commit() of a T.TMEMPool", call("ptx.tcgen05.alloc", ...), own)
-        return told("{}, and {} behind it, {}: they write {}", made, barrier("cta"), before, what)
+    if buffer.space.startswith("shared") and _is_address(program, head := what.partition("[")[0]):
+        alloc = told("{}, or {}.commit() of a T.TMEMPool", call("ptx.tcgen05.alloc", ...), head)
+        return told("{}, and {} behind it, {}: they write {}", alloc, barrier("cta"), before, what)
     if buffer.space.startswith("shared"):
         return told("a store to {} {}, and {} in between", what, before, barrier("cta"))
     if buffer.space != "local":
@@ -221,9 +168,9 @@ def _maker(site: Site | None) -> str | None:
     row = INSTRUCTIONS.get(site.op) if site is not None else None
     if site is None or row is None or not row.forms[0].signals:
         return None
-    names = (name for name, each in INSTRUCTIONS.items() if each.forms[0].signal_of("init"))
-    made = call(next(names), ...)
-    return told("{} by one thread, and a barrier, before line {}", made, site.at.line) if site.at else None
+    names = (name for name, row in INSTRUCTIONS.items() if row.forms[0].signal_of("init"))
+    init = call(next(names), ...)
+    return told("{} by one thread, and a barrier, before line {}", init, site.at.line) if site.at else None
 
 
 # Operands of an instruction, in the words of the kernel
@@ -249,8 +196,8 @@ def sound(bound: Bound, batch: Batch, mask: Mask, argument: T, flags: Flags, nam
 
 def _register(program: Subject, bound: Bound, name: str, number: int, at: Span | None) -> str:
     """What the kernel calls a register of an operand."""
-    given = bound.operands[name]
-    place = given[min(number, len(given) - 1)]
+    places = bound.operands[name]
+    place = places[min(number, len(places) - 1)]
     if not isinstance(place, Load | AddressOf):
         return told("{}", register(str(place)))
     if (source := program.loaded_from(place.buffer.name, at)) is not None:

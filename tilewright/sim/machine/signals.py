@@ -94,9 +94,9 @@ class Signals:
     def groups(self) -> Iterator[tuple[int, int, Ints]]:
         """Offset, phase, and the signals that have both; in the order in which they come."""
         key = self.offset << 2 | self.phase
-        found, first, which = np.unique(key, return_index=True, return_inverse=True)
+        keys, first, which = np.unique(key, return_index=True, return_inverse=True)
         for k in np.argsort(first):
-            yield int(found[k]) >> 2, int(found[k]) & 3, np.flatnonzero(which == k)
+            yield int(keys[k]) >> 2, int(keys[k]) & 3, np.flatnonzero(which == k)
 
 
 def visits_of(batch: Batch, mask: Mask, home: Ints) -> Signals:
@@ -107,12 +107,12 @@ def visits_of(batch: Batch, mask: Mask, home: Ints) -> Signals:
 
 def _alike(rows: Ints, warps: Ints, lanes: Ints, *values: Ints) -> tuple[Actors, Ints]:
     """The values that occur, with the lanes of the warp that have each; neighbouring lanes mostly agree."""
-    each = np.stack((rows, warps, *values))
-    differs = np.ones(each.shape[1], np.bool_)
-    differs[1:] = (each[:, 1:] != each[:, :-1]).any(0)
+    columns = np.stack((rows, warps, *values))
+    differs = np.ones(columns.shape[1], np.bool_)
+    differs[1:] = (columns[:, 1:] != columns[:, :-1]).any(0)
     together = np.zeros((int(differs.sum()), 32), np.bool_)
     together[np.cumsum(differs) - 1, lanes] = True
-    return Actors(each[0, differs], each[1, differs], together), each[2:, differs]
+    return Actors(columns[0, differs], columns[1, differs], together), columns[2:, differs]
 
 
 def arrivals_of(wave: Wave, rows: Ints, home: Ints, offset: Ints) -> Signals:
@@ -151,6 +151,6 @@ class MBarrierSignal:
         rows, warps, lanes = batch.threads(active)
         home, offset = split(batch.wave, rows, np.broadcast_to(barrier, active.shape)[active].astype(np.int64))
         now = batch.wave.shared.view(8)[home, offset >> 3]
-        given = now if words is None else np.broadcast_to(words, active.shape)[active]
-        who, (home, offset, phase) = _alike(rows, warps, lanes, home, offset, phase_of(given))
+        states = now if words is None else np.broadcast_to(words, active.shape)[active]
+        who, (home, offset, phase) = _alike(rows, warps, lanes, home, offset, phase_of(states))
         return Signals(who, home, offset, phase)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -22,17 +23,19 @@ from tilewright.sim.machine.batch import Mask, first_of, numbers, where_text
 from tilewright.sim.machine.counts import COUNTED, Line, default_phase, wavefronts
 from tilewright.sim.machine.memory import initialised
 from tilewright.sim.machine.places import LOCAL_WINDOW, MULTICAST, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
+from tilewright.sim.machine.registers import Registers
+from tilewright.sim.machine.remote import across
 from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.arrays import Array, Bools, Ints
     from tilewright.sim.machine.batch import Batch, Look
+    from tilewright.sim.machine.device import Events
     from tilewright.sim.machine.wave import Storage
 
-PLAIN = Touch()
+PLAIN, MOVES = Touch(), Touch(moves=True)
 FAR = 1 << WINDOW_BITS - 1  # in a window: no buffer is that long, so a pointer there is below the start of the next one
-TOLD = ("watch", "escapes", "hooks", "pending")  # fields that say what others do with a site
 Hook = Callable[..., None]  # of a batch, a mask and the addresses of accesses that follow each other
 Origin = tuple["Site | None", Address | None]  # where bits come from
 
@@ -41,8 +44,8 @@ Origin = tuple["Site | None", Address | None]  # where bits come from
 class Site:
     """op: what the kernel does here. place: None for a pointer of run time. width: bytes. how: it touches them.
 
-    lanes: how many lanes' addresses count. watch: makes the hooks, for each place. escapes: called with lanes outside
-    of the buffer.
+    whole: of a narrower access the one that checks see. hooks: of the checks, called before each access; escapes:
+    called with lanes outside of the buffer.
     """
 
     at: Span | None
@@ -51,35 +54,44 @@ class Site:
     width: int
     write: bool
     how: Touch = PLAIN
-    lanes: int = 32
     asks: bool = False  # is it an m-barrier that it asks, once, and the kernel goes on whatever the answer?
     polls: bool = False  # does a loop wait until it finds here what another thread has written?
     compared: bool = False  # is what it finds compared with anything?
     over: Span | None = None  # of an operation: where its issuer has waited for it
-    shifts: bool = False  # copies bits without looking at them
     advice: tuple[str, str | None] = ("", None)  # the tile call, and what would let its region leave the buffer
     home: Place | None = None  # the shared buffer that an operand certainly points into, in whichever CTA
-    watch: Callable[[Site], tuple[Hook, ...]] = lambda site: ()
-    escapes: Callable[[Site, Batch, Bools, Address], None] | None = None
-    hooks: tuple[Hook, ...] = ()
+    checks: Sequence[Events] = ()
+    whole: Site | None = None
     line: Line = field(init=False)
-    element: int = field(init=False)  # bytes of each operation that it consists of
-    pending: Bits | Callable[[Address], Bits] | None = None  # what a store is about to write, for the checks
+    hooks: tuple[Hook, ...] = field(init=False)
+    escapes: Callable[..., None] | None = field(init=False)
+    pending: Bits | Callable[[Address], Bits] | None = field(init=False, default=None)  # what a store is about to write
     writing: slice | None = field(init=False, default=None)  # the CTAs that do
     _derived: dict[object, Site] = field(init=False, default_factory=dict)  # this site at a place, or of other bytes
-    far_type: ClassVar[type[Site]]  # of other CTAs' shared memory: `tilewright.sim.machine.remote` says which
+    is_watched: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        self.element = self.how.element or self.width
         name, space = (self.place.name, self.place.space) if self.place else ("", "")
         self.line = Line(self.at, self.op, name, space, self.write)
-        if self.place:
-            self.hooks = self.watch(self)
+        self.subscribe(self.checks)
+
+    def subscribe(self, checks: Sequence[Events]) -> None:
+        """Have checks hear of its accesses."""
+        self.checks = checks
+        seen = self if self.whole is None else replace(self.whole, place=self.place, checks=())
+        hooks = [check.watch(seen) for check in checks if self.is_watched and self.place is not None]
+        self.hooks = tuple(hook for hook in hooks if hook is not None)
+        self.escapes = next((check.escapes for check in checks if check.escapes), None)
 
     @property
     def key(self) -> tuple[object, ...]:
         """What the site does: equal for two that nothing tells apart."""
-        return tuple(getattr(self, each.name) for each in fields(self) if each.init and each.name not in TOLD)
+        return tuple(getattr(self, row.name) for row in fields(self) if row.init and row.name != "checks")
+
+    @cached_property
+    def element(self) -> int:
+        """Bytes of each operation that it consists of."""
+        return self.how.element or self.width
 
     @property
     def shows(self) -> bool:
@@ -97,13 +109,17 @@ class Site:
             mask = self._within(batch, mask, at)
             if not mask.full.any():
                 return mask, guarded
-        if self.lanes < 32:
-            mask = mask.narrowed(np.arange(32).reshape(1, 1, 32) < self.lanes) or mask
+        mask = self._counted(mask)
         self.count(batch, mask, at)
         self.writing = batch.ctas
         for hook in self.hooks:
             hook(batch, mask, at)
         return mask, guarded
+
+    def _counted(self, mask: Mask) -> Mask:
+        """The lanes whose addresses count."""
+        few = self.how.lanes < 32
+        return mask.narrowed(np.arange(32).reshape(1, 1, 32) < self.how.lanes) or mask if few else mask
 
     def contains(self, batch: Batch, at: Address) -> bool:
         """Are all addresses inside of the buffer?"""
@@ -130,10 +146,10 @@ class Site:
         """The active lanes that are outside of the buffer."""
         assert self.place is not None
         full, end = at.full(), self.place.start + self._size(batch)
-        found: Bools = mask.full & ((full < self.place.start) | (full + self.width > end))
+        outside: Bools = mask.full & ((full < self.place.start) | (full + self.width > end))
         if self.place.pitch:
-            found = mask.full & self.place.outside(full, self.width, batch.ranks)
-        return found & (np.arange(32) < self.lanes) if self.lanes < 32 else found
+            outside = mask.full & self.place.outside(full, self.width, batch.ranks)
+        return outside & (np.arange(32) < self.how.lanes) if self.how.lanes < 32 else outside
 
     def count(self, batch: Look, mask: Mask, at: Address) -> None:
         """Count an access that is inside of the buffer."""
@@ -141,10 +157,10 @@ class Site:
         line.accesses += mask.lanes
         line.warps += mask.warps
         if line.space == "shared":
-            everyone = mask.array is None or mask.lanes == self.lanes * batch.shape[0] * batch.shape[1]
+            everyone = mask.array is None or mask.lanes == self.how.lanes * batch.shape[0] * batch.shape[1]
             active = None if everyone else mask.array
             phase, pairs = self.how.phase or default_phase(self.width), not (self.write or self.how.phase)
-            passes, ideal = wavefronts(at, self.lanes, self.width, phase, active, pairs=pairs)
+            passes, ideal = wavefronts(at, self.how.lanes, self.width, phase, active, pairs=pairs)
             shape = at.shape if active is None else np.broadcast_shapes(at.shape, active.shape)
             times = (batch.shape[0] // shape[0]) * (batch.shape[1] // shape[1])
             line.wavefronts += passes * times
@@ -155,8 +171,8 @@ class Site:
     def load(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         """What each lane reads; anything in lanes that are not active."""
         if self.place is None:
-            found = self.resolve(batch, mask, at)
-            return self._joined((site.load(batch, lanes, there), lanes) for site, lanes, there in found)
+            parts = self.resolve(batch, mask, at)
+            return self._joined((site.load(batch, lanes, there), lanes) for site, lanes, there in parts)
         mask, guarded = self.reach(batch, mask, at)
         return self._read(batch, at, mask if guarded else None)
 
@@ -172,11 +188,11 @@ class Site:
 
     def to_write(self, at: Address, ctas: slice) -> Bits | None:
         """What lanes of some of the CTAs are about to write at an address; None of what is no plain store."""
-        found = self.pending(at) if callable(self.pending) else self.pending
+        bits = self.pending(at) if callable(self.pending) else self.pending
         taken = numbers(ctas)
-        if found is None or self.writing is None or np.ndim(found) < 3 or len(found) in (1, len(taken)):
-            return found
-        return found[np.searchsorted(numbers(self.writing), taken)]
+        if bits is None or self.writing is None or np.ndim(bits) < 3 or len(bits) in (1, len(taken)):
+            return bits
+        return bits[np.searchsorted(numbers(self.writing), taken)]
 
     def store(self, batch: Batch, mask: Mask, at: Address, bits: Bits) -> None:
         """Each active lane writes its ``bits``."""
@@ -201,9 +217,9 @@ class Site:
         )
 
     @staticmethod
-    def _joined(found: Iterable[tuple[Bits, Mask]]) -> Bits:
+    def _joined(parts: Iterable[tuple[Bits, Mask]]) -> Bits:
         """One array of what each lane found in the buffer that it points into."""
-        (first, _), *others = found
+        (first, _), *others = parts
         bits: Bits = first
         for more, lanes in others:
             bits = np.where(lanes.full, more, bits)
@@ -226,14 +242,13 @@ class Site:
         of_one: what they add to the counts of one CTA.
         """
         self.line.add(of_one, batch.shape[0])
-        if self.lanes < 32:
-            mask = mask.narrowed(np.arange(32).reshape(1, 1, 32) < self.lanes) or mask
+        mask = self._counted(mask)
         for hook in self.hooks:
             hook(batch, mask, *every)
 
     def counts_of_one(self, batch: Batch, every: Sequence[Address]) -> Line:
         """What accesses by all lanes add to the counts of one CTA, the same in all."""
-        counter = replace(self, watch=lambda _: ())
+        counter = replace(self, checks=())
         for at in every:
             counter.count(batch.single, Mask(batch.single.shape), at)
         return counter.line
@@ -258,15 +273,13 @@ class Site:
             home = self.home or places.shared_at(start)
             outside = mask.full & (at == start)
             if not home.start <= start <= home.start + home.nbytes - width:
-                site = replace(self, place=home, width=width, hooks=(), watch=lambda site: ())
+                site = replace(self, place=home, width=width, checks=())
                 self.escapes(site, batch, outside, Address(0, Part(at)))
 
     def _sized(self, nbytes: int) -> Site:
         """This site for a narrower access."""
         if nbytes not in self._derived:
-            self._derived[nbytes] = replace(
-                self, width=nbytes, hooks=(), watch=lambda part: self.watch(replace(self, place=part.place, hooks=()))
-            )
+            self._derived[nbytes] = replace(self, width=nbytes, whole=self)
         return self._derived[nbytes]
 
     def _everywhere(self, batch: Batch, mask: Mask, at: Address) -> Iterable[tuple[Site, Mask, Address]]:
@@ -283,9 +296,9 @@ class Site:
     def shadow_bits(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         """The flags at addresses of this buffer; arguments of the kernel are initialised."""
         assert self.place is not None
-        found = self._shadow_bits(batch, mask, at)
+        flags = self._shadow_bits(batch, mask, at)
         dependence = batch.wave.run.dependence
-        return found if dependence is None else dependence.read(self, batch, found)
+        return flags if dependence is None else dependence.read(self, batch, flags)
 
     def _shadow_bits(self, batch: Batch, mask: Mask, at: Address) -> Bits:
         assert self.place is not None
@@ -296,9 +309,8 @@ class Site:
             mask = Mask(mask.shape, mask.full & ~self._outside(batch, mask, at))
             if not mask.full.any():
                 return initialised(self.width)
-        look, lanes = shadows.view(batch, mask, at)
-        block, there = shadows.storage(self.place), harmless(at, lanes)
-        return block.load(look, self._in_block(look, block, there), self.width)
+        block = shadows.storage(self.place)
+        return block.load(batch, self._in_block(batch, block, harmless(at, mask)), self.width)
 
     def store_flags(
         self, batch: Batch, mask: Mask, at: Address, flags: Bits | None, origin: Origin = (None, None)
@@ -319,10 +331,9 @@ class Site:
                 use = f"a store to {self.place.name}"
                 shadows.require(batch, mask, flags, use, self.at, "a value", origin)
             return
-        own = initialised(self.width) if flags is None else np.atleast_3d(flags)
-        look, active, own = shadows.view_to_store(batch, mask, own, at)
-        block, there = shadows.storage(self.place), harmless(at, active)
-        block.store(look, self._in_block(look, block, there), self.width, own, active)
+        octets = initialised(self.width) if flags is None else np.atleast_3d(flags)
+        block = shadows.storage(self.place)
+        block.store(batch, self._in_block(batch, block, harmless(at, mask)), self.width, octets, mask)
 
     # Pointers of run time
 
@@ -346,19 +357,18 @@ class Site:
         full = np.broadcast_to(at.full(), batch.shape)
         rank = full >> OFFSET_BITS
         is_own = (rank == 0) | (rank == batch.wave.rank(batch.rows(1)) + 1)
-        if (own := mask.narrowed(is_own)) is not None:
-            there = harmless(Address(0, Part(full & (1 << OFFSET_BITS) - 1)), own)
-            yield self.inside(batch, SHARED_WINDOW, there, own), own, there
+        if (near := mask.narrowed(is_own)) is not None:
+            there = harmless(Address(0, Part(full & (1 << OFFSET_BITS) - 1)), near)
+            yield self.inside(batch, SHARED_WINDOW, there, near), near, there
         if (far := mask.narrowed(~is_own)) is not None:
             yield self.elsewhere(batch), far, harmless(Address(0, Part(full)), far)
 
     def elsewhere(self, batch: Batch) -> Site:
         """This site as it touches the shared memory of other CTAs of the cluster."""
-        if self.far_type not in self._derived:
-            kept = {each.name: getattr(self, each.name) for each in fields(self) if each.init}
-            kept |= {"place": batch.wave.run.places.arena, "hooks": (), "watch": lambda site: (), "pending": None}
-            self._derived[self.far_type] = self.far_type(**kept)
-        return self._derived[self.far_type]
+        if Elsewhere not in self._derived:
+            kept = {row.name: getattr(self, row.name) for row in fields(self) if row.init}
+            self._derived[Elsewhere] = Elsewhere(**kept | {"place": batch.wave.run.places.arena, "checks": ()})
+        return self._derived[Elsewhere]
 
     def inside(self, batch: Batch, window: int, at: Address, mask: Mask) -> Site:
         """This site as it touches the buffer at a window's address."""
@@ -374,16 +384,16 @@ class Site:
         if at.hi >= FAR and (after := places.globals.get(window + 1)) is not None:
             self._check_before(batch, after, at, mask)
         if not places.has_window(window):
-            what, given = (
+            what, shown = (
                 told("{} through a pointer to nowhere", operation(self.op)),
                 f"address {(window << WINDOW_BITS) + at.lo:#x}",
             )
             allowed = "a pointer into a buffer of the kernel"
-            raise batch.error("bounds", what, mask.full, self.at, given=given, allowed=allowed)
+            raise batch.error("bounds", what, mask.full, self.at, given=shown, allowed=allowed)
         several = window == LOCAL_WINDOW
         place = places.at(window, int(np.broadcast_to(at.full(), mask.shape)[mask.full].min()) if several else 0)
         if place not in self._derived:
-            self._derived[place] = replace(self, place=place, hooks=())
+            self._derived[place] = replace(self, place=place)
         return self._derived[place]
 
     def _check_before(self, batch: Batch, place: Place, at: Address, mask: Mask) -> None:
@@ -393,9 +403,9 @@ class Site:
         if before.any():
             missing = (1 << WINDOW_BITS) - first_of(offsets, before)
             what = told("{} {} outside of {}", operation(self.op), "writes" if self.write else "reads", place.name)
-            given = f"{missing:,} bytes before {place.name}, in {where_text(batch, before)}"
+            shown = f"{missing:,} bytes before {place.name}, in {where_text(batch, before)}"
             allowed = f"addresses from {place.name} on"
-            raise batch.error("bounds", what, before, self.at, given=given, allowed=allowed, buffer=place.name)
+            raise batch.error("bounds", what, before, self.at, given=shown, allowed=allowed, buffer=place.name)
 
     def lines(self) -> list[Line]:
         """What was counted here since `reset`, as lines that no later run changes."""
@@ -409,6 +419,38 @@ class Site:
             setattr(self.line, name, 0)
         for site in self._derived.values():
             site.reset()
+
+
+class Elsewhere(Site):
+    """A site as it touches the shared memory of other CTAs; addresses are those of the cluster's window."""
+
+    is_watched = False
+
+    def reach(self, batch: Batch, mask: Mask, at: Address) -> tuple[Mask, bool]:
+        mask = self._within(batch, mask, at)
+        if not self.how.goes_on:
+            if batch.wave.run.program.with_shadows:
+                batch.wave.shadows.shared.part()
+            batch.wave.run.events.reached(self, batch, mask, at)
+        return mask, False
+
+    def _within(self, batch: Batch, mask: Mask, at: Address) -> Mask:
+        """Raises SimulationError for lanes beyond the shared memory of a CTA of the cluster, or beyond the cluster."""
+        run, full = batch.wave.run, at.full()
+        rank, offset = full >> OFFSET_BITS, full & (1 << OFFSET_BITS) - 1
+        last = run.shared_bytes - self.width
+        wrong = mask.full & ((rank > run.cluster_ctas) | (offset > last) | (offset % self.width != 0))
+        if wrong.any():
+            byte = first_of(offset, wrong)
+            what = told("{} at byte {} of the shared memory of a CTA in the cluster", operation(self.op), byte)
+            shown = where_text(batch, wrong)
+            raise SimulationError(told("{}: it has {}", what, run.shared_bytes), given=shown, at=self.at)
+        self.stay_home(batch, mask, offset, self.width)
+        return mask
+
+    def _in_block(self, look: Look, block: Storage, at: Address) -> Address:
+        assert not isinstance(block, Registers), "it is shared memory"
+        return Address(0, Part(across(look, block, np.broadcast_to(at.full(), look.shape))))
 
 
 def _in_window(at: Address) -> Address:

@@ -40,13 +40,13 @@ def is_uncommitted(operation: Operation, row: int, thread: int) -> bool:
     return bool((commits[rows, threads] == operation.serial)[here].all())
 
 
-def _signal_text(operation: Operation, one: Touched, issuer: int, home: int) -> Told:
+def _signal_text(operation: Operation, signal: Touched, issuer: int, home: int) -> Told:
     """The wait for an operation's signal; the CTA ``home`` need not be the one that has the m-barrier."""
-    wave, there = operation.batch.wave, (one.issuer == issuer) & (one.rows == home)
-    k = int(np.argmax(there if there.any() else one.issuer == issuer))
-    bar = element_text(wave.run.program, wave.run.places.shared_at(int(one.at[k])), int(one.at[k]))
+    wave, there = operation.batch.wave, (signal.issuer == issuer) & (signal.rows == home)
+    k = int(np.argmax(there if there.any() else signal.issuer == issuer))
+    bar = element_text(wave.run.program, wave.run.places.shared_at(int(signal.at[k])), int(signal.at[k]))
     if wave.run.cluster_ctas > 1:
-        bar += f" in CTA {wave.cta_name(int(one.rows[k]))}"
+        bar += f" in CTA {wave.cta_name(int(signal.rows[k]))}"
     line = operation.instruction.at.line if operation.instruction.at else 0
     wait = told("a wait for the phase of {} that the {} of line {} completes", bar, operation.name, line)
     return wait if there.any() else told("{}, and {} behind it", wait, barrier("cluster"))
@@ -56,7 +56,7 @@ def completion_text(operation: Operation, issuer: int, home: int) -> Told:
     """What threads do so that the CTA ``home`` comes after the part of an issuer."""
     if operation.signals:
         return _signal_text(operation, operation.signals[0], issuer, home)
-    reads = not any(one.writes for one in operation.touched if one.space in ("shared", "tmem"))
+    reads = not any(access.writes for access in operation.touched if access.space in ("shared", "tmem"))
     group, line = operation.group, operation.instruction.at.line if operation.instruction.at else 0
     if (wait := wait_call(group, reads=reads)) is None:
         commit = commit_call(group, signals=True)
@@ -110,8 +110,8 @@ class Subject:
         bounds = [bound for _, bound in calls_in(kernel.body)]
         self.operations = [bound for bound in bounds if bound.form.concerns_operations]
         fences = [fence for bound in bounds if (fence := bound.fence) is not None]
-        self.fences_shared = any(one.is_of_shared for one in fences)
-        self.sc_scopes = {str(one.scope) for one in fences if isinstance(one, Fence) and one.sem == "sc"}
+        self.fences_shared = any(fence.is_of_shared for fence in fences)
+        self.sc_scopes = {str(fence.scope) for fence in fences if isinstance(fence, Fence) and fence.sem == "sc"}
 
     @cached_property
     def takes_over(self) -> bool:
@@ -141,8 +141,8 @@ class Subject:
 
     def home_of(self, buffer: ir.Buffer) -> Place | None:
         """Where a buffer's bytes are, of a view its own ones alone; None where only a run knows where they begin."""
-        if (own := self.places.of(buffer)) is not None:
-            return own
+        if (place := self.places.of(buffer)) is not None:
+            return place
         for owner, views in self._views.items():
             place = self.places.by_name.get(owner)
             view = next((view for view in views if view.buffer.name == buffer.name), None)
@@ -164,12 +164,12 @@ class Subject:
 
     def view_at(self, owner: str, byte: int, at: Span | None = None) -> View | None:
         """The view that has a byte of a buffer; of several one that the statements of a line use."""
-        found = [view for view in self._views.get(owner, ()) if view.start <= byte < view.start + view.nbytes]
-        if len(found) > 1 and at is not None:
+        views = [view for view in self._views.get(owner, ()) if view.start <= byte < view.start + view.nbytes]
+        if len(views) > 1 and at is not None:
             here = [expr for stmt in ir.statements(self.kernel.body) if stmt.at == at for expr in ir.expressions(stmt)]
             used = {expr.buffer.name for expr in here if isinstance(expr, ir.Load | ir.AddressOf)}
-            found = [view for view in found if view.buffer.name in used] or found
-        return found[0] if found else None
+            views = [view for view in views if view.buffer.name in used] or views
+        return views[0] if views else None
 
     def arrays_at(self, byte: int, at: Span | None) -> set[str]:
         """The arrays of shared memory that hold a byte of it, of those that the statements of a line name."""
@@ -183,7 +183,7 @@ class Subject:
     def _shared_in(self, exprs: Iterable[ir.Expr]) -> Iterator[ir.Buffer]:
         """The buffers of shared memory that expressions are of, without those that others are views of."""
         used = (expr.buffer for expr in exprs if isinstance(expr, ir.Load | ir.AddressOf))
-        return (each for each in used if each.space.startswith("shared") and each.name not in self._views)
+        return (buffer for buffer in used if buffer.space.startswith("shared") and buffer.name not in self._views)
 
     def loaded_from(self, registers: str, at: Span | None) -> str | None:
         """The tile of memory that a tile call loads into registers that it has made for itself at this line."""
@@ -200,7 +200,7 @@ class Subject:
     @cached_property
     def _views(self) -> dict[str, list[View]]:
         """By the name of a buffer, the views into it that begin at a constant place."""
-        found: dict[str, list[View]] = {}
+        views: dict[str, list[View]] = {}
         begins: dict[str, tuple[str, int]] = {}  # the owner of a view, and its first byte there
         for stmt in ir.statements(self.kernel.body):
             if not isinstance(stmt, ir.DeclBuffer) or not isinstance(data := stmt.buffer.data, ir.AddressOf):
@@ -211,8 +211,8 @@ class Subject:
             owner, start = begins.get(data.buffer.name, (data.buffer.name, 0))
             start += int(index) * data.buffer.dtype.bits // 8
             begins[stmt.buffer.name] = owner, start
-            found.setdefault(owner, []).append(View(stmt.buffer, start, storage_bytes(stmt.buffer)))
-        return found
+            views.setdefault(owner, []).append(View(stmt.buffer, start, storage_bytes(stmt.buffer)))
+        return views
 
     def extent_text(self, place: Place, size: int, values: Mapping[str, object]) -> str:
         """How large a buffer is, in the words of its author. values: of the symbols."""
@@ -229,12 +229,12 @@ class Subject:
         used = dict.fromkeys(
             part.name for extent in buffer.shape for part in ir.walk(extent) if isinstance(part, ir.Var)
         )
-        known = ", ".join(f"{each} = {values[each]}" for each in used if each in values)
-        return f"shape {' x '.join(map(str, buffer.shape))} of {buffer.dtype}{known and f', {known}'}"
+        values_text = ", ".join(f"{symbol} = {values[symbol]}" for symbol in used if symbol in values)
+        return f"shape {' x '.join(map(str, buffer.shape))} of {buffer.dtype}{values_text and f', {values_text}'}"
 
     def loop_around(self, at: Span) -> Span | None:
         """The outermost loop around the statements of a line."""
-        return next((stmt.at for stmt in self._loops if any(each.at == at for each in ir.statements(stmt.body))), None)
+        return next((stmt.at for stmt in self._loops if any(part.at == at for part in ir.statements(stmt.body))), None)
 
     @cached_property
     def _loops(self) -> list[ir.For | ir.While]:

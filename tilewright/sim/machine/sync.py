@@ -65,7 +65,7 @@ class Crossing:
 
     def narrowed(self, ctas: slice, warps: slice) -> Crossing:
         """The part that belongs to some CTAs and warps of the batch."""
-        barrier, generation = (each if each is None else each[ctas, warps] for each in (self.barrier, self.generation))
+        barrier, generation = (kept if kept is None else kept[ctas, warps] for kept in (self.barrier, self.generation))
         return replace(self, barrier=barrier, generation=generation)
 
 
@@ -116,18 +116,18 @@ class Barriers:
             return None
         warps = batch.mask.full.any(-1)
         barrier = np.where(warps, np.broadcast_to(ids, warps.shape), 0).astype(np.int64)
-        wanted = {one: np.unique(np.broadcast_to(counts, warps.shape)[warps & (barrier == one)])
-                  for one in map(int, np.unique(barrier[warps]))}  # fmt: skip
-        for one, threads in wanted.items():
-            self._check(place, one, threads)
+        wanted = {number_of: np.unique(np.broadcast_to(counts, warps.shape)[warps & (barrier == number_of)])
+                  for number_of in map(int, np.unique(barrier[warps]))}  # fmt: skip
+        for number_of, threads in wanted.items():
+            self._check(place, number_of, threads)
         rows = self._rows(batch, sync)
         generation = self.generation[rows[:, None], barrier]
-        for one, threads in wanted.items():
-            here = warps & (barrier == one)
+        for number_of, threads in wanted.items():
+            here = warps & (barrier == number_of)
             if sync.scope == "cluster":
                 before = self.arrived_in[batch.ctas, batch.warps]
                 self.arrived_in[batch.ctas, batch.warps] = np.where(here, generation, before)
-            self._count(batch, place, rows, one, here, int(threads[0]))
+            self._count(batch, place, rows, number_of, here, int(threads[0]))
         return None if sync.arrive_only else Crossing(place, barrier, generation)
 
     def _note_ended(self, batch: Batch, place: BarrierSite) -> None:
@@ -165,14 +165,14 @@ class Barriers:
     def _arrived_before(self, batch: Batch, place: BarrierSite) -> Crossing:
         """Waiting for the meeting at which these warps have arrived already."""
         assert place.sync is not None
-        own, rows, warps = np.array(numbers(batch.ctas)), self._rows(batch, place.sync), batch.mask.full.any(-1)
+        ctas, rows, warps = np.array(numbers(batch.ctas)), self._rows(batch, place.sync), batch.mask.full.any(-1)
         generation = self.arrived_in[batch.ctas, batch.warps]
         complete = self.generation[rows, NAMED][:, None] != generation
-        self.waiting[own, NAMED, batch.warps] |= warps & ~complete
+        self.waiting[ctas, NAMED, batch.warps] |= warps & ~complete
         for turn in range(2):
-            late = np.zeros((len(own), self.wave.run.warps), np.bool_)
+            late = np.zeros((len(ctas), self.wave.run.warps), np.bool_)
             late[:, batch.warps] = warps & complete & (generation % 2 == turn)
-            self.wave.run.events.acquired(self.wave, own, late, NAMED + turn, rows)
+            self.wave.run.events.acquired(self.wave, ctas, late, NAMED + turn, rows)
         return Crossing(place, np.full(batch.shape[:2], NAMED), generation)
 
     def _ids(self, batch: Batch, place: BarrierSite, number: Value, count: Value) -> tuple[Value, Value]:
@@ -210,29 +210,29 @@ class Barriers:
         if not 0 <= number <= NAMED or (number == NAMED and place.sync and place.sync.scope != "cluster"):
             raise broken("no barrier", operation(place.name), number, at=place.at, given=str(number))
         if len(wanted) != 1 or wanted[0] % WARP or wanted[0] <= 0:
-            given = ", ".join(map(str, wanted)) + " threads"
-            raise broken("whole warps", operation(place.name), number, at=place.at, given=given)
+            shown = ", ".join(map(str, wanted)) + " threads"
+            raise broken("whole warps", operation(place.name), number, at=place.at, given=shown)
 
     def _count(self, batch: Batch, place: BarrierSite, rows: Ints, number: int, here: Bools, wanted: int) -> None:
         arriving = here.sum(1) * WARP
         pending = self.arrived[rows, number] > 0
         if (pending & (arriving > 0) & (self.expected[rows, number] != wanted)).any():
             counts = {"wanted": wanted, "elsewhere": int(self.expected[rows, number][pending][0])}
-            given = f"{wanted} threads here, {counts['elsewhere']} where others wait"
-            error = broken("two counts", operation(place.name), number, at=place.at, given=given, numbers=counts)
+            shown = f"{wanted} threads here, {counts['elsewhere']} where others wait"
+            error = broken("two counts", operation(place.name), number, at=place.at, given=shown, numbers=counts)
             self.wave.run.tell(error, "barrier", number)
         np.add.at(self.arrived[:, number], rows, arriving)
         self.expected[np.unique(rows[arriving > 0]), number] = wanted
-        own = np.array(numbers(batch.ctas))
+        ctas = np.array(numbers(batch.ctas))
         assert place.sync is not None
         for barrier, those in self._meetings(number, rows):
-            self.wave.run.events.released(self.wave, own, batch.warps, here & those[:, None], barrier, rows, place)
+            self.wave.run.events.released(self.wave, ctas, batch.warps, here & those[:, None], barrier, rows, place)
         if not place.sync.arrive_only:
-            self.waiting[own, number, batch.warps] |= here
+            self.waiting[ctas, number, batch.warps] |= here
         touched = np.unique(rows[arriving > 0])
         if (self.arrived[touched, number] > wanted).any():
-            given, most = f"{int(self.arrived[touched, number].max())} threads arrived", (str(wanted),)
-            raise broken("too many", operation(place.name), number, at=place.at, given=given, instead=most)
+            shown, most = f"{int(self.arrived[touched, number].max())} threads arrived", (str(wanted),)
+            raise broken("too many", operation(place.name), number, at=place.at, given=shown, instead=most)
         self._complete(touched[self.arrived[touched, number] == wanted], number, place.sync)
 
     def _complete(self, rows: Ints, number: int, sync: Sync) -> None:
@@ -264,8 +264,8 @@ class Barriers:
         size = self.wave.run.cluster_ctas if sync.scope == "cluster" else 1
         missing = self.expected[:, number] - self.arrived[:, number]
         gone = WARP * ended.sum(1).reshape(-1, size).sum(1).repeat(size)
-        found: Ints = rows[(self.arrived[rows, number] > 0) & (gone[rows] >= missing[rows])]
-        return found
+        complete: Ints = rows[(self.arrived[rows, number] > 0) & (gone[rows] >= missing[rows])]
+        return complete
 
     def release_without(self, batch: Batch, rows: Ints, ended: Bools) -> None:
         """Completes the meetings of these rows that a batch waits for, without the warps that have not come: ``ended``,
@@ -283,8 +283,8 @@ class Barriers:
             yield number, np.ones(len(rows), np.bool_)
             return
         turn = self.generation[rows, number] % 2
-        for one in np.unique(turn):
-            yield NAMED + int(one), turn == one
+        for parity in np.unique(turn):
+            yield NAMED + int(parity), turn == parity
 
     def ready(self, batch: Batch) -> Bools:
         """(CTAs, warps): those of a waiting batch that may go on."""
@@ -309,6 +309,6 @@ def _of_warps(batch: Batch, place: BarrierSite, what: str, values: Value) -> Val
     apart = full & (named != first)
     if apart.any():
         at = tuple(np.argwhere(apart)[0])
-        given = f"{first[at[:2]][0]} and {named[at]} in warp {numbers(batch.warps)[at[1]]}"
-        raise broken("lanes apart", operation(place.name), at=place.at, given=given, instead=(what,))
+        shown = f"{first[at[:2]][0]} and {named[at]} in warp {numbers(batch.warps)[at[1]]}"
+        raise broken("lanes apart", operation(place.name), at=place.at, given=shown, instead=(what,))
     return first[..., 0]

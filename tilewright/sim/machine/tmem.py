@@ -87,13 +87,6 @@ def _numbers(row: Ints, lane: Ints, column: Ints) -> Ints:
     return row * (TMEM_COLUMNS * TMEM_LANES) + (column * TMEM_LANES + lane)
 
 
-class Cells:
-    """A uint32 for each cell: tensor memory itself, or the flags of its bytes."""
-
-    def __init__(self, rows: int) -> None:
-        self.words = table_of_cells(rows, np.uint32)
-
-
 @dataclass(frozen=True, slots=True)
 class Taken:
     """The columns of one `alloc`: ``columns`` from ``first`` on, of which the kernel has asked for ``asked``."""
@@ -149,9 +142,9 @@ class Columns:
         partners = [request]
         for row in request.rows:
             if row != request.row:
-                partners += [each for each in self.requests.values() if each.row == row and row in each.rows][:1]
-        if len({each.columns for each in partners}) > 1:
-            columns = " and ".join(str(each.columns) for each in partners)
+                partners += [other for other in self.requests.values() if other.row == row and row in other.rows][:1]
+        if len({partner.columns for partner in partners}) > 1:
+            columns = " and ".join(str(partner.columns) for partner in partners)
             raise SimulationError(
                 "the CTAs of a pair ask for different numbers of columns",
                 given=f"{columns} columns",
@@ -161,11 +154,11 @@ class Columns:
         first = self.room(request.rows, request.columns) if len(partners) == len(request.rows) else None
         if first is None:
             return []
-        for each in partners:
-            del self.requests[each.row, each.warp]
-            self.granted[each.row, each.warp] = first
-            self.take(each.row, Taken(first, each.columns, each.asked, each.at))
-        return [(each, first) for each in partners]
+        for partner in partners:
+            del self.requests[partner.row, partner.warp]
+            self.granted[partner.row, partner.warp] = first
+            self.take(partner.row, Taken(first, partner.columns, partner.asked, partner.at))
+        return [(partner, first) for partner in partners]
 
     def waited_for(self) -> tuple[str, str]:
         """The missing columns of the first warp that waits, and a hint."""
@@ -173,22 +166,22 @@ class Columns:
         if self.room(request.rows, request.columns) is not None:
             return "an alloc by a warp of each CTA of the pair", "the same alloc in both CTAs of the pair"
         free = int((self.holder[request.row] == 0).sum())
-        held = ", ".join(f"{each.columns} by the alloc at {each.at}" for each in self.held(request.row))
+        held = ", ".join(f"{taken.columns} by the alloc at {taken.at}" for taken in self.held(request.row))
         text = f"{request.columns} free columns of tensor memory in a row; {free} are free, taken: {held}"
         return text, "a dealloc of what is no longer used before this alloc, or an alloc of fewer columns"
 
     def take(self, row: int, taken: Taken) -> None:
         """Columns of a CTA are no longer free."""
         self.log.append(taken)
-        own = self.holder[row, taken.first : taken.first + taken.columns]
-        own[: taken.asked] = len(self.log)
-        own[taken.asked :] = -len(self.log)
+        holders = self.holder[row, taken.first : taken.first + taken.columns]
+        holders[: taken.asked] = len(self.log)
+        holders[taken.asked :] = -len(self.log)
         self.last[row] = taken.columns
 
     def taken_at(self, row: int, first: int) -> Taken | None:
         """The allocation that begins at a column."""
-        found = self.log[abs(number) - 1] if first < TMEM_COLUMNS and (number := int(self.holder[row, first])) else None
-        return found if found is not None and found.first == first else None
+        taken = self.log[abs(number) - 1] if first < TMEM_COLUMNS and (number := int(self.holder[row, first])) else None
+        return taken if taken is not None and taken.first == first else None
 
     def free(self, row: int, taken: Taken, at: Span | None) -> None:
         """Give columns back, at the kernel's line ``at``."""
@@ -222,43 +215,43 @@ class TmemFacet:
     def reserve(self, columns: Ints, requested: Ints, pair: bool) -> Bools:
         """Grant what can be granted to waiting warps, in the order of their requests, until a round grants nothing."""
         self._check_pair(pair)
-        own = self.wave.columns
+        table = self.wave.columns
         asking = self._each(columns, requested)
         for _, who, (wanted, asked) in asking:
-            if who not in own.granted:
+            if who not in table.granted:
                 self._check_request(who[0], wanted)
-                own.requests[who] = ColumnRequest(*who, wanted, asked, self._together(who[0], pair), self.facet.at)
-        for request in list(own.requests.values()):
-            for each, first in own.grant(request) if (request.row, request.warp) in own.requests else ():
-                self._poison(each.row, first, each.columns)
-        found = np.ones((*self.batch.shape[:2], 1), np.bool_)
+                table.requests[who] = ColumnRequest(*who, wanted, asked, self._together(who[0], pair), self.facet.at)
+        for request in list(table.requests.values()):
+            for warp, first in table.grant(request) if (request.row, request.warp) in table.requests else ():
+                self._poison(warp.row, first, warp.columns)
+        granted = np.ones((*self.batch.shape[:2], 1), np.bool_)
         for place, who, _ in asking:
-            found[place] = who in own.granted
-        return np.broadcast_to(found, self.batch.shape)
+            granted[place] = who in table.granted
+        return np.broadcast_to(granted, self.batch.shape)
 
     def _together(self, row: int, pair: bool) -> tuple[int, ...]:
         even = row - self.wave.rank(row) % 2
         return (even, even + 1) if pair else (row,)
 
     def _check_request(self, row: int, wanted: int) -> None:
-        own = self.wave.columns
-        if own.given_up[row]:
+        table = self.wave.columns
+        if table.given_up[row]:
             self._fault("tensor memory is asked for after relinquish_alloc_permit")
-        if wanted > own.last[row]:
+        if wanted > table.last[row]:
             self._fault(
-                f"{wanted} columns of tensor memory after {own.last[row]}: no alloc may take more than the last"
+                f"{wanted} columns of tensor memory after {table.last[row]}: no alloc may take more than the last"
             )
 
     def _poison(self, row: int, first: int, columns: int) -> None:
         if self.wave.run.program.with_shadows:
-            self.wave.shadows.tmem.words[row, first : first + columns] = 0
+            self.wave.shadows.tmem[row, first : first + columns] = 0
 
     def allocate(self, columns: Ints, requested: Ints, pair: bool) -> Ints:
         """Give the warps the columns that were reserved for them."""
-        found = np.zeros((*self.batch.shape[:2], 1), np.int64)
+        starts = np.zeros((*self.batch.shape[:2], 1), np.int64)
         for place, who, _ in self._each():
-            found[place] = self.wave.columns.granted.pop(who)
-        return np.broadcast_to(found, self.batch.shape)
+            starts[place] = self.wave.columns.granted.pop(who)
+        return np.broadcast_to(starts, self.batch.shape)
 
     def free(self, address: Ints, columns: Ints, pair: bool) -> None:
         self._check_pair(pair)
@@ -266,7 +259,7 @@ class TmemFacet:
             taken = self.wave.columns.taken_at(row, first) if first >> 16 == 0 else None
             if taken is None:
                 held = self.wave.columns.held(row)
-                has = ", ".join(f"{each.columns} columns from column {each.first}" for each in held) or "nothing"
+                has = ", ".join(f"{other.columns} columns from column {other.first}" for other in held) or "nothing"
                 self._fault(f"dealloc of what no alloc gave: address {first:#x}; the CTA has {has}")
             elif taken.columns != wanted:
                 self._fault(f"dealloc of {wanted} columns where alloc at {taken.at} took {taken.columns}")

@@ -45,10 +45,10 @@ class Uniform:
             return cls.nobody(len(rows))
         same, inner = len(like_first), int(like_first[1])
         outer, rest = divmod(len(rows), same * inner)
-        found = cls(outer, same, inner)
-        if rest or not (found.spread(rows[None])[:, :, 1:] == found.spread(rows[None])[:, :, :1]).all():
+        uniform = cls(outer, same, inner)
+        if rest or not (uniform.spread(rows[None])[:, :, 1:] == uniform.spread(rows[None])[:, :, :1]).all():
             return cls.nobody(len(rows))
-        return found
+        return uniform
 
     def spread(self, values: Array) -> Array:
         """(CTAs, warps, ...) as (CTAs, outer, same, inner, ...), a view."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine.wave import Memories, Wave
 
 LOW_BYTES = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.uint32)  # of a cell, by how many count
 
@@ -56,32 +56,32 @@ class Touched:
 
     @classmethod
     def of(
-        cls, issuers: Issuers, effect: Access | Signal, space: str, width: int, found: Addresses, home: Place | None
+        cls, issuers: Issuers, effect: Access | Signal, space: str, width: int, where: Addresses, home: Place | None
     ) -> Touched:
-        at, ctas = np.asarray(found.at).astype(np.int64, copy=False), None
-        count = len(issuers.rows) if found.issuer is None else len(found.issuer)
-        if space == "shared" and found.issuer is None and found.rank is None and found.nbytes is None:
+        at, ctas = np.asarray(where.at).astype(np.int64, copy=False), None
+        count = len(issuers.rows) if where.issuer is None else len(where.issuer)
+        if space == "shared" and where.issuer is None and where.rank is None and where.nbytes is None:
             at, ctas = _alike(issuers, at)
         if ctas is None and len(at) < count:
             at = _repeated(at, count)
-        issuer = np.arange(count) if found.issuer is None else found.issuer
+        issuer = np.arange(count) if where.issuer is None else where.issuer
         shape = (count, *at.shape[1:])
         rows = issuers.rows[issuer]
-        if found.rank is not None:
-            rows, at = rows - issuers.wave.rank(rows) + found.rank, at & (1 << OFFSET_BITS) - 1
+        if where.rank is not None:
+            rows, at = rows - issuers.wave.rank(rows) + where.rank, at & (1 << OFFSET_BITS) - 1
         rows = np.broadcast_to(rows.reshape(-1, *[1] * (at.ndim - 1)), shape)
         if space == "shared" and ctas is None:
-            own = rows - issuers.wave.rank(rows)
+            first = rows - issuers.wave.rank(rows)
             rows, at = split(issuers.wave, rows, at)
             count = issuers.cluster_ctas
-            if (beyond := (rows < own) | (rows >= own + count)).any():
+            if (beyond := (rows < first) | (rows >= first + count)).any():
                 who = np.isin(np.arange(len(issuers.rows)), issuer[beyond.reshape(len(at), -1).any(1)])
-                issuers.fault(f"an address of CTA {int((rows - own)[beyond][0])} of a cluster of {count} CTAs", who)
-        nbytes = None if found.nbytes is None else np.broadcast_to(found.nbytes, shape).astype(np.int64)
-        column = None if found.column is None else _repeated(found.column, count)
+                issuers.fault(f"an address of CTA {int((rows - first)[beyond][0])} of a cluster of {count} CTAs", who)
+        nbytes = None if where.nbytes is None else np.broadcast_to(where.nbytes, shape).astype(np.int64)
+        column = None if where.column is None else _repeated(where.column, count)
         if column is not None and nbytes is not None:  # a cell that does not count may be anywhere
             at, column = (np.where(nbytes > 0, axis, 0) for axis in (at, column))
-        return cls(effect, space, found.width or width, issuer, rows, at, column, nbytes, found.fill, ctas, home)
+        return cls(effect, space, where.width or width, issuer, rows, at, column, nbytes, where.fill, ctas, home)
 
     @cached_property
     def at(self) -> Ints:
@@ -115,17 +115,17 @@ class Touched:
             ctas=slice(0, 1),
         )
 
-    @property
+    @cached_property
     def writes(self) -> bool:
         """Does it write?"""
         return isinstance(self.effect, Signal) or self.effect.write
 
-    @property
+    @cached_property
     def proxy(self) -> str:
         """Through which it is accessed; m-barriers through the generic one."""
         return "generic" if isinstance(self.effect, Signal) else self.effect.proxy
 
-    @property
+    @cached_property
     def combines(self) -> bool:
         """Does it read and write as one access?"""
         return isinstance(self.effect, Access) and self.effect.rmw
@@ -180,9 +180,9 @@ class Touched:
 
     def on_behalf(self, issuer: int) -> Touched:
         """The places that one issuer touches."""
-        own = self.issuer == issuer
-        column, nbytes = (None if part is None else part[own] for part in (self.column, self.nbytes))
-        issuers, rows, places = self.issuer[own], self.rows[own], self.at[own]
+        mine = self.issuer == issuer
+        column, nbytes = (None if part is None else part[mine] for part in (self.column, self.nbytes))
+        issuers, rows, places = self.issuer[mine], self.rows[mine], self.at[mine]
         return replace(self, issuer=issuers, rows=rows, places=places, column=column, nbytes=nbytes, ctas=None)
 
     def check(self, operation: Operation, *, bounds: bool) -> None:
@@ -195,8 +195,8 @@ class Touched:
             issuer, row, lane, column = self.cells
             if trouble_with(wave.columns, row, lane, column, bounds):
                 for k in np.unique(issuer):
-                    own = issuer == k
-                    if trouble := trouble_with(wave.columns, row[own], lane[own], column[own], bounds):
+                    mine = issuer == k
+                    if trouble := trouble_with(wave.columns, row[mine], lane[mine], column[mine], bounds):
                         issuers.fault(trouble, np.arange(len(issuers.rows)) == k)
             return
         if self._is_inside(wave, bounds):
@@ -256,15 +256,14 @@ class Touched:
                 there & self.along(home == rank).astype(np.bool_),
             )
 
-    def _memories(self, wave: Wave) -> Iterator[tuple[MemoryRows | None, Ints, Ints, Bools]]:
-        """The memories, None where there is none at an address: rows and addresses of the places there, and which of
-        these places count.
-        """
+    def _memories(self, memories: Memories) -> Iterator[tuple[MemoryRows, Ints, Ints, Bools]]:
+        """The blocks: rows and addresses of the places there, and which of these places count."""
         if self.space == "shared":
-            yield wave.shared, self.rows, self.at, self.touches
+            yield memories.shared, memories.shared.at(self.rows), self.at, self.touches
             return
         for window, there in self.windows():
-            _, block = wave.run.global_block(window)
+            _, block = memories.run.global_block(window)
+            assert block is not None, "it was checked at the issue"
             yield block, np.zeros_like(self.rows), self.at & (1 << WINDOW_BITS) - 1, there
 
     def windows(self) -> Iterator[tuple[int, Bools]]:
@@ -274,8 +273,8 @@ class Touched:
             yield low >> WINDOW_BITS, self.touches
             return
         window, counts = self.at >> WINDOW_BITS, self.touches
-        for one in np.unique(window[counts]).tolist():
-            yield one, (window == one) & counts
+        for number in np.unique(window[counts]).tolist():
+            yield number, (window == number) & counts
 
     # Bytes
 
@@ -291,25 +290,39 @@ class Touched:
 
         once: what all issuers of a CTA read may come once for each CTA.
         """
-        if self.space == "tmem":
-            words = self._of_cells(wave.tmem.words)
-            return words if self.nbytes is None else words & self._bytes_that_count
-        if self.space == "shared" and self.ctas is not None:
-            return self._of_each_cta(wave.shared, once=once)
-        if self.space != "shared" and self.nbytes is None and len(windows := list(self.windows())) == 1:
+        if self.space not in ("shared", "tmem") and self.nbytes is None and len(windows := list(self.windows())) == 1:
             (window, _), *_ = windows
             _, block = wave.run.global_block(window)
             assert block is not None, "it was checked at the issue"
             units = self.at - (window << WINDOW_BITS) >> SHIFT[self.width]
-            found = block.view(self.width)[0].take(units)[..., None].view(np.uint8)
-            return np.asarray(found)
-        found = np.zeros((*self.shape, self.width), np.uint8)
-        if self.fill is not None:
-            found[...] = self.fill[self.issuer].reshape(-1, *[1] * (self.places.ndim - 1), self.width)
-        for block, rows, at, there in self._memories(wave):
-            assert block is not None, "it was checked at the issue"
-            self._gather(block, rows, at, there, found)
-        return found
+            return np.asarray(block.view(self.width)[0].take(units)[..., None].view(np.uint8))
+        return self._read(wave, 0, once=once)
+
+    def flags(self, wave: Wave) -> Array | None:
+        """The flags of what `load` finds; None where all of it is initialised. Bytes that do not count are."""
+        if self.space not in ("shared", "tmem") or (
+            self.space == "shared" and wave.shadows.shared.are_set(*self.reach)
+        ):
+            return None
+        flags = self._read(wave.shadows, 1)
+        return flags if self.space == "tmem" or not flags.all() else None
+
+    def _read(self, memories: Memories, blank: int, *, once: bool = False) -> Array:
+        """What memories have there. blank: of a byte that does not count."""
+        if self.space == "tmem":
+            words = self._of_cells(memories.tmem)
+            if self.nbytes is not None:
+                counts = self._bytes_that_count
+                words = words & counts | np.uint32(blank) * INITIALISED & ~counts
+            return words
+        if self.ctas is not None:
+            return self._of_each_cta(memories.shared, once=once)
+        octets = np.full((*self.shape, self.width), blank, np.uint8)
+        if self.fill is not None and not blank:
+            octets[...] = self.fill[self.issuer].reshape(-1, *[1] * (self.places.ndim - 1), self.width)
+        for block, rows, at, there in self._memories(memories):
+            self._gather(block, rows, at, there, octets)
+        return octets
 
     @cached_property
     def _bytes_that_count(self) -> NDArray[np.uint32]:
@@ -326,76 +339,52 @@ class Touched:
             words = cells.load(table) & ~there[:, None] | (new & there)[:, None]
         cells.store(table, words)
 
-    def load_flags(self, wave: Wave) -> Array | None:
-        """The flags of what `load` finds; None where all of it is initialised."""
-        shadows = wave.shadows
-        if self.space == "tmem":
-            flags = self._of_cells(shadows.tmem.words)
-            return flags if self.nbytes is None else flags | INITIALISED & ~self._bytes_that_count
-        low, high = self.reach
-        if self.space != "shared" or (shadows.is_collapsed and shadows.shared.data[0, low:high].all()):
-            return None
-        if self.ctas is not None:
-            found = self._of_each_cta(shadows.shared)
-        else:
-            shadows.expand()
-            found = np.ones((*self.shape, self.width), np.uint8)
-            self._gather(shadows.shared, self.rows, self.at, self.touches, found)
-        return None if found.all() else found
-
     def _of_each_cta(self, block: MemoryRows, *, once: bool = False) -> NDArray[np.uint8]:
         assert self.ctas is not None
-        view = block.view(self.width)[self.ctas if block.rows > 1 else slice(0, 1)]
+        view = block.view(self.width)[slice(0, 1) if block.is_one else self.ctas]
         places = self.places.reshape(-1) >> SHIFT[self.width]
-        found = view.take(places, axis=1).reshape(len(view), *self.places.shape)
-        each = (self.ctas.stop - self.ctas.start, len(self.issuer) // (self.ctas.stop - self.ctas.start))
-        if once and len(self.places) == 1 and len(found) == each[0]:
-            return found.reshape(-1, *self.shape[1:])[..., None].view(np.uint8)
-        if found.shape[:2] != each:
-            full = np.broadcast_to(found[:, None], (each[0], each[1] // found.shape[1], *found.shape[1:]))
-            found = np.ascontiguousarray(full)
-        return found.reshape(self.shape)[..., None].view(np.uint8)
+        items = view.take(places, axis=1).reshape(len(view), *self.places.shape)
+        counts = (self.ctas.stop - self.ctas.start, len(self.issuer) // (self.ctas.stop - self.ctas.start))
+        if once and len(self.places) == 1 and len(items) == counts[0]:
+            return items.reshape(-1, *self.shape[1:])[..., None].view(np.uint8)
+        if items.shape[:2] != counts:
+            full = np.broadcast_to(items[:, None], (counts[0], counts[1] // items.shape[1], *items.shape[1:]))
+            items = np.ascontiguousarray(full)
+        return items.reshape(self.shape)[..., None].view(np.uint8)
 
-    def _gather(self, block: MemoryRows, rows: Ints, at: Ints, there: Bools, found: NDArray[np.uint8]) -> None:
+    def _gather(self, block: MemoryRows, rows: Ints, at: Ints, there: Bools, into: NDArray[np.uint8]) -> None:
         if self.nbytes is None or (self.nbytes[there] == self.width).all():
-            found[there] = block.view(self.width)[rows[there], at[there] >> SHIFT[self.width]][..., None].view(np.uint8)
+            into[there] = block.view(self.width)[rows[there], at[there] >> SHIFT[self.width]][..., None].view(np.uint8)
             return
         counts = np.arange(self.width) < self.nbytes[..., None]
         octets = np.where(counts, at[..., None] + np.arange(self.width), 0)
-        found[there] = np.where(counts, block.data[rows[..., None], octets], found)[there]
+        into[there] = np.where(counts, block.data[rows[..., None], octets], into)[there]
 
-    def store(self, wave: Wave, data: Array) -> None:
+    def store(self, memories: Memories, data: Array) -> None:
         """Write values as `load` returns them, a row for each of the m, or one for each of the n issuers."""
         if len(data) != len(self.issuer):
             data = data[self.issuer]
         if self.space == "tmem":
-            self._to_cells(wave.tmem.words, data)
+            self._to_cells(memories.tmem, data)
             return
         data = np.broadcast_to(data, (*self.shape, self.width))
         if self.ctas is not None:
-            self._to_each_cta(wave.shared, data)
+            self._to_each_cta(memories.shared, data)
             return
-        for block, rows, at, there in self._memories(wave):
-            assert block is not None, "it was checked at the issue"
+        for block, rows, at, there in self._memories(memories):
             self._scatter(block, rows, at, there, data)
 
     def store_flags(self, wave: Wave, flags: Array | None) -> None:
         """The flags of what `store` wrote; None: all of it is initialised."""
         shadows = wave.shadows
         alike = self.ctas is not None and self.ctas.stop - self.ctas.start == wave.ctas
-        if self.space == "shared" and flags is None and alike and shadows.is_collapsed:
-            one = self.of_one_cta()
-            one._to_each_cta(shadows.shared, one.all_initialised)
-            return
-        data = self.all_initialised if flags is None else flags
-        if len(data) != len(self.issuer):
-            data = data[self.issuer]
-        if self.space == "tmem":
-            self._to_cells(shadows.tmem.words, data)
-        elif self.space == "shared":
-            shadows.expand()
-            data = np.broadcast_to(data, (*self.shape, self.width))
-            self._scatter(shadows.shared, self.rows, self.at, self.touches, data)
+        if self.space == "shared" and flags is None and alike and shadows.shared.is_one:
+            first = self.of_one_cta()
+            first._to_each_cta(shadows.shared, first.all_initialised)
+        elif self.space in ("shared", "tmem"):
+            if self.space == "shared":
+                shadows.shared.part()
+            self.store(shadows, self.all_initialised if flags is None else flags)
 
     def _to_each_cta(self, block: MemoryRows, data: NDArray[np.uint8]) -> None:
         assert self.ctas is not None
@@ -434,10 +423,10 @@ def _thin(axis: Ints) -> Ints:
 
 def _alike(issuers: Issuers, at: Ints) -> tuple[Ints, slice | None]:
     """The places of one CTA's issuers, or of the first of them, and the CTAs that all have the same."""
-    each = issuers.each_cta
-    if not each or not at.size or at.max() >> OFFSET_BITS or len(at) > each < len(issuers.rows):
-        by_cta = at.reshape(-1, each, *at.shape[1:]) if each and len(at) == len(issuers.rows) else at[:0]
+    issuing = issuers.each_cta
+    if not issuing or not at.size or at.max() >> OFFSET_BITS or len(at) > issuing < len(issuers.rows):
+        by_cta = at.reshape(-1, issuing, *at.shape[1:]) if issuing and len(at) == len(issuers.rows) else at[:0]
         if not at.size or not len(by_cta) or at.max() >> OFFSET_BITS or (by_cta != by_cta[:1]).any():
             return at, None
         at = by_cta[0]
-    return (at, issuers.ctas) if each % len(at) == 0 else (at, None)
+    return (at, issuers.ctas) if issuing % len(at) == 0 else (at, None)

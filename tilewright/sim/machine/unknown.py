@@ -73,20 +73,20 @@ class Dependence:
 
     def read(self, site: Site, batch: Batch, flags: Bits) -> Bits:
         """The flags of what lanes have read, without those of the lanes in question."""
-        for each in self.doubts:
-            if (lane := self._lane(each.read, site, batch)) is not None:
+        for doubt in self.doubts:
+            if (lane := self._lane(doubt.read, site, batch)) is not None:
                 flags = np.array(np.broadcast_to(flags, batch.shape))
                 flags[lane] = 0
         return flags
 
     def stored(self, site: Site, batch: Batch, flags: Bits | None) -> None:
         """Lanes have stored values with these flags."""
-        for each in self.doubts if flags is not None else ():
-            lane = self._lane(each.store, site, batch)
+        for doubt in self.doubts if flags is not None else ():
+            lane = self._lane(doubt.store, site, batch)
             if lane is not None and flags is not None:
                 octets = np.broadcast_to(flags, batch.shape)[lane].tobytes()
                 if 0 in octets:
-                    self.holds.add(each.key)
+                    self.holds.add(doubt.key)
 
     def _lane(self, moment: Moment, site: Site, batch: Batch) -> tuple[int, int, int] | None:
         """The place of the thread in a batch, if this is the moment."""
@@ -123,7 +123,7 @@ class ArrayOperation:
 
     def __call__(self, values: tuple[Value, ...], unknown: tuple[Array | None, ...]) -> Array | None:
         """The unknown bits of the result."""
-        given = [np.asarray(value, kind.element.numpy) for value, kind in zip(values, self.kinds, strict=True)]
+        terms = [np.asarray(value, kind.element.numpy) for value, kind in zip(values, self.kinds, strict=True)]
         unsigned = _unsigned(self.result)
         if _WHOLE.get():
             some = [bits.any(-1) if bits.ndim > 3 else bits != 0 for bits in unknown if bits is not None]
@@ -131,32 +131,32 @@ class ArrayOperation:
             if self.result.lanes > 1:
                 whole = np.repeat(whole[..., None], self.result.lanes, -1)
             return np.where(whole, ~np.zeros((), unsigned), 0).astype(unsigned)
-        found: Array | None = None
+        open_bits: Array | None = None
         for k, bits in enumerate(unknown):
             if bits is None:
                 continue
             kind = _unsigned(self.kinds[k])
-            own = given[k].view(kind)
-            others = [one.view(kind) for n, one in enumerate(given) if n != k and one.dtype.itemsize == kind.itemsize]
+            arg = terms[k].view(kind)
+            others = [arg.view(kind) for n, arg in enumerate(terms) if n != k and arg.dtype.itemsize == kind.itemsize]
             first, *more = (
-                np.asarray(self.function(*given[:k], end, *given[k + 1 :])).view(unsigned)
-                for end in _tried(own, bits, others, given[k].dtype)
+                np.asarray(self.function(*terms[:k], end, *terms[k + 1 :])).view(unsigned)
+                for end in _tried(arg, bits, others, terms[k].dtype)
             )
-            for one in more:
-                found = first ^ one if found is None else found | (first ^ one)
-        return found if found is not None and found.any() else None
+            for result in more:
+                open_bits = first ^ result if open_bits is None else open_bits | (first ^ result)
+        return open_bits if open_bits is not None and open_bits.any() else None
 
 
-def _tried(own: Array, bits: Array, others: list[Array], kind: np.dtype[Any]) -> Iterator[Array]:
+def _tried(arg: Array, bits: Array, others: list[Array], kind: np.dtype[Any]) -> Iterator[Array]:
     """Values that an operand may have: the least, the greatest, and those near the other operands, for comparisons."""
-    near = (end for one in others for end in (one, one + 1, one - 1)) if own.dtype.kind == "u" else ()
-    for end in (np.zeros_like(own), ~np.zeros_like(own), *near):
-        yield np.asarray((own & ~bits) | (end & bits), own.dtype).view(kind)
+    near = (end for other in others for end in (other, other + 1, other - 1)) if arg.dtype.kind == "u" else ()
+    for end in (np.zeros_like(arg), ~np.zeros_like(arg), *near):
+        yield np.asarray((arg & ~bits) | (end & bits), arg.dtype).view(kind)
 
 
-def either(one: Array | None, other: Array | None) -> Array | None:
+def either(first: Array | None, other: Array | None) -> Array | None:
     """The bits that are unknown for one reason or the other."""
-    return one if other is None else other if one is None else one | other
+    return first if other is None else other if first is None else first | other
 
 
 def blended(mask: Mask, new: Array | None, old: Array | None) -> Array | None:
@@ -188,9 +188,9 @@ def unknown_of(kind: DType) -> Callable[[Bits, Mask], Array | None]:
         bad: Array = np.where(mask.full[..., None], (octets ^ 1) * np.uint8(255), np.uint8(0))
         if not bad.any():
             return None
-        found: Array = bad.view(np.uint8 if unsigned.kind == "b" else unsigned)
-        found = found if kind.lanes > 1 else found[..., 0]
-        return found != 0 if unsigned.kind == "b" else found
+        open_bits: Array = bad.view(np.uint8 if unsigned.kind == "b" else unsigned)
+        open_bits = open_bits if kind.lanes > 1 else open_bits[..., 0]
+        return open_bits != 0 if unsigned.kind == "b" else open_bits
 
     return convert
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -15,24 +15,55 @@ from tilewright.sim.machine.operation import Pending
 from tilewright.sim.machine.precedence import Refusals, Skipping
 from tilewright.sim.machine.registers import Registers
 from tilewright.sim.machine.sync import Barriers
-from tilewright.sim.machine.tmem import Cells, Columns
+from tilewright.sim.machine.tmem import Columns, table_of_cells
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tilewright.sim.machine.arrays import Bools, Value
+    from tilewright.sim.machine.arrays import Array, Bools, Value
     from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.device import Device
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.shadows import Shadows
 
-Storage = MemoryRows | Registers
+Storage: TypeAlias = "MemoryRows | Registers"
 AXES = ("x", "y", "z")
 
 Rows = TypeVar("Rows", int, Ints)
 
 
-class Wave:
+class Memories:
+    """The memories that the CTAs of a wave have: their bytes or, by the same names, the flags of these.
+
+    rows: of shared memory and registers, for each of the CTAs or one for all.
+    """
+
+    def __init__(self, run: Device, rows: int, ctas: int) -> None:
+        self.run = run
+        self.ctas = ctas
+        self.shared = MemoryRows.zeros(rows, run.shared_bytes, ctas)
+        self.registers = {
+            place.name: Registers(rows, run.warps, place.nbytes, place.unit, place.start, ctas=ctas)
+            for place in run.places.locals
+        }
+
+    @cached_property
+    def tmem(self) -> Array:
+        """Tensor memory, (CTAs, columns, lanes); there from its first use on."""
+        return table_of_cells(self.ctas, np.uint32)
+
+    def argument(self, name: str) -> Storage:
+        """The buffer in global memory with this name."""
+        return self.run.blocks[name]
+
+    def storage(self, place: Place) -> Storage:
+        """What holds the bytes of a place."""
+        if place.space == "global":
+            return self.argument(place.name)
+        return self.shared if place.space == "shared" else self.registers[place.name]
+
+
+class Wave(Memories):
     """CTAs ``first`` to ``first + ctas - 1`` of the grid, in the order in which they are launched.
 
     unmet: row and shared address of the m-barriers that were found in a running phase in the last round of polls.
@@ -41,22 +72,12 @@ class Wave:
     shadows: Shadows  # there where the check of uninitialised values is on
 
     def __init__(self, run: Device, first: int, ctas: int) -> None:
-        self.run = run
+        super().__init__(run, ctas, ctas)
         self.first = first
-        self.ctas = ctas
-        self.shared = MemoryRows.zeros(ctas, run.shared_bytes)
         self.kept: dict[str, NDArray[np.uint64]] = {}  # by units of their own, see `tilewright.isa.machine.Unit`
-        self.registers = {
-            place.name: Registers(ctas, run.warps, place.nbytes, place.unit, place.start) for place in run.places.locals
-        }
         self.barriers = Barriers(self)
         self.pending = Pending(self)
         self.unmet: list[tuple[int, int]] = []
-
-    @cached_property
-    def tmem(self) -> Cells:
-        """Tensor memory; there from its first use on."""
-        return Cells(self.ctas)
 
     @cached_property
     def columns(self) -> Columns:
@@ -92,12 +113,6 @@ class Wave:
             if part in vars(self):  # asking for a cached property would make it
                 delattr(self, part)
 
-    def storage(self, place: Place) -> Storage:
-        """What holds the bytes of a place."""
-        if place.space == "global":
-            return self.run.blocks[place.name]
-        return self.shared if place.space == "shared" else self.registers[place.name]
-
     def rank(self, row: Rows) -> Rows:
         """The place in its cluster of the CTA in a row, or of each in an array of rows."""
         return (row + self.first) % self.run.cluster_ctas
@@ -112,13 +127,13 @@ class Wave:
         grid, cluster = self.run.grid, self.run.cluster
         gpu, ctas = divmod(ctas, self.run.reach["gpu"])
         number, rank = divmod(ctas, self.run.cluster_ctas)
-        found = {RANK: gpu, "cluster_ctarank": rank}
+        places = {RANK: gpu, "cluster_ctarank": rank}
         for axis, extent, inner in zip(AXES, grid, cluster, strict=True):
             number, outer_at = divmod(number, extent // inner)
             rank, inner_at = divmod(rank, inner)
-            found |= {f"clusterid.{axis}": outer_at, f"cluster_ctaid.{axis}": inner_at}
-            found[f"ctaid.{axis}"] = outer_at * inner + inner_at
-        return found
+            places |= {f"clusterid.{axis}": outer_at, f"cluster_ctaid.{axis}": inner_at}
+            places[f"ctaid.{axis}"] = outer_at * inner + inner_at
+        return places
 
     def special(self, name: str, ctas: slice, warps: slice) -> Value:
         """A special register in these CTAs and warps, of the smallest shape."""
@@ -140,8 +155,8 @@ class Wave:
 
     def cta_at(self, cta: int) -> tuple[int, int, int]:
         """The coordinate of a CTA, counted in the grid."""
-        found = self._coordinates_of(np.array([cta]))
-        x, y, z = (int(found[f"ctaid.{axis}"][0]) for axis in AXES)
+        places = self._coordinates_of(np.array([cta]))
+        x, y, z = (int(places[f"ctaid.{axis}"][0]) for axis in AXES)
         return x, y, z
 
     def thread_at(self, cta: int, thread: int) -> Threads:

@@ -63,23 +63,23 @@ class Detailed:
             return
         if array.ndim >= 3:
             array = array[i if len(array) > 1 else 0, j if array.shape[1] > 1 else 0]
-        own = np.array(array.reshape(-1) if array.ndim != 2 else array)
-        self.room[0] -= own.nbytes
-        self.steps[-1].value = own
+        kept = np.array(array.reshape(-1) if array.ndim != 2 else array)
+        self.room[0] -= kept.nbytes
+        self.steps[-1].value = kept
 
     def touch(self, site: int, addresses: Ints) -> None:
         """The addresses of an access of the statement."""
         if self.steps and self.is_whole:
-            own = np.array(np.broadcast_to(addresses, 32))
-            self.room[0] -= own.nbytes
-            self.steps[-1].touched.append((site, own))
+            lanes = np.array(np.broadcast_to(addresses, 32))
+            self.room[0] -= lanes.nbytes
+            self.steps[-1].touched.append((site, lanes))
 
     def settle(self, wave: Wave) -> None:
         """Adds the registers that have changed since the last statement began."""
         if not self.is_whole or not wave.registers:
             return
         if "tmem" in vars(wave) and self.steps:
-            self._settle_tmem(wave.tmem.words[self.cta - wave.first].T, self.steps[-1])
+            self._settle_tmem(wave.tmem[self.cta - wave.first].T, self.steps[-1])
         for number, (name, registers) in enumerate(wave.registers.items()):
             view = registers.view(min(4, registers.unit))[self.cta - wave.first, self.warp]
             before = self.before.get(name)
@@ -101,7 +101,7 @@ class Detailed:
 
     def _changed(self, step: OpenStep, number: int, view: Array, before: Array) -> None:
         """The words of a buffer that differ. view: (units, 32, words of a unit)."""
-        now, was = (np.swapaxes(one, 1, 2).reshape(-1, 32) for one in (view, before))
+        now, was = (np.swapaxes(state, 1, 2).reshape(-1, 32) for state in (view, before))
         changed = np.flatnonzero((now != was).any(1))
         step.registers += [(number, int(word), now[word].copy()) for word in changed]
         self.room[0] -= 140 * len(changed)
@@ -109,6 +109,6 @@ class Detailed:
     def done(self, run: Device) -> Steps:
         """All of them."""
         names = tuple(place.name for place in run.places.locals)
-        steps = (Step(one.seq, one.row, one.lanes, one.value, tuple(one.touched), tuple(one.registers), one.tmem)
-                 for one in self.steps)  # fmt: skip
+        steps = (Step(step.seq, step.row, step.lanes, step.value, tuple(step.touched), tuple(step.registers), step.tmem)
+                 for step in self.steps)  # fmt: skip
         return Steps(self.cta, self.warp, names, tuple(steps), self.is_whole)

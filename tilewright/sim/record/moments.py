@@ -36,7 +36,7 @@ def moment_of(rec: Recorder, finding: Finding) -> FindingMoment:
         return FindingMoment(rec.seq)
     here = _place(rec, stream, at, _step(rec, stream, at))
     step = _steps(rec, stream)[here[2]] if here[2] >= 0 else None
-    lanes = next((one.lanes for one in finding.threads if one.lanes), (-1, -1))
+    lanes = next((threads.lanes for threads in finding.threads if threads.lanes), (-1, -1))
     if finding.other is None:
         return FindingMoment(rec.seq, here, None, lanes[0])
     other, lane = _other(rec, finding.other, here, _touched(rec, step))
@@ -45,8 +45,8 @@ def moment_of(rec: Recorder, finding: Finding) -> FindingMoment:
 
 def _stream(rec: Recorder, threads: tuple[Threads, ...]) -> Growing | None:
     """The first warp of the threads that is recorded."""
-    found = (rec.by_cta[one.ctas[0]][one.warps[0] if one.warps else 0] for one in threads if one.ctas[0] in rec.by_cta)
-    return next(found, None)
+    every = (rec.by_cta[who.ctas[0]][who.warps[0] if who.warps else 0] for who in threads if who.ctas[0] in rec.by_cta)
+    return next(every, None)
 
 
 def _current(rec: Recorder) -> Growing | None:
@@ -100,13 +100,13 @@ def _backwards(rec: Recorder, stream: Growing, at: Line) -> Iterator[tuple[int, 
 
 def _touched(rec: Recorder, step: OpenStep | None) -> dict[str, Spans]:
     """Bytes that the active lanes of a statement touch, by buffer; of shared memory all together."""
-    found: dict[str, Spans] = {}
+    touched: dict[str, Spans] = {}
     for site, addresses in step.touched if step is not None else ():
-        one = rec.sites[site]
+        access = rec.sites[site]
         active = (lane for lane in range(32) if step is not None and step.lanes >> lane & 1)
-        spans = found.setdefault("" if one.space == "shared" else one.buffer, [])
-        spans += [(int(addresses[lane]), int(addresses[lane]) + one.width, lane) for lane in active]
-    return found
+        spans = touched.setdefault("" if access.space == "shared" else access.buffer, [])
+        spans += [(int(addresses[lane]), int(addresses[lane]) + access.width, lane) for lane in active]
+    return touched
 
 
 def _lane(a: dict[str, Spans], b: dict[str, Spans]) -> int:
@@ -125,8 +125,8 @@ def _other(
     """
     at, who = (other.file, other.line), _stream(rec, other.threads)
     cta = next(stream.cta for stream in _all(rec) if _number(rec, stream) == here[0])
-    if (one := _operation(rec, other, who, cta, touched)) is not None:
-        return (-1, one.number, -1), _lane(touched, _spans(one))
+    if (running := _operation(rec, other, who, cta, touched)) is not None:
+        return (-1, running.number, -1), _lane(touched, _spans(running))
     for stream in _all(rec) if who is None else [who]:
         number = _number(rec, stream)
         for k, step in _backwards(rec, stream, at):
@@ -142,13 +142,13 @@ def _all(rec: Recorder) -> list[Growing]:
 
 def _event_at(rec: Recorder, stream: Growing, seq: int, at: Line) -> int:
     """The event of a statement that was begun behind the event of this number."""
-    after = (k for k, one in enumerate(stream.events) if (one.seq > seq or k + 1 == len(stream.events)
-             or stream.events[k + 1].seq > seq) and at in _lines(rec, one))  # fmt: skip
+    after = (k for k, event in enumerate(stream.events) if (event.seq > seq or k + 1 == len(stream.events)
+             or stream.events[k + 1].seq > seq) and at in _lines(rec, event))  # fmt: skip
     return next(after, len(stream.events) - 1)
 
 
-def _spans(one: OpenOperation) -> dict[str, Spans]:
-    return {"": [(first, end, 0) for first, end in one.spans]}
+def _spans(operation: OpenOperation) -> dict[str, Spans]:
+    return {"": [(first, end, 0) for first, end in operation.spans]}
 
 
 def _operation(
@@ -156,13 +156,13 @@ def _operation(
 ) -> OpenOperation | None:
     """The newest operation of a line that touches some of these bytes; of those that are not complete the oldest."""
     name, at = other.op.removeprefix("ptx."), (other.file, other.line)
-    every = [one for one in rec.operations if at in _of_span(one.data.at) and one.data.name.removeprefix("ptx.") == name
-             and (one.data.cta == cta if who is None else (one.data.cta, one.data.warp) == (who.cta, who.warp))
-             and (not touched.get("") or not one.spans or _lane(touched, _spans(one)) >= 0)]  # fmt: skip
-    return next((one for one in every if one.data.completed is None), every[-1] if every else None)
+    every = [op for op in rec.operations if at in _of_span(op.data.at) and op.data.name.removeprefix("ptx.") == name
+             and (op.data.cta == cta if who is None else (op.data.cta, op.data.warp) == (who.cta, who.warp))
+             and (not touched.get("") or not op.spans or _lane(touched, _spans(op)) >= 0)]  # fmt: skip
+    return next((op for op in every if op.data.completed is None), every[-1] if every else None)
 
 
 def _issue(rec: Recorder, at: Line) -> EventPlace | None:
     """The first operation of a line that is not complete."""
-    found = (one for one in rec.operations if one.data.completed is None and at in _of_span(one.data.at))
-    return next(((-1, one.number, -1) for one in found), None)
+    ops = (op for op in rec.operations if op.data.completed is None and at in _of_span(op.data.at))
+    return next(((-1, op.number, -1) for op in ops), None)

@@ -81,7 +81,7 @@ class Measure:
         first = int(addresses.min())
         key = first % EVERY, (addresses - first).tobytes(), b"" if active is None else active.tobytes()
         if key not in self.known:
-            lanes = np.arange(32) < self.site.lanes
+            lanes = np.arange(32) < self.site.how.lanes
             lanes &= True if active is None else active
             self.known[key] = self._measured(np.broadcast_to(addresses, 32), lanes)
         return self.known[key]
@@ -89,13 +89,13 @@ class Measure:
     def _measured(self, addresses: Ints, active: Bools) -> WarpAccess:
         site, lanes, start = self.site, int(active.sum()), int(addresses.min()) % EVERY
         if site.line.space == "global":
-            own = addresses[active]
-            ends = np.concatenate([own // SECTOR_BYTES, (own + site.width - 1) // SECTOR_BYTES])
+            bytes_of = addresses[active]
+            ends = np.concatenate([bytes_of // SECTOR_BYTES, (bytes_of + site.width - 1) // SECTOR_BYTES])
             return WarpAccess(lanes, lanes * site.width, sectors=len(np.unique(ends)), start=start)
         phase, pairs = site.how.phase or default_phase(site.width), not (site.write or site.how.phase)
         at = Address(0, Part(addresses.reshape(1, 1, 32)))
-        everyone = lanes == site.lanes
-        passes, ideal = wavefronts(at, site.lanes, site.width, phase, None if everyone else active, pairs=pairs)
+        everyone = lanes == site.how.lanes
+        passes, ideal = wavefronts(at, site.how.lanes, site.width, phase, None if everyone else active, pairs=pairs)
         return WarpAccess(lanes, lanes * site.width, passes, ideal, start=start)
 
 
@@ -204,22 +204,22 @@ class Recorder(Check):
         """What was recorded, also of a run that a finding has ended; the next run is not recorded."""
         if self.hears:
             self.flush()
-        wrong = [one for one in findings if one.severity == "error"]
-        for one in wrong[len(self.moments) :]:  # that which has ended the run, or another run in another order
-            self.moments.append(moment_of(self, one) if self.hears and one.choice is None else FindingMoment(self.seq))
+        wrong = [finding for finding in findings if finding.severity == "error"]
+        for bad in wrong[len(self.moments) :]:  # that which has ended the run, or another run in another order
+            self.moments.append(moment_of(self, bad) if self.hears and bad.choice is None else FindingMoment(self.seq))
         self.on = self.hears = False
         x, y, z = self.run.grid
-        cut_short = sum(not one.is_whole for one in self.detailed.values())
-        streams = tuple(one.stream() for cta in sorted(self.by_cta) for one in self.by_cta[cta])
+        cut_short = sum(not warp.is_whole for warp in self.detailed.values())
+        streams = tuple(warp.stream() for cta in sorted(self.by_cta) for warp in self.by_cta[cta])
         waits = (event for stream in streams for event in stream.events if isinstance(event, Waited))
-        waited = {(one.cta, one.address, one.phase) for one in waits if one.until is None}
+        waited = {(wait.cta, wait.address, wait.phase) for wait in waits if wait.until is None}
         phases = tuple(phase for log in self.barriers.values() for phase in log.phases(waited))
         return Recording(
             self.program.kernel.name, self.program.kernel.at, target, (x, y, z), self.run.cluster_ctas,
-            self.run.threads, tuple(self.rows), tuple(self.sites), streams, tuple(one.data for one in self.operations),
-            phases, tuple(one.meeting() for one in self.meetings), self.run.steps,
+            self.run.threads, tuple(self.rows), tuple(self.sites), streams, tuple(op.data for op in self.operations),
+            phases, tuple(meeting.meeting() for meeting in self.meetings), self.run.steps,
             LeftOut(self.run.ctas - len(self.by_cta), self.cut, cut_short),
-            tuple(one.done(self.run) for one in self.detailed.values()), findings, tuple(self.moments), self._buffers(),
+            tuple(log.done(self.run) for log in self.detailed.values()), findings, tuple(self.moments), self._buffers(),
         )  # fmt: skip
 
     def found(self, error: SimulationError) -> None:
@@ -230,15 +230,15 @@ class Recorder(Check):
 
     def _buffers(self) -> tuple[KernelBuffer, ...]:
         """The kernel's buffers; without a shape where that depends on more than the arguments."""
-        sizes, found = self.run.scalars, []
-        for name, one in self.program.authored.items():
-            home, known = self.program.home_of(one), names_in(one.shape) <= sizes.keys()  # others only a run knows
-            shape = tuple(int(evaluate(as_expr(extent), sizes)) for extent in one.shape) if known else ()
-            space = one.space.partition(".")[0]
-            found.append(
-                KernelBuffer(name, space, str(one.dtype), one.dtype.bits, shape, one.layout, home.start if home else 0)
+        sizes, rows = self.run.scalars, []
+        for name, var in self.program.authored.items():
+            home, fixed = self.program.home_of(var), names_in(var.shape) <= sizes.keys()  # others only a run knows
+            shape = tuple(int(evaluate(as_expr(extent), sizes)) for extent in var.shape) if fixed else ()
+            space = var.space.partition(".")[0]
+            rows.append(
+                KernelBuffer(name, space, str(var.dtype), var.dtype.bits, shape, var.layout, home.start if home else 0)
             )
-        return tuple(found)
+        return tuple(rows)
 
     def next(self) -> int:
         """The number of a new event."""
@@ -289,15 +289,15 @@ class Recorder(Check):
         if self.room[0] > 0:
             computes = self.rows[row].kind in COMPUTES
             for i, j, stream in self.active(batch, mask):
-                if (own := self.detailed.get((stream.cta, stream.warp))) is not None:
-                    own.begin(self.seq, row, mask.full[i, j], batch.wave, computes=computes)
+                if (detailed := self.detailed.get((stream.cta, stream.warp))) is not None:
+                    detailed.begin(self.seq, row, mask.full[i, j], batch.wave, computes=computes)
 
     def kept(self, batch: Batch, mask: Mask, value: Value) -> None:
         """A statement has given a variable this value."""
         if self.on and self.room[0] > 0:
             for i, j, stream in self.active(batch, mask) if self.streams else ():
-                if (own := self.detailed.get((stream.cta, stream.warp))) is not None:
-                    own.keep(value, i, j)
+                if (detailed := self.detailed.get((stream.cta, stream.warp))) is not None:
+                    detailed.keep(value, i, j)
 
     def marked(self, row: int, name: str, batch: Batch, mask: Mask) -> None:
         """Lanes came to a mark."""
@@ -324,13 +324,13 @@ class Recorder(Check):
         seq = self.next()
         masks = {id(mask): mask for _, mask in self.pending if mask.array is not None}
         some = {key: np.asarray(mask.full.any(-1)) for key, mask in masks.items()}
-        known: dict[tuple[bool, ...], tuple[tuple[int, int], ...]] = {}
+        counts: dict[tuple[bool, ...], tuple[tuple[int, int], ...]] = {}
         for i, j, stream in self.streams:
-            kind = tuple(bool(each[i, j]) for each in some.values())
-            if kind not in known:
+            kind = tuple(bool(active[i, j]) for active in some.values())
+            if kind not in counts:
                 here = Counter(row for row, mask in self.pending if id(mask) not in some or some[id(mask)][i, j])
-                known[kind] = tuple(here.items())
-            if stream.stretch(seq, self.now, self.segment, known[kind]):
+                counts[kind] = tuple(here.items())
+            if stream.stretch(seq, self.now, self.segment, counts[kind]):
                 self.events += 1
         self.pending = []
         if self.events >= self.limit:
@@ -346,10 +346,10 @@ class Recorder(Check):
             for i, j, stream in streams:
                 active = None if mask.array is None else mask.full[i, j]
                 if active is None or active.any():
-                    own = full[i if len(full) > 1 else 0, j if full.shape[1] > 1 else 0]
-                    stream.moved.setdefault(site, []).append(measure(own, active))
+                    lanes = full[i if len(full) > 1 else 0, j if full.shape[1] > 1 else 0]
+                    stream.moved.setdefault(site, []).append(measure(lanes, active))
                     if (detailed := self.detailed.get((stream.cta, stream.warp))) is not None:
-                        detailed.touch(site, own)
+                        detailed.touch(site, lanes)
 
     def _commits(self, row: int, batch: Batch, mask: Mask) -> None:
         self.flush()
@@ -383,22 +383,22 @@ class Recorder(Check):
             if issuers.wave.first + row in self.by_cta:
                 groups.setdefault((issuers.wave.first + row, thread // 32), []).append(k)
         amounts = list(self._amounts(operation)) if groups else []
-        made = []
+        parts = []
         for (cta, warp), which in groups.items():
-            one = OpenOperation(len(self.operations), frozenset(which),
+            part = OpenOperation(len(self.operations), frozenset(which),
                                 self._operation(operation, seq, cta, warp, which, amounts),
                                 tuple(_spans(operation, which)))  # fmt: skip
-            self.operations.append(one)
-            made.append(one)
+            self.operations.append(part)
+            parts.append(part)
             for stream in self.by_cta[cta][warp : warp + issuers.warps_each]:
-                self.add(stream, Issued(seq, self.now, self.last_row, one.number))
+                self.add(stream, Issued(seq, self.now, self.last_row, part.number))
                 if not operation.is_commit:
-                    stream.issued.setdefault(operation.group, []).append(one.number)
-        if made:
-            self.under_way[id(operation)] = made
-            known = self.of_group.setdefault((issuers.wave.first, operation.group), [])
-            known.append((operation, made))
-            del known[:-MOST_UNDER_WAY]
+                    stream.issued.setdefault(operation.group, []).append(part.number)
+        if parts:
+            self.under_way[id(operation)] = parts
+            earlier = self.of_group.setdefault((issuers.wave.first, operation.group), [])
+            earlier.append((operation, parts))
+            del earlier[:-MOST_UNDER_WAY]
         for signal in operation.signals:
             assert isinstance(signal.effect, Signal)
             if signal.effect.at_issue:
@@ -414,9 +414,9 @@ class Recorder(Check):
             moved[writes][space] = moved[writes].get(space, 0) + int(nbytes[which].sum())
         told: set[tuple[int, int]] = set()
         for signal in operation.signals:
-            own = np.isin(signal.issuer, which)
-            rows = (signal.rows[own] + wave.first).reshape(-1).tolist()
-            told.update(zip(rows, signal.at[own].reshape(-1).tolist(), strict=True))
+            mine = np.isin(signal.issuer, which)
+            rows = (signal.rows[mine] + wave.first).reshape(-1).tolist()
+            told.update(zip(rows, signal.at[mine].reshape(-1).tolist(), strict=True))
         after = tuple(self.by_cta[cta][warp].issued.pop(operation.group, ())) if operation.is_commit else ()
         return AsyncOperation(
             bound.instruction.name, unit_of(operation.form), bound.mnemonic, self.last_row,
@@ -429,16 +429,16 @@ class Recorder(Check):
     def _amounts(self, operation: Operation) -> Iterator[tuple[bool, str, str, Ints]]:
         """(is it written, memory, buffer, bytes of each issuer) of all that an operation touches."""
         count, places = len(operation.issuers.rows), self.run.places
-        for one in operation.touched:
-            each = np.full(len(one.issuer), prod(one.shape[1:]) * one.width)
-            if one.nbytes is not None:
-                each = one.nbytes.reshape(len(one.issuer), -1).sum(1)
-            found = np.bincount(one.issuer, weights=each, minlength=count).astype(np.int64)
-            name = "tensor memory" if one.space == "tmem" else ""
-            if one.places.size and not name:
-                name = places.holding(one.space, int(one.places.flat[0])).name
-            space = "global" if one.space == "generic" else one.space
-            yield one.writes, space, name, found
+        for access in operation.touched:
+            sizes = np.full(len(access.issuer), prod(access.shape[1:]) * access.width)
+            if access.nbytes is not None:
+                sizes = access.nbytes.reshape(len(access.issuer), -1).sum(1)
+            sums = np.bincount(access.issuer, weights=sizes, minlength=count).astype(np.int64)
+            name = "tensor memory" if access.space == "tmem" else ""
+            if access.places.size and not name:
+                name = places.holding(access.space, int(access.places.flat[0])).name
+            space = "global" if access.space == "generic" else access.space
+            yield access.writes, space, name, sums
         for files, writes in ((operation.instruction.sinks, True), (operation.instruction.sources, False)):
             for file in files:
                 nbytes = np.full(count, file.width * file.count * operation.issuers.lanes)
@@ -449,20 +449,20 @@ class Recorder(Check):
             return
         self.flush()
         seq = self.next()
-        for one in self.under_way.pop(id(operation), ()):
-            one.data = replace(one.data, completed=seq, completed_step=self.run.steps)
+        for part in self.under_way.pop(id(operation), ()):
+            part.data = replace(part.data, completed=seq, completed_step=self.run.steps)
         for signal in operation.signals:
             assert isinstance(signal.effect, Signal)
             if not signal.effect.at_issue:
                 self._count(operation, signal, seq)
 
-    def _count(self, operation: Operation, one: Touched, seq: int) -> None:
+    def _count(self, operation: Operation, use: Touched, seq: int) -> None:
         """An operation signals m-barriers."""
-        assert isinstance(one.effect, Signal)
-        wave, is_bytes = operation.batch.wave, one.effect.kind == "bytes"
-        amounts = operation.amounts(one)[one.issuer]
-        words = phase_of(wave.shared.view(8)[one.rows, one.at >> 3])
-        every = zip(one.rows.flat, one.at.flat, words.flat, np.broadcast_to(amounts, one.rows.shape).flat, strict=True)
+        assert isinstance(use.effect, Signal)
+        wave, is_bytes = operation.batch.wave, use.effect.kind == "bytes"
+        amounts = operation.amounts(use)[use.issuer]
+        words = phase_of(wave.shared.view(8)[use.rows, use.at >> 3])
+        every = zip(use.rows.flat, use.at.flat, words.flat, np.broadcast_to(amounts, use.rows.shape).flat, strict=True)
         for row, address, word, amount in every:
             if (log := self.barrier(wave, int(row), int(address))) is not None:
                 phase = log.at(int(word))
@@ -475,9 +475,9 @@ class Recorder(Check):
             return
         self.flush()
         seq, group = self.next(), waiting.effect.group
-        known = self.of_group.get((wave.first, group), [])
+        operations = self.of_group.get((wave.first, group), [])
         covered: dict[tuple[int, int], list[int]] = {}
-        for operation, parts in known:
+        for operation, parts in operations:
             covers = np.asarray(waiting.covers(operation).any(-1))
             for part in parts if covers.any() else ():
                 if any(covers[k] for k in part.issuers if k < len(covers)):
@@ -488,11 +488,11 @@ class Recorder(Check):
             if waiting.threads[stream.cta - wave.first, 32 * stream.warp : 32 * stream.warp + 32].any():
                 reads = waiting.effect.reads
                 every = covered.get((stream.cta, stream.warp), ())
-                own = tuple(n for n in every if not {(n, reads), (n, False)} & stream.waited_for)
-                stream.waited_for.update((n, reads) for n in own)
-                done = [self.operations[n].data.completed or 0 for n in own]
+                waited = tuple(n for n in every if not {(n, reads), (n, False)} & stream.waited_for)
+                stream.waited_for.update((n, reads) for n in waited)
+                done = [self.operations[n].data.completed or 0 for n in waited]
                 self.add(stream, Waited(seq, self.now, row, "group", group=group, pending=waiting.pending,
-                                        operations=own, reads=reads, until=seq,
+                                        operations=waited, reads=reads, until=seq,
                                         cause=max(done, default=0) or None))  # fmt: skip
 
     # m-barriers
@@ -517,9 +517,9 @@ class Recorder(Check):
             return
         self.signal_told, seq, active = self.instance, self.next(), event.mask.full
         rows, warps = batch.rows_and_warps(active)
-        given = np.broadcast_to(event.barrier, active.shape)[active].astype(np.int64)
+        addresses = np.broadcast_to(event.barrier, active.shape)[active].astype(np.int64)
         words = np.broadcast_to(event.found, active.shape)[active] if counts else None
-        there, address = split(batch.wave, rows, given)
+        there, address = split(batch.wave, rows, addresses)
         by_barrier: dict[tuple[int, int], list[int]] = {}
         for k, place in enumerate(zip(there.tolist(), address.tolist(), strict=True)):
             by_barrier.setdefault(place, []).append(k)
@@ -569,23 +569,23 @@ class Recorder(Check):
         self.flush()
         seq, active = self.next(), batch.mask.full
         yes = np.broadcast_to(passed, batch.shape) | ~active
-        given = None if at is None else np.broadcast_to(at.full(), batch.shape)
+        addresses = None if at is None else np.broadcast_to(at.full(), batch.shape)
         for i, j, stream in self.streams:
             if not active[i, j].any():
                 continue
             lane = int(active[i, j].argmax())
             if not batch.again or stream.asking is None:
-                self._begin(seq, batch, stream, lane, None if given is None else int(given[i, j, lane]),
+                self._begin(seq, batch, stream, lane, None if addresses is None else int(addresses[i, j, lane]),
                             bool(yes[i, j].all()))  # fmt: skip
             elif yes[i, j].all():
                 self._passes(seq, batch.wave, stream)
 
-    def _begin(self, seq: int, batch: Batch, stream: Growing, lane: int, given: int | None, passed: bool) -> None:
+    def _begin(self, seq: int, batch: Batch, stream: Growing, lane: int, where: int | None, passed: bool) -> None:
         """A warp begins to wait, or passes at once."""
         row, log = self.last_row, None
         event = Waited(seq, self.now, row, "tmem", lane=lane, blocked=not passed)
-        if given is not None:
-            (at,), (address,) = split(batch.wave, np.array([stream.cta - batch.wave.first]), np.array([given]))
+        if where is not None:
+            (at,), (address,) = split(batch.wave, np.array([stream.cta - batch.wave.first]), np.array([where]))
             log = self.barrier(batch.wave, int(at), int(address))
         if log is not None:
             word = int(phase_of(batch.wave.shared.view(8)[log.cta - batch.wave.first, log.address >> 3]))
@@ -686,8 +686,8 @@ class Recorder(Check):
 
 def _spans(operation: Operation, which: list[int]) -> Iterator[tuple[int, int]]:
     """First and last byte of shared memory that each access of some issuers touches."""
-    for one in operation.touched:
-        if one.space == "shared":
-            places = one.places[np.isin(one.issuer, which)] if len(one.places) == len(one.issuer) else one.places
+    for use in operation.touched:
+        if use.space == "shared":
+            places = use.places[np.isin(use.issuer, which)] if len(use.places) == len(use.issuer) else use.places
             if places.size:
-                yield int(places.min()), int(places.max()) + one.width
+                yield int(places.min()), int(places.max()) + use.width

@@ -44,7 +44,7 @@ class RecordingOptions:
     def __post_init__(self) -> None:
         count = self.ctas - 1 if isinstance(self.ctas, int) else self.ctas
         several = count if isinstance(count, tuple) else (count,)
-        if any(isinstance(one, bool) or not isinstance(one, int) or one < 0 for one in several) or not several:
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < 0 for n in several) or not several:
             allowed = "how many CTAs, from 1 on; or a tuple of their numbers in the grid, from 0 on"
             raise ArgumentError("no CTAs to record", given=repr(self.ctas), allowed=allowed)
         for name, least in (("events", 1), ("stepped", 0), ("nbytes", 0)):
@@ -54,13 +54,13 @@ class RecordingOptions:
                 raise ArgumentError(f"{name} is how many", given=f"{name}={value!r}", allowed=allowed)
 
     @classmethod
-    def of(cls, given: bool | int | tuple[int, ...] | RecordingOptions) -> RecordingOptions | None:
+    def of(cls, wanted: bool | int | tuple[int, ...] | RecordingOptions) -> RecordingOptions | None:
         """What the argument ``record=`` means; None: nothing is recorded."""
-        if isinstance(given, RecordingOptions):
-            return given
-        if isinstance(given, bool):
-            return cls() if given else None
-        return cls(ctas=given)
+        if isinstance(wanted, RecordingOptions):
+            return wanted
+        if isinstance(wanted, bool):
+            return cls() if wanted else None
+        return cls(ctas=wanted)
 
     @property
     def last(self) -> int:
@@ -480,8 +480,8 @@ class Recording:
             if isinstance(event, Waited) and self.rows[event.row].kind == "ask" and event.until is not None:
                 ran = ((event.row, 1),)
             for row, times in ran:
-                for kind, each in self.rows[row].counts.items():
-                    total[kind] = total.get(kind, 0) + each * times
+                for kind, number in self.rows[row].counts.items():
+                    total[kind] = total.get(kind, 0) + number * times
         return total
 
     def timeline(self, path: str | Path | None = None, *, units: str = "cycles") -> Timeline:
@@ -490,10 +490,10 @@ class Recording:
         """
         from tilewright.view.look import Timeline  # upwards, and only when somebody looks
 
-        made = Timeline(self)
+        timeline = Timeline(self)
         if path is not None:
-            made.write(path, units)
-        return made
+            timeline.write(path, units)
+        return timeline
 
     def page(self, path: str | Path | None = None) -> str:
         """The page of the run, one HTML file that needs nothing else. path: also written there."""

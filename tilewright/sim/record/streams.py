@@ -86,18 +86,18 @@ def _added(a: tuple[tuple[int, int], ...], b: tuple[tuple[int, int], ...]) -> tu
 
 
 def _summed(site: int, times: int, start: int, parts: Iterable[WarpAccess | Moved]) -> Moved:
-    lanes, nbytes, wavefronts, ideal, sectors = (sum(getattr(one, name) for one in parts) for name in SUMMED)
+    lanes, nbytes, wavefronts, ideal, sectors = (sum(getattr(part, name) for part in parts) for name in SUMMED)
     return Moved(site, times, lanes, nbytes, wavefronts, ideal, sectors, start)
 
 
 def _moved(a: tuple[Moved, ...], b: tuple[Moved, ...]) -> tuple[Moved, ...]:
-    total = {one.site: one for one in a}
-    for one in b:
-        before = total.get(one.site)
+    total = {first.site: first for first in a}
+    for more in b:
+        before = total.get(more.site)
         if before is not None:
-            total[one.site] = _summed(one.site, before.times + one.times, before.start, (before, one))
+            total[more.site] = _summed(more.site, before.times + more.times, before.start, (before, more))
         else:
-            total[one.site] = one
+            total[more.site] = more
     return tuple(total.values())
 
 
@@ -156,19 +156,19 @@ class PhaseLog:
         self.open.wanted = int(now.expected[-1])
         return first, int(arrivals.sum()), int(announced.sum())
 
-    def _frozen(self, one: OpenPhase, *, ends: bool) -> Iterable[Phase]:
-        yield Phase(self.cta, self.address, self.name, self.life, one.number, tuple(one.signals), one.arrivals,
-                    one.announced, one.nbytes, ends, one.begun, one.wanted)  # fmt: skip
+    def _frozen(self, phase: OpenPhase, *, ends: bool) -> Iterable[Phase]:
+        yield Phase(self.cta, self.address, self.name, self.life, phase.number, tuple(phase.signals), phase.arrivals,
+                    phase.announced, phase.nbytes, ends, phase.begun, phase.wanted)  # fmt: skip
 
     def phases(self, waited: Container[tuple[int, int, int]]) -> list[Phase]:
         """All of them; the last one also where nothing came, if it is waited for, or the only one.
 
         waited: CTA, address and number of phases.
         """
-        one = self.open
-        is_shown = one.signals or not self.ended or (self.cta, self.address, one.number) in waited
-        is_over = bool(one.signals) and one.arrivals >= one.wanted and one.nbytes == one.announced
-        return [*self.ended, *(self._frozen(one, ends=is_over) if is_shown else ())]
+        last = self.open
+        is_shown = last.signals or not self.ended or (self.cta, self.address, last.number) in waited
+        is_over = bool(last.signals) and last.arrivals >= last.wanted and last.nbytes == last.announced
+        return [*self.ended, *(self._frozen(last, ends=is_over) if is_shown else ())]
 
 
 @dataclass

@@ -82,24 +82,24 @@ class Several:
     def of(
         cls,
         kernel: ir.Kernel,
-        given: Sequence[Mapping[str, Array]],
+        of_ranks: Sequence[Mapping[str, Array]],
         maps: Sequence[Mapping[str, MapFields]],
         scalars: Mapping[str, Number],
     ) -> Iterator[Several]:
         """Of the arrays of each GPU, by buffer; changed in place at the end. Pointers to peers, and the bytes of tensor
         maps, are made here. maps: those that the caller makes, of each GPU.
         """
-        count, symmetric = len(given), [buffer for buffer in kernel.buffers if buffer.peers]
+        count, symmetric = len(of_ranks), [buffer for buffer in kernel.buffers if buffer.peers]
         shared = {buffer.name for buffer in symmetric}
         tables = {buffer.pointers.name: buffer.name for buffer in symmetric}
-        sizes = {name: array.nbytes for name, array in given[0].items()}
-        sizes |= {table: 8 * (count + 1) for table in tables} | {each.name: MAP_BYTES for each in kernel.maps}
+        sizes = {name: array.nbytes for name, array in of_ranks[0].items()}
+        sizes |= {table: 8 * (count + 1) for table in tables} | {row.name: MAP_BYTES for row in kernel.maps}
         parts = {name: OfRank(nbytes, (-(-nbytes // GAP) + 1) * GAP, name in shared) for name, nbytes in sizes.items()}
         arrays = {name: np.zeros(count * part.pitch, np.uint8) for name, part in parts.items()}
         bases = {name: place.base for name, place in BufferPlaces(kernel).by_name.items()}
-        for rank, own in enumerate(given):
-            _check_apart(kernel, own, rank)
-            for name, array in own.items():
+        for rank, mine in enumerate(of_ranks):
+            _check_apart(kernel, mine, rank)
+            for name, array in mine.items():
                 _bytes(arrays[name], parts[name], rank)[:] = _octets(array)
             for table, name in tables.items():
                 peers = [*(bases[name] + parts[name].pitch * np.arange(count)), bases[name] + MULTICAST]
@@ -110,8 +110,8 @@ class Several:
         try:
             yield cls(Ranks(count, tuple(parts.items())), arrays)
         finally:
-            for rank, own in enumerate(given):
-                for name, array in own.items():
+            for rank, mine in enumerate(of_ranks):
+                for name, array in mine.items():
                     if array.flags.writeable:
                         _octets(array)[:] = _bytes(arrays[name], parts[name], rank)
 
@@ -120,14 +120,14 @@ def encoded(
     kernel: ir.Kernel, starts: Mapping[str, int], maps: Mapping[str, MapFields], scalars: Mapping[str, Number]
 ) -> Iterator[tuple[str, bytes]]:
     """The 128 bytes of each tensor map, with the address that its array has here. starts: of the buffers."""
-    for each in kernel.maps:
-        fields = each.fields(scalars) if each.is_made else maps[each.name]
-        base = starts[each.of if each.is_made else mapped(each.name)]
-        yield each.name, fields.at(base + (each.start(scalars) if each.is_made else 0)).encode()
+    for tensor_map in kernel.maps:
+        fields = tensor_map.fields(scalars) if tensor_map.is_made else maps[tensor_map.name]
+        base = starts[tensor_map.of if tensor_map.is_made else mapped(tensor_map.name)]
+        yield tensor_map.name, fields.at(base + (tensor_map.start(scalars) if tensor_map.is_made else 0)).encode()
 
 
-def _check_apart(kernel: ir.Kernel, own: Mapping[str, Array], rank: int) -> None:
-    if groups := groups_of(own):
+def _check_apart(kernel: ir.Kernel, arrays: Mapping[str, Array], rank: int) -> None:
+    if groups := groups_of(arrays):
         raise ArgumentError(
             f"arguments of {kernel.name} on several GPUs share memory",
             given=f"{' and '.join(name for name, _ in groups[0])} of rank {rank}",
@@ -222,8 +222,8 @@ class Execution(Device):
         self._next, self._end = 0, self.ctas
         self._pitch, self.left_out = 0, 0  # waves between two that run, once that is known; CTAs that do not run
         self.open: list[Wave] = []  # the waves that run
-        each = self.shared_bytes + self.warps * 32 * self._register_bytes
-        self._cta_bytes = 2 * each if program.with_shadows else each
+        nbytes = self.shared_bytes + self.warps * 32 * self._register_bytes
+        self._cta_bytes = 2 * nbytes if program.with_shadows else nbytes
 
     @property
     def ctas_done(self) -> int:
@@ -312,9 +312,9 @@ class Execution(Device):
     def _wave_ctas(self) -> int:
         """As many CTAs as cache well, not under `LEAST_LANES` where memory allows, whole clusters."""
         lanes = self.warps * 32
-        each = self.shared_bytes + lanes * (self._register_bytes + LANE_BYTES)
+        nbytes = self.shared_bytes + lanes * (self._register_bytes + LANE_BYTES)
         least = LEAST_LANES * (ISSUING if self.program.has_asynchronous else 1)
-        size = max(least // lanes, min(WAVE_BYTES // each, MOST_LANES // lanes), 1)
+        size = max(least // lanes, min(WAVE_BYTES // nbytes, MOST_LANES // lanes), 1)
         if self.open or self._may_wait:
             size = min(size, self.room() // self.cluster_ctas * self.cluster_ctas)
         clusters = -(-size // self.cluster_ctas)
@@ -350,9 +350,9 @@ class Execution(Device):
 
     def _running(self, wave: Wave, current: Batch | None = None) -> int:
         """How many CTAs of a wave have threads that have not ended. current: the batch that runs, if one does."""
-        own = self.scheduler
-        batches = [*own.ready, *own.overtaking.batches, *own.held, *([] if current is None else [current])]
-        return int(own.warps_in(wave, batches).any(1).sum())
+        queue = self.scheduler
+        batches = [*queue.ready, *queue.overtaking.batches, *queue.held, *([] if current is None else [current])]
+        return int(queue.warps_in(wave, batches).any(1).sum())
 
     @property
     def _register_bytes(self) -> int:
@@ -361,15 +361,15 @@ class Execution(Device):
 
     def _clusters_that_fit(self, wanted: int) -> int:
         """How many of ``wanted`` clusters, besides the CTAs that run. Raises SimulationError where there is no room."""
-        each = self._cta_bytes * self.cluster_ctas
+        nbytes = self._cta_bytes * self.cluster_ctas
         taken = self._cta_bytes * sum(wave.ctas for wave in self.open)
-        if self.watch.limits.nbytes is None and taken + wanted * each < FEW_BYTES:
+        if self.watch.limits.nbytes is None and taken + wanted * nbytes < FEW_BYTES:
             return wanted
         place = max(self.places.stored, key=lambda place: place.nbytes, default=None)
         what = f"{self.cluster_ctas} CTAs" if self.cluster_ctas > 1 else "a CTA"
         what = f"{what}, most of it for {place.name}" if place else what
-        self.watch.check_room(taken + each, what, self.program.line_of(place))
-        return (self.watch.room() - taken) // max(1, each)
+        self.watch.check_room(taken + nbytes, what, self.program.line_of(place))
+        return (self.watch.room() - taken) // max(1, nbytes)
 
     def fingerprint(self, polling: list[Batch]) -> int:
         """A number that changes with every change that a poll could see: of large arrays those that nobody writes are

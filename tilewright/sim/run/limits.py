@@ -78,7 +78,7 @@ class _Alarms:
         with self.changed:
             while True:
                 self.changed.wait(min(map(_due, self.kept)) - monotonic() if self.kept else None)
-                for alarm in [each for each in self.kept if each.due <= monotonic()]:
+                for alarm in [waiting for waiting in self.kept if waiting.due <= monotonic()]:
                     self.kept.remove(alarm)
                     alarm.watch.rung_in = alarm.watch.loops[-1:]
                     _raise_in(alarm.thread, OutOfTime)

@@ -89,14 +89,14 @@ class Program:
         grids: of launches around it.
         Raises SimulationError for what a check finds, and at a limit.
         """
-        own = {each.name for each in self._lowered.maps}
+        hidden = {tensor_map.name for tensor_map in self._lowered.maps}
         named = {
-            buffer.name: arrays[handle.name] for buffer, handle in self.compiled.handles() if buffer.name not in own
+            buffer.name: arrays[handle.name] for buffer, handle in self.compiled.handles() if buffer.name not in hidden
         }
         program = self._of(groups_of(named), recorded=record is not None)
         starts = {name: place.base for name, place in program.places.by_name.items()}
-        made = encoded(program.kernel, starts, maps, scalars)
-        named |= {name: np.frombuffer(data, np.uint8).copy() for name, data in made}
+        encodings = encoded(program.kernel, starts, maps, scalars)
+        named |= {name: np.frombuffer(data, np.uint8).copy() for name, data in encodings}
         if record is None or program.recorder is None:
             limits = self._on_target(limits or Limits(), program, scalars)
             return self._run(program, named, scalars, progress, limits, grids=grids)
@@ -113,7 +113,7 @@ class Program:
 
     def run_on_ranks(
         self,
-        given: Sequence[Mapping[str, Array]],
+        of_ranks: Sequence[Mapping[str, Array]],
         scalars: Mapping[str, Number],
         maps: Sequence[Mapping[str, MapFields]],
         *,
@@ -121,10 +121,10 @@ class Program:
         limits: Limits | None = None,
     ) -> Run:
         """`run` on several GPUs: arrays and maps of each, in the order of their ranks, and scalars of all."""
-        own = {each.name for each in self._lowered.maps}
+        own = {tensor_map.name for tensor_map in self._lowered.maps}
         named = [
             {b.name: arrays[handle.name] for b, handle in self.compiled.handles() if handle.name in arrays.keys() - own}
-            for arrays in given
+            for arrays in of_ranks
         ]
         with Several.of(self.compiled.kernel, named, maps, scalars) as several:
             program = self._of((), several.ranks)
@@ -139,15 +139,15 @@ class Program:
         if self._target is None:
             return limits
         room = partial(resident_ctas, self._target, launch.threads, launch.shared_bytes, prod(launch.cluster))
-        own = room()
+        resident = room()
         most = launch.max_registers or MOST_REGISTERS
         if not launch.max_registers and not self._lowered.compiled:  # then the text has launch bounds
             most = most_registers(self._target, launch.threads, max(1, launch.min_blocks_per_sm))
         if limits.registers is not None and program.may_wait:
             ctas = prod(program.grid(program.bound_scalars(scalars)))
-            if room(most) * ranks < ctas <= own * ranks:
-                own = room(limits.registers())
-        return replace(limits, ctas=own * ranks)
+            if room(most) * ranks < ctas <= resident * ranks:
+                resident = room(limits.registers())
+        return replace(limits, ctas=resident * ranks)
 
     def _run(
         self,
@@ -174,25 +174,25 @@ class Program:
             self._execute(first, before, progress)
             started = first.watch.started
             result = first.result()
-            made: list[Made] = []
-            topics = {first.topics.get(one.message) for one in result.findings}
+            runs: list[Made] = []
+            topics = {first.topics.get(finding.message) for finding in result.findings}
             alone = not watched or last is not None or limits.replay is not None
-            others = () if alone else _other_orders(program, made, first.steps, limits)
+            others = () if alone else _other_orders(program, runs, first.steps, limits)
             orders, began = [str(first.precedence)], monotonic()
             least = max(TIMES * (began - started), LEAST_SECONDS)
             for precedence in others:
                 code = self._of(program.groups, program.ranks, pauses=True) if precedence.stops else program
-                own = _shorter(limits, began + least - started) if precedence.is_extra else limits
-                other = Execution(code, _copied(before), scalars, own, precedence=precedence, started=started)
+                limits_here = _shorter(limits, began + least - started) if precedence.is_extra else limits
+                other = Execution(code, _copied(before), scalars, limits_here, precedence=precedence, started=started)
                 if not self._explore(other, before):
                     break
                 orders.append(str(precedence))
                 if precedence.late is not None:
-                    made.append(Made(precedence.late, other.scheduler.overtaking.first, other.steps))
-                new = [one for one in other.warned() if other.topics.get(one.message) not in topics]
-                topics |= {other.topics.get(one.message) for one in new}
-                result.warnings.extend(one.message for one in new)
-                result.findings.extend(replace(one, choice=str(precedence)) for one in new)
+                    runs.append(Made(precedence.late, other.scheduler.overtaking.first, other.steps))
+                new = [finding for finding in other.warned() if other.topics.get(finding.message) not in topics]
+                topics |= {other.topics.get(finding.message) for finding in new}
+                result.warnings.extend(finding.message for finding in new)
+                result.findings.extend(replace(finding, choice=str(precedence)) for finding in new)
             return replace(result, orders=tuple(orders), may_differ=first.has_clock or _sees_order(program))
 
     def _explore(self, other: Execution, before: Mapping[str, Array]) -> bool:
@@ -202,7 +202,7 @@ class Program:
         except SimulationError as error:
             if other.precedence.is_extra and error.kind == "limit":
                 return False
-            error.findings = tuple(replace(one, choice=str(other.precedence)) for one in error.findings)
+            error.findings = tuple(replace(finding, choice=str(other.precedence)) for finding in error.findings)
             raise
         return True
 
@@ -300,15 +300,15 @@ def _goes_on(body: Body, *, polls: bool) -> bool:
 
 def _branches(stmt: Stmt) -> bool:
     """Does a statement hold others, besides one that ends a loop or its turn?"""
-    return any(not isinstance(inner, (Break, Continue)) for each in bodies(stmt) for inner in each)
+    return any(not isinstance(inner, (Break, Continue)) for side in bodies(stmt) for inner in side)
 
 
-def _other_orders(program: Compiled, made: list[Made], steps: int, limits: Limits) -> Iterator[Precedence]:
+def _other_orders(program: Compiled, runs: list[Made], steps: int, limits: Limits) -> Iterator[Precedence]:
     """Do threads see which came first? Then the race check makes runs in other orders as well."""
     sees = _sees_order(program)
     if sees:
         for check in program.own_checks:
-            yield from others(check.strong, made, steps, asks=program.asks)
+            yield from others(check.strong, runs, steps, asks=program.asks)
     if any(check.doubtful for check in program.own_checks):
         yield PATIENT
     if _may_refuse(program):

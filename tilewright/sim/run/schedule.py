@@ -61,9 +61,9 @@ class Overtaking:
         self._come += 1
         if not late.lets_pass(self._come):
             return None
-        one = np.zeros(batch.shape, np.bool_)
-        one[lane] = True
-        stopped, others = batch.parting(one)
+        lanes = np.zeros(batch.shape, np.bool_)
+        lanes[lane] = True
+        stopped, others = batch.parting(lanes)
         self.batches.append(stopped)
         self._left_at = self.run.steps
         return others
@@ -357,11 +357,11 @@ class Scheduler:
 
     def warps_in(self, wave: Wave, batches: list[Batch]) -> Bools:
         """(CTAs, warps): the warps of a wave that have a lane in one of these batches."""
-        found = np.zeros((wave.ctas, self.run.warps), np.bool_)
+        warps = np.zeros((wave.ctas, self.run.warps), np.bool_)
         for batch in batches:
             if batch.wave is wave:
-                found[batch.ctas, batch.warps] |= batch.mask.full.any(-1)
-        return found
+                warps[batch.ctas, batch.warps] |= batch.mask.full.any(-1)
+        return warps
 
     def _release(self) -> bool:
         """Let batches go on whose barriers are complete for all of their warps."""
@@ -509,9 +509,9 @@ class Scheduler:
             return False
         batch = min(self.polling, key=self.run.precedence.key)
         self.polling.remove(batch)
-        one = np.zeros(batch.mask.full.size, np.bool_)
-        one[self.run.precedence.taken(batch.mask.flat)[0]] = True
-        going, others = batch.parting(one.reshape(batch.shape))
+        lane_alone = np.zeros(batch.mask.full.size, np.bool_)
+        lane_alone[self.run.precedence.taken(batch.mask.flat)[0]] = True
+        going, others = batch.parting(lane_alone.reshape(batch.shape))
         self.ready.append(going)
         self.polling += others
         return True

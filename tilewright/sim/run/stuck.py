@@ -29,7 +29,7 @@ MOST_LINES = 32
 
 def stuck(run: Execution, kind: str, what: str, batches: list[Batch], others: list[Batch]) -> SimulationError:
     """The error: ``batches`` are to blame, the others wait as well."""
-    lines = [*_ended(run, (*batches, *others)), *(line for each in (*batches, *others) for line in _places(run, each))]
+    lines = [*_ended(run, (*batches, *others)), *(line for wait in (*batches, *others) for line in _places(run, wait))]
     first = min(batches, key=lambda batch: batch.segment)
     ordered = [first, *batches]
     missing, hint = next(filter(None, map(_tmem, ordered)), (_missing(ordered), None))
@@ -81,9 +81,9 @@ def _apart(batches: Sequence[Batch]) -> Told | None:
             waiting[batch.meeting.place.at.line] = number, expected
     if len({number for number, _ in waiting.values()}) < 2:
         return None
-    (first, (one, _)), (then, (other, _)), *_ = waiting.items()
+    (first, (here, _)), (then, (other, _)), *_ = waiting.items()
     text = (
-        f"one barrier for both: line {first} waits at barrier {one}, line {then} at barrier {other}; or each of them "
+        f"one barrier for both: line {first} waits at barrier {here}, line {then} at barrier {other}; or each of them "
         "by all of its threads"
     )
     pairs = [(here, there) for here in waiting for there in waiting if waiting[here][0] != waiting[there][0]]
@@ -126,10 +126,10 @@ def _arrivals(wave: Wave, row: int, address: int, line: int) -> Told:
     if not state.pending:
         fewer = call("ptx.mbarrier.arrive.expect_tx", Operand("bar"), Operand("n"))
         return told("a copy that brings the {} bytes; or fewer in {}", int(state.tx), fewer)
-    made = call("ptx.mbarrier.init", Operand("bar"), came)
-    text = told("{}, as {} arrive; or {} arrivals more", made, came, int(state.pending))
+    init = call("ptx.mbarrier.init", Operand("bar"), came)
+    text = told("{}, as {} arrive; or {} arrivals more", init, came, int(state.pending))
     inits = wave.run.program.text.inits(wave.run.places.shared_at(address).name)
-    fewer_ways = [(operand(each, "count", count - int(state.pending)),) for each, count in inits if count]
+    fewer_ways = [(operand(line_of, "count", count - int(state.pending)),) for line_of, count in inits if count]
     return advised(text, "count", "cta", ways=[*fewer_ways, *arrival_anywhere(wave, address)])
 
 
@@ -162,8 +162,8 @@ def _places(run: Execution, batch: Batch) -> list[str]:
 def _who(batch: Batch, cta: int, ctas: int) -> str:
     row = numbers(batch.ctas)[cta]
     active = batch.mask.full[cta]
-    own = np.array(numbers(batch.warps))
-    warps = ", ".join(map(str, own[active.any(-1)]))
+    numbers_of = np.array(numbers(batch.warps))
+    warps = ", ".join(map(str, numbers_of[active.any(-1)]))
     some = active[active.any(-1)][0]
     more = f" and {ctas - 1} more CTAs" if ctas > 1 else ""
     return f"CTA {batch.wave.cta_name(row)}{more}, warp {warps}, {lanes_text(some)}"
@@ -191,8 +191,8 @@ def _tmem(batch: Batch) -> tuple[str, str] | None:
 
 def _awaited(batches: list[Batch]) -> list[tuple[int, int]]:
     """Rows and addresses of the m-barriers that threads of the first one's wave wait for."""
-    found = [where for batch in batches if batch.wave is batches[0].wave for where in _asked(batch)]
-    return list(dict.fromkeys([*found, *batches[0].wave.unmet]))
+    places = [where for batch in batches if batch.wave is batches[0].wave for where in _asked(batch)]
+    return list(dict.fromkeys([*places, *batches[0].wave.unmet]))
 
 
 def _asked(batch: Batch) -> list[tuple[int, int]]:
@@ -202,8 +202,8 @@ def _asked(batch: Batch) -> list[tuple[int, int]]:
         return []
     waiting = batch.mask.full & ~polling.passed
     row, address = numbers(batch.ctas)[first_warp(waiting)[0]], first_of(polling.mbarrier.full(), waiting)
-    rows, own = split(batch.wave, np.array([row]), np.array([address]))  # of another CTA, where the address says so
-    return [(int(rows[0]), int(own[0]))]
+    rows, offsets = split(batch.wave, np.array([row]), np.array([address]))  # of another CTA, where the address says so
+    return [(int(rows[0]), int(offsets[0]))]
 
 
 def _phase_text(wave: Wave, row: int, address: int) -> str:

@@ -260,8 +260,8 @@ class TaggedPlaces:
         if not self.is_global and self.rows == 1 and ctas > 1:
             self._write_all_down()
             self.rows = ctas
-            for name, old in self._tags().items():
-                setattr(self, name, old.expanded(ctas))
+            for block in self._tags().values():
+                block.part(ctas)
 
     def _tags(self) -> dict[str, MemoryRows]:
         """The blocks of tags that are there."""

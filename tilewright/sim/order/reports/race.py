@@ -214,7 +214,7 @@ def _is_unwritten(clash: Clash) -> bool:
         return False
     home, offset = divmod(access.address(clash.lane), access.places.pitch)
     row = home if access.places.is_global else numbers(clash.batch.ctas)[clash.lane[0]]
-    flags = shadows.shared.view(1)[0 if shadows.is_collapsed else row]
+    flags = shadows.shared.view(1)[0 if shadows.shared.is_one else row]
     return not flags[offset : offset + clash.site.width].all()
 
 

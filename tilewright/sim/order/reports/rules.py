@@ -223,7 +223,7 @@ def early_tmem_operation(
     row, knower, at = int(now.issuers.rows[actor]), int(operations.parts.knowers(now)[actor]), now.instruction.at
     run, (lane, column) = operations.wave.run, cells
     sought = did == "read" and run.unwritten == "sought"
-    if sought and (operations.wave.shadows.tmem.words[row, column, lane] != INITIALISED).any():
+    if sought and (operations.wave.shadows.tmem[row, column, lane] != INITIALISED).any():
         reader, writer = (earlier.operation.name, earlier.at, earlier.who(row)), (now.name, at, now.who(actor))
         step = told("a barrier after {}", completion_text(now, actor, row))
         return not_yet_written(run, reader, writer, f"tensor memory ({cells_text(*cells)})", step)
