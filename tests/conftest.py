@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, is_hypothesis_test, settings
+from hypothesis.internal.conjecture import providers
 
 GOLDEN = Path(__file__).parent / "golden"
 
 # The default finds the same examples on every run; `make test-long` goes through more of them in the profile "whole";
 # `pytest --hypothesis-profile=search` looks for new ones, and longer.
-FEW, ALL = 40, 100
+FEW, ALL = 25, 100
 settings.register_profile(
     "repeatable",
     max_examples=FEW,
@@ -35,13 +36,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-def pytest_configure() -> None:
-    """Tests are collected without looking for garbage: there is none, and the search takes a fifth of the time.
+def pytest_configure(config: pytest.Config) -> None:
+    """Examples do not depend on the numbers that stand in the sources of the modules that happen to be imported: to
+    parse all of them takes seconds in each worker, and no two orders of tests would have the same examples.
+
+    Tests are collected without looking for garbage: there is none, and the search takes a fifth of the time.
 
     Later it is looked for a hundred times less often: the house tests parse sources seven times as fast.
     """
     gc.disable()
     gc.set_threshold(100_000, 20, 50)
+    if config.getoption("--hypothesis-profile") != "search":
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 @pytest.hookimpl(wrapper=True)
@@ -56,8 +62,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         test = getattr(item, "obj", None)
         if is_hypothesis_test(test) and not item.get_closest_marker("gpu"):
-            own = getattr(test, "_hypothesis_internal_use_settings", settings.default)
-            if own.max_examples == settings.default.max_examples:
+            usual = settings().max_examples
+            if getattr(test, "_hypothesis_internal_use_settings", settings()).max_examples == usual:
                 item.add_marker(pytest.mark.sampled)
 
 
@@ -87,7 +93,7 @@ def has_cuda_device() -> bool:
         (status,) = driver.cuInit(0)
     except RuntimeError:  # libcuda is not there at all
         return False
-    return status == driver.CUresult.CUDA_SUCCESS
+    return bool(status == driver.CUresult.CUDA_SUCCESS)
 
 
 @pytest.fixture

@@ -67,6 +67,7 @@ def test_a_race_has_its_line_its_buffer_its_threads_and_a_hint() -> None:
 
     (found,) = verdict.findings
     assert (found.kind, found.buffer, verdict.status) == ("races", "row", "wrong")
+    assert racing.at is not None
     assert found.line == racing.at.line + 5
     assert [each["cta"] for each in found.as_v1()["threads"]] == [(0, 0, 0), (0, 0, 0)]
     assert found.other is not None
@@ -149,17 +150,11 @@ def kernel(A: T.Buffer((64,), "float32")):
     A[tid] = row[63 - tid]
 """
 HANGING = "while True: pass\n"
-LEAVING = "import os\nos._exit(0)\n"
-CASES = {
-    "wrong": FILE.format(barrier="pass"),
-    "leaving": LEAVING,
-}
 
 
-@pytest.mark.parametrize(("case", "status"), [("wrong", "wrong"), ("leaving", "stopped")])
-def test_the_command_prints_a_report_and_leaves_with_its_code(case: str, status: str, tmp_path: Path) -> None:
-    path = tmp_path / "submission.py"
-    path.write_text(CASES[case], encoding="utf-8")
+def test_the_command_prints_a_report_and_leaves_with_its_code(tmp_path: Path) -> None:
+    path, status = tmp_path / "submission.py", "wrong"
+    path.write_text(FILE.format(barrier="pass"), encoding="utf-8")
 
     done = subprocess.run([sys.executable, "-m", "tilewright", "check", str(path), "--json"], capture_output=True)
 
@@ -203,6 +198,21 @@ def test_what_a_file_leaves_running_holds_nobody_up(text: str, tmp_path: Path) -
     report = verdicts.judged_apart(str(path), [], ["60s"])
 
     assert (report.status, report.verdicts[0].findings[0].kind) == ("refused", "argument")
+
+
+def test_a_process_has_the_seconds_of_the_limit_and_those_to_start_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    waited: list[float] = []
+
+    def process(_: list[str], seconds: float) -> tuple[None, tuple[str, ...]]:
+        waited.append(seconds)
+        return None, ()
+
+    from tilewright.cli import verdicts
+
+    monkeypatch.setattr(verdicts, "_process", process)
+    verdicts.judged_apart("file.py", [], ["2.5s"])
+
+    assert waited == [2.5 + verdicts.START_SECONDS]
 
 
 def test_a_file_that_hangs_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -303,6 +313,7 @@ def test_a_finding_about_several_ctas_has_its_buffer_and_their_threads(name: str
     assert finding.buffer == ACROSS_CASES[name]
     assert finding.threads[0].warps is not None
     if name != "peers":  # which touches what may be gone: no second access takes part
+        assert finding.other is not None
         assert {one.cta for one in finding.threads}.isdisjoint(one.cta for one in finding.other.threads)
 
 
@@ -316,6 +327,7 @@ def test_a_warning_about_several_ctas_has_its_buffer_and_their_threads() -> None
     finding = tw.check(crowded).findings[0]
 
     assert (finding.severity, finding.buffer) == ("warning", "A")
+    assert finding.other is not None
     assert {finding.threads[0].cta, finding.other.threads[0].cta} == {(1, 0, 0), (0, 0, 0)}
 
 

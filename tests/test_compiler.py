@@ -132,7 +132,7 @@ def test_without_a_target_the_first_that_fits_is_taken() -> None:
 
 
 @pytest.mark.parametrize("target", ["sm_80", {"kind": "cuda", "arch": "sm_80"}])
-def test_a_target_may_be_a_name_or_a_dict(target: object) -> None:
+def test_a_target_may_be_a_name_or_a_dict(target: str | dict[str, str]) -> None:
     assert str(tw.compile(stage, target=target).target) == "sm_80"
 
 

@@ -65,7 +65,7 @@ def of_a_public_kernel() -> None:
 
 
 def of_a_public_kernel_s_keyword() -> None:
-    kernels.matmul(np.zeros((8, 8), np.float16), np.zeros((8, 8), np.float16), offset=3)
+    kernels.matmul(np.zeros((8, 8), np.float16), np.zeros((8, 8), np.float16), offset=3)  # type: ignore[call-arg]  # what it is about
 
 
 CAUSES = [simulated, called, with_a_wrong_array, parsed, parsed_with_settings, specialized, of_a_layout,
@@ -99,6 +99,7 @@ def test_a_traceback_ends_with_the_line_of_the_kernel(cause: Callable[[], None])
 
     last = traceback.extract_tb(raised.tb)[-1]
 
+    assert raised.value.at is not None
     assert (last.filename, last.lineno) == (__file__, raised.value.at.line)
     assert last.line == raised.value.at.excerpt()[0].partition("|")[2].strip()
 

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tilewright as tw
-from tests.examples.test_examples import module
+from tests.examples.compute import module
 from tests.samples import sampled
 from tilewright import T, Tx
 from tilewright.cli import main

@@ -9,15 +9,11 @@ process that it starts, and prints those that got no verdict in words.
 # ruff: noqa: E501, SIM905  texts as they are handed in
 from __future__ import annotations
 
-import faulthandler
 import json
-import os
 import re
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -28,6 +24,7 @@ from typing import Any
 import numpy as np
 
 import tests.conftest  # noqa: F401  the profile of hypothesis, which those kernels ask for
+from tests.forks import forked
 from tests.load.programs import FOLDER, PROGRAMS
 from tests.load.ptx_cases import PROGRAMS as PTX_PROGRAMS
 from tests.ptx.texts import IN_BODY, MODULE, module
@@ -146,8 +143,8 @@ def ptx(random: Random) -> Submission:
     """A PTX text with slips."""
     text = random.choice([each.text for each in PTX_PROGRAMS] + [MODULE] + [module(body) for body in IN_BODY])
     text = slipped(random, text, PTX_TOKENS, random.choice((0, 1, 1, 2, 3, 8)))
-    options = ("--block=32", "--smem=256", "--arg=i32[64]=ramp", "--arg=i32[64]")
-    options = options[: random.choice((0, 1, 3, 4, 4, 4, 4))]
+    some_of = ("--block=32", "--smem=256", "--arg=i32[64]=ramp", "--arg=i32[64]")
+    options = some_of[: random.choice((0, 1, 3, 4, 4, 4, 4))]
     return Submission("kernel.ptx", text.encode(), (*options, *some(random, LAUNCH_OPTIONS)))
 
 
@@ -268,43 +265,15 @@ def junk(random: Random) -> Submission:
 
 def judged(one: Submission, folder: Path) -> Outcome:
     """The outcome of the process that the command would start: here a fork of this one."""
-    path, into, told = folder / one.name, folder / "report.json", folder / "told"
+    path, into = folder / one.name, folder / "report.json"
     into.unlink(missing_ok=True)
     path.write_bytes(one.data)
     began = time.monotonic()
-    child = os.fork()
-    if child == 0:
-        _be_the_process(["tilewright", "check", *LIMITS, *one.options, f"--write={into}", "--", str(path)], told)
-    ended = _wait(child, SECONDS if one.ends else SHORT_SECONDS)
+    command = ["check", *LIMITS, *one.options, f"--write={into}", "--", str(path)]
+    code, _, told = forked(command, SECONDS if one.ends else SHORT_SECONDS, first=_watch_what_files_raise)
     path.unlink()
     report = json.loads(into.read_text("utf-8")) if into.is_file() else None
-    complaint = complaint_of(one, report, ended, told.read_text("utf-8", "replace"))
-    return Outcome(one, report, complaint, time.monotonic() - began)
-
-
-def _be_the_process(command: list[str], told: Path) -> None:
-    try:
-        os.setsid()
-        nothing = os.open(os.devnull, os.O_RDWR)
-        said = os.open(told, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        for number, target in enumerate((nothing, nothing, said)):
-            os.dup2(target, number)
-        sys.stdin, sys.stdout, sys.stderr = (open(n, "w" if n else "r", closefd=False) for n in range(3))  # noqa: SIM115
-        faulthandler.register(signal.SIGUSR1)  # says where it hangs
-        sys.argv = command
-        _watch_what_files_raise()
-        from tilewright.cli import main
-
-        main()
-    except SystemExit as left:
-        os._exit(left.code if isinstance(left.code, int) else 1)
-    except BaseException:
-        import traceback
-
-        with suppress(BaseException):
-            traceback.print_exc()
-            sys.stderr.flush()
-    os._exit(70)
+    return Outcome(one, report, complaint_of(one, report, code is not None, told), time.monotonic() - began)
 
 
 def _watch_what_files_raise() -> None:
@@ -324,24 +293,7 @@ def _watch_what_files_raise() -> None:
             print(f"FOREIGN {type(error).__name__}: {error} in {file}", file=sys.stderr, flush=True)
         return told(path, error)
 
-    kernels._line_at_fault = watched  # type: ignore[assignment]
-
-
-def _wait(child: int, seconds: float) -> bool:
-    """Has it ended by itself? Its whole group has, after this."""
-    until = time.monotonic() + seconds
-    ended = False
-    while not ended and time.monotonic() < until:
-        ended = os.waitpid(child, os.WNOHANG)[0] == child
-        time.sleep(0 if ended else 0.004)
-    if not ended:
-        os.kill(child, signal.SIGUSR1)
-        time.sleep(0.2)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child, signal.SIGKILL)
-    if not ended:
-        os.waitpid(child, 0)
-    return ended
+    kernels._line_at_fault = watched
 
 
 def complaint_of(one: Submission, report: dict[str, Any] | None, ended: bool, told: str) -> str:

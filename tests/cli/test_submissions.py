@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.submissions import DYING, ENDLESS, Submission, faults, judged, submission
-from tilewright.verdict import EXIT_CODES
+from tilewright.verdict import EXIT_CODES, SCHEMA
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="each is judged in a fork")
 SOME, ALL = range(0, 10_000, 777), range(10_000)
@@ -33,9 +33,7 @@ def test_ten_thousand_submissions_get_a_verdict(tmp_path: Path) -> None:
     ("one", "status"),
     [
         (Submission("died.py", DYING[0].encode(), ends=False), "stopped"),
-        (Submission("endless.py", ENDLESS[0].encode(), ends=False), "stopped"),
-        (Submission("empty.cu", b"", ("--block=32",)), "refused"),
-        (Submission("bytes.ptx", bytes(range(256)), ("--block=32",)), "wrong"),
+        (Submission("endless.py", ENDLESS[1].encode(), ends=False), "stopped"),
     ],
     ids=lambda value: getattr(value, "name", value),
 )
@@ -43,11 +41,10 @@ def test_the_command_itself_leaves_with_the_code_of_the_status(one: Submission, 
     path = tmp_path / one.name
     path.write_bytes(one.data)
     command = [sys.executable, "-m", "tilewright", "check", str(path), *one.options, "--json", "--limit=2s"]
-    seconds = 60 if one.ends else 1
-    slow = f"import sys; from tilewright.cli import verdicts, main; verdicts.START_SECONDS = {seconds}; main()"
+    slow = "import sys; from tilewright.cli import verdicts, main; verdicts.START_SECONDS = 1; main()"
 
     done = subprocess.run([sys.executable, "-c", slow, *command[3:]], capture_output=True, check=False, timeout=60)
 
     report = json.loads(done.stdout)
-    assert (report["status"], done.returncode) == (status, EXIT_CODES[status])
+    assert (report["schema"], report["status"], done.returncode) == (SCHEMA, status, EXIT_CODES[status])
     assert list(faults(report)) == []

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.cuda import cache
+from tilewright.cuda import cache, nvrtc
 from tilewright.cuda.cache import Cache, assemble, entry_key
 from tilewright.cuda.nvrtc import Assembly
 from tilewright.errors import TilewrightWarning, ToolError
@@ -39,7 +39,7 @@ def assembled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         asked.append(source)
         return Assembly(arch, source.encode(), "ptx", f"log {fast_math} {options}")
 
-    monkeypatch.setattr(cache.nvrtc, "assemble", fake)
+    monkeypatch.setattr(nvrtc, "assemble", fake)
     monkeypatch.setattr(cache, "_nvrtc_version", lambda: "13.0")
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("TILEWRIGHT_CACHE_BYTES", raising=False)
@@ -55,11 +55,12 @@ def test_an_entry_is_found_again(store: Cache) -> None:
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="NVIDIA publishes no wheels for macOS")
 def test_what_nvrtc_made_comes_back_as_it_was(store: Cache) -> None:
-    assembly = cache.nvrtc.assemble(TEXT, "sm_90a")
+    assembly = nvrtc.assemble(TEXT, "sm_90a")
     store.save(KEYS[0], assembly)
 
     found = store.load(KEYS[0])
 
+    assert found is not None
     assert found == assembly
     assert found.resources("empty") == assembly.resources("empty")
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.cuda.test_cache import KEYS, TEXT, made
-from tilewright.cuda import cache
+from tilewright.cuda import cache, nvrtc
 from tilewright.cuda.cache import Cache, assemble
 from tilewright.cuda.nvrtc import Assembly
 from tilewright.errors import TilewrightWarning, ToolError
@@ -221,7 +221,7 @@ def test_a_variable_that_names_no_folder_costs_a_warning(
     cache._warn_once.cache_clear()
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TILEWRIGHT_CACHE_DIR", folder)
-    monkeypatch.setattr(cache.nvrtc, "assemble", lambda source, arch, **options: Assembly(arch, b"cubin", "", ""))
+    monkeypatch.setattr(nvrtc, "assemble", lambda source, arch, **options: Assembly(arch, b"cubin", "", ""))
     monkeypatch.setattr(cache, "_nvrtc_version", lambda: "13.0")
 
     with pytest.warns(TilewrightWarning, match="not kept"):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,7 +14,7 @@ from tilewright import isa
 from tilewright.cuda import emit
 from tilewright.cuda.nvrtc import assemble
 from tilewright.dtypes import DType, dtype
-from tilewright.ir import Binary, Cast, Const, Expr, Load, Reinterpret, Select, Unary, Var, as_expr, walk
+from tilewright.ir import Binary, Cast, Const, Expr, Load, Reinterpret, Select, Stmt, Unary, Var, as_expr, walk
 from tilewright.ir.build import const
 
 # Where the emitted text for numbers changes: half only, bfloat16's conversion, fp8, bfloat16's arithmetic, fp6 and fp4.
@@ -43,11 +46,15 @@ def test_every_operator_and_cast_of_a_dtype_assembles(arch: str) -> None:
     assert [kind for kind in kinds if made.resources(f"k_{kind}").local_bytes] == []
 
 
+def binary_of(op: str, kind: DType, a: Expr, b: Expr) -> Binary:
+    return Binary(op, a, b, kind)
+
+
 @pytest.mark.parametrize("kind", VECTORS)
 def test_operators_on_vectors_go_element_by_element_in_registers(kind: DType) -> None:
     ops = ("+", "-", "*", "/", "min") if kind.is_float else ("+", "*", "//", "%", "<<", "max", "^")
     integers = dtype(f"int32x{kind.lanes}")
-    values = [lambda a, b, op=op: Binary(op, a, b, kind) for op in ops]
+    values: list[Any] = [partial(binary_of, op, kind) for op in ops]
     values += [
         lambda a, b: Unary("-", a, kind),
         lambda a, b: Select(TID < 5, a, b, kind),
@@ -70,7 +77,7 @@ def test_half_has_its_own_arithmetic_everywhere() -> None:
     assert 'asm("add.rn.f16 %0, %1, %2;"' in emit(lowered("k", (), _stored(h + h), scalars=(h,)), isa.arch("sm_75"))
 
 
-def _stored(value: Expr) -> tuple[object, ...]:
+def _stored(value: Expr) -> tuple[Stmt, ...]:
     from tilewright.ir import Bind
 
     return (Bind(Var("y", value.dtype), value),)

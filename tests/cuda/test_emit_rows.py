@@ -67,7 +67,7 @@ def _is_typed(row: isa.Instruction) -> bool:
 
 def _agrees(row: isa.Instruction, mods: Mods) -> bool:
     """One kernel may have only one value of the modifier that its rows agree on."""
-    return mods.get(row.agrees, 1) == 1
+    return bool(mods.get(row.agrees, 1) == 1)
 
 
 def uses() -> dict[str, list[str]]:

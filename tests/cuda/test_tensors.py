@@ -45,7 +45,8 @@ class Lent:
         return self.array.__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.array.__dlpack_device__()
+        kind, number = self.array.__dlpack_device__()
+        return kind, number
 
 
 _new_capsule = ctypes.pythonapi.PyCapsule_New
@@ -182,7 +183,8 @@ def test_default_streams_keep_their_names(fake: FakeDriver, exe: Any, stream: in
 
 def test_a_mask_is_refused(exe: Any) -> None:
     masked = GpuArray((64,))
-    masked.__cuda_array_interface__["mask"] = GpuArray((64,), "bool")
+    interface: dict[str, Any] = masked.__cuda_array_interface__
+    interface["mask"] = GpuArray((64,), "bool")
 
     with pytest.raises(ArgumentError, match="has a mask"):
         exe(masked, GpuArray((64,)), 1.0)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.examples.test_examples import module, without
+from tests.examples.compute import module
+from tests.examples.test_examples import without
 from tilewright.errors import SimulationError
 from tilewright.ir import Call, Evaluate, Kernel, statements
 

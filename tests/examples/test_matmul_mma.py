@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import Any
 
 import ml_dtypes
 import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.examples.test_examples import barriers, module, without
+from tests.examples.compute import module
+from tests.examples.test_examples import barriers, without
 from tilewright.errors import SimulationError
 from tilewright.ir import Kernel
 
 EXAMPLE = module("matmul_mma")
 
 
-def simulate(made: Kernel, m: int, n: int, k: int, kind: type = np.float16) -> tuple[np.ndarray, np.ndarray, list[str]]:
+def simulate(made: Kernel, m: int, n: int, k: int, kind: Any = np.float16) -> tuple[np.ndarray, np.ndarray, list[str]]:
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(shape).astype(kind) for shape in ((m, k), (k, n)))
     d = np.zeros((m, n), kind)

@@ -21,9 +21,10 @@ def execute(cells: list[str]) -> list[object]:
     for number, text in enumerate(cells):
         file = readable(text, f"<cell {number}>")
         tree = ast.parse(text)
-        last = tree.body.pop() if isinstance(tree.body[-1], ast.Expr) else None
-        exec(compile(tree, file, "exec"), names)
-        shown.append(None if last is None else eval(compile(ast.Expression(last.value), file, "eval"), names))
+        last = tree.body[-1]
+        value = ast.Expression(last.value) if isinstance(last, ast.Expr) else None
+        exec(compile(ast.Module(tree.body[:-1] if value else tree.body, []), file, "exec"), names)
+        shown.append(value and eval(compile(value, file, "eval"), names))
     return shown
 
 

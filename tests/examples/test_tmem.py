@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.examples.test_examples import module, without
+from tests.examples.compute import module
+from tests.examples.test_examples import without
 from tilewright.errors import SimulationError, TilewrightWarning
 from tilewright.ir import Call, Evaluate, statements
 from tilewright.lang import parse_script

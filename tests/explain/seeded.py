@@ -29,7 +29,7 @@ from tilewright.errors import TilewrightError
 from tilewright.explain import Finding
 from tilewright.isa import INSTRUCTIONS
 from tilewright.lang import parse_script
-from tools.repair import mended
+from tools.repair import MOST_TRIALS, mended
 
 Arrays = list[NDArray[Any]]
 MOST_FINDINGS = 5
@@ -107,12 +107,13 @@ def _each(name: str) -> list[Mutant]:
     return mutants(next(one.kernel for one in EVERY if one.kernel.name == name))
 
 
-def reach(what: str, every: Iterable[Seeded], *, kept: Path | None = None, **limits: int) -> float:
+def reach(what: str, every: Iterable[Seeded], *, kept: Path | None = None, trials: int = MOST_TRIALS) -> float:
     """The share of mistakes that are mended, printed with the names of those that are not.
 
     kept: a file of JSON, where what was tried is added; it is of one tree, and of these limits.
     """
     tried = json.loads(kept.read_text(encoding="utf-8")) if kept and kept.exists() else {}
+    limits = {"trials": trials}
     if tried.setdefault("limits", limits) != limits:
         raise SystemExit(f"{kept} is of {tried['limits']}, not of {limits}")
     outcomes = tried.setdefault(what, {})
@@ -120,7 +121,7 @@ def reach(what: str, every: Iterable[Seeded], *, kept: Path | None = None, **lim
     for seeded in every:
         names.append(seeded.name)
         if seeded.name not in outcomes:
-            outcomes[seeded.name] = mended(seeded.text, seeded.judge(), **limits) is not None
+            outcomes[seeded.name] = mended(seeded.text, seeded.judge(), trials=trials) is not None
             if kept:
                 kept.write_text(json.dumps(tried, indent=1), encoding="utf-8")
     left = [name for name in names if not outcomes[name]]

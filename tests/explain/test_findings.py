@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import pytest
@@ -26,13 +27,13 @@ def planted(*, race: bool = True, outside: bool = True) -> Lowered:
     return k
 
 
-def findings(k: Lowered, limits: Limits | None = None, **arrays: np.ndarray) -> tuple[Finding, ...]:
+def findings(k: Lowered, limits: Limits | None = None, **arrays: Any) -> tuple[Finding, ...]:
     with pytest.raises(SimulationError) as raised:
         k.run(limits=limits, **arrays)
     return raised.value.findings
 
 
-def arrays() -> dict[str, np.ndarray]:
+def arrays() -> dict[str, Any]:
     return {"out": np.zeros(128, np.int32), "x": np.arange(64, dtype=np.int32)}
 
 
@@ -43,6 +44,7 @@ def test_two_mistakes_are_told_with_their_lines() -> None:
     race, outside = raised.value.findings
     assert (race.kind, race.buffer, outside.kind, outside.buffer) == ("races", "s", "bounds", "x")
     assert race.other is not None
+    assert race.line is not None
     assert (race.other.did, race.other.line) == ("written", race.line - 1)
     assert outside.line == race.line + 1
     assert outside.numbers == {"bytes": 256, "last": 259}

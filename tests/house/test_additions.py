@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from tests.house.sources import ROOT
+from tools.size import ROOT
 
 INSTRUCTION = """
 from tilewright.isa.arch import since

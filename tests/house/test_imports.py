@@ -6,7 +6,8 @@ import ast
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
 
-from tests.house.sources import ROOT, sources
+from tests.house.sources import sources
+from tools.size import ROOT
 
 
 def imported(node: ast.AST) -> Iterator[str]:

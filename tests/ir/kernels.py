@@ -227,24 +227,22 @@ class Bodies:
             return TileCallStmt("copy", scope, regions, draw(st.sampled_from([None, "reg"])), (("vec_len", 4),))
         if choice == "evaluate":
             return Evaluate(draw(here.of(FLOAT32, 2)))
-        return draw(
-            st.sampled_from(
-                {
-                    "sync": [
-                        Evaluate(Call("cuda.cta_sync", (), (), dtype("void"))),
-                        Evaluate(Call("ptx.bar.sync", (Const(1, INT32), Const(128, INT32)), (), dtype("void"))),
-                    ],
-                    "assume": [Assume(Binary("<", N, Const(99, INT32), BOOL))],
-                    "comment": [
-                        Attr((("comment", "copy/reg: stage.py:21"),)),
-                        Attr((("comment", ' "odd\n text '),)),
-                        Attr((("hint", "level=(1, None)"), ("tirx.launch_bounds_min_blocks_per_sm", 2))),
-                    ],
-                    "break": [Break()],
-                    "continue": [Continue()],
-                }[choice]
-            )
-        )
+        plain: dict[str, list[Stmt]] = {
+            "sync": [
+                Evaluate(Call("cuda.cta_sync", (), (), dtype("void"))),
+                Evaluate(Call("ptx.bar.sync", (Const(1, INT32), Const(128, INT32)), (), dtype("void"))),
+            ],
+            "assume": [Assume(Binary("<", N, Const(99, INT32), BOOL))],
+            "comment": [
+                Attr((("comment", "copy/reg: stage.py:21"),)),
+                Attr((("comment", ' "odd\n text '),)),
+                Attr((("hint", "level=(1, None)"), ("tirx.launch_bounds_min_blocks_per_sm", 2))),
+            ],
+            "break": [Break()],
+            "continue": [Continue()],
+        }
+        chosen: Stmt = draw(st.sampled_from(plain[choice]))
+        return chosen
 
     def region(self, here: Expressions) -> Region:
         buffer = self.draw(st.sampled_from(here.buffers))

@@ -177,7 +177,7 @@ def test_a_number_is_no_array_and_an_array_no_number() -> None:
 
 
 def test_storage_of_another_layout_must_be_large_enough() -> None:
-    padded = buffer("C", 8, 64, layout=S[(8, 64) : (72, 1)])  # type: ignore[misc]  # a slice of tuples
+    padded = buffer("C", 8, 64, layout=S[(8, 64) : (72, 1)])
 
     signature(padded).bind([array(568)])
     signature(padded).bind([array(8, 72)])
@@ -186,7 +186,7 @@ def test_storage_of_another_layout_must_be_large_enough() -> None:
 
 
 def test_a_column_major_buffer_takes_as_many_elements() -> None:
-    signature(buffer("C", 8, 64, layout=S[(8, 64) : (1, 8)])).bind([array(64, 8)])  # type: ignore[misc]
+    signature(buffer("C", 8, 64, layout=S[(8, 64) : (1, 8)])).bind([array(64, 8)])
 
 
 # Scalars

@@ -256,7 +256,7 @@ def built(rule: Rule, names: dict[str, Expr]) -> Expr:
     for word, call in ((" and ", "both"), (" or ", "either")):
         if word in text:
             left, _, right = text.rpartition(word)
-            return NAMES[call](*(parsed_with(part, names) for part in (left, right)))  # type: ignore[operator]
+            return NAMES[call](*(parsed_with(part, names) for part in (left, right)))  # type: ignore[operator,no-any-return]
     return parsed_with(text, names)
 
 

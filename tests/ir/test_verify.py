@@ -85,7 +85,7 @@ def test_a_well_formed_kernel_passes() -> None:
             Bind(X, as_expr(0)),
             loop(If(I_ < N, (store(B, I_, T_ % 64), Assign(X, X + 1)), (Continue(),)), Break()),
             While(X < 4, (Assign(X, X + 1),)),
-            TileCallStmt("copy", "warp", (B[0:8, :], A[0:8, :])),  # type: ignore[arg-type]  # regions
+            TileCallStmt("copy", "warp", (B[0:8, :], A[0:8, :])),
             Evaluate(Call("cuda.cta_sync", (), (), dtype("void"))),
         )
     )
@@ -121,7 +121,7 @@ BROKEN: dict[str, tuple[Callable[[], tuple[Stmt, ...]], str]] = {
         "(?s)buffer B is not defined here.*further down",
     ),
     "a tile call on a buffer that nothing declares": (
-        lambda: (TileCallStmt("copy", "warp", (B.region(), A[0:8, :])),),  # type: ignore[arg-type]
+        lambda: (TileCallStmt("copy", "warp", (B.region(), A[0:8, :])),),
         "buffer B is not defined here",
     ),
     "a view of a buffer that nothing declares": (
@@ -168,11 +168,11 @@ BROKEN: dict[str, tuple[Callable[[], tuple[Stmt, ...]], str]] = {
     "an index past the end": (lambda: (ALLOC, store(B, 8, 0)), "(?s)index 8 is outside of B.*dimension 0.*0 to 7"),
     "a negative index": (lambda: (ALLOC, store(B, 0, -1)), "(?s)index -1 is outside of B.*try: +64 - 1"),
     "a region past the end": (
-        lambda: (ALLOC, TileCallStmt("copy", "cta", (B[0:9, :], A[0:9, :]))),  # type: ignore[arg-type]
+        lambda: (ALLOC, TileCallStmt("copy", "cta", (B[0:9, :], A[0:9, :]))),
         r"(?s)the region B\[0:9, 0:64\] lies outside of B.*within 0:8",
     ),
     "an empty region": (
-        lambda: (ALLOC, TileCallStmt("copy", "cta", (B[4:4, :], A[4:4, :]))),  # type: ignore[arg-type]
+        lambda: (ALLOC, TileCallStmt("copy", "cta", (B[4:4, :], A[4:4, :]))),
         "lies outside of B",
     ),
     # statements
@@ -195,7 +195,7 @@ BROKEN: dict[str, tuple[Callable[[], tuple[Stmt, ...]], str]] = {
         "T.assume states a fact about the arguments",
     ),
     "an unknown tile scope": (
-        lambda: (ALLOC, TileCallStmt("copy", "wrap", (B.region(), A[0:8, :]))),  # type: ignore[arg-type]
+        lambda: (ALLOC, TileCallStmt("copy", "wrap", (B.region(), A[0:8, :]))),
         "(?s)unknown scope of copy.*did you mean 'warp'",
     ),
     "a tile call without a destination": (lambda: (TileCallStmt("copy", "warp", ()),), "copy writes to a buffer"),

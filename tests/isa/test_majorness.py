@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.isa.machines import PlainMachine
+from tests.rows import in_row
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError
@@ -37,8 +38,14 @@ def loaded(copy: OperandCopy, matrix: NDArray[Any]) -> NDArray[np.uint32]:
     return registers
 
 
-@pytest.mark.parametrize(("name", "blas"), TRANSPOSABLE)
-def test_the_chosen_atoms_feed_the_mma(name: str, blas: str) -> None:
+@pytest.mark.parametrize("blas", sorted({blas for _, blas in TRANSPOSABLE}))
+def test_the_chosen_atoms_feed_the_mma(blas: str) -> None:
+    for name in (name for name, other in TRANSPOSABLE if other == blas):
+        with in_row(name):
+            check_atoms(name, blas)
+
+
+def check_atoms(name: str, blas: str) -> None:
     mma = isa.mma_atom(name)
     chosen = isa.majorness(mma, blas)
     _, n, k = isa.mma_shape(mma.shape)

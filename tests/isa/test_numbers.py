@@ -16,7 +16,9 @@ from tilewright.dtypes import dtype
 from tilewright.errors import ToolError
 from tilewright.isa import CONSTRAINTS
 from tilewright.isa.arith import ARITHMETIC, NumberRow
+from tilewright.isa.casts import _to_float
 from tilewright.isa.convert import CONVERSIONS, float_to_int
+from tilewright.isa.scalar.narrowing import from_integer, narrowed
 
 ROWS = {f"{key}": row for key, row in {**ARITHMETIC, **CONVERSIONS}.items()}
 REGISTERS = {
@@ -111,6 +113,26 @@ def test_a_float_rounds_to_half_and_bfloat16(name: str) -> None:
     codes = CONVERSIONS["float32", name].execute(SAMPLES)
 
     assert codes.tolist() == [nearest(Fraction(float(x)), name) | sign_bit(x, name) for x in SAMPLES]
+
+
+BESIDE_A_TIE = [  # of bfloat16, which float32 has no bit to tell: a value, and the nearest bfloat16
+    (np.int32((257 << 17) + 1), 258 << 17),
+    (np.int32((257 << 17) - 1), 256 << 17),
+    (np.int32(257 << 17), 256 << 17),
+    (np.int64(-(257 << 17) - 1), -(258 << 17)),
+    (np.float64(1 + 2**-8 + 2**-40), 1 + 2**-7),
+    (np.float64(1 + 2**-8 - 2**-40), 1.0),
+    (np.float64(1 + 2**-8), 1.0),
+]
+
+
+@pytest.mark.parametrize(("value", "nearest_one"), BESIDE_A_TIE)
+def test_a_value_beside_a_tie_is_rounded_once(value: np.generic, nearest_one: float) -> None:
+    values, kind = np.array([value]), np.dtype(ml_dtypes.bfloat16)
+
+    assert _to_float(dtype(str(value.dtype)), dtype("bfloat16"))(values) == nearest_one
+    by_cvt = narrowed(values, kind, "rn") if value.dtype.kind == "f" else from_integer(values, kind, "rn")
+    assert by_cvt == nearest_one
 
 
 @pytest.mark.parametrize(("op", "name"), [key for key in ARITHMETIC if dtype(key[1]).lanes == 1])

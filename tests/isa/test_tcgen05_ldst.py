@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tests.isa.assembling import every_form
 from tests.isa.tmem_machines import PlainUnit
 from tests.isa.tmem_oracles import Cells, loaded, registers_of, stored
+from tests.rows import in_row
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, SimulationError
@@ -57,21 +58,27 @@ SHAPES = ["32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"]
 PLACES = [(0, 0, 1), (3, 100, 7)]  # warp, column, split
 
 
-@pytest.mark.parametrize("bound", LOADS, ids=named)
 @pytest.mark.parametrize(("warp", "column", "split"), PLACES)
-def test_a_load_gives_each_lane_the_cells_of_the_figure(bound: Bound, warp: int, column: int, split: int) -> None:
-    lane = 32 * warp + (0 if bound.mods["shape"] == "32x32b" else 16)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_a_load_gives_each_lane_the_cells_of_the_figure(shape: str, warp: int, column: int, split: int) -> None:
+    lane = 32 * warp + (0 if shape == "32x32b" else 16)
+    for bound in (bound for bound in LOADS if bound.mods["shape"] == shape):
+        registers = run(bound, unit(WORDS, warp), address(lane, column), split)
 
-    registers = run(bound, unit(WORDS, warp), address(lane, column), split)
-
-    assert registers[0].tolist() == loaded(CELLS, (lane, column), *details(bound, split))
+        assert registers[0].tolist() == loaded(CELLS, (lane, column), *details(bound, split)), named(bound)
 
 
-@pytest.mark.parametrize("bound", STORES, ids=named)
 @pytest.mark.parametrize(("warp", "column", "split"), PLACES)
+@pytest.mark.parametrize("shape", SHAPES)
 def test_a_store_gives_the_cells_of_the_figure_each_lanes_registers(
-    bound: Bound, warp: int, column: int, split: int
+    shape: str, warp: int, column: int, split: int
 ) -> None:
+    for bound in (bound for bound in STORES if bound.mods["shape"] == shape):
+        with in_row(named(bound)):
+            check_store(bound, warp, column, split)
+
+
+def check_store(bound: Bound, warp: int, column: int, split: int) -> None:
     shape, num, _, packed = details(bound, split)
     registers = np.random.default_rng(num).integers(0, 1 << 32, (1, registers_of(shape, num), 32), dtype=np.uint32)
     machine, written, expected = unit(WORDS, warp), dict[tuple[int, int], int](), WORDS.copy()

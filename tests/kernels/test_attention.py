@@ -11,6 +11,7 @@ import pytest
 from tests.kernels.attention_in_double import CLOSE, agrees, drawn, expected, seen
 from tilewright import kernels
 from tilewright.errors import ArgumentError
+from tilewright.kernels import attention_calls
 from tilewright.kernels.attention import forward
 from tilewright.kernels.attention_calls import AttentionSizes, chosen
 from tilewright.kernels.attention_forms import AttentionKind
@@ -193,6 +194,22 @@ def test_sdpa_says_what_it_does_not_take(how: dict[str, Any], told: str) -> None
         kernels.sdpa(drawn(1, heads, 8, 64), drawn(1, 1, 8, 64), drawn(1, 1, 8, 64), **how)
 
 
+WIDEST = AttentionSizes(4, 8, 8, 2048, 2048)
+
+
+@pytest.mark.parametrize("most", [64, 16, 8])
+def test_the_first_tiles_that_need_no_more_registers_than_there_are_have_the_kernel(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention_calls, "has_registers", lambda form, tiles: tiles.keys <= most)
+    form = AttentionKind("float16", "float16", 256, 256, bias="float32", softcap=True)
+
+    tiles, *_ = chosen.__wrapped__(form, WIDEST, processors=132)  # what is chosen here is not remembered
+
+    assert tiles.keys == max(most, 16), "the last ones where none fit"
+
+
+@pytest.mark.long
 @pytest.mark.parametrize(
     "how",
     [{"bias": "bfloat16", "last": True}, {"bias": "float32", "softcap": True}, {"packed": True, "last": True}],
@@ -200,5 +217,5 @@ def test_sdpa_says_what_it_does_not_take(how: dict[str, Any], told: str) -> None
 )
 def test_the_widest_keys_have_a_kernel_that_does_not_spill(how: dict[str, Any]) -> None:
     form = AttentionKind("float16", "float16", 256, 256, **how)
-    tiles, *_ = chosen(form, AttentionSizes(4, 8, 8, 2048, 2048), processors=132)
+    tiles, *_ = chosen(form, WIDEST, processors=132)
     assert forward(form, tiles).resources.local_bytes == 0

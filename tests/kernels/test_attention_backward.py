@@ -156,16 +156,33 @@ def test_gradients_of_packed_sequences_are_those_of_each(name: str) -> None:
         assert np.linalg.norm(have.astype(float) - want) < 8e-4 * np.linalg.norm(want)
 
 
+PACKED_KIND = BackwardKind("bfloat16", 128, 128, 64, first=True, last=True, packed=True, ordered=True)
+OTHER_KINDS = {
+    "narrow": BackwardKind("bfloat16", 64, 64, 128, last=True),
+    "bent": BackwardKind("bfloat16", 128, 128, 64, last=True, softcap=True),
+    "wide": BackwardKind("bfloat16", 256, 256, 64, 64, last=True, stages=(2, 1, 1), softcap=True, ordered=True),
+    "biased": BackwardKind("bfloat16", 256, 256, 64, 64, last=True, stages=(2, 1, 1), softcap=True, bias="float32"),
+}
+
+
+def check_registers(form: BackwardKind) -> None:
+    """ptxas keeps what the sm_90a kernels need in registers, or there is no assembly."""
+    for build in (prepare, gradients, convert):
+        assert build(form).assembly
+
+
 def test_no_kernel_spills() -> None:
-    """ptxas keeps what the sm_90a kernels need in registers."""
-    wide = BackwardKind("bfloat16", 256, 256, 64, 64, last=True, stages=(2, 1, 1), softcap=True, ordered=True)
-    bent = BackwardKind("bfloat16", 128, 128, 64, last=True, softcap=True)
-    biased = BackwardKind("bfloat16", 256, 256, 64, 64, last=True, stages=(2, 1, 1), softcap=True, bias="float32")
-    packed = BackwardKind("bfloat16", 128, 128, 64, first=True, last=True, packed=True, ordered=True)
+    check_registers(PACKED_KIND)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("form", OTHER_KINDS.values(), ids=list(OTHER_KINDS))
+def test_no_other_kernel_spills(form: BackwardKind) -> None:
+    check_registers(form)
+
+
+def test_the_gradient_of_a_bias_spills_nothing() -> None:
     assert of_bias(BiasKind("bfloat16", "float32", 256, (True, False, True, False), True, True, True)).assembly
-    for form in (BackwardKind("bfloat16", 64, 64, 128, last=True), bent, wide, biased, packed):
-        for build in (prepare, gradients, convert):
-            assert build(form).assembly
 
 
 def test_lengths_that_differ_need_an_alignment() -> None:

@@ -121,7 +121,7 @@ def test_parts_fill_the_gpu_and_no_more() -> None:
     assert parts(8, 1) == 1  # a tile is not divided
 
 
-@pytest.mark.parametrize("width", [64, 128, 256])
+@pytest.mark.parametrize("width", [*(pytest.param(width, marks=pytest.mark.long) for width in (64, 128)), 256])
 def test_no_kernel_spills(width: int) -> None:
     """ptxas keeps what the sm_90a kernels need in registers."""
     keys, resident = TILES[max(320, 2 * width)]

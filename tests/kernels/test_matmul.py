@@ -251,7 +251,9 @@ def test_four_ctas_in_a_square_share_both_operands(turned: tuple[bool, bool, boo
     assert np.array_equal(c.T if turned[2] else c, (wide(a) @ wide(b).T).astype(a.dtype))
 
 
-@pytest.mark.parametrize("tiles", [Tiles(), Tiles(cluster=1), Tiles(256, 192)])
+@pytest.mark.parametrize(
+    "tiles", [*(pytest.param(tiles, marks=pytest.mark.long) for tiles in (Tiles(), Tiles(cluster=1))), Tiles(256, 192)]
+)
 def test_the_kernel_assembles_without_spills_or_complaints(tiles: Tiles) -> None:
     resources = product(tiles, BF16).resources
     assert (resources.registers, resources.spill_store_bytes, resources.local_bytes) == (168, 0, 0)

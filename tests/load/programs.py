@@ -70,10 +70,10 @@ def stencil(a: Arrays) -> Any:
 
 
 def pairs(a: Arrays) -> Any:
-    out, (n, scale, bias, *steps) = np.zeros_like(a[0]), struct.unpack("<if d3h2x", a[2][:24])
+    out, (n, scale, bias, *added) = np.zeros_like(a[0]), struct.unpack("<if d3h2x", a[2][:24])
     i = np.arange(n)
     out[:n] = a[0][:n]
-    steps = np.array(steps)
+    steps = np.array(added)
     for column, at in ((0, i), (3, i + 1)):
         out[:n, column] = a[0][:n, column] * scale + bias + steps[at % 3]
     return out

@@ -125,9 +125,12 @@ class Kernel:
         if depth:
             self.names = {name: kind for name, kind in self.names.items() if name in outer}
         indent = "    " * (depth > 0)
-        return [
-            indent + line for lines, _ in made for line in lines
-        ], lambda state, mask: [run(state, mask) for _, run in made] and None
+
+        def run_all(state: Any, mask: Any) -> None:
+            for _, run in made:
+                run(state, mask)
+
+        return [indent + line for lines, _ in made for line in lines], run_all
 
     def statement(self, depth: int) -> Statement:
         ways = [self.assigned, self.assigned, self.declared, self.declared]

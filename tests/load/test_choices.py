@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -16,7 +17,7 @@ from tilewright.verdict import Verdict
 BY_NAME = pytest.mark.parametrize("case", CHOICES, ids=lambda case: case.name)
 
 
-def verdict(case: Shipped, *, right: bool, **options: object) -> Verdict:
+def verdict(case: Shipped, *, right: bool, **options: Any) -> Verdict:
     kernel = tw.load_cu(case.version(right=right))[case.kernel]
     return tw.check(kernel, *case.args(), **case.launch, both=False, **options)
 

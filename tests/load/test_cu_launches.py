@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 import pytest
 
@@ -20,7 +21,7 @@ __global__ void plain(float* x, int n);
 """
 
 
-def shape(body: str, head: str = "int main(int argc, char** argv)", **given: int) -> LaunchShape:
+def shape(body: str, head: str = "int main(int argc, char** argv)", /, **given: int) -> LaunchShape:
     (found,) = launched(f"{HEAD}{head} {{\n{body}\n}}\n", "plain", given=given)
     return found
 
@@ -56,7 +57,7 @@ def test_extents_are_what_the_code_before_says(body: str, grid: tuple[int, ...])
 )
 def test_what_it_does_not_say_is_named(body: str, lacks: tuple[str, ...]) -> None:
     assert shape(body).lacks == lacks
-    assert shape(body, **dict.fromkeys(lacks, 5)).lacks == ()
+    assert shape(body, **dict[str, Any].fromkeys(lacks, 5)).lacks == ()
 
 
 def test_names_of_another_function_say_nothing() -> None:

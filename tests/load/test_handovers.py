@@ -8,19 +8,20 @@ import pytest
 import tilewright as tw
 from tests.load.handovers import PATTERNS, PREAMBLE, Pattern
 from tilewright.errors import SimulationError
+from tilewright.load import LoadedModule
 
 ROWS = [(pattern, *row) for pattern in PATTERNS for row in pattern.rows()]
 
 
 @pytest.fixture(scope="module")
-def kernels() -> tw.LoadedModule:
+def kernels() -> LoadedModule:
     """All rows in one file, which is compiled once."""
     heads = "__global__ void k{}(u32* a, u32* b, u32* c, u32* out) {{ u32 t = threadIdx.x, cta = blockIdx.x; {} }}\n"
     return tw.load_cu(PREAMBLE + "".join(heads.format(k, row[2]) for k, row in enumerate(ROWS)), target="sm_90a")
 
 
 @pytest.mark.parametrize("number", range(len(ROWS)), ids=[row[1] for row in ROWS])
-def test_a_handover_is_right_or_a_race(kernels: tw.LoadedModule, number: int) -> None:
+def test_a_handover_is_right_or_a_race(kernels: LoadedModule, number: int) -> None:
     pattern, _, _, is_right = ROWS[number]
     if is_right:
         out = ran(kernels, number, pattern)
@@ -30,10 +31,10 @@ def test_a_handover_is_right_or_a_race(kernels: tw.LoadedModule, number: int) ->
             ran(kernels, number, pattern)
 
 
-def ran(kernels: tw.LoadedModule, number: int, pattern: Pattern) -> np.ndarray:
+def ran(kernels: LoadedModule, number: int, pattern: Pattern) -> np.ndarray:
     a, b, c, out = (np.zeros(256, np.uint32) for _ in range(4))
     a[: len(pattern.first)] = pattern.first
-    launch = {"cluster": pattern.ctas} if pattern.is_cluster else {}
-    run = kernels[f"k{number}"].simulate(a, b, c, out, grid=pattern.ctas, block=pattern.threads, **launch)
+    cluster = pattern.ctas if pattern.is_cluster else None
+    run = kernels[f"k{number}"].simulate(a, b, c, out, grid=pattern.ctas, block=pattern.threads, cluster=cluster)
     assert run.warnings == []
     return out

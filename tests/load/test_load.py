@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -233,7 +234,7 @@ def test_a_wrong_call_says_what_is_allowed(args: tuple[object, ...], launch: dic
 @pytest.mark.parametrize(("name", "nearest"), [("gird", "grid"), ("checks", "check"), ("m", "n")])
 def test_a_name_that_no_argument_has_gets_the_nearest_one(name: str, nearest: str) -> None:
     with pytest.raises(ArgumentError, match=f"vadd has no parameter '{name}'") as raised:
-        tw.load_cu(VADD)["vadd"].simulate(*vadd(), block=32, **{name: 4})
+        tw.load_cu(VADD)["vadd"].simulate(*vadd(), block=32, **dict[str, Any]({name: 4}))
 
     assert str(raised.value.allowed).endswith(f"(did you mean {nearest!r}?)") or name == "m"
 

@@ -14,7 +14,6 @@ from tests.isa.oracles import ORACLES, Warp
 from tilewright import T, isa
 from tilewright.errors import SimulationError
 from tilewright.isa.table import Bound
-from tilewright.isa.warp_matrices import Matrix
 
 SPELLINGS = (
     "mma.sync.aligned.m16n8k64.row.col.satfinite.s32.u4.s4.s32",
@@ -55,9 +54,7 @@ def test_a_product_of_ptx_is_what_its_oracle_says(mnemonic: str) -> None:
     given = {one.name: operand(bound, one, np.ones((3, 32), bool), rng)[0] for one in bound.read}
     counts = {name: values.size // 32 for name, values in given.items()}
     counts["d"] = counts["c"]
-    by_lanes: dict[str, Matrix] = {
-        name: np.ascontiguousarray(values.reshape(-1, 32).T) for name, values in given.items()
-    }
+    by_lanes: dict[str, Any] = {name: np.ascontiguousarray(values.reshape(-1, 32).T) for name, values in given.items()}
     out = np.zeros_like(by_lanes["c"])
 
     tw.load_ptx(entry(mnemonic, counts, "f64" in mnemonic))["k"].simulate(**by_lanes, d=out, block=32)
@@ -103,7 +100,7 @@ def test_a_kernel_names_the_matrices_and_the_table_finds_the_row() -> None:
 def test_metadata_of_a_sparse_product_have_codes_that_the_manual_lists(mnemonic: str, code: int, legal: bool) -> None:
     counts = {"a": 2, "b": 2, "c": 4, "e": 1, "d": 4}
     kernel = tw.load_ptx(entry(mnemonic, counts, wide=False))["k"]
-    arrays = {name: np.zeros((32, count), np.uint32) for name, count in counts.items()}
+    arrays: dict[str, Any] = {name: np.zeros((32, count), np.uint32) for name, count in counts.items()}
     arrays["e"][:] = 0x44444444 & ~0xF0 | code << 4
     if legal:
         assert not kernel.simulate(**arrays, block=32, check="all").warnings

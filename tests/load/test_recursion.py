@@ -80,7 +80,7 @@ def fib(n: int) -> int:
 def test_lanes_of_a_warp_recurse_to_depths_of_their_own() -> None:
     given = np.arange(33) % 7
 
-    assert ran(FIB + entry("fib(n)"), given) == [fib(n) for n in given]
+    assert ran(FIB + entry("fib(n)"), given) == [fib(n) for n in given.tolist()]
 
 
 def test_a_result_is_the_argument_of_the_same_function() -> None:

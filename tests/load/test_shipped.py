@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from tilewright.verdict import Verdict
 BY_NAME = pytest.mark.parametrize("case", MISTAKES, ids=lambda case: case.name)
 
 
-def verdict(case: Shipped, *, right: bool, **options: object) -> Verdict:
+def verdict(case: Shipped, *, right: bool, **options: Any) -> Verdict:
     if "#include" in case.text and not wheel_folders():
         pytest.skip("NVIDIA's headers are not installed: pip install tilewright[cu]")
     module = tw.load_cu(case.version(right=right))

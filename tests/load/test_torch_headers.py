@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -49,10 +51,16 @@ def module() -> LoadedModule:
     return load_cu(TEXT, kernels=kernels)
 
 
-def dtype_of(kind: str) -> np.dtype:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
-    named = {"at::Half": np.float16, "c10::BFloat16": ml_dtypes.bfloat16, "int64_t": np.int64, "uint8_t": np.uint8}
-    return np.dtype(named.get(kind, np.float32))
+def dtype_of(kind: str) -> np.dtype[Any]:
+    ml_dtypes: Any = pytest.importorskip("ml_dtypes")
+    named: dict[str, Any] = {
+        "at::Half": np.float16,
+        "c10::BFloat16": ml_dtypes.bfloat16,
+        "int64_t": np.int64,
+        "uint8_t": np.uint8,
+    }
+    made: np.dtype[Any] = np.dtype(named.get(kind, np.float32))
+    return made
 
 
 @pytest.mark.parametrize("kind", NARROW)

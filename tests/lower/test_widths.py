@@ -29,24 +29,18 @@ def one_dimension(A: T.Buffer((40000 * 65536,), "int8"), row: T.int32):
     A[row * 65536 + x] = T.int8(7)
 
 
-@T.prim_func
-def symbolic(A_ptr: T.handle, row: T.int32):
-    m = T.int32()
-    n = T.int32()
-    A = T.match_buffer(A_ptr, (m, n), "int8")
-    T.cta_id([1])
-    x = T.thread_id([32])
-    A[row, x] = T.int8(7)
+def symbolic(extent: Any) -> Any:
+    """With extents of a type that the run gives."""
 
+    @T.prim_func
+    def far(A_ptr: T.handle, row: T.int32):
+        m, n = extent(), extent()
+        A = T.match_buffer(A_ptr, (m, n), "int8")
+        T.cta_id([1])
+        x = T.thread_id([32])
+        A[row, x] = T.int8(7)
 
-@T.prim_func
-def symbolic_wide(A_ptr: T.handle, row: T.int32):
-    m = T.int64()
-    n = T.int64()
-    A = T.match_buffer(A_ptr, (m, n), "int8")
-    T.cta_id([1])
-    x = T.thread_id([32])
-    A[row, x] = T.int8(7)
+    return far
 
 
 @T.prim_func
@@ -114,8 +108,16 @@ def far_by_a_constant(A: T.Buffer((40000, 65536), "int8"), row: T.int32):
     Tx.copy(A[39999, x * 16 : x * 16 + 16], r[:])
 
 
-FAR = [element, one_dimension, symbolic, symbolic_wide, through_a_view, through_an_offset, through_a_pointer]
-FAR += [through_pointer_arithmetic, by_tile, by_registers, far_by_a_constant]
+FAR = [
+    element,
+    one_dimension,
+    symbolic(T.int32),
+    symbolic(T.int64),
+    through_a_view,
+    through_an_offset,
+    through_a_pointer,
+]
+FAR += [through_a_pointer, through_pointer_arithmetic, by_tile, by_registers, far_by_a_constant]
 
 
 @pytest.fixture(scope="module")

@@ -27,7 +27,7 @@ def counts(stages: int) -> dict[str, int]:
     return {f"b{kind}{stage}": 1 for kind in "fe" for stage in range(stages)}
 
 
-def pair(name: str, one: str, other: str, **barriers: int) -> Program:
+def pair(name: str, one: str, other: str, /, **barriers: int) -> Program:
     """Two warps of one CTA."""
     return program(name, {"0.0": one, "0.1": other}, **barriers)
 

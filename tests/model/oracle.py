@@ -129,7 +129,7 @@ class Machine:
 
     def step(self, step: Step) -> None:
         if step.who[0] == "flying":
-            LANDS[step.op.kind](self, self.flying[step.who[1]])  # type: ignore[index]  # a number
+            LANDS[step.op.kind](self, self.flying[step.who[1]])  # type: ignore[call-overload]  # a number
             return
         thread: Thread = step.who  # type: ignore[assignment]
         if DOES[step.op.kind](self, thread, step.op) is not STAYS:
@@ -152,7 +152,7 @@ class Machine:
 
     def outcome(self) -> Values:
         memory = tuple(sorted((place, value) for place, value in self.memory.items() if value))
-        return (*memory, *sorted(self.results, key=lambda found: repr(found[0])))  # type: ignore[return-value,arg-type]
+        return (*memory, *sorted(self.results, key=lambda found: repr(found[0])))
 
     def meeting(self, key: object) -> Meeting:
         return self.meetings.setdefault(key, Meeting())

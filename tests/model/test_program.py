@@ -67,4 +67,5 @@ def test_values_of_the_oracle_are_those_of_the_simulator() -> None:
     assert said == "ok"
     assert values == {"f": 1, "x": 3, "y": 7}
     (outcome,) = explore(made).outcomes
-    assert {name: value for (name, _), value in dict(outcome).items() if isinstance(name, str)} == values
+    named = {place[0]: value for place, value in outcome if isinstance(place, tuple) and isinstance(place[0], str)}
+    assert named == values

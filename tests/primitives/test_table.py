@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pydoc
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,34 +23,35 @@ from tilewright.tile.call import Side
 from tilewright.tile.dispatch import VARIANTS
 from tools.primitives import primitives_page, stub
 
+PLAIN: pydoc.TextDoc = pydoc.plaintext  # type: ignore[attr-defined]  # typeshed lacks it
+
+
+def test_a_primitive_says_what_it_is() -> None:
+    for name, row in PRIMITIVES.items():
+        assert row.doc.endswith((".", ")")), name
+        assert row.operands[0].role.written, name
+        assert VARIANTS[name].variants, name
+        assert set(row.scopes) <= set(SCOPES.values()), name
+
+
+def test_every_keyword_is_read_by_a_variant_and_every_one_that_is_read_is_declared() -> None:
+    declared = {name: {each.name for each in row.keywords} for name, row in PRIMITIVES.items()}
+
+    assert declared == {name: set(VARIANTS[name].keywords) for name in PRIMITIVES}
+
 
 @pytest.mark.parametrize("name", PRIMITIVES)
-def test_a_primitive_says_what_it_is(name: str) -> None:
+def test_inspect_and_help_show_operands_and_keywords(name: str) -> None:
     row = PRIMITIVES[name]
-
-    assert row.doc.endswith((".", ")"))
-    assert row.operands[0].role.written
-    assert VARIANTS[name].variants
-    assert set(row.scopes) <= set(SCOPES.values())
-
-
-@pytest.mark.parametrize("name", PRIMITIVES)
-def test_every_keyword_is_read_by_a_variant_and_every_one_that_is_read_is_declared(name: str) -> None:
-    assert {each.name for each in PRIMITIVES[name].keywords} == set(VARIANTS[name].keywords)
-
-
-@pytest.mark.parametrize("prefix", ["", "warp", "wg", "cta"])
-@pytest.mark.parametrize("name", PRIMITIVES)
-def test_inspect_and_help_show_operands_and_keywords(name: str, prefix: str) -> None:
-    row, function = PRIMITIVES[name], getattr(getattr(Tx, prefix) if prefix else Tx, name)
-
-    shown = inspect.signature(function).parameters
-
     named = [each.name for each in row.keywords if each.name not in row.positional]
-    assert list(shown) == [*row.positional, "dispatch", *named, "workspace"]
     assert {each.name for each in row.operands} <= set(row.positional)
-    assert all(shown[each.name].default == each.default for each in row.keywords)
-    assert (function.__name__, function.__doc__) == (name, row.help)
+
+    for scope in (Tx, Tx.warp, Tx.wg, Tx.cta):
+        function = getattr(scope, name)
+        shown = inspect.signature(function).parameters
+        assert list(shown) == [*row.positional, "dispatch", *named, "workspace"]
+        assert all(shown[each.name].default == each.default for each in row.keywords)
+        assert (function.__name__, function.__doc__) == (name, row.help)
 
 
 def test_a_type_checker_sees_every_primitive_and_scope() -> None:
@@ -122,9 +124,7 @@ def test_a_keyword_that_the_chosen_variant_does_not_read_is_refused() -> None:
         ("copy_async", "fmt", "b5", "fmt= '', 'b4x16_p64', 'b6x16_p32'"),
     ],
 )
-def test_a_value_that_a_keyword_cannot_have_is_refused(
-    primitive: str, keyword: str, value: object, allowed: str
-) -> None:
+def test_a_value_that_a_keyword_cannot_have_is_refused(primitive: str, keyword: str, value: Any, allowed: str) -> None:
     pair = buffer("A", "shared", (8,)), buffer("B", "shared", (8,))
 
     with pytest.raises(DispatchError, match=f"unknown {keyword}") as refused:
@@ -140,14 +140,14 @@ def test_every_keyword_says_what_it_means() -> None:
 
 @pytest.mark.parametrize("keyword", ["dispatch", "vec_len", "clip", "fill", "workspace"])
 def test_help_of_a_primitive_tells_of_each_keyword(keyword: str) -> None:
-    shown = pydoc.plaintext.document(Tx.warp.copy)
+    shown = PLAIN.document(Tx.warp.copy)
 
     assert shown.startswith("copy(dst: 'Tile', src: 'Tile', *,")
     assert f"\n    {keyword}: " in shown
 
 
 def test_help_of_an_instruction_begins_with_its_call() -> None:
-    assert "T.ptx.mma(shape, types, d, a, b, c, saturate=False)" in pydoc.plaintext.document(T.ptx.mma)
+    assert "T.ptx.mma(shape, types, d, a, b, c, saturate=False)" in PLAIN.document(T.ptx.mma)
     assert "arrive" in (T.ptx.mbarrier.__doc__ or "")
     for name in INSTRUCTIONS:
         assert (instructions(name).__doc__ or "").startswith(f"T.{name}("), name

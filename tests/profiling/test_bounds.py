@@ -7,7 +7,7 @@ import pytest
 
 import tilewright as tw
 from benchmarks.gpu.restrict_kernels import stencil
-from tests.examples.test_examples import module
+from tests.examples.compute import module
 from tilewright import T
 from tilewright.errors import ArgumentError
 from tilewright.profiling import GPUS, gpu, profile

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import time
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from tilewright.ptx.constants import operands
 from tilewright.ptx.tree import Address, Block, Immediate, Instruction, Label, Name, Not, Pair, Sum, Vector
 
 
-def body(text: str) -> list[object]:
+def body(text: str) -> list[Any]:
     return list(parse(module(text)).entries[0].body or ())
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from tests.forks import instead_of_processes
 from tilewright.errors import ToolError
 from tilewright.serve.answers import asked
 from tilewright.serve.mcp import ARGUMENTS, TOOLS, server
@@ -31,9 +32,15 @@ RIGHT, WRONG = KERNEL.replace("SYNC", "T.cuda.cta_sync()"), KERNEL.replace("SYNC
 CUDA = "__global__ void scale(float* a, int n) { int i = blockIdx.x * 32 + threadIdx.x; if (i LIMIT n) a[i] *= 2; }"
 
 
+@pytest.fixture(autouse=True)
+def _processes_are_forks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.function is not test_layouts_and_atoms_need_no_source:  # which starts them
+        instead_of_processes(monkeypatch)
+
+
 def call(tool: str, /, **arguments: Any) -> Any:
     """What the server's tool says, as an agent gets it."""
-    answer = asyncio.run(server().call_tool(tool, arguments))
+    answer: Any = asyncio.run(server().call_tool(tool, arguments))
     found = [each.text for each in answer.content]
     return found if tool == "search_docs" else found[0]
 
@@ -83,7 +90,7 @@ def test_what_is_asked_wrongly_is_answered_with_the_complaint() -> None:
 
 
 def test_a_kernel_that_cannot_be_run_is_an_error_with_its_verdict() -> None:
-    answer = asyncio.run(server().call_tool("check", {"source": "x = 1", "language": "py"}))
+    answer: Any = asyncio.run(server().call_tool("check", {"source": "x = 1", "language": "py"}))
 
     assert answer.is_error
     assert answer.structured_content["verdicts"][0]["findings"][0]["message"] == "kernel.py has no kernels"

@@ -51,7 +51,7 @@ def judged(source: str = KERNEL, **fields: Any) -> tuple[dict[str, Any], dict[st
 # With a text that Triton made once
 
 
-PRODUCT = {
+PRODUCT: dict[str, Any] = {
     "sizes": {"n": 64}, "constants": {}, "launch": {"grid": ["n // 64", "n // 64"]},
     "arguments": [{"name": name, "dtype": "float16", "shape": ["n", "n"], "role": role}
                   for name, role in (("a", "in"), ("b", "in"), ("c", "out"))]

@@ -11,6 +11,7 @@ import tilewright as tw
 from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
 from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError
+from tilewright.host import Limits
 from tilewright.ir import Assume, binary, select
 from tilewright.lang import T, parse_script
 from tilewright.layout import ComposeLayout, Layout, S, SwizzleLayout
@@ -114,6 +115,24 @@ def test_a_matrix_row_must_lie_inside() -> None:
         k.run(check="bounds")
 
     assert "lane 31" in str(raised.value)
+
+
+@pytest.mark.parametrize("of_matrix", [False, True])
+def test_a_run_goes_on_behind_a_load_that_is_outside_and_stops_at_a_matrix(of_matrix: bool) -> None:
+    """A matrix gives lanes parts of each other's rows: what follows would be about numbers that nobody has."""
+    k = Lowered()
+    s, r, a = k.shared("s", "float16", 31 * 8), k.local("r", "float16", 8), k.array("a", "float32", 32)
+    if of_matrix:
+        k.do("ptx.ldmatrix", False, 4, ".b16", at(s, lane * 8), *(get(r, 2 * m) for m in range(4)))
+    else:
+        k.store(r, 0, get(s, lane * 8))
+    k.store(a, tid, 1.0)
+    array = np.zeros(32, np.float32)
+
+    with pytest.raises(SimulationError, match="reads outside of s"):
+        k.run("bounds", Limits(findings=2), a=array)
+
+    assert array.any() != of_matrix
 
 
 def test_lanes_whose_row_does_not_count_may_point_anywhere() -> None:

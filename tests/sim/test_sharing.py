@@ -73,15 +73,14 @@ def test_registers_give_each_cta_its_words(ctas: Uniform, unit: int) -> None:
     assert registers.alike(LOOK, range(2, 6)) == (ctas, warps)
 
 
-@pytest.mark.parametrize("left", EIGHT, ids=str)
-@pytest.mark.parametrize("right", EIGHT, ids=str)
-def test_a_row_of_a_grid_is_alike_on_the_left_and_a_column_on_the_right(left: Uniform, right: Uniform) -> None:
-    grid = grid_of(8, left, right)
+def test_a_row_of_a_grid_is_alike_on_the_left_and_a_column_on_the_right() -> None:
+    grids = [(left, right, grid) for left in EIGHT for right in EIGHT if (grid := grid_of(8, left, right)) is not None]
+    assert len(grids) > len(EIGHT)
 
-    if grid is not None:
+    for left, right, grid in grids:
         across, down = (for_all(one, words(one, 1)).reshape(CTAS, *grid, 1, 32) for one in (left, right))
-        assert (across == across[:, :, :1]).all()
-        assert (down == down[:, :1]).all()
+        assert (across == across[:, :, :1]).all(), (left, right)
+        assert (down == down[:, :1]).all(), (left, right)
 
 
 @pytest.mark.parametrize(

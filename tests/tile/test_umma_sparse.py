@@ -266,4 +266,10 @@ def test_codes_that_the_manual_does_not_list_are_told(case: SparseCase, code: in
 
     assert error.value.allowed == legal
     assert error.value.given.startswith(f"0b{code:04b} for chunk 3 of row 37 of A, in a product that CTA (0, 0, 0)")
-    tw.compile(multiplied(case), TARGET).simulate(a, b, meta, sa, sb, c, check="default")  # nobody asks
+
+
+def test_nobody_asks_for_codes_by_default() -> None:
+    _, a, b, meta, sa, sb, c = SparseCase().inputs()
+    meta[37, 1] = meta[37, 1] & 15 | 1 << 4  # places 1 and 0
+
+    tw.compile(multiplied(SparseCase()), TARGET).simulate(a, b, meta, sa, sb, c, check="default")

@@ -56,7 +56,7 @@ NUMBERS = [
 ]
 NUMBERS += [np.float32(2), np.bool_(True), np.datetime64("2020"), ml_dtypes.bfloat16(1)]
 TEXTS = ["", "x", "laneid", "sm_90a", "\ud800", "a\x00", "float16", "S[8", "S[8] : 3", "-" * 5000, b"", bytearray(b"m")]
-GROUPS = [
+GROUPS: list[Any] = [
     (),
     [],
     {},
@@ -72,9 +72,9 @@ GROUPS = [
     [(0, 4)],
     [(0, "a")],
 ]
-GROUPS += [range(3), slice(0, 4), (10**9, 10**9), (2**70,)]
+GROUPS += (range(3), slice(0, 4), (10**9, 10**9), (2**70,))
 ARRAYS = [np.array(3), np.arange(4), np.arange(8)[::-2], np.zeros((2, 2), ">f4"), np.zeros(0), RECORDS, RECORDS[0]]
-ARRAYS += [READ_ONLY, np.array(["a"]), np.array([object()]), np.ma.masked_array([1, 2], [0, 1]), np.ma.masked]
+ARRAYS += [READ_ONLY, np.array(["a"]), np.array([object()]), np.ma.masked_array([1, 2], [False, True]), np.ma.masked]
 OBJECTS = [
     None,
     object(),
@@ -87,7 +87,7 @@ OBJECTS = [
     TensorLike(),
     memoryview(b"ab"),
 ]
-LAYOUTS = [
+LAYOUTS: list[Any] = [
     S[8],
     S[8, 8],
     S[(8, 4, 2) : (4 @ laneid, 1 @ laneid, 1)],

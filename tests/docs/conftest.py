@@ -1,0 +1,12 @@
+"""NVRTC in the process of the tests, and our commands as forks of it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.forks import instead_of_processes
+
+
+@pytest.fixture(autouse=True)
+def _processes_are_forks(monkeypatch: pytest.MonkeyPatch) -> None:
+    instead_of_processes(monkeypatch)
