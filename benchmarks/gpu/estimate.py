@@ -165,8 +165,8 @@ def estimated(of: Recorded, on: Gpu) -> Timing:
     used = {unit: whole(lambda one, unit=unit: one.used.get(unit, 0.0)) for unit in found[-1].used}  # type: ignore[misc]
     cycles = max(whole(lambda one: one.cycles), *used.values())
     last = found[min(1, len(found) - 1)]
-    started = last.seconds - max(last.cycles / on.clock, last.least_s)
-    seconds = started + max(cycles / on.clock, last.least_s)
+    started = last.seconds - max(last.cycles / last.clock, last.least_s)
+    seconds = started + max(cycles / last.clock, last.least_s)
     return replace(last, cycles=cycles, seconds=seconds, used=used)
 
 

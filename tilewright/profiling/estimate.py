@@ -21,7 +21,7 @@ from tilewright.errors import SimulationError, TilewrightError
 from tilewright.isa import ctas_of_an_sm
 from tilewright.profiling.acts import ATOMICS, CACHED_BYTES, Loops, Script, script_of
 from tilewright.profiling.bounds import Gpu, Occupancy, _occupancy
-from tilewright.profiling.play import Played, figures_of, play
+from tilewright.profiling.play import Played, clock_of, figures_of, play
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
@@ -57,8 +57,9 @@ class WholeGrid:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """cycles: of the SM that has the most to do. used: those that each of its units is busy for. waits, units: where
-    warps waited, and which rows used which unit. least_s: seconds that atomics on the same places take.
+    """cycles: of the SM that has the most to do, of which a second has ``clock``. used: those that each of its units is
+    busy for. waits, units: where warps waited, and which rows used which unit. least_s: seconds that atomics on the
+    same places take.
     """
 
     cycles: float
@@ -66,6 +67,7 @@ class Timing:
     used: Mapping[str, float]
     waits: Mapping[tuple[str, int], float]
     units: Mapping[tuple[str, int], float]
+    clock: float
     least_s: float = 0.0
 
     @property
@@ -80,10 +82,11 @@ def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
     clusters = launch.ctas // cluster
     busy_sms = min(gpu.sms, launch.ctas)
     share, written = shares(recording, launch, gpu)
-    machine = figures_of(gpu, busy_sms, written)
     firsts = [cta for cta in recording.ctas if cta % cluster == 0][:2]
     cached = frozenset(name for name, nbytes in launch.nbytes.items() if nbytes <= CACHED_BYTES)
     scripts = [script_of(recording, share, first, cached) for first in firsts]
+    clock = clock_of(gpu, scripts)
+    machine = figures_of(gpu, busy_sms, written, clock)
     sms = gpu.sms * AT_ONCE.get(cluster, 1.0)
     slots = max(1, int(sms * launch.resident) // cluster)
     each = clusters / (sms / cluster)  # of an SM, or of a group of as many as a cluster has
@@ -98,9 +101,9 @@ def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
         cycles += uneven(scripts, gpu, found, resident)
     cycles = max(cycles, together(many * each / total for many in found.busy.values()))
     least = contention(recording, launch)
-    seconds = machine.launch_s + max(cycles / gpu.clock, least)
+    seconds = machine.launch_s + max(cycles / clock, least)
     used = {name: many * each / total for name, many in found.busy.items()}
-    return Timing(cycles, seconds, used, found.waits, found.units, least)
+    return Timing(cycles, seconds, used, found.waits, found.units, clock, least)
 
 
 def uneven(scripts: Sequence[Script], gpu: Gpu, found: Played, resident: int) -> float:
