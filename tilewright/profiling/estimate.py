@@ -21,7 +21,7 @@ from tilewright.errors import SimulationError, TilewrightError
 from tilewright.isa import ctas_of_an_sm
 from tilewright.profiling.acts import ATOMICS, CACHED_BYTES, Loops, Script, script_of
 from tilewright.profiling.bounds import Gpu, Occupancy, _occupancy
-from tilewright.profiling.play import Played, clock_of, figures_of, play
+from tilewright.profiling.play import STARTS, Played, clock_of, figures_of, play
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
@@ -97,9 +97,9 @@ def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
         found.busy = {**found.busy, "spills": launch.spilled * total}
     each = each if clusters > slots * WAVES else ceil(each)
     cycles = extended(found, resident, total, each)
-    if clusters > slots:
+    if clusters > slots and each > total:  # else the last CTAs of an SM were played, with fewer and fewer beside them
         cycles += uneven(scripts, gpu, found, resident)
-    cycles = max(cycles, together(many * each / total for many in found.busy.values()))
+    cycles = max(cycles, together(many * each / total for unit, many in found.busy.items() if unit != STARTS))
     least = contention(recording, launch)
     seconds = machine.launch_s + max(cycles / clock, least)
     used = {name: many * each / total for name, many in found.busy.items()}
@@ -185,7 +185,7 @@ LEAST = 0.02  # of the time, or of all waiting: less is not told
 SECONDS = 20.0  # that the simulator may take for them
 BOUND = 0.6  # of the time: a unit that is busy for so much bounds the kernel, else waiting does
 UNITS = {"tensor": "tensor cores", "alu": "integer units", "fma": "float units", "mufu": "special functions",
-         "TMA": "copy engine", "spills": "spilled registers"}  # fmt: skip
+         "TMA": "copy engine", "spills": "spilled registers", "starts": "starts of CTAs"}  # fmt: skip
 WAITS = {"memory": "loads of global memory", "operations": "asynchronous operations", "m-barrier": "an m-barrier",
          "barrier": "a barrier", "issue": "their turn at the schedulers and units"}  # fmt: skip
 

@@ -19,16 +19,16 @@ from tilewright.profiling.bounds import SECTOR_RATE, Gpu
 
 # The figures that a schedule is played with, of one SM of a GPU, in cycles and bytes a cycle.
 #
-# Measured on an H200 where nothing else is said: `python -m benchmarks.gpu figures`, 2026-11-28, driver 580.159.04,
-# kept in benchmarks/results/figures.json. What is marked "by pairs" was chosen by the kernels of `benchmarks.gpu.pairs`
-# that are fitted or seen. Other GPUs get the same parts of their datasheets' rates and the same latencies: not
-# measured.
+# Measured on an H200 where nothing else is said: `python -m benchmarks.gpu figures`, 2026-11-28 and 29, driver
+# 580.159.04, kept in benchmarks/results/figures.json. What is marked "by pairs" was chosen by the kernels of
+# `benchmarks.gpu.pairs` that are fitted or seen. Other GPUs get the same parts of their datasheets' rates and the same
+# latencies: not measured.
 
 
 # Of HBM's rate, what reads and writes reach: 4.6 and 4.4 TB/s of 4.8; both together 4.15 with what the play adds.
 READ_REACHED, WRITE_REACHED, BOTH_REACHED = 0.96, 0.92, 0.89
 L2_REACHED = 43.0  # bytes of the second-level cache that each SM gets in a cycle where all of them read: 11 TB/s
-L2_SHARED = 60.0  # where copies of several SMs bring the same bytes at about the same time; by pairs
+L2_SHARED = 60.0  # where asynchronous copies of several SMs bring the same bytes at about the same time; by pairs
 WRITTEN, WRITTEN_ALONE = 16.5, 32.0  # bytes that each SM writes in a cycle where all of them do, and one alone
 TENSOR_CLOCK = 0.905  # of the clock, where tensor cores are in use, even those of one SM: 1.79 GHz of 1.98
 TENSOR_POWER = 0.2  # by how much slower warpgroups' products are where all SMs have them, as power ends; by pairs
@@ -99,6 +99,7 @@ def figures_of(gpu: Gpu, busy_sms: int, written: float = 0.0, clock: float = 0.0
     )
 
 
+STARTS = "starts"  # of CTAs: what the GPU can begin, whatever they do
 MOST_CLUSTER_START = 1800.0  # cycles
 MOST_USED = 0.95  # of HBM's rate, for the length of its queues
 
@@ -204,6 +205,7 @@ class Play:
         script = self.scripts[self.begun % len(self.scripts)]
         unit = RunningCluster(script, self.begun)
         self.begun += 1
+        self.busy[STARTS] += self.machine.dispatch * script.ctas * (self.begun > 1)
         for sm, warp, acts_of in script.warps:
             heappush(self.heap, (now, next(self.order), RunningWarp(unit, self.sms[sm], warp + unit.number, acts_of)))
 
@@ -348,7 +350,7 @@ class Play:
             if one.unit == "cp.async":
                 sm.lsu = max(sm.lsu, now) + one.passes
                 self.busy["shared memory"] += one.passes
-            end = self._moved(sm, now, one.nbytes, one.far, one.row, out=one.writes, shared=one.unit == "TMA")
+            end = self._moved(sm, now, one.nbytes, one.far, one.row, out=one.writes, shared=True)
             done = extra + max([end, *self._received(one, sm, now)])
             read = sm.out + extra if one.writes else done
         unit.done[number] = done, read
