@@ -308,14 +308,10 @@ class ActWriter:
                 first[defined], last[defined] = at, after
                 continue
             adds_up = defined in used
-            pace = 4.0 if adds_up else 1.0
-            for cost in costs:
-                if cost.unit and cost.unit != "lsu":
-                    at = max(at, free.get(cost.unit, 0.0))
-                    pace = max(pace, cost.turns)
-            for cost in costs:
-                if cost.unit and cost.unit != "lsu":
-                    free[cost.unit] = at + cost.turns * times
+            taken = [cost for cost in costs if cost.unit not in ("", "lsu")]
+            at = max([at, *(free.get(cost.unit, 0.0) for cost in taken)])
+            pace = max([4.0 if adds_up else 1.0, *(cost.turns for cost in taken)])
+            free |= {cost.unit: at + cost.turns * times for cost in taken}
             done = max(at + max(0.0, times - 1) * pace, after) + latency
             first[defined], last[defined] = done if adds_up else at + latency, done
             end = max(end, done)
