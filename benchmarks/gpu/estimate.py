@@ -3,6 +3,7 @@
     python -m benchmarks.gpu estimate              # the table, of the estimates that are kept
     python -m benchmarks.gpu.estimate FOLDER fitted,held     # all that `pair_times` recorded there, kept
     python -m benchmarks.gpu.estimate FOLDER seen 20         # of each pair 20
+    python -m benchmarks.gpu.estimate FOLDER "histogram; CUDA reduction"     # some pairs
 
 Best of five: the fastest of the five that are estimated to be the fastest, by the fastest of all, measured. Ranks:
 Spearman's correlation. Error: the geometric mean of the factors between both times; worst: the largest of them.
@@ -41,14 +42,17 @@ KINDS = {
     **dict.fromkeys(("HBM", "L2", "L2 writes", "atomics", "SM to SM"), "memory"),
     **dict.fromkeys(("shared memory", "TMA"), "first-level cache and shared memory"),
     **dict.fromkeys(("tensor", "alu", "fma", "mufu", "issue"), "instructions and tensor cores"),
+    "starts": "starts of CTAs",  # ncu has no such unit
 }
 NOTE = (
     "Constants were chosen by pairs that are fitted and seen. Pairs that are held have other shapes: they were "
     "measured when the model stood. Two things were changed after that, when the errors of `matmul 3072 x 3072 x 1024` "
     "had been looked at: bytes of a copy for several CTAs take the port of each, and what CTAs send each other takes "
-    "time by their bytes (14 a cycle, chosen by `matmul 2048^3`). Ranks of two measurements: those of one day by "
-    "those of another, on another machine; no estimate does better. Of most pairs a sample was estimated, spread "
-    "evenly over the measured times."
+    "time by their bytes (14 a cycle, chosen by `matmul 2048^3`). Later changes (what depends on a whole sum waits for "
+    "its end, the clock with tensor cores, starts of CTAs, bytes that several copies share, the end of a grid) come "
+    "from residuals of fitted and seen pairs and from `benchmarks.gpu.figures`; of held pairs the rows of this table "
+    "had been seen. Ranks of two measurements: those of one day by those of another, on another machine; no estimate "
+    "does better."
 )
 
 
@@ -165,8 +169,8 @@ def estimated(of: Recorded, on: Gpu) -> Timing:
     used = {unit: whole(lambda one, unit=unit: one.used.get(unit, 0.0)) for unit in found[-1].used}  # type: ignore[misc]
     cycles = max(whole(lambda one: one.cycles), *used.values())
     last = found[min(1, len(found) - 1)]
-    started = last.seconds - max(last.cycles / on.clock, last.least_s)
-    seconds = started + max(cycles / on.clock, last.least_s)
+    started = last.seconds - max(last.cycles / last.clock, last.least_s)
+    seconds = started + max(cycles / last.clock, last.least_s)
     return replace(last, cycles=cycles, seconds=seconds, used=used)
 
 
@@ -228,10 +232,10 @@ def estimates() -> dict[str, dict[str, tuple[float, str]]]:
 
 
 def keep(folder: str, groups: str, most: str = "1000") -> None:
-    """Estimate what `pair_times` recorded in a folder, of each pair of these groups at most so many configurations,
-    spread over those that were measured, and keep that.
+    """Estimate what `pair_times` recorded in a folder, of each pair of these groups or names at most so many
+    configurations, spread over those that were measured, and keep that.
     """
-    chosen = [pair.name for pair in pairs() if pair.group in groups.split(",")]
+    chosen = [pair.name for pair in pairs() if pair.group in groups.split(",") or pair.name in groups.split("; ")]
     found = estimates()
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         for done in as_completed([pool.submit(_estimates_of, folder, name, int(most)) for name in chosen]):

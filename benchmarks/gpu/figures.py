@@ -234,6 +234,92 @@ def bulk_copies() -> Iterator[tuple[str, float]]:
             yield f"{what}: cycles to the first", float(first)
 
 
+# What makes memory slower: short pieces of rows, CTAs that come and go, many bytes at once; and how the clock falls
+
+
+def pieces() -> Iterator[tuple[str, float]]:
+    """Bytes a second, read and written ones both, of an array that is moved by pieces of its rows."""
+    import torch
+
+    pitch, lengths = 32768, (32, 64, 128, 256, 512, 1024)
+    ways = [("along", ""), ("down", ""), ("", "along"), ("", "down"), ("along", "along"), ("along", "down"),
+            ("down", "along")]  # fmt: skip
+    rows, cases = BIG // pitch, [(length, *way) for length in lengths for way in ways]
+    codes = assembled({str(case): texts.pieces_text(*case, pitch=pitch, rows=rows) for case in cases})
+    a, b = (torch.ones(BIG // 4, dtype=torch.int32, device="cuda") for _ in "ab")
+    calls = {str(case): partial(Probe(codes[str(case)], 256), BIG // 4096, a, b) for case in cases
+             if str(case) in codes}  # fmt: skip
+    found = timed(calls, cold=True)
+    for length, reads, writes in cases:
+        if (seconds := found.get(str((length, reads, writes)))) is not None:
+            how = " and ".join([f"reads {reads}"] * bool(reads) + [f"writes {writes}"] * bool(writes))
+            yield f"HBM, pieces of {length} bytes, {how}: bytes a second", BIG * how.count("s ") / seconds
+
+
+def short_ctas() -> Iterator[tuple[str, float]]:
+    """Seconds of CTAs that load once and store once, with and without a barrier between, by their threads."""
+    import torch
+
+    cases = {
+        f"{threads} threads, 1 x {width} bytes{', a barrier' * barrier}": (threads, width, barrier)
+        for threads in (64, 128, 256, 512, 1024) for width in (4, 16) for barrier in (False, True)
+    }  # fmt: skip
+    begin, wanted = "#pragma unroll\n    for (int k = 0; k < 1; ++k) {\n      if (1) b[", {}
+    for name, (threads, width, barrier) in cases.items():
+        text = texts.memory_text("copy", threads, 1, width=width)
+        assert begin in text
+        wanted[name] = text.replace(begin, "__syncthreads();\n    " * barrier + begin)
+    a, b = (torch.ones(BIG // 4, dtype=torch.int32, device="cuda") for _ in "ab")
+    calls = {}
+    for name, code in assembled(wanted).items():
+        threads, width, _ = cases[name]
+        calls[name] = partial(Probe(code, threads), BIG // threads // width, a, b, BIG // width)
+    for name, seconds in timed(calls, cold=True).items():
+        yield f"copy HBM, CTAs of one turn, {name}: bytes a second", 2 * BIG / seconds
+
+
+def bursts() -> Iterator[tuple[str, float]]:
+    """Cycles until all of so many bytes are there, by cp.async, where nothing else is on its way of this SM."""
+    import torch
+
+    sizes = (4, 8, 16, 32, 48, 64)
+    codes = assembled({str(size): texts.BURST.replace("BYTES", str(size << 10)) for size in sizes})
+    a, times = (
+        torch.ones(BIG // 4, dtype=torch.int32, device="cuda"),
+        torch.zeros(132, dtype=torch.int64, device="cuda"),
+    )
+    for size in sizes:
+        probe = Probe(codes[str(size)], 256, size << 10)
+        for where, grid, same in (("one SM", 1, 1), ("all SMs", 132, 1), ("all SMs, 12 have the same", 132, 12)):
+            for memory, nbytes in (("L2", NEAR), ("HBM", BIG)):
+                for _ in range(2):
+                    probe(grid, times, a, nbytes, same)
+                    torch.cuda.synchronize()
+                yield f"burst of {size} KB, {memory}, {where}: cycles", float(times[:grid].float().mean()) / 32
+
+
+def clocks() -> Iterator[tuple[str, float]]:
+    """Cycles a second while many SMs keep one unit busy for about 20 ms, with data that differ."""
+    import torch
+
+    rounds = {"fma": 300_000, "mma": 100_000, "wgmma": 60_000}
+    codes = assembled({kind: texts.busy_text(kind, many) for kind, many in rounds.items()})
+    times, out = (torch.zeros(128, dtype=torch.int64, device="cuda") for _ in "to")
+    data = torch.zeros(1 << 16, dtype=torch.int64, device="cuda")
+    for kind, code in codes.items():
+        probe = Probe(code, 256, SHARED)
+        for sms in (1, 33, 66, 99, 132):
+            start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            probe(sms, times, out, data)
+            stop.record()
+            stop.synchronize()
+            begins, ends = times[:16].view(-1, 2).T.tolist()
+            cycles = max(ends) - min(begins)
+            yield f"clock, {kind} on {sms} SMs: cycles a second", cycles / start.elapsed_time(stop) * 1000
+            yield f"clock, {kind} on {sms} SMs: cycles of a turn", cycles / rounds[kind]
+
+
 def starts() -> Iterator[tuple[str, float]]:
     """Seconds of an empty kernel: in a graph alone, by events; of one more in a graph, with and without overlap."""
     import torch
@@ -281,7 +367,7 @@ def clock() -> Iterator[tuple[str, float]]:
 
 
 PARTS: Sequence[Callable[[], Iterator[tuple[str, float]]]] = (
-    clock, instructions, products, memory, latencies, starts, clusters, bulk_copies
+    clock, instructions, products, memory, latencies, starts, clusters, bulk_copies, pieces, short_ctas, bursts, clocks
 )  # fmt: skip
 
 

@@ -269,3 +269,78 @@ extern "C" __global__ void probe(unsigned long long* times) {
   times[0] = g1 - g0; times[1] = c1 - c0;
 }
 """
+
+# A copy by pieces of rows, of 256 threads that have 16 bytes each: a CTA's rows follow each other, CTAs go along the
+# rows of the array or down its columns.
+PIECES = """
+struct alignas(16) Four { unsigned x, y, z, w; };
+extern "C" __global__ void __launch_bounds__(256) probe(const Four* a, Four* b) {
+  const unsigned wide = PIECE / 16, high = 256 / wide, pitch = PITCH / 16;
+  unsigned row = threadIdx.x / wide, at = threadIdx.x % wide, id = blockIdx.x;
+  unsigned along = (id / (pitch / wide) * high + row) * pitch + id % (pitch / wide) * wide + at;
+  unsigned down = (id % (ROWS / high) * high + row) * pitch + id / (ROWS / high) * wide + at;
+  Four v = {along, down, 2, 3};
+  if (READS) v = a[READ_AT];
+  __syncthreads();
+  if (WRITES) b[WRITE_AT] = v; else if (v.x == 0x12345677u) b[0] = v;
+}
+"""
+
+
+def pieces_text(piece: int, reads: str, writes: str, *, pitch: int, rows: int) -> str:
+    """The probe of copies by pieces of so many bytes. reads, writes: "along", "down", or "" for none."""
+    text = PIECES.replace("PIECE", str(piece)).replace("PITCH", str(pitch)).replace("ROWS", str(rows))
+    text = text.replace("READS", str(int(bool(reads)))).replace("WRITES", str(int(bool(writes))))
+    return text.replace("READ_AT", reads or "0").replace("WRITE_AT", writes or "0")
+
+
+# Each CTA has BYTES copied at once, by cp.async, waits for all of them, and goes on; some CTAs have the same ones.
+BURST = """
+extern "C" __global__ void __launch_bounds__(256) probe(unsigned long long* times, const char* from,
+                                                         unsigned long long bytes, unsigned long long same) {
+  extern __shared__ __align__(1024) unsigned char memory[];
+  unsigned base = (unsigned)__cvta_generic_to_shared(memory);
+  __syncthreads();
+  unsigned long long t0 = clock64();
+  #pragma unroll 1
+  for (unsigned round = 0; round < 32; ++round) {
+    unsigned long long at = ((unsigned long long)round * gridDim.x + blockIdx.x / same) * BYTES % bytes;
+    #pragma unroll
+    for (unsigned i = 0; i < BYTES / 4096; ++i)
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"
+                   :: "r"(base + (i * 256 + threadIdx.x) * 16), "l"(from + at + (i * 256 + threadIdx.x) * 16));
+    asm volatile("cp.async.wait_all;" ::: "memory");
+    __syncthreads();
+  }
+  unsigned long long t1 = clock64();
+  if (threadIdx.x == 0) times[blockIdx.x] = t1 - t0;
+}
+"""
+
+RANDOM_HALVES = "(i * 2654435761u & 0x83ff83ffu) | 0x38003800u"  # of both signs, from 0.5 to 1
+
+
+def busy_text(kind: str, rounds: int) -> str:
+    """A probe that keeps one unit of an SM busy, for long, with data that differ: fma, mma or wgmma."""
+    if kind == "wgmma":
+        text = wgmma_text(256, "bf16")
+        return text.replace(f"round < {ROUNDS}", f"round < {rounds}").replace("] = 0;", f"] = {RANDOM_HALVES};")
+    if kind == "fma":
+        body = "\n    ".join(f"r[{i % 16}] = __float_as_uint(fmaf(__uint_as_float(r[{i % 16}]), "
+                             f"__uint_as_float(c), __uint_as_float(d)));" for i in range(64))  # fmt: skip
+        text = _clocked(body, "0x3f000000u + threadIdx.x * 7919 + i * 104729", "c = 0x3f7ffff0u - threadIdx.x; d = c;")
+    else:
+        one = (
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{%4, %5, %6, %7}}, [%8 + {0}]; "
+            "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{%0, %1, %2, %3}}, {{%4, %5, %6, %7}}, {{%6, %5}}, "
+            "{{%0, %1, %2, %3}}; mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{%0, %1, %2, %3}}, "
+            "{{%5, %4, %7, %6}}, {{%7, %4}}, {{%0, %1, %2, %3}};"
+        )
+        lines = []
+        for chain in range(8):
+            sums = ", ".join(f'"+r"(r[{chain % 4 * 4 + i}])' for i in range(4))
+            parts = ", ".join(f'"+r"(r[{16 + chain % 4 * 4 + i}])' for i in range(4))
+            text = one.format(chain * 512).replace("{{", "{").replace("}}", "}")
+            lines.append(f'asm volatile("{text}" : {sums}, {parts} : "r"(base + lane * 16 + warp * 4096));')
+        text = _clocked("\n    ".join(lines), "0", "", RANDOM_HALVES)
+    return text.replace(f"round < {ROUNDS}", f"round < {rounds}")

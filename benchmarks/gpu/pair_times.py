@@ -2,9 +2,10 @@
 
     python -m benchmarks.gpu.pair_times measure FOLDER 250 held    # seconds, groups; pair_times.json grows
     python -m benchmarks.gpu.pair_times count FOLDER 8        # FOLDER/pair_counters.csv, where ncu is: of 8 of each
+    python -m benchmarks.gpu.pair_times record FOLDER 0 held  # no GPU: what `measure` records besides
 
-`measure` also records every configuration on the simulator (FOLDER/records_*.pkl), so that the model can be played on
-all of them, again and again, elsewhere: `python -m benchmarks.gpu.estimate FOLDER`.
+`measure` and `record` run every configuration on the simulator (FOLDER/records_*.pkl), so that the model can be played
+on all of them, again and again, elsewhere: `python -m benchmarks.gpu.estimate FOLDER`.
 
 A time is that of one launch with nothing of its arrays in the second-level cache, the median of some rounds.
 """
@@ -29,7 +30,7 @@ from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
 
-from benchmarks.gpu.estimate import Recorded, recorded_together
+from benchmarks.gpu.estimate import TIMES, Recorded, recorded_together
 from benchmarks.gpu.pairs import FITTED, HELD, SEEN, Maker, Ours, Pair, Triton, pairs
 from tilewright.profiling import gpu
 
@@ -67,9 +68,7 @@ def prepared(job: tuple[str, str]) -> Ready:
     family, label = job
     several = [pair for pair in pairs() if pair.family == family and label in pair.configs]
     code = _tried(lambda: _code(several[0], label))
-    if isinstance(code, str):
-        return Ready(family, label, code, "not assembled")
-    return Ready(family, label, code, _tried(lambda: _records(several, label)))
+    return Ready(family, label, code, "not assembled" if isinstance(code, str) else recorded_job(job))
 
 
 def _code(pair: Pair, label: str) -> bytes:
@@ -111,6 +110,27 @@ def all_prepared(chosen: Sequence[Pair], folder: Path) -> Iterator[tuple[Pair, C
     (TEMPORARY / "codes.pkl").write_bytes(pickle.dumps(codes))
     for pair in left:
         yield pair, codes
+
+
+def record(folder: Path, _: float, groups: Sequence[str]) -> None:
+    """Record the configurations that have times, those that take the longest first."""
+    timed = json.loads(TIMES.read_text())["pairs"]
+    chosen = [pair for pair in pairs() if pair.group in groups]
+    jobs = list(dict.fromkeys((pair.family, label) for pair in chosen for label in timed[pair.name]["seconds"]))
+    jobs.sort(key=lambda job: RISKY not in job[0])
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        records = dict(zip(jobs, pool.map(recorded_job, jobs), strict=True))
+    _keep(records, folder)
+    for (family, label), found in records.items():
+        if isinstance(found, str):
+            print(f"{family}, {label}: {found}", flush=True)
+
+
+def recorded_job(job: tuple[str, str]) -> bytes | str:
+    """In a process of its own: what `record` keeps of a family's configuration."""
+    family, label = job
+    several = [pair for pair in pairs() if pair.family == family and label in pair.configs]
+    return _tried(lambda: _records(several, label))
 
 
 def _keep(records: Mapping[tuple[str, str], bytes | str], folder: Path) -> None:
@@ -249,7 +269,8 @@ def _profiled(pair: Pair, label: str, make: Maker, codes: Codes) -> None:
 
 if __name__ == "__main__":
     verb, where, *others = sys.argv[1:]
-    if verb == "measure":
-        measure(Path(where), float(others[0]) if others else 250.0, others[1:] or [FITTED, SEEN, HELD])
+    if verb in ("measure", "record"):
+        do = {"measure": measure, "record": record}[verb]
+        do(Path(where), float(others[0]) if others else 250.0, others[1:] or [FITTED, SEEN, HELD])
     else:
         {"count": count, "worker": worker}[verb](Path(where), *map(int, others))

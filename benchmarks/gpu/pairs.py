@@ -393,7 +393,7 @@ def attention_pair(name: str, group: str, width: int, length: int, *, causal: bo
         clusters = min(-(-length // tiles.queries) * batch * heads, PROCESSORS)
         section = max(1, min(batch * heads, (32 << 20) // (length * width * 4))) if causal else 1
         none = (0,) * 7  # no counter, no bias, no starts, no gradients
-        args = (q, k, v, out, lse, *none, clusters, section, 0, width**-0.5 * math.log2(math.e), 1.0, 0.0,
+        args = (q, k, v, out, lse, *none, clusters, section, width**-0.5 * math.log2(math.e), 1.0, 0.0,
                 -1, 0 if causal else -1, 1)  # fmt: skip
         return Ours(partial(forward, form, tiles)), args
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,22 @@ import tilewright as tw
 from tilewright import T
 from tilewright.errors import ArgumentError
 from tilewright.profiling import GPUS, gpu
-from tilewright.profiling.acts import GROUP, ISSUE, MEET, PHASE, READ, SIGNAL, USE, WORK, Loops, Script, UnitWork
+from tilewright.profiling.acts import (
+    GROUP,
+    ISSUE,
+    MEET,
+    PHASE,
+    READ,
+    SIGNAL,
+    USE,
+    WORK,
+    ActWriter,
+    Loops,
+    Script,
+    UnitWork,
+)
 from tilewright.profiling.estimate import together
-from tilewright.profiling.play import Played, figures_of, play
+from tilewright.profiling.play import Played, clock_of, figures_of, play
 from tilewright.sim.record.recording import Row
 from tilewright.tuning import autotune
 
@@ -51,6 +65,32 @@ def test_a_row_is_in_so_many_turns_of_the_loops_around_it(rows: list[tuple[str, 
 def test_units_that_are_busy_for_long_get_in_each_others_way() -> None:
     assert together([100.0, 10.0]) == pytest.approx(100, rel=1e-3)
     assert together([100.0, 90.0]) > 109
+
+
+@pytest.mark.parametrize(("second", "cycles"), [("s[i]", 63 * 8 + 17), ("s[i] - most", 64 * 4 + 63 * 8 + 17)])
+def test_what_needs_a_whole_sum_waits_for_its_end_and_a_unit_takes_its_turns(second: str, cycles: float) -> None:
+    rows = [Row("most = T.max(most, s[i])", "store", None, {"float32 max": 1}),
+            Row(f"e[i] = T.exp2({second})", "store", None, {"ptx.ex2.approx.f32": 1})]  # fmt: skip
+    writer = ActWriter(SimpleNamespace(rows=rows, sites=(), streams=(), cluster=1), {}, frozenset())  # type: ignore[arg-type]
+
+    assert writer.longest([(0, 64), (1, 64)]) == cycles
+
+
+def test_the_clock_falls_where_tensor_cores_are_used() -> None:
+    product = Script(operations={0: UnitWork("tensor", cycles=128.0)})
+    fragments = Script([(0, 0, [(WORK, 1.0, {"tensor": 6.0}, 24.0, 0)])])
+
+    assert clock_of(gpu("H200"), [Script([(0, 0, [ADD])])]) == gpu("H200").clock
+    assert clock_of(gpu("H200"), [product]) == clock_of(gpu("H200"), [fragments]) < 0.95 * gpu("H200").clock
+
+
+def test_short_ctas_are_bound_by_their_starts_and_many_warps_take_longer_to_start() -> None:
+    short = (WORK, 4.0, {}, 4.0, 0)
+    found = played([short], resident=32, total=320)
+
+    assert max(found.ends) == pytest.approx(found.busy["starts"], rel=0.1)
+    one, many = (max(played(*[[ADD]] * warps, total=2).ends) for warps in (1, 4))
+    assert many - one == pytest.approx(3 * MACHINE.warp_start)
 
 
 def test_warps_of_one_scheduler_take_turns_and_of_four_do_not() -> None:

@@ -292,16 +292,29 @@ class ActWriter:
         return begun >= 0
 
     def longest(self, rows: list[tuple[int, float]]) -> float:
-        """Cycles of the longest chain of results that depend on each other."""
-        ready: dict[str, float] = {}
+        """Cycles of a warp that has its scheduler for itself: a result is used when it is there, as soon as the first
+        one is where a row runs several times, unless it adds up; and a unit takes its turns one after the other.
+        """
+        first, last = dict[str, float](), dict[str, float]()
+        free: dict[str, float] = {}
         end = 0.0
         for row, times in rows:
             defined, used = self._names(row)
-            each = max((self.cost(row, name).latency for name in self.rows[row].counts), default=0.0)
-            again = max(0.0, times - 1) * (4 if defined in used else 1) if each else 0.0
-            at = max((ready.get(name, 0.0) for name in used), default=0.0) + each + again
-            ready[defined] = at
-            end = max(end, at)
+            costs = [self.cost(row, name) for name in self.rows[row].counts]
+            latency = max((cost.latency for cost in costs), default=0.0)
+            at = max((first.get(name, 0.0) for name in used), default=0.0)
+            after = max((last.get(name, 0.0) for name in used), default=0.0)
+            if not latency:
+                first[defined], last[defined] = at, after
+                continue
+            adds_up = defined in used
+            taken = [cost for cost in costs if cost.unit not in ("", "lsu")]
+            at = max([at, *(free.get(cost.unit, 0.0) for cost in taken)])
+            pace = max([4.0 if adds_up else 1.0, *(cost.turns for cost in taken)])
+            free |= {cost.unit: at + cost.turns * times for cost in taken}
+            done = max(at + max(0.0, times - 1) * pace, after) + latency
+            first[defined], last[defined] = done if adds_up else at + latency, done
+            end = max(end, done)
         return end
 
     def _names(self, row: int) -> tuple[str, frozenset[str]]:

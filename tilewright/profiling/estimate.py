@@ -21,7 +21,7 @@ from tilewright.errors import SimulationError, TilewrightError
 from tilewright.isa import ctas_of_an_sm
 from tilewright.profiling.acts import ATOMICS, CACHED_BYTES, Loops, Script, script_of
 from tilewright.profiling.bounds import Gpu, Occupancy, _occupancy
-from tilewright.profiling.play import Played, figures_of, play
+from tilewright.profiling.play import STARTS, Played, clock_of, figures_of, play
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
@@ -57,8 +57,9 @@ class WholeGrid:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """cycles: of the SM that has the most to do. used: those that each of its units is busy for. waits, units: where
-    warps waited, and which rows used which unit. least_s: seconds that atomics on the same places take.
+    """cycles: of the SM that has the most to do, of which a second has ``clock``. used: those that each of its units is
+    busy for. waits, units: where warps waited, and which rows used which unit. least_s: seconds that atomics on the
+    same places take.
     """
 
     cycles: float
@@ -66,6 +67,7 @@ class Timing:
     used: Mapping[str, float]
     waits: Mapping[tuple[str, int], float]
     units: Mapping[tuple[str, int], float]
+    clock: float
     least_s: float = 0.0
 
     @property
@@ -80,10 +82,11 @@ def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
     clusters = launch.ctas // cluster
     busy_sms = min(gpu.sms, launch.ctas)
     share, written = shares(recording, launch, gpu)
-    machine = figures_of(gpu, busy_sms, written)
     firsts = [cta for cta in recording.ctas if cta % cluster == 0][:2]
     cached = frozenset(name for name, nbytes in launch.nbytes.items() if nbytes <= CACHED_BYTES)
     scripts = [script_of(recording, share, first, cached) for first in firsts]
+    clock = clock_of(gpu, scripts)
+    machine = figures_of(gpu, busy_sms, written, clock)
     sms = gpu.sms * AT_ONCE.get(cluster, 1.0)
     slots = max(1, int(sms * launch.resident) // cluster)
     each = clusters / (sms / cluster)  # of an SM, or of a group of as many as a cluster has
@@ -94,13 +97,13 @@ def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
         found.busy = {**found.busy, "spills": launch.spilled * total}
     each = each if clusters > slots * WAVES else ceil(each)
     cycles = extended(found, resident, total, each)
-    if clusters > slots:
+    if clusters > slots and each > total:  # else the last CTAs of an SM were played, with fewer and fewer beside them
         cycles += uneven(scripts, gpu, found, resident)
-    cycles = max(cycles, together(many * each / total for many in found.busy.values()))
+    cycles = max(cycles, together(many * each / total for unit, many in found.busy.items() if unit != STARTS))
     least = contention(recording, launch)
-    seconds = machine.launch_s + max(cycles / gpu.clock, least)
+    seconds = machine.launch_s + max(cycles / clock, least)
     used = {name: many * each / total for name, many in found.busy.items()}
-    return Timing(cycles, seconds, used, found.waits, found.units, least)
+    return Timing(cycles, seconds, used, found.waits, found.units, clock, least)
 
 
 def uneven(scripts: Sequence[Script], gpu: Gpu, found: Played, resident: int) -> float:
@@ -182,7 +185,7 @@ LEAST = 0.02  # of the time, or of all waiting: less is not told
 SECONDS = 20.0  # that the simulator may take for them
 BOUND = 0.6  # of the time: a unit that is busy for so much bounds the kernel, else waiting does
 UNITS = {"tensor": "tensor cores", "alu": "integer units", "fma": "float units", "mufu": "special functions",
-         "TMA": "copy engine", "spills": "spilled registers"}  # fmt: skip
+         "TMA": "copy engine", "spills": "spilled registers", "starts": "starts of CTAs"}  # fmt: skip
 WAITS = {"memory": "loads of global memory", "operations": "asynchronous operations", "m-barrier": "an m-barrier",
          "barrier": "a barrier", "issue": "their turn at the schedulers and units"}  # fmt: skip
 

@@ -19,18 +19,19 @@ from tilewright.profiling.bounds import SECTOR_RATE, Gpu
 
 # The figures that a schedule is played with, of one SM of a GPU, in cycles and bytes a cycle.
 #
-# Measured on an H200 where nothing else is said: `python -m benchmarks.gpu figures`, 2026-11-28, driver 580.159.04,
-# kept in benchmarks/results/figures.json. What is marked "by pairs" was chosen by the kernels of `benchmarks.gpu.pairs`
-# that are fitted or seen. Other GPUs get the same parts of their datasheets' rates and the same latencies: not
-# measured.
+# Measured on an H200 where nothing else is said: `python -m benchmarks.gpu figures`, 2026-11-28 and 29, driver
+# 580.159.04, kept in benchmarks/results/figures.json. What is marked "by pairs" was chosen by the kernels of
+# `benchmarks.gpu.pairs` that are fitted or seen. Other GPUs get the same parts of their datasheets' rates and the same
+# latencies: not measured.
 
 
 # Of HBM's rate, what reads and writes reach: 4.6 and 4.4 TB/s of 4.8; both together 4.15 with what the play adds.
 READ_REACHED, WRITE_REACHED, BOTH_REACHED = 0.96, 0.92, 0.89
 L2_REACHED = 43.0  # bytes of the second-level cache that each SM gets in a cycle where all of them read: 11 TB/s
-L2_SHARED = 60.0  # where copies of several SMs bring the same bytes at about the same time; by pairs
+L2_SHARED = 60.0  # where asynchronous copies of several SMs bring the same bytes at about the same time; by pairs
 WRITTEN, WRITTEN_ALONE = 16.5, 32.0  # bytes that each SM writes in a cycle where all of them do, and one alone
-TENSOR_POWER = 0.33  # by how much slower tensor cores are where all SMs use them, as the clock falls; by pairs
+TENSOR_CLOCK = 0.905  # of the clock, where tensor cores are in use, even those of one SM: 1.79 GHz of 1.98
+TENSOR_POWER = 0.2  # by how much slower warpgroups' products are where all SMs have them, as power ends; by pairs
 DISPATCH = 159.0  # cycles between two CTAs that begin on one SM: 0.607 ns of the whole GPU, whatever they do
 
 
@@ -61,7 +62,8 @@ class SmFigures:
     tma_row: float = 1.5  # of the unit, for 128 bytes; by pairs
     tma_outside: float = 6.0  # the same, for as many that are outside of the array; by pairs
     tma_filled: float = 4.0  # more, for each CTA in which they are filled; by pairs
-    cta_start: float = 300.0  # from the end of a CTA to the first instruction of the next; by pairs
+    cta_start: float = 520.0  # from the end of a CTA to the first instruction of the next
+    warp_start: float = 4.0  # the same, more for each of its warps
     cluster_start: float = 350.0  # more, for each CTA of a cluster of more than two; by pairs
     store_room: float = 2000.0  # cycles of stores that may be on their way before a warp waits; by pairs
     atomic_cycles: float = 5.0  # of an SM, for a sector of atomics
@@ -69,10 +71,19 @@ class SmFigures:
     launch_s: float = 3.0e-6  # seconds of a launch in a graph that does nothing
 
 
-def figures_of(gpu: Gpu, busy_sms: int, written: float = 0.0) -> SmFigures:
+def clock_of(gpu: Gpu, scripts: Sequence[Script]) -> float:
+    """Cycles a second: fewer where tensor cores are in use."""
+    acts_of = (act for script in scripts for _, _, own in script.warps for act in own)
+    uses = any(one.unit == "tensor" for script in scripts for one in script.operations.values())
+    return gpu.clock * (
+        TENSOR_CLOCK if uses or any(act[0] == acts.WORK and "tensor" in act[2] for act in acts_of) else 1
+    )
+
+
+def figures_of(gpu: Gpu, busy_sms: int, written: float = 0.0, clock: float = 0.0) -> SmFigures:
     """The figures where so many SMs are busy: they share what memory gives, but none has more than its port takes.
 
-    written: the part of the bytes of HBM that are written.
+    written: the part of the bytes of HBM that are written. clock: cycles a second, where it is not the highest.
     """
     busy = max(1, min(gpu.sms, busy_sms))
     mixed = 2 * min(written, 1 - written)
@@ -82,12 +93,13 @@ def figures_of(gpu: Gpu, busy_sms: int, written: float = 0.0) -> SmFigures:
         l2_bytes=min(SECTOR_RATE, L2_REACHED * part),
         l2_shared_bytes=min(SECTOR_RATE, L2_SHARED * part),
         l2_write_bytes=min(WRITTEN_ALONE, WRITTEN * part),
-        hbm_bytes=min(SECTOR_RATE, gpu.hbm * reached / gpu.clock / busy),
+        hbm_bytes=min(SECTOR_RATE, gpu.hbm * reached / (clock or gpu.clock) / busy),
         dispatch=DISPATCH / part,
         tensor_power=1 + TENSOR_POWER / part,
     )
 
 
+STARTS = "starts"  # of CTAs: what the GPU can begin, whatever they do
 MOST_CLUSTER_START = 1800.0  # cycles
 MOST_USED = 0.95  # of HBM's rate, for the length of its queues
 
@@ -193,6 +205,7 @@ class Play:
         script = self.scripts[self.begun % len(self.scripts)]
         unit = RunningCluster(script, self.begun)
         self.begun += 1
+        self.busy[STARTS] += self.machine.dispatch * script.ctas * (self.begun > 1)
         for sm, warp, acts_of in script.warps:
             heappush(self.heap, (now, next(self.order), RunningWarp(unit, self.sms[sm], warp + unit.number, acts_of)))
 
@@ -202,7 +215,8 @@ class Play:
         if unit.left == 0:
             self.ends.append(now)
             if self.begun < self.total:
-                wait = self.machine.cta_start
+                warps = len(unit.script.warps) / unit.script.ctas
+                wait = self.machine.cta_start + self.machine.warp_start * warps
                 wait += min(MOST_CLUSTER_START, self.machine.cluster_start * unit.script.ctas) * (unit.script.ctas > 2)
                 self.dispatched = max(now + wait, self.dispatched + self.machine.dispatch)
                 self._begin(self.dispatched)
@@ -336,7 +350,7 @@ class Play:
             if one.unit == "cp.async":
                 sm.lsu = max(sm.lsu, now) + one.passes
                 self.busy["shared memory"] += one.passes
-            end = self._moved(sm, now, one.nbytes, one.far, one.row, out=one.writes, shared=one.unit == "TMA")
+            end = self._moved(sm, now, one.nbytes, one.far, one.row, out=one.writes, shared=True)
             done = extra + max([end, *self._received(one, sm, now)])
             read = sm.out + extra if one.writes else done
         unit.done[number] = done, read
