@@ -8,10 +8,10 @@ In the order in which to read:
                       else; registers that setmaxnreg moves between warpgroups
     call, scope       a call as variants see it: the tiles, and the threads that execute it
     conditions        conditions of variants, and changes that might help; report: the decisions
+    runs, one_by_one  the variants of copies, fills and computations alike
     copy, copy_async, im2col_async, fill, elementwise, reduce, scan, permute_layout, gemm, gemm_async
-                      the variants
+                      the others
     walks, partition  tables of addresses, and the way back from a table to an expression
-    one_by_one        the variant for all that these leave
     inside, values    regions that may leave their buffer; the value of a fill
     owners, elements  which thread holds which register; the formula of an elementwise call
     distribution, flow, round_loops

@@ -18,6 +18,7 @@ from tilewright.primitives import COMMON, PRIMITIVES
 from tilewright.primitives.copy import copy
 from tilewright.primitives.copy_async import copy_async
 from tilewright.primitives.elements import lengths_of
+from tilewright.primitives.fill import fill, memset, zero
 from tilewright.records import replace
 from tilewright.tile.call import TileCall, call_name
 from tilewright.tile.walks import Ints
@@ -178,6 +179,7 @@ def variant(
     return made
 
 
+FILLS = (fill.name, memset.name, zero.name)
 ELEMENTWISE = tuple(row.name for row in PRIMITIVES.values() if row.formula is not None)
 
 

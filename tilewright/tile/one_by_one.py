@@ -12,11 +12,10 @@ from tilewright.errors import warn
 from tilewright.ir import Const, Expr, Load, Value, as_expr, binary, const_value, coordinate
 from tilewright.layout import Axis, ComposeLayout, Iter, TileLayout
 from tilewright.primitives.copy import copy
-from tilewright.primitives.fill import fill, memset, zero
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, own_digits
 from tilewright.tile.conditions import one_by_one
-from tilewright.tile.dispatch import ELEMENTWISE, Decline, condition, keywords_of, variant
+from tilewright.tile.dispatch import ELEMENTWISE, FILLS, Decline, condition, keywords_of, variant
 from tilewright.tile.elements import Computation, Moving, computation, indexed
 from tilewright.tile.flow import extents_of_run
 from tilewright.tile.inside import inside_tests
@@ -24,7 +23,7 @@ from tilewright.tile.owners import all_hold, axes_of, check_own, gaps, held_here
 from tilewright.tile.round_loops import once_each
 from tilewright.tile.walks import Ints, digits_of, plus, times
 
-NAMES = (copy.name, fill.name, memset.name, zero.name, *ELEMENTWISE)
+NAMES = (copy.name, *FILLS, *ELEMENTWISE)
 
 
 @condition("no side is in tensor memory")
@@ -126,12 +125,12 @@ def _(plan: OneByOne, call: TileCall, out: Builder) -> None:
     with ExitStack() as stack:
         stack.enter_context(out.when(plan.guard))
         digits = _digits(plan, call, out, stack)
-        own = {name: own_digits(side, digits, plan.extents) for name, side in call.sides.items()}
-        tests = [test for name, side in call.sides.items() for test in inside_tests(call, side, own[name], own[name])]
+        here = {name: own_digits(side, digits, plan.extents) for name, side in call.sides.items()}
+        tests = [test for name, side in call.sides.items() for test in inside_tests(call, side, here[name], here[name])]
         stack.enter_context(out.when(all_hold(once_each(tests))))
         copies = [(it, stack.enter_context(out.loop("r", it.extent))) for it in plan.replicas]
         places = {
-            name: _place(call, side, own[name], copies if name == "dst" else []) for name, side in call.sides.items()
+            name: _place(call, side, here[name], copies if name == "dst" else []) for name, side in call.sides.items()
         }
         held = [test for name, side in call.sides.items() for test in held_here(side, places[name])]
         stack.enter_context(out.when(all_hold(once_each(held))))

@@ -13,14 +13,16 @@ from tilewright.errors import LayoutError
 from tilewright.ir import Const, Expr, Region, Special, const_value, rewrite
 from tilewright.ir.launch import ELEMENT
 from tilewright.layout import Iter, TileLayout
+from tilewright.primitives.copy import ASKED
 from tilewright.records import replace
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, dimensions_of, side_of
-from tilewright.tile.dispatch import Decline, Plan, condition
+from tilewright.tile.conditions import only_in
+from tilewright.tile.dispatch import ELEMENTWISE, FILLS, Decline, Plan, condition, keywords_of, variant
 from tilewright.tile.distribution import Distribution
 from tilewright.tile.elements import indexed
 from tilewright.tile.partition import vector_lengths
-from tilewright.tile.steps import Steps, emit_steps, in_steps
+from tilewright.tile.steps import CallSteps, emit_steps, in_steps
 
 MOST_PIECES = 16
 Box = tuple[tuple[int, int], ...]
@@ -32,7 +34,7 @@ def registers_cut(call: TileCall) -> str | None:
     return None if cut else "no tile in registers is cut"
 
 
-def in_pieces(call: TileCall) -> Steps:
+def in_pieces(call: TileCall) -> CallSteps:
     """The plans of the boxes, cut into runs where that makes fewer accesses.
 
     Raises Decline where one box is all, or there are too many, or one has no plan.
@@ -51,7 +53,7 @@ def in_pieces(call: TileCall) -> Steps:
 
 def accesses_of(plan: Plan) -> int:
     """Of a thread, as far as they are counted."""
-    if isinstance(plan, Steps):
+    if isinstance(plan, CallSteps):
         return sum(accesses_of(piece.plan) for piece in plan.chosen)
     return plan.rounds if isinstance(plan, Distribution) else 0
 
@@ -93,13 +95,27 @@ def _longest_run(call: TileCall) -> int:
     return 1 if set(call.spaces) == {"local"} else max(vector_lengths(call), default=1)
 
 
-def emit_pieces(plan: Steps, call: TileCall, out: Builder) -> None:
+def emit_pieces(plan: CallSteps, call: TileCall, out: Builder) -> None:
     """Writes one box after the other; values are computed once, before the first."""
     scalars = {
         name: value if isinstance(value, Const) or indexed(value) else out.let(name, value)
         for name, value in call.scalars.items()
     }
     emit_steps(plan, replace(call, scalars=scalars), out)
+
+
+def parts(call: TileCall) -> CallSteps:
+    """A part of registers that no layout describes goes in several boxes that layouts describe."""
+    return in_pieces(call)
+
+
+for _names, _priority, _keywords in (
+    (("copy",), 2, ("vec_len", *ASKED)),
+    (FILLS, 5, ("vec_len",)),
+    (ELEMENTWISE, 15, keywords_of(*ELEMENTWISE)),
+):
+    _when = [registers_cut, only_in("local", "shared", "global")]
+    variant(*_names, priority=_priority, keywords=_keywords, when=_when)(parts).emit(emit_pieces)
 
 
 def _is_cut(side: Side) -> bool:

@@ -98,7 +98,7 @@ Calls: TypeAlias = Callable[[TileCall, Mapping[str, Side]], Sequence[TileCall]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Steps:
+class CallSteps:
     """Calls one after the other. chosen: what carries each of them out. words: of the report."""
 
     scratch: Mapping[str, Scratch]
@@ -111,14 +111,14 @@ class Steps:
         return self.words or "; ".join(step.plan.summary() for step in self.chosen)
 
 
-def in_steps(call: TileCall, calls: Calls, scratch: Mapping[str, Scratch] | None = None) -> Steps:
+def in_steps(call: TileCall, calls: Calls, scratch: Mapping[str, Scratch] | None = None) -> CallSteps:
     """The plan of calls with this scratch. Raises Decline where one of them has none."""
     rooms = scratch or {}
     sides = {name: room.side for name, room in rooms.items()}
-    return Steps(rooms, calls, tuple(map(planned, calls(call, sides))))
+    return CallSteps(rooms, calls, tuple(map(planned, calls(call, sides))))
 
 
-def emit_steps(plan: Steps, call: TileCall, out: Builder) -> None:
+def emit_steps(plan: CallSteps, call: TileCall, out: Builder) -> None:
     """Writes the calls. The threads meet between two that touch the same scratch memory, and before they leave it."""
     sides = {name: room.allocated(call, out) for name, room in plan.scratch.items()}
     memory = {sides[name].name for name, room in plan.scratch.items() if isinstance(room, Staging)}

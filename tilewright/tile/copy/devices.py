@@ -13,7 +13,7 @@ from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import bits_only, constant_extents, element_bits
 from tilewright.tile.dispatch import Decline, across_gpus, condition, counted, variant
 from tilewright.tile.scope import INDEX
-from tilewright.tile.steps import Steps, emit_steps, in_steps, inner_call
+from tilewright.tile.steps import CallSteps, emit_steps, in_steps, inner_call
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class Peer:
         return side
 
 
-def _on_peers(call: TileCall, ranks: Sequence[dict[str, Value | str]]) -> Steps:
+def _on_peers(call: TileCall, ranks: Sequence[dict[str, Value | str]]) -> CallSteps:
     """A call for each entry, which says on which GPU the tiles of operands are."""
     peers = {
         f"{operand} {turn}": Peer(operand, rank, on_device(call, call[operand], rank))
@@ -49,7 +49,7 @@ def _on_peers(call: TileCall, ranks: Sequence[dict[str, Value | str]]) -> Steps:
     return replace(plan, words=f"there by {plan.chosen[0].variant.name}{several}")
 
 
-def plan_peer(call: TileCall) -> Steps:
+def plan_peer(call: TileCall) -> CallSteps:
     """On the one GPU that has each tile. Raises Decline where several have the destination, or parts of a tile."""
     ranks = {key: device_of(side) for key, side in spread_sides(call).items()}
     for key in ranks:
@@ -59,7 +59,7 @@ def plan_peer(call: TileCall) -> Steps:
 
 
 @variant("copy", priority=30, keywords=("vec_len", *ASKED), when=[across_gpus])
-def peer(call: TileCall) -> Steps:
+def peer(call: TileCall) -> CallSteps:
     """Loads and stores through a pointer into the memory of the GPU that has the tile."""
     return plan_peer(call)
 
@@ -130,7 +130,7 @@ def on_several(call: TileCall) -> str | None:
 
 
 @variant("copy", priority=10, keywords=("vec_len", *ASKED), when=[across_gpus, on_several])
-def replicas(call: TileCall) -> Steps:
+def replicas(call: TileCall) -> CallSteps:
     """The destination is copied to each GPU that has it, one after the other."""
     others = {key: device_of(side) for key, side in spread_sides(call).items() if key != "dst"}
     return _on_peers(call, [{**others, "dst": rank} for rank in devices_of(call["dst"])])

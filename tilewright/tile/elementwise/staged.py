@@ -15,17 +15,25 @@ from tilewright.layout import TileLayout
 from tilewright.records import replace
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import by_several, constant_extents, one_place_each, only_in, registers_inside
-from tilewright.tile.copy.converted import dtypes_differ
 from tilewright.tile.dispatch import Decline, elementwise, variant
 from tilewright.tile.distribution import held_elsewhere, registers_alike
-from tilewright.tile.elementwise.holders import some_registers
-from tilewright.tile.steps import Scratch, ScratchRegisters, Steps, emit_steps, in_steps, inner_call, planned, staging
+from tilewright.tile.runs import dtypes_differ, some_registers
+from tilewright.tile.steps import (
+    CallSteps,
+    Scratch,
+    ScratchRegisters,
+    emit_steps,
+    in_steps,
+    inner_call,
+    planned,
+    staging,
+)
 
 CONDITIONS = (some_registers, only_in("local", "shared", "global"), by_several, constant_extents, one_place_each,
               registers_inside)  # fmt: skip
 
 
-def plan_staged(call: TileCall) -> Steps:
+def plan_staged(call: TileCall) -> CallSteps:
     """The operands that other threads hold are brought to those that compute. Raises Decline."""
     leading = registers_alike(call)
     names = [] if leading is None else held_elsewhere(call, leading)
@@ -67,13 +75,13 @@ def _calls(call: TileCall, scratch: Mapping[str, Side]) -> list[TileCall]:
 
 
 @elementwise(priority=5, when=CONDITIONS)
-def staged(call: TileCall) -> Steps:
+def staged(call: TileCall) -> CallSteps:
     """Operands that other threads hold are brought to those that compute, by permute_layout or shared memory."""
     return plan_staged(call)
 
 
-@variant("copy", priority=1, when=[dtypes_differ, *CONDITIONS])
-def permuted_and_converted(call: TileCall) -> Steps:
+@variant("copy", priority=0, when=[dtypes_differ, *CONDITIONS])
+def permuted_and_converted(call: TileCall) -> CallSteps:
     """The elements are brought to the threads that hold them in the destination, and converted there."""
     return plan_staged(call)
 

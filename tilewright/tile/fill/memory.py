@@ -15,7 +15,7 @@ from tilewright.layout import TileLayout
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import constant_extents, only_in
-from tilewright.tile.dispatch import Decline, variant
+from tilewright.tile.dispatch import FILLS, Decline, variant
 from tilewright.tile.distribution import ELEMENT, Distribution, dealt_out, in_memory_order, widened
 from tilewright.tile.inside import inside, open_dimensions, splits
 from tilewright.tile.partition import places
@@ -25,9 +25,7 @@ from tilewright.tile.walks import Ints, digits_of
 MOST_LISTED = 1 << 17  # elements whose addresses are listed: more than shared memory has
 
 
-@variant(
-    "fill", "memset", "zero", priority=10, keywords=("vec_len",), when=[only_in("shared", "global"), constant_extents]
-)
+@variant(*FILLS, priority=10, keywords=("vec_len",), when=[only_in("shared", "global"), constant_extents])
 def memory(call: TileCall) -> Distribution:
     """The threads store neighbouring runs, in accesses of up to 128 bits."""
     return widened(call, _plan)

@@ -8,7 +8,7 @@ from tilewright.ir import Expr
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import constant_extents, kept_inside, only_in
-from tilewright.tile.dispatch import Decline, variant
+from tilewright.tile.dispatch import FILLS, Decline, variant
 from tilewright.tile.owners import owners
 from tilewright.tile.values import filling
 from tilewright.tile.walks import Offset
@@ -27,9 +27,7 @@ class SlotPlan:
         return f"{self.rounds} elements in registers per thread"
 
 
-@variant(
-    "fill", "memset", "zero", priority=10, keywords=("vec_len",), when=[only_in("local"), constant_extents, kept_inside]
-)
+@variant(*FILLS, priority=10, keywords=("vec_len",), when=[only_in("local"), constant_extents, kept_inside])
 def registers(call: TileCall) -> SlotPlan:
     """Each thread stores to the registers that it holds."""
     dst = call["dst"]

@@ -27,14 +27,14 @@ from tilewright.tile.distribution import Distribution
 from tilewright.tile.matrices import MatrixPlan
 from tilewright.tile.owners import owners
 from tilewright.tile.partition import places
-from tilewright.tile.steps import Steps, emit_steps, in_steps, inner_call, staging
+from tilewright.tile.steps import CallSteps, emit_steps, in_steps, inner_call, staging
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThroughScratch:
     """The copy to scratch memory and the one from there."""
 
-    steps: Steps
+    steps: CallSteps
     cost: int
     others: tuple[tuple[str, int], ...] = ()
 

@@ -16,7 +16,7 @@ from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import from_registers
 from tilewright.tile.dispatch import Decline, condition, variant
 from tilewright.tile.reductions import KEYWORDS, OPERATIONS, reduction_of
-from tilewright.tile.steps import ScratchRegisters, Staging, Steps, emit_steps, in_steps, inner_call, staging
+from tilewright.tile.steps import CallSteps, ScratchRegisters, Staging, emit_steps, in_steps, inner_call, staging
 
 
 @condition("an extent is known to the run alone")
@@ -31,7 +31,7 @@ def of_the_run(call: TileCall) -> str | None:
     keywords=(*KEYWORDS, "axis", "op", "exclusive"),
     when=[of_the_run, from_registers],
 )
-def covered(call: TileCall) -> Steps:
+def covered(call: TileCall) -> CallSteps:
     """Registers up to an end that only the run knows are reduced together with neutral elements behind it."""
     scratch = {name: _scratch(call, side) for name, side in call.sides.items() if side.size is None}
     plan = in_steps(call, _calls, scratch)

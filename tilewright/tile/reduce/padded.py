@@ -17,7 +17,7 @@ from tilewright.tile.conditions import by_several, constant_extents, from_regist
 from tilewright.tile.dispatch import Decline, variant
 from tilewright.tile.owners import owners
 from tilewright.tile.reductions import KEYWORDS, OPERATIONS, reduction_of
-from tilewright.tile.steps import ScratchRegisters, Steps, emit_steps, in_steps, inner_call
+from tilewright.tile.steps import CallSteps, ScratchRegisters, emit_steps, in_steps, inner_call
 
 WARP = 32
 
@@ -28,7 +28,7 @@ WARP = 32
     keywords=KEYWORDS,
     when=[from_registers, by_several, constant_extents, kept_inside],
 )
-def padded(call: TileCall) -> Steps:
+def padded(call: TileCall) -> CallSteps:
     """Lanes that have less than others, or nothing, count neutral elements, so that all join by shuffles."""
     src = call["src"]
     if _is_even(call):

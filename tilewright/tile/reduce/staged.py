@@ -9,7 +9,7 @@ from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside
 from tilewright.tile.dispatch import variant
 from tilewright.tile.reductions import KEYWORDS, OPERATIONS
-from tilewright.tile.steps import Steps, emit_steps, in_steps, inner_call, staging
+from tilewright.tile.steps import CallSteps, emit_steps, in_steps, inner_call, staging
 
 
 @variant(
@@ -18,7 +18,7 @@ from tilewright.tile.steps import Steps, emit_steps, in_steps, inner_call, stagi
     keywords=KEYWORDS,
     when=[from_registers, by_several, constant_extents, kept_inside],
 )
-def staged(call: TileCall) -> Steps:
+def staged(call: TileCall) -> CallSteps:
     """The elements go to shared memory, and are reduced from there."""
     plan = in_steps(call, _calls, {"src": staging(call, call["src"].shape, call["src"].dtype)})
     return replace(plan, words=f"through shared memory: {plan.summary()}")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import constant_extents, kept_inside, only_in
 from tilewright.tile.dispatch import variant
-from tilewright.tile.steps import Steps, emit_steps, in_steps, inner_call, staging
+from tilewright.tile.steps import CallSteps, emit_steps, in_steps, inner_call, staging
 
 
 @variant(
@@ -17,7 +17,7 @@ from tilewright.tile.steps import Steps, emit_steps, in_steps, inner_call, stagi
     keywords=("axis", "op", "exclusive"),
     when=[only_in("local", "shared", "global"), constant_extents, kept_inside],
 )
-def staged(call: TileCall) -> Steps:
+def staged(call: TileCall) -> CallSteps:
     """The elements go to shared memory, and are scanned there."""
     local = {name: call[name] for name in ("src", "dst") if call[name].space == "local"}
     plan = in_steps(call, _calls, {name: staging(call, side.shape, side.dtype) for name, side in local.items()})
