@@ -123,7 +123,7 @@ def test_the_second_check_reads_no_syntax_of_headers(
     def facts() -> list[Any]:
         caches: list[Any] = [cu_tree.tree_of, cu_tree.pieces, cu_tree.parameters, cu_tree._kernels]
         caches += [cu_structures.variables, cu_structures._declared]
-        for each in [*caches, cu_host.calls_of, cu_host._constants]:
+        for each in [*caches, cu_host.calls_of, cu_host.constants_of]:
             each.cache_clear()  # as in a new process
         read.clear()
         module = tw.load_cu(file)

@@ -85,7 +85,7 @@ def test_the_clock_falls_where_tensor_cores_are_used() -> None:
 
 
 def test_short_ctas_are_bound_by_their_starts_and_many_warps_take_longer_to_start() -> None:
-    short = (WORK, 4.0, {}, 4.0, 0)
+    short: Any = (WORK, 4.0, {}, 4.0, 0)
     found = played([short], resident=32, total=320)
 
     assert max(found.ends) == pytest.approx(found.busy["starts"], rel=0.1)

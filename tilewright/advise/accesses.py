@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.isa.banks import BANK_BYTES, BANKS, default_phase
+from tilewright.sim.machine.device import Events
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.sites import Hook, Site
 
-Watch = Callable[["Site"], "tuple[Hook, ...]"]
 
 SECTOR_BYTES = 32
 IDLE = -1
@@ -78,35 +78,34 @@ class Sectors:
     """The numbers of the sectors that were touched."""
 
 
-def record(program: Program) -> tuple[list[Accesses], list[Sectors]]:
-    """The accesses and sectors of the next run of ``program``; both lists fill while it runs."""
-    accesses: list[Accesses] = []
-    sectors: list[Sectors] = []
+@dataclass(slots=True)
+class Recording(Events):
+    """The accesses and sectors of a run, which fill while it goes on."""
 
-    def watch(site: Site) -> tuple[Hook, ...]:
+    accesses: list[Accesses] = field(default_factory=list)
+    sectors: list[Sectors] = field(default_factory=list)
+
+    def watch(self, site: Site) -> Hook | None:
+        """Records what the site touches."""
         place = site.place
         if place is None or place.space not in ("shared", "global"):
-            return ()
+            return None
         if place.space == "global":
-            sectors.append(Sectors(site.at, site.op, place.name, site.write))
-            return (_counting(sectors[-1], site.width),)
-        phase, matrix = (
-            site.how.phase or default_phase(site.width),
-            bool(site.how.phase),
-        )  # which only rows of matrices have
-        pairs = not (site.write or matrix)
-        noted = Accesses(site.at, site.op, place.name, site.write, site.width, site.lanes, phase, pairs, matrix)
-        accesses.append(noted)
-        return (_noting(noted, place.start),)
+            self.sectors.append(Sectors(site.at, site.op, place.name, site.write))
+            return _counting(self.sectors[-1], site.width)
+        is_matrix = bool(site.how.phase)  # only rows of matrices have one
+        phase, pairs = site.how.phase or default_phase(site.width), not (site.write or is_matrix)
+        noted = Accesses(site.at, site.op, place.name, site.write, site.width, site.how.lanes, phase, pairs, is_matrix)
+        self.accesses.append(noted)
+        return _noting(noted, place.start)
 
+
+def record(program: Program) -> tuple[list[Accesses], list[Sectors]]:
+    """The accesses and sectors of the next run of ``program``; both lists fill while it runs."""
+    recording = Recording()
     for site in program.compiled.sites:
-        site.watch = _both(site.watch, watch)
-        site.hooks += watch(site)
-    return accesses, sectors
-
-
-def _both(first: Watch, second: Watch) -> Watch:
-    return lambda site: (*first(site), *second(site))
+        site.subscribe((*site.checks, recording))
+    return recording.accesses, recording.sectors
 
 
 def _rows(batch: Batch, mask: Mask, at: Address) -> tuple[NDArray[np.int64], int]:

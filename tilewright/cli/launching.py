@@ -167,9 +167,8 @@ def _shape(
         numbers |= {word: value for text, word in pairs if re.fullmatch(r"\w+", word)
                   and isinstance(value := values.get(text), (int, float))}  # fmt: skip
         for param, word in zip(kernel.written, shape.words, strict=False):
-        if not shape.lacks:
-            _check_launch(kernel, launch, Span(str(file), shape.line))
-            fields = zip(param.fields, values.get(param.name, ()), strict=False) if param.fields else ()
+            parts = value if isinstance(value := values.get(param.name), tuple) else ()
+            fields = zip(param.fields, parts, strict=False)
             numbers |= {f"{word}.{field.name}": value for field, value in fields if isinstance(value, (int, float))}
     shapes = _launches(module, kernel.name, numbers) if shapes else []
     wanted = re.sub(r"\s", "", name)

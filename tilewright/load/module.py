@@ -39,37 +39,9 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.sim import Program, RecordingOptions, Run
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.device import GridsMeet
-    from tilewright.sim.machine.sites import Hook, Site
 
-__all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "SharedReach", "load_ptx", "public", "text_of"]
-
-
-# How much shared memory a kernel touches: a run with all that a CTA can have.
-
-
-class SharedReach:
-    """The end of the bytes of shared memory that runs of a program have touched."""
-
-    def __init__(self, program: Program) -> None:
-        self.end = 0
-        for site in program.compiled.sites:
-            watch = site.watch
-            site.watch = lambda one, first=watch: (*first(one), *self._hooks(one))  # type: ignore[misc]  # bound here
-            site.hooks += self._hooks(site)
-
-    def _hooks(self, site: Site) -> tuple[Hook, ...]:
-        if site.place is None or site.place.space != "shared":
-            return ()
-
-        def note(batch: Batch, mask: Mask, *every: Address) -> None:
-            for at in (one for one in every if one.hi + site.width > self.end):
-                active = np.broadcast_to(at.full(), mask.shape)[mask.full]
-                self.end = max(self.end, int(active.max(initial=0)) + site.width)
-
-        return (note,)
+__all__ = ["Dimensions", "LoadedKernel", "LoadedModule", "load_ptx", "public", "text_of"]
 
 
 public = Public(ArgumentError, {"Path": instances("a path", Path)})
@@ -397,6 +369,7 @@ class LoadedKernel:
 
     def _touched(self, bound: Given, limits: host.Limits, machine: Machine) -> int | None:
         """The bytes of shared memory that a run with so much of it touches; None where it does not come to its end."""
+        from tilewright.load.reach import SharedReach
         from tilewright.sim import Program, parse_checks
 
         try:
