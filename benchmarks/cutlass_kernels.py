@@ -99,7 +99,7 @@ def checked(text: str, name: str, args: tuple[Any, ...], grid: tuple[int, ...], 
     module = tw.load_cu(STANDARD + text, include=include, kernels=["arguments", name], defines={"NDEBUG": "1"})
     print(f"loaded in {monotonic() - began:.1f} s", flush=True)
     made = module[name].arguments_by(module["arguments"], *args, size)
-    launch = {"grid": grid, "block": int(size[1]), "shared_bytes": int(size[0])}
+    launch: dict[str, Any] = {"grid": grid, "block": int(size[1]), "shared_bytes": int(size[0])}
     began = monotonic()
     verdict = tw.check(module[name], *made, **launch)
     print(

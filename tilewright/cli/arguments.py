@@ -321,7 +321,8 @@ def _made(
     same = {text: found for text in request.args if (found := _SAME.fullmatch(text.strip()))}
     rest = [text for text in request.args if text not in same]
     values = [(None, arrays[text], text) if text in arrays else (*made_argument(text, random), text) for text in rest]
-    known = {**arrays, **{name: value for name, value, _ in values if isinstance(value, np.ndarray)}}
+    known: dict[str | None, Any] = {name: value for name, value, _ in values if isinstance(value, np.ndarray)}
+    known.update(arrays)
     for text, found in same.items():
         if found[2] not in known:
             raise ArgumentError("--arg is no argument", given=text, allowed=ALLOWED)
