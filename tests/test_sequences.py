@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import tilewright as tw
+from tilewright import T
 from tilewright.cli.app import app
 from tilewright.errors import ArgumentError
 from tilewright.load.cu_launches import launched
@@ -149,10 +151,10 @@ def test_a_launch_meets_all_that_may_still_run_before_it(middle: str, before: st
     assert all(found in each.message for verdict in report.verdicts for each in verdict.findings)
 
 
-def test_a_sequence_is_made_of_launches_of_loaded_kernels() -> None:
+def test_a_sequence_is_made_of_launches_of_kernels() -> None:
     with pytest.raises(ArgumentError, match="is made of launches"):
         tw.sequence("produce")
-    with pytest.raises(ArgumentError, match="takes kernels of load_cu and load_ptx"):
+    with pytest.raises(ArgumentError, match="a launch is one of a kernel"):
         tw.launch("produce")
 
 
@@ -218,3 +220,74 @@ def test_a_file_that_launches_by_the_attribute_is_checked_in_order(wait: str, co
 def test_a_sequence_without_a_launch_is_refused() -> None:
     with pytest.raises(ArgumentError, match="a sequence has no launch"):
         tw.sequence()
+
+
+# Kernels of both languages, and sequences of a TOML file
+
+
+@T.prim_func
+def after_wait(X: T.Buffer((128,), "float32"), Y: T.Buffer((128,), "float32")):
+    bx = T.cta_id([2])
+    tx = T.thread_id([64])
+    T.ptx.griddepcontrol.wait()
+    Y[bx * 64 + tx] = X[bx * 64 + tx]
+
+
+@T.prim_func
+def before_wait(X: T.Buffer((128,), "float32"), Y: T.Buffer((128,), "float32")):
+    bx = T.cta_id([2])
+    tx = T.thread_id([64])
+    Y[bx * 64 + tx] = X[bx * 64 + tx]
+    T.ptx.griddepcontrol.wait()
+
+
+@pytest.mark.parametrize(("ours", "status"), [(after_wait, "clean"), (before_wait, "wrong")])
+def test_a_kernel_of_ours_follows_one_of_cuda(ours: Any, status: str) -> None:
+    module = tw.load_cu(PRODUCE.format(trigger=TRIGGER, later=""))
+    x, out = np.zeros(128, np.float32), np.zeros(128, np.float32)
+
+    report = tw.sequence(tw.launch(module["produce"], x, grid=2, block=64), tw.launch(ours, x, out, pdl=True))
+
+    assert report.status == status
+    assert [each.kernel for each in report.verdicts] == ["1. produce", f"2. {ours.name}"]
+
+
+@pytest.mark.parametrize(("before", "status"), [(SYNC, "clean"), ("", "wrong")])
+def test_a_kernel_of_cuda_follows_one_of_ours(before: str, status: str) -> None:
+    module = tw.load_cu(CONSUME.format(before=before))
+    x, y, out = (np.zeros(128, np.float32) for _ in range(3))
+    last = tw.launch(module["consume"], y, out, grid=2, block=64, pdl=True)
+
+    assert tw.sequence(tw.launch(after_wait, x, y), last).status == status
+
+
+@pytest.mark.parametrize(("before", "code"), [(SYNC, 0), ("", 1)])
+def test_a_toml_file_has_launches_in_order_that_share_arrays(tmp_path: Path, before: str, code: int) -> None:
+    file = tmp_path / "pair.cu"
+    file.write_text(PRODUCE.format(trigger=TRIGGER, later="") + CONSUME.format(before=before))
+    file.with_suffix(".toml").write_text("""
+        [[sequence]]
+        arrays = ["a:f32[128]", "b:f32[128]"]
+        launches = [
+            {kernel = "produce", grid = 2, block = 64, args = ["a"]},
+            {kernel = "consume", grid = 2, block = 64, args = ["x=a", "out=b"], pdl = true},
+        ]
+    """)
+
+    result = CliRunner().invoke(app, ["check", str(file)])
+
+    assert result.exit_code == code, result.output
+    assert "1. produce: clean" in result.output
+
+
+def test_a_counter_that_a_toml_sequence_leaves_behind_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "total.cu"
+    file.write_text(TOTAL.replace("RESET", ""))
+    launch = '{kernel = "total", grid = 4, block = 1, args = ["x", "part", "out"]}'
+    arrays = '["x:f32[4]=ones", "part:f32[4]", "out:f32[1]"]'
+    file.with_suffix(".toml").write_text(f"[[sequence]]\narrays = {arrays}\nlaunches = [{launch}, {launch}]\n")
+
+    result = CliRunner().invoke(app, ["check", str(file)])
+
+    assert result.exit_code == 1, result.output
+    assert "it finds what the first has left in count" in result.output

@@ -233,12 +233,9 @@ def _counters(trial: TrialRun, before: Mapping[str, Any], ended: Mapping[str, An
 
 
 def copies_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    flat = [array for value in values.values() for array in (value if isinstance(value, (list, tuple)) else [value])]
-    copies = iter(host.copies(flat))
-    return {
-        name: [next(copies) for _ in value] if isinstance(value, (list, tuple)) else next(copies)
-        for name, value in values.items()
-    }
+    """Arguments with copies of their arrays, also of those in structures; arrays that overlap do so again."""
+    copies = iter(host.copies(host.arrays_in(values)))
+    return {name: host.with_arrays(value, copies) for name, value in values.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -514,10 +511,15 @@ def _largest(values: NDArray[Any]) -> float:
 
 
 def _arrays(optimised: Mapping[str, Any], unoptimised: Mapping[str, Any]) -> Iterable[tuple[str, Any, Any]]:
-    for name, left in optimised.items():
-        right = unoptimised[name]
-        if isinstance(left, np.ndarray) and left.dtype.names is None and left.dtype.kind in "biuf":
-            yield name, left, right
+    """The arrays of numbers of two runs by the names of arguments, those of structures among them, once each."""
+    seen = set[tuple[int, int]]()
+    for name, value in optimised.items():
+        for left, right in zip(host.arrays_in(value), host.arrays_in(unoptimised[name]), strict=True):
+            if isinstance(left, np.ndarray) and left.dtype.names is None and left.dtype.kind in "biuf":
+                place = (left.ctypes.data, left.nbytes)
+                if place not in seen:
+                    yield name, left, right
+                seen.add(place)
 
 
 def _differ(left: NDArray[Any], right: NDArray[Any], most: float) -> NDArray[Any]:

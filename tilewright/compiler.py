@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from tilewright.cuda.nvrtc import Assembly, Resources
     from tilewright.profiling import Estimate, Profile
     from tilewright.sim import Program, RecordingOptions, Run
+    from tilewright.sim.machine.device import GridsMeet
     from tilewright.tracing import Trace
 
 public = Public(
@@ -461,12 +462,14 @@ class Executable:
         explore: int = 0,
         replay: str | None = None,
         ranks: int | None = None,
+        grids: GridsMeet | None = None,
         record: bool | int | tuple[int, ...] | RecordingOptions = False,
         **named: Any,
     ) -> Run:
         """Run on the simulator with these checks and limits, on ``ranks`` GPUs; see `tilewright.simulate`.
 
-        progress: called with the CTAs that are done, and how many there are; left out, a terminal shows it.
+        progress: called with the CTAs that are done, and how many there are; left out, a terminal shows it. grids: of a
+        launch among several, see `tilewright.sequence`.
         """
         limits = host.Limits(limit_s, limit_steps, limit_bytes, findings=max_findings, explore=explore, replay=replay)
         ordered = self.ordered(args, named, Executable.simulate)
@@ -478,7 +481,9 @@ class Executable:
                 check_one_gpu(self.kernel, "a recording", count)
             of_ranks = of_each_rank(self.kernel, ordered, count)
             return self._run_on_ranks(self.program(check), of_ranks, progress, limits)
-        return self.run_program(self.program(check), ordered, progress=progress, limits=limits, record=kept)
+        return self.run_program(
+            self.program(check), ordered, progress=progress, limits=limits, record=kept, grids=grids
+        )
 
     def run_program(
         self,
@@ -488,6 +493,7 @@ class Executable:
         progress: Callable[[int, int], None] | None = None,
         limits: host.Limits | None = None,
         record: RecordingOptions | None = None,
+        grids: GridsMeet | None = None,
     ) -> Run:
         """Run a program of this kernel on arguments in the order of its parameters."""
         values = self.bind(*args).values
@@ -499,7 +505,7 @@ class Executable:
             if name in maps:
                 buffers[mapped(name)], kinds[mapped(name)] = value.array, dtype(maps[name].storage)
         with self._lender(args)(buffers, kinds) as arrays:
-            return program.run(arrays, values, maps, progress=progress, limits=limits, record=record)
+            return program.run(arrays, values, maps, progress=progress, limits=limits, record=record, grids=grids)
 
     def _run_on_ranks(
         self,

@@ -285,6 +285,26 @@ def copies(values: Iterable[Any]) -> list[Any]:
     ]
 
 
+def arrays_in(value: Any) -> Iterator[Any]:
+    """The arrays and numbers of an argument: of a structure, or of a list of arrays, those in it."""
+    if isinstance(value, TensorMap):
+        yield value.array
+    elif isinstance(value, (list, tuple, Mapping)):
+        for part in value.values() if isinstance(value, Mapping) else value:
+            yield from arrays_in(part)
+    else:
+        yield value
+
+
+def with_arrays(value: Any, arrays: Iterator[Any]) -> Any:
+    """The same argument with other arrays and numbers, in the order of `arrays_in`."""
+    if isinstance(value, TensorMap):
+        return TensorMap.of(next(arrays), value.fields)
+    if isinstance(value, dict):
+        return type(value)((name, with_arrays(part, arrays)) for name, part in value.items())
+    return [with_arrays(part, arrays) for part in value] if isinstance(value, (list, tuple)) else next(arrays)
+
+
 def _shared(array: NDArray[Any], shared: Mapping[int, NDArray[np.uint8]]) -> NDArray[Any]:
     """A copy of an array: in the copy of memory that it shares with others, or its own."""
     address = array.ctypes.data

@@ -13,11 +13,14 @@ import numpy as np
 
 from tilewright import host
 from tilewright.checking import EXPLORED, Policy, TrialRun, Wanted, come_again, copies_of, joined, variables_of
+from tilewright.compiler import Executable, compile
 from tilewright.errors import ArgumentError, ToolError, described
 from tilewright.explain import parse_idioms
 from tilewright.inputs import LAUNCH, without_launch
+from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
 from tilewright.public import Public
+from tilewright.ranks import named_arguments
 from tilewright.sim.machine.device import Footprint, GridsMeet
 from tilewright.verdict import Report, Verdict
 
@@ -28,7 +31,7 @@ public = Public(ArgumentError, {})
 class PlannedLaunch:
     """One launch of a sequence, as `launch` makes it."""
 
-    kernel: LoadedKernel
+    kernel: LoadedKernel | Executable
     values: tuple[Any, ...]
     shape: Mapping[str, Any] = field(default_factory=dict)
     pdl: bool = False
@@ -47,15 +50,19 @@ def _is_number(value: Any) -> bool:
 
 @public
 def launch(kernel: Any, *args: Any, pdl: bool = False, **named: Any) -> PlannedLaunch:
-    """A launch of a kernel of `load_cu` or `load_ptx`, for `sequence`: arguments, and ``grid=``, ``block=``,
-    ``shared_bytes=``, ``cluster=``.
+    """A launch of a kernel, for `sequence`: its arguments, and of one of `load_cu` or `load_ptx` ``grid=``, ``block=``,
+    ``shared_bytes=``, ``cluster=``. One of ours has its launch itself.
 
     pdl: has its launch the attribute of programmatic dependent launch, so that it may begin before the last one ends?
     """
-    if not isinstance(kernel, LoadedKernel):
-        raise ArgumentError("a sequence takes kernels of load_cu and load_ptx", given=described(kernel))
-    shape, rest = without_launch(named)
-    return PlannedLaunch(kernel, kernel.ordered(args, rest, [*LAUNCH, "pdl"]), shape, pdl)
+    if isinstance(kernel, LoadedKernel):
+        shape, rest = without_launch(named)
+        return PlannedLaunch(kernel, kernel.ordered(args, rest, [*LAUNCH, "pdl"]), shape, pdl)
+    if not isinstance(kernel, Executable | Kernel) and not isinstance(getattr(kernel, "kernel", None), Kernel):
+        allowed = "a kernel of load_cu, load_ptx or @T.prim_func"
+        raise ArgumentError("a launch is one of a kernel", given=described(kernel), allowed=allowed)
+    compiled = kernel if isinstance(kernel, Executable) else compile(kernel)
+    return PlannedLaunch(compiled, compiled.ordered(args, named, launch), {}, pdl)
 
 
 @public
@@ -89,11 +96,12 @@ def sequence(
     limits = {"limit_s": limit_s, "max_findings": max_findings, "explore": EXPLORED if explore is None else explore}
     policy = Policy(both, parse_idioms(strict))
     run = _Sequence(launches, names, limits)
-    before = {id(planned.kernel.module): variables_of(planned.kernel) for planned in launches}
+    others = [planned.kernel for planned in launches if isinstance(planned.kernel, LoadedKernel)]
+    before = {id(kernel.module): variables_of(kernel) for kernel in others}
     verdicts = run.verdicts("")
-    if policy.both and all(planned.kernel.module.builds for planned in launches):
-        for planned in launches:
-            planned.kernel.module.built("unoptimised")._put_globals(before[id(planned.kernel.module)])
+    if policy.both and others and all(kernel.module.builds for kernel in others):
+        for kernel in others:
+            kernel.module.built("unoptimised")._put_globals(before[id(kernel.module)])
         verdicts = _of_both(verdicts, run)
     return Report("", tuple(map(policy.applied, verdicts)), {name: value for name, value in limits.items() if value})
 
@@ -123,9 +131,11 @@ class _Sequence:
         ended: dict[int, dict[str, Any]] = {}
         last: GridsMeet | None = None
         for number, planned in enumerate(self.launches):
-            kernel = planned.kernel.built(build) if build else planned.kernel
+            kernel = planned.kernel
+            if build and isinstance(kernel, LoadedKernel):
+                kernel = kernel.built(build)
             values = {name: _shared(value, shared) for name, value in zip(_names(planned), planned.values, strict=True)}
-            states.append(variables_of(kernel))
+            states.append(variables_of(kernel) if isinstance(kernel, LoadedKernel) else {})
             footprint = Footprint(planned.kernel.name)
             meets = last.next(footprint) if planned.pdl and last is not None else GridsMeet(footprint)
             name, limits = f"{number + 1}. {planned.kernel.name}", {**self.limits, "grids": meets}
@@ -134,7 +144,7 @@ class _Sequence:
             kept[number] = copies_of(values) if self._comes_again(number) else {}
             verdict, _ = trial.run(values)
             ended[number] = copies_of(values) if self._comes_again(number) else {}
-            if first is not None and verdict:
+            if first is not None and verdict and isinstance(kernel, LoadedKernel):
                 told = [*come_again(trial, (states[first], states[number]), kept[first], ended[first])]
                 verdict = replace(verdict, status="wrong" if told else verdict.status,
                                   findings=(*verdict.findings, *told))  # fmt: skip
@@ -151,18 +161,15 @@ class _Sequence:
 
 
 def _names(planned: PlannedLaunch) -> tuple[str, ...]:
-    names = planned.kernel.parameters
+    kernel = planned.kernel
+    names = kernel.parameters if isinstance(kernel, LoadedKernel) else named_arguments(kernel.kernel)
     return (*names, *(f"argument {n}" for n in range(len(names), len(planned.values))))
 
 
 def _shared(value: Any, shared: dict[int, Any]) -> Any:
     """The copy of a value, the same for all launches that are given one array."""
-    if isinstance(value, (tuple, list)):
-        return type(value)(_shared(part, shared) for part in value)
-    if isinstance(value, dict):
-        return {name: _shared(part, shared) for name, part in value.items()}
-    if isinstance(value, host.TensorMap):
-        return host.TensorMap.of(_shared(value.array, shared), value.fields)
-    if id(value) not in shared:
-        shared[id(value)] = host.copies([value])[0]
-    return shared[id(value)]
+    arrays = [*host.arrays_in(value)]
+    for array in arrays:
+        if id(array) not in shared:
+            shared[id(array)] = host.copies([array])[0]
+    return host.with_arrays(value, iter([shared[id(array)] for array in arrays]))

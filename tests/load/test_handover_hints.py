@@ -251,3 +251,27 @@ def test_words_of_numba_name_the_cta_alone_where_only_it_differs() -> None:
     assert NUMBA.said(told("{}", only_if(cta=True, thread=False))) == "if cuda.blockIdx.x == 0: ..."
     assert NUMBA.said(told("{}", only_if(cta=False, thread=True))) == "if cuda.threadIdx.x == 0: ..."
     assert NUMBA.said(told("{}", only_if(cta=True, thread=True))) == "if cuda.grid(1) == 0: ..."
+
+
+ROLES = """
+__global__ void k(float* out) {
+  __shared__ float part[32];
+  if (threadIdx.x < 32) {
+    part[threadIdx.x] = threadIdx.x;
+  } else if (threadIdx.x < 64) {
+    out[threadIdx.x] = part[threadIdx.x - 32];
+  }
+}
+"""
+
+
+@pytest.mark.parametrize("text", [ROLES, ROLES.replace(" {\n    ", "\n  {\n    ").replace("} else", "}\n  else")])
+def test_warps_of_different_roles_are_told_of_no_barrier_of_all_threads(text: str) -> None:
+    verdict = tw.check(tw.load_cu(text)["k"], np.zeros(64, np.float32), grid=1, block=64, both=False)
+
+    (finding,) = verdict.findings
+    assert finding.kind == "races"
+    assert str(finding.hint) == (
+        "an m-barrier between the branches of line 4, where their threads hand over, or bar.sync with a number and a "
+        "count of threads of its own in both"
+    )

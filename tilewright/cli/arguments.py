@@ -5,13 +5,17 @@ kernel = "vadd"
 grid = 4
 block = 256
 args = ["a:f32[1000]=random", "b:f32[1000]=random", "c:f32[1000]", "n=1000"]
+
+[[sequence]]
+arrays = ["x:f32[128]"]
+launches = [{kernel = "first", block = 128, args = ["x"]}, {kernel = "next", block = 128, args = ["x"], pdl = true}]
 """
 
 from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -54,7 +58,9 @@ ALLOWED = (
 
 @dataclass(frozen=True)
 class Request:
-    """One run. grid, block, cluster: along x, y, z. args: as `made_argument` reads them."""
+    """One run. grid, block, cluster: along x, y, z. args: as `made_argument` reads them. made_by: the kernel that makes
+    the arguments, of its own, which these are then. pdl: may it begin before the launch before it ends?
+    """
 
     kernel: str | None = None
     grid: Sequence[int] = (1,)
@@ -66,6 +72,13 @@ class Request:
     check: str = "all"
     globals: tuple[str, ...] = ()
     seed: int = 0
+    made_by: str | None = None
+    pdl: bool = False
+
+    @property
+    def kernels(self) -> list[str]:
+        """The kernels that it names."""
+        return [name for name in (self.kernel, self.made_by) if name is not None]
 
 
 def numbers(text: str | int | Sequence[int]) -> tuple[int, ...]:
@@ -79,8 +92,34 @@ def numbers(text: str | int | Sequence[int]) -> tuple[int, ...]:
         raise ArgumentError("these are no numbers of threads or CTAs", given=str(text), allowed="4 or 4,2,1") from None
 
 
+@dataclass(frozen=True)
+class SequenceRequest:
+    """Launches one behind the other. arrays: those that several of them are given, by name, as `made_argument` reads
+    them.
+    """
+
+    launches: tuple[Request, ...]
+    arrays: tuple[str, ...] = ()
+    seed: int = 0
+
+
 def requests_beside(path: Path) -> list[Request]:
     """The runs that the TOML file beside a file asks for; none where there is no such file."""
+    return [_request(table, path) for table in _tables(path, "check")]
+
+
+def sequences_beside(path: Path) -> list[SequenceRequest]:
+    """The sequences of launches that the TOML file beside a file asks for."""
+    requests, fields = list[SequenceRequest](), SequenceRequest.__dataclass_fields__
+    for table in _tables(path, "sequence"):
+        _check_keys(table, fields, path)
+        launches = tuple(_request(entry, path) for entry in table.get("launches", ()))
+        requests.append(SequenceRequest(launches, tuple(map(str, table.get("arrays", ()))), table.get("seed", 0)))
+    return requests
+
+
+def _tables(path: Path, kind: str) -> list[Mapping[str, Any]]:
+    """The tables of one name in the TOML file beside a file."""
     if not path.is_file():
         return []  # loading it reports the error
     beside = path.with_suffix(".toml")
@@ -91,17 +130,21 @@ def requests_beside(path: Path) -> list[Request]:
     else:
         import tomli as tomllib
     try:
-        tables = tomllib.loads(beside.read_text(encoding="utf-8")).get("check", [])
+        tables = tomllib.loads(beside.read_text(encoding="utf-8")).get(kind, [])
     except tomllib.TOMLDecodeError as error:
         raise ArgumentError(f"{beside} is no TOML", given=str(error)) from None
-    return [_request(table, beside) for table in ([tables] if isinstance(tables, dict) else tables)]
+    return [tables] if isinstance(tables, dict) else tables
 
 
-def _request(table: Mapping[str, Any], file: Path) -> Request:
-    names = Request.__dataclass_fields__
+def _check_keys(table: Mapping[str, Any], fields: Iterable[str], path: Path) -> None:
     for key in table:
-        if key not in names:
-            raise ArgumentError(f"{file.name}: unknown key {key}", given=key, allowed=choices(key, names))
+        if key not in fields:
+            file = path.with_suffix(".toml").name
+            raise ArgumentError(f"{file}: unknown key {key}", given=key, allowed=choices(key, fields))
+
+
+def _request(table: Mapping[str, Any], path: Path) -> Request:
+    _check_keys(table, Request.__dataclass_fields__, path)
     values = dict(table)
     for key in ("grid", "block", "cluster"):
         if key in values:
@@ -234,18 +277,19 @@ def kernel_of(module: LoadedModule, request: Request) -> LoadedKernel:
     return module[names[0]]
 
 
-def arguments_of(kernel: LoadedKernel, request: Request, random: np.random.Generator) -> list[Any]:
+def arguments_of(
+    kernel: LoadedKernel, request: Request, random: np.random.Generator, arrays: Mapping[str, Any] = {}
+) -> list[Any]:
     """Arguments by position: those with a name of the kernel's go where it stands, the others where room is left.
+    arrays: those that others have, too, by name.
 
     Where nobody has named the parameters, all go by position, and theirs are the names that reports have.
     """
-    same = {text: match for text in request.args if (match := _SAME.fullmatch(text.strip()))}
-    rows = [(*made_argument(text, random), text) for text in request.args if text not in same]
-    arrays = {name: value for name, value, _ in rows if isinstance(value, np.ndarray)}
-    for text, match in same.items():
-        if match[2] not in arrays:
-            raise ArgumentError("--arg is no argument", given=text, allowed=ALLOWED)
-        rows.append((match[1], arrays[match[2]], text))
+    rows = _rows_of(request, random, arrays)
+    if request.made_by is not None:
+        placed = [value for name, value, _ in rows if not name]
+        named = {name: value for name, value, _ in rows if name}
+        return kernel.arguments_by(kernel.module[request.made_by], *placed, **named)
     if not kernel.has_names and len(rows) == len(kernel.parameters):
         kernel.call_parameters([name or param for (name, _, _), param in zip(rows, kernel.parameters, strict=True)])
     declared = [param.name for param in kernel.entry.params]
@@ -270,6 +314,22 @@ def arguments_of(kernel: LoadedKernel, request: Request, random: np.random.Gener
         raise ArgumentError(f"{kernel.name} lacks arguments", given=f"no {', '.join(missing)}", allowed=ALLOWED,
                             hint=hint)  # fmt: skip
     return [values[name] for name in kernel.parameters]
+
+
+def _rows_of(
+    request: Request, random: np.random.Generator, arrays: Mapping[str, Any]
+) -> list[tuple[str | None, Any, str]]:
+    """The arguments of a request: name, value and text."""
+    same = {text: match for text in request.args if (match := _SAME.fullmatch(text.strip()))}
+    rest = [text for text in request.args if text not in same]
+    rows = [(None, arrays[text], text) if text in arrays else (*made_argument(text, random), text) for text in rest]
+    named: dict[str | None, Any] = {name: value for name, value, _ in rows if isinstance(value, np.ndarray)}
+    named.update(arrays)
+    for text, match in same.items():
+        if match[2] not in named:
+            raise ArgumentError("--arg is no argument", given=text, allowed=ALLOWED)
+        rows.append((match[1], named[match[2]], text))
+    return rows
 
 
 def _spelled(kernel: LoadedKernel) -> str:

@@ -7,20 +7,29 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tilewright.checking import EXPLORED, LAUNCH, Policy, ran
-from tilewright.cli.arguments import Request, arguments_of, kernel_of, made_argument, numbers, requests_beside
+from tilewright.cli.arguments import (
+    Request,
+    arguments_of,
+    kernel_of,
+    made_argument,
+    numbers,
+    requests_beside,
+    sequences_beside,
+)
 from tilewright.cli.kernels import constants
-from tilewright.cli.launching import Launched, as_launched, in_order, is_dependent, smaller
+from tilewright.cli.launching import Launched, as_launched, in_order, is_dependent, planned, smaller
 from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.explain import BUILDS, COMMAND, Finding, parse_idioms, reworded
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
-from tilewright.sequences import sequence
+from tilewright.sequences import PlannedLaunch, sequence
 from tilewright.verdict import Report, Verdict, coverage_text
 from tilewright.view.terminal import complain, say
 
@@ -64,7 +73,7 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     """
     grid, block, cluster = (numbers(text) if text else None for text in (asked.grid, asked.block, asked.cluster))
     line = Request(asked.kernel, grid or (1,), block, asked.smem, cluster, asked.non_portable_cluster,
-                  tuple(asked.arg), asked.checks, tuple(asked.const), asked.seed)  # fmt: skip
+                  tuple(asked.arg), asked.checks, tuple(asked.const), asked.seed, asked.made_by)  # fmt: skip
     if asked.profile is not None:
         from tilewright.profiling import gpu
 
@@ -72,8 +81,10 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     sizes = parse_sizes(constants(asked.size))
     if asked.in_order:
         return _in_order(asked, limits, sizes)
-    requests = ([] if asked.arg else requests_beside(asked.file)) or [line]
-    kernels = [request.kernel for request in requests if request.kernel]
+    sequences = [] if asked.arg else sequences_beside(asked.file)
+    requests = ([] if asked.arg else requests_beside(asked.file)) or ([] if sequences else [line])
+    every = [*requests, *chain(*(whole.launches for whole in sequences))]
+    kernels = [name for request in every for name in request.kernels]
     module = loaded(asked.file, asked.arch, asked.define, asked.include, kernels, asked.option)
     by_host_code = line.block is None and requests == [line] and asked.file.suffix != ".ptx"
     if by_host_code and line.kernel is None and is_dependent(module):
@@ -89,24 +100,30 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     policy = Policy(asked.both, parse_idioms(asked.strict or ()), asked.pdl)
     runs = [smaller(module, launch, asked.file, sizes) if asked.small else (launch.request, {}) for launch in launches]
     verdicts = [
-        _checked(module, request, gpu=asked.gpu, quiet=asked.json, limits={**limits, **choices_made}, policy=policy,
-                 profile=asked.profile, coverage=coverage)
+        _checked(module, request, gpu=asked.gpu, quiet=asked.json, limits={**limits, **choices_made},
+                 policy=replace(policy, pdl=policy.pdl or request.pdl), profile=asked.profile, coverage=coverage)
         for request, coverage in runs
     ]  # fmt: skip
+    reports = (_ran_in_order(asked, limits, planned(module, whole)) for whole in sequences)
+    verdicts += [verdict for report in reports for verdict in report.verdicts]
     return Report(str(asked.file), tuple(verdicts), limits)
 
 
 def _in_order(asked: Asked, limits: Mapping[str, Any], sizes: Mapping[str, int]) -> Report:
     """The verdicts on the launches of a file, in their order."""
     module = loaded(asked.file, asked.arch, asked.define, asked.include, (), asked.option)
+    launches = in_order(module, asked.file, asked.arg, sizes, asked.seed, pdl=asked.pdl)
+    return replace(_ran_in_order(asked, limits, launches), file=str(asked.file))
+
+
+def _ran_in_order(asked: Asked, limits: Mapping[str, Any], launches: Sequence[PlannedLaunch]) -> Report:
     report = sequence(
-        *in_order(module, asked.file, asked.arg, sizes, asked.seed, pdl=asked.pdl), checks=asked.checks,
-        both=asked.both, strict=asked.strict or (), explore=asked.explore, limit_s=limits.get("limit_s"),
-        max_findings=asked.max_findings,
+        *launches, checks=asked.checks, both=asked.both, strict=asked.strict or (), explore=asked.explore,
+        limit_s=limits.get("limit_s"), max_findings=asked.max_findings,
     )  # fmt: skip
     if not asked.json:
         say(str(report))
-    return replace(report, file=str(asked.file))
+    return report
 
 
 def _checked(

@@ -17,6 +17,7 @@ from tilewright.cli.options import (  # fmt: skip
     InOrder,
     Json,
     Limit,
+    MadeBy,
     Pdl,
     Place,
     ProfiledFor,
@@ -101,7 +102,7 @@ class RunAsked:
             launch: dict[str, Any] = {"grid": grid, "block": block, "cluster": cluster, "shared_bytes": self.smem}
             nearest = next((choice for choice in beside if name in (None, choice.kernel)), beside[0])
             request = replace(nearest, **{key: value for key, value in launch.items() if value})
-        module = loaded(path, self.arch, (), (), [request.kernel] if request.kernel else [])
+        module = loaded(path, self.arch, (), (), request.kernels)
         if request.block is None and path.suffix != ".ptx":
             first = as_launched(module, request, path, parse_sizes(constants(self.size)))[0]
             complain(first.said)
@@ -289,15 +290,15 @@ def check(
     size: Sizes = None,
     profile: ProfiledFor = None,
     small: Small = False,
+    made_by: MadeBy = None,
     write: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Check a kernel without a GPU, and say what was found: for programs with --json.
 
     Runs it on the simulator, every check on: races, missing fences and barriers, deadlocks, uninitialised, misaligned
     and out-of-bounds accesses, told at the file's lines, with exit code 1. Of a .cu or PTX file, without --arg it does
-    what FILE.toml beside the file says. A .py file is Python and runs as its author's code. It does so, and so does
-    everything under --json, in a process of its own, stopped at the limits (60 s where none is named); exit code 2: it
-    cannot be run, 3: stopped.
+    what FILE.toml beside the file says. A .py file runs as its author's code. It does so, and so does everything under
+    --json, in a process of its own, stopped at the limits (60 s where none is named); exit 2: cannot run, 3: stopped.
 
     \b
     Examples:

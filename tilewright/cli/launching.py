@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.checking import LAUNCH
-from tilewright.cli.arguments import ALLOWED, TYPES, Request, arguments_of, kernel_of, made_argument
+from tilewright.cli.arguments import ALLOWED, TYPES, Request, SequenceRequest, arguments_of, kernel_of, made_argument
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, Span, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
@@ -284,6 +284,18 @@ def smaller(
     except (TilewrightError, MemoryError):  # the run itself tells of it
         return request, {}
     return remade(least), {**whole.as_data, "chosen": least, "given": start}
+
+
+def planned(module: LoadedModule, asked: SequenceRequest) -> list[PlannedLaunch]:
+    """The launches of a TOML file's sequence."""
+    random = np.random.default_rng(asked.seed)
+    arrays = {name: value for name, value in (made_argument(text, random) for text in asked.arrays) if name}
+    launches = list[PlannedLaunch]()
+    for request in asked.launches:
+        kernel = kernel_of(module, request)
+        shape = {name: getattr(request, name) for name in LAUNCH if hasattr(request, name)}
+        launches.append(launch(kernel, *arguments_of(kernel, request, random, arrays), pdl=request.pdl, **shape))
+    return launches
 
 
 def is_dependent(module: LoadedModule) -> bool:

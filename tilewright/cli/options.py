@@ -24,6 +24,10 @@ Replay = Annotated[str | None, typer.Option(help="One choice, as a finding has i
 Small = Annotated[
     bool, typer.Option("--small", help="The smallest launch that reaches every branch which the given one reaches.")
 ]
+MadeBy = Annotated[
+    str | None,
+    typer.Option(metavar="KERNEL", help="Writes the arguments through its first parameters; --arg are its others."),
+]
 InOrder = Annotated[
     bool, typer.Option("--sequence", help="The launches of the .cu file in order; --arg by the host's names.")
 ]

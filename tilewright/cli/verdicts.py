@@ -81,6 +81,7 @@ class Asked:
     write: Path | None
     profile: str | None = None
     small: bool = False
+    made_by: str | None = None
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Asked:

@@ -35,6 +35,7 @@ BARRIERS = {"warp": LANE, "cta": LANE | WARP, "cluster": LANE | WARP | CTA}
 ROWS = {"warp": "cuda.warp_sync", "cta": "cuda.cta_sync", "cluster": "cuda.cluster_sync"}
 SECOND = "or another array to write to"
 _IF = re.compile(r"\s*(?:\}\s*)?(?:else\s+)?if\b")
+_ELSE, _BRACE = re.compile(r"\s*(?:\}\s*)?else\b"), re.compile(r"\s*[{}]\s*(?://.*)?\s*")
 _ENDS = re.compile(r"[;{}:]\s*(?://.*)?$")  # a statement, or its head
 
 
@@ -113,6 +114,10 @@ def _by_lines(scope: str, first: Span, then: Span, *, one_turn: bool) -> Told:
     if first.outer and then.outer and first.file == then.file and first.line > then.line and first.outer != then.outer:
         calls = f"the calls in line {first.outer.line} and line {then.outer.line}, or behind line {first.line}"
         return _barrier(told("{} between {}", barrier(scope), calls), scope, first.outer.line, then.outer.line)
+    if (branches := _branches(first, then)) is not None:
+        apart = f"between the branches of line {branches}, where their threads hand over"
+        text = told("an m-barrier {}, or bar.sync with a number and a count of threads of its own in both", apart)
+        return advised(text, "wait", scope, (first.line, then.line))
     if (condition := _condition_around(first, then)) is not None:
         text = told("what line {} reads into a variable before the `if` of line {}, {} behind that; {}", first.line,
                     condition, barrier(scope), SECOND)  # fmt: skip
@@ -126,6 +131,34 @@ def _by_lines(scope: str, first: Span, then: Span, *, one_turn: bool) -> Told:
     turn = f"at the end of each turn of a loop around line {then.line}, outside of its `if`s"
     text = told("{} {}; where no loop is around it, between the two accesses", barrier(scope), turn)
     return _barrier(text, scope, then.line)
+
+
+def _branches(first: Span, then: Span) -> int | None:
+    """The line of the `if` in whose different branches two lines are, as the text is indented; None where there is
+    none. No barrier of all threads can stand in one of them.
+    """
+    lines = linecache.getlines(first.file)
+    if first.file != then.file or max(first.line, then.line) > len(lines):
+        return None
+    before, after = (dict(_heads(lines, at.line)) for at in (first, then))
+    return next((start for start, head in before.items() if after.get(start, head) != head), None)
+
+
+def _heads(lines: Sequence[str], line: int) -> Iterator[tuple[int, int]]:
+    """The branches around a line: where each begins with its `if`, and its own head, the innermost first."""
+    depth = _indent(lines[line - 1])
+    for head in range(line - 1, 0, -1):
+        text = lines[head - 1]
+        if not text.strip() or _indent(text) >= depth:
+            continue
+        depth = _indent(text) + (text.strip() == "{")
+        if _IF.match(text) or _ELSE.match(text):
+            start = head
+            while start > 1 and _ELSE.match(lines[start - 1]):
+                above = range(start - 1, 0, -1)
+                same = (k for k in above if lines[k - 1].strip() and _indent(lines[k - 1]) <= depth)
+                start = next((k for k in same if not _BRACE.fullmatch(lines[k - 1])), 1)
+            yield start, head
 
 
 def _condition_around(first: Span, then: Span) -> int | None:

@@ -39,6 +39,10 @@ class Packed:
     pointers: Pointers = ()
 
 
+class WordStructure(dict[str, Any]):
+    """A structure by its words of eight bytes, whatever its fields are: numbers, and arrays for their addresses."""
+
+
 def is_structure(value: Any, fields: Sequence[Field] = ()) -> bool:
     """Is a value given field by field? That of an only field stands for the structure, as of a ``__half``."""
     return isinstance(value, (tuple, list, Mapping)) or (len(fields) == 1 and isinstance(value, (int, float)))
@@ -63,6 +67,8 @@ def packed(value: Any, name: str, fields: Sequence[Field] = (), align: int = 1, 
 def _matched(value: Any, name: str, fields: Sequence[Field]) -> Iterator[tuple[Field, Any]]:
     names = [field.name for field in fields]
     value = (value,) if isinstance(value, (int, float)) else value
+    if isinstance(value, Mapping) and not fields:
+        fields, value = [Field(name, "") for name in value], [*value.values()]
     if isinstance(value, Mapping):
         if set(value) != set(names):
             raise ArgumentError(f"argument {name} has other fields", given=", ".join(map(str, value)),
@@ -211,16 +217,25 @@ def _opened(
 ) -> tuple[Any, list[tuple[int, str]]]:
     """The bytes of a structure, or a table of pointers; what its pointers lead to goes among the arrays."""
     try:
-        found = packed(value, written.name, written.fields, written.align, pointer_bytes=address_bits // 8)
+        fields = () if isinstance(value, WordStructure) else written.fields
+        found = packed(value, written.name, fields, written.align, pointer_bytes=address_bits // 8)
     except ArgumentError as error:
         if written.problem:
             why = f"{written.problem}, so that its layout is not known here"
             error.hint = told("{}: {}", Term("bytes of a structure"), why)
         raise
-    arrays |= {of: array for _, of, array in found.pointers}
+    first = dict[tuple[Any, ...], str]()  # one name for each array
+    named = [(at, first.setdefault(_place(array), of), array) for at, of, array in found.pointers]
+    arrays |= {of: array for _, of, array in named}
     empty = bytes(nbytes(param)) if param.extents and not value else found.data  # a structure without fields
     made = empty if param.extents else np.frombuffer(bytearray(found.data), f"u{address_bits // 8}")
-    return made, [(at, of) for at, of, _ in found.pointers]
+    return made, [(at, of) for at, of, _ in named]
+
+
+def _place(array: Any) -> tuple[Any, ...]:
+    """Where an array is, and what it is."""
+    info = host.array_info(array)
+    return info.address, info.shape, info.steps, str(info.dtype)
 
 
 def in_order(

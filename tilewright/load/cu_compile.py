@@ -35,8 +35,10 @@ from tilewright.load.cu_headers import (
     header_macros,
     headers,
     includes,
+    mended,
     wheel_folders,
     wheel_versions,
+    words_of_cutlass,
 )
 from tilewright.load.cu_host import chosen
 from tilewright.load.cu_launches import instances
@@ -44,6 +46,7 @@ from tilewright.load.cu_tree import Chunk, Macros, blanked, host_in_macros, piec
 from tilewright.ptx import STAND_INS
 
 SECONDS, BYTES = 60, 4 << 30  # of a processor and of memory, that NVRTC may take
+OF_CUTLASS = 240  # seconds, where its headers are included
 WAITS = 5  # times that, on a machine that others use, too
 KILLED = -9  # by the limit of a processor
 ROUNDS = 8  # in which host code is left out
@@ -102,9 +105,10 @@ def compile_cu(
     first = {path: name for name, path in reversed(own.items())}
     others |= {name: f'#include "{first[path]}"\n' for name, path in own.items() if first[path] != name}
     sources = [_Source("", file, text)]
-    sources += [_Source(name, str(path), path.read_text(encoding="utf-8", errors="replace"))
+    sources += [_Source(name, str(path), mended(name, path.read_text(encoding="utf-8", errors="replace")))
                 for path, name in first.items()]  # fmt: skip
-    request = {"file": file, "options": words, "seconds": SECONDS, "bytes": BYTES, "process": process.__file__}
+    seconds = OF_CUTLASS if any(name.startswith(CUTLASS) for name in (*own, *others)) else SECONDS
+    request = {"file": file, "options": words, "seconds": seconds, "bytes": BYTES, "process": process.__file__}
     texts = chosen([each.text for each in sources], defines)
     launched = (name for text in texts for name in instances(text, texts))
     spelled = {name: qualified(name, texts) for name in (*names, *launched) if "<" in name}
@@ -233,7 +237,7 @@ def _without_host_code(
     asked: tuple[str, ...], first: dict[str, Any],
 ) -> dict[str, Any]:  # fmt: skip
     """The result of NVRTC once host functions and other pieces that it refuses are blanked."""
-    macros = Macros.of(each.text for each in sources)
+    macros = Macros.of([*(each.text for each in sources), *words_of_cutlass(others)])
     for each in sources:
         each.macros = macros
         each.dropped += [piece for piece in each.pieces if piece.is_host] + host_in_macros(each.text, macros)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import MappingProxyType
@@ -177,23 +177,12 @@ optional ostream queue random regex set shared_mutex sm_20_atomic_functions.h ss
 string_view sys/stat.h sys/time.h sys/types.h thread typeindex typeinfo unistd.h unordered_map unordered_set variant
 vector vector_functions.h vector_types.h
 """
-_OF_MAPS = {
-    "DATA_TYPE": """UINT8 UINT16 UINT32 INT32 UINT64 INT64 FLOAT16 FLOAT32 FLOAT64 BFLOAT16 FLOAT32_FTZ TFLOAT32
-                    TFLOAT32_FTZ""",
-    "INTERLEAVE": "NONE 16B 32B", "SWIZZLE": "NONE 32B 64B 128B", "L2_PROMOTION": "NONE L2_64B L2_128B L2_256B",
-    "FLOAT_OOB_FILL": "NONE NAN_REQUEST_ZERO_FMA",
-}  # fmt: skip
-_DRIVER = """struct alignas(64) CUtensorMap_st { unsigned long long opaque[16]; };
-typedef struct CUtensorMap_st CUtensorMap;
-""" + "".join(
-    f"enum {{ {', '.join(f'CU_TENSOR_MAP_{kind}_{name}' for name in names.split())} }};\n"
-    for kind, names in _OF_MAPS.items()
-)
+DRIVER = "tilewright/driver.h"  # of tensor maps
 _TRANSFORMS = """typedef float cufftReal; typedef double cufftDoubleReal;
 typedef float2 cufftComplex; typedef double2 cufftDoubleComplex;
 """
 EMPTY = dict.fromkeys(_NOTHING.split(), "#pragma once\n") | {
-    "cuda.h": f"#pragma once\n#ifndef CUDA_VERSION\n#define CUDA_VERSION CUDART_VERSION\n#endif\n{_DRIVER}",
+    "cuda.h": f"#pragma once\n#ifndef CUDA_VERSION\n#define CUDA_VERSION CUDART_VERSION\n#endif\n#include <{DRIVER}>\n",
     "cufft.h": f"#pragma once\n{_TRANSFORMS}",
 }
 """Headers of which device code needs nothing, or some types alone: tensor maps of the driver's, numbers of cuFFT's."""
@@ -210,15 +199,29 @@ OF_WHEELS = {
 
 _OF_EXTRAS = ("curand.h",)  # of those without contents, what others of its wheel need, where that is installed
 CUTLASS = ("cute/", "cutlass/")  # how its headers begin
+_WORDS_OF_CUTLASS = ("cutlass/detail/helper_macros.hpp", "cute/config.hpp")
 _OF_TUPLES = r"template\s*<[^<>]*>(\s*)struct tuple_(?:size|element);"
 _GET = r"(template <[^<>]*>\s*\[\[nodiscard\]\] _CCCL_API constexpr \w+) get(?=\(integer_sequence)"
-MENDED = (
-    *((f"cute/{name}.hpp", _OF_TUPLES, r"\1") for name in (
+_OF_HOST = r"!defined\(__CUDACC_RTC__\)"
+_DRIVER_CALL = r"CUTLASS_CUDA_DRIVER_WRAPPER_CALL\((\w+)\)"
+
+
+def _lines_of(text: re.Match[str]) -> str:
+    """As many lines, without what is in them."""
+    return ";" + "\n" * text[0].count("\n")
+
+
+MENDED: Mapping[str, Sequence[tuple[str, str | Callable[[re.Match[str]], str]]]] = {
+    **dict.fromkeys((f"cute/{name}.hpp" for name in (
         "container/array", "container/array_subbyte", "container/tuple", "container/type_list",
-        "numeric/arithmetic_tuple")),
-    ("cuda/std/__utility/integer_sequence.h", _GET, r"\1 get_of_sequence"),
-)  # fmt: skip
-"""Headers by name, what CUTLASS 4.2 declares as CCCL 13.3 does not, or both define, and what stands in its place."""
+        "numeric/arithmetic_tuple")), ((_OF_TUPLES, r"\1"),)),
+    "cuda/std/__utility/integer_sequence.h": ((_GET, r"\1 get_of_sequence"),),
+    "cute/arch/copy_sm90_desc.hpp": ((_OF_HOST, "1"), (r"throw [^;]*;", "__trap();")),
+    "cute/atom/copy_traits_sm90_tma.hpp": (
+        (_OF_HOST, "1"), (_DRIVER_CALL, r"::\1"), (r"std::cerr\b[^;]*;", _lines_of)),
+}  # fmt: skip
+"""Headers by name, patterns in them and what stands in their place: what CUTLASS 4.2 declares as CCCL 13.3 does not, or
+both define; and what makes tensor maps, which runs on the simulator, as code of the device."""
 
 
 INSTALL = "pip install 'tilewright[cu]'"
@@ -328,13 +331,27 @@ def cutlass_folders() -> tuple[Path, ...]:
     return tuple(folder for folder in folders if (folder / "cute/tensor.hpp").is_file())[:1]
 
 
+def words_of_cutlass(names: Iterable[str]) -> list[str]:
+    """The texts of the wheel that define CUTLASS's words for ``__device__``, where its headers are named."""
+    if not any(name.startswith(CUTLASS) for name in names):
+        return []
+    places = (folder / name for folder in cutlass_folders() for name in _WORDS_OF_CUTLASS)
+    return [path.read_text(encoding="utf-8", errors="replace") for path in places if path.is_file()]
+
+
+def mended(name: str, text: str) -> str:
+    """A header of CUTLASS or CCCL, mended where it does not fit the others."""
+    for pattern, instead in MENDED.get(name, ()):
+        text = re.sub(pattern, instead, text)
+    return text
+
+
 def _mended() -> Iterator[tuple[str, str]]:
-    """Headers of CUTLASS and CCCL that do not fit each other, mended: their names and texts."""
-    for name, pattern, instead in MENDED:
+    """Headers of wheels that are mended: their names and texts."""
+    for name in MENDED:
         path = next((each / name for each in wheel_folders() if (each / name).is_file()), None)
         if path is not None:
-            text = path.read_text(encoding="utf-8", errors="replace")
-            yield name, f'#line 1 "{path}"\n{re.sub(pattern, instead, text)}'
+            yield name, f'#line 1 "{path}"\n{mended(name, path.read_text(encoding="utf-8", errors="replace"))}'
 
 
 def absent(name: str) -> str:

@@ -35,6 +35,7 @@ _OF_C = re.compile(  # the brackets of a header that C reads, too; strings are t
     re.MULTILINE,
 )
 _DEVICE = r"\b__(?:global|device|constant|managed|shared)__\b"
+_TYPE = re.compile(r"[\s\\]*(?:template|struct|class|enum|using)\b")  # how a body begins that declares types
 _WORDS = re.compile(  # of a declaration, beside its type and name
     r"""__(?:global|device|host|constant|managed|shared|forceinline|noinline|inline|inline_hint|restrict)__
     |inline|static|extern|constexpr|const|volatile|"C"|__restrict|(?:__launch_bounds__|__maxnreg__|__cluster_dims__
@@ -98,6 +99,7 @@ class Macros:
     def of(cls, texts: Iterable[str]) -> Macros:
         """Those that texts define."""
         found = [each for text in texts for each in _DEFINE.finditer(without_comments(text))]
+        found.sort(key=lambda macro: bool(re.search(_DEVICE, macro[3])))  # of several, one for the GPU
         return cls({each[1]: each[3] for each in found},
                    {each[1]: place for each in found if each[2] and (place := _wrapped(each)) is not None})  # fmt: skip
 
@@ -113,8 +115,12 @@ class Macros:
 
     @cached_property
     def makers(self) -> frozenset[str]:
-        """Macros that make whole functions of the GPU."""
-        return frozenset(name for name, body in self.bodies.items() if "{" in body and self.device.search(body))
+        """Macros that make whole functions of the GPU, or types that these may need."""
+        return frozenset(
+            name
+            for name, body in self.bodies.items()
+            if "{" in body and (self.device.search(body) or _TYPE.match(body))
+        )
 
     @cached_property
     def words(self) -> frozenset[str]:

@@ -367,6 +367,27 @@ class LoadedKernel:
         copied = replace(bound, arrays=dict(zip(bound.arrays, host.copies(bound.arrays.values()), strict=True)))
         return self._run(made, program, copied, lambda done, ctas: None, host.Limits())
 
+    @public
+    def arguments_by(self, maker: Any, *args: Any, **named: Any) -> list[Any]:
+        """The arguments that a kernel of the same text makes: one thread of it runs, and writes each argument of this
+        kernel through a pointer, its first parameters. args, named: for its other ones.
+
+        So host code makes the structures of a library's kernels, with tensor maps in them, of plain arguments.
+        """
+        from tilewright.load.made_arguments import arguments_by
+
+        return arguments_by(self, maker, args, named)
+
+    def run_by_one_thread(self, args: Sequence[Any]) -> dict[str, tuple[int, Any]]:
+        """Run one thread of it; the address and the array of each argument that is one, by its name."""
+        with self._worded():
+            bound = self._given(args, {})
+            lowered, program = self._program(bound, self.machine(1, 1, None, 0), "bounds")
+            self._run(lowered, program, bound, None, host.Limits())
+            arrays = {bound.names[param]: array for param, array in bound.arrays.items()}
+            with host.lent(arrays, {bound.names[param]: kind for param, kind in bound.kinds.items()}) as lent:
+                return {name: (program.base_of(name, arrays=lent), array) for name, array in arrays.items()}
+
     def _touched(self, bound: Given, limits: host.Limits, machine: Machine) -> int | None:
         """The bytes of shared memory that a run with so much of it touches; None where it does not come to its end."""
         from tilewright.load.reach import SharedReach
