@@ -258,8 +258,8 @@ def arguments_of(kernel: LoadedKernel, request: Request, random: np.random.Gener
         elif name is not None and kernel.has_names:
             allowed = choices(name, kernel.parameters)
             raise ArgumentError(f"{kernel.name} has no parameter {name!r}", given=text, allowed=allowed or "none")
-    left = [each for each in kernel.parameters if each not in values]
     rest = [value for name, value, _ in made if name not in aliases]
+    left = _left(kernel, values, len(rest))
     if len(rest) > len(left):
         raise ArgumentError(f"{kernel.name} takes {len(own)} arguments", given=f"{len(made)}", allowed=_spelled(kernel))
     values |= dict(zip(left, rest, strict=False))
@@ -267,7 +267,14 @@ def arguments_of(kernel: LoadedKernel, request: Request, random: np.random.Gener
         hint = " ".join(f"--arg {_example(each)}" for each in kernel.written if each.name in missing)
         raise ArgumentError(f"{kernel.name} lacks arguments", given=f"no {', '.join(missing)}", allowed=ALLOWED,
                             hint=hint)  # fmt: skip
-    return [values[each] for each in kernel.parameters]
+    return [values.get(each, b"\0") for each in kernel.parameters]
+
+
+def _left(kernel: LoadedKernel, values: Mapping[str, Any], count: int) -> list[str]:
+    """The parameters that have no value, without those that need none where ``count`` values are there for them."""
+    left = [param for param in kernel.written if param.name not in values]
+    needed = [param for param in left if not param.is_empty]
+    return [param.name for param in (needed if count <= len(needed) else left)]
 
 
 def _spelled(kernel: LoadedKernel) -> str:

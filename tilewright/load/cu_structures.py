@@ -148,9 +148,12 @@ def _described(each: Parameter, known: Mapping[str, _Structure]) -> Parameter:
     if name.endswith("*"):
         pointed = known.get(name[:-1].strip())
         return replace(each, element_bytes=pointed.nbytes()[0]) if pointed and not pointed.problem else each
+    title = name.partition("<")[0].rpartition("::")[2].strip()
     found = known.get(name.split("<")[0], _Structure())
+    is_empty = known.get(title) == _Structure() and not any(other.startswith(f"{title}<") for other in known)
     problem = "it is an instance of a template" if "<" in name else found.problem
-    return replace(each, fields=() if problem else found.fields, align=found.align, problem=problem)
+    fields = () if problem else found.fields
+    return replace(each, fields=fields, align=found.align, problem=problem, is_empty=is_empty)
 
 
 def _names(node: Node, tree: Tree) -> list[str]:

@@ -271,7 +271,7 @@ class Device:
     topics, about: by a warning's text what it is about, and what is known of it, as fields of a `Finding`.
     unwritten: "used", where the use of a value that no thread had written has ended the run; "sought" in a run that
     looks for the thread that writes it later, and "found" where that has ended it.
-    met_without: where warps met at a barrier without lanes that had ended, the first time; empty where they never did.
+    met_without: where threads met at a barrier without some that had ended: what is said of it, by the barrier's line.
     doubts: races that a dependence of data may excuse, by their keys; dependence: of a run that finds out; excused: the
     keys of those that it does, once that is known.
     """
@@ -320,7 +320,7 @@ class Device:
         self.has_clock = False  # has a thread looked at a clock?
         self.doubts: dict[Hashable, Doubt] = {}
         self.dependence: Dependence | None = None
-        self.met_without = ""
+        self.met_without: dict[Span | None, str] = {}
         self.excused: Collection[Hashable] | None = None
         self.tally = [0] * len(program.tallies)
         self.lines: dict[tuple[object, ...], Line] = {}

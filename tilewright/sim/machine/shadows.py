@@ -63,6 +63,7 @@ class Shadows:
         places = wave.run.places.locals
         self.registers = {p.name: Registers(1, wave.run.warps, p.nbytes, p.unit, p.start) for p in places}
         self.undefined: dict[object, tuple[Bools, SimulationError]] = {}
+        self.unset: dict[Span | None, tuple[str | None, str]] = {}  # by line: a buffer, and a sentence
 
     @cached_property
     def tmem(self) -> Cells:
@@ -113,6 +114,18 @@ class Shadows:
         """For facets: the flags instead of the bytes."""
         return _ARGUMENT if place.space == "global" else self.storage(place)  # type: ignore[return-value]  # as one
 
+    def note(self, site: Site, mask: Mask, at: Address, flags: Bits) -> None:
+        """Remember a read of shared memory without its flag: in compiled code the value may be used far from there."""
+        octets = np.ascontiguousarray(np.atleast_3d(flags))[..., None].view(np.uint8)
+        if octets.all():
+            return
+        bad = mask.full & ~octets.all(-1)
+        if bad.any() and site.place is not None and site.place.space == "shared":
+            program, first = self.wave.run.program, first_of(at.full(), bad)
+            line = f"in line {site.at.line}" if site.at else ""
+            text = told("{}, read {}, has no value", coordinate_text(program, site, first), line)
+            self.unset[site.at] = buffer_name(program, site, first), text
+
     def require(
         self,
         batch: Batch,
@@ -149,8 +162,10 @@ class Shadows:
             return
         run.unwritten = "used"
         error = self._undefined(batch, bad, use, at) or self._error(batch, bad, use, at, what, origin)
-        if run.met_without:
-            error.given = told("{}; {}", error.given, run.met_without)
+        is_one = site is None and len({buffer for buffer, _ in self.unset.values()}) == 1
+        read = [text for _, text in self.unset.values()][:is_one]
+        for text in (*read, *[*run.met_without.values()][:1]):
+            error.given = told("{}; {}", error.given, text)
         error.facts |= {"threads": threads_of(batch, bad), "buffer": name}
         if use in DECIDES:
             raise error

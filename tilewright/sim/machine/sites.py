@@ -298,7 +298,10 @@ class Site:
                 return initialised(self.width)
         look, lanes = shadows.view(batch, mask, at)
         block, there = shadows.storage(self.place), harmless(at, lanes)
-        return block.load(look, self._in_block(look, block, there), self.width)
+        flags = block.load(look, self._in_block(look, block, there), self.width)
+        if self.at not in shadows.unset:
+            shadows.note(self, lanes, at, flags)
+        return flags
 
     def store_flags(
         self, batch: Batch, mask: Mask, at: Address, flags: Bits | None, origin: Origin = (None, None)

@@ -133,14 +133,17 @@ class Barriers:
     def _note_ended(self, batch: Batch, place: BarrierSite) -> None:
         """Warps meet without lanes that have ended: no mistake by itself, but what those should have done is missed."""
         run = self.wave.run
-        if batch.mask.array is None or run.met_without:
+        if batch.mask.array is None or place.at in run.met_without:
             return
         active = batch.mask.full
         gone = active.any(-1, keepdims=True) & ~active & run.exists[:, batch.warps]
         if gone.any():
-            line = f" in line {place.at.line}" if place.at else ""
-            who = where_text(batch, gone)
-            run.met_without = told("{}{} was met without {}, which had ended", operation(place.name), line, who)
+            self._tell_of_ended(place, where_text(batch, gone))
+
+    def _tell_of_ended(self, place: BarrierSite, who: str) -> None:
+        line = f" in line {place.at.line}" if place.at else ""
+        text = told("{}{} was met without {}, which had ended", operation(place.name), line, who)
+        self.wave.run.met_without[place.at] = text
 
     def _take_turns(self, batch: Batch, place: BarrierSite, *, arrives: bool, waits: bool) -> None:
         """At the cluster's barrier each warp arrives once, then waits once."""
@@ -266,6 +269,8 @@ class Barriers:
         """Completes the meetings of these rows that a batch waits for, without the warps that have not come."""
         sync = batch.place.sync
         assert sync is not None
+        if sync.scope == "cta" and batch.place.at not in self.wave.run.met_without:
+            self._tell_of_ended(batch.place, "other warps of its CTA")
         self._complete(rows, NAMED if sync.scope == "cluster" else 0, sync)
 
     def _meetings(self, number: int, rows: Ints) -> Iterator[tuple[int, Bools]]:

@@ -156,7 +156,8 @@ class Run:
     """The results of a run besides its arrays. output: what ``printf`` wrote, its first MiB.
     findings: the warnings as data. orders: the choices that runs have made, by name, the results' own first.
     may_differ: may values depend on who comes first, or on clocks? recording: what was recorded, where that was asked
-    for. left_out: CTAs that did not run, of a sample.
+    for. left_out: CTAs that did not run, of a sample. met_without: what is said of barriers that threads met at without
+    some that had ended, by their lines.
     """
 
     counts: Counts
@@ -167,6 +168,7 @@ class Run:
     may_differ: bool = False
     recording: Recording | None = None
     left_out: int = 0
+    met_without: Mapping[Span | None, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         said = [f"warning: {warning}" for warning in self.warnings]
@@ -408,7 +410,7 @@ class Execution(Device):
                 name = f"{line.op} {line.space}"
                 counts.instructions[name] = counts.instructions.get(name, 0) + line.warps
         return Run(counts, [*self.warnings, *self.printed.warnings()], "".join(self.printed.lines), self.warned(),
-                   left_out=self.left_out)  # fmt: skip
+                   left_out=self.left_out, met_without=self.met_without)  # fmt: skip
 
     def warned(self) -> list[Finding]:
         """The warnings as data."""
