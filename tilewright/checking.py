@@ -5,6 +5,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from linecache import getlines
 from math import prod
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -21,10 +23,12 @@ from tilewright.inputs import make_arguments, shown, without_launch
 from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
 from tilewright.load.cu_host import clears
+from tilewright.load.cu_tree import is_passed_by
 from tilewright.public import Public, keywords_of
 from tilewright.ranks import named_arguments
 from tilewright.sim.machine.device import Footprint, GridsMeet
 from tilewright.small import smaller_grid
+from tilewright.terms import told
 from tilewright.verdict import Verdict, verdict_on
 
 if TYPE_CHECKING:
@@ -159,10 +163,25 @@ def ran(
     else:
         verdict, outcome = trial.run(values)
     if verdict and not isinstance(outcome, TilewrightError | MemoryError):
-        told = come_again(trial, (variables, variables_of(subject)), before, values) if not outcome.left_out else ()
+        once_more = partial(come_again, trial, (variables, variables_of(subject)), before, values)
+        told = [*once_more()] if not outcome.left_out else []
+        doubts = [*once_more(is_launched=False)] if not outcome.left_out and not told else []
         again = (replace(finding, severity="warning") for finding in told)
-        verdict = replace(verdict, findings=(*verdict.findings, *again))
+        passed = (finding.said(subject.dialect) for finding in passed_by(outcome))
+        left = (f"{doubt.message}, unless it is set back: the text shows no launch" for doubt in doubts)
+        verdict = replace(verdict, findings=(*verdict.findings, *again, *passed),
+                          not_covered=(*left, *verdict.not_covered))  # fmt: skip
     return policy.applied(verdict), outcome
+
+
+def passed_by(run: Run) -> Iterator[Finding]:
+    """Barriers in a branch which some threads of a CTA pass by on their way to the kernel's end."""
+    for at, text in run.met_without.items():
+        if at is not None and is_passed_by("".join(getlines(at.file)), at.line):
+            what = told("{}: it stands in a branch, or a loop, that not all threads take", text)
+            yield Finding("divergence", what, "warning", at.file, at.line,
+                          allowed="a barrier that all threads of a CTA come to, but those that have returned before",
+                          hint="the barrier behind the branch, or a return in front of it")  # fmt: skip
 
 
 def variables_of(kernel: LoadedKernel) -> dict[str, Any]:
@@ -175,11 +194,14 @@ def come_again(
     states: tuple[Mapping[str, Any], Mapping[str, Any]],
     before: dict[str, Any],
     ended: Mapping[str, Any],
+    *,
+    is_launched: bool = True,
 ) -> Iterable[Finding]:
     """What differs where a launch finds arrays as the first one did, but variables, and counters of CTAs, as that has
     left them.
 
     states: variables before the first one, and before this one. before, ended: arrays before and behind the first.
+    is_launched: of counters those of a kernel that the text launches; else those of one whose host code is elsewhere.
     """
     kernel, (then, later) = trial.subject, states
     assert isinstance(kernel, LoadedKernel)
@@ -187,7 +209,7 @@ def come_again(
     changed = [name for name, value in later.items() if name not in then or (then[name] != value).any()]
     changed = [] if any(word in text for word in SETS) else changed
     counters = [name for name in _counters(trial, before, ended) if not clears(text, name)]
-    counters = counters if _launches(kernel) else []  # else others may set them back
+    counters = counters if counters and _launches(kernel) == is_launched else []  # of others they may be set back
     if not changed and not counters:
         return
     now = variables_of(kernel)

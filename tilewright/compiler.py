@@ -5,7 +5,8 @@ exe(a, b)                  # NumPy and CPU tensors: the simulator; CUDA tensors:
 exe.source("cuda")         # "tile", "lowered", "cuda", "ptx", "sass"
 exe.report                 # why each tile call became what it is
 
-The back ends are imported where they are first asked for: a simulation never loads the CUDA emitter.
+Rooms are imported where they are first asked for: a simulation never loads the CUDA emitter, a check of a .cu file no
+variants.
 """
 
 from __future__ import annotations
@@ -41,7 +42,6 @@ from tilewright.isa import ATOMS, Arch, Requirement, arch, calls_in, check_clust
 from tilewright.lower import lower
 from tilewright.public import ANYTHING, Kind, Public, instances, keywords_of
 from tilewright.ranks import check_one_gpu, named_arguments, of_each_rank, of_this_rank, ranks_of, same_values
-from tilewright.tile import DispatchReport, check_registers, promised, resolve, with_swizzles
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from tilewright.profiling import Estimate, Profile
     from tilewright.sim import Program, RecordingOptions, Run
     from tilewright.sim.machine.device import GridsMeet
+    from tilewright.tile import DispatchReport
     from tilewright.tracing import Trace
 
 public = Public(
@@ -229,6 +230,8 @@ class Executable:
     """
 
     def __init__(self, kernel: Kernel, target: Arch, *, fast_math: bool = False) -> None:
+        from tilewright.tile import check_registers, promised, resolve, with_swizzles
+
         self.kernel = kernel = with_swizzles(kernel)
         self.target = target
         self.fast_math = fast_math

@@ -362,3 +362,23 @@ def test_structures_of_the_command_line_may_hold_others() -> None:
     ((first,), (second,)), *others = lists
     assert (name, first.tolist(), second.shape) == ("lists", [0, 1], (3,))
     assert others == [(2, 3), (), 0]
+
+
+def test_headers_come_from_the_project_where_one_alone_has_the_name(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file.parent / "setup.py").touch()
+    for folder in ("include/parts", "src"):
+        (file.parent / folder).mkdir(parents=True)
+    (file.parent / "include/parts/limit.h").write_text('#include "word.h"\n#define LIMIT WORD\n')
+    (file.parent / "include/word.h").write_text("#define WORD n\n")
+    moved = file.parent / "src/vadd.cu"
+    moved.write_text(f'#include "parts/limit.h"\n{file.read_text()}')
+
+    assert run(monkeypatch, moved, *ARGS)[0] == 0
+
+    (file.parent / "include/limit.h").touch()
+    moved.write_text(moved.read_text().replace("parts/", "gone/"))
+    code, _, err = run(monkeypatch, moved, *ARGS)
+    assert code
+    assert "there is no header gone/limit.h" in err

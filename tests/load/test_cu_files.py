@@ -508,3 +508,100 @@ template <typename T> __global__ void scale(const T* from, T* to) { to[threadIdx
     ]  # fmt: skip
     assert [module[name].title for name in names] == names
     assert load_cu(text, kernels=names[:1])["scale"].title == "scale"
+
+
+def test_blocks_that_each_branch_of_a_condition_opens_are_read_once() -> None:
+    """As `if (a) {` here, `if (b) {` there, and one brace that closes both."""
+    text = """namespace {
+__global__ void k(int* p) {
+#if __CUDA_ARCH__ >= 800
+    if (*p > 1) {
+#else
+    if (*p > 2) {
+#endif
+        *p = 0;
+    }
+}
+}
+void host(int* p) {
+    k<<<1, 1>>>(
+#if defined(SOMEWHERE) && \\
+    (ELSE > 1)
+        p + 1);
+#else
+        p);
+#endif
+}
+void of_the_host(int* p,
+#ifdef SOMEWHERE
+                 Unknown p = 0);
+#else
+                 Other p = 0);
+#endif
+int main() { int* p; cudaMalloc(&p, 4); host(p); }
+"""
+
+    p = np.array([2], np.int32)
+    load_cu(text)["k"].simulate(p, grid=1, block=1)
+
+    assert p[0] == 0
+    heads = [text[piece.start : piece.stop].strip().partition("(")[0] for piece in pieces(text)]
+    assert [head.rpartition("\n")[2] for head in heads] == [
+        "__global__ void k", "void host", "void of_the_host", "int main"]  # fmt: skip
+
+
+PASSED_BY = """
+__global__ void k(int* p) {
+    p[threadIdx.x] = 1;
+    BODY
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "body",
+    ["if (threadIdx.x < 40) __syncthreads();", "if (threadIdx.x < 32) { __syncthreads(); }",
+     "for (int i = threadIdx.x; i < 80; i += 64)\n        __syncthreads();"],
+)  # fmt: skip
+def test_a_barrier_that_threads_pass_by_on_their_way_to_the_end_is_a_warning(body: str) -> None:
+    verdict = check(load_cu(PASSED_BY.replace("BODY", body))["k"], np.zeros(64, np.int32), grid=1, block=64)
+
+    (finding,) = verdict.findings
+    assert verdict
+    assert (finding.severity, finding.kind, finding.line) == ("warning", "divergence", 4 + body.count("\n"))
+    assert finding.message.startswith("__syncthreads in line")
+
+
+def test_a_barrier_behind_a_return_is_met_by_the_others() -> None:
+    early = "if (threadIdx.x >= 40) return;\n    __syncthreads();"
+    in_a_loop = "for (int i = 0; i < 3; ++i) { __syncthreads(); if (threadIdx.x >= 40) return; }"
+    for body in (early, in_a_loop, "__syncthreads();"):
+        verdict = check(load_cu(PASSED_BY.replace("BODY", body))["k"], np.zeros(64, np.int32), grid=1, block=64)
+        assert not verdict.findings
+
+
+def test_a_macro_by_a_name_of_nvidias_headers_is_told() -> None:
+    with pytest.raises(ToolError, match="NVRTC refuses") as raised:
+        load_cu(
+            "#include <cooperative_groups.h>\n__global__ void k(int* p) { *p = 1; }\n", defines={"thread_rank": "3"}
+        )
+
+    assert raised.value.hint == "another name than -D thread_rank: these headers use it for something else"
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_an_uninitialised_value_names_the_shared_array_it_comes_from(both: bool) -> None:
+    text = """__global__ void k(float* out, const float* in) {
+    __shared__ float s[33], t[32];
+    s[threadIdx.x] = t[threadIdx.x] = in[threadIdx.x];
+    __syncthreads();
+    float v = s[threadIdx.x + 1] + t[threadIdx.x];
+    out[threadIdx.x] = v;
+}
+"""
+    arrays = [np.zeros(32, np.float32) for _ in range(2)]
+
+    verdict = check(load_cu(text)["k"], *arrays, grid=1, block=32, both=both)
+
+    (finding,) = verdict.findings
+    assert str(finding.given).endswith("lane 31; s, byte 128, read in line 5, has no value")

@@ -131,6 +131,7 @@ def test_a_counter_of_ctas_that_nobody_sets_back_is_told(reset: str, host: str, 
 
     assert found.status == "clean"
     assert [(each.severity, each.line, each.buffer) for each in found.findings] == [("warning", 3, "out")] * told
+    assert any("unless it is set back" in each for each in found.not_covered) == (not reset and not host)
 
 
 def test_a_histogram_that_goes_on_is_no_counter_of_ctas() -> None:

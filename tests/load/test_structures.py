@@ -242,3 +242,26 @@ def test_a_number_stands_for_a_structure_of_one() -> None:
     tw.load_cu(text)["scaled"].simulate(x, 2.5, grid=1, block=4)
 
     assert x.tolist() == [0, 2.5, 5, 7.5]
+
+
+FUNCTORS = """
+template <typename T> struct Plus { __device__ T operator()(T a, T b) const { return a + b; } };
+struct Twice { __device__ float operator()(float a) const { return 2 * a; } };
+struct Times { float factor; __device__ float operator()(float a) const { return factor * a; } };
+template <typename Op, typename F> __global__ void k(const float* x, Op op, float* y, F f) {
+    y[threadIdx.x] = f(op(x[threadIdx.x], 1.0f));
+}
+template __global__ void k<Plus<float>, Twice>(const float*, Plus<float>, float*, Twice);
+template __global__ void k<Plus<float>, Times>(const float*, Plus<float>, float*, Times);
+"""
+
+
+def test_a_functor_without_fields_need_not_be_given() -> None:
+    module, x, y = tw.load_cu(FUNCTORS), np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+
+    module["k<Plus<float>, Twice>"].simulate(x=x, y=y, grid=1, block=32)
+    assert (y == 2 * (x + 1)).all()
+
+    with pytest.raises(ArgumentError, match="takes 4 arguments") as raised:
+        module["k<Plus<float>, Times>"].simulate(x=x, y=y, grid=1, block=32)
+    assert raised.value.given == "no f"

@@ -79,7 +79,7 @@ class Sectors:
 
 
 @dataclass(slots=True)
-class Recording(Events):
+class AccessRecorder(Events):
     """The accesses and sectors of a run, which fill while it goes on."""
 
     accesses: list[Accesses] = field(default_factory=list)
@@ -102,7 +102,7 @@ class Recording(Events):
 
 def record(program: Program) -> tuple[list[Accesses], list[Sectors]]:
     """The accesses and sectors of the next run of ``program``; both lists fill while it runs."""
-    recording = Recording()
+    recording = AccessRecorder()
     for site in program.compiled.sites:
         site.subscribe((*site.checks, recording))
     return recording.accesses, recording.sectors

@@ -303,8 +303,8 @@ def arguments_of(
         elif name is not None and kernel.has_names:
             allowed = choices(name, kernel.parameters)
             raise ArgumentError(f"{kernel.name} has no parameter {name!r}", given=text, allowed=allowed or "none")
-    left = [name for name in kernel.parameters if name not in values]
     rest = [value for name, value, _ in rows if name not in aliases]
+    left = _left(kernel, values, len(rest))
     if len(rest) > len(left):
         what = f"{kernel.name} takes {len(declared)} arguments"
         raise ArgumentError(what, given=f"{len(rows)}", allowed=_spelled(kernel))
@@ -313,7 +313,7 @@ def arguments_of(
         hint = " ".join(f"--arg {_example(param)}" for param in kernel.written if param.name in missing)
         raise ArgumentError(f"{kernel.name} lacks arguments", given=f"no {', '.join(missing)}", allowed=ALLOWED,
                             hint=hint)  # fmt: skip
-    return [values[name] for name in kernel.parameters]
+    return [values.get(name, b"\0") for name in kernel.parameters]
 
 
 def _rows_of(
@@ -330,6 +330,13 @@ def _rows_of(
             raise ArgumentError("--arg is no argument", given=text, allowed=ALLOWED)
         rows.append((match[1], named[match[2]], text))
     return rows
+
+
+def _left(kernel: LoadedKernel, values: Mapping[str, Any], count: int) -> list[str]:
+    """The parameters that have no value, without those that need none where ``count`` values are there for them."""
+    left = [param for param in kernel.written if param.name not in values]
+    needed = [param for param in left if not param.is_empty]
+    return [param.name for param in (needed if count <= len(needed) else left)]
 
 
 def _spelled(kernel: LoadedKernel) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,12 +23,13 @@ from tilewright.cli.arguments import (
     requests_beside,
     sequences_beside,
 )
-from tilewright.cli.kernels import constants
 from tilewright.cli.launching import Launched, as_launched, in_order, is_dependent, planned, smaller
+from tilewright.cli.options import constants
 from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.explain import BUILDS, COMMAND, Finding, parse_idioms, reworded
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
+from tilewright.load.cu_headers import absent, headers
 from tilewright.sequences import PlannedLaunch, sequence
 from tilewright.verdict import Report, Verdict, coverage_text
 from tilewright.view.terminal import complain, say
@@ -53,7 +54,7 @@ def loaded(
         return load_ptx(path)
     pairs = (define.partition("=") for define in defines)
     macros = {name: value if equals else None for name, equals, value in pairs}
-    folders = [*include, *_repository(path)]
+    folders = _with_headers(path, [*include, *_repository(path)])
     return load_cu(path, arch or "sm_90a", defines=macros, include=folders, kernels=kernels, options=options)
 
 
@@ -64,6 +65,34 @@ def _repository(path: Path) -> list[Path]:
     """The folder of the project that a file is part of, whose headers it may include by their way from there."""
     around = path.resolve().parents
     return [folder for folder in around if any((folder / name).exists() for name in ROOTS)][-1:]
+
+
+DEPTH = 4  # of headers that are found by their names and include others
+MOST_FILES = 20_000  # of a project in which headers are looked for
+
+
+def _with_headers(path: Path, folders: list[Path]) -> list[Path]:
+    """The folders, and those of the project with the headers that these lack, each the only one of its name."""
+    text, project = path.read_text(encoding="utf-8", errors="replace"), dict[str, list[Path]]()
+    for _ in range(DEPTH):
+        texts = headers(text, path.resolve().parent, folders)[1]
+        lacking = [name for name, header in texts.items() if header == absent(name)]
+        if lacking and not project:
+            files = [*islice((file for each in _repository(path) for file in each.rglob("*")), MOST_FILES)]
+            for file in files if len(files) < MOST_FILES else ():
+                project.setdefault(file.name, []).append(file)
+        more = dict.fromkeys(folder for name in lacking for folder in _only_folder(name, project))
+        if not more:
+            break
+        folders = [*folders, *more]
+    return folders
+
+
+def _only_folder(name: str, project: Mapping[str, Sequence[Path]]) -> list[Path]:
+    """The folder below which a header is, as an include names it, if there is one of that name alone."""
+    parts = Path(name).parts
+    files = [file for file in project.get(parts[-1], ()) if file.parts[-len(parts) :] == parts]
+    return [file.parents[len(parts) - 1] for file in files] if len(files) == 1 else []
 
 
 def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:

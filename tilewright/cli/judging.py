@@ -90,8 +90,8 @@ class RunAsked:
         from tilewright.checking import LAUNCH
         from tilewright.cli.arguments import Request, arguments_of, kernel_of, numbers, requests_beside
         from tilewright.cli.checking import loaded
-        from tilewright.cli.kernels import constants
         from tilewright.cli.launching import as_launched
+        from tilewright.cli.options import constants
         from tilewright.inputs import parse_sizes
         from tilewright.view.terminal import complain
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
-from ast import literal_eval
 from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
+from tilewright.cli.options import constants
 from tilewright.compiler import Executable
 from tilewright.errors import ArgumentError, KernelError, Span, TilewrightError, choices
 from tilewright.ir import Kernel
 from tilewright.lang import JitKernel
 from tilewright.tuning import Tuned
 
-__all__ = ["LOADS", "constants", "kernel_named", "kernels_of", "split_place", "tunable_named"]
+__all__ = ["LOADS", "kernel_named", "kernels_of", "split_place", "tunable_named"]
 
 
 def split_place(place: str) -> tuple[Path, str | None]:
@@ -29,28 +29,6 @@ def split_place(place: str) -> tuple[Path, str | None]:
     if not path.is_file():
         raise ArgumentError(f"there is no file {path}", given=place, allowed="FILE.py or FILE.py:KERNEL")
     return path, name or None
-
-
-def constants(settings: list[str]) -> dict[str, object]:
-    """``N=64`` as a Python value by name: ints, floats, booleans, and strings for the rest."""
-    values: dict[str, object] = {}
-    for setting in settings:
-        name, equals, text = setting.partition("=")
-        if not equals:
-            raise ArgumentError(f"{setting!r} sets nothing", given=setting, allowed="NAME=VALUE")
-        values[name] = _value(text)
-    return values
-
-
-WORDS = {"true": True, "false": False, "inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
-
-
-def _value(text: str) -> object:
-    try:
-        value: object = literal_eval(text)
-    except (ValueError, SyntaxError):
-        return WORDS.get(text.lower(), text)
-    return value
 
 
 def kernel_named(place: str, const: list[str]) -> Kernel:

@@ -135,7 +135,8 @@ def _asked_for(
                           for name, of in template_names(text).items())  # fmt: skip
     allowed = f"--kernel '{names[0]}' --grid 4 --block 256" if names else "a __global__ function"
     if not names and templates:
-        example = next((shape.kernel for shape in _launches(module, None, sizes)), bare(templates))
+        names_of = (shape.kernel for shape in _launches(module, None, sizes))
+        example = next((name for name in names_of if re.fullmatch(r"[\w:]+\s*(?:<.*>)?", name)), bare(templates))
         example = example if "<" in example else f"{example}<float, 128>"
         allowed = f"an instance by its name: --kernel '{example}'"
     raise ArgumentError(what, given=", ".join(names) or templates or "none", allowed=allowed)
@@ -204,7 +205,7 @@ def _arguments(
         elif param.type[-1:] != "*" and isinstance(value, (int, float)):
             is_float = "float" in param.type or "double" in param.type
             words[param.name] = f"{param.name}={value if is_float else int(value)}"
-        else:
+        elif not param.is_empty:
             missing.append(param)
             options |= dict.fromkeys(_options(param, shape.needs.get(word, ())))
     if missing:

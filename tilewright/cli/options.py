@@ -1,9 +1,12 @@
-"""Options that several commands take."""
+"""Options that several commands take, and how their texts are read."""
 
+from ast import literal_eval
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from tilewright.errors import ArgumentError
 
 Place = Annotated[str, typer.Argument(metavar="FILE.py[:KERNEL]", help="A Python file, and the kernel in it.")]
 Arch = Annotated[
@@ -41,3 +44,25 @@ CheckedFile = Annotated[
 ProfiledFor = Annotated[
     str | None, typer.Option(metavar="GPU", help="Of a .cu or PTX file: also its time on an H200, A100, ...")
 ]
+
+
+def constants(settings: list[str]) -> dict[str, object]:
+    """``N=64`` as a Python value by name: ints, floats, booleans, and strings for the rest."""
+    values: dict[str, object] = {}
+    for setting in settings:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise ArgumentError(f"{setting!r} sets nothing", given=setting, allowed="NAME=VALUE")
+        values[name] = _value(text)
+    return values
+
+
+WORDS = {"true": True, "false": False, "inf": float("inf"), "-inf": float("-inf"), "nan": float("nan")}
+
+
+def _value(text: str) -> object:
+    try:
+        value: object = literal_eval(text)
+    except (ValueError, SyntaxError):
+        return WORDS.get(text.lower(), text)
+    return value

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.cli.kernels import constants, kernel_named, neighbours
+from tilewright.cli.kernels import kernel_named, neighbours
+from tilewright.cli.options import constants
 from tilewright.compiler import Executable, compile
 from tilewright.errors import TilewrightError
 from tilewright.inputs import Argument, make_arguments, parse_sizes, shown

@@ -41,7 +41,8 @@ def tune(
       tilewright tune kernels.py:scale --shape n=1000000
       tilewright tune kernels.py:scale --gpu A100 --shape n=1000000 --try THREADS=128,256 --try RUN=4,8
     """
-    from tilewright.cli.kernels import constants, tunable_named
+    from tilewright.cli.kernels import tunable_named
+    from tilewright.cli.options import constants
     from tilewright.inputs import make_arguments, parse_sizes
     from tilewright.tuning import Tuned, autotune
     from tilewright.view.terminal import say, with_progress
@@ -74,7 +75,7 @@ def _as_table(name: str, gpu: str, ranked: Sequence[Any]) -> str:
 
 def _configs(values: Sequence[str], fixed: Mapping[str, object]) -> list[dict[str, Any]]:
     """All combinations of the values that are to be tried. `Any`: values of compile time."""
-    from tilewright.cli.kernels import constants
+    from tilewright.cli.options import constants
 
     names, several = [], []
     for text in values:

@@ -246,7 +246,7 @@ def _python(asked: Asked, limits: dict[str, Any]) -> Report:
 def _judged(kernel: Kernel, kernels: list[Kernel], asked: Asked, **limits: Any) -> Verdict:
     """The verdict on one kernel of a file. It gets its own sizes, and refuses those that no kernel has."""
     from tilewright.checking import check
-    from tilewright.cli.kernels import constants
+    from tilewright.cli.options import constants
 
     others = {name for other in kernels for name in _symbols(other)} - _symbols(kernel)
     try:

@@ -252,6 +252,8 @@ def in_order(
         if places[name] in values:
             raise ArgumentError(f"argument {name} of {kernel} is given twice", given=described(value))
         values[places[name]] = value
+    empty = {place: bytes(nbytes(param)) for place, param in enumerate(params) if written[place].is_empty}
+    values = empty | values
     if len(values) != len(params):
         missing = [each.name for place, each in enumerate(written) if place not in values]
         raise ArgumentError(

@@ -41,7 +41,7 @@ from tilewright.load.cu_headers import (
     words_of_cutlass,
 )
 from tilewright.load.cu_host import chosen
-from tilewright.load.cu_launches import instances
+from tilewright.load.cu_launches import launched_instances
 from tilewright.load.cu_tree import Chunk, Macros, blanked, host_in_macros, pieces, qualified
 from tilewright.ptx import STAND_INS
 
@@ -110,7 +110,7 @@ def compile_cu(
     seconds = OF_CUTLASS if any(name.startswith(CUTLASS) for name in (*own, *others)) else SECONDS
     request = {"file": file, "options": words, "seconds": seconds, "bytes": BYTES, "process": process.__file__}
     texts = chosen([each.text for each in sources], defines)
-    launched = (name for text in texts for name in instances(text, texts))
+    launched = launched_instances(tuple(texts))["names"]
     spelled = {name: qualified(name, texts) for name in (*names, *launched) if "<" in name}
     store, key = Cache.of_environment(), _key(request, sources, others, names)
     kept = store.load(key)
@@ -264,14 +264,16 @@ def _without_host_code(
             logs = logs if is_placed else logs[-1:]  # of the names that were asked for
             break
         wanted = kept
-    raise _refused(sources, logs, others)
+    raise _refused(sources, logs, others, request["options"])
 
 
 def _complaints(log: str, file: str) -> list[tuple[str, str]]:
     return re.findall(_COMPLAINT.format(file=re.escape(file)), log, re.MULTILINE)
 
 
-def _refused(sources: Sequence[_Source], logs: Sequence[str], others: Mapping[str, str]) -> ToolError:
+def _refused(
+    sources: Sequence[_Source], logs: Sequence[str], others: Mapping[str, str], options: Sequence[str]
+) -> ToolError:
     """The error for device code that does not compile: NVRTC's first messages about what was not left out."""
     found = next(filter(None, (list(_of_device_code(sources, log)) for log in logs)), [])
     wrong = [line for line in logs[-1].splitlines() if re.search(r"\berror\b", line)] or logs[-1].splitlines()
@@ -280,7 +282,8 @@ def _refused(sources: Sequence[_Source], logs: Sequence[str], others: Mapping[st
     reached = "\n".join(logs)
     missing = sorted(name for name, text in others.items() if text == absent(name) and f'no header {name}"' in reached)
     if not missing or not found:
-        return ToolError("NVRTC refuses the device code", given="\n".join(lines), at=at)
+        hint = None if found else _clash(logs[-1], options)
+        return ToolError("NVRTC refuses the device code", given="\n".join(lines), at=at, hint=hint)
     hint = f"include=[FOLDER], or -I FOLDER, with {', '.join(missing)}"
     if extras := sorted({extra for name in missing for start, extra in EXTRAS.items() if name.startswith(start)}):
         hint = f"pip install 'tilewright[{','.join(extras)}]'"
@@ -288,6 +291,14 @@ def _refused(sources: Sequence[_Source], logs: Sequence[str], others: Mapping[st
         hint = f"{hint}; NVIDIA's headers come with {INSTALL}"
     return ToolError(f"there is no header {', '.join(missing)}", given="\n".join(["without it:", *lines]), hint=hint,
                      at=_first_include(sources, missing) or at)  # fmt: skip
+
+
+def _clash(log: str, options: Sequence[str]) -> str | None:
+    """A hint where NVRTC complains about lines of headers that have the name of a macro of the command line."""
+    names = [option[2:].partition("=")[0] for option in options if option.startswith("-D")]
+    used = {word for line in re.findall(r": error: .*\n(.*)", log) for word in re.findall(r"\w+", line)}
+    clashing = [f"-D {name}" for name in names if name in used]
+    return f"another name than {', '.join(clashing)}: these headers use it for something else" if clashing else None
 
 
 def _of_device_code(sources: Sequence[_Source], log: str) -> Iterator[tuple[_Source, int, str]]:

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tilewright.load.cu_host import Host, bare, host_of, macros_of
+from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import Number, expression, literal, said
 from tilewright.load.cu_tree import Tree, below, explicit_instances, parameters, split, template_names, tree_of
 
@@ -246,6 +247,12 @@ def _cluster(launch: HostLaunch, host: Host) -> tuple[int, ...] | None:
 
 
 # The kernels that they launch
+
+
+@kept
+def launched_instances(texts: tuple[str, ...]) -> dict[str, list[str]]:
+    """The instances of templates that texts launch, or make, under one name."""
+    return {"names": [name for text in texts for name in instances(text, texts)]}
 
 
 def instances(text: str, around: Sequence[str] = ()) -> list[str]:

@@ -222,9 +222,13 @@ def _described(each: Parameter, known: Mapping[str, _Structure]) -> Parameter:
     if name.endswith("*"):
         pointed = known.get(name[:-1].strip())
         return replace(each, element_bytes=pointed.nbytes()[0]) if pointed and not pointed.problem else each
+    title = name.partition("<")[0].rpartition("::")[2].strip()
     structure = known.get(name, known.get(name.split("<")[0], _Structure()))
     problem = "it is an instance of a template" if "<" in name and name not in known else structure.problem
-    return replace(each, fields=() if problem else structure.fields, align=structure.align, problem=problem)
+    alike = [known[other] for other in known if other == title or other.startswith(f"{title}<")]
+    is_empty = bool(alike) and all(other == _Structure() for other in alike)
+    fields = () if problem else structure.fields
+    return replace(each, fields=fields, align=structure.align, problem=problem, is_empty=is_empty)
 
 
 def _named(node: Node) -> Iterator[Node]:

@@ -6,6 +6,7 @@ blanks to the grammar: it sees plain declarations, at their own places.
 
 from __future__ import annotations
 
+import itertools
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -33,6 +34,9 @@ _OF_C = re.compile(  # the brackets of a header that C reads, too; strings are t
     r"^[ \t]*#[ \t]*if(?:def[ \t]+|[ \t]+defined\b[ \t(]*)__cplusplus\b[^\n]*\n"
     r'\s*(?:extern\s*"x"\s*\{|\}[ \t]*;?)\s*^[ \t]*#[ \t]*endif\b[^\n]*',
     re.MULTILINE,
+)
+_CONDITION = re.compile(
+    r"^[ \t]*#[ \t]*(?:(if|ifdef|ifndef)|(elif|elifdef|elifndef|else)|(endif))\b(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE
 )
 _DEVICE = r"\b__(?:global|device|constant|managed|shared)__\b"
 _TYPE = re.compile(r"[\s\\]*(?:template|struct|class|enum|using)\b")  # how a body begins that declares types
@@ -119,7 +123,7 @@ class Macros:
         return frozenset(
             name
             for name, body in self.bodies.items()
-            if "{" in body and (self.device.search(body) or _TYPE.match(body))
+            if 0 < body.count("{") == body.count("}") and (self.device.search(body) or _TYPE.match(body))
         )
 
     @cached_property
@@ -193,7 +197,7 @@ class Tree:
         plain = _BESIDES.sub(lambda found: _blank(found[0]), plain)
         self.ends += [each.end() for each in _OF_C.finditer(plain)]
         plain = _OF_C.sub(lambda found: _blank(found[0]), plain)
-        plain = self._unwrapped(plain)
+        plain = _one_branch(self._unwrapped(plain))
         for start, stop in self.made:
             plain = plain[:start] + re.sub(r"[^\n]", " ", plain[start:stop]) + plain[stop:]
         used = {word for word in set(re.findall(r"\w+", plain)) & self.macros.words}
@@ -220,6 +224,40 @@ class Tree:
                       _blank(plain[end:stop])]  # fmt: skip
             last = stop
         return "".join([*parts, plain[last:]])
+
+
+def _one_branch(plain: str) -> str:
+    """The text with one branch of each ``#if`` whose branches open or close brackets that they do not close or open
+    themselves, as ``if (a) {`` here and ``if (b) {`` there: the grammar has no such branches.
+    """
+    opened, gone = list[list[re.Match[str]]](), list[tuple[int, int]]()
+    for mark in _CONDITION.finditer(plain):
+        if mark[1]:
+            opened.append([mark])
+        elif opened:
+            opened[-1].append(mark)
+        if not (mark[3] and opened):
+            continue
+        marks = opened.pop()
+        branches = [(first.end(), last.start()) for first, last in itertools.pairwise(marks)]
+        unclosed = [branch for branch in branches if not _closes_itself(_without(plain, gone, *branch))]
+        for start, stop in unclosed[-1:]:  # a piece that ends in the last one holds the others
+            gone += [(marks[0].start(), start), (stop, mark.end())]
+    return _without(plain, gone, 0, len(plain))
+
+
+def _without(text: str, gone: Sequence[tuple[int, int]], start: int, stop: int) -> str:
+    """The text from a place to another, with blanks in the stretches that are gone."""
+    for first, last in gone:
+        if start <= first and last <= stop:
+            text = text[:first] + _blank(text[first:last]) + text[last:]
+    return text[start:stop]
+
+
+def _closes_itself(text: str) -> bool:
+    """Is each bracket of a text closed behind it, and opened before it?"""
+    depths = [*itertools.accumulate(1 if mark in "{([" else -1 for mark in re.findall(r"[{}()\[\]]", text))]
+    return min(depths, default=0) >= 0 == sum(depths[-1:])
 
 
 def _spans(text: str, start: int, stop: int) -> list[tuple[int, int]]:
@@ -402,6 +440,25 @@ class _Kernel(NamedTuple):
     name: str
     parameters: Sequence[str]
     template: Sequence[str] | None
+
+
+_WAYS_PAST = ("if_statement", "for_statement", "while_statement", "do_statement", "switch_statement")
+
+
+def is_passed_by(text: str, line: int) -> bool:
+    """Does a kernel call something in this line in a branch or a loop, so that threads may come to the kernel's end
+    without it, and does none of them return before, or in a loop around it?
+    """
+    tree = tree_of(text)
+    for kernel in below(tree.root, "function_definition"):
+        head = tree.between(kernel.start_byte, kernel.end_byte).partition("{")[0]
+        if kernel.start_point[0] < line <= kernel.end_point[0] + 1 and tree.macros.kernel.search(head):
+            calls = [call for call in below(kernel, "call_expression") if call.start_point[0] + 1 == line]
+            ways = [way for way in below(kernel, *_WAYS_PAST) if calls and way.start_byte < calls[0].start_byte
+                    and calls[0].end_byte <= way.end_byte]  # fmt: skip
+            ends = below(kernel, "return_statement", "gnu_asm_expression", passing=("lambda_expression",))
+            return bool(ways) and not any(end.start_byte < ways[0].end_byte for end in ends)
+    return False
 
 
 def template_names(text: str) -> Mapping[str, tuple[str, ...]]:

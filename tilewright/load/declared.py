@@ -34,7 +34,7 @@ class Field:
 class Parameter:
     """A parameter as its author wrote it. element: the dtype that it points to, "" where that is not known. fields:
     those of a structure, with the alignment that it asks for; problem: why they are not known. element_bytes: of the
-    structure that it points to; 0 where that is not known.
+    structure that it points to; 0 where that is not known. is_empty: a structure without fields, as functors are.
     """
 
     name: str
@@ -44,6 +44,7 @@ class Parameter:
     align: int = 0
     problem: str = ""
     element_bytes: int = 0
+    is_empty: bool = False
 
 
 def number_name(kind: str) -> str:

@@ -15,6 +15,7 @@ from tilewright.ir import AddressOf, Expr, Load, const_value, walk
 from tilewright.ir.elements import is_dealt_out
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.machine.batch import first_of, threads_of, where_text
+from tilewright.sim.machine.device import met_text
 from tilewright.sim.machine.memory import MemoryRows, initialised
 from tilewright.sim.machine.places import authored_text, buffer_name, coordinate_text, element_text
 from tilewright.sim.machine.wave import Memories
@@ -56,9 +57,22 @@ class Shadows(Memories):
     def __init__(self, wave: Wave) -> None:
         super().__init__(wave.run, 1, wave.ctas)
         self.undefined: dict[object, tuple[Bools, SimulationError]] = {}
+        self.unset: dict[Span | None, tuple[str | None, str]] = {}  # by line: a buffer, and a sentence
 
     def argument(self, name: str) -> Storage:
         return _ARGUMENT
+
+    def note(self, site: Site, mask: Mask, at: Address, flags: Bits) -> None:
+        """Remember a read of shared memory without its flag: in compiled code the value may be used far from there."""
+        octets = np.ascontiguousarray(np.atleast_3d(flags))[..., None].view(np.uint8)
+        if octets.all():
+            return
+        bad = mask.full & ~octets.all(-1)
+        if bad.any() and site.place is not None and site.place.space == "shared":
+            program, first = self.run.program, first_of(at.full(), bad)
+            line = f"in line {site.at.line}" if site.at else ""
+            text = told("{}, read {}, has no value", coordinate_text(program, site, first), line)
+            self.unset[site.at] = buffer_name(program, site, first), text
 
     def require(
         self,
@@ -96,8 +110,10 @@ class Shadows(Memories):
             return
         run.unwritten = "used"
         error = self._undefined(batch, bad, use, at) or self._error(batch, bad, use, at, what, origin)
-        if run.met_without:
-            error.given = told("{}; {} was met without {}, which had ended", error.given, *run.met_without)
+        is_one = site is None and len({buffer for buffer, _ in self.unset.values()}) == 1
+        read = [text for _, text in self.unset.values()][:is_one]
+        for text in (*read, *map(met_text, [*run.met_without.values()][:1])):
+            error.given = told("{}; {}", error.given, text)
         error.facts |= {"threads": threads_of(batch, bad), "buffer": name}
         if use in DECIDES:
             raise error

@@ -309,8 +309,11 @@ class Site:
             mask = Mask(mask.shape, mask.full & ~self._outside(batch, mask, at))
             if not mask.full.any():
                 return initialised(self.width)
-        block = shadows.storage(self.place)
-        return block.load(batch, self._in_block(batch, block, harmless(at, mask)), self.width)
+        block, there = shadows.storage(self.place), harmless(at, mask)
+        flags = block.load(batch, self._in_block(batch, block, there), self.width)
+        if self.at not in shadows.unset:
+            shadows.note(self, mask, at, flags)
+        return flags
 
     def store_flags(
         self, batch: Batch, mask: Mask, at: Address, flags: Bits | None, origin: Origin = (None, None)

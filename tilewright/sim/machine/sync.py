@@ -144,7 +144,7 @@ class Barriers:
     def _met_without(self, place: BarrierSite, who: str, ended: Bools) -> None:
         run, threads = self.wave.run, ended.any(0).reshape(-1)
         line = f" in line {place.at.line}" if place.at else ""
-        run.met_without = run.met_without or (told("{}{}", operation(place.name), line), who)
+        run.met_without.setdefault(place.at, (told("{}{}", operation(place.name), line), who))
         run.ended_before = threads | run.ended_before if run.ended_before.size else threads
 
     def _take_turns(self, batch: Batch, place: BarrierSite, *, arrives: bool, waits: bool) -> None:

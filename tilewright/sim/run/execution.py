@@ -22,7 +22,7 @@ from tilewright.ir.tensor_map import MAP_BYTES, MapFields, mapped
 from tilewright.records import replace
 from tilewright.sim.machine.batch import Batch, Mask
 from tilewright.sim.machine.counts import Counts, Line
-from tilewright.sim.machine.device import Device
+from tilewright.sim.machine.device import Device, met_text
 from tilewright.sim.machine.memory import keep_pages
 from tilewright.sim.machine.places import MULTICAST, BufferPlaces, OfRank, Ranks, groups_of
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
@@ -157,7 +157,8 @@ class Run:
     """The results of a run besides its arrays. output: what ``printf`` wrote, its first MiB.
     findings: the warnings as data. orders: the choices that runs have made, by name, the results' own first.
     may_differ: may values depend on who comes first, or on clocks? recording: what was recorded, where that was asked
-    for. left_out: CTAs that did not run, of a sample.
+    for. left_out: CTAs that did not run, of a sample. met_without: what is said of barriers that threads met at without
+    some that had ended, by their lines.
     """
 
     counts: Counts
@@ -168,6 +169,7 @@ class Run:
     may_differ: bool = False
     recording: Recording | None = None
     left_out: int = 0
+    met_without: Mapping[Span | None, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         said = [f"warning: {warning}" for warning in self.warnings]
@@ -383,7 +385,8 @@ class Execution(Device):
         refused = sum(wave.refusals.count for wave in self.open) if self.precedence.refuses else 0
         total = zlib.crc32(repr([refused, *((batch.segment, batch.shape) for batch in polling)]).encode())
         for array in (*memories, *values):
-            total = zlib.crc32(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data, total)
+            flat = np.ascontiguousarray(array).reshape(-1)
+            total = zlib.crc32(flat.tobytes() if flat.dtype.hasobject else flat.view(np.uint8).data, total)
         return total
 
     # Results
@@ -413,8 +416,9 @@ class Execution(Device):
             if line.op in ("load", "store"):
                 name = f"{line.op} {line.space}"
                 counts.instructions[name] = counts.instructions.get(name, 0) + line.warps
+        met = {at: met_text(pair) for at, pair in self.met_without.items()}
         return Run(counts, [*self.warnings, *self.printed.warnings()], "".join(self.printed.lines), self.warned(),
-                   left_out=self.left_out)  # fmt: skip
+                   left_out=self.left_out, met_without=met)  # fmt: skip
 
     def warned(self) -> list[Finding]:
         """The warnings as data."""

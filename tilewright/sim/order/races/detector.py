@@ -544,7 +544,8 @@ class RaceDetector:
         self.told.append(ToldRace(key, buffer, lines, clash.batch.wave, clash.access.time, clash.apart))
         error = report(self.program, clash, self.orders, self.buffers, self.locations)
         if run.met_without and clash.apart <= 1 and run.ended_before[clash.earlier[1]]:
-            error.given = told("{}\n{} was met without that one, which had ended", error.given, run.met_without[0])
+            error.given = told("{}\n{} was met without that one, which had ended", error.given,
+                               next(iter(run.met_without.values()))[0])  # fmt: skip
         if run.unwritten == "found":
             raise error
         run.findings.tell(key, error)
