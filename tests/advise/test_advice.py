@@ -278,8 +278,8 @@ def test_advice_in_time_tells_variants_that_gain_and_give_the_same_results() -> 
 # Limits of registers
 
 
-def turning(held: int, ctas: int, limit: dict[str, int]) -> tw.Executable:
-    """A kernel whose threads hold so many values in a loop, and wait for a load in each turn."""
+def turning(held: int, ctas: int, limit: dict[str, int], meetings: int = 0) -> tw.Executable:
+    """A kernel whose threads hold so many values in a loop, and in each turn wait for a load and for each other."""
 
     @T.prim_func
     def turned(A: T.Buffer((held, 128), "float32"), N: T.Buffer((256,), "int32"), B: T.Buffer((ctas, 128), "float32")):
@@ -291,6 +291,9 @@ def turning(held: int, ctas: int, limit: dict[str, int]) -> tw.Executable:
             own[i] = A[i, t]
         for _ in range(40):
             at[0] = N[at[0] % 256]
+            if T.meta_var(meetings > 0):
+                for i in T.unroll(meetings):
+                    T.cuda.cta_sync()
             half = own[0] * 0.5
             for i in T.unroll(held):
                 own[i] = own[i] * half + own[(i + 7) % held]
@@ -317,13 +320,13 @@ def test_advice_in_time_takes_away_a_limit_that_spills(limit: dict[str, int]) ->
 
 
 def test_advice_in_time_proposes_more_ctas_of_an_sm_where_nothing_spills_with_them() -> None:
-    exe = turning(64, 924, {})
+    exe = turning(64, 924, {}, meetings=16)
 
     times = exe.advise(gpu="H200").times
 
     assert times is not None
     more = times.now.occupancy.ctas + 1
-    assert turning(64, 924, {"min_blocks": more}).resources.spill_store_bytes == 0
+    assert turning(64, 924, {"min_blocks": more}, meetings=16).resources.spill_store_bytes == 0
     (gain,) = [gain for gain in times.gains if gain.was_run]
     assert f"min_blocks={more} " in gain.what
     assert gain.seconds < times.now.seconds
