@@ -71,6 +71,7 @@ public = Public(
             "a tilewright.RecordingOptions", lambda value: type(value).__name__ == "RecordingOptions"
         ),
         "Program": Kind("what exe.program(check) gives", lambda value: type(value).__name__ == "Program"),
+        "GridsMeet": Kind("what tilewright.sequence makes", lambda value: type(value).__name__ == "GridsMeet"),
     },
 )
 

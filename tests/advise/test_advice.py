@@ -292,7 +292,7 @@ def turning(held: int, ctas: int, limit: dict[str, int], meetings: int = 0) -> t
         for _ in range(40):
             at[0] = N[at[0] % 256]
             if T.meta_var(meetings > 0):
-                for i in T.unroll(meetings):
+                for _ in T.unroll(meetings):
                     T.cuda.cta_sync()
             half = own[0] * 0.5
             for i in T.unroll(held):

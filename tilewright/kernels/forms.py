@@ -43,6 +43,14 @@ class Tiles:
         """CTAs of a cluster."""
         return self.cluster * self.beside * self.parts
 
+    def sharers(self, rank: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+        """The number of a CTA among those that share A, and these as bits; the same of B. None: the first ones."""
+        if self.beside == 1:
+            return (0, None), (rank, None)
+        below, right = rank % self.cluster, rank // self.cluster
+        row = sum(1 << self.cluster * number for number in range(self.beside))
+        return (right, row << below), (below, 2**self.cluster - 1 << right * self.cluster)
+
     @property
     def groups(self) -> int:
         """Warpgroups that share the rows: of 64 each, of 256 rows 128."""

@@ -19,15 +19,15 @@ from tilewright.layout import wgmma_fragment
 
 
 @T.inline
-def load(put, A, B, place, split, tiles, first, end):
+def load(put, A, B, place, rank, tiles, first, end):
     """One thread fills the stages with the tiles of A and B along K, its CTA's part of B for all CTAs above and below,
     and that of A for those beside.
     """
-    a_mask, b_mask = T.meta_var(split.masks(tiles))
+    of_a, of_b = T.meta_var(tiles.sharers(rank))
     for i in range(first, end):
         put.acquire()
-        A.load(put, place.batch, place.row, i, split.beside, tiles.beside, a_mask)
-        B.load(put, place.batch, place.column, i, split.below, tiles.cluster, b_mask)
+        A.load(put, place.batch, place.row, i, of_a[0], tiles.beside, of_a[1])
+        B.load(put, place.batch, place.column, i, of_b[0], tiles.cluster, of_b[1])
         T.trace("load")
         put.advance()
 
@@ -102,7 +102,7 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
                 put, place = ring.producer(A.stage_bytes + B.stage_bytes), TilePlace(tiles, form, batch, m, n, many)
                 place.begin(cluster, split.below, 0, split.right)
                 while place.valid():
-                    load(put, A, B, place, split, tiles, first, end)
+                    load(put, A, B, place, split.rank, tiles, first, end)
                     place.next()
                 T.ptx.griddepcontrol.launch_dependents()
                 put.drain()

@@ -24,10 +24,9 @@ class Split:
     def __init__(self, pool: Any, tiles: Tiles, form: MatmulKind, rank: Any) -> None:
         self.parts = tiles.parts
         self.part: Any = rank if self.parts > 1 else 0
-        down, right = (rank % tiles.cluster, rank // tiles.cluster) if tiles.beside > 1 else (rank, 0)
-        self.below: Any = 0 if self.parts > 1 else down  # the number of the CTA among those that share B
-        self.beside: Any = right  # and among those that share A
-        self.right = self.beside * tiles.n  # columns of the cluster's tiles before this one's
+        self.rank: Any = 0 if self.parts > 1 else rank  # of the CTA among those that share A or B
+        (beside, _), (self.below, _) = tiles.sharers(self.rank)
+        self.right = beside * tiles.n  # columns of the cluster's tiles before this one's
         self.share = tiles.share(form.unit(tiles))  # columns
         self.stores = self.part * self.share < tiles.n
         self.rows = tiles.m // tiles.groups
@@ -41,13 +40,6 @@ class Split:
             self.lent.init(4 * tiles.groups * self.parts)  # all warps that multiply
             pool.move_base_to(0)
         self.inbox = pool.alloc((tiles.groups, self.parts, self.share // 2 // vector, 128, vector), "float32", align=16)
-
-    def masks(self, tiles: Tiles) -> tuple[Any, Any]:
-        """The CTAs that share A with this one, and those that share B, as bits; None: the first ones."""
-        if tiles.beside == 1:
-            return None, None
-        row = sum(1 << tiles.cluster * number for number in range(tiles.beside))
-        return row << self.below, 2**tiles.cluster - 1 << self.beside * tiles.cluster
 
     def ready(self, ring: Any) -> None:
         """All threads wait until the barriers are made, those of the ring and of the other CTAs."""

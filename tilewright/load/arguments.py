@@ -227,7 +227,7 @@ def _opened(
     first = dict[tuple[Any, ...], str]()  # one name for each array
     named = [(at, first.setdefault(_place(array), of), array) for at, of, array in found.pointers]
     arrays |= {of: array for _, of, array in named}
-    empty = bytes(nbytes(param)) if param.extents and not value else found.data  # a structure without fields
+    empty = bytes(nbytes(param)) if param.extents and not found.data else found.data  # a structure without fields
     made = empty if param.extents else np.frombuffer(bytearray(found.data), f"u{address_bits // 8}")
     return made, [(at, of) for at, of, _ in named]
 

@@ -378,6 +378,7 @@ class LoadedKernel:
 
         return arguments_by(self, maker, args, named)
 
+    @public
     def run_by_one_thread(self, args: Sequence[Any]) -> dict[str, tuple[int, Any]]:
         """Run one thread of it; the address and the array of each argument that is one, by its name."""
         with self._worded():
