@@ -102,7 +102,8 @@ def rows(plans: dict[Job, tuple[Tiles, MatmulKind]], jobs: list[Job]) -> Iterato
             yield (" x ".join(map(str, shape)), "NN" if across else "NT", type(error).__name__, "-", "-", "-"), 0.0
             continue
         tiles, form = plans[shape, across]
-        parts = f", K in {tiles.parts}" if tiles.parts > 1 else f", {tiles.cluster} CTAs" if tiles.cluster > 1 else ""
+        ctas = f", {tiles.cluster} CTAs" if tiles.cluster > 1 else ""
+        parts = f", K in {tiles.parts}" if tiles.parts > 1 else ", 4 CTAs in a square" if tiles.beside > 1 else ctas
         text = f"{tiles.m} x {tiles.n}{parts}{', turned' if form.turned[2] else ''}"
         cells = (" x ".join(map(str, shape)), "NN" if across else "NT", text, f"{ours * 1e6:.1f}",
                  f"{theirs * 1e6:.1f}", f"{theirs / ours:.3f}")  # fmt: skip
