@@ -70,6 +70,14 @@ def test_a_wait_of_all_threads_or_of_one_before_a_barrier_is_enough(before: str)
     assert pair(before, both=True).status == "clean"
 
 
+def test_the_remedy_of_a_wait_that_lacks_is_a_statement_of_cuda() -> None:
+    (finding,) = pair("").verdicts[1].findings
+
+    assert str(finding.hint).startswith("cudaGridDependencySynchronize() before line")
+    assert finding.remedy
+    assert pair(str(finding.remedy.code)).status == "clean"
+
+
 def test_without_the_attribute_a_launch_begins_when_the_last_one_has_ended() -> None:
     report = pair("", pdl=False)
 

@@ -119,6 +119,50 @@ def test_a_missing_argument_and_an_unknown_kernel_leave_with_code_2(
     assert "did you mean 'vadd'" in err
 
 
+def test_an_example_of_a_structure_is_one_that_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+struct Part { const float* x; int n; };
+struct Queue { int* items; unsigned char* ready; Part parts[2]; float scale; };
+__global__ void k(Queue q) { q.items[0] += q.ready[0] + q.parts[1].n * q.scale + q.parts[0].x[1]; }
+"""
+    (tmp_path / "k.cu").write_text(text)
+
+    code, _, err = run(monkeypatch, tmp_path / "k.cu", "--block", "1")
+    example = re.search("--arg '(.*)'", err)
+
+    assert (code, example and example[1]) == (2, "q={i32[1024], u8[1024], {{f32[1024]=random, 7}, "
+                                              "{f32[1024]=random, 7}}, 0.5}")  # fmt: skip
+    assert example
+    assert run(monkeypatch, tmp_path / "k.cu", "--block", "1", "--arg", example[1])[0] == 0
+
+
+def test_a_structure_with_a_base_that_lacks_is_to_be_made_by_a_kernel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "struct A { int n; };\nstruct B : A { float* x; };\n__global__ void k(B b) { b.x[0] = b.n; }\n"
+    (tmp_path / "k.cu").write_text(text)
+
+    code, _, err = run(monkeypatch, tmp_path / "k.cu", "--block", "1")
+
+    assert code == 2
+    assert "try:     --made-by KERNEL, a kernel of the file that makes b: B has a base, A" in err
+
+
+def test_a_launch_of_a_sequence_that_is_given_no_array_of_it_says_so(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file.with_suffix(".toml").write_text(
+        '[[sequence]]\narrays = ["x:f32[64]", "out:f32[64]"]\nlaunches = [\n'
+        '  {kernel = "vadd", grid = 1, block = 64, args = ["x", "x", "ot", "n=64"]},\n]\n'
+    )
+
+    code, _, err = run(monkeypatch, file, "-D", "LIMIT=n")
+
+    assert code == 2
+    assert "no array of the sequence is called ot" in err
+    assert "did you mean 'out'?" in err
+
+
 def test_an_unknown_name_of_an_argument_is_no_argument_by_position(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     code, _, err = run(monkeypatch, file, *ARGS[:-1], "nn=100", "-D", "LIMIT=n")
 

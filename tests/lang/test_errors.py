@@ -19,6 +19,11 @@ CASES: dict[str, tuple[str, str]] = {
     "a class": ("class C:  # here\n    pass", "a kernel has no `classdef` statement"),
     "a walrus": ("x = (y := 3)  # here", "a kernel has no named expression"),
     "an undefined name": ("for i in range(4):\n    A[i] = tidd  # here", "tidd is not defined"),
+    "a place of a thread": ("A[tid] = 1  # here", r"(?s)tid is not defined.*try: +tid = T.thread_id\(\[128\]\)$"),
+    "a place like an axis": (
+        "A[lane_id] = 1  # here",
+        r"(?s)lane_id = T.lane_id\(\[32\]\); from .*laneid, for a layout",
+    ),
     "an axis that is not": ("x = 4 @ laneidd  # here", "(?s)laneidd is not defined.*import laneid"),
     "a keyword that is none": (
         "x = T.alloc_local((4,), laiout=None)  # here",

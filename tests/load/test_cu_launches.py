@@ -9,7 +9,7 @@ import pytest
 
 from tilewright.load.cu_host import chosen
 from tilewright.load.cu_launches import LaunchShape, instances, launched, made_functions
-from tilewright.load.cu_tree import parameters, template_names
+from tilewright.load.cu_tree import parameters, pieces, template_names
 
 HEAD = """
 #define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
@@ -261,6 +261,34 @@ MAKE(mul, double, *);
         "add_kernel": [("x", "float32"), ("y", "float32"), ("n", "")],
         "mul_kernel": [("x", "float64"), ("y", "float64"), ("n", "")],
     }
+
+
+def test_a_kernel_whose_macro_has_an_operator_by_another_macro_has_its_parameters() -> None:
+    text = """
+#define MAKE(name, op) \\
+    __global__ void name(TAKES, int n) { \\
+        int i = threadIdx.x; \\
+        if (i WHERE n) x[i] = x[i] op y[i]; }
+#define WHERE <=
+#define TAKES float* x, const float* y
+MAKE(add, +)
+"""
+    made = parameters("\n".join(made_functions([text])))
+
+    assert [(param.name, param.element) for param in made["add"]] == [("x", "float32"), ("y", "float32"), ("n", "")]
+
+
+@pytest.mark.parametrize("branches", ["#if A\n1\n#else\n2\n#endif", "#if A\n1\n#else\n\n#endif"])
+def test_a_branch_of_the_preprocessor_among_the_arguments_of_a_call_ends_with_it(branches: str) -> None:
+    asm = 'asm volatile("st [%0], %1;" ::"r"(s(x)), "l"(x + 1 / 2 * 64),\nBRANCHES\n                 : "memory");'
+    text = f"__global__ void k(float* x) {{\n{asm}\n{asm}\n}}\nint main() {{ cudaMalloc(&x, 4); k<<<2, 32>>>(x); }}\n"
+    text = text.replace("BRANCHES", branches.replace("1", '"h"((short)1)').replace("2", '"h"((short)3)'))
+
+    kernel, main = pieces(text)
+
+    assert kernel.device
+    assert main.is_host
+    assert launched(text, "k")[0].grid == (2,)
 
 
 def test_a_comment_among_the_parameters_of_a_template_is_none_of_them() -> None:

@@ -78,6 +78,11 @@ WRONG = {
     "no fence": filled(FLAG, TELL=("if (threadIdx.x == 0)", EXCHANGE), LISTEN=(POLL,)),
     "no fence after": filled(FLAG, TELL=(FENCE, "if (threadIdx.x == 0)", EXCHANGE), LISTEN=(POLL,)),
     "volatile": filled(FLAG, TELL=("if (threadIdx.x == 0)", SET), LISTEN=("while (*(volatile unsigned*)f == 0) {}",)),
+    "volatile where it is read": filled(
+        FLAG.replace("*out = *x", "*out = *(volatile unsigned*)x"),
+        TELL=("if (threadIdx.x == 0)", SET),
+        LISTEN=("while (*(volatile unsigned*)f == 0) {}", FENCE),
+    ),
     "a fence too late": filled(FLAG, TELL=("if (threadIdx.x == 0)", EXCHANGE, FENCE), LISTEN=(POLL, FENCE)),
     "another warp tells": filled(FLAG, TELL=("if (threadIdx.x == 32) {", FENCE, EXCHANGE, "}"), LISTEN=(POLL, FENCE)),
     "a lock without fences": filled(LOCK, TAKE=(TAKE,), GIVE=(GIVE,)),
@@ -275,3 +280,19 @@ def test_warps_of_different_roles_are_told_of_no_barrier_of_all_threads(text: st
         "an m-barrier between the branches of line 4, where their threads hand over, or bar.sync with a number and a "
         "count of threads of its own in both"
     )
+
+
+@pytest.mark.parametrize(("declared", "place"), [("", "total"), ("float* a", "a[0]")])
+def test_a_sum_that_threads_add_to_plainly_is_told_an_atomic(declared: str, place: str) -> None:
+    text = f"""
+__device__ float total;
+__global__ void k(const float* x{", " * bool(declared)}{declared}) {{
+  {place} += x[threadIdx.x];
+}}
+"""
+    arrays = [np.zeros(64, np.float32) for _ in range(1 + bool(declared))]
+
+    with pytest.raises(SimulationError) as error:
+        tw.load_cu(text)["k"].simulate(*arrays, grid=1, block=64)
+
+    assert f"atomicAdd(&{place[:1] if declared else place}[...], value) in place of line 4" in str(error.value.hint)

@@ -30,6 +30,21 @@ def reduced(*, rows: Any = None, align: int = 16) -> Any:
     return k
 
 
+def loaded_from(*, of: Any) -> Any:
+    """A copy of a box of an array."""
+
+    @T.prim_func
+    def k(a: T.handle):
+        A = T.match_buffer(a, (16, 201), "float16", layout=of)
+        tid = T.thread_id([32])
+        tile = T.alloc_shared((16, 64), "float16", align=1024)
+        bar = T.alloc_shared((1,), "uint64")
+        if tid == 0:
+            Tx.copy_async(tile, A[:, 0:64], mbar=bar.ptr_to([0]))
+
+    return k
+
+
 def product(*, a: Any = S[(16, 16) : (1 @ laneid, 1)]) -> Any:
     """A product of a warp, whose A lies in registers."""
 
@@ -73,6 +88,9 @@ MISSES: dict[str, tuple[Callable[..., Any], dict[str, Any], str, str]] = {
     ),
     "boxes of the copy engine: rows with gaps": (
         lambda **how: call_of("load", **how), {"layout": S[(16, 64) : (72, 1)]}, "layout", "tma"
+    ),
+    "boxes of the copy engine: rows of the array are no multiple of 16 bytes apart": (
+        lambda **how: loaded_from(**how), {"of": S[(16, 201) : (201, 1)]}, "of", "tma"
     ),
     "boxes of the copy engine: alignment": (lambda **how: call_of("load", **how), {"align": 16}, "align", "tma"),
     "sums of rows that are no multiple of 16 bytes apart": (reduced, {"rows": S[(32, 64) : (65, 1)]}, "rows", "memory"),

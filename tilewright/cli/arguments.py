@@ -31,7 +31,7 @@ from tilewright.host import zeros
 from tilewright.inputs import check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_tree import split
-from tilewright.load.declared import Parameter
+from tilewright.load.declared import POINTER, Field, Parameter, number_name
 
 TYPES = {
     **{f"{letter}{bits}": f"{name}{bits}" for letter, name in (("i", "int"), ("s", "int"), ("u", "uint"))
@@ -310,7 +310,10 @@ def arguments_of(
         raise ArgumentError(what, given=f"{len(rows)}", allowed=_spelled(kernel))
     values |= dict(zip(left, rest, strict=False))
     if missing := left[len(rest) :]:
-        hint = " ".join(f"--arg {_example(param)}" for param in kernel.written if param.name in missing)
+        params = [param for param in kernel.written if param.name in missing]
+        hint = " ".join(f"--arg {example(param)}" for param in params)
+        if other := next((param for param in params if param.problem), None):
+            hint = f"--made-by KERNEL, a kernel of the file that makes {other.name}: {other.problem}"
         raise ArgumentError(f"{kernel.name} lacks arguments", given=f"no {', '.join(missing)}", allowed=ALLOWED,
                             hint=hint)  # fmt: skip
     return [values.get(name, b"\0") for name in kernel.parameters]
@@ -322,6 +325,8 @@ def _rows_of(
     """The arguments of a request: name, value and text."""
     same = {text: match for text in request.args if (match := _SAME.fullmatch(text.strip()))}
     rest = [text for text in request.args if text not in same]
+    if other := next((text for text in rest if arrays and text.isidentifier() and text not in arrays), None):
+        raise ArgumentError(f"no array of the sequence is called {other}", given=other, allowed=choices(other, arrays))
     rows = [(None, arrays[text], text) if text in arrays else (*made_argument(text, random), text) for text in rest]
     named: dict[str | None, Any] = {name: value for name, value, _ in rows if isinstance(value, np.ndarray)}
     named.update(arrays)
@@ -343,9 +348,27 @@ def _spelled(kernel: LoadedKernel) -> str:
     return ", ".join(f"{param.type} {param.name}".strip() for param in kernel.written) or "none"
 
 
-def _example(param: Parameter) -> str:
-    """An argument that fits a parameter, as the command line has it."""
+def example(param: Parameter) -> str:
+    """An argument that fits a parameter, as the command line has it: floats are random, integers zeros."""
+    if param.fields:
+        return f"'{param.name}={{{', '.join(map(_field, param.fields))}}}'"
     if param.type and param.type[-1] != "*":
-        return f"{param.name}=7"
-    kind = next((short for short, name in TYPES.items() if name == param.element), "f32")
-    return f"{param.name}:{kind}[1024]=random"
+        kind = number_name(param.type)
+        return f"{param.name}={'0.5' if kind.startswith('float') else 7}" if kind else f"'{param.name}={{...}}'"
+    return f"{param.name}:{_sample(param.element)}"
+
+
+def _field(field: Field) -> str:
+    """A value of a field of a structure, as the command line has it."""
+    if field.inner:
+        value = f"{{{', '.join(map(_field, field.inner))}}}"
+        return f"{{{', '.join([value] * field.count)}}}" if field.count else value
+    if field.kind == POINTER:
+        return _sample(field.element)
+    value = "0.5" if field.kind.startswith("float") else "7"
+    return f"f32[{field.count}]" if field.count else value
+
+
+def _sample(element: str) -> str:
+    short = next((short for short, name in TYPES.items() if name == element), "f32")
+    return f"{short}[1024]{'=random' * ('f' in short)}"

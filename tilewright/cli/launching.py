@@ -15,14 +15,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright.checking import LAUNCH
-from tilewright.cli.arguments import ALLOWED, TYPES, Request, SequenceRequest, arguments_of, kernel_of, made_argument
+from tilewright.cli.arguments import (
+    ALLOWED,
+    TYPES,
+    Request,
+    SequenceRequest,
+    arguments_of,
+    example,
+    kernel_of,
+    made_argument,
+)
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, Span, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_host import bare
 from tilewright.load.cu_launches import LaunchShape, launched
 from tilewright.load.cu_tree import template_names
-from tilewright.load.declared import Field, Parameter, number_name
+from tilewright.load.declared import Parameter, number_name
 from tilewright.sequences import PlannedLaunch, launch
 from tilewright.small import Launch, smaller_grid, smallest
 
@@ -223,21 +232,9 @@ def _options(param: Parameter, needs: Sequence[str]) -> list[str]:
             if needs and len(by_name) == len(needs) and param.name not in needs
             else [f"--arg {_array(param, _EXAMPLE_BYTES)}"]
         )
-    if param.fields:
-        return [f"--arg '{param.name}={{{', '.join(map(_field, param.fields))}}}'"]
-    if number_name(param.type).startswith("float"):
-        return [f"--arg {param.name}=0.5"]
-    return by_name or [f"--arg {param.name}={7 if number_name(param.type) else '{...}'}"]
-
-
-def _field(field: Field) -> str:
-    """A value of a field of a structure, as the command line has it."""
-    if field.kind == "*":
-        return "f32[1024]=random"
-    if field.inner:
-        return f"{{{', '.join(map(_field, field.inner))}}}"
-    value = "0.5" if field.kind.startswith("float") else "7"
-    return f"f32[{field.count}]" if field.count else value
+    if param.fields or number_name(param.type).startswith("float") or not by_name:
+        return [f"--arg {example(param)}"]
+    return by_name
 
 
 def _array(param: Parameter, nbytes: int) -> str:

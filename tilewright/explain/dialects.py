@@ -28,6 +28,14 @@ def _in_ptx(name: str, operands: Operands, keywords: Keywords) -> str:
     return next(fitting, row.forms[0].wording.template.partition("{")[0].rstrip(".")) + numbers
 
 
+_OF_GRIDS = {"ptx.griddepcontrol.wait": "cudaGridDependencySynchronize()"}
+
+
+def _called_in_cuda(name: str, operands: Operands, keywords: Keywords) -> str:
+    """A call by the function that CUDA has for it, or as PTX spells it."""
+    return _OF_GRIDS.get(name) or _in_ptx(name, operands, keywords)
+
+
 def _met_in_ptx(name: str) -> str:
     return _in_ptx(name, (...,), ())
 
@@ -62,6 +70,7 @@ def _met_in_cuda(name: str) -> str:
 
 
 _FLAG = "; or tell of it by a flag, with {0} before it is set and after it is seen"
+_GRID = "; or, where the launch is cooperative, cooperative_groups::this_grid().sync()"
 
 
 def _apart(flag: str) -> dict[str, str]:
@@ -91,7 +100,7 @@ CUDA = Dialect({
     "fence sys": "__threadfence_system()",
     "one is enough": "; one of them is enough: {0}",
     "advice": "; {0}",
-    "call": _in_ptx,
+    "call": _called_in_cuda,
     "operation": _in_cuda,
     "meeting": _met_in_cuda,
     "atomic": "atomic{0}(&{1}[...], value)",
@@ -100,7 +109,7 @@ CUDA = Dialect({
     "only if cta": "if (blockIdx.x == 0) ...",
     "only if thread": "if (threadIdx.x == 0) ...",
     "only if cta thread": "if (blockIdx.x == 0 && threadIdx.x == 0) ...",
-    **_apart(_FLAG.format("__threadfence()")),
+    **_apart(_FLAG.format("__threadfence()") + _GRID),
     "trap": "__trap()",
 }, end=";")  # fmt: skip
 """CUDA C++."""

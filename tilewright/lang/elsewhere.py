@@ -45,6 +45,13 @@ def hint_for(name: str) -> str | None:
     return formula_for(bare)
 
 
+def hint_for_undefined(name: str, axis: str | None) -> str | None:
+    """What defines a name that is nowhere: it is theirs, a thread's place, or one of a layout's axes, the nearest."""
+    place, imported = tables()["places"].get(name), axis and f"from tilewright.layout import {axis}"
+    hints = [hint for hint in (place, imported and f"{imported}, for a layout" if place else imported) if hint]
+    return hint_for(name) or "; ".join(hints) or None
+
+
 def hint_for_keyword(name: str) -> str | None:
     """What a keyword of theirs is here."""
     return tables()["keywords"].get(name)

@@ -22,7 +22,7 @@ from tilewright.errors import KernelError, Span, TilewrightError, choices
 from tilewright.ir import Expr
 from tilewright.lang.arithmetic import MOST_STEPS, too_many_steps
 from tilewright.lang.builder import KernelBuilder
-from tilewright.lang.elsewhere import hint_for, hint_for_python
+from tilewright.lang.elsewhere import hint_for_python, hint_for_undefined
 from tilewright.lang.moments import OpenBlock
 from tilewright.layout.axes import AXES
 
@@ -203,12 +203,12 @@ class Environment:
             raise KernelError(f"{name} is not defined here", hint=hint)
         from difflib import get_close_matches  # slow to import, and only errors need it
 
-        axis = next(iter(get_close_matches(name, AXES, n=1)), None)
+        axis = next(iter(get_close_matches(name, AXES, n=1, cutoff=0.8)), None)
         raise KernelError(
             f"{name} is not defined",
             given=name,
             allowed=choices(name, names) if names else None,
-            hint=hint_for(name) or (f"from tilewright.layout import {axis}" if axis else None),
+            hint=hint_for_undefined(name, axis),
         )
 
 

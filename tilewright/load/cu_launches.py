@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tilewright.load.cu_host import Host, bare, host_of, macros_of
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import Number, expression, literal, said
-from tilewright.load.cu_tree import Tree, below, explicit_instances, parameters, split, template_names, tree_of
+from tilewright.load.cu_tree import Tree, below, defined, explicit_instances, parameters, split, template_names, tree_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -105,15 +105,17 @@ def _expanded(names: Sequence[str], body: str, arguments: Sequence[str]) -> str:
 
 
 def made_functions(texts: Sequence[str]) -> Iterator[str]:
-    """What calls of macros stand for that make kernels."""
-    texts_of_kernels = (text for text in texts if "__global__" in text)
-    every = (macro for text in texts_of_kernels for macro in macros_of(text))
-    macros = {name: (names, body) for name, names, body in every if "__global__" in body}
+    """What calls of macros stand for that make kernels, with plain macros as what these stand for."""
+    texts_of_kernels = [text for text in texts if "__global__" in text]
+    every = {name: (names, body) for text in texts_of_kernels for name, names, body in macros_of(text)}
+    macros = {name: macro for name, macro in every.items() if "__global__" in macro[1]}
+    words = {name: body for text in texts_of_kernels for name, _, body in defined(text) if name not in every}
     for tree in (tree_of(text) for text in texts if any(name in text for name in macros)):
         for start, stop in tree.made:
             name, _, listed = tree.text[start:stop].rstrip("; \n").partition("(")
             if (macro := macros.get(name.strip())) is not None:
-                yield _expanded(*macro, split(listed[: listed.rfind(")")]))
+                made = _expanded(*macro, split(listed[: listed.rfind(")")]))
+                yield _expanded([*words], made, [*words.values()])
 
 
 def _of_tree(

@@ -317,7 +317,8 @@ def _field(declarator: Node, read: _Reader, kind: str) -> Field | None:
     if declarator.type != "field_identifier" or not (number or structure.fields):
         return None
     align = structure.align if not number else 0
-    field = Field(read.tree.of(declarator), number, 0, () if number else structure.fields, 0, align)
+    element = read.number(kind) if is_pointer else ""
+    field = Field(read.tree.of(declarator), number, 0, () if number else structure.fields, 0, align, element=element)
     for extent in extents[:-1]:  # an array of arrays is one of structures of equal fields
         field = replace(field, kind="", inner=tuple(replace(field, name=f"[{k}]") for k in range(extent)))
     return replace(field, count=extents[-1]) if extents else field

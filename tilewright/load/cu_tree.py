@@ -227,8 +227,9 @@ class Tree:
 
 
 def _one_branch(plain: str) -> str:
-    """The text with one branch of each ``#if`` whose branches open or close brackets that they do not close or open
-    themselves, as ``if (a) {`` here and ``if (b) {`` there: the grammar has no such branches.
+    """The text with one branch of each ``#if`` that the grammar has no branches for: of those that open or close
+    brackets which they do not close or open themselves, as ``if (a) {`` here and ``if (b) {`` there, and of those
+    between the arguments of a call.
     """
     opened, gone = list[list[re.Match[str]]](), list[tuple[int, int]]()
     for mark in _CONDITION.finditer(plain):
@@ -239,11 +240,20 @@ def _one_branch(plain: str) -> str:
         if not (mark[3] and opened):
             continue
         marks = opened.pop()
-        branches = [(first.end(), last.start()) for first, last in itertools.pairwise(marks)]
-        unclosed = [branch for branch in branches if not _closes_itself(_without(plain, gone, *branch))]
-        for start, stop in unclosed[-1:]:  # a piece that ends in the last one holds the others
+        texts = {branch: _without(plain, gone, *branch)
+                 for branch in ((first.end(), last.start()) for first, last in itertools.pairwise(marks))}  # fmt: skip
+        kept = [branch for branch, text in texts.items() if not _closes_itself(text)]
+        if not kept and _is_between_brackets(plain, gone, marks[0].start()):
+            kept = sorted(texts, key=lambda branch: bool(texts[branch].strip()))
+        for start, stop in kept[-1:]:  # a piece that ends in the last one holds the others
             gone += [(marks[0].start(), start), (stop, mark.end())]
     return _without(plain, gone, 0, len(plain))
+
+
+def _is_between_brackets(plain: str, gone: Sequence[tuple[int, int]], place: int) -> bool:
+    """Does a statement have brackets before a place that it closes behind it?"""
+    begin = max(plain.rfind(mark, 0, place) for mark in ";{}") + 1
+    return _without(plain, gone, begin, place).count("(") > _without(plain, gone, begin, place).count(")")
 
 
 def _without(text: str, gone: Sequence[tuple[int, int]], start: int, stop: int) -> str:

@@ -19,7 +19,7 @@ _NUMBERS = {
 class Field:
     """A field of a structure. kind: a dtype, ``*`` for a pointer, "" for a structure of fields ``inner`` and where that
     is not known. count: of an array; 0 for one alone. align, whole: bytes that its declaration asks for, and that of
-    its structure.
+    its structure. element: the dtype that a pointer points to, "" where that is not known.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Field:
     inner: tuple[Field, ...] = ()
     align: int = 0
     whole: int = 0
+    element: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -282,9 +282,7 @@ def _plan(call: TileCall, shared: Side, array: Side, oob: str) -> BoxPlan:
             argument.name,
             kind,
             tuple(call.facts.simplify(size) for size in dims),
-            tuple(
-                call.facts.simplify(stride * bits // 8 if spread else stride * (bits // 8)) for stride in strides[1:]
-            ),
+            _apart(call, array, [stride * bits // 8 if spread else stride * (bits // 8) for stride in strides[1:]]),
             tuple(box),
             int(swizzle),
             oob,
@@ -295,6 +293,15 @@ def _plan(call: TileCall, shared: Side, array: Side, oob: str) -> BoxPlan:
             boxes = tuple(Box(unscaled.offset * NIBBLES, unscaled.coords) for unscaled in boxes)
         return BoxPlan(of, shared.tile.offset_on("m"), tuple(starts), boxes, prod(box) * tile.dtype.bits // 8)
     raise Decline(reasons[-1], allowed="a box of the array: its innermost elements side by side in both memories")
+
+
+def _apart(call: TileCall, array: Side, strides: Sequence[Value]) -> tuple[Value, ...]:
+    """The strides of a map, in bytes. Those that only the run knows are checked at the launch."""
+    simple = tuple(call.facts.simplify(stride) for stride in strides)
+    for stride in simple:
+        if isinstance(stride, int) and stride % UNIT:
+            raise Decline(f"{array.name} has steps of {stride} bytes from row to row", allowed="a multiple of 16 bytes")
+    return simple
 
 
 # The two sides

@@ -130,7 +130,7 @@ def atomic_for(program: Subject, name: str, write: Stmt | None) -> Told | None:
     while isinstance(value, Cast):
         value = value.a
     op = UPDATES.get(value.op, "") if isinstance(value, Binary) else "" if isinstance(write, Store) else "add"
-    row, buffer = INSTRUCTIONS.get(f"cuda.atomic_{op}"), program.authored.get(name)
+    row, buffer = INSTRUCTIONS.get(f"cuda.atomic_{op}"), program.authored.get(name) if write else None
     kinds = {mods["dtype"] for form in row.forms for mods in form.all_mods()} if row else set()
     if row is None or not (buffer is None or str(buffer.dtype) in kinds):
         return None
@@ -296,13 +296,14 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
     far, text = scope in ("gpu", "sys"), program.text
     stronger = _strength(clash.site, other, scope) if other else None
     counts = other is not None and _counts(clash.site, other)
+    compiled = program.kernel.compiled
     hint = (
         _paired_up(clash, witness)
         or overlap(program, clash)
+        or (witness.missing_step(clash, scope) if compiled and stronger and far else None)
         or (stronger if far or not counts or guards(program, clash) else None)
     )
     hint = hint or ((text.handover(first, then, scope) or too_early(clash)) if other else None)
-    compiled = program.kernel.compiled
     hint = hint or (witness.missing_step(clash, scope) if compiled else None)
     hint = hint or let_pass(clash, text.arrivals_after(then)) or text.lock_advice(first, then)
     hint = hint or (witness.missing_step(clash, scope) if far and not compiled else None)
