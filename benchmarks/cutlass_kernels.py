@@ -3,6 +3,10 @@
 Their parameters are structures of some kilobytes with tensor maps in them, which the libraries' own code makes. Run as
 ``CUTLASS_SITE=... FLASHINFER=... python benchmarks/cutlass_kernels.py gemm``: the folder where nvidia-cutlass 4.2 is
 unpacked, and `flashinfer/data/include` of flashinfer-python.
+
+The product is clean but for a warning: all lanes of a warp begin each store of its epilogue. The attention (0.7.2) is
+not: its threads arrive at the epilogue's barrier and then meet there, by the count of those that meet, so that one
+warpgroup alone may end the meeting.
 """
 
 from __future__ import annotations
@@ -102,7 +106,7 @@ def checked(text: str, name: str, args: tuple[Any, ...], grid: tuple[int, ...], 
     made = module[name].arguments_by(module["arguments"], *args, size)
     launch: dict[str, Any] = {"grid": grid, "block": int(size[1]), "shared_bytes": int(size[0])}
     began = monotonic()
-    verdict = tw.check(module[name], *made, **launch)
+    verdict = tw.check(module[name], *made, both=False, **launch)  # NVRTC takes minutes for the unoptimised build
     print(
         f"{verdict}\nchecked in {monotonic() - began:.1f} s: {launch}; not covered: {verdict.not_covered}", flush=True
     )
