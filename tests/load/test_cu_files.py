@@ -244,6 +244,16 @@ def test_headers_that_a_word_stands_for_are_included(tmp_path: Path) -> None:
     assert ".entry _Z1kPi(" in made.ptx
 
 
+def test_a_refused_kernel_is_told_with_the_alias_that_was_left_out_before() -> None:
+    text = "struct A { static const int n = 1; };\nusing Rows = A::Missing;\n__global__ void k(Rows* p) { *p = 1; }\n"
+
+    with pytest.raises(ToolError) as raised:
+        load_cu(text, kernels=["k"])
+
+    assert 'line 3: identifier "Rows" is undefined' in str(raised.value)
+    assert 'line 2, left out: class "A" has no member "Missing"' in str(raised.value)
+
+
 def test_kernels_that_nobody_asks_for_may_be_wrong() -> None:
     text = "__global__ void wrong(Missing* p) { *p = 1; }\ntemplate <int N> __global__ void k(int* p) { *p = N; }\n"
 

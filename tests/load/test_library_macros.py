@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tilewright.load.cu_headers import MENDED, mended, words_of_cutlass
-from tilewright.load.cu_tree import Macros, pieces
+from tilewright.load.cu_tree import Macros, host_in_macros, pieces
 
 WORDS = """
 #if defined(__CUDACC__)
@@ -36,6 +36,15 @@ def test_a_macro_that_declares_a_type_is_not_of_the_host() -> None:
     assert pieces(text)[0].is_host
 
 
+def test_parameters_of_a_macro_may_go_on_in_the_next_line() -> None:
+    text = "#define TRANSFORM(name, \\\n    ...) \\\n  template <class T> __device__ T name(T x) { __VA_ARGS__ }\n"
+
+    macros = Macros.of([text])
+
+    assert macros.makers == {"TRANSFORM"}
+    assert host_in_macros(text, macros) == []
+
+
 def test_words_of_cutlass_are_read_where_its_headers_are_named() -> None:
     assert words_of_cutlass(["stdint.h", "cuda_fp16.h"]) == []
 
@@ -54,3 +63,13 @@ def test_code_that_makes_tensor_maps_is_left_in_line_by_line() -> None:
     assert "cerr" not in made
     assert mended("cute/tensor.hpp", text) == text
     assert "cute/tensor.hpp" not in MENDED
+
+
+def test_the_count_of_multiprocessors_is_there_without_a_driver() -> None:
+    text = "#if !defined(__CUDACC_RTC__)\n  static inline int\n  query_device_multiprocessor_count(int i) {}\n#endif\n"
+
+    made = mended("cutlass/kernel_hardware_info.h", text)
+
+    assert made.startswith("static int query_device_multiprocessor_count(int = 0) {")
+    assert made.splitlines()[1] == "#if 0"
+    assert made.count("\n") == text.count("\n")

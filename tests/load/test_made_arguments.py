@@ -26,6 +26,19 @@ __global__ void arguments(Params* q, int* first, const float* x, float* out, int
     *first = 0;
 }
 """
+ODD = """
+struct Base { int first, second; };
+struct Params : Base { int rest[3]; };
+__global__ void fill(const __grid_constant__ Params q, float* out) {
+    out[0] = q.first; out[1] = q.second;
+    for (int i = 0; i < 3; ++i) out[2 + i] = q.rest[i];
+}
+__global__ void arguments(Params* q, float** to, float* out) {
+    q->first = 1; q->second = 2;
+    for (int i = 0; i < 3; ++i) q->rest[i] = 3 + i;
+    *to = out;
+}
+"""
 TENSOR = """
 #include <cuda.h>
 template <class T> struct Source { CUtensorMap map; T* p; };
@@ -93,6 +106,15 @@ def test_tensor_maps_in_a_made_structure_are_of_its_arrays() -> None:
     assert tw.check(module["rows<Kernel>"], *args, grid=1, block=16).status == "clean"
     module["rows<Kernel>"].simulate(*args, grid=1, block=16)
     assert (out == x[:, 19]).all()
+
+
+def test_a_structure_whose_bytes_are_no_whole_words_keeps_its_size() -> None:
+    module, (x, _) = tw.load_cu(ODD), arrays()
+
+    args = module["fill"].arguments_by(module["arguments"], x)
+    module["fill"].simulate(*args, grid=1, block=1)
+
+    assert x[:5].tolist() == [1, 2, 3, 4, 5]
 
 
 def test_arguments_are_made_by_a_kernel_alone() -> None:

@@ -148,3 +148,32 @@ def test_a_sum_of_a_unit_is_told_of_by_a_release_and_is_no_atomic_of_threads(the
     with pytest.raises(SimulationError, match="race: ") as caught:
         tw.simulate(k, *arrays, target="sm_90a")
     assert str(caught.value.hint).startswith(hint)
+
+
+def of_a_warp(step: int) -> Any:
+    """The lanes of a warp begin a copy each, to one place, from places so many words apart."""
+
+    @T.prim_func
+    def k(out: T.Buffer((64,), "float32")):
+        T.cta_id([1])
+        tid = T.thread_id([32])
+        s = T.alloc_shared((256,), "float32", align=16)
+        for i in range(8):
+            s[tid + 32 * i] = T.float32(1)
+        T.ptx.fence.proxy_async("shared::cta")
+        T.cuda.cta_sync()
+        T.ptx.cp_async.bulk.s2g(out.ptr_to([0]), s.ptr_to([tid * step]), 64)
+        T.ptx.cp_async.bulk.commit_group()
+        T.ptx.cp_async.bulk.wait_group(0, read=False)
+
+    return k
+
+
+def test_lanes_that_begin_the_same_copy_write_the_same() -> None:
+    (warning,) = simulate(of_a_warp(0))
+
+    assert "begin the same cp_async.bulk.s2g, unordered; one is enough" in warning
+
+
+def test_lanes_that_copy_other_bytes_to_one_place_are_in_each_others_way() -> None:
+    refused(of_a_warp(4))

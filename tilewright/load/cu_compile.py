@@ -278,6 +278,7 @@ def _refused(
     found = next(filter(None, (list(_of_device_code(sources, log)) for log in logs)), [])
     wrong = [line for line in logs[-1].splitlines() if re.search(r"\berror\b", line)] or logs[-1].splitlines()
     lines = [f"line {number}: {message}" for _, number, message in found[:_MESSAGES_SHOWN]] or wrong[:8]
+    lines += [f"line {number}, left out: {message}" for number, message in _of_aliases(sources[0], logs)][:1]
     at = Span(found[0][0].file, found[0][1]) if found else None
     reached = "\n".join(logs)
     missing = sorted(name for name, text in others.items() if text == absent(name) and f'no header {name}"' in reached)
@@ -307,6 +308,13 @@ def _of_device_code(sources: Sequence[_Source], log: str) -> Iterator[tuple[_Sou
         for line, message in _complaints(log, each.file):
             if not any(each.holds(piece, {int(line)}) for piece in each.dropped):
                 yield each, int(line), message
+
+
+def _of_aliases(source: _Source, logs: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What NVRTC says of aliases that were left out, as those of the host may be: kernels may name them, too."""
+    gone = [each for each in source.dropped if each.node is not None and each.node.type == "alias_declaration"]
+    told = _complaints("\n".join(logs), source.file)
+    return (each for each in told if any(source.holds(piece, {int(each[0])}) for piece in gone))
 
 
 def _first_include(sources: Sequence[_Source], names: Sequence[str]) -> Span | None:

@@ -203,6 +203,10 @@ _WORDS_OF_CUTLASS = ("cutlass/detail/helper_macros.hpp", "cute/config.hpp")
 _OF_TUPLES = r"template\s*<[^<>]*>(\s*)struct tuple_(?:size|element);"
 _GET = r"(template <[^<>]*>\s*\[\[nodiscard\]\] _CCCL_API constexpr \w+) get(?=\(integer_sequence)"
 _OF_HOST = r"!defined\(__CUDACC_RTC__\)"
+_QUERY = r"#if !defined\(__CUDACC_RTC__\)\n\s*static inline int(?=\s+query_device_multiprocessor_count)"
+_MULTIPROCESSORS = (
+    "static int query_device_multiprocessor_count(int = 0) { return __CUDA_ARCH__ >= 1000 ? 148 : 132; }\n#if 0"
+)
 _DRIVER_CALL = r"CUTLASS_CUDA_DRIVER_WRAPPER_CALL\((\w+)\)"
 
 
@@ -217,6 +221,7 @@ MENDED: Mapping[str, Sequence[tuple[str, str | Callable[[re.Match[str]], str]]]]
         "numeric/arithmetic_tuple")), ((_OF_TUPLES, r"\1"),)),
     "cuda/std/__utility/integer_sequence.h": ((_GET, r"\1 get_of_sequence"),),
     "cute/arch/copy_sm90_desc.hpp": ((_OF_HOST, "1"), (r"throw [^;]*;", "__trap();")),
+    "cutlass/kernel_hardware_info.h": ((_QUERY, _MULTIPROCESSORS),),
     "cute/atom/copy_traits_sm90_tma.hpp": (
         (_OF_HOST, "1"), (_DRIVER_CALL, r"::\1"), (r"std::cerr\b[^;]*;", _lines_of)),
 }  # fmt: skip

@@ -27,7 +27,7 @@ _SKIP = re.compile(
     |R"(?P<tag>[^()\s\\"]{0,16})\(.*?(?:\)(?P=tag)"|\Z)|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
     re.DOTALL | re.VERBOSE,
 )
-_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^()\n]*\))?((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
+_DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\((?:[^()\n\\]|\\\n)*\))?((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 _MACRO_LINE = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)\b(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
 _DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
 _OF_C = re.compile(  # the brackets of a header that C reads, too; strings are those of the grammar's text
@@ -145,7 +145,7 @@ class Macros:
 
 def _wrapped(macro: re.Match[str]) -> int | None:
     """The number of the parameter that a macro only adds words to."""
-    parameters = [each.strip() for each in macro[2][1:-1].split(",")]
+    parameters = [each.strip(" \t\\\n") for each in macro[2][1:-1].split(",")]
     rest = _WORDS.sub("", _BESIDES.sub("", macro[3]))
     return parameters.index(rest) if rest in parameters else None
 

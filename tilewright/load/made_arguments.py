@@ -37,6 +37,8 @@ def arguments_by(kernel: LoadedKernel, maker: Any, args: Sequence[Any], named: M
 
 def _argument(param: Variable, room: NDArray[np.uint8], arrays: Mapping[str, tuple[int, Any]]) -> Any:
     """What was written for a parameter: a structure, a number, or the array that its address is of."""
+    if nbytes(param) % WORD and param.extents:  # too short for an address at its end, so that there is none at all
+        return room[: nbytes(param)].tobytes()
     words = WordStructure(_words(room.view(np.uint64), arrays))
     if param.extents:
         return words

@@ -1,10 +1,12 @@
 """Operations on global memory that are under way: none writes where another one does, or reads, before that is over.
 
 What a thread has waited for counts as its own access; the race check orders that. Reductions combine in any order.
+Lanes that begin the same copy, as those of a warp where nobody elects one, write the same.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from math import gcd
 from typing import TYPE_CHECKING
 
@@ -13,6 +15,7 @@ import numpy as np
 from tilewright.sim.machine.places import WINDOW_BITS
 from tilewright.sim.order.asynchronous.issue_order import keeps_order
 from tilewright.sim.order.knowledge.known import SEEN
+from tilewright.sim.order.reports.rules import copied_twice
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,9 +100,22 @@ def _clash(
         other, whose = under_way[number >> ISSUER_BITS], number & (1 << ISSUER_BITS) - 1
         in_order = keeps_order(other, now.instruction) and now.who(k) == other.who(whose)
         together = one.combines and all(each.combines for each in other.writes)
-        if not (in_order or together or _is_over(operations, now, k, other, whose)):
+        if in_order or together or _is_over(operations, now, k, other, whose):
+            continue
+        if other is not now or not _are_alike(now, k, whose):
             return k, other, whose
+        operations.warn(now, now.instruction.at, "written", partial(copied_twice, now, k, whose))
     return None
+
+
+def _are_alike(now: Operation, k: int, whose: int) -> bool:
+    """Do two lanes of a warp begin the same copy, from the same places to the same?"""
+    threads = now.issuers.threads
+    return threads[k] // 32 == threads[whose] // 32 and all(
+        np.array_equal(values[one.issuer == k], values[one.issuer == whose])
+        for one in (*now.reads, *now.writes)
+        for values in (one.at, one.rows, one.touches)
+    )
 
 
 def _is_over(operations: Operations, now: Operation, k: int, other: Operation, whose: int) -> bool:

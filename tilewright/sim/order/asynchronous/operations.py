@@ -198,13 +198,14 @@ class Operations:
         self.waits: deque[Waiting] = deque(maxlen=WAITS)
         self.warned: set[tuple[str, str, str]] = set()
 
-    def warn(self, earlier: OperationPart, at: Span | None, did: str, text: Callable[[], Told]) -> None:
+    def warn(self, earlier: Operation | OperationPart, at: Span | None, did: str, text: Callable[[], Told]) -> None:
         """Say once what is missing between an operation and line ``at``."""
-        if (key := (str(earlier.at), str(at), did)) not in self.warned:
+        operation = earlier.operation if isinstance(earlier, OperationPart) else earlier
+        if (key := (str(operation.instruction.at), str(at), did)) not in self.warned:
             self.warned.add(key)
             what, place = text(), {"file": at.file, "line": at.line} if at else {}
-            facts = {**place, "operation": earlier.operation.name, "remedy": what.remedy}
-            self.wave.run.warn(told("{}: {}", at, what), "operation", earlier.operation.name, did, facts=facts)
+            facts = {**place, "operation": operation.name, "remedy": what.remedy}
+            self.wave.run.warn(told("{}: {}", at, what), "operation", operation.name, did, facts=facts)
 
     def tell(self, error: SimulationError, earlier: Operation | OperationPart, did: str) -> None:
         """An access comes too early: a finding about the earlier operation, and what that may still do."""

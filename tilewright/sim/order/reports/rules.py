@@ -214,6 +214,11 @@ def early_write(
     )
 
 
+def copied_twice(now: Operation, k: int, whose: int) -> Told:
+    """Two lanes begin the same copy at once."""
+    return told("{} and {} begin the same {}, unordered; one is enough", now.who(k), now.who(whose), now.name)
+
+
 def early_tmem_operation(
     operations: Operations, earlier: OperationPart, now: Operation, actor: int, cells: tuple[Ints, Ints], did: str
 ) -> SimulationError:
