@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tilewright.explain import Edit
 
 ROWS, COLS = 400_000, 6_000
 ELEMENTS = ROWS * COLS  # more than 32 bits have numbers for
@@ -186,3 +187,34 @@ def test_a_race_names_the_barrier_that_was_met_without_the_thread_that_wrote(thr
 
     assert [each.kind for each in found.findings] == ["races"]
     assert "__syncthreads in line 6 was met without that one, which had ended" in str(found.findings[0])
+    assert found.findings[0].hint.startswith("__syncthreads in line 6 in front of the `return` of line 5")
+    assert found.findings[0].remedy.ways[0][0] == Edit("move", 6, first=5, last=5)
+
+
+@pytest.mark.parametrize(
+    ("body", "hint"),
+    [
+        (
+            "if (i >= n)\n return;\n s[i] = x[i];\n __syncthreads();\n y[i] = s[63 - i];",
+            "a branch around the work instead of the `return` of line 6, and __syncthreads in line 8 outside of it",
+        ),
+        (
+            "for (int k = i; k < n; k += 64) {\n  s[i] = x[k];\n  __syncthreads();\n  y[k] = s[63 - i];\n"
+            "  __syncthreads();\n}",
+            "as many turns of the loop of line 5 for all threads, its condition around the work alone",
+        ),
+    ],
+)
+def test_what_threads_have_not_written_that_ended_before_a_barrier_is_no_second_barrier(body: str, hint: str) -> None:
+    text = f"""
+__global__ void k(const float* x, float* y, int n) {{
+    __shared__ float s[64];
+    int i = threadIdx.x;
+{body}
+}}
+"""
+    kernel = tw.load_cu(text)["k"]
+
+    found = tw.check(kernel, np.ones(64, np.float32), np.zeros(64, np.float32), 50, grid=1, block=64)
+
+    assert [(each.kind, each.hint) for each in found.findings] == [("poison", hint)]
