@@ -10,6 +10,7 @@ import pytest
 
 import tilewright as tw
 from tilewright.explain import Edit
+from tilewright.sim.run.execution import Execution
 
 ROWS, COLS = 400_000, 6_000
 ELEMENTS = ROWS * COLS  # more than 32 bits have numbers for
@@ -218,3 +219,46 @@ __global__ void k(const float* x, float* y, int n) {{
     found = tw.check(kernel, np.ones(64, np.float32), np.zeros(64, np.float32), 50, grid=1, block=64)
 
     assert [(each.kind, each.hint) for each in found.findings] == [("poison", hint)]
+
+
+def test_a_loop_that_branches_on_a_sum_over_its_cta_waits_for_no_other_one() -> None:
+    text = """
+    __device__ float total(float v, float* s) {
+        s[threadIdx.x] = v;
+        __syncthreads();
+        for (int k = 32; k; k /= 2) {
+            if (threadIdx.x < k) s[threadIdx.x] += s[threadIdx.x + k];
+            __syncthreads();
+        }
+        float sum = s[0];
+        __syncthreads();
+        return sum;
+    }
+    __global__ void k(const float* x, float* y, int n) {
+        __shared__ float s[64];
+        for (int u = blockIdx.x; u < n; u += gridDim.x) {
+            float sum = total(x[u * 64 + threadIdx.x], s);
+            if (sum < 1e-20f) continue;
+            y[u * 64 + threadIdx.x] = x[u * 64 + threadIdx.x] / sum;
+        }
+    }
+    """
+    kernel = tw.load_cu(text)["k"]
+    x, y = np.ones((40000, 64), np.float32), np.zeros((40000, 64), np.float32)
+
+    run = kernel.simulate(x, y, 40000, grid=20000, block=64, sample=4000)
+
+    assert run.left_out > 10000
+    assert (y[0] == 1 / 64).all()
+
+
+def test_polls_whose_own_values_change_are_told_apart_without_reading_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "__global__ void k(volatile int* x, int n) { for (int u = 0; u < n; u += 2 - *x) x[1] = u; }"
+    kernel = tw.load_cu(text)["k"]
+    read = list[object]()
+    monkeypatch.setattr(Execution, "fingerprint", lambda self, polling: read.append(polling) or len(read))
+    x = np.zeros(2, np.int32)
+
+    kernel.simulate(x, 400, grid=1, block=1)
+
+    assert (x[1], read) == (398, [])
