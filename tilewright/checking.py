@@ -304,6 +304,17 @@ SETS = ("cudaMemcpyToSymbol", "cudaGetSymbolAddress")  # by which host code sets
 TIMES, LEAST_SECONDS = 2.0, 3.0  # as long as the optimised build the other one may take, and always so many seconds
 
 
+def seconds_left(taken: float, limit: float | None) -> float:
+    """Seconds that the other build may take where the optimised one has taken some: both together the limit, or little
+    more.
+
+    >>> seconds_left(4.0, None), seconds_left(4.0, 60.0), seconds_left(50.0, 60.0), seconds_left(60.0, 60.0)
+    (8.0, 8.0, 10.0, 3.0)
+    """
+    seconds = max(TIMES * taken, LEAST_SECONDS)
+    return seconds if limit is None else min(seconds, limit, max(LEAST_SECONDS, limit - taken))
+
+
 def _of_both(
     trial: TrialRun,
     subject: LoadedKernel,
@@ -319,8 +330,7 @@ def _of_both(
     def again(build: str) -> tuple[Verdict, dict[str, Any]]:
         other, copies = subject.built(build), copies_of(before)
         other.module._put_globals(variables)
-        seconds = max(TIMES * verdict.seconds, LEAST_SECONDS)
-        limits = {**trial.limits, "limit_s": min(seconds, trial.limits.get("limit_s") or seconds)}
+        limits = {**trial.limits, "limit_s": seconds_left(verdict.seconds, trial.limits.get("limit_s"))}
         limits["replay"] = limits.get("replay") or "forwards"  # other orders are those of the optimised build
         return replace(trial, subject=other, limits=limits).run(copies)[0], copies
 

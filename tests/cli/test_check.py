@@ -86,6 +86,24 @@ def test_what_cannot_be_run_is_part_of_the_json(file: Path, monkeypatch: pytest.
     assert (code, verdict.status, verdict.findings[0].kind) == (2, "refused", "argument")
 
 
+@pytest.mark.parametrize(("begin", "code", "said"), [("0", 3, "stopped"), ("x[n]", 1, "wrong")])
+def test_a_check_that_names_no_limit_ends_all_the_same(
+    begin: str, code: int, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "long.cu"
+    path.write_text(f"""__global__ void k(int* x, int n) {{
+    int sum = {begin};
+    for (unsigned u = 0; u < 4000000000u; ++u) {{ sum += x[u % n]; x[sum % n & 1] = u; __syncthreads(); }}
+    x[0] = sum;
+}}""")
+    monkeypatch.setattr("tilewright.cli.verdicts.DEFAULT_SECONDS", 2.0)
+
+    left, out, _ = run(monkeypatch, path, "--block", "1", "--arg", "x:i32[4]", "--arg", "n=4", "--no-both")
+
+    assert left == code
+    assert f"k: {said}" in out
+
+
 def test_ptx_has_the_same_report_and_a_limit_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "spin.ptx"
     path.write_text(".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry spin()\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tilewright.load.cu_host import chosen
-from tilewright.load.cu_launches import LaunchShape, instances, launched, made_functions
+from tilewright.load.cu_launches import LaunchShape, instances, launched, launches, made_functions
 from tilewright.load.cu_tree import parameters, pieces, template_names
 
 HEAD = """
@@ -246,6 +246,29 @@ def test_a_launch_inside_of_a_macro_is_the_calls() -> None:
     assert instances(CALLS, (CALLS, MACROS)) == ["many<2 * 4>"]
 
 
+def test_a_macro_that_is_given_one_that_launches_calls_it() -> None:
+    text = """
+#define STORE(T, CACHE) store<T, CACHE><<<grid, block>>>((const T*)in.data_ptr(), out.data_ptr(), stride);
+template <typename T, typename C> __global__ void store(const T* in, C* out, int stride) { }
+void host(Tensor in, Tensor out, int stride) {
+    dim3 grid(7), block(std::min(stride, 512));
+    BY_TYPE(in.dtype(), STORE);
+    BY_TYPE(in.dtype(), [&] { other<<<1, 32>>>(); });
+}
+"""
+    header = """
+#define BY_TYPE(KIND, FN) \\
+    if (KIND == Float) { FN(float, float); } else { FN(float, unsigned char); }
+"""
+
+    shapes = launched(text, given={"stride": 48}, around=(text, header))
+
+    assert [(each.kernel, each.grid, each.block, each.line) for each in shapes] == [
+        ("store<float, float>", (7,), (48,), 6), ("store<float, unsigned char>", (7,), (48,), 6),
+        ("other", (1,), (32,), 7),
+    ]  # fmt: skip
+
+
 def test_a_kernel_that_a_macro_makes_has_its_parameters() -> None:
     text = """
 #define MAKE(name, T, op) \\
@@ -293,3 +316,23 @@ def test_a_branch_of_the_preprocessor_among_the_arguments_of_a_call_ends_with_it
 
 def test_a_comment_among_the_parameters_of_a_template_is_none_of_them() -> None:
     assert template_names("template <int N, /* words */ class T> __global__ void k(T* x) { }") == {"k": ("N", "T")}
+
+
+def test_a_macro_that_launches_takes_types() -> None:
+    text = """
+#define RUN(T, N) k<T, N><<<1, N>>>((T*)x);
+template <typename T, int N> __global__ void k(T* x) { }
+void host(void* x, int n) {
+    switch (n) {
+        case 4: RUN(float, 4); break;
+        case 5: RUN(const __half*, 32) break;
+    }
+    RUN(double, (n < 4 ? 8 : 16));
+}
+"""
+    found = [(each.kernel, each.words, each.line) for each in launches(text)]
+
+    assert found == [
+        ("k<float, 4>", ("1", "4"), 6), ("k<const __half*, 32>", ("1", "32"), 7),
+        ("k<double, (n < 4 ? 8 : 16)>", ("1", "(n < 4 ? 8 : 16)"), 9),
+    ]  # fmt: skip

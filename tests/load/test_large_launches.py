@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tilewright.explain import Edit
+from tilewright.sim.run.execution import Execution
 
 ROWS, COLS = 400_000, 6_000
 ELEMENTS = ROWS * COLS  # more than 32 bits have numbers for
@@ -186,3 +188,77 @@ def test_a_race_names_the_barrier_that_was_met_without_the_thread_that_wrote(thr
 
     assert [each.kind for each in found.findings] == ["races"]
     assert "__syncthreads in line 6 was met without that one, which had ended" in str(found.findings[0])
+    assert found.findings[0].hint.startswith("__syncthreads in line 6 in front of the `return` of line 5")
+    assert found.findings[0].remedy.ways[0][0] == Edit("move", 6, first=5, last=5)
+
+
+@pytest.mark.parametrize(
+    ("body", "hint"),
+    [
+        (
+            "if (i >= n)\n return;\n s[i] = x[i];\n __syncthreads();\n y[i] = s[63 - i];",
+            "a branch around the work instead of the `return` of line 6, and __syncthreads in line 8 outside of it",
+        ),
+        (
+            "for (int k = i; k < n; k += 64) {\n  s[i] = x[k];\n  __syncthreads();\n  y[k] = s[63 - i];\n"
+            "  __syncthreads();\n}",
+            "as many turns of the loop of line 5 for all threads, its condition around the work alone",
+        ),
+    ],
+)
+def test_what_threads_have_not_written_that_ended_before_a_barrier_is_no_second_barrier(body: str, hint: str) -> None:
+    text = f"""
+__global__ void k(const float* x, float* y, int n) {{
+    __shared__ float s[64];
+    int i = threadIdx.x;
+{body}
+}}
+"""
+    kernel = tw.load_cu(text)["k"]
+
+    found = tw.check(kernel, np.ones(64, np.float32), np.zeros(64, np.float32), 50, grid=1, block=64)
+
+    assert [(each.kind, each.hint) for each in found.findings] == [("poison", hint)]
+
+
+def test_a_loop_that_branches_on_a_sum_over_its_cta_waits_for_no_other_one() -> None:
+    text = """
+    __device__ float total(float v, float* s) {
+        s[threadIdx.x] = v;
+        __syncthreads();
+        for (int k = 32; k; k /= 2) {
+            if (threadIdx.x < k) s[threadIdx.x] += s[threadIdx.x + k];
+            __syncthreads();
+        }
+        float sum = s[0];
+        __syncthreads();
+        return sum;
+    }
+    __global__ void k(const float* x, float* y, int n) {
+        __shared__ float s[64];
+        for (int u = blockIdx.x; u < n; u += gridDim.x) {
+            float sum = total(x[u * 64 + threadIdx.x], s);
+            if (sum < 1e-20f) continue;
+            y[u * 64 + threadIdx.x] = x[u * 64 + threadIdx.x] / sum;
+        }
+    }
+    """
+    kernel = tw.load_cu(text)["k"]
+    x, y = np.ones((40000, 64), np.float32), np.zeros((40000, 64), np.float32)
+
+    run = kernel.simulate(x, y, 40000, grid=20000, block=64, sample=4000)
+
+    assert run.left_out > 10000
+    assert (y[0] == 1 / 64).all()
+
+
+def test_polls_whose_own_values_change_are_told_apart_without_reading_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "__global__ void k(volatile int* x, int n) { for (int u = 0; u < n; u += 2 - *x) x[1] = u; }"
+    kernel = tw.load_cu(text)["k"]
+    read = list[object]()
+    monkeypatch.setattr(Execution, "fingerprint", lambda self, polling: read.append(polling) or len(read))
+    x = np.zeros(2, np.int32)
+
+    kernel.simulate(x, 400, grid=1, block=1)
+
+    assert (x[1], read) == (398, [])

@@ -418,3 +418,26 @@ def test_fences_of_a_cta_order_nothing_between_ctas_of_a_cluster(rules: LoadedMo
     assert out[0] == 7
     with pytest.raises(SimulationError, match="race: load reads element 0 of data"):
         rules["told_by_another_lane"].simulate(out, zeros(1), zeros(1), 0, grid=2, block=32)
+
+
+HALF = """
+__global__ void k(const float* x, float* y) {
+    float v = x[threadIdx.x];
+    if (threadIdx.x < 16) {
+        for (int step = FIRST; step; step /= 2) v += __shfl_down_sync(0xffff, v, step);
+        if (threadIdx.x == 0) *y = v;
+    } else {
+        y[threadIdx.x] = v;
+    }
+}
+"""
+
+
+def test_what_a_shuffle_reads_outside_of_its_mask_counts_where_it_is_used() -> None:
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+
+    load_cu(HALF.replace("FIRST", "8"))["k"].simulate(x, y, grid=1, block=32)
+
+    assert y[0] == sum(range(16))  # what lanes 8 to 15 read comes to no lane that stores
+    with pytest.raises(SimulationError, match="lanes that read from one outside the mask"):
+        load_cu(HALF.replace("FIRST", "16"))["k"].simulate(x, y, grid=1, block=32)

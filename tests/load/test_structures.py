@@ -232,6 +232,15 @@ def test_more_elements_than_an_array_of_a_structure_has_are_refused() -> None:
         kernel.simulate(1, ((), range(7), (), 0), (), 2.0, 1, grid=1, block=32)
 
 
+def test_a_number_that_its_field_cannot_hold_is_refused() -> None:
+    text = "struct Sizes { float* x; int n[2]; }; __global__ void k(Sizes s) { s.x[0] = s.n[0]; }"
+
+    with pytest.raises(ArgumentError, match=r"argument s.n\[0\] is no value of its field") as told:
+        tw.load_cu(text)["k"].simulate((np.zeros(1, np.float32), (2**31,)), grid=1, block=1)
+
+    assert (told.value.given, told.value.allowed) == ("2147483648", "int32")
+
+
 def test_a_number_stands_for_a_structure_of_one() -> None:
     text = """
     #include <cuda_fp16.h>

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tilewright.checking import check
 from tilewright.errors import ArgumentError, SimulationError
 from tilewright.load import LoadedModule, load_cu, load_ptx
 from tilewright.ptx import script
@@ -141,6 +142,27 @@ def test_reports_on_ptx_have_no_mangled_names() -> None:
     with pytest.raises(ArgumentError, match="k is the name of several kernels") as told:
         from_ptx["k"]
     assert told.value.allowed == "k<float>, k<int>"
+
+
+OVERLOADED = """
+__global__ void k(float* x, int n) { if (threadIdx.x <= n) x[threadIdx.x] = 1; }
+namespace a { __global__ void k(const double* in, double* __restrict__ out, unsigned m) { out[threadIdx.x] = in[m]; } }
+__global__ void k(const double* in, double* __restrict__ out, long m) { out[threadIdx.x] = in[m]; }
+void host(float* x, double* y, double* z) { k<<<2, 64>>>(x, 7); k<<<3, 32>>>(y, z, 9); }
+"""
+
+
+def test_kernels_that_share_a_name_are_told_apart_by_what_they_take() -> None:
+    module = load_cu(OVERLOADED)
+
+    assert sorted(module.kernels) == ["a::k", "k(double const*, double*, long)", "k(float*, int)"]
+    assert module["k(float *, int)"].parameters == ("x", "n")
+    assert module["a::k"].parameters == module["k(const double *, double* __restrict__, unsigned int)"].parameters
+    assert module["k(double const*, double*, int64_t)"].parameters == ("in", "out", "m")
+    with pytest.raises(ArgumentError, match=r"k\(float\*\) is no kernel of this module"):
+        module["k(float*)"]
+    found = check(module["k(float*, int)"], np.zeros(4, np.float32), 3, grid=1, block=32)
+    assert found.kernel == "k(float*, int)"
 
 
 @pytest.mark.parametrize(

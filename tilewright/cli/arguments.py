@@ -272,7 +272,7 @@ def kernel_of(module: LoadedModule, request: Request) -> LoadedKernel:
     if len(names) != 1:
         raise ArgumentError(
             "the file has several kernels" if names else "the file has no kernel", given=", ".join(names) or "none",
-            allowed=f"--kernel {names[0]}" if names else "a __global__ function; of a template --kernel 'k<128>'",
+            allowed=f"--kernel '{names[0]}'" if names else "a __global__ function; of a template --kernel 'k<128>'",
         )  # fmt: skip
     return module[names[0]]
 

@@ -133,9 +133,8 @@ def _asked_for(
         return [(request.kernel, module[request.kernel])]
     names = module.kernels
     if len(names) > 1 and (used := _launches(module, None, sizes)):
-        by_symbol = {
-            module[launch.kernel].entry.name: launch.kernel for launch in reversed(used) if _has(module, launch.kernel)
-        }
+        by_symbol = {module[name].entry.name: name for launch in reversed(used)
+                     for name in reversed(_names(module, launch))}  # fmt: skip
         return [(name, module[name]) for name in reversed(by_symbol.values())]
     if len(names) == 1:
         return [(names[0], module[names[0]])]
@@ -151,11 +150,12 @@ def _asked_for(
     raise ArgumentError(what, given=", ".join(names) or templates or "none", allowed=allowed)
 
 
-def _has(module: LoadedModule, name: str) -> bool:
+def _names(module: LoadedModule, shape: LaunchShape) -> list[str]:
+    """The kernels that a launch may mean: those that share its name, ``k(float*, int)``, where there are several."""
     try:
-        return bool(module[name])
+        return [shape.kernel] if module[shape.kernel] else []
     except ArgumentError:
-        return False
+        return [name for name in module.kernels if name.partition("(")[0] == shape.kernel]
 
 
 def _launches(module: LoadedModule, kernel: str | None, sizes: Mapping[str, Number]) -> list[LaunchShape]:
@@ -182,7 +182,8 @@ def _shape(
             numbers |= {f"{word}.{field.name}": value for field, value in fields if isinstance(value, (int, float))}
     shapes = _launches(module, kernel.name, numbers) if shapes else []
     wanted = re.sub(r"\s", "", name)
-    exact = [shape for shape in shapes if re.sub(r"\s", "", shape.kernel) == wanted] or shapes
+    alike = [shape for shape in shapes if len(shape.arguments) == len(kernel.written)] or shapes
+    exact = [shape for shape in alike if re.sub(r"\s", "", shape.kernel) == wanted] or alike
     return next((shape for shape in exact if not shape.lacks), exact[0] if exact else None)
 
 

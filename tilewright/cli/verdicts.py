@@ -128,7 +128,7 @@ def judged_here(asked: Asked) -> Report:
         return _python(asked, limits)
     from tilewright.cli.checking import check_file
 
-    return check_file(asked, limits if asked.write is None else {"limit_s": DEFAULT_SECONDS} | limits)
+    return check_file(asked, {"limit_s": DEFAULT_SECONDS} | limits)
 
 
 # A process of its own

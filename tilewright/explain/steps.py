@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tilewright.explain.handovers import StepDown, Steps, arrivals_behind, handover_advice, misplaced, name_of
-from tilewright.explain.remedy import advised, between, insert
+from tilewright.explain.remedy import advised, between, insert, move
 from tilewright.ir import Body, Call, For, If, Stmt, While, bodies, const_value, expressions, statements
 from tilewright.ir.launch import CTA, LANE, WARP
 from tilewright.isa import Fence
@@ -34,6 +34,7 @@ BARRIERS = {"warp": LANE, "cta": LANE | WARP, "cluster": LANE | WARP | CTA}
 """By scope: the axes over which the threads that meet there differ."""
 ROWS = {"warp": "cuda.warp_sync", "cta": "cuda.cta_sync", "cluster": "cuda.cluster_sync"}
 SECOND = "or another array to write to"
+_LEAVES, _LOOP = re.compile(r"^[^/\"]*\breturn\b"), re.compile(r"\s*(?:\}\s*)?(?:for|while)\b")
 _IF = re.compile(r"\s*(?:\}\s*)?(?:else\s+)?if\b")
 _ELSE, _BRACE = re.compile(r"\s*(?:\}\s*)?else\b"), re.compile(r"\s*[{}]\s*(?://.*)?\s*")
 _ENDS = re.compile(r"[;{}:]\s*(?://.*)?$")  # a statement, or its head
@@ -131,6 +132,35 @@ def _by_lines(scope: str, first: Span, then: Span, *, one_turn: bool) -> Told:
     turn = f"at the end of each turn of a loop around line {then.line}, outside of its `if`s"
     text = told("{} {}; where no loop is around it, between the two accesses", barrier(scope), turn)
     return _barrier(text, scope, then.line)
+
+
+def for_all(met: Span | None, words: str, writer: Span | None = None) -> Told | None:
+    """What to change where threads have ended in front of a barrier, by the text around it; None where that does not
+    say it. words: of the barrier. writer: a place that such a thread writes before.
+    """
+    lines = linecache.getlines(met.file) if met is not None else []
+    if met is None or met.outer is not None or met.line > len(lines):
+        return None
+    for line in range(met.line - 1, 0, -1):
+        if _LEAVES.search(lines[line - 1]):
+            head = line if _IF.match(lines[line - 1]) else next((start for start, _ in _heads(lines, line)), line)
+            if writer is not None and writer.file == met.file and writer.line < head:
+                text = told(
+                    "{} in front of the `return` of line {}, or a branch around the work in its place", words, line
+                )
+                return advised(text, "barrier", None, (met.line, head), ways=[(move(met.line, head, head),)])
+            text = told(
+                "a branch around the work instead of the `return` of line {}, and {} outside of it", line, words
+            )
+            return advised(text, "other", None, (line, met.line))
+        if _LOOP.match(lines[line - 1]) and _indent(lines[line - 1]) < _indent(lines[met.line - 1]):
+            text = told(
+                "as many turns of the loop of line {} for all threads, its condition around the work alone", line
+            )
+            return advised(text, "other", None, (line, met.line))
+        if "__global__" in lines[line - 1]:
+            break
+    return None
 
 
 def _branches(first: Span, then: Span) -> int | None:

@@ -100,7 +100,10 @@ def _piece(value: Any, name: str, field: Field, pointer_bytes: int) -> Packed:
         unknown = fields if field.inner else told("{}", Term("typed number"))
         allowed = {POINTER: "an array or None", "": unknown}.get(field.kind, field.kind)
         raise ArgumentError(f"argument {name} is no value of its field", given=described(value), allowed=allowed)
-    number = np.asarray(value, dtype(field.kind).numpy if field.kind else None)
+    try:
+        number = np.asarray(value, dtype(field.kind).numpy if field.kind else None)
+    except OverflowError:
+        raise ArgumentError(f"argument {name} is no value of its field", given=f"{value}", allowed=field.kind) from None
     return Packed(number.tobytes(), number.itemsize)
 
 

@@ -15,7 +15,7 @@ from tilewright.isa import ARCHS
 from tilewright.load.cu_compile import MadePtx, compile_cu
 from tilewright.load.cu_launches import made_functions
 from tilewright.load.cu_structures import variables, with_fields
-from tilewright.load.cu_tree import overloads, parameters, split
+from tilewright.load.cu_tree import overload, overloads, parameters, split
 from tilewright.load.declared import Parameter, number_name
 from tilewright.load.module import LoadedModule, public, text_of
 from tilewright.load.unoptimised import unoptimised
@@ -120,15 +120,21 @@ def _module(made: MadePtx) -> LoadedModule:
 
 
 def _instances(made: MadePtx, tree: Module) -> dict[str, tuple[Parameter, ...]]:
-    """The parameters of instances of templates by their symbols, the template's arguments in the place of its names."""
-    declared = [overload for text in made.texts for overload in overloads(text)]
+    """The parameters of kernels that share their name, by their symbols; in instances of templates the arguments stand
+    in the place of the template's names.
+    """
+    declared = [each for text in made.texts for each in overloads(text)]
     taken = {entry.name: len(entry.params) for entry in tree.entries}
-    found = dict[str, tuple[Parameter, ...]]()
+    plain = {overload(f"{name}({', '.join(param.type for param in params)})"): params
+             for name, names, params in declared if not names}  # fmt: skip
+    shown = {entry.name: tree.shown[entry.name].rpartition("::")[2] for entry in tree.entries}
+    found = {symbol: tuple(plain[overload(name)]) for symbol, name in shown.items()
+             if "(" in name and overload(name) in plain}  # fmt: skip
     for name, symbol in made.names.items():
         bare, _, listed = name.partition("<")
         arguments = split(listed.strip()[:-1])
         for kernel, names, params in declared:
-            if kernel == bare.rpartition("::")[2].strip() and arguments:
+            if names and kernel == bare.rpartition("::")[2].strip() and arguments:
                 whole = _unpacked(params, taken.get(symbol, len(params)), arguments[len(names) - 1 :])
                 if len(whole) == taken.get(symbol, len(whole)) and (whole != params or len(names) >= len(arguments)):
                     bound = dict(zip(names, arguments, strict=False))

@@ -6,11 +6,11 @@ Their extents are numbers where the text, or the caller, says what ``n`` is.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from tilewright.load.cu_host import Host, bare, host_of, macros_of
 from tilewright.load.cu_kept import kept
@@ -76,7 +76,7 @@ def launches(text: str) -> list[HostLaunch]:
 def _launches(text: str, around: Sequence[str] = ()) -> Iterator[tuple[Tree, Node, HostLaunch]]:
     """The launches of a text. One without a sign of any, as most headers, is not even read."""
     macros = _launchers(tuple(around) if text in around else (text, *around))  # the same for all texts of a file
-    if any(sign in text for sign in (*_signs(), *macros)):
+    if any(sign in text for sign in (*_signs(), *macros.launching)):
         tree = tree_of(text)
         yield from ((tree, call, launch) for call, launch in _of_tree(tree, macros, _DEPTH))
 
@@ -85,15 +85,37 @@ def _signs() -> tuple[str, ...]:
     return "<<<", *_FORMS
 
 
+_Bodies = dict[str, tuple[tuple[str, ...], str]]  # of macros, by name: parameters and body
+
+
+class _Launchers(NamedTuple):
+    """Macros that launch, ``LAUNCH(kernel, grid, block, ...)``, and those that call a macro which they are given,
+    ``DISPATCH(dtype, LAUNCH)``.
+    """
+
+    launching: _Bodies
+    calling: _Bodies
+
+    def called(self, name: str, arguments: Sequence[str]) -> tuple[tuple[str, ...], str] | None:
+        """The macro of a call that launches, if it is one."""
+        is_given = any(word in self.launching for word in arguments)
+        return self.launching.get(name) or (self.calling.get(name) if is_given else None)
+
+
 @lru_cache(maxsize=8)
-def _launchers(texts: tuple[str, ...]) -> dict[str, tuple[tuple[str, ...], str]]:
-    """The macros of texts that launch, ``LAUNCH(kernel, grid, block, ...)``: parameters and body by name."""
+def _launchers(texts: tuple[str, ...]) -> _Launchers:
+    """The macros of texts that launch."""
     every = [macro for text in texts if any(sign in text for sign in _signs()) for macro in macros_of(text)]
-    launching = dict[str, tuple[tuple[str, ...], str]]()
+    launching = _Bodies()
     for _ in range(_DEPTH):  # a macro may call another one
         launching |= {name: (names, body) for name, names, body in every
                       if any(sign in body for sign in (*_signs(), *launching))}  # fmt: skip
-    return launching
+    others = (macro for text in texts if launching for macro in macros_of(text))
+    return _Launchers(launching, {name: (names, body) for name, names, body in others if _calls(body, names)})
+
+
+def _calls(body: str, names: Iterable[str]) -> bool:
+    return any(re.search(rf"\b{name}\s*\(", body) for name in names if name.isidentifier())
 
 
 def _expanded(names: Sequence[str], body: str, arguments: Sequence[str]) -> str:
@@ -118,9 +140,13 @@ def made_functions(texts: Sequence[str]) -> Iterator[str]:
                 yield _expanded([*words], made, [*words.values()])
 
 
-def _of_tree(
-    tree: Tree, macros: Mapping[str, tuple[Sequence[str], str]], depth: int
-) -> Iterator[tuple[Node, HostLaunch]]:
+def _of_tree(tree: Tree, macros: _Launchers, depth: int) -> Iterator[tuple[Node, HostLaunch]]:
+    """The launches of a syntax tree with the nodes where they are, in their order."""
+    every = [*_written(tree), *(_of_macros(tree, macros, depth) if depth else ())]
+    yield from sorted(every, key=lambda each: each[0].start_byte)
+
+
+def _written(tree: Tree) -> Iterator[tuple[Node, HostLaunch]]:
     for call in below(tree.root, "call_expression"):
         called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
         if called is None or listed is None:
@@ -133,9 +159,25 @@ def _of_tree(
             yield call, HostLaunch(tree.of(called), words, line, given)
         elif form is not None and len(given) > 1:
             yield call, form(given, line)
-        elif (macro := macros.get(tree.of(called))) is not None and depth:
-            inner = tree_of(f"void expanded() {{ {_expanded(*macro, given)}; }}")
-            yield from ((call, replace(each, line=line)) for _, each in _of_tree(inner, macros, depth - 1))
+
+
+def _of_macros(tree: Tree, macros: _Launchers, depth: int) -> Iterator[tuple[Node, HostLaunch]]:
+    """The launches of macros, which may have types as arguments, as no call of C++ has."""
+    for name, start, stop in tree.calls([*macros.launching, *macros.calling]):
+        node = tree.root.descendant_for_byte_range(start, start + len(name))
+        if node is not None and (macro := macros.called(name, given := _arguments_of(tree, node, start, stop))):
+            line, inner = node.start_point[0] + 1, tree_of(f"void expanded() {{ {_expanded(*macro, given)}; }}")
+            yield from ((node, replace(each, line=line)) for _, each in _of_tree(inner, macros, depth - 1))
+
+
+def _arguments_of(tree: Tree, node: Node, start: int, stop: int) -> list[str]:
+    """The arguments of a macro's call: those of a call of C++ where it looks like one, else parts between commas."""
+    call = node.parent
+    listed = call.child_by_field_name("arguments") if call is not None and call.type == "call_expression" else None
+    if listed is not None and not listed.has_error:
+        return [tree.of(each) for each in listed.named_children]
+    whole = tree.between(start, stop)
+    return split(whole[whole.find("(") + 1 : -1])
 
 
 def _by_addresses(given: tuple[str, ...], line: int) -> HostLaunch:

@@ -158,9 +158,9 @@ class Tree:
     def __init__(self, text: str, macros: Macros) -> None:
         self.text, self.macros = text, macros
         self._clean = without_comments(text)
+        self._directives = [each.span() for each in _DIRECTIVE.finditer(self._clean)]
         self.made = list(self._makers())
         self.ends = [stop for _, stop in self.made] + [each.end() for each in _MACRO_LINE.finditer(self._clean)]
-        self._directives = [each.span() for each in _DIRECTIVE.finditer(self._clean)]
         self.root = parsed(self._plain())
         self.ends.sort()
 
@@ -174,22 +174,28 @@ class Tree:
 
     def is_directive(self, node: Node) -> bool:
         """Does a node stand in a line for the preprocessor, as the name behind ``#ifdef`` does?"""
-        place = bisect_right(self._directives, (node.start_byte, len(self._clean))) - 1
-        return place >= 0 and node.start_byte < self._directives[place][1]
+        return self._in_directive(node.start_byte)
+
+    def _in_directive(self, start: int) -> bool:
+        place = bisect_right(self._directives, (start, len(self._clean))) - 1
+        return place >= 0 and start < self._directives[place][1]
+
+    def calls(self, names: Iterable[str]) -> Iterator[tuple[str, int, int]]:
+        """Where macros are called, outside of directives: the name, its place, and the one behind the bracket."""
+        if not (every := sorted(names)):
+            return
+        for found in re.finditer(rf"\b({'|'.join(every)})[ \t]*\(", self._clean):
+            if not self._in_directive(found.start()):
+                yield found[1], found.start(), closed(self._clean, found.end())
 
     def _makers(self) -> Iterator[tuple[int, int]]:
         """Where makers are called, with the semicolon behind."""
-        if not self.macros.makers:
-            return
-        called = re.compile(rf"\b(?:{'|'.join(sorted(self.macros.makers))})[ \t]*\(")
-        stop = 0
-        for found in called.finditer(self._clean):
-            line = self._clean[self._clean.rfind("\n", 0, found.start()) + 1 : found.start()]
-            if found.start() >= stop and not line.lstrip().startswith("#"):
-                stop = closed(self._clean, found.end())
+        last = 0
+        for _, start, stop in self.calls(self.macros.makers):
+            if start >= last:
                 behind = re.compile(r"\s*;").match(self._clean, stop)
-                stop = behind.end() if behind else stop
-                yield found.start(), stop
+                last = behind.end() if behind else stop
+                yield start, last
 
     def _plain(self) -> str:
         """What the grammar reads: every place as in the text, one byte for each letter."""
@@ -507,8 +513,8 @@ def parameters(text: str) -> Mapping[str, tuple[Parameter, ...]]:
 
 
 def overloads(text: str) -> list[tuple[str, Sequence[str], list[Parameter]]]:
-    """The templates of kernels: name, names of the template's parameters, and parameters, all of which have names."""
-    every = ((kernel, [*map(_parameter, kernel.parameters)]) for kernel in _declared(text) if kernel.template)
+    """The kernels of a text: name, names of a template's parameters, and parameters, all of which have names."""
+    every = ((kernel, [*map(_parameter, kernel.parameters)]) for kernel in _declared(text))
     return [
         (kernel.name, kernel.template or (), [param for param in params if param])
         for kernel, params in every
@@ -566,3 +572,22 @@ def template_parameters(node: Node, tree: Tree) -> list[str] | None:
         return None
     heads = (tree.of(parameter).partition("=")[0].split() for parameter in listed.named_children)  # none of a comment
     return [words[-1] for words in heads if words]
+
+
+def overload(function: str) -> tuple[str, ...]:
+    """The name of a function and the types that it takes, the same for all of their spellings.
+
+    >>> overload("k(const float * __restrict__, unsigned)") == overload("k(float const*, uint32_t)")
+    True
+    """
+    name, bracket, kinds = function.strip().partition("(")
+    taken = re.split(r",(?![^<]*>)", kinds.removesuffix(")")) if kinds.strip(" )") else []
+    return (re.sub(r"\s", "", name) + bracket, *map(_spelled, taken))
+
+
+def _spelled(kind: str) -> str:
+    """A type in one spelling: what it points to is constant or not, it is itself either."""
+    pointee, marks = re.split(r"(?=[*&])|$", re.sub(r"\b__restrict(?:__)?\b", " ", kind), maxsplit=1)
+    plain = re.sub(r"\b(?:const|volatile|struct)\b", " ", pointee)
+    constant = "const" * bool(marks and re.search(r"\bconst\b", pointee))
+    return constant + (number_name(plain) or re.sub(r"\s", "", plain)) + re.sub(r"const$|\s", "", marks.strip())

@@ -27,9 +27,10 @@ from tilewright.frames import at_the_edge
 from tilewright.ir import AllocBuffer, For, If, Kernel, Launch, Var, While, statements
 from tilewright.isa import check_cluster, nearest
 from tilewright.load.arguments import Given, given, in_order
+from tilewright.load.cu_tree import overload
 from tilewright.load.declared import Parameter
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
-from tilewright.ptx.mangled import plain_name, qualified_name
+from tilewright.ptx.mangled import plain_name, qualified_name, signature
 from tilewright.ptx.names import all_statements, number_dtype
 from tilewright.ptx.tree import Function, Module, Variable
 from tilewright.public import Public, instances, keywords_of
@@ -76,6 +77,12 @@ def text_of(path: Path) -> str:
         return path.read_text(encoding="utf-8", errors="replace")
     except (OSError, ValueError) as error:
         raise ArgumentError(f"cannot read {path}", given=str(error), allowed="a file of text") from None
+
+
+def _is_overload(name: str, function: str) -> bool:
+    """Does a name with the types of its parameters, ``k(float*, int)``, say which function it is?"""
+    (wanted, *kinds), (whole, *taken) = overload(name), overload(function)
+    return kinds == taken and "(" in wanted and f"::{whole}".endswith(f"::{wanted}")
 
 
 class LoadedModule:
@@ -160,6 +167,7 @@ class LoadedModule:
                           for entry in self.module.entries if entry.name == value]  # fmt: skip
         for spelled, last in ((qualified_name, wanted), (plain_name, wanted.rpartition("::")[2])):
             found = found or [each for each in self.module.entries if spelled(each.name).replace(" ", "") == last]
+        found = found or [each for each in self.module.entries if _is_overload(name, signature(each.name))]
         if len(found) != 1:
             raise ArgumentError(
                 f"{name} is {'the name of several kernels' if found else 'no kernel of this module'}",
@@ -234,10 +242,10 @@ class LoadedKernel:
 
     @property
     def title(self) -> str:
-        """Its name in reports: that of the instance, ``scale<float, 4>``, where others of the module share its own."""
+        """Its name in reports: ``scale<float, 4>``, or ``scale(float*, int)``, where others of the module share it."""
         alike = [entry for entry in self.module.module.entries if plain_name(entry.name) == self.name]
         titles = {symbol: name for name, symbol in self.module.names.items()}
-        return titles.get(self.entry.name, self.name) if len(alike) > 1 else self.name
+        return titles.get(self.entry.name, self.module.module.shown[self.entry.name]) if len(alike) > 1 else self.name
 
     @at_the_edge
     def built(self, build: str) -> LoadedKernel:

@@ -46,13 +46,33 @@ def qualified_name(symbol: str) -> str:
     return _joined(_parts(symbol)) or symbol
 
 
+@lru_cache(maxsize=1 << 12)
+def signature(symbol: str) -> str:
+    """The name with the types of what a plain function takes; of all else its name alone.
+
+    >>> signature("_Z4copyPKdPdj"), signature("_Z4stopv"), signature("_Z1kIiEvv")
+    ('copy(double const*, double*, unsigned int)', 'stop()', 'k<int>')
+    """
+    name = qualified_name(symbol)
+    if not symbol.startswith("_Z") or name.endswith(">"):
+        return name
+    reader, kinds = _Reader(symbol[2:]), list[str]()
+    try:
+        reader.name()
+        while reader.at < len(reader.text):
+            kinds.append(_joined(reader.type()))
+    except (_Unreadable, RecursionError):
+        return name
+    return f"{name}({', '.join(kinds if kinds != ['void'] else ())})" if kinds else name
+
+
 def shown_names(symbols: Iterable[str]) -> dict[str, str]:
     """The name by which users see each symbol: its plain one, unless several have that.
 
-    >>> shown_names(["_Z1kIiEvv", "_Z1kIfEvv", "_ZN1a4tileE"])
-    {'_Z1kIiEvv': 'k<int>', '_Z1kIfEvv': 'k<float>', '_ZN1a4tileE': 'tile'}
+    >>> shown_names(["_Z1kIiEvv", "_Z1kIfEvv", "_ZN1a4tileE", "_Z1cPi", "_Z1cPd"])
+    {'_Z1kIiEvv': 'k<int>', '_Z1kIfEvv': 'k<float>', '_ZN1a4tileE': 'tile', '_Z1cPi': 'c(int*)', '_Z1cPd': 'c(double*)'}
     """
-    names = {symbol: (plain_name(symbol), qualified_name(symbol), symbol) for symbol in symbols}
+    names = {symbol: (plain_name(symbol), qualified_name(symbol), signature(symbol), symbol) for symbol in symbols}
     counted = Counter(name for parts in names.values() for name in set(parts))
     return {symbol: next((name for name in parts if counted[name] == 1), symbol) for symbol, parts in names.items()}
 

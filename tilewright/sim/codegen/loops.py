@@ -35,7 +35,8 @@ def polls(loop: ir.Stmt, *, compiled: bool) -> bool:
     """Does this loop poll memory until another thread has written there?
 
     A `while` with a strong access in it, or whose end depends on a load from a fixed place; a `for` that tests an
-    m-barrier a number of times. In compiled code one that branches on memory which it reads in each turn.
+    m-barrier a number of times. In compiled code one that branches on memory which it reads in each turn: not on shared
+    memory where threads of the CTA meet in a turn, as sums over a CTA have it.
     """
     if not isinstance(loop, (ir.For, ir.While)):
         return False
@@ -92,15 +93,22 @@ def _dependences(exprs: Iterable[ir.Expr], values: dict[str, list[ir.Expr]]) -> 
 
 def _read_again(conds: Iterable[ir.Expr], turn: Iterable[ir.Stmt]) -> bool:
     """Do conditions depend, through variables that a turn assigns, on memory at the same place in each turn?"""
-    values = _values(turn)
+    turn = [*turn]
+    values, meets = _values(turn), any(meets_cta(call) for stmt in turn for call in calls_of(stmt))
     for node in _dependences(conds, values):
         if isinstance(node, ir.Call) and (is_strong(node) or asks(node)):
             return True
-        if isinstance(node, ir.Load) and node.buffer.space != "local":
+        if isinstance(node, ir.Load) and node.buffer.space not in ("local", *["shared"] * meets):
             address = names_in(ir.walk((node.buffer, node.indices)))
             if address.isdisjoint(values):
                 return True
     return False
+
+
+def meets_cta(call: ir.Call) -> bool:
+    """Is a call a barrier of all threads of a CTA?"""
+    sync = bind(call).form.sync
+    return sync is not None and sync.scope == "cta"
 
 
 def spins(loop: ir.While) -> bool:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 LANE = np.arange(32)
 READS_ENDED = "lanes that read from one that has ended"
+READS_OUTSIDE, OUTSIDE_HINT = "lanes that read from one outside the mask", "a mask that names those, too"
 ENDED_HINT = "a lane that is there: a narrower width, or a condition around the work in place of a return before it"
 
 
@@ -51,7 +52,7 @@ def check_lanes(
     bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...], at: Span | None, *, leaves_open: bool = False
 ) -> None:
     """Raises SimulationError where a warp lacks lanes that a row needs together. values: the operands of `execute`.
-    leaves_open: may a lane read from one that has ended? Its bits are unknown then (`from_ended`).
+    leaves_open: may a lane read from one that has ended, or outside of the mask? Its bits are unknown then (`unheard`).
     """
     if bound.instruction.lanes in (WARPGROUP, WHOLE_WARP) and not mask.has_whole_warps:
         raise _divergence(bound, batch, mask, np.ones((1, 1, 32), np.bool_), at)
@@ -66,9 +67,10 @@ def check_lanes(
         gone = mask.full.any(-1, keepdims=True) & wanted & ~mask.full & batch.wave.run.exists[:, batch.warps]
         if gone.any():
             _warn_of_ended(bound, batch, gone, at)
-        troubles = _troubles(bound, mask, np.broadcast_to(masks, mask.shape), values)
+        troubles = _troubles(mask, np.broadcast_to(masks, mask.shape))
         if bound.form.meaning.source_lane is not None and not leaves_open:
-            troubles.append((_silent(bound, mask, values), READS_ENDED, ENDED_HINT))
+            troubles.append((_outside(bound, mask, values), READS_OUTSIDE, OUTSIDE_HINT))
+            troubles.append((_silent(bound, mask, values, mask.full), READS_ENDED, ENDED_HINT))
         for wrong, what, hint in troubles:
             if wrong.any():
                 facet = Facet(batch, mask, at, batch.wave)
@@ -100,50 +102,57 @@ def _bits(masks: NDArray[np.int64]) -> Bools:
     return np.asarray(masks >> LANE & 1 != 0)
 
 
-def _troubles(
-    bound: Bound, mask: Mask, masks: NDArray[np.int64], values: tuple[Array, ...]
-) -> list[tuple[Bools, str, str]]:
-    """Violations of: the lanes that a mask names execute the row, give the same mask, and read from each other; with
-    what to do.
-    """
+def _troubles(mask: Mask, masks: NDArray[np.int64]) -> list[tuple[Bools, str, str]]:
+    """Violations of: the lanes that a mask names execute the row, and give the same mask; with what to do."""
     named = (masks[..., None] >> LANE & 1 != 0) & mask.full[..., None]  # for each lane, the lanes that its mask names
     differs = (masks[..., None, :] != masks[..., None]) & mask.full[..., None, :]  # lanes that have ended give none
-    troubles = [
+    return [
         (mask.full & ~_bits(masks), "lanes that execute it, and that its mask does not name", "a mask that names them"),
         ((named & differs).any(-1), "masks that differ between the lanes that they name", "one mask for all of them"),
     ]
-    if bound.form.meaning.source_lane is not None:
-        source = np.broadcast_to(bound.form.meaning.source_lane(*values), mask.shape)
-        outside = mask.full & (masks >> source & 1 == 0)
-        troubles.append((outside, "lanes that read from one outside the mask", "a mask that names those, too"))
-    return troubles
 
 
-def _silent(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> Bools:
-    """The lanes that read from one that does not execute the row."""
+def _outside(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> Bools:
+    """The lanes that read from one that their mask does not name."""
+    names = [row.name for row in bound.read]
+    masks = values[names.index("mask")].astype(np.int64) & ALL_LANES if "mask" in names else np.array(ALL_LANES)
+    if bound.form.meaning.source_lane is None or (masks == ALL_LANES).all():
+        return np.zeros(mask.shape, np.bool_)
+    outside: Bools = mask.full & np.broadcast_to(masks >> bound.form.meaning.source_lane(*values) & 1 == 0, mask.shape)
+    return outside
+
+
+def _silent(bound: Bound, mask: Mask, values: tuple[Array, ...], heard: Bools) -> Bools:
+    """The lanes that read from one that is not among those."""
     assert bound.form.meaning.source_lane is not None
     source = np.broadcast_to(bound.form.meaning.source_lane(*values), mask.shape)
-    silent: Bools = mask.full & ~np.take_along_axis(mask.full, source.astype(np.int64), -1)
+    silent: Bools = mask.full & ~np.take_along_axis(np.broadcast_to(heard, mask.shape), source.astype(np.int64), -1)
     return silent
 
 
-def from_ended(
+def unheard(
     bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...], at: Span | None, place: object
 ) -> Bools | None:
-    """The lanes of compiled code that read from one that has ended, whose bits are unknown; kept for a report, which
-    follows where something visible depends on them. None where there are none. place: the instruction in the program.
+    """The lanes of compiled code that read from one that has ended, or that their mask does not name, whose bits are
+    unknown; kept for a report, which follows where something visible depends on them. None where there are none.
+    place: the instruction in the program.
 
-    Source: PTX ISA, "shfl.sync": the value is unpredictable where the source lane is inactive or has exited.
+    Source: PTX ISA, "shfl.sync": the value is unpredictable where the source lane is inactive or has exited, or is not
+    in the mask.
     """
-    if mask.array is None or bound.form.meaning.source_lane is None:
+    if bound.form.meaning.source_lane is None:
         return None
-    lanes = _silent(bound, mask, values)
+    outside = _outside(bound, mask, values)
+    silent = _silent(bound, mask, values, mask.full) if mask.array is not None else np.zeros_like(outside)
+    lanes: Bools = outside | silent
     if not lanes.any():
         return None
     undefined = batch.wave.shadows.undefined
     if place not in undefined:
-        what, where = told("{}: {}", operation(bound.instruction.name), READS_ENDED), where_text(batch, lanes)
-        error = SimulationError(what, given=where, hint=ENDED_HINT, at=at)
+        is_there = (outside & ~_silent(bound, mask, values, batch.alive)).any()
+        text, hint = (READS_OUTSIDE, OUTSIDE_HINT) if is_there else (READS_ENDED, ENDED_HINT)
+        what, where = told("{}: {}", operation(bound.instruction.name), text), where_text(batch, lanes)
+        error = SimulationError(what, given=where, hint=hint, at=at)
         undefined[place] = np.zeros((batch.wave.ctas, batch.wave.run.warps, 32), bool), error
     undefined[place][0][batch.ctas, batch.warps] |= lanes
     return lanes
@@ -436,7 +445,7 @@ class CompiledInstruction:
             register.store_flags(batch, mask, at, part)
         if form.meaning.moves and self.result != "void":
             bits = np.asarray(shadow)
-            ended = from_ended(self.bound, batch, mask, arguments, self.at, self) if self.leaves_open else None
+            ended = unheard(self.bound, batch, mask, arguments, self.at, self) if self.leaves_open else None
             bits = bits if ended is None else np.where(ended, np.zeros((), bits.dtype), bits)
             return self._typed(results), bits.view(UNITS[bits.dtype.itemsize])
         return self._typed(results)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 import numpy as np
 
 from tilewright.errors import SimulationError
+from tilewright.explain.steps import for_all
 from tilewright.ir import AddressOf, Expr, Load, const_value, walk
 from tilewright.ir.elements import is_dealt_out
 from tilewright.isa import INSTRUCTIONS
@@ -112,8 +113,11 @@ class Shadows(Memories):
         error = self._undefined(batch, bad, use, at) or self._error(batch, bad, use, at, what, origin)
         is_one = site is None and len({buffer for buffer, _ in self.unset.values()}) == 1
         read = [text for _, text in self.unset.values()][:is_one]
-        for text in (*read, *map(met_text, [*run.met_without.values()][:1])):
+        for text in read:
             error.given = told("{}; {}", error.given, text)
+        for met, pair in [*run.met_without.items()][:1]:
+            error.given = told("{}; {}", error.given, met_text(pair))
+            error.hint = error.hint or for_all(met, pair[0])
         error.facts |= {"threads": threads_of(batch, bad), "buffer": name}
         if use in DECIDES:
             raise error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import monotonic
@@ -200,6 +200,13 @@ class Run:
         return preformatted("\n".join([repr(self), *self.counts.table()]))
 
 
+def _checksum(arrays: Iterable[Array], total: int) -> int:
+    for array in arrays:
+        flat = np.ascontiguousarray(array).reshape(-1)
+        total = zlib.crc32(flat.tobytes() if flat.dtype.hasobject else flat.view(np.uint8).data, total)
+    return total
+
+
 class Execution(Device):
     """A device while it runs a kernel, a wave of CTAs after the other."""
 
@@ -381,13 +388,14 @@ class Execution(Device):
         read_only = set() if None in stores else {*self.blocks} - {*stores}
         blocks = [block for name, block in self.blocks.items() if block.nbytes < LARGE or name not in read_only]
         memories = [*(block.data for block in blocks), *(batch.wave.shared.data for batch in polling)]
+        return _checksum(memories, self.registers_of(polling))
+
+    def registers_of(self, polling: list[Batch]) -> int:
+        """The same for what threads that poll hold themselves: where that changes, memory need not be read."""
         values = [batch.env[name] for batch in polling for name in sorted(batch.env)]
         refused = sum(wave.refusals.count for wave in self.open) if self.precedence.refuses else 0
-        total = zlib.crc32(repr([refused, *((batch.segment, batch.shape) for batch in polling)]).encode())
-        for array in (*memories, *values):
-            flat = np.ascontiguousarray(array).reshape(-1)
-            total = zlib.crc32(flat.tobytes() if flat.dtype.hasobject else flat.view(np.uint8).data, total)
-        return total
+        begun = repr([refused, *((batch.segment, batch.shape) for batch in polling)])
+        return _checksum(values, zlib.crc32(begun.encode()))
 
     # Results
 

@@ -204,7 +204,7 @@ class Scheduler:
         self.refused = 0  # how many answers changed nothing
         self.asked_at = -1  # the count of progress when all were asked last
         self.rounds = 0
-        self.last_round = 0
+        self.last_round: int | None = None
         self.looking = 0  # how many lanes polled when they had a turn last
         self.overtaking = Overtaking(run)
         self.current: Batch | None = None  # that runs
@@ -483,7 +483,8 @@ class Scheduler:
     def _poll(self) -> bool:
         """One round of polls; False where there are none, or where a round changes nothing and only a warp can gather.
 
-        Looking at everything that could change takes time, so that only two rounds in 16 are compared.
+        Looking at everything that could change takes time, so that only three rounds in 16 are compared: memory where
+        the polling threads themselves hold what they have held the round before.
         """
         if not self.polling:
             return False
@@ -491,8 +492,15 @@ class Scheduler:
             return True
         self.rounds += 1
         if self.rounds % 16 == 0:
-            self.last_round = self.run.fingerprint(self.polling)
-        elif self.rounds % 16 == 1 and self.last_round == self.run.fingerprint(self.polling):
+            self.last_round = self.run.registers_of(self.polling)
+        elif self.rounds % 16 == 1:
+            is_same = self.last_round == self.run.registers_of(self.polling)
+            self.last_round = self.run.fingerprint(self.polling) if is_same else None
+        elif (
+            self.rounds % 16 == 2
+            and self.last_round is not None
+            and self.last_round == self.run.fingerprint(self.polling)
+        ):
             if self.run.admit():
                 return True
             if self.gathering:

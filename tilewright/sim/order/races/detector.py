@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
+from tilewright.explain.steps import for_all
 from tilewright.sim.machine.batch import Mask, numbers
 from tilewright.sim.machine.places import buffer_name
 from tilewright.sim.machine.signals import Actors
@@ -26,6 +27,7 @@ from tilewright.terms import told
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
+    from tilewright.errors import SimulationError
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch
@@ -521,8 +523,18 @@ class RaceDetector:
         for number, known_race in enumerate(self.told):
             if known_race.key == key and known_race.apart < clash.apart:
                 self.told[number] = replace(known_race, apart=clash.apart)
-                error = report(self.program, clash, self.orders, self.buffers, self.locations)
-                clash.batch.wave.run.findings.entries[key].error.hint = error.hint
+                clash.batch.wave.run.findings.entries[key].error.hint = self._error(clash).hint
+
+    def _error(self, clash: Clash) -> SimulationError:
+        """What is said of a race; with a thread that has ended before a barrier, of that one, too."""
+        run, other = clash.batch.wave.run, clash.other
+        error = report(self.program, clash, self.orders, self.buffers, self.locations)
+        if run.met_without and clash.apart <= 1 and run.ended_before[clash.earlier[1]]:
+            met, (text, _) = next(iter(run.met_without.items()))
+            error.given = told("{}\n{} was met without that one, which had ended", error.given, text)
+            if (hint := for_all(met, text, other.site.at if other is not None else None)) is not None:
+                error.hint, error.facts["remedy"] = hint, hint.remedy
+        return error
 
     def _tell(self, clash: Clash) -> None:
         """A race is a finding of its own, or one more at the same two lines, or it follows from one told before."""
@@ -542,10 +554,7 @@ class RaceDetector:
             run.findings.followed(("poison", buffer))  # told as that race by the run that looks for the writer
             return
         self.told.append(ToldRace(key, buffer, lines, clash.batch.wave, clash.access.time, clash.apart))
-        error = report(self.program, clash, self.orders, self.buffers, self.locations)
-        if run.met_without and clash.apart <= 1 and run.ended_before[clash.earlier[1]]:
-            error.given = told("{}\n{} was met without that one, which had ended", error.given,
-                               next(iter(run.met_without.values()))[0])  # fmt: skip
+        error = self._error(clash)
         if run.unwritten == "found":
             raise error
         run.findings.tell(key, error)
