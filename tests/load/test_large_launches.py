@@ -188,8 +188,11 @@ def test_a_race_names_the_barrier_that_was_met_without_the_thread_that_wrote(thr
 
     assert [each.kind for each in found.findings] == ["races"]
     assert "__syncthreads in line 6 was met without that one, which had ended" in str(found.findings[0])
-    assert found.findings[0].hint.startswith("__syncthreads in line 6 in front of the `return` of line 5")
-    assert found.findings[0].remedy.ways[0][0] == Edit("move", 6, first=5, last=5)
+    hint, remedy = found.findings[0].hint, found.findings[0].remedy
+    assert hint is not None
+    assert hint.startswith("__syncthreads in line 6 in front of the `return` of line 5")
+    assert remedy is not None
+    assert remedy.ways[0][0] == Edit("move", 6, first=5, last=5)
 
 
 @pytest.mark.parametrize(
@@ -256,7 +259,12 @@ def test_polls_whose_own_values_change_are_told_apart_without_reading_memory(mon
     text = "__global__ void k(volatile int* x, int n) { for (int u = 0; u < n; u += 2 - *x) x[1] = u; }"
     kernel = tw.load_cu(text)["k"]
     read = list[object]()
-    monkeypatch.setattr(Execution, "fingerprint", lambda self, polling: read.append(polling) or len(read))
+
+    def counted(self: Execution, polling: object) -> int:
+        read.append(polling)
+        return len(read)
+
+    monkeypatch.setattr(Execution, "fingerprint", counted)
     x = np.zeros(2, np.int32)
 
     kernel.simulate(x, 400, grid=1, block=1)

@@ -298,7 +298,7 @@ def check(
     Runs it on the simulator, every check on: races, missing fences and barriers, deadlocks, uninitialised, misaligned
     and out-of-bounds accesses, told at the file's lines, with exit code 1. Of a .cu or PTX file, without --arg it does
     what FILE.toml beside the file says. A .py file runs as its author's code, in a process of its own, and so does
-    everything under --json. All stop at the limits (60 s where none is named); exit 2: cannot run, 3: stopped.
+    everything under --json. All stop at the limits (120 s where none is named); exit 2: cannot run, 3: stopped.
 
     \b
     Examples:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from tilewright.ir import Kernel
 
-DEFAULT_SECONDS = 60.0
+DEFAULT_SECONDS = 120.0
 START_SECONDS = 15.0  # to start Python and compile, beyond the limit of a run
 OWN_BYTES = 4 << 30  # address space that Python and NumPy reserve without using it
 OF_CU = {

@@ -392,7 +392,7 @@ class Execution(Device):
 
     def registers_of(self, polling: list[Batch]) -> int:
         """The same for what threads that poll hold themselves: where that changes, memory need not be read."""
-        values = [batch.env[name] for batch in polling for name in sorted(batch.env)]
+        values = [np.asarray(batch.env[name]) for batch in polling for name in sorted(batch.env)]
         refused = sum(wave.refusals.count for wave in self.open) if self.precedence.refuses else 0
         begun = repr([refused, *((batch.segment, batch.shape) for batch in polling)])
         return _checksum(values, zlib.crc32(begun.encode()))
