@@ -188,7 +188,9 @@ def test_a_vector_is_as_many_accesses_as_it_has_elements() -> None:
 
 
 def met(*steps: str) -> str:
-    """What both CTAs of a cluster do, line by line: init, fence, relaxed, sync, tell (the other's m-barrier), wait."""
+    """What both CTAs of a cluster do, line by line: init, fence, relaxed, sync, tell (the other's m-barrier), own
+    (another lane tells that of its CTA), wait.
+    """
     k = Lowered(threads=32, grid=2, cluster=2)
     bar = k.shared("bar", "uint64", 1)
     for step in steps:
@@ -203,6 +205,9 @@ def met(*steps: str) -> str:
             k.do("ptx.barrier.cluster.arrive", sem=step.partition(" ")[2] or "release")
         elif step == "wait":
             k.do("ptx.barrier.cluster.wait")
+        elif step == "own":
+            with k.when(tid == 1):
+                k.do("ptx.mbarrier.arrive", at(bar))
         elif step == "tell":
             with k.when(tid == 0):
                 far = k.bind("far", call("ptx.mapa", at(bar), 1 - cta), "uint32")
@@ -224,6 +229,13 @@ def test_a_cluster_meets_between_mbarrier_init_and_the_arrivals_of_others(
     assert met("init", *meeting, "tell", "seen") == ""
     assert "may not have initialised" in met("init", "tell", "seen")
     assert "may not have initialised" in met("init", "arrive relaxed", "wait", "tell", "seen")
+
+
+@pytest.mark.parametrize("meeting", [("sync",), ("fence", "arrive relaxed", "wait")])
+def test_a_cluster_meets_between_mbarrier_init_and_arrivals_of_the_same_warp(meeting: tuple[str, ...]) -> None:
+    assert met("init", *meeting, "own", "seen") == ""
+    assert "may not have been initialised" in met("init", "arrive relaxed", "wait", "own", "seen")
+    assert "may not have been initialised" in met("init", "own", "seen")
 
 
 def test_a_cta_ends_after_all_that_others_do_in_its_memory() -> None:

@@ -18,7 +18,14 @@ from tilewright.sim.order.knowledge.fences import Stamps, apart
 from tilewright.sim.order.knowledge.locations import Locations, Where, threads_of
 from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED, Clash, Pairs, pairs_of
 from tilewright.sim.order.races.observed import has_observed, keep_newest, last_read
-from tilewright.sim.order.races.permitted import are_morally_strong, finds_out, is_surely_strong, reaches, went_along
+from tilewright.sim.order.races.permitted import (
+    are_morally_strong,
+    finds_out,
+    is_begun_by,
+    is_surely_strong,
+    reaches,
+    went_along,
+)
 from tilewright.sim.order.races.places import TaggedPlaces, are_known_together, clash_among_many
 from tilewright.sim.order.races.records import CTA, CTA_BITS, EQUAL, THREAD, AccessRecord, Candidates, Record
 from tilewright.sim.order.reports.race import report, warned, warning
@@ -108,7 +115,7 @@ def _racing(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> tuple[B
     Pairs that are morally strong do not race, nor those whose later thread has observed the write.
     """
     racing, checked = np.ones(len(pairs), np.bool_), np.zeros(len(pairs), np.bool_)
-    if not (access.places.has_strong or access.site.how.compares):
+    if not (access.places.has_strong or access.site.how.compares or access.site.how.is_signal):
         return racing, checked
     left = np.arange(len(pairs))
     while len(left):
@@ -122,6 +129,7 @@ def _racing(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> tuple[B
             racing[those], checked[those] = False, True
             continue
         if other is None or other.site.how.sem == "weak":
+            racing[those] = other is None or not is_begun_by(access.site, other.site)
             continue
         racing[those] = ~are_morally_strong(access, pairs[those], other)
         for k in those[racing[those]].tolist() if with_writer else ():

@@ -75,6 +75,17 @@ def finds_out(one: Site, other: Site) -> bool:
     return swap.how.compares and plain and read.element == swap.element
 
 
+def is_begun_by(one: Site, other: Site) -> bool:
+    """Is one access a signal of an m-barrier that the other one begins? `MBarrierRules` judge whether it may be."""
+    return (
+        one.how.is_signal
+        and one.how.sem != "weak"
+        and other.how.sem == "weak"
+        and other.how.is_signal
+        and not other.how.ends
+    )
+
+
 def went_along(access: AccessRecord, pairs: Pairs, record: Record | None = None) -> Bools:
     """Which pairs are with an arrival that a warp made together with a lane that the later thread knows?
 
