@@ -164,9 +164,8 @@ def ran(
         verdict, outcome = trial.run(values)
     if verdict and not isinstance(outcome, TilewrightError | MemoryError):
         once_more = partial(come_again, trial, (variables, variables_of(subject)), before, values)
-        told = [*once_more()] if not outcome.left_out else []
-        doubts = [*once_more(is_launched=False)] if not outcome.left_out and not told else []
-        again = (replace(finding, severity="warning") for finding in told)
+        again = [replace(finding, severity="warning") for finding in once_more()] if not outcome.left_out else []
+        doubts = [*once_more(is_launched=False)] if not outcome.left_out and not again else []
         passed = (finding.said(subject.dialect) for finding in passed_by(outcome))
         left = (f"{doubt.message}, unless it is set back: the text shows no launch" for doubt in doubts)
         verdict = replace(verdict, findings=(*verdict.findings, *again, *passed),
@@ -201,13 +200,14 @@ def come_again(
     left them.
 
     states: variables before the first one, and before this one. before, ended: arrays before and behind the first.
-    is_launched: of counters those of a kernel that the text launches; else those of one whose host code is elsewhere.
+    is_launched: variables, and counters of a kernel that the text launches; else those of one whose host code is
+    elsewhere.
     """
     kernel, (then, later) = trial.subject, states
     assert isinstance(kernel, LoadedKernel)
     text, shown = "\n".join(kernel.module.texts), kernel.module.module.shown
     changed = [name for name, value in later.items() if name not in then or (then[name] != value).any()]
-    changed = [] if any(word in text for word in SETS) else changed
+    changed = [] if not is_launched or any(word in text for word in SETS) else changed
     counters = [name for name in _counters(trial, before, ended) if not clears(text, name)]
     counters = counters if counters and _launches(kernel) == is_launched else []  # of others they may be set back
     if not changed and not counters:
@@ -215,7 +215,7 @@ def come_again(
     now = variables_of(kernel)
     kernel.module._put_globals(later if changed else then)
     limits = {**trial.limits, "explore": 0, "sample": None, "grids": None}
-    before = {**before, **copies_of({name: ended[name] for name in counters})}
+    before = copies_of({**before, **{name: ended[name] for name in counters}})
     verdict, outcome = replace(trial, limits=limits).run(before)
     kernel.module._put_globals(now)
     names = [*(shown.get(name, name) for name in changed), *counters]

@@ -270,3 +270,14 @@ def test_polls_whose_own_values_change_are_told_apart_without_reading_memory(mon
     kernel.simulate(x, 400, grid=1, block=1)
 
     assert (x[1], read) == (398, [])
+
+
+def test_a_variable_that_a_launch_leaves_is_looked_at_once_with_the_arrays_as_they_were() -> None:
+    text = """
+    __device__ int calls;
+    __global__ void k(float* x) { x[threadIdx.x] += 1; if (threadIdx.x == 0) calls = calls + 1; }
+    """
+    verdict = tw.check(tw.load_cu(text)["k"], np.zeros(32, np.float32), grid=1, block=32)
+
+    assert verdict.status == "clean"
+    assert not [text for text in verdict.not_covered if "comes again" in text]

@@ -144,9 +144,9 @@ def _asked_for(
     allowed = f"--kernel '{names[0]}' --grid 4 --block 256" if names else "a __global__ function"
     if not names and templates:
         names_of = (shape.kernel for shape in _launches(module, None, sizes))
-        example = next((name for name in names_of if re.fullmatch(r"[\w:]+\s*(?:<.*>)?", name)), bare(templates))
-        example = example if "<" in example else f"{example}<float, 128>"
-        allowed = f"an instance by its name: --kernel '{example}'"
+        instance = next((name for name in names_of if re.fullmatch(r"[\w:]+\s*(?:<.*>)?", name)), bare(templates))
+        instance = instance if "<" in instance else f"{instance}<float, 128>"
+        allowed = f"an instance by its name: --kernel '{instance}'"
     raise ArgumentError(what, given=", ".join(names) or templates or "none", allowed=allowed)
 
 

@@ -103,7 +103,7 @@ def _parts(m: int, n: int) -> Iterator[int]:
         if (m, n, parts) == (128, 256, 2):  # to which NVRTC 13.0 gives too few registers
             continue
         even = n % (16 * parts) == 0 or (n <= MOST_SHARED and n & n - 1 == 0 and parts & parts - 1 == 0)
-        if parts > 1 and m < 256 and even:
+        if parts > 1 and m < HIGH and even:
             yield parts
 
 
