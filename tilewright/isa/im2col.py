@@ -121,9 +121,8 @@ def _ways(mode: str, archs: Requirement, space: str, alone: Requirement) -> Iter
     ]
     for who, mask, group, there, window in ways:
         yield from loads(
-            "{mode}", PIXELS, who, mask, group, space=there, more=", {offsets}", registers=VECTORS, window=window,
-            dim=DIMS,
-            mode={mode: f".{mode}"},
+            "{mode}", PIXELS, who, space=there, more=", {offsets}", registers=VECTORS, dim=DIMS,
+            mode={mode: f".{mode}"}, cta_mask=mask, cta_group=group, window=window,
         )  # fmt: skip
 
 

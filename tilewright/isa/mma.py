@@ -7,7 +7,7 @@ Source: PTX ISA, "Warp-level Matrix Instructions: mma" and "Matrix Fragments for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -33,6 +33,7 @@ from tilewright.isa.table import (
 )
 from tilewright.isa.types import ELEMENTS
 from tilewright.isa.warp_matrices import REGISTERS
+from tilewright.records import replace
 
 SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma"'
 
@@ -110,14 +111,14 @@ def mma_row(
     name: str,
     text: str,
     products: tuple[tuple[str, tuple[str, ...], Requirement], ...],
-    meaning: Callable[..., Lanes],
+    meaning: Meaning,
     doc: str,
     more: Mapping[str, tuple[Argument, Spellings]],
     *,
     register: str = "b32",
-    product: Callable[[Mods], MatrixProduct | None] | None = None,
 ) -> Instruction:
-    """A row whose forms are shapes and types. more: further modifiers with their defaults."""
+    """A row whose forms are shapes and types. more: further modifiers with their defaults; ``meaning`` gets all."""
+    meaning = replace(meaning, passes=("shape", "types", *more))
 
     def form(shape: str, types: tuple[str, ...], first: Requirement) -> Form:
         modifiers: dict[str, Spellings] = {
@@ -127,8 +128,7 @@ def mma_row(
         }
         if "saturate" in more:
             modifiers["saturate"] = saturation(types)
-        passes = Meaning(meaning, passes=("shape", "types", *more), product=product)
-        return Form(Ptx(text, modifiers), first, SOURCE, passes, registers=REGISTERS)
+        return Form(Ptx(text, modifiers), first, SOURCE, meaning, registers=REGISTERS)
 
     return instruction(
         name,
@@ -155,8 +155,7 @@ MMA = mma_row(
         ("m16n8k16", FLOAT8, since("sm_89")),
         ("m16n8k32", FLOAT8, since("sm_89")),
     ),
-    matrix_product,
+    Meaning(matrix_product, product=_as_product),
     "A warp computes D = A * B + C on matrices in its registers; ``types`` names the elements of D, A, B and C.",
     {"saturate": (False, SATURATE)},
-    product=_as_product,
 )

@@ -15,7 +15,7 @@ from tilewright.isa.arch import since, suffixed
 from tilewright.isa.machine import Lanes
 from tilewright.isa.mma import BYTES, FLOAT8, SATURATE, mma_row, pairs_of
 from tilewright.isa.scalar.floats import arithmetic
-from tilewright.isa.table import Mods, spoken
+from tilewright.isa.table import Meaning, Mods, spoken
 from tilewright.isa.warp_matrices import Matrix, dealt_out, sides_of
 
 
@@ -76,7 +76,7 @@ mma_row(
         ("m16n8k32", NIBBLES, since("sm_80")),
         ("m16n8k64", NIBBLES, since("sm_80")),
     ),
-    _multiplied,
+    Meaning(_multiplied),
     "A warp computes D = A * B + C on 4-bit integers, or on bytes of 8 rows.",
     {"saturate": (False, SATURATE)},
 )
@@ -89,7 +89,7 @@ for _op, _first in (("xor", "sm_75"), ("and", "sm_80")):
             ("m16n8k128", ("s32.b1.b1.s32",), since("sm_80")),
             ("m16n8k256", ("s32.b1.b1.s32",), since("sm_80")),
         ),
-        _bits,
+        Meaning(_bits),
         f"A warp adds to C how many bits are set in the {_op} of each row of A with each column of B.",
         {"op": (_op, {_op: f".{_op}"})},
     )
@@ -100,7 +100,7 @@ mma_row(
         ("m8n8k4", ("f64.f64.f64.f64",), since("sm_80")),
         *((f"m16n8k{k}", ("f64.f64.f64.f64",), since("sm_90")) for k in (4, 8, 16)),
     ),
-    _doubles,
+    Meaning(_doubles),
     "A warp computes D = A * B + C in float64, each multiply-add along K rounded once.",
     {"rnd": (None, {None: "", **{word: f".{word}" for word in ("rn", "rz", "rm", "rp")}})},
     register="f64",
@@ -112,7 +112,7 @@ mma_row(
         ("m16n8k32", FLOAT8, suffixed(100, 103, 110, 120, 121)),
         ("m16n8k32", tuple(kind for kind in NARROW_TYPES if kind not in FLOAT8), suffixed(120, 121)),
     ),
-    _multiplied,
+    Meaning(_multiplied),
     "A warp computes D = A * B + C on floats of 4, 6 and 8 bits, a byte each: those of 4 bits in bits 2 to 5.",
     {"kind": ("f8f6f4", {"f8f6f4": ".kind::f8f6f4"})},
 )
