@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.explain.steps import for_all
 from tilewright.ir import AddressOf, Expr, Load, const_value, walk
-from tilewright.ir.elements import is_dealt_out
+from tilewright.ir.buffer import is_dealt_out
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.machine.batch import first_of, threads_of, where_text
 from tilewright.sim.machine.device import met_text
