@@ -45,7 +45,7 @@ def test_two_roundings_would_show() -> None:
 
 
 def test_infinities_and_nan_pass() -> None:
-    one, infinity = np.float32([1, 1]), np.float32([np.inf, np.nan])
+    one, infinity = np.array([1, 1], np.float32), np.array([np.inf, np.nan], np.float32)
 
     with np.errstate(all="ignore"):
         narrow = fma_narrow(one, one, infinity)

@@ -60,7 +60,7 @@ def product_kernel(chosen: Majorness) -> Kernel:
             T.ptx.mma(mma.shape, types, d_registers, a.local(), b_tile, d_registers)
             Tx.warp.copy(D[:, tile * n : tile * n + n], d[:, :])
 
-    return product  # type: ignore[no-any-return]
+    return product
 
 
 def numbers(kind: str, shape: tuple[int, int], rng: np.random.Generator) -> NDArray[Any]:

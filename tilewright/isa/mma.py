@@ -38,6 +38,7 @@ from tilewright.isa.table import (
 )
 from tilewright.isa.warp_matrices import ELEMENTS as MATRIX_ELEMENTS
 from tilewright.isa.warp_matrices import REGISTERS, Matrix, dealt_out, extents, numbers, sides_of
+from tilewright.records import replace
 
 SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma"'
 
@@ -115,14 +116,14 @@ def mma_row(
     name: str,
     text: str,
     products: tuple[tuple[str, tuple[str, ...], Requirement], ...],
-    meaning: Callable[..., Lanes],
+    meaning: Meaning,
     doc: str,
     more: Mapping[str, tuple[Argument, Spellings]],
     *,
     register: str = "b32",
-    product: Callable[[Mods], MatrixProduct | None] | None = None,
 ) -> Instruction:
-    """A row whose forms are shapes and types. more: further modifiers with their defaults."""
+    """A row whose forms are shapes and types. more: further modifiers with their defaults; ``meaning`` gets all."""
+    meaning = replace(meaning, passes=("shape", "types", *more))
 
     def form(shape: str, types: tuple[str, ...], first: Requirement) -> Form:
         modifiers: dict[str, Spellings] = {
@@ -132,8 +133,7 @@ def mma_row(
         }
         if "saturate" in more:
             modifiers["saturate"] = saturation(types)
-        passes = Meaning(meaning, passes=("shape", "types", *more), product=product)
-        return Form(Ptx(text, modifiers), first, SOURCE, passes, registers=REGISTERS)
+        return Form(Ptx(text, modifiers), first, SOURCE, meaning, registers=REGISTERS)
 
     return instruction(
         name,
@@ -160,10 +160,9 @@ MMA = mma_row(
         ("m16n8k16", FLOAT8, since("sm_89")),
         ("m16n8k32", FLOAT8, since("sm_89")),
     ),
-    matrix_product,
+    Meaning(matrix_product, product=_as_product),
     "A warp computes D = A * B + C on matrices in its registers; ``types`` names the elements of D, A, B and C.",
     {"saturate": (False, SATURATE)},
-    product=_as_product,
 )
 
 # mma.sync beyond 16-bit floats and bytes: float64, four bits and single bits, 8 x 8 matrices, narrow floats of
@@ -232,7 +231,7 @@ mma_row(
         ("m16n8k32", NIBBLES, since("sm_80")),
         ("m16n8k64", NIBBLES, since("sm_80")),
     ),
-    _multiplied,
+    Meaning(_multiplied),
     "A warp computes D = A * B + C on 4-bit integers, or on bytes of 8 rows.",
     {"saturate": (False, SATURATE)},
 )
@@ -245,7 +244,7 @@ for _op, _first in (("xor", "sm_75"), ("and", "sm_80")):
             ("m16n8k128", ("s32.b1.b1.s32",), since("sm_80")),
             ("m16n8k256", ("s32.b1.b1.s32",), since("sm_80")),
         ),
-        _bits,
+        Meaning(_bits),
         f"A warp adds to C how many bits are set in the {_op} of each row of A with each column of B.",
         {"op": (_op, {_op: f".{_op}"})},
     )
@@ -256,7 +255,7 @@ mma_row(
         ("m8n8k4", ("f64.f64.f64.f64",), since("sm_80")),
         *((f"m16n8k{k}", ("f64.f64.f64.f64",), since("sm_90")) for k in (4, 8, 16)),
     ),
-    _doubles,
+    Meaning(_doubles),
     "A warp computes D = A * B + C in float64, each multiply-add along K rounded once.",
     {"rnd": (None, {None: "", **{word: f".{word}" for word in ("rn", "rz", "rm", "rp")}})},
     register="f64",
@@ -268,7 +267,7 @@ mma_row(
         ("m16n8k32", FLOAT8, suffixed(100, 103, 110, 120, 121)),
         ("m16n8k32", tuple(kind for kind in NARROW_TYPES if kind not in FLOAT8), suffixed(120, 121)),
     ),
-    _multiplied,
+    Meaning(_multiplied),
     "A warp computes D = A * B + C on floats of 4, 6 and 8 bits, a byte each: those of 4 bits in bits 2 to 5.",
     {"kind": ("f8f6f4", {"f8f6f4": ".kind::f8f6f4"})},
 )

@@ -146,15 +146,13 @@ CLUSTER: Spellings = {"cluster": ""}  # of a copy to the own CTA, by the window 
 
 
 def loads(
-    words: str, meaning: Meaning, archs: Requirement, mask: Spellings, group: Spellings, *,
-    space: str = "shared::cluster", more: str = "", dims: str = "{dim}", note: str = "",
-    window: Spellings | None = None, **modifiers: Any,
+    words: str, meaning: Meaning, archs: Requirement, *, space: str = "shared::cluster", more: str = "",
+    dims: str = "{dim}", note: str = "", **modifiers: Any,
 ) -> Iterator[Form]:  # fmt: skip
-    """The loads of one mode with a mask of CTAs, or without; a pair (``cta_group``) may tell the m-barrier of either
-    CTA. words: of the mode. more: operands behind the m-barrier.
+    """The loads of one mode. words: of the mode. more: operands behind the m-barrier. modifiers: ``cta_mask``, and
+    ``cta_group`` of a pair, which may tell the m-barrier of either CTA, are among them.
     """
-    cast = ".multicast::cluster" if mask is GIVEN else ""
-    modifiers |= {"cta_mask": mask, "cta_group": group, **({} if window is None else {"window": window})}
+    cast = ".multicast::cluster" if modifiers["cta_mask"] is GIVEN else ""
     return rows_with_policy(
         f"cp.async.bulk.tensor{dims}.{space}.global{words}.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
         "[{dst}], [{map}, {coords}], [{bar}]" + more + (", {cta_mask}" if cast else ""),
@@ -204,7 +202,9 @@ instruction(
         chain.from_iterable(
             form
             for group, archs in (({-1: ""}, SINCE_HOPPER), (PAIRED, TMEM_ARCHS))
-            for form in zip(*(loads(".tile", BOX, archs, mask, group) for mask in (LEFT_OUT, GIVEN)), strict=True)
+            for form in zip(
+                *(loads(".tile", BOX, archs, cta_mask=mask, cta_group=group) for mask in (LEFT_OUT, GIVEN)), strict=True
+            )
         )
     ),
     also={"tile": "", "shared::cluster": "shared::cta"},
@@ -265,11 +265,11 @@ instruction(
     doc="A thread has four rows of an array brought to shared memory, one after the other: ``coords`` are a column and "
     "rows.",
     forms=(
-        *_rows(since("sm_100"), LEFT_OUT, {-1: ""}, space="shared::cta", window=ANY_WINDOW),
-        *_rows(EXACT_ARCHS, LEFT_OUT, {-1: ""}, window=CLUSTER),
-        *_rows(EXACT_ARCHS, GIVEN, {-1: ""}, window=ANY_WINDOW),
-        *_rows(EXACT_ARCHS, LEFT_OUT, PAIRED, window=ANY_WINDOW),
-        *_rows(EXACT_ARCHS, GIVEN, PAIRED, window=ANY_WINDOW),
+        *_rows(since("sm_100"), space="shared::cta", cta_mask=LEFT_OUT, cta_group={-1: ""}, window=ANY_WINDOW),
+        *_rows(EXACT_ARCHS, cta_mask=LEFT_OUT, cta_group={-1: ""}, window=CLUSTER),
+        *_rows(EXACT_ARCHS, cta_mask=GIVEN, cta_group={-1: ""}, window=ANY_WINDOW),
+        *_rows(EXACT_ARCHS, cta_mask=LEFT_OUT, cta_group=PAIRED, window=ANY_WINDOW),
+        *_rows(EXACT_ARCHS, cta_mask=GIVEN, cta_group=PAIRED, window=ANY_WINDOW),
     ),
     also={"shared::cluster": "shared::cta"},
 )
@@ -464,9 +464,8 @@ def _ways(mode: str, archs: Requirement, space: str, alone: Requirement) -> Iter
     ]
     for who, mask, group, there, window in ways:
         yield from loads(
-            "{mode}", PIXELS, who, mask, group, space=there, more=", {offsets}", registers=VECTORS, window=window,
-            dim=IM2COL_DIMS,
-            mode={mode: f".{mode}"},
+            "{mode}", PIXELS, who, space=there, more=", {offsets}", registers=VECTORS, dim=IM2COL_DIMS,
+            mode={mode: f".{mode}"}, cta_mask=mask, cta_group=group, window=window,
         )  # fmt: skip
 
 

@@ -240,7 +240,7 @@ OPERAND_BYTES = 32  # bytes of each row of A and each column of B
 class WgmmaType(NamedTuple):
     """An element of A. k: how many of them an instruction takes. results: of D, and partners: of B, as PTX has them.
 
-    majors: may operands be MN-major? signs: may they be negated?
+    majors: may operands be MN-major? signs: may they be negated? tail: what stands behind the types.
     """
 
     name: str
@@ -249,6 +249,7 @@ class WgmmaType(NamedTuple):
     partners: Mapping[str, str]
     majors: bool = False
     signs: bool = True
+    tail: str = ""
 
 
 _F32, _HALVES = {"float32": "f32"}, {"float32": "f32", "float16": "f16"}
@@ -260,7 +261,7 @@ WGMMA_TYPES: Mapping[str, WgmmaType] = {
     "tf32": WgmmaType("tf32", 8, _F32, {"tf32": "tf32"}),
     **{kind: WgmmaType(name, 32, _HALVES, _FLOAT8) for kind, name in _FLOAT8.items()},
     **{kind: WgmmaType(name, 32, {"int32": "s32"}, _BYTES, signs=False) for kind, name in _BYTES.items()},
-    "b1": WgmmaType("b1", 256, {"int32": "s32"}, {"b1": "b1"}, signs=False),
+    "b1": WgmmaType("b1", 256, {"int32": "s32"}, {"b1": "b1"}, signs=False, tail=".and.popc"),
 }
 
 
@@ -414,7 +415,7 @@ def modifiers(element: str, row: WgmmaType, *, shared_a: bool) -> dict[str, Spel
 
 def form_of(
     name: str, table: dict[str, Spellings], row: WgmmaType, listed: str, meaning: AsyncMeaning, after: tuple[str, ...],
-    held: tuple[str, ...], tail: str = "",
+    held: tuple[str, ...],
 ) -> Form:  # fmt: skip
     """A form of an instruction, with its modifiers in ``table``. listed: its operands between D and the condition.
     after: the rows whose operations it follows in order. held: registers that it reads on the way.
@@ -425,7 +426,7 @@ def form_of(
     read = [access_of_unit(name, "shared", write=False) for name in ("dA", "dB")]
     return Form(
         Ptx(
-            f"{name}.sync.aligned.{{M}}{{N}}{{K}}{{out_dtype}}{{in_dtype}}{{b_dtype}}{tail}{{saturate}}",
+            f"{name}.sync.aligned.{{M}}{{N}}{{K}}{{out_dtype}}{{in_dtype}}{{b_dtype}}{row.tail}{{saturate}}",
             table,
             pattern=f"{{{{ .reg .pred p; setp.ne.b32 p, {{scaleD}}, 0; {CALL}, {listed}, p{immediates}; }}}}",
         ),
@@ -451,8 +452,8 @@ def _forms(operands: str, flags: tuple[str, ...]) -> Iterator[Form]:
         joined=joined if shared_a else None,
     )
     for element, row in WGMMA_TYPES.items():
-        table, tail = modifiers(element, row, shared_a=shared_a), ".and.popc" if element == "b1" else ""
-        yield form_of("wgmma.mma_async", table, row, operands, meaning, NAMES, flags, tail)
+        table = modifiers(element, row, shared_a=shared_a)
+        yield form_of("wgmma.mma_async", table, row, operands, meaning, NAMES, flags)
 
 
 KEYWORDS = {
