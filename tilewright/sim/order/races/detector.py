@@ -426,7 +426,7 @@ class RaceDetector:
         """The places of a global buffer."""
         if (window := place.window) not in self.buffers:
             nbytes = batch.wave.run.blocks[place.name].nbytes
-            self.buffers[window] = TaggedPlaces(f"window {window}", nbytes, self.grain(window), is_global=True)
+            self.buffers[window] = TaggedPlaces(f"window {window}", nbytes, self.grain(window))
         return self.buffers[window]
 
     def access(self, places: TaggedPlaces, site: Site, batch: Batch, mask: Mask, at: Address) -> None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.batch import spread
 from tilewright.sim.machine.memory import MemoryRows
+from tilewright.sim.machine.rows import CtaRows
 from tilewright.sim.machine.sites import harmless
 from tilewright.sim.order.bounds import LATE_ACCESSES
 from tilewright.sim.order.knowledge.clocks import Clocks
@@ -206,27 +207,29 @@ if TYPE_CHECKING:
 NOWHERE = (1 << 62, -1)  # a span without bytes
 
 
-class TaggedPlaces:
-    """The tags of a wave's shared memory, or of a global buffer. grain: bytes that share a tag.
+class TaggedPlaces(CtaRows):
+    """The tags of the shared memory of a wave of ``ctas``, or of a global buffer. grain: bytes that share a tag.
 
     is_global: may all CTAs touch it? So is the shared memory of clusters: their CTAs' follow each other, ``pitch``
     bytes apart. arena: the buffer that stands for all of it, where pointers of run time lead.
     """
 
+    tables = ()
+
     def __init__(
-        self, name: str, nbytes: int, grain: int, *, is_global: bool, pitch: int = 1 << 62, arena: str = ""
+        self, name: str, nbytes: int, grain: int, *, ctas: int = 0, pitch: int = 1 << 62, arena: str = ""
     ) -> None:
+        super().__init__(1, max(ctas, 1))
         self.pitch = pitch
         self.name = name
         self.arena = arena or name
         self.grain = grain
-        self.is_global = is_global
+        self.is_global = is_global = not ctas
         self.is_shared = not is_global or pitch < 1 << 62
         self.tag = np.dtype(np.uint64 if is_global else np.uint32)
         self.shift = CTA + (CTA_BITS + 1 if is_global else 0)
         self.who = (1 << CTA + (CTA_BITS if is_global else 0)) - 1  # the bits that say by whom
         self.nbytes = nbytes
-        self.rows = 1  # that tags and marks have
         self.written: dict[str, Times] = {}  # by buffer: when each warp wrote there last
         self.read: dict[str, Times] = {}
         self.newest_write = self.newest_read = 0  # times
@@ -255,25 +258,24 @@ class TaggedPlaces:
     def _block(self) -> MemoryRows:
         return MemoryRows.zeros(self.rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
 
-    def expand(self, ctas: int) -> None:
-        """From now on every CTA has tags of its own."""
-        if not self.is_global and self.rows == 1 and ctas > 1:
+    def part(self) -> None:
+        if self.is_for_all:
             self._write_all_down()
-            self.rows = ctas
-            for block in self._tags().values():
-                block.part(ctas)
+            super().part()
+
+    def parted(self) -> None:
+        for name, block in self._tags().items():
+            setattr(self, name, MemoryRows(np.repeat(block.data, self.ctas, axis=0), block.nbytes, self.ctas))
 
     def _tags(self) -> dict[str, MemoryRows]:
         """The blocks of tags that are there."""
         return {name: vars(self)[name] for name in ("writers", "readers", "frail") if name in vars(self)}
 
     def _view(self, clocks: Clocks, batch: Batch, mask: Mask, at: Address) -> tuple[Look, Mask]:
-        if self.is_global or batch.wave.ctas == 1 or self.rows > 1:
-            return batch, mask
-        if (one := batch.as_one(mask, at)) is not None:
-            return one
-        self.expand(batch.wave.ctas)
-        return batch, mask
+        one = batch.as_one(mask, at) if self.is_for_all and clocks.is_one else None
+        if one is None:
+            self.part()
+        return one or (batch, mask)
 
     def access(self, clocks: Clocks, site: Site, batch: Batch, mask: Mask, at: Address) -> AccessRecord:
         """An access that is about to take place, with its record."""

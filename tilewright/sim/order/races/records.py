@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -70,6 +70,7 @@ class AccessRecord:
     more: tuple[Address, ...] = ()
     lone: Lone | None = None
     _tags: Tags | None = None
+    _where: tuple[tuple[int, int], Address] | None = field(default=None, init=False)
 
     def each(self) -> Iterator[AccessRecord]:
         """The access of each of the addresses."""
@@ -146,7 +147,10 @@ class AccessRecord:
     @property
     def where(self) -> Address:
         """The tags of each lane."""
-        return _scaled(self.at, self.places.grain, self.places.tag.itemsize)
+        unit = self.places.grain, self.places.tag.itemsize
+        if self._where is None or self._where[0] != unit:
+            self._where = unit, _scaled(self.at, *unit)
+        return self._where[1]
 
     @property
     def width(self) -> int:
