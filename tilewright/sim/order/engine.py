@@ -92,8 +92,8 @@ class WaveOrder:
 
         self.stores: SharedStores | None = None
         self.proxies: list[SharedStores | GlobalAccesses | TensorMaps] = []
-        touched = [one for bound in wave.run.program.operations for one in bound.form.touched]
-        spaces = {one.space for one in touched if one.proxy == "async"}
+        touched = [access for _, access in wave.run.program.touched]
+        spaces = {access.space for access in touched if access.proxy == "async"}
         if self.operations is not None and "shared" in spaces:
             self.stores = SharedStores(self.operations, touched, self.shared.log)
             self.proxies.append(self.stores)

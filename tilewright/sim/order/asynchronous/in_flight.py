@@ -11,9 +11,8 @@ import numpy as np
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.batch import Mask, spread
 from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.asynchronous.issue_order import keeps_order
 from tilewright.sim.order.asynchronous.operations import Operations
-from tilewright.sim.order.asynchronous.scoreboard import OperationPart, Parts, Scoreboard
+from tilewright.sim.order.asynchronous.scoreboard import OperationPart, Parts, Scoreboard, keeps_order
 from tilewright.sim.order.knowledge.known import HEARD, SEEN
 from tilewright.sim.order.reports.rules import (
     early_access,

@@ -19,28 +19,20 @@ from tilewright.sim.order.knowledge.fences import Stamps
 from tilewright.sim.order.knowledge.known import Times
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.precedence import Precedence
-    from tilewright.sim.machine.sites import Site
-
-# One access, as the tags of its places will tell of it, and how those are read and written.
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import TypeAlias
 
     from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.machine.batch import Batch, Look, Mask
+    from tilewright.sim.machine.precedence import Precedence
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.races.clash import Pairs
     from tilewright.sim.order.races.lone import Lone
     from tilewright.sim.order.races.places import TaggedPlaces
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
+
+# One access, as the tags of its places will tell of it, and how those are read and written.
 
 
 THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; the bit of "several threads"; bits below the CTA
