@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.signals import MBarrierSignal
     from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.machine.sync import BarrierSite
+    from tilewright.sim.machine.sync import BarrierSite, MetWithout
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.unknown import Dependence, Doubt
     from tilewright.sim.machine.wave import Wave
@@ -143,11 +143,6 @@ ELSEWHERE = {"lane": _SHUFFLE, "warp": _MEMORY, "warpgroup": _MEMORY, "thread": 
 
 
 AnyFence: TypeAlias = "Fence | ProxyFence | RegisterFence"
-
-
-def met_text(pair: tuple[str, str]) -> str:
-    """What is said of a barrier, in words, at which threads met without others."""
-    return told("{} was met without {}, which had ended", *pair)
 
 
 class Events:
@@ -282,8 +277,7 @@ class Device:
     topics, about: by a warning's text what it is about, and what is known of it, as fields of a `Finding`.
     unwritten: "used", where the use of a value that no thread had written has ended the run; "sought" in a run that
     looks for the thread that writes it later, and "found" where that has ended it.
-    met_without: by the line of a barrier at which threads met without some that had ended: the barrier in words, and
-    without whom. ended_before: all such threads of a CTA.
+    met_without: by the line of a barrier, that threads met there without some that had ended.
     doubts: races that a dependence of data may excuse, by their keys; dependence: of a run that finds out; excused: the
     keys of those that it does, once that is known.
     """
@@ -332,8 +326,7 @@ class Device:
         self.has_clock = False  # has a thread looked at a clock?
         self.doubts: dict[Hashable, Doubt] = {}
         self.dependence: Dependence | None = None
-        self.met_without: dict[Span | None, tuple[str, str]] = {}
-        self.ended_before = np.zeros(0, np.bool_)
+        self.met_without: dict[Span | None, MetWithout] = {}
         self.excused: Collection[Hashable] | None = None
         self.tally = [0] * len(program.tallies)
         self.lines: dict[tuple[object, ...], Line] = {}

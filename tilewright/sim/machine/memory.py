@@ -58,10 +58,9 @@ class MemoryRows(CtaRows):
     whole unit.
     """
 
-    data: NDArray[np.uint8]
-
     def __init__(self, data: NDArray[np.uint8], nbytes: int, ctas: int = 1) -> None:
-        super().__init__(data, ctas)
+        super().__init__(len(data), ctas)
+        self.data = data
         self.nbytes = nbytes
         self.pitch = data.shape[1]
         self._views: dict[int, tuple[Bits, Bits]] = {}

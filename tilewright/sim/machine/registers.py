@@ -125,7 +125,8 @@ class Registers(CtaRows):
     """
 
     def __init__(self, rows: int, warps: int, nbytes: int, unit: int, start: int = 0, *, ctas: int = 0) -> None:
-        super().__init__(np.zeros((rows, warps, -(-nbytes // unit), 32 * unit), np.uint8), ctas or rows)
+        super().__init__(rows, ctas or rows)
+        self.data = np.zeros((rows, warps, -(-nbytes // unit), 32 * unit), np.uint8)
         self.unit = unit
         self.start = start
         self.nbytes = nbytes

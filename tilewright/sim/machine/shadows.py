@@ -16,7 +16,6 @@ from tilewright.ir import AddressOf, Expr, Load, const_value, walk
 from tilewright.ir.buffer import is_dealt_out
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.machine.batch import first_of, threads_of, where_text
-from tilewright.sim.machine.device import met_text
 from tilewright.sim.machine.memory import MemoryRows, initialised
 from tilewright.sim.machine.places import authored_text, buffer_name, coordinate_text, element_text
 from tilewright.sim.machine.wave import Memories
@@ -115,9 +114,9 @@ class Shadows(Memories):
         read = [text for _, text in self.unset.values()][:is_one]
         for text in read:
             error.given = told("{}; {}", error.given, text)
-        for met, pair in [*run.met_without.items()][:1]:
-            error.given = told("{}; {}", error.given, met_text(pair))
-            error.hint = error.hint or for_all(met, pair[0])
+        for at_barrier, meeting in [*run.met_without.items()][:1]:
+            error.given = told("{}; {}", error.given, meeting.text)
+            error.hint = error.hint or for_all(at_barrier, meeting.barrier)
         error.facts |= {"threads": threads_of(batch, bad), "buffer": name}
         if use in DECIDES:
             raise error

@@ -290,12 +290,6 @@ class Touched:
 
         once: what all issuers of a CTA read may come once for each CTA.
         """
-        if self.space not in ("shared", "tmem") and self.nbytes is None and len(windows := list(self.windows())) == 1:
-            (window, _), *_ = windows
-            _, block = wave.run.global_block(window)
-            assert block is not None, "it was checked at the issue"
-            units = self.at - (window << WINDOW_BITS) >> SHIFT[self.width]
-            return np.asarray(block.view(self.width)[0].take(units)[..., None].view(np.uint8))
         return self._read(wave, 0, once=once)
 
     def flags(self, wave: Wave) -> Array | None:
@@ -353,6 +347,9 @@ class Touched:
         return items.reshape(self.shape)[..., None].view(np.uint8)
 
     def _gather(self, block: MemoryRows, rows: Ints, at: Ints, there: Bools, into: NDArray[np.uint8]) -> None:
+        if self.nbytes is None and len(block.data) == 1 and there.all():
+            into[...] = block.view(self.width)[0].take(at >> SHIFT[self.width])[..., None].view(np.uint8)
+            return
         if self.nbytes is None or (self.nbytes[there] == self.width).all():
             into[there] = block.view(self.width)[rows[there], at[there] >> SHIFT[self.width]][..., None].view(np.uint8)
             return

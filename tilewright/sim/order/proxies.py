@@ -186,7 +186,7 @@ class SharedStores:
         parts, board = self.operations.parts, self.operations.scoreboard
         copies = [part.number for part in parts.values() if part.writes_shared_as_threads_do] if self._may_copy else []
         if copies:
-            board.expand()
+            board.part()
             known, issuer = board.flags_of_issuers(operation), one.along(one.issuer)
         for rows, units in board.units_of(one) if copies else ():
             number = np.where(one.touches, board.filling[rows, units], 0)

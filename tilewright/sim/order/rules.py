@@ -453,9 +453,10 @@ class BarrierRules:
         times, waited = self.last[barrier]
         for k in np.flatnonzero(times[who.rows] > 0).tolist():
             row, warp = int(who.rows[k]), int(who.warps[k])
-            column = int(self.clocks.first_column(np.array(row)))
-            known = self.clocks.known[row, warp, column : column + self.clocks.threads].reshape(-1, 32).max(-1)
-            if not (waited[row, warp] or (known >= times[row])[waited[row]].any()):
+            first = int(self.clocks.first_column(np.array(row)))
+            mine = self.clocks.known[self.clocks.at(who.rows[k]), warp, first : first + self.clocks.threads]
+            comes_after = mine.reshape(-1, 32).max(-1) >= times[row]
+            if not (waited[row, warp] or comes_after[waited[row]].any()):
                 raise broken("barrier reused", barrier, at=at, who=self.wave.warp_at(row, warp))
 
     def met(self, ctas: Ints, waiting: Bools, barrier: int) -> None:

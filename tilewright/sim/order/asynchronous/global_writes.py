@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.asynchronous.issue_order import keeps_order
+from tilewright.sim.order.asynchronous.scoreboard import keeps_order
 from tilewright.sim.order.knowledge.known import SEEN
 from tilewright.sim.order.reports.rules import copied_twice
 
@@ -36,8 +36,8 @@ class GlobalWrites:
 
     def __init__(self, wave: Wave) -> None:
         self.wave = wave
-        touched = ((bound, one) for bound in wave.run.program.operations for one in bound.form.touched)
-        self.unit = gcd(16, *(bound.count(one.nbytes) for bound, one in touched if one.space in ("global", "generic")))
+        there = (each for each in wave.run.program.touched if each[1].space in ("global", "generic"))
+        self.unit = gcd(16, *(bound.count(access.nbytes) for bound, access in there))
         self._tables: dict[int, NDArray[np.int64]] = {}
 
     def begin(

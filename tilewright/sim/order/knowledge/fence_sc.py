@@ -112,7 +112,7 @@ class KnownBySc:
         if not reaches:
             return
         clocks = self.clocks
-        clocks.expand()
+        clocks.part()
         clocks.changes[who.rows] += 1
         which, lane = np.nonzero(who.lanes)
         self._let_alone(who)

@@ -14,7 +14,7 @@ from tilewright.isa import Access, Fence, ProxyFence
 from tilewright.sim.machine.places import WINDOW_BITS, coordinate_text, pointer_to
 from tilewright.sim.machine.subject import completion_text
 from tilewright.sim.machine.tmem import INITIALISED, cells_text
-from tilewright.sim.order.asynchronous.issue_order import may_queue
+from tilewright.sim.order.asynchronous.scoreboard import may_queue
 from tilewright.sim.order.reports.handover import missing_step
 from tilewright.sim.order.reports.words import grid_thread_text, not_yet_written, shared_text
 from tilewright.terms import Operand, Told, barrier, call, operation, told
