@@ -19,7 +19,9 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
         f"load/cu{part}.py"
         for part in (
             "",
+            "_advice",
             "_compile",
+            "_dialect",
             "_headers",
             "_host",
             "_launches",

@@ -161,7 +161,7 @@ class Host:
     @cached_property
     def function(self) -> Node | None:
         """The function around the node."""
-        return _function(self.node)
+        return function_around(self.node)
 
     @cached_property
     def numbers(self) -> HostNumbers:
@@ -330,8 +330,8 @@ class Host:
     def types(self) -> dict[str, str]:
         """The types of names at the node, as they are declared."""
         kinds = ("declaration", "parameter_declaration", "field_declaration")
-        nodes = [each for each in below(self.tree.root, *kinds) if _function(each) in (None, self.function)]
-        return {name: kind for each in nodes for name, kind in _typed(each, self.tree)}
+        nodes = [each for each in below(self.tree.root, *kinds) if function_around(each) in (None, self.function)]
+        return {name: kind for each in nodes for name, kind in typed(each, self.tree)}
 
     def type_of(self, word: str) -> str:
         """The type of an expression, "" where the text does not say."""
@@ -351,13 +351,13 @@ def _base(word: str) -> str:
     return found[1] if found else plain
 
 
-def _function(node: Node) -> Node | None:
+def function_around(node: Node) -> Node | None:
     """The function around a node, the outermost one."""
     found = [each for each in _above(node) if each.type == _FUNCTION]
     return found[-1] if found else None
 
 
-def _typed(node: Node, tree: Tree) -> Iterator[tuple[str, str]]:
+def typed(node: Node, tree: Tree) -> Iterator[tuple[str, str]]:
     """The names of a declaration, with their types: ``float*`` of ``const float *x``."""
     kind = node.child_by_field_name("type")
     for each in node.children_by_field_name("declarator") if kind is not None else ():
