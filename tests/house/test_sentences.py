@@ -20,6 +20,7 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
         for part in (
             "",
             "_advice",
+            "_allocations",
             "_compile",
             "_dialect",
             "_headers",
