@@ -26,6 +26,7 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
             "_headers",
             "_host",
             "_launches",
+            "_life",
             "_numbers",
             "_pieces",
             "_stand_ins",

@@ -133,8 +133,9 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     with named_by(table):
         verdicts = [
             _checked(module, request, gpu=asked.gpu, quiet=asked.json, limits={**limits, **choices_made},
-                     policy=replace(policy, pdl=policy.pdl or request.pdl), profile=asked.profile, coverage=coverage)
-            for request, coverage in runs
+                     policy=replace(policy, pdl=policy.pdl or request.pdl, around=launch.around),
+                     profile=asked.profile, coverage=coverage)
+            for launch, (request, coverage) in zip(launches, runs, strict=True)
         ]  # fmt: skip
     with named_by(asked.file.with_suffix(".toml") if sequences else None):
         reports = [_ran_in_order(asked, limits, planned(module, whole)) for whole in sequences]

@@ -32,6 +32,7 @@ from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_allocations import variables_set
 from tilewright.load.cu_host import bare, parts_of
 from tilewright.load.cu_launches import LaunchShape, launched
+from tilewright.load.cu_life import HostAround, launch_loop, unset
 from tilewright.load.cu_numbers import type_bytes
 from tilewright.load.cu_tree import template_names
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
@@ -72,13 +73,14 @@ class _Lacks:
 @dataclass(frozen=True)
 class Launched:
     """A request as host code launches it. asked: what was asked for. said: a line that says what the host code has.
-    numbers: of names in it that decide on the launch.
+    numbers: of names in it that decide on the launch. around: what it does around the launch.
     """
 
     request: Request
     asked: Request
     said: str
     numbers: Mapping[str, int]
+    around: HostAround = HostAround()
 
 
 def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> list[Launched]:
@@ -111,7 +113,8 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
         if not shape.lacks:
             _check_launch(kernel, launch, Span(str(file), shape.line))
         asked = replace(request, kernel=name, args=tuple(texts.values()))
-        launches.append(Launched(launch, asked, _said(file, shape, launch, texts), shape.numbers))
+        around = host_around(kernel, shape, texts)
+        launches.append(Launched(launch, asked, _said(file, shape, launch, texts), shape.numbers, around))
     lacks.check(file)
     if len(kernels) > 1 and (unused := [text for text in request.args if text not in used]):
         names = [param for _, kernel in kernels for param in kernel.parameters]
@@ -119,6 +122,23 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
         raise ArgumentError(f"no kernel of {file.name} has this argument", given=unused[0],
                             allowed=choices(text, names))  # fmt: skip
     return launches
+
+
+def host_around(kernel: LoadedKernel, shape: LaunchShape, asked: Iterable[str] = ()) -> HostAround:
+    """What host code does with the arrays of a launch, but those that a request gives."""
+    host = shape.host
+    if host is None:
+        return HostAround(shape.line)
+    names = {param.name: word for param, word in zip(kernel.written, shape.words, strict=False)
+             if param.type[-1:] == "*" and param.name not in asked}  # fmt: skip
+    lines = {name: line for name, word in names.items() if (line := unset(host, word)) is not None}
+    loop = launch_loop(host, shape.words)
+    if loop is None:
+        return HostAround(shape.line, lines, words=names)
+    kept, looked_at = (
+        frozenset(name for name, word in names.items() if word in words) for words in (loop.kept, loop.looked_at)
+    )
+    return HostAround(shape.line, lines, loop.line, kept, looked_at, names)
 
 
 def _check_launch(kernel: LoadedKernel, request: Request, at: Span) -> None:
@@ -405,7 +425,8 @@ def in_order(
         if lacks.what:
             continue
         values = (arguments[word] if isinstance(value, str) or word in arguments else value for _, word, value in pairs)
-        planned.append(launch(kernel, *values, grid=shape.grid, block=shape.block, shared_bytes=shape.shared_bytes,
-                              cluster=shape.cluster, pdl=number > 0 and (pdl or shape.pdl)))  # fmt: skip
+        behind = launch(kernel, *values, grid=shape.grid, block=shape.block, shared_bytes=shape.shared_bytes,
+                      cluster=shape.cluster, pdl=number > 0 and (pdl or shape.pdl))  # fmt: skip
+        planned.append(replace(behind, around=replace(host_around(kernel, shape), loop=0)))
     lacks.check(file)
     return planned
