@@ -520,6 +520,29 @@ template <typename T> __global__ void scale(const T* from, T* to) { to[threadIdx
     assert load_cu(text, kernels=names[:1])["scale"].title == "scale"
 
 
+def test_a_brace_that_one_of_two_conditions_closes_leaves_the_rest_of_the_kernel() -> None:
+    text = """
+__global__ void k(const float* x, float* out, int n) {
+    float v = 0;
+    if (threadIdx.x < n) {
+        v = x[threadIdx.x];
+#ifdef TOGETHER
+    }
+#endif
+    v += __shfl_xor_sync(0xffffffff, v, 1);
+#ifndef TOGETHER
+    }
+#endif
+    out[threadIdx.x] = v;
+}
+void run(const float* x, float* out) { k<<<1, 32>>>(x, out, 20); }
+"""
+    for defines in ({}, {"TOGETHER": "1"}):
+        x, out = np.ones(32, np.float32), np.zeros(32, np.float32)
+        load_cu(text, defines=defines)["k"].simulate(x, out, 20, grid=1, block=32)
+        assert out.tolist() == [2.0] * 20 + [0.0] * 12
+
+
 def test_blocks_that_each_branch_of_a_condition_opens_are_read_once() -> None:
     """As `if (a) {` here, `if (b) {` there, and one brace that closes both."""
     text = """namespace {

@@ -334,6 +334,6 @@ def in_order(
             continue
         values = (arguments[word] if isinstance(value, str) or word in arguments else value for _, word, value in pairs)
         planned.append(launch(kernel, *values, grid=shape.grid, block=shape.block, shared_bytes=shape.shared_bytes,
-                              cluster=shape.cluster, pdl=number > 0 and (pdl or shape.pdl)))  # fmt: skip
+                              cluster=shape.cluster, pdl=shape.pdl or (pdl and number > 0)))  # fmt: skip
     lacks.check(file)
     return planned

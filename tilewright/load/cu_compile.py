@@ -116,8 +116,8 @@ def compile_cu(
     kept = store.load(key)
     if kept is None:
         wanted, asked = list(dict.fromkeys(spelled.values())), tuple(spelled.get(name, name) for name in names)
-        for each in sources:
-            each.dropped = list((left_out or {}).get(each.file, ()))
+        for each, read in zip(sources, texts, strict=True):
+            each.chosen, each.dropped = read, list((left_out or {}).get(each.file, ()))
         made = _made(request, sources, others, wanted, asked)
         if left_out is not None:
             left_out |= {each.file: each.dropped for each in sources}
@@ -165,16 +165,18 @@ def _settled(text: str) -> str:
 
 
 class _Source:
-    """A file of the author's: the .cu file, or a header that it includes by ``name``. dropped: the pieces left out."""
+    """A file of the author's: the .cu file, or a header that it includes by ``name``. dropped: the pieces left out.
+    chosen: its text, with blanks in branches of ``#if`` that are left out.
+    """
 
     def __init__(self, name: str, file: str, text: str) -> None:
-        self.name, self.file, self.text = name, file, text
+        self.name, self.file, self.text, self.chosen = name, file, text, text
         self.dropped: list[Chunk] = []
         self.macros: Macros | None = None  # those of all files, once they are known
 
     @cached_property
     def pieces(self) -> tuple[Chunk, ...]:
-        return pieces(self.text, self.macros)
+        return pieces(self.chosen, self.macros)
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -240,7 +242,7 @@ def _without_host_code(
     macros = Macros.of([*(each.text for each in sources), *words_of_cutlass(others)])
     for each in sources:
         each.macros = macros
-        each.dropped += [piece for piece in each.pieces if piece.is_host] + host_in_macros(each.text, macros)
+        each.dropped += [piece for piece in each.pieces if piece.is_host] + host_in_macros(each.chosen, macros)
     others = {**others, **_of_the_host(sources)}
     request["options"] += ["--device-as-default-execution-space", f"--pre-include={IMPLICIT}"]
     if any(OLD_CUB.search(each.text) for each in sources):
