@@ -111,13 +111,13 @@ class Shadows(Memories):
         run.unwritten = "used"
         error = self._undefined(batch, bad, use, at) or self._error(batch, bad, use, at, what, origin)
         is_one = site is None and len({buffer for buffer, _ in self.unset.values()}) == 1
-        read = [text for _, text in self.unset.values()][:is_one]
-        for text in read:
+        for _, text in [*self.unset.values()][:is_one]:
             error.given = told("{}; {}", error.given, text)
         for at_barrier, meeting in [*run.met_without.items()][:1]:
             error.given = told("{}; {}", error.given, meeting.text)
             error.hint = error.hint or for_all(at_barrier, meeting.barrier)
-        error.facts |= {"threads": threads_of(batch, bad), "buffer": name}
+        branches = {"branching_lanes": int(bad.sum())} if use == "a condition" and self.unset else {}
+        error.facts |= {"threads": threads_of(batch, bad), "buffer": name, "numbers": branches}
         if use in DECIDES:
             raise error
         run.tell(error, name if name is not None else str(at))
