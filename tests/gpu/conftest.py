@@ -37,7 +37,8 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def torch() -> ModuleType:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return pytest.importorskip("torch")
+        module: ModuleType = pytest.importorskip("torch")
+    return module
 
 
 @pytest.fixture

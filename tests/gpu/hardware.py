@@ -17,7 +17,7 @@ from tilewright import isa
 from tilewright.cuda import cache, emit
 from tilewright.cuda.launch import Launcher
 from tilewright.cuda.staging import launch_from_host
-from tilewright.ir import Kernel
+from tilewright.ir import Kernel, Var
 from tilewright.ir.arguments import Signature
 from tilewright.sim import Program, Run, parse_checks
 
@@ -36,14 +36,17 @@ def on_gpu(kernel: Kernel, arrays: list[Array], scalars: Mapping[str, Any]) -> N
 
 
 def on_simulator(kernel: Kernel, arrays: list[Array], scalars: Mapping[str, Any], check: str) -> Run:
-    handles = [buffer.data.name for buffer in kernel.buffers if hasattr(buffer.data, "name")]
-    return Program(kernel, parse_checks(check)).run(dict(zip(handles, arrays, strict=True)), scalars)
+    return Program(kernel, parse_checks(check)).run(_by_handle(kernel, arrays), scalars)
+
+
+def _by_handle(kernel: Kernel, arrays: list[Array]) -> dict[str, Array]:
+    handles = [buffer.data.name for buffer in kernel.buffers if isinstance(buffer.data, Var)]
+    return dict(zip(handles, arrays, strict=True))
 
 
 def _in_order(kernel: Kernel, arrays: list[Array], scalars: Mapping[str, Any]) -> list[Any]:
-    handles = [buffer.data.name for buffer in kernel.buffers if hasattr(buffer.data, "name")]
-    given = {**dict(zip(handles, arrays, strict=True)), **scalars}
-    return [given[param.name] for param in kernel.params]
+    arguments = {**_by_handle(kernel, arrays), **scalars}
+    return [arguments[param.name] for param in kernel.params]
 
 
 @dataclass

@@ -24,7 +24,8 @@ pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # what to
 def cupy() -> ModuleType:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return pytest.importorskip("cupy")
+        module: ModuleType = pytest.importorskip("cupy")
+    return module
 
 
 def scale(kind: str = "float32") -> Any:

@@ -72,6 +72,7 @@ def test_rows_that_begin_anywhere_are_read_and_stored_alone(name: str, way: str,
         close(loss, loss_of(wide(x), target), "float32")
     else:
         close(y, CASES[name][1](*map(wide, (x, x, x, v, w))), kind)
+    assert y.base is not None
     assert (y.base[-GUARD:] == 7).all()
 
 

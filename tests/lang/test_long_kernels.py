@@ -100,6 +100,8 @@ def parsed(folder, lines: str):
         f"    T.cta_id([1])\n    lane = T.thread_id([32])\n    x = lane\n    {lines}\n    A[lane] = x\n"
     )
     spec = importlib.util.spec_from_file_location("long_kernel", file)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.k

@@ -267,6 +267,8 @@ def parsed(folder, line: str):
         f"    T.cta_id([1])\n    lane = T.lane_id([32])\n    {line}\n"
     )
     spec = importlib.util.spec_from_file_location("kernel_text", file)
+    assert spec is not None
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.k

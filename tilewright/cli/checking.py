@@ -19,13 +19,14 @@ from tilewright.cli.arguments import (
     arguments_of,
     kernel_of,
     made_argument,
+    named_by,
     numbers,
     requests_beside,
     sequences_beside,
 )
 from tilewright.cli.launching import Launched, as_launched, in_order, is_dependent, planned, smaller
 from tilewright.cli.options import constants
-from tilewright.errors import ArgumentError, TilewrightError
+from tilewright.errors import ArgumentError, Span, TilewrightError
 from tilewright.explain import BUILDS, COMMAND, Finding, parse_idioms, reworded
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
@@ -115,6 +116,7 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     every = [*requests, *chain(*(whole.launches for whole in sequences))]
     kernels = [name for request in every for name in request.kernels]
     module = loaded(asked.file, asked.arch, asked.define, asked.include, kernels, asked.option)
+    table = None if requests == [line] else asked.file.with_suffix(".toml")
     by_host_code = line.block is None and requests == [line] and asked.file.suffix != ".ptx"
     if by_host_code and line.kernel is None and is_dependent(module):
         complain(f"{asked.file.name}: launches that may begin early: checked in order, as with --sequence")
@@ -128,12 +130,15 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     choices_made = {"explore": EXPLORED if asked.explore is None else asked.explore, "replay": asked.replay}
     policy = Policy(asked.both, parse_idioms(asked.strict or ()), asked.pdl)
     runs = [smaller(module, launch, asked.file, sizes) if asked.small else (launch.request, {}) for launch in launches]
-    verdicts = [
-        _checked(module, request, gpu=asked.gpu, quiet=asked.json, limits={**limits, **choices_made},
-                 policy=replace(policy, pdl=policy.pdl or request.pdl), profile=asked.profile, coverage=coverage)
-        for request, coverage in runs
-    ]  # fmt: skip
-    reports = (_ran_in_order(asked, limits, planned(module, whole)) for whole in sequences)
+    with named_by(table):
+        verdicts = [
+            _checked(module, request, gpu=asked.gpu, quiet=asked.json, limits={**limits, **choices_made},
+                     policy=replace(policy, pdl=policy.pdl or request.pdl, around=launch.around),
+                     profile=asked.profile, coverage=coverage)
+            for launch, (request, coverage) in zip(launches, runs, strict=True)
+        ]  # fmt: skip
+    with named_by(asked.file.with_suffix(".toml") if sequences else None):
+        reports = [_ran_in_order(asked, limits, planned(module, whole)) for whole in sequences]
     verdicts += [verdict for report in reports for verdict in report.verdicts]
     return Report(str(asked.file), tuple(verdicts), limits)
 
@@ -151,8 +156,16 @@ def _ran_in_order(asked: Asked, limits: Mapping[str, Any], launches: Sequence[Pl
         limit_s=limits.get("limit_s"), max_findings=asked.max_findings,
     )  # fmt: skip
     if not asked.json:
-        say(str(report))
+        for verdict in report.verdicts:
+            say("\n".join([f"{verdict.kernel}: {verdict.said}", *map(_with_line, verdict.findings)]))
     return report
+
+
+def _with_line(finding: Finding) -> str:
+    """A finding with the line of its file."""
+    head, *fields = str(finding).split("\n")
+    at = Span(finding.file, finding.line, finding.column or 0, 1 << 16) if finding.file and finding.line else None
+    return "\n".join([head, *(at.excerpt() if at is not None else ()), *fields])
 
 
 def _checked(
@@ -220,7 +233,7 @@ def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError) -> None
         if finding.severity == "warning":
             say(f"warning: {finding.message}")
         elif number >= shown:
-            say(str(finding))
+            say(_with_line(finding))
         elif len(finding.builds) == 1:
             say(f"  line {finding.line}: {BUILDS[finding.builds[0]]}")
     if not isinstance(outcome, TilewrightError | MemoryError):

@@ -9,7 +9,7 @@ from tilewright.explain import advised
 from tilewright.explain.statements import wait_call
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine import Bools, Operation, Wave, completion_text
-from tilewright.terms import told
+from tilewright.terms import Term, told
 
 
 class Leaks(Check):
@@ -22,7 +22,7 @@ class Leaks(Check):
         step = told("{}, before the end of the kernel", completion_text(operation, issuer, home))
         allowed = "an end after all asynchronous operations on its memory are complete, and waited for"
         hint = advised(step, "wait", "cta", code=wait_call(operation.group))
-        what = f"the CTA ends while {operation.name} is under way"
+        what = told("the CTA ends while {} is under way", Term("operation", (operation.name,)))
         raise operation.error("leaks", what, issuer, allowed=allowed, hint=hint)
 
     def ended(self, wave: Wave) -> None:

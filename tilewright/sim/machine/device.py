@@ -117,7 +117,8 @@ class GridsMeet:
     """What a run knows of the launches around; its own is ``footprint``. before: of those that may still run where it
     begins, the last first. unfinished: of those that may still run when its wait is over, as the one behind them never
     waits. alone: nothing is known, so that what threads touch before their wait may be touched by others, too: told of
-    a kernel that "waits", or, where its launch is "early" for sure, of any. arguments: what may be read by others, too.
+    a kernel that "waits", or, where its launch is "early" for sure, of any; of one in a "sequence" as of an early one
+    only where it never waits. arguments: what may be read by others, too.
     """
 
     footprint: Footprint

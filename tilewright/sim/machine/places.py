@@ -16,7 +16,7 @@ import numpy as np
 from tilewright import ir
 from tilewright.errors import SimulationError
 from tilewright.ir import Load, Var, const_value, rewrite
-from tilewright.ir.elements import index_at, is_dealt_out
+from tilewright.ir.buffer import index_at, is_dealt_out
 from tilewright.isa import Signal, bind
 from tilewright.sim.machine.memory import UNITS, MemoryRows
 from tilewright.terms import Operand, Term, told

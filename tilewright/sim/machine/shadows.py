@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.explain.steps import for_all
 from tilewright.ir import AddressOf, Expr, Load, const_value, walk
-from tilewright.ir.elements import is_dealt_out
+from tilewright.ir.buffer import is_dealt_out
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.machine.batch import first_of, threads_of, where_text
 from tilewright.sim.machine.memory import MemoryRows, initialised
@@ -113,13 +113,13 @@ class Shadows(Memories):
         run.unwritten = "used"
         error = self._undefined(batch, bad, use, at) or self._error(batch, bad, use, at, what, origin)
         is_one = site is None and len({buffer for buffer, _ in self.unset.values()}) == 1
-        read = [text for _, text in self.unset.values()][:is_one]
-        for text in read:
+        for _, text in [*self.unset.values()][:is_one]:
             error.given = told("{}; {}", error.given, text)
         for at_barrier, meeting in [*run.met_without.items()][:1]:
             error.given = told("{}; {}", error.given, meeting.text)
             error.hint = error.hint or for_all(at_barrier, meeting.barrier)
-        error.facts |= {"threads": threads_of(batch, bad), "buffer": name}
+        branches = {"branching_lanes": int(bad.sum())} if use == "a condition" and self.unset else {}
+        error.facts |= {"threads": threads_of(batch, bad), "buffer": name, "numbers": branches}
         if use in DECIDES:
             raise error
         run.tell(error, name if name is not None else str(at))

@@ -83,6 +83,7 @@ class Grids(Check):
         assert site.place is not None
         if meets.alone:
             self._alone(site, batch, lanes, offsets)
+        if meets.alone not in ("", "sequence"):
             return
         block = batch.wave.run.blocks[site.place.name].data
         meets.footprint.add(site, block, offsets[lanes], site.width, write=site.write)
@@ -114,10 +115,10 @@ class Grids(Check):
 
     def finish(self, run: Device) -> None:
         meets = self.meets
-        if meets is None or not (meets.alone == "early" or (meets.alone and meets.footprint.waits)):
+        if meets is None or not (meets.footprint.waits or meets.alone in ("early", "sequence")):
             return
         for (at, write), error in self.early.items():
-            if write or meets.alone == "early":
+            if write or meets.alone == "early" or not meets.footprint.waits:
                 run.tell(error, str(at))
             else:
                 run.warn(f"{at}: {error.what}", "early", str(at), facts={"line": at.line} if at else {})
@@ -135,9 +136,8 @@ class Grids(Check):
         for cta, warp, lane in np.argwhere(lanes & ~own).tolist():
             row = int(ctas[cta])
             waiters = np.argwhere(times[row] > 0)
-            if not len(waiters):
+            if not (count := len(waiters)):
                 continue
-            count = len(waiters)
             thread, knower = waiters[:, 0] * 32 + waiters[:, 1], clocks.knower[int(warps[warp]) * 32 + lane]
             at = times[row][waiters[:, 0], waiters[:, 1]]
             rows, whose = np.full(count, row), np.full(count, row + batch.wave.first)

@@ -21,7 +21,7 @@ from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN
 from tilewright.sim.order.knowledge.releases import holds
 from tilewright.sim.order.races.records import Record
 from tilewright.sim.order.reports.mbarrier_phases import too_soon
-from tilewright.terms import Operand, Told, barrier, call, fence, told
+from tilewright.terms import Operand, Term, Told, barrier, call, fence, told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -135,7 +135,7 @@ def _wait_for(
         return None
     commit = commit_call(group, signals=False)
     if commit and is_uncommitted(operation, row, thread):
-        text = told("{} after the {} at {}, then {}", commit, operation.name, earlier.at, wait)
+        text = told("{} after the {} at {}, then {}", commit, Term("operation", (operation.name,)), earlier.at, wait)
         return text, [(*between(commit, *lines), *between(wait, *lines)), between(commit, *lines)]
     past = (one for one in operations.waits if one.effect.group == group and one.last >= operation.number)
     last = next((one for one in reversed([*past]) if one.threads[row, thread] and one.at is not None), None)

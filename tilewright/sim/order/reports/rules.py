@@ -304,7 +304,7 @@ def early_access(
     memory = f"{site.place.space} memory" if site.place is not None else "shared memory"
     who = operations.wave.warp_at(place[0], warp)
     return broken(
-        *("early access", operation(site.op), verb, memory, earlier.operation.name, doing),
+        *("early access", operation(site.op), verb, memory, operation(earlier.operation.name), doing),
         at=site.at,
         who=who,
         given=f"{site.at}: {who}\n{PAST[doing]} at {earlier.at}: {earlier.who(place[0])}",
