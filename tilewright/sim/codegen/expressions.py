@@ -18,7 +18,7 @@ from tilewright.sim.codegen.addressing import access_text, generic_address_text
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import call_value
 from tilewright.sim.codegen.source import Emitter, Operand, is_number, wrapper
-from tilewright.sim.machine.convert import from_bits, joined, reinterpret
+from tilewright.sim.machine import from_bits, joined, reinterpret
 
 
 def _templates(meaning: str) -> dict[str, str]:

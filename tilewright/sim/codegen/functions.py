@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.compiled import Compiled
     from tilewright.sim.codegen.cut import Segment
     from tilewright.sim.codegen.fusing import Copied
-    from tilewright.sim.machine.arrays import Array
-    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine import Array, Site
 
 # Unknown bits in generated code: how an operation spreads those of its operands.
 #

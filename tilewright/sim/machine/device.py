@@ -17,7 +17,7 @@ from tilewright.isa import Access, Sync
 from tilewright.sim.machine.batch import where_text
 from tilewright.sim.machine.counts import Line
 from tilewright.sim.machine.facets import Facet
-from tilewright.sim.machine.places import blocks_of
+from tilewright.sim.machine.places import blocks_of, host_address
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
 from tilewright.terms import barrier, told
 
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.unknown import Dependence, Doubt
     from tilewright.sim.machine.wave import Wave
+
+__all__ = ["Device", "Events", "Everyone", "GridsMeet"]
 
 # What a launch did to global memory, for the launch behind it that may begin before it has ended.
 #
@@ -80,7 +82,7 @@ class Footprint:
 
     def add(self, site: Site, block: Array, offsets: Ints, width: int, *, write: bool) -> None:
         """A site touches so many bytes from each of the offsets of a block of global memory on."""
-        start = _start(block)
+        start = host_address(block)
         if start not in self.regions:
             self.regions[start] = _Marks(start, *(np.zeros(block.nbytes, np.uint16) for _ in range(2)))
         if site not in self.numbers and len(self.sites) < MOST_SITES:
@@ -94,7 +96,7 @@ class Footprint:
 
     def met(self, block: Array, offsets: Ints, width: int, *, write: bool) -> tuple[Site, bool, int] | None:
         """The access of the grid before that an access meets, whether that wrote, and at which of the offsets."""
-        first = _start(block)
+        first = host_address(block)
         where = offsets.reshape(-1)[:, None] + np.arange(width)
         for marks in self.regions.values():
             at = where + (first - marks.start)
@@ -130,10 +132,6 @@ class GridsMeet:
         mine, early = self.footprint, self.before
         passed = early if early and not mine.holds_back and (mine.has_trigger or not mine.waits) else ()
         return GridsMeet(footprint, (mine, *passed), () if mine.waits else self.before)
-
-
-def _start(block: Array) -> int:
-    return int(block.__array_interface__["data"][0])
 
 
 HOLDERS = {"laneid": "lane", "warpid": "warp", "wid_in_wg": "warp", "wgid": "warpgroup", "tid": "thread"}

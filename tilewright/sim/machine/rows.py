@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bits, Ints
-    from tilewright.sim.machine.batch import Look, Mask
+    from tilewright.sim.machine import Address, Bits, Ints, Look, Mask
+
+__all__ = ["CtaRows"]
 
 
 class CtaRows:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Storage, Wave
 
+__all__ = ["Shadows"]
+
 T = TypeVar("T")
 DECIDES = ("an address", "an extent", "a condition", "a barrier", "a loop bound")  # uses that say how a run goes on
 

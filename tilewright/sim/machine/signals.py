@@ -16,9 +16,9 @@ from tilewright.sim.machine.remote import split
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import Lanes, Signal
-    from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.machine.batch import Batch, Look, Mask
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine import Batch, Bools, Look, Mask, Wave
+
+__all__ = ["Actors", "MBarrierSignal", "Signals", "arrivals_of", "visits_of"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)

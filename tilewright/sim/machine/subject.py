@@ -24,12 +24,9 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir.uniformity import Uniformity
     from tilewright.isa import Access, Bound
-    from tilewright.sim.machine.address import Part
-    from tilewright.sim.machine.device import Events
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.places import Group
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.units import Touched
+    from tilewright.sim.machine import Events, Group, Operation, Part, Site, Touched
+
+__all__ = ["Subject", "completion_text", "is_uncommitted"]
 
 # The statements by which threads learn that an operation is complete, in the kernel's own words.
 

@@ -16,10 +16,9 @@ from tilewright.terms import Told, call, operation, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools, Ints, Value
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine import Address, Batch, Bools, Ints, Value, Wave
+
+__all__ = ["BarrierSite", "Crossing", "Polling"]
 
 NAMED = 16  # barriers of a CTA; one more stands for the cluster's
 # Arrivals at a cluster's barrier are kept under NAMED or NAMED + 1, by turns: threads may still wait for one meeting

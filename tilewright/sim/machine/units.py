@@ -19,12 +19,9 @@ from tilewright.sim.machine.tmem import INITIALISED, CellSet, are_taken, trouble
 
 if TYPE_CHECKING:
     from tilewright.isa import Addresses
-    from tilewright.sim.machine.arrays import Array, Bools, Ints
-    from tilewright.sim.machine.facets import Issuers
-    from tilewright.sim.machine.memory import MemoryRows
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.wave import Memories, Wave
+    from tilewright.sim.machine import Array, Bools, Ints, Issuers, Memories, MemoryRows, Operation, Place, Wave
+
+__all__ = ["Touched"]
 
 LOW_BYTES = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.uint32)  # of a cell, by how many count
 

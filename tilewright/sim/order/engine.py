@@ -9,11 +9,7 @@ import numpy as np
 
 from tilewright.isa import Fence, ProxyFence, RegisterFence, Signal
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.places import SHARED_WINDOW
-from tilewright.sim.machine.remote import split
-from tilewright.sim.machine.signals import Actors, arrivals_of, visits_of
-from tilewright.sim.machine.sites import Site
+from tilewright.sim.machine import SHARED_WINDOW, Actors, Address, Part, Site, arrivals_of, split, visits_of
 from tilewright.sim.order.asynchronous.in_flight import (
     check_freed,
     check_global,

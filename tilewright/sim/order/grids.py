@@ -11,8 +11,7 @@ from tilewright.errors import SimulationError
 from tilewright.explain import OtherAccess, advised
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.checks.base import Check
-from tilewright.sim.machine.batch import numbers, threads_of, where_text
-from tilewright.sim.machine.places import buffer_name, coordinate_text
+from tilewright.sim.machine import buffer_name, coordinate_text, numbers, threads_of, where_text
 from tilewright.terms import call, operation, told
 
 if TYPE_CHECKING:

@@ -12,9 +12,7 @@ import numpy as np
 
 from tilewright.explain.rules import broken
 from tilewright.isa import Signal, phase_of
-from tilewright.sim.machine.batch import spread
-from tilewright.sim.machine.places import OFFSET_BITS
-from tilewright.sim.machine.remote import in_turns
+from tilewright.sim.machine import OFFSET_BITS, in_turns, spread
 from tilewright.sim.order.bounds import MBARRIER_CHECKS, REMOTE_OPERATIONS
 from tilewright.sim.order.knowledge.clocks import THREADS, Actors
 from tilewright.sim.order.knowledge.known import BEGUN, OVER, SEEN

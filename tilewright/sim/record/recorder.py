@@ -20,11 +20,7 @@ from tilewright.ir.numbers import evaluate
 from tilewright.isa import Fence, RegisterFence, Signal, phase_of, phase_state, unit_of
 from tilewright.records import replace
 from tilewright.sim.checks.base import Check
-from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.counts import EVERY, default_phase, wavefronts
-from tilewright.sim.machine.places import element_text
-from tilewright.sim.machine.remote import split
+from tilewright.sim.machine import EVERY, Address, Part, default_phase, element_text, numbers, split, wavefronts
 from tilewright.sim.record.details import Detailed
 from tilewright.sim.record.moments import moment_of
 from tilewright.sim.record.recording import (

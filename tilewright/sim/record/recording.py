@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.explain import Finding
     from tilewright.layout import Layout
-    from tilewright.sim.machine.arrays import Array, Ints
+    from tilewright.sim.machine import Array, Ints
     from tilewright.view.look import Timeline
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tilewright.host import Limits
     from tilewright.ir import Number
     from tilewright.sim.codegen.compiled import Compiled
-    from tilewright.sim.machine.arrays import Array
+    from tilewright.sim.machine import Array
     from tilewright.sim.record import Recording
     from tilewright.view.look import Timeline
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine.places import WINDOW_BITS
+from tilewright.sim.machine import WINDOW_BITS, Bools, Ints, Operation, Touched, Wave
 from tilewright.sim.order.asynchronous.scoreboard import keeps_order
 from tilewright.sim.order.knowledge.known import SEEN
 from tilewright.sim.order.reports.rules import copied_twice
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.units import Touched
-    from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.asynchronous.operations import Operations
 
 ISSUER_BITS = 24

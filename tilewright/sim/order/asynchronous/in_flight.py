@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.machine.address import Address
-from tilewright.sim.machine.batch import Mask, spread
-from tilewright.sim.machine.places import WINDOW_BITS
+from tilewright.sim.machine import WINDOW_BITS, Address, Mask, spread
 from tilewright.sim.order.asynchronous.operations import Operations
 from tilewright.sim.order.asynchronous.scoreboard import OperationPart, Parts, Scoreboard, keeps_order
 from tilewright.sim.order.knowledge.known import HEARD, SEEN
@@ -29,12 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.tmem import Taken
-    from tilewright.sim.machine.units import Touched
+    from tilewright.sim.machine import Batch, Bools, Ints, Operation, Site, Taken, Touched
     from tilewright.sim.order.knowledge.known import Flags
 
 

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine.rows import CtaRows
-from tilewright.sim.machine.tmem import table_of_cells
+from tilewright.sim.machine import CtaRows, table_of_cells
 from tilewright.sim.order.bounds import GLOBAL_OPERATIONS
 from tilewright.sim.order.knowledge.clocks import THREADS, Clocks, numbered
 from tilewright.sim.order.knowledge.known import BEHIND, FENCED, HEARD, ORDERED, SEEN
@@ -25,10 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.instructions import CompiledInstruction
-    from tilewright.sim.machine.operation import Operation, Waiting
-    from tilewright.sim.machine.units import Touched
+    from tilewright.sim.machine import Bools, CompiledInstruction, Ints, Operation, Touched, Waiting
     from tilewright.sim.order.knowledge.known import Flags
 
 # Parts of asynchronous operations: the shares in them of single threads or warps, by numbers.

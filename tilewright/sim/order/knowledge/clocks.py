@@ -11,10 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.machine.arrays import Ints
-from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.rows import CtaRows
-from tilewright.sim.machine.signals import Actors
+from tilewright.sim.machine import Actors, Bools, CtaRows, Ints, Look, Mask, Rows, Wave, numbers
 from tilewright.sim.order.knowledge.fence_sc import KnownBySc
 from tilewright.sim.order.knowledge.known import (
     BEGUN,
@@ -37,9 +34,6 @@ from tilewright.sim.order.knowledge.signal_history import SignalHistory
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.machine.batch import Look, Mask
-    from tilewright.sim.machine.wave import Rows, Wave
     from tilewright.sim.order.knowledge.known import Flags, Times
 
 __all__ = ["FOREVER", "NUMBERS", "THREADS", "Actors", "Clocks", "Heard", "Thread", "numbered"]

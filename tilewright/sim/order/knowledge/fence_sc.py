@@ -29,7 +29,7 @@ from tilewright.sim.order.knowledge.known import Known, Remembered, joined, publ
 from tilewright.sim.order.knowledge.releases import gathered
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine import Ints
     from tilewright.sim.order.knowledge.clocks import Actors, Clocks
     from tilewright.sim.order.knowledge.known import Far, Times
     from tilewright.sim.order.knowledge.releases import Release

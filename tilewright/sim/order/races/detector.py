@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 
 from tilewright.explain.steps import for_all
-from tilewright.sim.machine.batch import Mask, numbers
-from tilewright.sim.machine.places import buffer_name
-from tilewright.sim.machine.signals import Actors
-from tilewright.sim.machine.unknown import Doubt, Moment
+from tilewright.sim.machine import Actors, Doubt, Mask, Moment, buffer_name, numbers
 from tilewright.sim.order.bounds import OBSERVATIONS, STRONG_WRITES
 from tilewright.sim.order.knowledge.fences import Stamps, apart
 from tilewright.sim.order.knowledge.locations import Locations, Where, threads_of
@@ -36,13 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from tilewright.errors import SimulationError
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine import Address, Batch, Bools, Ints, Place, Site, Subject, Wave
     from tilewright.sim.order.engine import WaveOrder
     from tilewright.sim.order.knowledge.clocks import Clocks, Thread
     from tilewright.sim.order.knowledge.known import Far, Known

@@ -15,8 +15,7 @@ import numpy as np
 from tilewright.sim.order.knowledge.releases import hold_each_other, holds
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine import Bools, Ints, Site
     from tilewright.sim.order.knowledge.clocks import Thread
     from tilewright.sim.order.races.clash import Pairs
     from tilewright.sim.order.races.records import AccessRecord, Record

@@ -16,11 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine.address import Address
-from tilewright.sim.machine.batch import spread
-from tilewright.sim.machine.memory import MemoryRows
-from tilewright.sim.machine.rows import CtaRows
-from tilewright.sim.machine.sites import harmless
+from tilewright.sim.machine import Address, Batch, Bools, CtaRows, Ints, Look, Mask, MemoryRows, Site, harmless, spread
 from tilewright.sim.order.bounds import LATE_ACCESSES
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fences import Stamps
@@ -54,9 +50,6 @@ from tilewright.sim.order.races.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Look, Mask
-    from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.knowledge.clocks import Thread
     from tilewright.sim.order.races.records import Tags
 

@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.sim.machine.address import Address, Part, are_apart
-from tilewright.sim.machine.batch import numbers, spread
-from tilewright.sim.machine.memory import WIDEST, MemoryRows
-from tilewright.sim.machine.sites import harmless
+from tilewright.sim.machine import WIDEST, Address, MemoryRows, Part, are_apart, harmless, numbers, spread
 from tilewright.sim.order.bounds import RECORD_BYTES, RECORDS
 from tilewright.sim.order.knowledge.clocks import THREADS, Clocks, numbered
 from tilewright.sim.order.knowledge.fences import Stamps
@@ -22,10 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import TypeAlias
 
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Look, Mask
-    from tilewright.sim.machine.precedence import Precedence
-    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine import Batch, Bools, Ints, Look, Mask, Precedence, Site
     from tilewright.sim.order.races.clash import Pairs
     from tilewright.sim.order.races.lone import Lone
     from tilewright.sim.order.races.places import TaggedPlaces
