@@ -118,3 +118,54 @@ def test_a_counter_that_a_loop_of_the_host_does_not_set_back_is_told(
 
     assert left == code
     assert ("each turn of the loop at line 22 finds next as the last has left it" in out) is bool(code)
+
+
+INTEGERS = """
+__global__ void k(const int* x, int* m, int n) {
+    int i = threadIdx.x;
+    if (i < n && x[i] > *m) *m = x[i];
+}
+int main() {
+    int *x, *m;
+    cudaMalloc(&x, 256);
+    cudaMalloc(&m, 4);
+    cudaMemcpy(x, h, 256, cudaMemcpyHostToDevice);
+    cudaMemset(m, 0, 4);
+    k<<<1, 64>>>(x, m, 64);
+}
+"""
+
+
+def test_integers_that_host_code_copies_are_not_all_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out = checked(INTEGERS, tmp_path, monkeypatch)
+
+    assert code == 1
+    assert "atomicMax(m, x[i]) in place of line 4" in out
+
+
+def test_integers_that_lead_out_of_an_array_are_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = INTEGERS.replace("if (i < n && x[i] > *m) *m = x[i];", "if (i < n) atomicAdd(&m[x[i] * 8], 1);")
+
+    code, out = checked(text, tmp_path, monkeypatch)
+
+    assert (code, out.splitlines()[0]) == (0, "k: clean")
+
+
+def test_too_little_shared_memory_is_told_at_the_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+__global__ void k(int* x) {
+    extern __shared__ int s[];
+    s[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    x[threadIdx.x] = s[63 - threadIdx.x];
+}
+int main() {
+    int* x;
+    cudaMalloc(&x, 256);
+    k<<<1, 64, 128>>>(x);
+}
+"""
+    code, out = checked(text, tmp_path, monkeypatch)
+
+    assert code == 1
+    assert "try:     256 bytes of dynamic shared memory in the launch of line 11" in out

@@ -217,6 +217,38 @@ __global__ void k(const int* x, int* out) {
     assert error.hint == "__syncthreads() behind line 8, at the end of each turn of the loop at line 5"
 
 
+def test_a_lambda_function_that_a_loop_calls_is_of_the_next_turn() -> None:
+    text = """
+__global__ void k(const int* x, int* out) {
+    __shared__ int s[64];
+    int sum = 0;
+    auto load = [&](int tile) {
+        s[threadIdx.x] = x[tile * 64 + threadIdx.x];
+    };
+    for (int tile = 0; tile < 4; ++tile) {
+        load(tile);
+        __syncthreads();
+        sum += s[63 - threadIdx.x];
+    }
+    out[threadIdx.x] = sum;
+}
+"""
+    error = found(text, "k", np.zeros(256, np.int32), np.zeros(64, np.int32), grid=1)
+
+    assert error.hint == "__syncthreads() behind line 11, at the end of each turn of the loop at line 8"
+
+
+def test_the_update_of_a_loop_in_the_same_line_is_not_the_one_that_races() -> None:
+    text = """
+__global__ void k(const int* x, int* bins, int n) {
+    for (int i = threadIdx.x; i < n; i += blockDim.x) bins[x[i]]++;
+}
+"""
+    assert hint(text, "k", np.zeros(128, np.int32), np.zeros(4, np.int32), 128, grid=1).startswith(
+        "atomicAdd(&bins[x[i]], 1) in place of line 3"
+    )
+
+
 # Variables without a value
 
 

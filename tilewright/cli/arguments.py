@@ -47,6 +47,7 @@ _ARGUMENT = re.compile(
     r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>\s*\d+\s*(?:[,x]\s*\d+\s*)*)\]\s*(?:=\s*(?P<how>.+))?"
 )
 _STRUCTURE = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?\{(?P<fields>.*)\}", re.DOTALL)
+_WRAPPED = re.compile(r"ramp\(\s*([1-9]\d*)\s*\)")
 _RANGED = re.compile(r"random\(\s*(-?\d+)\s*,\s*(-?\d+)\s*\)")
 _SAME = re.compile(r"(\w+)\s*=\s*(?!null$|nan$|inf$|infinity$|true$|false$)([A-Za-z_]\w*)", re.IGNORECASE)
 _TYPED = re.compile(r"(?P<type>\w+)\((?P<value>[^()]+)\)")
@@ -223,8 +224,10 @@ def _array(text: str, kind: str, shape: tuple[int, ...], fill: str, random: np.r
     check_room("--arg", shape, dtype(TYPES[kind]))
     if "," in fill:
         return _listed(fill, shape, numpy, text)
-    if fill == "ramp":
-        return np.arange(np.prod(shape)).reshape(shape).astype(numpy)
+    wrapped = _WRAPPED.fullmatch(fill)
+    if fill == "ramp" or wrapped:
+        ramp = np.arange(np.prod(shape)).reshape(shape)
+        return (ramp % int(wrapped[1]) if wrapped else ramp).astype(numpy)
     if fill == "ones":
         return np.ones(shape, numpy)
     if fill.endswith(".npy"):
@@ -232,7 +235,7 @@ def _array(text: str, kind: str, shape: tuple[int, ...], fill: str, random: np.r
     try:
         value = float(fill)
     except ValueError:
-        allowed = f"{', '.join(FILLS)}, random(0,50), a number, numbers with commas, FILE.npy"
+        allowed = f"{', '.join(FILLS)}, ramp(9), random(0,50), a number, numbers with commas, FILE.npy"
         raise ArgumentError(f"unknown fill {fill!r}", given=text, allowed=allowed) from None
     if numpy.kind in "iu" and not (held := np.iinfo(TYPES[kind])).min <= value <= held.max:
         raise ArgumentError(f"the fill is no {TYPES[kind]}", given=text, allowed=f"{held.min} to {held.max}")

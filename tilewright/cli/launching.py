@@ -32,7 +32,7 @@ from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_allocations import variables_set
 from tilewright.load.cu_host import bare, parts_of
 from tilewright.load.cu_launches import LaunchShape, launched
-from tilewright.load.cu_life import HostAround, launch_loop, unset
+from tilewright.load.cu_life import HostAround, is_copied_to, launch_loop, unset
 from tilewright.load.cu_numbers import type_bytes
 from tilewright.load.cu_tree import template_names
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
@@ -48,6 +48,9 @@ _POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "
              "float4": "f32", "double2": "f64", "int2": "i32", "int3": "i32", "int4": "i32", "uint2": "u32",
              "uint3": "u32", "uint4": "u32"}  # fmt: skip
 _NULL = ("nullptr", "NULL", "0")
+RAMP = "ramp(*)"  # of integers that host code copies to an array: 0, 1, 2, ..., below the size of the smallest array
+FEW = 32  # elements of an array in which integers of another one are no places
+_SIZED = re.compile(r":\w+\[(\d+)\]")
 INTEGERS = ("int32", "uint32", "int64", "uint64")
 MOST_ELEMENTS = 1 << 24  # of an array that is suggested
 
@@ -235,6 +238,8 @@ def _arguments(
             words[param.name] = re.sub(r"^\s*\w+", param.name, texts[param.name])
         elif param.type[-1:] == "*" and word in shape.allocated:
             words[param.name] = _array(param, shape.allocated[word])
+            if shape.host is not None and words[param.name].endswith("]") and is_copied_to(shape.host, word):
+                words[param.name] += f"={RAMP}"
         elif param.type[-1:] == "*" and word in _NULL:
             words[param.name] = f"{param.name}=null"
         elif param.type[-1:] != "*" and isinstance(value, (int, float)):
@@ -245,6 +250,8 @@ def _arguments(
         elif not param.is_empty:
             missing.append(param)
             options |= dict.fromkeys(_options(param, shape.needs.get(word, ()), _elements(params, shape)))
+    sizes = [size for text in words.values() if (match := _SIZED.search(text)) and (size := int(match[1])) >= FEW]
+    words = {name: text.replace(RAMP, f"ramp({min(sizes, default=FEW)})") for name, text in words.items()}
     if missing:
         declared = ", ".join(f"{param.type} {param.name}".strip() for param in missing)
         lacks.add(f"line {shape.line}, {bare(shape.kernel)}: no value of {declared}", options)

@@ -71,7 +71,8 @@ def _causes(findings: Sequence[Finding]) -> Iterator[Finding]:
 
 def _follows(finding: Finding, copy: Finding) -> bool:
     if finding.kind == "poison":
-        return finding.line == copy.line and finding.buffer in (None, copy.buffer)
+        lines = finding.line or 0, copy.line or 0
+        return finding.buffer in (None, copy.buffer) and finding.file == copy.file and lines[0] >= lines[1]
     return finding.kind == "leaks" and copy.other is not None and finding.line == copy.other.line
 
 
@@ -255,6 +256,8 @@ def _by_update(finding: Finding, at: SourceLine) -> Finding:
     lines = {line for line in (finding.line, other.line) if line is not None}
     near = (source_line(finding.file, line) for line in sorted(lines) if other.file == finding.file)
     for update in (update for line in near if line is not None for update in updates(line)):
+        if update.base not in (finding.buffer, "") and _is_of_a_thread(update.base, at):
+            continue
         if lines <= {*update.lines} and (step == "atomic" or update.is_only_access):
             atomic = update.atomic(at.types().get(update.base, ""))
             where = f"line{'s' * (len(update.lines) > 1)} {' and '.join(map(str, update.lines))}"
@@ -263,6 +266,15 @@ def _by_update(finding: Finding, at: SourceLine) -> Finding:
             return replace(finding, hint=f"{atomic} in place of {where}: {_LOST}", remedy=remedy,
                            allowed="one atomic, where several threads change one place")  # fmt: skip
     return finding
+
+
+def _is_of_a_thread(name: str, at: SourceLine) -> bool:
+    """Is a name that of a number that each thread has of its own?"""
+    body = at.function.child_by_field_name("body")
+    for node in below(body, "declaration") if body is not None else ():
+        if name in (kinds := dict(typed(node, at.tree))):
+            return "__shared__" not in at.tree.of(node) and "*" not in kinds[name]
+    return False
 
 
 # Other rules
@@ -300,6 +312,7 @@ def _by_turns(finding: Finding, at: SourceLine) -> Finding:
     if other is None or not then or other.file != finding.file or first < then:
         return finding
     loops = [loop for loop in at.nodes(*_LOOPS) if first <= loop.end_point[0] + 1]
+    loops = loops or _calling_loops(at, first)
     if not loops:
         return finding
     loop = f"turn of the loop at line {loops[-1].start_point[0] + 1}"
@@ -309,6 +322,22 @@ def _by_turns(finding: Finding, at: SourceLine) -> Finding:
         behind = f"behind line {first}, at the end" if first > then else "outside of `if`s at the end"
         return replace(finding, hint=f"{(remedy.code or '').rstrip(';')} {behind} of each {loop}")
     return finding
+
+
+def _calling_loops(at: SourceLine, line: int) -> list[Node]:
+    """The loops around a line in which the lambda function, or the function, is called that the place stands in."""
+    around = [node for node in at.nodes("lambda_expression") if node.parent is not None]
+    head = next(below(at.function, "function_declarator"), None)
+    named = around[-1].parent.child_by_field_name("declarator") if around and around[-1].parent else None
+    word = at.tree.of(named) if named is not None else at.tree.of(head).partition("(")[0] if head is not None else ""
+    loops: list[Node] = []
+    for call in below(at.tree.root, "call_expression"):
+        called, above = call.child_by_field_name("function"), call.parent
+        while called is not None and at.tree.of(called) == word and above is not None:
+            if above.type in _LOOPS and above.start_point[0] < line <= above.end_point[0] + 1:
+                loops.insert(0, above)
+            above = above.parent
+    return loops
 
 
 def _by_first_value(finding: Finding, at: SourceLine) -> Finding:

@@ -66,6 +66,16 @@ def unset(host: Host, word: str) -> int | None:
     return None
 
 
+def is_copied_to(host: Host, word: str) -> bool:
+    """Does host code copy numbers to an array?"""
+    name = base_of(word)
+    if host.call is not None and name in host.call[1]:
+        caller, passed = host.call
+        return is_copied_to(caller, passed[name])
+    calls = (_called(use, host) for use in _uses(host, name))
+    return any(called in _COPIES and place == 0 for called, place, _ in calls)
+
+
 def launch_loop(host: Host, words: Sequence[str]) -> LaunchLoop | None:
     """The loop around a launch with these arguments; None where there is none, or where turns differ in them."""
     loop = host.node.parent
