@@ -543,6 +543,26 @@ void run(const float* x, float* out) { k<<<1, 32>>>(x, out, 20); }
         assert out.tolist() == [2.0] * 20 + [0.0] * 12
 
 
+def test_instances_of_templates_that_share_a_name_are_told_apart_by_what_they_take() -> None:
+    text = """
+template <typename T> __global__ void scale(T* out, const signed char* in, int rows, int cols) { out[rows] = in[cols]; }
+__global__ void scale(float* out, const signed char* in, unsigned n) { out[n] = 0; }
+template <typename T> __global__ void scale(T* to, const signed char* from, unsigned n) { to[n] = 2 * from[n]; }
+"""
+    names = ["scale<float>(float*, const signed char*, unsigned)", "scale<float>(float*, const signed char*, int, int)"]
+    module = load_cu(text, kernels=names)
+    one, two = (module[name] for name in names)
+    out, values = np.zeros(4, np.float32), np.array([1, 2, 3, 4], np.int8)
+
+    assert [[each.name for each in kernel.written] for kernel in (one, two)] == [
+        ["to", "from", "n"], ["out", "in", "rows", "cols"]]  # fmt: skip
+    one.simulate(out, values, 1, grid=1, block=1)
+    two.simulate(out, values, 2, 3, grid=1, block=1)
+    assert out.tolist() == [0, 4, 4, 0]
+    with pytest.raises(ToolError, match="which instance of overloaded function"):
+        load_cu(text, kernels=["scale<float>"])
+
+
 def test_functions_of_the_host_that_kept_code_calls_stay_declared() -> None:
     """As those that tell of an error in a `constexpr` function, which a kernel's configuration needs."""
     text = """

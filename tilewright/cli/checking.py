@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
+from os.path import commonpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,7 +77,7 @@ MOST_FILES = 20_000  # of a project in which headers are looked for
 
 
 def _with_headers(path: Path, folders: list[Path]) -> list[Path]:
-    """The folders, and those of the project with the headers that these lack, each the only one of its name."""
+    """The folders, and those of the project with the headers that these lack, each by `_nearest_folder`."""
     text, project = path.read_text(encoding="utf-8", errors="replace"), dict[str, list[Path]]()
     for _ in range(DEPTH):
         texts = headers(text, path.resolve().parent, folders)[1]
@@ -85,18 +86,22 @@ def _with_headers(path: Path, folders: list[Path]) -> list[Path]:
             files = [*islice((file for each in _repository(path) for file in each.rglob("*")), MOST_FILES)]
             for file in files if len(files) < MOST_FILES else ():
                 project.setdefault(file.name, []).append(file)
-        more = dict.fromkeys(folder for name in lacking for folder in _only_folder(name, project))
+        more = dict.fromkeys(folder for name in lacking for folder in _nearest_folder(name, project, path.resolve()))
         if not more:
             break
         folders = [*folders, *more]
     return folders
 
 
-def _only_folder(name: str, project: Mapping[str, Sequence[Path]]) -> list[Path]:
-    """The folder below which a header is, as an include names it, if there is one of that name alone."""
+def _nearest_folder(name: str, project: Mapping[str, Sequence[Path]], near: Path) -> list[Path]:
+    """The folder below which a header is, as an include names it: where several are, of the one that has most folders
+    in common with a file, if there is one.
+    """
     parts = Path(name).parts
     files = [file for file in project.get(parts[-1], ()) if file.parts[-len(parts) :] == parts]
-    return [file.parents[len(parts) - 1] for file in files] if len(files) == 1 else []
+    shared = {file: len(commonpath((file, near))) for file in files}
+    nearest = [file for file in files if shared[file] == max(shared.values())]
+    return [file.parents[len(parts) - 1] for file in nearest] if len(nearest) == 1 else []
 
 
 def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:

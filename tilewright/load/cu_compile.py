@@ -42,7 +42,7 @@ from tilewright.load.cu_headers import (
 )
 from tilewright.load.cu_host import chosen
 from tilewright.load.cu_launches import launched_instances
-from tilewright.load.cu_tree import Chunk, Macros, blanked, host_in_macros, pieces, qualified
+from tilewright.load.cu_tree import Chunk, Macros, blanked, host_in_macros, parted, pieces, qualified
 from tilewright.ptx import STAND_INS
 
 SECONDS, BYTES = 60, 4 << 30  # of a processor and of memory, that NVRTC may take
@@ -113,7 +113,7 @@ def compile_cu(
     request = {"file": file, "options": words, "seconds": seconds, "bytes": BYTES, "process": process.__file__}
     texts = chosen([each.text for each in sources], defines)
     launched = launched_instances(tuple(texts))["names"]
-    spelled = {name: qualified(name, texts) for name in (*names, *launched) if "<" in name}
+    spelled = {name: _addressed(qualified(name, texts)) for name in (*names, *launched) if "<" in name}
     store, key = Cache.of_environment(), _key(request, sources, others, names)
     kept = store.load(key)
     if kept is None:
@@ -128,6 +128,12 @@ def compile_cu(
     symbols, log = json.loads(kept.log)
     found = {name: symbols[full] for name, full in spelled.items() if symbols.get(full)}
     return MadePtx(kept.ptx, found, tuple(texts), log)
+
+
+def _addressed(name: str) -> str:
+    """The expression by which NVRTC knows an instance: where templates share a name, by what it takes, too."""
+    instance, kinds = parted(name)
+    return name if kinds is None else f"(void(*)({kinds}))&{instance}"
 
 
 def _key(

@@ -324,13 +324,21 @@ def parsed(text: str) -> Node:
 
 def below(node: Node, *kinds: str, passing: Sequence[str] = ()) -> Iterator[Node]:
     """The nodes of these kinds in and below a node, in their order. passing: kinds in which none are looked for."""
+    return iter(_below(node, kinds, tuple(passing)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _below(node: Node, kinds: tuple[str, ...], passing: tuple[str, ...]) -> tuple[Node, ...]:
+    """The same, walked once: the values of a launch are looked for in the same functions again and again."""
+    inside: list[Node] = []
     todo = [node]
     while todo:
-        one = todo.pop()
-        if one.type in kinds:
-            yield one
-        if one.type not in passing:
-            todo.extend(reversed(one.children))
+        node = todo.pop()
+        if node.type in kinds:
+            inside.append(node)
+        if node.type not in passing:
+            todo.extend(reversed(node.children))
+    return tuple(inside)
 
 
 # The device code of a .cu file: its top-level pieces, which of them are for the GPU, and what their kernels take.
@@ -516,6 +524,16 @@ def qualified(name: str, texts: Sequence[str]) -> str:
     scoped = {f"{kernel.scope}{kernel.name}" for text in texts for kernel in _declared(text)}
     found = [kernel for kernel in scoped if f"::{kernel}".endswith(f"::{path.strip()}")]
     return f"{found[0]}{angle}{arguments}" if len(found) == 1 else name
+
+
+def parted(name: str) -> tuple[str, str | None]:
+    """An instance of a template, and the types of its parameters where its name has them.
+
+    >>> parted("k<float>(float*, int)"), parted("k<(4)>")
+    (('k<float>', 'float*, int'), ('k<(4)>', None))
+    """
+    whole = re.fullmatch(r"(.*>)\s*\(([^()]*)\)\s*", name, re.DOTALL)
+    return (whole[1], whole[2]) if whole else (name, None)
 
 
 @lru_cache(maxsize=KEPT)
