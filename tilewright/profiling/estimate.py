@@ -21,7 +21,7 @@ from tilewright.errors import SimulationError, TilewrightError
 from tilewright.isa import ctas_of_an_sm
 from tilewright.profiling.acts import ATOMICS, CACHED_BYTES, Loops, Script, script_of
 from tilewright.profiling.bounds import Gpu, Occupancy, _occupancy
-from tilewright.profiling.play import STARTS, Played, clock_of, figures_of, play
+from tilewright.profiling.play import STARTS, Played, clock_of, figures_of, play, reads_again
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
@@ -86,7 +86,7 @@ def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
     cached = frozenset(name for name, nbytes in launch.nbytes.items() if nbytes <= CACHED_BYTES)
     scripts = [script_of(recording, share, first, cached) for first in firsts]
     clock = clock_of(gpu, scripts)
-    machine = figures_of(gpu, busy_sms, written, clock)
+    machine = figures_of(gpu, busy_sms, written, clock, again=reads_again(scripts))
     sms = gpu.sms * AT_ONCE.get(cluster, 1.0)
     slots = max(1, int(sms * launch.resident) // cluster)
     each = clusters / (sms / cluster)  # of an SM, or of a group of as many as a cluster has
@@ -173,7 +173,8 @@ def shares(recording: Any, launch: WholeGrid, gpu: Gpu) -> tuple[dict[str, float
     many = launch.ctas / max(1, len(recording.ctas)) * launch.work
     far_read = {name: min(nbytes * many, launch.nbytes.get(name, 0)) for name, nbytes in read.items() if nbytes}
     far_written = {name: min(nbytes * many, launch.nbytes.get(name, 0)) for name, nbytes in written.items() if nbytes}
-    kept = min(1.0, max(0.0, sum(far_written.values()) / (KEPT * gpu.l2_bytes) - 1))
+    passed = sum(far_read.values()) + sum(far_written.values())
+    kept = max(0.0, 1 - KEPT * gpu.l2_bytes / max(1.0, passed))  # the rest of what is written is among the last bytes
     found = {name: nbytes / (read[name] * many) for name, nbytes in far_read.items()}
     found |= {name: kept * nbytes / (written[name] * many) for name, nbytes in far_written.items()}
     out, total = kept * sum(far_written.values()), sum(far_read.values())
