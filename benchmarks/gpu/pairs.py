@@ -2,7 +2,7 @@
 
 A pair makes its kernels and their arguments for a GPU or for the simulator; `Maker` says where arrays are. `FITTED` and
 `HELD` are the 24. Constants of the model were chosen by those that are `FITTED`, and by what is `SEEN`; those that are
-`HELD` have other shapes, and were measured when the model was complete: nothing was changed after that.
+`HELD` have other shapes, and were measured when the model stood. `benchmarks.gpu.estimate` says what was changed since.
 """
 
 from __future__ import annotations

@@ -32,7 +32,7 @@ from tilewright.profiling.acts import (
     script_of,
 )
 from tilewright.profiling.estimate import KEPT, WholeGrid, shares, together
-from tilewright.profiling.play import Played, clock_of, figures_of, play
+from tilewright.profiling.play import CP_ASYNC_LATE, Played, clock_of, figures_of, play
 from tilewright.sim.record.recording import Moved, Row
 from tilewright.tuning import autotune
 
@@ -199,11 +199,14 @@ def test_stores_wait_for_the_port_of_their_multiprocessor() -> None:
     assert ended(32768.0) > (32768.0 - 2 * MACHINE.store_bytes) / MACHINE.l2_write_bytes
 
 
-def test_a_copy_by_cp_async_takes_longer_than_a_load() -> None:
-    copied = played([(ISSUE, 0), (GROUP, (0,), False, 0)], operations={0: UnitWork("cp.async", 512.0)}).ends[0]
-    loaded = played([(READ, 512.0, 0.0, 4.0, 0), (USE, 0)]).ends[0]
+def test_copies_by_cp_async_are_late_where_there_are_products_to_issue_before_them() -> None:
+    copy = Script([(0, 0, [(ISSUE, 0), (GROUP, (0,), False, 0)])], {0: UnitWork("cp.async", 512.0)})
+    on = gpu("H200")
+    alone, beside = (
+        play([copy], figures_of(on, 132, clock=clock), 1, 1).ends[0] for clock in (on.clock, 0.9 * on.clock)
+    )
 
-    assert copied == pytest.approx(loaded + MACHINE.cp_async_latency, rel=0.05)
+    assert beside == pytest.approx(alone + CP_ASYNC_LATE, rel=0.05)
 
 
 def test_loads_that_are_begun_together_wait_once() -> None:
@@ -267,7 +270,7 @@ def test_bytes_for_several_ctas_take_the_port_of_each() -> None:
         cluster([(ISSUE, 0)], load, operations={0: UnitWork("TMA", 64000, into=into)}) for into in ((), (0, 1))
     )
     assert both.ends[-1] > own.ends[-1], "the other CTA's own load waits"
-    assert both.busy["L2"] - own.busy["L2"] == pytest.approx(1000 / 2), "64 bytes a cycle of one SM in two"
+    assert both.busy["L2"] - own.busy["L2"] == pytest.approx(64000 / MACHINE.received_bytes / 2), "of one SM in two"
 
 
 def test_an_arrival_in_another_cta_takes_the_way_there() -> None:

@@ -183,7 +183,7 @@ def shares(recording: Any, launch: WholeGrid, gpu: Gpu) -> tuple[dict[str, float
 
 CTAS = 2  # that are recorded
 LEAST = 0.02  # of the time, or of all waiting: less is not told
-SECONDS = 20.0  # that the simulator may take for them
+SECONDS = 120.0  # by the clock, that the simulator may take for them: an idle core needs 0.1 to 4 (examples, products)
 BOUND = 0.6  # of the time: a unit that is busy for so much bounds the kernel, else waiting does
 UNITS = {"tensor": "tensor cores", "alu": "integer units", "fma": "float units", "mufu": "special functions",
          "TMA": "copy engine", "spills": "spilled registers", "starts": "starts of CTAs"}  # fmt: skip

@@ -33,6 +33,7 @@ L2_SHARED = 60.0  # where asynchronous copies of several SMs bring the same byte
 WRITTEN, WRITTEN_ALONE = 16.5, 32.0  # bytes that each SM writes in a cycle where all of them do, and one alone
 TENSOR_CLOCK = 0.905  # of the clock, where tensor cores are in use, even those of one SM: 1.79 GHz of 1.98
 TENSOR_POWER = 0.2  # by how much slower warpgroups' products are where all SMs have them, as power ends; by pairs
+CP_ASYNC_LATE = 400.0  # cycles: ptxas issues cp.async behind products that stand behind it (SASS); by pairs
 DISPATCH = 159.0  # cycles between two CTAs that begin on one SM: 0.607 ns of the whole GPU, whatever they do
 
 
@@ -46,11 +47,13 @@ class SmFigures:
     hbm_bytes: float  # its share
     dispatch: float
     tensor_power: float  # times as long
+    cp_async_late: float  # more than of a load
     l2_latency: float = 280.0
     hbm_latency: float = 675.0
     hbm_spread: float = 80.0  # cycles of bytes that wait with which HBM reaches half of its rate: fits 2 to 64 KB
     l2_queue: float = 300.0  # times u / (1 - u), where u of the second-level cache's rate is in use; by pairs
     near_latency: float = 40.0  # of a load that hits in the first-level cache
+    received_bytes: float = 122.0  # that an SM takes in a cycle where another has asked for them: 48 KB in 403 cycles
     remote_latency: float = 200.0  # to another CTA of the cluster
     remote_bytes: float = 14.0  # that an SM sends to others of its cluster in a cycle; by pairs
     tensor_latency: float = 60.0  # from the last product's turn to its result
@@ -58,7 +61,6 @@ class SmFigures:
     warp_latency: float = 1.8  # the same, more for each warp
     passed: float = 25.0  # of a wait that finds its phase over; by pairs
     signal: float = 20.0  # of an arrival; by pairs
-    cp_async_latency: float = 400.0  # of a copy by cp.async, more than of a load: 4 KB alone take 745 cycles
     tma_latency: float = 250.0  # of a copy by TMA, more than of a load
     tma_issue: float = 100.0  # of the thread that issues it; by pairs
     tma_row: float = 1.5  # of the unit, for 128 bytes; by pairs
@@ -112,6 +114,7 @@ def figures_of(gpu: Gpu, busy_sms: int, written: float = 0.0, clock: float = 0.0
         hbm_bytes=min(SECTOR_RATE, gpu.hbm * reached / (clock or gpu.clock) / busy),
         dispatch=DISPATCH / part,
         tensor_power=1 + TENSOR_POWER / part,
+        cp_async_late=CP_ASYNC_LATE if 0 < clock < gpu.clock else 0.0,
     )
 
 
@@ -372,7 +375,7 @@ class Play:
                 sm.tma = now = max(sm.tma, now) + cycles
                 self.busy["TMA"] += cycles
             if one.unit == "cp.async":
-                extra = machine.cp_async_latency
+                extra = machine.cp_async_late
                 sm.lsu = max(sm.lsu, now) + one.passes
                 self.busy["shared memory"] += one.passes
             end = self._moved(sm, now, one.nbytes, one.far, one.row, out=one.writes, shared=True)
@@ -386,7 +389,7 @@ class Play:
     def _received(self, one: acts.UnitWork, sm: Sm, now: float) -> Iterator[float]:
         """When the other SMs that a copy is for have its bytes: each takes them by its own port."""
         for number in one.into:
-            other, cycles = self.sms[number], one.nbytes / SECTOR_RATE
+            other, cycles = self.sms[number], one.nbytes / self.machine.received_bytes
             if other is not sm:
                 other.l2 = max(other.l2, now) + cycles
                 self.busy["L2"] += cycles
