@@ -204,18 +204,17 @@ class Recorder(Check):
         for bad in wrong[len(self.moments) :]:  # that which has ended the run, or another run in another order
             self.moments.append(moment_of(self, bad) if self.hears and bad.choice is None else FindingMoment(self.seq))
         self.on = self.hears = False
-        x, y, z = self.run.grid
-        cut_short = sum(not warp.is_whole for warp in self.detailed.values())
+        kernel, logs = self.program.kernel, self.detailed.values()
         streams = tuple(warp.stream() for cta in sorted(self.by_cta) for warp in self.by_cta[cta])
         waits = (event for stream in streams for event in stream.events if isinstance(event, Waited))
         waited = {(wait.cta, wait.address, wait.phase) for wait in waits if wait.until is None}
         phases = tuple(phase for log in self.barriers.values() for phase in log.phases(waited))
         return Recording(
-            self.program.kernel.name, self.program.kernel.at, target, (x, y, z), self.run.cluster_ctas,
-            self.run.threads, tuple(self.rows), tuple(self.sites), streams, tuple(op.data for op in self.operations),
-            phases, tuple(meeting.meeting() for meeting in self.meetings), self.run.steps,
-            LeftOut(self.run.ctas - len(self.by_cta), self.cut, cut_short),
-            tuple(log.done(self.run) for log in self.detailed.values()), findings, tuple(self.moments), self._buffers(),
+            kernel.name, kernel.at, target, self.run.grid, self.run.cluster_ctas, self.run.threads, tuple(self.rows),
+            tuple(self.sites), streams, tuple(op.data for op in self.operations), phases,
+            tuple(meeting.meeting() for meeting in self.meetings), self.run.steps,
+            LeftOut(self.run.ctas - len(self.by_cta), self.cut, sum(not log.is_whole for log in logs)),
+            tuple(log.done(self.run) for log in logs), findings, tuple(self.moments), self._buffers(), kernel.compiled,
         )  # fmt: skip
 
     def found(self, error: SimulationError) -> None:
