@@ -15,8 +15,8 @@ from tilewright.dtypes import dtype
 from tilewright.ir import as_expr, cast
 from tilewright.isa import call
 from tilewright.isa.math import ULP
+from tilewright.isa.operands import ELEMENTS
 from tilewright.isa.table import Bound
-from tilewright.isa.types import ELEMENTS
 
 pytestmark = pytest.mark.gpu
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tests.isa import matrix_oracles
 from tests.isa.machines import BYTES, WINDOW
 from tilewright.dtypes import dtype
+from tilewright.isa.operands import ELEMENTS
 from tilewright.isa.table import BY_MASK, WHOLE_WARP, Bound, Operand
-from tilewright.isa.types import ELEMENTS
 
 WARPS = 3
 Array = NDArray[Any]

@@ -17,7 +17,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError
 from tilewright.isa.forms import Undefined
 from tilewright.isa.machine import Addresses
-from tilewright.isa.mbarrier_state import completed
+from tilewright.isa.mbarrier import completed
 from tilewright.isa.table import (
     INSTRUCTIONS,
     Access,

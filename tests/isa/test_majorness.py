@@ -14,7 +14,7 @@ from tests.rows import in_row
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError
-from tilewright.isa.majorness import BLAS, OperandCopy
+from tilewright.isa.atoms import BLAS, OperandCopy
 
 TRANSPOSABLE = [(mma.name, name) for mma in isa.mma_atoms() for name in BLAS if name == "TN" or "tf32" not in mma.types]
 

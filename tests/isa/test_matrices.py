@@ -12,9 +12,7 @@ from tests.isa.forms import executed
 from tests.isa.machines import PlainMachine
 from tilewright import isa
 from tilewright.ir import Argument
-from tilewright.isa.ldmatrix import VALID, load_m8n8, load_m8n16, load_m16n16
-from tilewright.isa.movmatrix import transpose
-from tilewright.isa.stmatrix import store_m8n8, store_m16n8
+from tilewright.isa.ldmatrix import VALID, load_m8n8, load_m8n16, load_m16n16, store_m8n8, store_m16n8, transpose
 
 ALL = np.ones((1, 32), bool)
 ROWS = np.arange(32)[None] * 16  # lane l gives row l

@@ -16,9 +16,8 @@ from tilewright.dtypes import dtype
 from tilewright.errors import ToolError
 from tilewright.isa import CONSTRAINTS
 from tilewright.isa.arith import ARITHMETIC, NumberRow
-from tilewright.isa.casts import _to_float
-from tilewright.isa.convert import CONVERSIONS, float_to_int
-from tilewright.isa.scalar.narrowing import from_integer, narrowed
+from tilewright.isa.convert import CONVERSIONS, _to_float, float_to_int
+from tilewright.isa.scalar.converting import from_integer, narrowed
 
 ROWS = {f"{key}": row for key, row in {**ARITHMETIC, **CONVERSIONS}.items()}
 REGISTERS = {

@@ -12,8 +12,8 @@ import pytest
 from tests.isa.scalar_inputs import covering, registers
 from tests.isa.scalar_oracles import APPROXIMATE, ORACLES, decoded, decoded_float, flushed, true_value
 from tilewright import isa
+from tilewright.isa.operands import TYPES
 from tilewright.isa.table import Form, Instruction
-from tilewright.isa.types import TYPES
 
 ROWS = [row for row in isa.INSTRUCTIONS.values() if row.forms[0].meaning.of_lanes is not None]
 

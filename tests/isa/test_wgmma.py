@@ -16,7 +16,7 @@ from tests.tile.kernels import whole_number
 from tilewright.errors import SimulationError
 from tilewright.isa import wgmma_widths
 from tilewright.isa.table import Bound
-from tilewright.isa.wgmma_values import float8_sum
+from tilewright.isa.wgmma import float8_sum
 
 Array = NDArray[Any]
 EVERY = [bound for bound in every_form() if bound.instruction.name in COVERED and bound.form.issue]

@@ -25,6 +25,7 @@ def test_every_width_of_queries_and_of_values(width: int, width_v: int) -> None:
     agrees(kernels.attention(q, k, v, lse=True), expected(q, k, v))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (129, 1), (3, 260), (128, 128)])
 @pytest.mark.parametrize("causal", ["top-left", "bottom-right"])
 def test_any_lengths_with_either_alignment(m: int, n: int, causal: str) -> None:
@@ -52,6 +53,7 @@ def test_a_soft_cap_bends_scores_before_they_are_hidden() -> None:
     agrees(kernels.attention(q, k, v, causal=True, softcap=2.0, lse=True), wanted)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("shape", [(70, 90), (2, 1, 90), (1, 1, 70, 1)])
 @pytest.mark.parametrize("kind", ["bfloat16", "float32"])
 def test_a_bias_is_repeated_and_hides_where_it_is_minus_infinity(shape: tuple[int, ...], kind: str) -> None:

@@ -63,6 +63,7 @@ CASES: dict[str, tuple[tuple[int, ...], dict[str, Any], str]] = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_in_double_precision(name: str) -> None:
     (batch, heads, heads_kv, m, n, width, *width_v), how, kind = CASES[name]
@@ -90,6 +91,7 @@ BIASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", BIASES)
 def test_the_gradient_of_a_bias_is_summed_where_it_is_repeated(name: str) -> None:
     (batch, heads, heads_kv, m, n, width), shape, how = BIASES[name]

@@ -21,7 +21,7 @@ from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS, since
 from tilewright.isa.forms import NOTHING
 from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.mbarrier_state import completed
+from tilewright.isa.mbarrier import completed
 from tilewright.isa.table import (
     WARPGROUP,
     Access,

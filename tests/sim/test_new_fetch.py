@@ -14,7 +14,7 @@ from tilewright import T
 from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS, since
 from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.mbarrier_state import completed
+from tilewright.isa.mbarrier import completed
 from tilewright.isa.table import (
     WHOLE_WARP,
     Access,

@@ -14,7 +14,7 @@ from tilewright.isa import INSTRUCTIONS, since
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.forms import NOTHING
 from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.mbarrier_state import arrived
+from tilewright.isa.mbarrier import arrived
 from tilewright.isa.table import (
     Access,
     AsyncMeaning,

@@ -21,7 +21,7 @@ from tilewright.errors import TilewrightWarning
 from tilewright.ir import Buffer, Kernel, as_expr
 from tilewright.isa import mma_shape
 from tilewright.isa.mma import MMA
-from tilewright.isa.types import ELEMENTS
+from tilewright.isa.operands import ELEMENTS
 from tilewright.layout import Axis, Iter, Layout, TileLayout, laneid
 from tilewright.primitives import PRIMITIVES
 from tilewright.tile import Entry

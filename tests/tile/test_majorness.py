@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilewright import T, Tx, compile, isa
 from tilewright.dtypes import dtype
 from tilewright.ir import Kernel
-from tilewright.isa.majorness import BLAS, Majorness
+from tilewright.isa.atoms import BLAS, Majorness
 from tilewright.layout import Iter, TileLayout
 
 PRODUCTS = [(mma.name, blas) for mma in isa.mma_atoms() for blas in BLAS if blas == "TN" or "tf32" not in mma.types]

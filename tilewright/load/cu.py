@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.errors import ArgumentError, ToolError, choices
-from tilewright.explain import CUDA
 from tilewright.isa import ARCHS
+from tilewright.load.cu_advice import in_words_of_text
 from tilewright.load.cu_compile import MadePtx, compile_cu
+from tilewright.load.cu_dialect import dialect_of
 from tilewright.load.cu_launches import made_functions
 from tilewright.load.cu_structures import variables, with_fields
-from tilewright.load.cu_tree import overload, overloads, parameters, split
+from tilewright.load.cu_tree import overload, overloads, parameters, parted, split
 from tilewright.load.declared import Parameter, number_name
 from tilewright.load.module import LoadedModule, public, text_of
 from tilewright.load.unoptimised import unoptimised
@@ -113,8 +114,8 @@ def _module(made: MadePtx) -> LoadedModule:
     tree = unoptimised(parse(made.ptx), made.ptx) if UNOPTIMISED in made.ptx else parse(made.ptx)
     by_macros = parameters("\n".join(made_functions(made.texts)))
     written = with_fields({**by_macros, **parameters(made.text), **_instances(made, tree)}, made.texts)
-    module = LoadedModule(tree, made.names, written, variables(made.texts), CUDA)
-    module.texts = made.texts
+    module = LoadedModule(tree, made.names, written, variables(made.texts), dialect_of(made.texts))
+    module.texts, module.in_its_words = made.texts, in_words_of_text
     module.non_portable_cluster = any(WIDE_CLUSTERS in text for text in made.texts)
     return module
 
@@ -125,21 +126,32 @@ def _instances(made: MadePtx, tree: Module) -> dict[str, tuple[Parameter, ...]]:
     """
     declared = [each for text in made.texts for each in overloads(text)]
     taken = {entry.name: len(entry.params) for entry in tree.entries}
-    plain = {overload(f"{name}({', '.join(param.type for param in params)})"): params
+    plain = {overload(f"{name}({_kinds(params)})"): params
              for name, names, params in declared if not names}  # fmt: skip
     shown = {entry.name: tree.shown[entry.name].rpartition("::")[2] for entry in tree.entries}
     found = {symbol: tuple(plain[overload(name)]) for symbol, name in shown.items()
              if "(" in name and overload(name) in plain}  # fmt: skip
     for name, symbol in made.names.items():
-        bare, _, listed = name.partition("<")
+        instance, kinds = parted(name)
+        bare, _, listed = instance.partition("<")
         arguments = split(listed.strip()[:-1])
         for kernel, names, params in declared:
             if names and kernel == bare.rpartition("::")[2].strip() and arguments:
                 whole = _unpacked(params, taken.get(symbol, len(params)), arguments[len(names) - 1 :])
-                if len(whole) == taken.get(symbol, len(whole)) and (whole != params or len(names) >= len(arguments)):
-                    bound = dict(zip(names, arguments, strict=False))
-                    found[symbol] = tuple(_bound(param, bound) for param in whole)
+                bound = dict(zip(names, arguments, strict=False))
+                mine = tuple(_bound(param, bound) for param in whole)
+                is_other = kinds is not None and overload(f"({kinds})") != overload(f"({_kinds(mine)})")
+                if (
+                    len(whole) == taken.get(symbol, len(whole))
+                    and not is_other
+                    and (whole != params or len(names) >= len(arguments))
+                ):
+                    found[symbol] = mine
     return found
+
+
+def _kinds(params: Iterable[Parameter]) -> str:
+    return ", ".join(param.type for param in params)
 
 
 def _unpacked(params: list[Parameter], count: int, kinds: Sequence[str]) -> list[Parameter]:
