@@ -5,12 +5,15 @@ Lowered kernels are run as they are: emitted, assembled (through the disk cache)
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from tilewright import isa
@@ -23,6 +26,14 @@ from tilewright.sim import Program, Run, parse_checks
 
 Array = NDArray[Any]
 ARCH = isa.arch("sm_90a")
+
+
+def library(name: str) -> ModuleType:
+    """A library, or the tests that need it are left out; what it warns of is its own affair."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module: ModuleType = pytest.importorskip(name)
+    return module
 
 
 def on_gpu(kernel: Kernel, arrays: list[Array], scalars: Mapping[str, Any]) -> None:

@@ -56,8 +56,8 @@ def test_components_have_names_and_numbers_and_vectors_compute_by_element() -> N
     def k(A: T.Buffer((64,), "float32x4"), s: T.float32):
         tid = T.thread_id([64])
         v = A[tid]
-        w = T.float32x4(v.w, v.z, v[1], v.x + s)  # type: ignore[attr-defined]  # the stub lists no vectors
-        A[tid] = (w * v + s) * 2.0 - T.float32x4(1.0)  # type: ignore[attr-defined]  # the stub lists no vectors
+        w = T.float32x4(v.w, v.z, v[1], v.x + s)
+        A[tid] = (w * v + s) * 2.0 - T.float32x4(1.0)
 
     a = np.arange(256, dtype=np.float32).reshape(64, 4)
     b = a.copy()
@@ -121,7 +121,7 @@ def test_a_vector_is_loaded_and_stored_by_one_access() -> None:
     def k(A: T.Buffer((32,), "float32x4"), B: T.Buffer((32,), "float32x4")):
         tid = T.thread_id([32])
         v = A[tid]
-        B[tid] = T.float32x4(v.y, v.x, v.w, v.z)  # type: ignore[attr-defined]  # the stub lists no vectors
+        B[tid] = T.float32x4(v.y, v.x, v.w, v.z)
 
     a = np.zeros((32, 4), np.float32)
     run = tw.simulate(k, a, a.copy(), check="all")
@@ -135,7 +135,7 @@ def test_a_vector_keeps_what_was_loaded() -> None:
     @T.prim_func
     def k(A: T.Buffer((2,), "float32x2")):
         v = A[0]
-        A[0] = T.float32x2(5.0, 6.0)  # type: ignore[attr-defined]  # the stub lists no vectors
+        A[0] = T.float32x2(5.0, 6.0)
         A[1] = v
 
     a = np.arange(4, dtype=np.float32).reshape(2, 2)
