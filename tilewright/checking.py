@@ -636,20 +636,32 @@ def _lines(finding: Finding) -> frozenset[tuple[str | None, int | None]]:
 
 
 def _same(finding: Finding, others: Iterable[Finding]) -> Finding | None:
-    """The finding of another build that says the same: of the same lines, or of one of them and the same buffer."""
-    alike = [other for other in others if other.kind == finding.kind and other.severity == finding.severity]
-    rules: Sequence[Callable[[Finding], bool]] = (
-        lambda other: _lines(other) == _lines(finding) and bool(_lines(other)),
-        lambda other: bool(_lines(other) & _lines(finding)) and other.buffer == finding.buffer,
-        lambda other: other.message == finding.message,
+    """The finding of another build that says the same: of the same lines, or of one of them and the same buffer; also
+    in other words, of another check, where one line and one buffer are what both are about.
+    """
+    equal = [other for other in others if other.severity == finding.severity]
+    alike = [other for other in equal if other.kind == finding.kind]
+
+    def is_of_place(other: Finding) -> bool:
+        return bool(_lines(other) & _lines(finding)) and other.buffer == finding.buffer
+
+    rules: Sequence[tuple[Sequence[Finding], Callable[[Finding], bool]]] = (
+        (alike, lambda other: _lines(other) == _lines(finding) and bool(_lines(other))),
+        (alike, is_of_place),
+        (alike, lambda other: other.message == finding.message),
+        (equal, lambda other: is_of_place(other) and other.buffer is not None),
     )
-    return next((other for rule in rules for other in alike if rule(other)), None)
+    return next((other for those, rule in rules for other in those if rule(other)), None)
 
 
 def _repeats(finding: Finding, others: Iterable[Finding]) -> bool:
     """Is a finding of one build the same mistake as one of both, seen at another of its lines?"""
     both = (candidate for candidate in others if len(candidate.builds) > 1 and candidate.severity == finding.severity)
-    return any(_lines(candidate) & _lines(finding) and candidate.kind == finding.kind for candidate in both)
+    alike = (candidate for candidate in both if _lines(candidate) & _lines(finding))
+    return any(
+        candidate.kind == finding.kind or (finding.buffer is not None and candidate.buffer == finding.buffer)
+        for candidate in alike
+    )
 
 
 def apart(optimised: Mapping[str, Any], unoptimised: Mapping[str, Any]) -> Iterable[Finding]:

@@ -284,3 +284,81 @@ __global__ void k(const float* x, float* y, int n) {
     error = found(text, "k", np.zeros(64, np.float32), np.zeros(64, np.float32), 64, grid=1)
 
     assert "read before" not in str(error.given)
+
+
+def test_an_array_that_is_set_in_part_alone_is_hinted_at() -> None:
+    text = """
+__global__ void k(const float* x, float* y, int n) {
+    float acc[4];
+    for (int i = 0; i < n; ++i) acc[i] = x[i];
+    float sum = 0;
+    for (int i = 0; i < 4; ++i) sum += acc[i];
+    y[threadIdx.x] = sum;
+}
+"""
+    error = found(text, "k", np.zeros(64, np.float32), np.zeros(64, np.float32), 3, grid=1)
+
+    assert str(error.hint).startswith("`float acc[4] = {};` in line 3, or a value for all of acc")
+
+
+# Barriers and shuffles that some lanes skip
+
+
+def test_a_race_around_a_barrier_that_threads_skip_follows_from_that() -> None:
+    text = """
+__global__ void k(const int* x, int* out) {
+    __shared__ int s[64];
+    s[threadIdx.x] = x[threadIdx.x];
+    if (threadIdx.x < 40) __syncthreads();
+    out[threadIdx.x] = s[63 - threadIdx.x];
+}
+"""
+    error = found(text, "k", np.zeros(64, np.int32), np.zeros(64, np.int32), grid=1)
+
+    assert [finding.kind for finding in error.findings] == ["divergence"]
+    assert error.at is not None
+    assert (error.kind, error.at.line) == ("divergence", 5)
+    assert "__syncthreads without lanes" in str(error)
+
+
+def test_a_shuffle_in_a_branch_is_told_to_leave_it() -> None:
+    text = """
+__global__ void k(const int* x, int* out) {
+    int v = x[threadIdx.x];
+    if (threadIdx.x < 16) v += __shfl_down_sync(0xffffffff, v, 16);
+    out[threadIdx.x] = v;
+}
+"""
+    said = hint(text, "k", np.zeros(32, np.int32), np.zeros(32, np.int32), grid=1, block=32)
+
+    assert said.startswith("the shuffle in front of the `if` of line 4, so that all lanes come to it; or ")
+
+
+def test_accesses_of_one_line_outside_of_loops_get_a_barrier_between_them() -> None:
+    text = """
+__global__ void k(const int* x, int* out) {
+    __shared__ volatile int s[64];
+    int t = threadIdx.x;
+    s[t] = x[t];
+    __syncthreads();
+    if (t < 16) { s[t] += s[t + 16]; s[t] += s[t + 8]; }
+    out[t] = s[t];
+}
+"""
+    said = hint(text, "k", np.zeros(32, np.int32), np.zeros(32, np.int32), grid=1, block=32)
+
+    assert said == "__syncwarp() between the accesses of line 7, as statements of their own"
+
+
+def test_a_store_beyond_shared_memory_has_the_declaration_of_the_array() -> None:
+    text = """
+__global__ void k(int* out) {
+    __shared__ int s[63];
+    s[threadIdx.x] = 1;
+    __syncthreads();
+    out[threadIdx.x] = s[0];
+}
+"""
+    error = found(text, "k", np.zeros(64, np.int32), grid=1)
+
+    assert str(error.allowed) == "252 bytes: __shared__ int s[63] of line 3"

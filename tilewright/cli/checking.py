@@ -5,7 +5,6 @@ Its launch and its arguments come from the command line, from a TOML file beside
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
@@ -61,7 +60,6 @@ def loaded(
     return load_cu(path, arch or "sm_90a", defines=macros, include=folders, kernels=kernels, options=options)
 
 
-_RAMP = re.compile(r"=ramp\(\d+\)$")
 WAITING = ("deadlock", "livelock")
 ROOTS = (".git", "pyproject.toml", "setup.py", "CMakeLists.txt", "PKG-INFO")  # what stands in the folder of a project
 
@@ -155,7 +153,7 @@ def _with_integers(module: LoadedModule, request: Request, **settings: Any) -> V
     """The verdict on a launch of host code with small integers in the arrays that this fills with numbers which nobody
     knows; with zeros, where those lead out of an array or to no end.
     """
-    zeros = replace(request, args=tuple(_RAMP.sub("", text) for text in request.args))
+    zeros = replace(request, args=tuple(text.partition("=ramp(")[0] for text in request.args))
     if zeros.args == request.args:
         return _checked(module, request, **settings)
     verdict = _checked(module, request, unsaid=_is_by_data, **settings)

@@ -59,9 +59,13 @@ def in_words_of_text(findings: Sequence[Finding]) -> list[Finding]:
 
 
 def _causes(findings: Sequence[Finding]) -> Iterator[Finding]:
-    """The findings without those that follow from a copy for which nobody has waited: its values, and its end."""
+    """The findings without those that follow from a copy for which nobody has waited, as its values and its end do, or
+    from a barrier that some threads skip, as a race around it does.
+    """
     copies = [finding for finding in findings if finding.operation and finding.other and finding.kind == "races"]
+    skipped = [finding for finding in findings if finding.kind == "divergence"]
     after = {id(finding): copy for copy in copies for finding in findings if _follows(finding, copy)}
+    after |= {id(finding): barrier for barrier in skipped for finding in findings if _is_around(finding, barrier)}
     for finding in findings:
         effects = [effect for effect in findings if after.get(id(effect)) is finding]
         if id(finding) not in after:
@@ -74,6 +78,13 @@ def _follows(finding: Finding, copy: Finding) -> bool:
         lines = finding.line or 0, copy.line or 0
         return finding.buffer in (None, copy.buffer) and finding.file == copy.file and lines[0] >= lines[1]
     return finding.kind == "leaks" and copy.other is not None and finding.line == copy.other.line
+
+
+def _is_around(race: Finding, barrier: Finding) -> bool:
+    """Are the accesses of a race before a barrier and behind it?"""
+    first, line = race.other.line if race.other is not None else None, barrier.line
+    is_race = race.kind == "races" and race.file == barrier.file and first and race.line and line
+    return bool(is_race) and (first or 0) < (line or 0) < (race.line or 0)
 
 
 def _in_words(finding: Finding) -> Finding:
@@ -314,6 +325,9 @@ def _by_turns(finding: Finding, at: SourceLine) -> Finding:
     loops = [loop for loop in at.nodes(*_LOOPS) if first <= loop.end_point[0] + 1]
     loops = loops or _calling_loops(at, first)
     if not loops:
+        if remedy is not None and remedy.step == "barrier" and remedy.where == (then, then):
+            code = (remedy.code or "").rstrip(";")
+            return replace(finding, hint=f"{code} between the accesses of line {then}, as statements of their own")
         return finding
     loop = f"turn of the loop at line {loops[-1].start_point[0] + 1}"
     if first > then:
@@ -345,6 +359,10 @@ def _by_first_value(finding: Finding, at: SourceLine) -> Finding:
     if finding.kind != "poison" or finding.hint or finding.buffer is not None:
         return finding
     variables = [*_without_value(at)]
+    if not variables and len(arrays := [*_without_value(at, is_first=False)]) == 1:
+        name, line, declared = arrays[0]
+        hint = f"`{declared} = {{}};` in line {line}, or a value for all of {name}: other arrays have one"
+        return replace(finding, hint=hint)
     used = [variable for variable in variables if re.search(rf"\b{variable[0]}\b", _line_text(at))]
     chosen = used if len(used) == 1 else variables if len(variables) == 1 else []
     for name, line, declared in chosen:
@@ -359,9 +377,9 @@ def _line_text(at: SourceLine) -> str:
     return at.tree.text.split("\n")[at.number - 1]
 
 
-def _without_value(at: SourceLine) -> Iterator[tuple[str, int, str]]:
+def _without_value(at: SourceLine, *, is_first: bool = True) -> Iterator[tuple[str, int, str]]:
     """Local variables that are declared without a value and read by the next statement that names them: name, line,
-    and declaration.
+    and declaration. is_first: else all arrays that are declared so.
     """
     body = at.function.child_by_field_name("body")
     for node in below(body, "declaration") if body is not None else ():
@@ -369,7 +387,8 @@ def _without_value(at: SourceLine) -> Iterator[tuple[str, int, str]]:
         for declarator in node.children_by_field_name("declarator"):
             is_plain = declarator.type in ("identifier", "array_declarator") and "__shared__" not in at.tree.of(node)
             name = re.split(r"[\[\s]", at.tree.of(declarator))[0]
-            if kind is not None and is_plain and _is_read_first(at, name, declarator):
+            is_meant = _is_read_first(at, name, declarator) if is_first else declarator.type == "array_declarator"
+            if kind is not None and is_plain and is_meant:
                 yield name, declarator.start_point[0] + 1, f"{at.tree.of(kind)} {at.tree.of(declarator)}"
 
 
@@ -396,4 +415,29 @@ def _reads(node: Node) -> bool:
     return True
 
 
-_RULES = (_by_update, _by_fence, _by_turns, _by_first_value)
+def _by_shuffle(finding: Finding, at: SourceLine) -> Finding:
+    """A shuffle in a branch that the lanes it reads from do not take."""
+    for call in at.nodes("call_expression") if finding.kind == "simulation" else ():
+        above = call.parent
+        while above is not None and above.type != "if_statement":
+            above = above.parent
+        if at.tree.of(call).startswith("__shfl") and above is not None:
+            front = f"the shuffle in front of the `if` of line {above.start_point[0] + 1}, so that all lanes come to it"
+            return replace(finding, hint=f"{front}; or {finding.hint}" if finding.hint else front)
+    return finding
+
+
+def _by_shared_array(finding: Finding, at: SourceLine) -> Finding:
+    """An access beyond shared memory: the array that the line names, with its declaration."""
+    if finding.kind != "bounds" or finding.buffer != "shared memory" or finding.hint:
+        return finding
+    for node in below(at.tree.root, "declaration"):
+        names = dict(typed(node, at.tree)) if "__shared__" in at.tree.of(node) else {}
+        for name in names:
+            if re.search(rf"\b{name}\b", _line_text(at)):
+                where = f"{at.tree.of(node).rstrip(';')} of line {node.start_point[0] + 1}"
+                return replace(finding, allowed=f"{finding.allowed}: {where}")
+    return finding
+
+
+_RULES = (_by_update, _by_fence, _by_turns, _by_first_value, _by_shuffle, _by_shared_array)

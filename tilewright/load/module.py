@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import host
-from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices, described
+from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightError, choices, described
 from tilewright.explain import PTX, Finding, reworded
 from tilewright.frames import at_the_edge
 from tilewright.ir import AllocBuffer, For, If, Kernel, Launch, Var, While, statements
@@ -350,6 +350,9 @@ class LoadedKernel:
         first, *more = self.module.in_its_words(error.findings)
         error.what, error.given, error.allowed, error.hint = first.message, first.given, first.allowed, first.hint
         error.args = (error.what,)
+        if error.at is None or (first.file, first.line) != (error.at.file, error.at.line):
+            error.at, error.kind = _span(first), first.kind
+            error.facts = {name: getattr(first, name) for name in ("buffer", "threads", "other", "place")}
         error.facts |= {"remedy": first.remedy} if first.remedy is not None else {}
         if error.is_told:
             error.findings = (first, *more)
@@ -548,6 +551,11 @@ class LoadedKernel:
     def target(self) -> str:
         """The architecture that the text is for; "" where it does not say."""
         return next(iter(self.module.module.target), "")
+
+
+def _span(finding: Finding) -> Span | None:
+    """The line of a finding."""
+    return Span(finding.file, finding.line, finding.column or 0, 1 << 16) if finding.file and finding.line else None
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import Any
 
 from tilewright.profiling import acts
 from tilewright.profiling.acts import Script
-from tilewright.profiling.bounds import SECTOR_RATE, Gpu
+from tilewright.profiling.bounds import Gpu
 
 # The figures that a schedule is played with, of one SM of a GPU, in cycles and bytes a cycle.
 #
@@ -28,6 +28,7 @@ from tilewright.profiling.bounds import SECTOR_RATE, Gpu
 # Of HBM's rate, what reads and writes reach: 4.6 and 4.4 TB/s of 4.8; both together 4.3 of bytes that are copied, of
 # which the cache keeps 3 %; and 4.0 of CTAs that read again after they have written (copies of CTAs in a loop).
 READ_REACHED, WRITE_REACHED, BOTH_REACHED, AGAIN_REACHED = 0.965, 0.92, 0.865, 0.85
+LOADED = 64.0  # bytes that one SM loads in a cycle, whoever else does
 L2_REACHED = 43.0  # bytes of the second-level cache that each SM gets in a cycle where all of them read: 11 TB/s
 L2_SHARED = 60.0  # where asynchronous copies of several SMs bring the same bytes at about the same time; by pairs
 WRITTEN, WRITTEN_ALONE = 16.5, 32.0  # bytes that each SM writes in a cycle where all of them do, and one alone
@@ -108,10 +109,10 @@ def figures_of(gpu: Gpu, busy_sms: int, written: float = 0.0, clock: float = 0.0
     alone = READ_REACHED * (1 - written) + WRITE_REACHED * written
     part, reached = gpu.sms / busy, alone * (1 - mixed) + (AGAIN_REACHED if again else BOTH_REACHED) * mixed
     return SmFigures(
-        l2_bytes=min(SECTOR_RATE, L2_REACHED * part),
-        l2_shared_bytes=min(SECTOR_RATE, L2_SHARED * part),
+        l2_bytes=min(LOADED, L2_REACHED * part),
+        l2_shared_bytes=min(LOADED, L2_SHARED * part),
         l2_write_bytes=min(WRITTEN_ALONE, WRITTEN * part),
-        hbm_bytes=min(SECTOR_RATE, gpu.hbm * reached / (clock or gpu.clock) / busy),
+        hbm_bytes=min(LOADED, gpu.hbm * reached / (clock or gpu.clock) / busy),
         dispatch=DISPATCH / part,
         tensor_power=1 + TENSOR_POWER / part,
         cp_async_late=CP_ASYNC_LATE if 0 < clock < gpu.clock else 0.0,
