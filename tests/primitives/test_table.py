@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tests.tile.checking import resolved
-from tests.tile.kernels import buffer, copy
+from tests.tile.kernels import buffer, copy, tile_call
 from tilewright.errors import DispatchError
 from tilewright.isa import INSTRUCTIONS
 from tilewright.lang import T, Tx
@@ -128,7 +128,7 @@ def test_a_value_that_a_keyword_cannot_have_is_refused(primitive: str, keyword: 
     pair = buffer("A", "shared", (8,)), buffer("B", "shared", (8,))
 
     with pytest.raises(DispatchError, match=f"unknown {keyword}") as refused:
-        resolved(copy(*pair, primitive=primitive, **{keyword: value}))
+        resolved(tile_call(primitive, "warp", pair, **{keyword: value}))
     assert refused.value.allowed == allowed
 
 
