@@ -299,3 +299,47 @@ def test_a_counter_that_a_toml_sequence_leaves_behind_is_told(tmp_path: Path) ->
 
     assert result.exit_code == 1, result.output
     assert "it finds what the first has left in count" in result.output
+
+
+LIBRARY = """
+__global__ void norm(const float* x, const float* weight, float* out) {
+    BEFORE
+    out[threadIdx.x] = x[threadIdx.x] * weight[threadIdx.x];
+}
+void launch_norm(const float* x, const float* weight, float* out, cudaStream_t stream) {
+    cudaLaunchConfig_t config = {};
+    config.gridDim = 1;
+    config.blockDim = 64;
+    cudaLaunchAttribute attributes[1];
+    attributes[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attributes[0].val.programmaticStreamSerializationAllowed = true;
+    config.attrs = attributes;
+    config.numAttrs = 1;
+    cudaLaunchKernelEx(&config, norm, x, weight, out);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "code", "told"),
+    [
+        ("cudaGridDependencySynchronize();", 0, ": clean\n"),
+        (
+            "float w = weight[0]; cudaGridDependencySynchronize(); if (w < 0) return;",
+            0,
+            "reads element 0 of weight before",
+        ),
+        ("out[0] = 0; cudaGridDependencySynchronize();", 1, "writes element 0 of out before"),
+        ("", 1, "reads element 0 of x before"),
+    ],
+)
+def test_the_first_launch_with_the_attribute_is_one_behind_others(
+    tmp_path: Path, before: str, code: int, told: str
+) -> None:
+    file = tmp_path / "norm.cu"
+    file.write_text(LIBRARY.replace("BEFORE", before))
+    arrays = [word for name in ("x", "weight", "out") for word in ("--arg", f"{name}:f32[64]=1")]
+
+    found = CliRunner().invoke(app, ["check", str(file), "--no-both", *arrays])
+
+    assert (found.exit_code, told in found.output) == (code, True), found.output

@@ -598,21 +598,34 @@ def joined(first: Verdict, other: Verdict) -> Verdict:
     """The verdict on both builds: counts and output are those of the optimised one, which comes first."""
     left, findings = [*other.findings], []
     late = [finding for finding in left if finding.kind == "limit"]
-    alone = () if late else (OPTIMISED,)  # of a build that did not come to its end nobody knows
+    idle = [finding for finding in left if _branches_idly(finding, first)]
+    alone = () if late or idle else (OPTIMISED,)  # of a build that did not come to its end nobody knows
     for finding in first.findings:
         same = _same(finding, left)
         if same is not None:
             left.remove(same)
         findings.append(replace(finding, builds=alone if same is None else (OPTIMISED, UNOPTIMISED)))
-    hidden = [replace(finding, builds=(UNOPTIMISED,)) for finding in left if finding.kind != "limit"]
+    hidden = [
+        replace(finding, builds=(UNOPTIMISED,)) for finding in left if finding.kind != "limit" and finding not in idle
+    ]
     findings += [finding for finding in hidden if not _repeats(finding, findings)]
     told = tuple(f"{UNOPTIMISED} code: {finding.message}" for finding in late)
+    told += tuple(f"{UNOPTIMISED} code behind line {finding.line}, which branches on a value that nobody has written"
+                  for finding in idle)  # fmt: skip
     is_wrong = any(finding.severity == "error" for finding in findings)
     status = first.status if first.status not in ("clean", "wrong") else "wrong" if is_wrong else "clean"
     return replace(
         first, status=status, findings=tuple(findings), not_covered=(*told, *first.not_covered),
         seconds=first.seconds + other.seconds, builds=(OPTIMISED, UNOPTIMISED),
     )  # fmt: skip
+
+
+def _branches_idly(finding: Finding, optimised: Verdict) -> bool:
+    """Does code that is not optimised branch on bytes of shared memory that nobody has written, as lanes beyond the
+    partial sums of a reduction do, and nothing that is seen depends on it? The optimised code chooses where that one
+    branches, and tells where something does.
+    """
+    return "branching_lanes" in finding.numbers and "poison" not in {said.kind for said in optimised.findings}
 
 
 def _lines(finding: Finding) -> frozenset[tuple[str | None, int | None]]:

@@ -92,8 +92,9 @@ def sequence(
 
     Arrays are copied before the first; launches that are given one array share its copy, and ``__device__`` variables
     keep their values. What a launch with ``pdl=True`` touches before it waits for the one before it is held against all
-    that this one does. Where a launch comes again with the same arguments, and what the first one has left in variables
-    changes its results, that is told. both, strict, explore: as of `check`.
+    that this one does. Where it is the first, nothing is known of that one: a write is an error, a read a warning, and
+    both are errors where it never waits. Where a launch comes again with the same arguments, and what the first one has
+    left in variables changes its results, that is told. both, strict, explore: as of `check`.
     """
     from tilewright.sim import parse_checks
 
@@ -152,7 +153,10 @@ class _Sequence:
             values = {name: _shared(value, shared) for name, value in zip(_names(planned), planned.values, strict=True)}
             states.append(variables_of(kernel) if isinstance(kernel, LoadedKernel) else {})
             footprint = Footprint(planned.kernel.name)
-            meets = last.next(footprint) if planned.pdl and last is not None else GridsMeet(footprint)
+            meets = GridsMeet(footprint)
+            if planned.pdl:  # the first is behind a launch of which nothing is known
+                first_of_all = GridsMeet(footprint, alone="sequence", arguments=frozenset(values))
+                meets = last.next(footprint) if last is not None else first_of_all
             name, limits = f"{number + 1}. {planned.kernel.name}", {**self.limits, "grids": meets}
             trial = TrialRun(name, kernel, self.checks, planned.shape, limits, Wanted())
             first = next((k for k in range(number) if planned.repeats(self.launches[k])), None)

@@ -439,6 +439,11 @@ def test_headers_come_from_the_project_where_one_alone_has_the_name(
 
     assert run(monkeypatch, moved, *ARGS)[0] == 0
 
+    for copy in ("built/include", "built/src", "src/include"):  # the nearest one is that beside the file
+        (file.parent / copy / "parts").mkdir(parents=True)
+        (file.parent / copy / "parts/limit.h").write_text("#error" if "built" in copy else "#define LIMIT n\n")
+    assert run(monkeypatch, moved, *ARGS)[0] == 0
+
     (file.parent / "include/limit.h").touch()
     moved.write_text(moved.read_text().replace("parts/", "gone/"))
     code, _, err = run(monkeypatch, moved, *ARGS)

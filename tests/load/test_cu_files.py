@@ -520,6 +520,113 @@ template <typename T> __global__ void scale(const T* from, T* to) { to[threadIdx
     assert load_cu(text, kernels=names[:1])["scale"].title == "scale"
 
 
+def test_a_brace_that_one_of_two_conditions_closes_leaves_the_rest_of_the_kernel() -> None:
+    text = """
+__global__ void k(const float* x, float* out, int n) {
+    float v = 0;
+    if (threadIdx.x < n) {
+        v = x[threadIdx.x];
+#ifdef TOGETHER
+    }
+#endif
+    v += __shfl_xor_sync(0xffffffff, v, 1);
+#ifndef TOGETHER
+    }
+#endif
+    out[threadIdx.x] = v;
+}
+void run(const float* x, float* out) { k<<<1, 32>>>(x, out, 20); }
+"""
+    for defines in ({}, {"TOGETHER": "1"}):
+        x, out = np.ones(32, np.float32), np.zeros(32, np.float32)
+        load_cu(text, defines=defines)["k"].simulate(x, out, 20, grid=1, block=32)
+        assert out.tolist() == [2.0] * 20 + [0.0] * 12
+
+
+def test_instances_of_templates_that_share_a_name_are_told_apart_by_what_they_take() -> None:
+    text = """
+template <typename T> __global__ void scale(T* out, const signed char* in, int rows, int cols) { out[rows] = in[cols]; }
+__global__ void scale(float* out, const signed char* in, unsigned n) { out[n] = 0; }
+template <typename T> __global__ void scale(T* to, const signed char* from, unsigned n) { to[n] = 2 * from[n]; }
+"""
+    names = ["scale<float>(float*, const signed char*, unsigned)", "scale<float>(float*, const signed char*, int, int)"]
+    module = load_cu(text, kernels=names)
+    one, two = (module[name] for name in names)
+    out, values = np.zeros(4, np.float32), np.array([1, 2, 3, 4], np.int8)
+
+    assert [[each.name for each in kernel.written] for kernel in (one, two)] == [
+        ["to", "from", "n"], ["out", "in", "rows", "cols"]]  # fmt: skip
+    one.simulate(out, values, 1, grid=1, block=1)
+    two.simulate(out, values, 2, 3, grid=1, block=1)
+    assert out.tolist() == [0, 4, 4, 0]
+    with pytest.raises(ToolError, match="which instance of overloaded function"):
+        load_cu(text, kernels=["scale<float>"])
+
+
+def test_functions_of_the_host_that_kept_code_calls_stay_declared() -> None:
+    """As those that tell of an error in a `constexpr` function, which a kernel's configuration needs."""
+    text = """
+#include <string>
+[[noreturn]] void fail(const char* what, int line);
+std::string unknown(int a);
+constexpr int most(int a) {
+    if (a > 64) { fail("too many", __LINE__); }
+    return a;
+}
+template <int N> struct Config { static constexpr int n = most(N); };
+__global__ void k(int* p) { *p = Config<8>::n; }
+void run(int* p) { k<<<1, 1>>>(p); }
+"""
+    p = np.zeros(1, np.int32)
+    load_cu(text)["k"].simulate(p, grid=1, block=1)
+
+    assert p[0] == 8
+
+
+def test_declarations_that_macros_make_of_instances_of_host_functions_are_left_out_whole() -> None:
+    text = """
+struct Context;
+template <int N> __global__ void k(int* p) { *p = N; }
+template <int N> void run(Context& c, int* p) { k<N><<<1, 1>>>(p); }
+#define CASE(N) \\
+    template void run<N>(Context& c, int* p)
+#define CASES(N)     \\
+    extern CASE(N);  \\
+    extern CASE(N + 1); \\
+
+CASES(2)
+CASES(4)
+
+// and few
+extern CASE(16);
+extern CASE(17);
+extern CASE(18);
+"""
+    p = np.zeros(1, np.int32)
+    load_cu(text, kernels=["k<3>"])["k<3>"].simulate(p, grid=1, block=1)
+
+    assert p[0] == 3
+
+
+@pytest.mark.parametrize("words", ["__device__", "__host__ __device__", "ON_GPU", ""])
+def test_lambdas_of_device_code_may_say_where_they_run(words: str) -> None:
+    """nvcc takes that, NVRTC does not."""
+    text = f"""
+#define ON_GPU __host__ __device__ __forceinline__
+template <class F> __device__ void each(F step) {{ step(threadIdx.x); }}
+__global__ void k(float* x) {{
+    each([=] {words} (int i) {{ x[i] += 1; }});
+    auto twice = [&] {words} (auto n) -> float {{ return 2 * n; }};
+    x[threadIdx.x] = twice(x[threadIdx.x]);
+}}
+void run(float* x) {{ k<<<1, 32>>>(x); }}
+"""
+    x = np.ones(32, np.float32)
+    load_cu(text)["k"].simulate(x, grid=1, block=32)
+
+    assert x.tolist() == [4.0] * 32
+
+
 def test_blocks_that_each_branch_of_a_condition_opens_are_read_once() -> None:
     """As `if (a) {` here, `if (b) {` there, and one brace that closes both."""
     text = """namespace {

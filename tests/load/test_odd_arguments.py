@@ -50,3 +50,18 @@ def test_a_number_that_cannot_say_which_is_named() -> None:
 def test_two_parameters_of_one_name_are_refused() -> None:
     with pytest.raises(KernelError, match="k has two parameters of one name"):
         tw.load_ptx(PTX % "first")
+
+
+def test_a_pointer_to_bytes_takes_an_array_of_anything() -> None:
+    text = """
+__global__ void k(const char* x, unsigned char* y, int pitch) {
+    *(float*)(y + threadIdx.x * pitch) = *(const float*)(x + threadIdx.x * pitch);
+}
+"""
+    x, y = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
+
+    tw.load_cu(text)["k"].simulate(x, y, 4, grid=1, block=32)
+
+    assert (x == y).all()
+    with pytest.raises(ArgumentError, match="argument x points to float32"):
+        tw.load_cu(text.replace("const char", "const float"))["k"].simulate(x.astype("f8"), y, 1, grid=1, block=32)

@@ -91,3 +91,40 @@ def test_every_idiom_has_its_place_on_the_page() -> None:
     page = (Path(tw.__file__).parents[1] / "docs" / "idioms.md").read_text(encoding="utf-8")
 
     assert [name for name in IDIOMS if f"| `{name}` |" not in page] == []
+
+
+ANY = """
+struct Any { __device__ bool operator()(bool a, bool b) const { return a || b; } };
+template <typename Op> __global__ void k(const int* x, bool* y, Op op) {
+    __shared__ bool part[32];
+    bool v = x[threadIdx.x] > 0;
+    for (int o = 16; o; o >>= 1) v = op(v, __shfl_down_sync(0xffffffff, v, o));
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
+    __syncthreads();
+    if (threadIdx.x >= 32) return;
+    v = part[threadIdx.x];
+    v = op(v, __shfl_down_sync(0xffffffff, v, 1));
+    if (threadIdx.x < SEEN) y[threadIdx.x] = v;
+}
+void run(const int* x, bool* y) { k<Any><<<1, 64>>>(x, y, Any()); }
+"""
+
+
+def any_of(seen: str) -> Verdict:
+    kernel = tw.load_cu(ANY.replace("SEEN", seen))["k<Any>"]
+    return tw.check(kernel, np.zeros(64, np.int32), np.zeros(32, np.bool_), {}, grid=1, block=64)
+
+
+def test_lanes_that_branch_on_what_nobody_sees_may_do_so() -> None:
+    """As those beyond the partial results of a reduction, where the compiler only chooses."""
+    found = any_of("1")
+
+    assert (found.status, found.findings) == ("clean", ())
+    assert any("branches on a value that nobody has written" in what for what in found.not_covered)
+
+
+def test_lanes_that_branch_on_what_nobody_has_written_and_store_the_result_are_told() -> None:
+    found = any_of("2")
+
+    assert not found
+    assert {each.kind for each in found.findings} == {"poison"}

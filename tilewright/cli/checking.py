@@ -5,10 +5,10 @@ Its launch and its arguments come from the command line, from a TOML file beside
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
+from os.path import commonpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -60,7 +60,6 @@ def loaded(
     return load_cu(path, arch or "sm_90a", defines=macros, include=folders, kernels=kernels, options=options)
 
 
-_RAMP = re.compile(r"=ramp\(\d+\)$")
 WAITING = ("deadlock", "livelock")
 ROOTS = (".git", "pyproject.toml", "setup.py", "CMakeLists.txt", "PKG-INFO")  # what stands in the folder of a project
 
@@ -76,7 +75,7 @@ MOST_FILES = 20_000  # of a project in which headers are looked for
 
 
 def _with_headers(path: Path, folders: list[Path]) -> list[Path]:
-    """The folders, and those of the project with the headers that these lack, each the only one of its name."""
+    """The folders, and those of the project with the headers that these lack, each by `_nearest_folder`."""
     text, project = path.read_text(encoding="utf-8", errors="replace"), dict[str, list[Path]]()
     for _ in range(DEPTH):
         texts = headers(text, path.resolve().parent, folders)[1]
@@ -85,18 +84,22 @@ def _with_headers(path: Path, folders: list[Path]) -> list[Path]:
             files = [*islice((file for each in _repository(path) for file in each.rglob("*")), MOST_FILES)]
             for file in files if len(files) < MOST_FILES else ():
                 project.setdefault(file.name, []).append(file)
-        more = dict.fromkeys(folder for name in lacking for folder in _only_folder(name, project))
+        more = dict.fromkeys(folder for name in lacking for folder in _nearest_folder(name, project, path.resolve()))
         if not more:
             break
         folders = [*folders, *more]
     return folders
 
 
-def _only_folder(name: str, project: Mapping[str, Sequence[Path]]) -> list[Path]:
-    """The folder below which a header is, as an include names it, if there is one of that name alone."""
+def _nearest_folder(name: str, project: Mapping[str, Sequence[Path]], near: Path) -> list[Path]:
+    """The folder below which a header is, as an include names it: where several are, of the one that has most folders
+    in common with a file, if there is one.
+    """
     parts = Path(name).parts
     files = [file for file in project.get(parts[-1], ()) if file.parts[-len(parts) :] == parts]
-    return [file.parents[len(parts) - 1] for file in files] if len(files) == 1 else []
+    shared = {file: len(commonpath((file, near))) for file in files}
+    nearest = [file for file in files if shared[file] == max(shared.values())]
+    return [file.parents[len(parts) - 1] for file in nearest] if len(nearest) == 1 else []
 
 
 def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
@@ -150,7 +153,7 @@ def _with_integers(module: LoadedModule, request: Request, **settings: Any) -> V
     """The verdict on a launch of host code with small integers in the arrays that this fills with numbers which nobody
     knows; with zeros, where those lead out of an array or to no end.
     """
-    zeros = replace(request, args=tuple(_RAMP.sub("", text) for text in request.args))
+    zeros = replace(request, args=tuple(text.partition("=ramp(")[0] for text in request.args))
     if zeros.args == request.args:
         return _checked(module, request, **settings)
     policy: Policy = settings["policy"]

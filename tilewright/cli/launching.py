@@ -433,7 +433,7 @@ def in_order(
             continue
         values = (arguments[word] if isinstance(value, str) or word in arguments else value for _, word, value in pairs)
         behind = launch(kernel, *values, grid=shape.grid, block=shape.block, shared_bytes=shape.shared_bytes,
-                      cluster=shape.cluster, pdl=number > 0 and (pdl or shape.pdl))  # fmt: skip
+                      cluster=shape.cluster, pdl=shape.pdl or (pdl and number > 0))  # fmt: skip
         planned.append(replace(behind, around=replace(host_around(kernel, shape), loop=0)))
     lacks.check(file)
     return planned

@@ -312,8 +312,10 @@ def _check_strides(value: Any, name: str) -> None:
 
 
 def _check_element(name: str, kind: DType, wanted: str) -> None:
-    """An array has the elements that the parameter points to, signed or not; arrays of bytes may hold anything."""
-    if not wanted or str(kind) == wanted or kind.bits == 8:
+    """An array has the elements that the parameter points to, signed or not; arrays of bytes may hold anything, and
+    a pointer to bytes may point to anything.
+    """
+    if wanted in ("", "int8", "uint8", str(kind)) or kind.bits == 8:
         return
     asked = dtype(wanted)
     if kind.bits != asked.bits or not (kind.is_integer and asked.is_integer):

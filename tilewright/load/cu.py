@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -17,7 +17,7 @@ from tilewright.load.cu_compile import MadePtx, compile_cu
 from tilewright.load.cu_dialect import dialect_of
 from tilewright.load.cu_launches import made_functions
 from tilewright.load.cu_structures import variables, with_fields
-from tilewright.load.cu_tree import overload, overloads, parameters, split
+from tilewright.load.cu_tree import overload, overloads, parameters, parted, split
 from tilewright.load.declared import Parameter, number_name
 from tilewright.load.module import LoadedModule, public, text_of
 from tilewright.load.unoptimised import unoptimised
@@ -128,21 +128,32 @@ def _instances(made: MadePtx, tree: Module) -> dict[str, tuple[Parameter, ...]]:
     """
     declared = [each for text in made.texts for each in overloads(text)]
     taken = {entry.name: len(entry.params) for entry in tree.entries}
-    plain = {overload(f"{name}({', '.join(param.type for param in params)})"): params
+    plain = {overload(f"{name}({_kinds(params)})"): params
              for name, names, params in declared if not names}  # fmt: skip
     shown = {entry.name: tree.shown[entry.name].rpartition("::")[2] for entry in tree.entries}
     found = {symbol: tuple(plain[overload(name)]) for symbol, name in shown.items()
              if "(" in name and overload(name) in plain}  # fmt: skip
     for name, symbol in made.names.items():
-        bare, _, listed = name.partition("<")
+        instance, kinds = parted(name)
+        bare, _, listed = instance.partition("<")
         arguments = split(listed.strip()[:-1])
         for kernel, names, params in declared:
             if names and kernel == bare.rpartition("::")[2].strip() and arguments:
                 whole = _unpacked(params, taken.get(symbol, len(params)), arguments[len(names) - 1 :])
-                if len(whole) == taken.get(symbol, len(whole)) and (whole != params or len(names) >= len(arguments)):
-                    bound = dict(zip(names, arguments, strict=False))
-                    found[symbol] = tuple(_bound(param, bound) for param in whole)
+                bound = dict(zip(names, arguments, strict=False))
+                mine = tuple(_bound(param, bound) for param in whole)
+                is_other = kinds is not None and overload(f"({kinds})") != overload(f"({_kinds(mine)})")
+                if (
+                    len(whole) == taken.get(symbol, len(whole))
+                    and not is_other
+                    and (whole != params or len(names) >= len(arguments))
+                ):
+                    found[symbol] = mine
     return found
+
+
+def _kinds(params: Iterable[Parameter]) -> str:
+    return ", ".join(param.type for param in params)
 
 
 def _unpacked(params: list[Parameter], count: int, kinds: Sequence[str]) -> list[Parameter]:

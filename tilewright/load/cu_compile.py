@@ -42,7 +42,7 @@ from tilewright.load.cu_headers import (
 )
 from tilewright.load.cu_host import chosen
 from tilewright.load.cu_launches import launched_instances
-from tilewright.load.cu_tree import Chunk, Macros, blanked, host_in_macros, pieces, qualified
+from tilewright.load.cu_tree import Chunk, Macros, blanked, host_in_macros, parted, pieces, qualified
 from tilewright.ptx import STAND_INS
 
 SECONDS, BYTES = 60, 4 << 30  # of a processor and of memory, that NVRTC may take
@@ -53,6 +53,8 @@ ROUNDS = 8  # in which host code is left out
 _COMPLAINT = r"^{file}\((\d+)\): (?:catastrophic )?error: (.*)$"
 _MESSAGES_SHOWN = 4
 HOST_ALGORITHMS = ("thrust/", "cub/device/", "cub/util_allocator", "cub/grid/")  # headers
+_UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
+_SPACES = re.compile(r"\b__(?:host|device|forceinline)__")
 _EXPRESSION = re.compile(r'Input name expression was: "([^"]*)"')
 _OF_ONE_FILE = re.compile(r"(\d+)(_GLOBAL__N_|_INTERNAL_)")
 _WITH_PROCESS = re.compile(r"_(?:GLOBAL__N_|INTERNAL_)_?[0-9a-f]{8}_\d+_\w+_[0-9a-f]{8}_\d+")
@@ -111,13 +113,13 @@ def compile_cu(
     request = {"file": file, "options": words, "seconds": seconds, "bytes": BYTES, "process": process.__file__}
     texts = chosen([each.text for each in sources], defines)
     launched = launched_instances(tuple(texts))["names"]
-    spelled = {name: qualified(name, texts) for name in (*names, *launched) if "<" in name}
+    spelled = {name: _addressed(qualified(name, texts)) for name in (*names, *launched) if "<" in name}
     store, key = Cache.of_environment(), _key(request, sources, others, names)
     kept = store.load(key)
     if kept is None:
         wanted, asked = list(dict.fromkeys(spelled.values())), tuple(spelled.get(name, name) for name in names)
-        for each in sources:
-            each.dropped = list((left_out or {}).get(each.file, ()))
+        for each, read in zip(sources, texts, strict=True):
+            each.chosen, each.dropped = read, list((left_out or {}).get(each.file, ()))
         made = _made(request, sources, others, wanted, asked)
         if left_out is not None:
             left_out |= {each.file: each.dropped for each in sources}
@@ -126,6 +128,12 @@ def compile_cu(
     symbols, log = json.loads(kept.log)
     found = {name: symbols[full] for name, full in spelled.items() if symbols.get(full)}
     return MadePtx(kept.ptx, found, tuple(texts), log)
+
+
+def _addressed(name: str) -> str:
+    """The expression by which NVRTC knows an instance: where templates share a name, by what it takes, too."""
+    instance, kinds = parted(name)
+    return name if kinds is None else f"(void(*)({kinds}))&{instance}"
 
 
 def _key(
@@ -165,16 +173,19 @@ def _settled(text: str) -> str:
 
 
 class _Source:
-    """A file of the author's: the .cu file, or a header that it includes by ``name``. dropped: the pieces left out."""
+    """A file of the author's: the .cu file, or a header that it includes by ``name``. dropped: the pieces left out.
+    chosen: its text, with blanks in branches of ``#if`` that are left out.
+    """
 
     def __init__(self, name: str, file: str, text: str) -> None:
-        self.name, self.file, self.text = name, file, text
+        self.name, self.file, self.text, self.chosen = name, file, text, text
         self.dropped: list[Chunk] = []
+        self.restored: list[Chunk] = []  # that were left out before
         self.macros: Macros | None = None  # those of all files, once they are known
 
     @cached_property
     def pieces(self) -> tuple[Chunk, ...]:
-        return pieces(self.text, self.macros)
+        return pieces(self.chosen, self.macros)
 
     @cached_property
     def _ends(self) -> list[int]:
@@ -188,11 +199,24 @@ class _Source:
         first = bisect_left(self._ends, begin) + 1
         return any(first <= line <= first + body.strip().count("\n") for line in lines)
 
-    def drop(self, log: str, asked: Sequence[str]) -> bool:
+    def restore(self, names: set[str]) -> set[str]:
+        """Take back, once, declarations of functions that code which stays speaks of; their names."""
+        back = set[str]()
+        for piece in [piece for piece in self.dropped if piece not in self.restored]:
+            said = self.chosen[piece.start : piece.stop]
+            if "{" not in said and (called := names & set(re.findall(r"(\w+)\s*\(", said))):
+                self.dropped.remove(piece)
+                self.restored.append(piece)
+                back |= called
+        return back
+
+    def drop(self, log: str, asked: Sequence[str], back: set[str]) -> bool:
         """Leave out the pieces that the compiler complains about, but no kernel that is asked for, and none at all
-        where nobody asks for one. Are there any?
+        where nobody asks for one. back: names of which it will not complain again. Are there any?
         """
-        lines = {int(number) for number, _ in _complaints(log, self.file)}
+        lines = {
+            int(number) for number, said in _complaints(log, self.file) if not back & set(_UNDEFINED.findall(said))
+        }
         gone = {(one.start, one.stop) for one in self.dropped}
         wrong = [
             one
@@ -226,10 +250,23 @@ def _includes(sources: Sequence[_Source]) -> Iterator[tuple[_Source, Include]]:
 
 def _texts(sources: Sequence[_Source], others: Mapping[str, str]) -> dict[str, Any]:
     """The texts as a request has them: headers say where they are from, so that lines are found there."""
-    made = [blanked(each.text, each.dropped) for each in sources]
+    made = [_without_spaces(blanked(each.text, each.dropped), each.macros) for each in sources]
     own = {each.name: f'#line 1 "{each.file}"\n{text}' for each, text in zip(sources[1:], made[1:], strict=True)}
     inside = {name: f'#line 1 "{STAND_INS}{name}"\n{text}' for name, text in others.items()}
     return {"source": made[0], "headers": {**inside, **own}}
+
+
+def _without_spaces(text: str, macros: Macros | None) -> str:
+    """The text whose lambdas do not say where they run, which NVRTC refuses: in device code it is one place.
+
+    >>> _without_spaces("auto f = [&] __device__ (auto n) { return n; };", None)
+    'auto f = [&]            (auto n) { return n; };'
+    """
+    bodies = macros.bodies if macros is not None else {}
+    names = [name for name, body in bodies.items() if _SPACES.search(body) and not _SPACES.sub("", body).strip()]
+    word = "|".join([_SPACES.pattern, *(rf"\b{name}\b" for name in names)])
+    said = re.compile(rf"(?<=[^\]]\]|\[\])(?:\s*(?:{word}))+(?=\s*[({{])")
+    return said.sub(lambda found: re.sub(r"\S", " ", found[0]), text)
 
 
 def _without_host_code(
@@ -240,7 +277,7 @@ def _without_host_code(
     macros = Macros.of([*(each.text for each in sources), *words_of_cutlass(others)])
     for each in sources:
         each.macros = macros
-        each.dropped += [piece for piece in each.pieces if piece.is_host] + host_in_macros(each.text, macros)
+        each.dropped += [piece for piece in each.pieces if piece.is_host] + host_in_macros(each.chosen, macros)
     others = {**others, **_of_the_host(sources)}
     request["options"] += ["--device-as-default-execution-space", f"--pre-include={IMPLICIT}"]
     if any(OLD_CUB.search(each.text) for each in sources):
@@ -252,7 +289,9 @@ def _without_host_code(
             return made
         logs.append(made["log"])
         is_placed = any(_complaints(made["log"], each.file) for each in sources)
-        wrong = [each.drop(made["log"], asked) for each in sources]
+        unknown_names = set(_UNDEFINED.findall(made["log"]))
+        back = set[str]().union(*(source.restore(unknown_names) for source in sources))
+        wrong = [bool(back), *(source.drop(made["log"], asked, back) for source in sources)]
         refused = {"".join(name.split()) for name in _EXPRESSION.findall(made["log"])}
         unknown = [name for name in wanted if name not in asked and "".join(name.split()) in refused]
         kept = (

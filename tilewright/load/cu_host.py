@@ -87,7 +87,7 @@ def _chosen(text: str, macros: dict[str, str | None], anywhere: set[str]) -> str
         elif word == "endif" and branches:
             branches.pop()
         elif any(read is False for read, _ in branches):
-            lines[number] = ""
+            lines[number] = " " * len(lines[number])  # what follows stays where it is
         elif directive and word in ("define", "undef"):
             name, body = (*directive[2].split(None, 1), "")[:2]
             if word == "undef" or any(read is None for read, _ in branches):

@@ -10,7 +10,7 @@ import itertools
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -324,13 +324,21 @@ def parsed(text: str) -> Node:
 
 def below(node: Node, *kinds: str, passing: Sequence[str] = ()) -> Iterator[Node]:
     """The nodes of these kinds in and below a node, in their order. passing: kinds in which none are looked for."""
+    return iter(_below(node, kinds, tuple(passing)))
+
+
+@lru_cache(maxsize=1 << 14)
+def _below(node: Node, kinds: tuple[str, ...], passing: tuple[str, ...]) -> tuple[Node, ...]:
+    """The same, walked once: the values of a launch are looked for in the same functions again and again."""
+    inside: list[Node] = []
     todo = [node]
     while todo:
-        one = todo.pop()
-        if one.type in kinds:
-            yield one
-        if one.type not in passing:
-            todo.extend(reversed(one.children))
+        node = todo.pop()
+        if node.type in kinds:
+            inside.append(node)
+        if node.type not in passing:
+            todo.extend(reversed(node.children))
+    return tuple(inside)
 
 
 # The device code of a .cu file: its top-level pieces, which of them are for the GPU, and what their kernels take.
@@ -346,6 +354,7 @@ _KEPT = (*_TYPES, "type_definition", "alias_declaration", "using_declaration", "
          "concept_definition", "namespace_alias_definition")  # fmt: skip
 _WHOLE = ("declaration", "template_declaration", "call_expression")
 _FUNCTION, _LIST = "function_declarator", "parameter_list"
+_REST = re.compile(r"[ \t(),]*;")  # of a declaration that the grammar has taken to pieces
 _BODIES = ("compound_statement", "try_statement", "field_declaration_list", "enumerator_list", "initializer_list")
 
 
@@ -377,7 +386,26 @@ def pieces(text: str, macros: Macros | None = None) -> tuple[Chunk, ...]:
     tree = tree_of(text, macros)
     heads = ((start, stop, tree.between(start, stop).partition("(")[0]) for start, stop in tree.made)
     made = [Chunk(start, stop, True, bool(tree.macros.kernel.search(head))) for start, stop, head in heads]
-    return tuple(sorted([*_within(tree, tree.root, ""), *made], key=lambda piece: piece.start))
+    return tuple(_whole(tree, sorted([*_within(tree, tree.root, ""), *made], key=lambda piece: piece.start)))
+
+
+def _whole(tree: Tree, parts: Sequence[Chunk]) -> Iterator[Chunk]:
+    """Pieces of the host as one where none ends before the next begins: what the grammar makes of
+    ``extern INSTANCE(4, 1);``, whose macro is a declaration.
+    """
+    first = 0
+    for last, (piece, follows) in enumerate(itertools.zip_longest(parts, parts[1:])):
+        if follows is not None and not (piece.device or follows.device) and _is_open(tree.text, piece, follows):
+            continue
+        rest = _REST.match(tree.text, piece.stop) if last > first else None
+        yield replace(piece, start=parts[first].start, stop=rest.end() if rest else piece.stop)
+        first = last + 1
+
+
+def _is_open(text: str, piece: Chunk, follows: Chunk) -> bool:
+    """Has a piece not ended where the next one begins?"""
+    body = text[piece.start : piece.stop].strip()
+    return body[-1:] not in (";", "}", ")") and not re.search(r"[;})\n]", text[piece.stop : follows.start])
 
 
 def _within(tree: Tree, root: Node, scope: str) -> Iterator[Chunk]:
@@ -496,6 +524,16 @@ def qualified(name: str, texts: Sequence[str]) -> str:
     scoped = {f"{kernel.scope}{kernel.name}" for text in texts for kernel in _declared(text)}
     found = [kernel for kernel in scoped if f"::{kernel}".endswith(f"::{path.strip()}")]
     return f"{found[0]}{angle}{arguments}" if len(found) == 1 else name
+
+
+def parted(name: str) -> tuple[str, str | None]:
+    """An instance of a template, and the types of its parameters where its name has them.
+
+    >>> parted("k<float>(float*, int)"), parted("k<(4)>")
+    (('k<float>', 'float*, int'), ('k<(4)>', None))
+    """
+    whole = re.fullmatch(r"(.*>)\s*\(([^()]*)\)\s*", name, re.DOTALL)
+    return (whole[1], whole[2]) if whole else (name, None)
 
 
 @lru_cache(maxsize=KEPT)

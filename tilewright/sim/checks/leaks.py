@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.explain import advised
 from tilewright.explain.statements import wait_call
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.subject import completion_text
+from tilewright.sim.machine import Bools, Operation, Wave, completion_text
 from tilewright.terms import Term, told
-
-if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.wave import Wave
 
 
 class Leaks(Check):

@@ -16,8 +16,7 @@ import numpy as np
 from tilewright.explain import Way, advised, between, insert, move, replaced
 from tilewright.explain.statements import commit_call, fence_call, wait_call
 from tilewright.isa import ProxyFence
-from tilewright.sim.machine.places import pointer_to
-from tilewright.sim.machine.subject import is_uncommitted
+from tilewright.sim.machine import Operation, Wave, is_uncommitted, pointer_to
 from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN
 from tilewright.sim.order.knowledge.releases import holds
 from tilewright.sim.order.races.records import Record
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.asynchronous.operations import Operations
     from tilewright.sim.order.asynchronous.scoreboard import OperationPart
     from tilewright.sim.order.engine import WaveOrder

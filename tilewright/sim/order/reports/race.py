@@ -22,8 +22,7 @@ from tilewright.ir import Binary, Cast, Stmt, Store
 from tilewright.isa import INSTRUCTIONS
 from tilewright.isa.calls import calls_in
 from tilewright.isa.effects import SCOPES
-from tilewright.sim.machine.batch import numbers, threads_of
-from tilewright.sim.machine.places import buffer_name, coordinate_text
+from tilewright.sim.machine import Site, Subject, Wave, buffer_name, coordinate_text, numbers, threads_of
 from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED
 from tilewright.sim.order.races.records import EQUAL, ROUNDED
 from tilewright.sim.order.reports.handover import Witness
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.engine import WaveOrder
     from tilewright.sim.order.knowledge.locations import Locations
     from tilewright.sim.order.races.clash import Clash
