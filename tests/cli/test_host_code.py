@@ -169,3 +169,15 @@ int main() {
 
     assert code == 1
     assert "try:     256 bytes of dynamic shared memory in the launch of line 11" in out
+
+
+def test_a_histogram_without_atomics_is_told_where_integers_are_equal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = HISTOGRAM.replace("BEFORE", CLEARED).replace("LOOP", "")
+
+    plain, out = checked(text.replace("atomicAdd(&bins[data[i]], 1u)", "bins[data[i]]++"), tmp_path, monkeypatch)
+    permuted, _ = checked(text.replace("atomicAdd(&bins[data[i]], 1u)", "bins[data[i]] = i"), tmp_path, monkeypatch)
+
+    assert (plain, permuted) == (1, 0)
+    assert "atomicAdd(&bins[data[i]], 1) in place of line 4" in out

@@ -156,11 +156,24 @@ def _with_integers(module: LoadedModule, request: Request, **settings: Any) -> V
     zeros = replace(request, args=tuple(text.partition("=ramp(")[0] for text in request.args))
     if zeros.args == request.args:
         return _checked(module, request, **settings)
+    policy: Policy = settings["policy"]
+    look = {**settings, "policy": replace(policy, both=False), "profile": None, "gpu": False}
+    if _has_update(_checked(module, zeros, unsaid=lambda _: True, **look)):
+        return _checked(module, zeros, **settings)
     verdict = _checked(module, request, unsaid=_is_by_data, **settings)
     if not _is_by_data(verdict):
         return verdict
-    complain(f"{verdict.kernel}: zeros in place of ramps, whose numbers lead out of an array or to no end")
-    return _checked(module, zeros, **settings)
+    verdict = _checked(module, zeros, **settings)
+    if verdict:
+        complain(f"{verdict.kernel}: zeros in place of ramps, whose numbers lead out of an array or to no end")
+    return verdict
+
+
+def _has_update(verdict: Verdict) -> bool:
+    """Do several threads change one place without an atomic, where integers are equal? Places that an author knows to
+    be different ones, as of a permutation, are stored to, not changed.
+    """
+    return any(finding.remedy is not None and finding.remedy.step == "atomic" for finding in verdict.findings)
 
 
 def _is_by_data(verdict: Verdict) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -67,6 +68,7 @@ def load_cu(
     text = text_of(path) if path else str(source)
     folders = [Path(each).resolve() for each in include] + ([path.parent] if path else [])
     file = str(path) if path else _remembered(text, name)
+    linecache.checkcache(file)  # reports have its lines as they are now
 
     compiled = partial(compile_cu, text, file, target, defines=defines, include=folders, names=kernels, left_out={})
 
@@ -175,7 +177,6 @@ def _remembered(text: str, name: str) -> str:
     is found again.
     """
     import hashlib
-    import linecache
 
     digest = hashlib.sha256(text.encode(errors="backslashreplace")).digest()
     file = f"/text-{int.from_bytes(digest[:6], 'big')}/{name}"
