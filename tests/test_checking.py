@@ -17,10 +17,10 @@ import tilewright as tw
 from tests.texts import readable
 from tests.wrong.test_mutated_kernels import NAMES, slips
 from tilewright import T
-from tilewright.checking import copies_of
+from tilewright.checking import copies_of, joined
 from tilewright.errors import Span, TilewrightError, ToolError
 from tilewright.ir import Kernel
-from tilewright.verdict import EXIT_CODES, SCHEMA, report_from, verdict_on
+from tilewright.verdict import EXIT_CODES, SCHEMA, Finding, Verdict, report_from, verdict_on
 
 
 @T.prim_func
@@ -357,3 +357,16 @@ def test_a_race_between_arguments_that_overlap_is_told() -> None:
 
     assert [finding.severity for finding in verdict.findings][:1] == ["error"]
     assert tw.check(tw.load_cu(text)["k"], x, x.copy(), grid=1, block=64, both=False).status == "clean"
+
+
+def test_one_mistake_that_two_builds_call_by_other_names_is_one_finding() -> None:
+    race = Finding("races", "race: load reads s", "error", "k.cu", 5, buffer="s")
+    unset = Finding("poison", "s[3] is uninitialised", "error", "k.cu", 5, buffer="s")
+    elsewhere = Finding("poison", "t[3] is uninitialised", "error", "k.cu", 5, buffer="t")
+
+    merged = joined(Verdict("k", "wrong", findings=(race,)), Verdict("k", "wrong", findings=(unset, elsewhere)))
+
+    assert [(finding.message, finding.builds) for finding in merged.findings] == [
+        ("race: load reads s", ("optimised", "unoptimised")),
+        ("t[3] is uninitialised", ("unoptimised",)),
+    ]

@@ -1,11 +1,15 @@
-"""Kernels in texts that lie in no file: their source is found all the same."""
+"""Kernels in texts: of files that are imported by their path, and of none, whose source is found all the same."""
 
 from __future__ import annotations
 
+import importlib.util
 import linecache
+import sys
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
-__all__ = ["executed", "readable"]
+__all__ = ["executed", "imported", "readable"]
 
 
 def readable(text: str, file: str) -> str:
@@ -18,3 +22,15 @@ def executed(text: str, file: str, **names: Any) -> dict[str, Any]:
     """What a text defines, as a file of that name; names: what it may use."""
     exec(compile(text, readable(text, file), "exec"), names)
     return names
+
+
+def imported(file: Path, *, listed: bool = False) -> ModuleType:
+    """The module of a file, made anew. listed: others find it by the file's name."""
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    if listed:
+        sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    return module

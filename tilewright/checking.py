@@ -23,6 +23,7 @@ from tilewright.inputs import make_arguments, shown, without_launch
 from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
 from tilewright.load.cu_host import clears
+from tilewright.load.cu_life import HostAround
 from tilewright.load.cu_tree import is_passed_by
 from tilewright.public import Public, keywords_of
 from tilewright.ranks import named_arguments
@@ -33,6 +34,7 @@ from tilewright.verdict import Verdict, verdict_on
 
 if TYPE_CHECKING:
     from tilewright.sim import Run
+    from tilewright.sim.machine.counts import Line
 
 public = Public(ArgumentError, {})
 
@@ -123,12 +125,13 @@ class Wanted:
 @dataclass(frozen=True, slots=True)
 class Policy:
     """What is asked of a kernel of others. both: does what is not optimised run, too? strict: the idioms of `IDIOMS`
-    that are told. pdl: may its launch begin before the one before ends?
+    that are told. pdl: may its launch begin before the one before ends? around: what host code does around it.
     """
 
     both: bool = True
     strict: frozenset[str] = frozenset()
     pdl: bool = False
+    around: HostAround = HostAround()
 
     def applied(self, verdict: Verdict) -> Verdict:
         """The verdict without what is benign."""
@@ -163,9 +166,15 @@ def ran(
     else:
         verdict, outcome = trial.run(values)
     if verdict and not isinstance(outcome, TilewrightError | MemoryError):
-        once_more = partial(come_again, trial, (variables, variables_of(subject)), before, values)
-        again = [replace(finding, severity="warning") for finding in once_more()] if not outcome.left_out else []
-        doubts = [*once_more(is_launched=False)] if not outcome.left_out and not again else []
+        after = variables_of(subject)
+        run = EndedRun(trial, (variables, after), before, values, outcome.counts.lines, verdict.seconds)
+        told = [*told_of_host(run, policy.around)]
+        status = "wrong" if any(finding.severity == "error" for finding in told) else verdict.status
+        verdict = replace(verdict, status=status, findings=(*verdict.findings, *told))
+        once_more = partial(come_again, trial, (variables, after), before, values)
+        is_whole = not outcome.left_out and verdict.status == "clean"
+        again = [replace(finding, severity="warning") for finding in once_more()] if is_whole else []
+        doubts = [*once_more(is_launched=False)] if is_whole and not again else []
         passed = (finding.said(subject.dialect) for finding in passed_by(outcome))
         left = (f"{doubt.message}, unless it is set back: the text shows no launch" for doubt in doubts)
         verdict = replace(verdict, findings=(*verdict.findings, *again, *passed),
@@ -234,6 +243,125 @@ def come_again(
             given=str(finding.given).replace("unoptimised", "then").replace("optimised", "at first"),
             allowed="the same results for the same arguments", hint=mended,
         )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class EndedRun:
+    """A run that came to its end, to be compared with others. variables: of the module before it and after it. before,
+    ended: arrays before it and after it.
+    """
+
+    trial: TrialRun
+    variables: tuple[Mapping[str, Any], Mapping[str, Any]]
+    before: Mapping[str, Any]
+    ended: Mapping[str, Any]
+    lines: Sequence[Line]
+    seconds: float
+
+    def again(self, values: Mapping[str, Any]) -> Verdict:
+        """The verdict on a run with other arrays, in one order, from the same variables on."""
+        kernel = self.trial.subject
+        assert isinstance(kernel, LoadedKernel)
+        kernel.module._put_globals(self.variables[0])
+        limits = {**self.trial.limits, "explore": 0, "replay": "forwards", "limit_s": seconds_left(self.seconds, None)}
+        limits |= {"grids": None} if "grids" in limits else {}  # of a sequence
+        verdict, _ = replace(self.trial, limits=limits).run(values)
+        kernel.module._put_globals(self.variables[1])
+        return verdict
+
+    def apart(self, values: Mapping[str, Any], verdict: Verdict, words: tuple[str, str]) -> Finding | None:
+        """What another run has found, or left otherwise; None where that is nothing. words: for this run and that."""
+        if not verdict:
+            first = next(iter(verdict.findings), None)
+            return Finding("results", "", given=f"{words[1]}: {first.message if first else verdict.status}")
+        finding = next(iter(apart({name: self.ended[name] for name in values}, values)), None)
+        shown = str(finding.given if finding else "").replace("unoptimised", words[1]).replace("optimised", words[0])
+        return replace(finding, given=shown) if finding is not None else None
+
+
+def told_of_host(run: EndedRun, around: HostAround) -> Iterator[Finding]:
+    """What host code lacks around a launch: first values of arrays, and again in each turn of a loop."""
+    told = [*_begun_unset(run, around)]
+    is_wrong = any(finding.severity == "error" for finding in told)
+    yield from (*told, *(_turns(run, around) if around.loop and not is_wrong else ()))
+
+
+def _begun_unset(run: EndedRun, around: HostAround) -> Iterator[Finding]:
+    """The array whose contents decide what a launch leaves, although host code has only allocated it: with others in
+    it the kernel is run again.
+    """
+    reads = {line.buffer: line.at for line in reversed(run.lines) if line.buffer in around.unset and not line.write}
+    changed = {line.buffer for line in run.lines if line.write}
+    for name, at in reads.items():
+        began = copies_of(run.before)
+        if not isinstance(began[name], np.ndarray):
+            continue
+        if name not in changed:  # an input: programs that measure times alone leave it like that
+            what = f"{at}: reads {name}, which nothing sets between its allocation in line {around.unset[name]} and the"
+            file, line = (at.file, at.line) if at else (None, None)
+            yield Finding("poison", f"{what} launch in line {around.line}", "warning", file, line, buffer=name)
+            continue
+        began[name] = _others(began[name])
+        values = copies_of(began)
+        verdict = run.again(values)
+        keeps = (run.ended[name] == run.before[name]) & (values[name] == began[name])
+        values[name] = np.where(keeps, run.ended[name], values[name])
+        if (finding := run.apart(values, verdict, ("with one content", "with another"))) is not None:
+            yield Finding(
+                "poison", f"{name} is not set before the launch, and what it holds decides the results", "error",
+                at.file if at else None, at.line if at else None, buffer=name,
+                given=f"allocated in line {around.unset[name]}, launched in line {around.line}, not set in between; "
+                f"{finding.given}",
+                allowed="an array that the host, or a launch before, has set: cudaMalloc leaves anything in it",
+                hint=f"cudaMemset({around.words.get(name, name)}, 0, ...) before line {around.line}, or a copy of what "
+                "it is to begin with",
+            )  # fmt: skip
+
+
+def _others(array: NDArray[Any]) -> NDArray[Any]:
+    """An array of large numbers, as memory that others have used may hold them."""
+    narrow = array.dtype.itemsize < (4 if array.dtype.kind == "f" else 2)
+    large: Any = 95 if narrow else 1e30 if array.dtype.kind == "f" else 12345
+    return np.full_like(array, large) if array.dtype.kind in "iuf" else array
+
+
+def _turns(run: EndedRun, around: HostAround) -> Iterator[Finding]:
+    """What the next turn of a loop of the host finds in counters and sums that no turn sets, where that is all that
+    changes: other results for the same arguments.
+    """
+    left = [*_left_changed(run, around)]
+    values = copies_of({**run.before, **{name: run.ended[name] for name, _ in left}})
+    verdict = run.again(values) if left else None
+    counters = {name for name, is_counter in left if is_counter}
+    rest = {name: value for name, value in values.items() if name not in counters}
+    finding = run.apart(rest, verdict, ("after one turn", "after the next")) if verdict is not None else None
+    for name, is_counter in left[:1] if finding is not None else ():
+        at = next((line.at for line in run.lines if line.buffer == name), None)
+        what = f"finds {name} as the last has left it" if is_counter else f"adds to what the last has left in {name}"
+        yield Finding(
+            "results", f"each turn of the loop at line {around.loop} {what}", "error" if is_counter else "warning",
+            at.file if at else None, at.line if at else None, buffer=name, given=finding.given if finding else None,
+            allowed="the same results for the same arguments in each turn",
+            hint=f"cudaMemset({around.words.get(name, name)}, 0, ...) in the loop, before line {around.line}",
+        )  # fmt: skip
+
+
+def _left_changed(run: EndedRun, around: HostAround) -> Iterator[tuple[str, bool]]:
+    """The arrays that a launch changes by atomics alone and no turn of the loop sets: counters, whose old values the
+    kernel uses, and sums, which the host uses, where nothing else that it reads has changed. Counters come first.
+    """
+    by_kind: dict[str, set[str]] = {"atom": set(), "red": set(), "": set(), "read": set()}
+    for line in run.lines:
+        kind = next((part for part in line.op.split(".") if part in ("atom", "red")), "")
+        by_kind[kind if line.write or kind else "read"].add(line.buffer)
+    arrays = {name: value for name, value in run.ended.items() if isinstance(value, np.ndarray)}
+    changed = {name for name, value in arrays.items() if value.tobytes() != run.before[name].tobytes()}
+    plain = by_kind[""] | by_kind["read"]
+    counters = (by_kind["atom"] - plain) & changed & around.kept
+    sums = (by_kind["red"] - by_kind["atom"] - plain) & changed & around.looked_at
+    yield from ((name, True) for name in sorted(counters))
+    if not changed & by_kind[""] & by_kind["read"]:
+        yield from ((name, False) for name in sorted(sums))
 
 
 def _launches(kernel: LoadedKernel) -> bool:
@@ -508,20 +636,32 @@ def _lines(finding: Finding) -> frozenset[tuple[str | None, int | None]]:
 
 
 def _same(finding: Finding, others: Iterable[Finding]) -> Finding | None:
-    """The finding of another build that says the same: of the same lines, or of one of them and the same buffer."""
-    alike = [other for other in others if other.kind == finding.kind and other.severity == finding.severity]
-    rules: Sequence[Callable[[Finding], bool]] = (
-        lambda other: _lines(other) == _lines(finding) and bool(_lines(other)),
-        lambda other: bool(_lines(other) & _lines(finding)) and other.buffer == finding.buffer,
-        lambda other: other.message == finding.message,
+    """The finding of another build that says the same: of the same lines, or of one of them and the same buffer; also
+    in other words, of another check, where one line and one buffer are what both are about.
+    """
+    equal = [other for other in others if other.severity == finding.severity]
+    alike = [other for other in equal if other.kind == finding.kind]
+
+    def is_of_place(other: Finding) -> bool:
+        return bool(_lines(other) & _lines(finding)) and other.buffer == finding.buffer
+
+    rules: Sequence[tuple[Sequence[Finding], Callable[[Finding], bool]]] = (
+        (alike, lambda other: _lines(other) == _lines(finding) and bool(_lines(other))),
+        (alike, is_of_place),
+        (alike, lambda other: other.message == finding.message),
+        (equal, lambda other: is_of_place(other) and other.buffer is not None),
     )
-    return next((other for rule in rules for other in alike if rule(other)), None)
+    return next((other for those, rule in rules for other in those if rule(other)), None)
 
 
 def _repeats(finding: Finding, others: Iterable[Finding]) -> bool:
     """Is a finding of one build the same mistake as one of both, seen at another of its lines?"""
     both = (candidate for candidate in others if len(candidate.builds) > 1 and candidate.severity == finding.severity)
-    return any(_lines(candidate) & _lines(finding) and candidate.kind == finding.kind for candidate in both)
+    alike = (candidate for candidate in both if _lines(candidate) & _lines(finding))
+    return any(
+        candidate.kind == finding.kind or (finding.buffer is not None and candidate.buffer == finding.buffer)
+        for candidate in alike
+    )
 
 
 def apart(optimised: Mapping[str, Any], unoptimised: Mapping[str, Any]) -> Iterable[Finding]:

@@ -212,8 +212,8 @@ def warn(what: str, at: Span | None = None) -> None:
         warnings.warn_explicit(f"{at}: {what}", TilewrightWarning, at.file, at.line)
 
 
-def choices(given: object, allowed: Iterable[object]) -> str:
-    """The allowed names as one line, the nearest to ``given`` first where one is near.
+def choices(word: object, allowed: Iterable[object]) -> str:
+    """The allowed names as one line, the nearest to ``word`` first where one is near.
 
     >>> choices("laneed", ["laneid", "warpid"])
     "laneid, warpid (did you mean 'laneid'?)"
@@ -224,6 +224,6 @@ def choices(given: object, allowed: Iterable[object]) -> str:
     from difflib import get_close_matches  # slow to import, and only errors need it
 
     folded = {name.casefold(): name for name in names}
-    near = get_close_matches(str(given), names, n=1)
-    near = near or [folded[name] for name in get_close_matches(str(given).casefold(), folded, n=1)]
+    near = get_close_matches(str(word), names, n=1)
+    near = near or [folded[name] for name in get_close_matches(str(word).casefold(), folded, n=1)]
     return ", ".join(names) + (f" (did you mean {near[0]!r}?)" if near else "")

@@ -243,12 +243,12 @@ def _copy(array: NDArray[Any]) -> NDArray[Any]:
     """A copy; of a large array that is mostly zeros one that takes as little memory as itself, as `np.zeros` does."""
     if array.nbytes < SPARSE_BYTES or not array.flags.c_contiguous:
         return array.copy()
-    made = zeros(array.shape, array.dtype)
-    whole, there = (each.reshape(-1).view(np.uint8) for each in (array, made))
+    copy = zeros(array.shape, array.dtype)
+    whole, there = (side.reshape(-1).view(np.uint8) for side in (array, copy))
     for piece in touched(array):
         if whole[piece].max():
             there[piece] = whole[piece]
-    return made
+    return copy
 
 
 def touched(array: NDArray[Any]) -> list[slice]:

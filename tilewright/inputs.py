@@ -70,22 +70,22 @@ def parse_limits(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def make_arguments(
-    kernel: Kernel, given: Mapping[str, object], sizes: Mapping[str, int], seed: int
+    kernel: Kernel, settings: Mapping[str, object], sizes: Mapping[str, int], seed: int
 ) -> dict[str, Argument | list[Argument]]:
     """One argument for each parameter, by the parameter's name; of a kernel of several GPUs a list for each array.
 
-    given: ``.npy`` files or numbers, by the name of a parameter or its buffer. sizes: symbolic extents; those that the
-    files show need not be named. What is left is random, reproducible by ``seed``; symmetric arrays are zeros, as the
+    settings: ``.npy`` files or numbers, by the name of a parameter or its buffer. sizes: symbolic extents, but for
+    those that the files show. What is left is random, reproducible by ``seed``; symmetric arrays are zeros, as the
     signals among them are to be. Raises ArgumentError for a name that the kernel lacks and a size that is missing.
     """
     if (count := ranks_of(kernel, None)) is None:
-        return {**_made(kernel, given, sizes, seed)}
-    of_ranks = [_made(kernel, given, sizes, seed + rank) for rank in range(count)]
+        return {**_made(kernel, settings, sizes, seed)}
+    of_ranks = [_made(kernel, settings, sizes, seed + rank) for rank in range(count)]
     symmetric = {buffer.data.name for buffer in kernel.buffers if buffer.peers and isinstance(buffer.data, Var)}
     arguments: dict[str, Argument | list[Argument]] = {}
     for name, value in of_ranks[0].items():
         arrays = [values[name] for values in of_ranks]
-        if name in symmetric and not {name, name.removesuffix("_ptr")} & given.keys():
+        if name in symmetric and not {name, name.removesuffix("_ptr")} & settings.keys():
             arrays = [np.zeros_like(array) for array in arrays]
         if name not in hidden(kernel):
             arguments[name] = arrays if isinstance(value, np.ndarray) else value

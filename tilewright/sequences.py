@@ -12,13 +12,25 @@ from typing import Any
 import numpy as np
 
 from tilewright import host
-from tilewright.checking import EXPLORED, Policy, TrialRun, Wanted, come_again, copies_of, joined, variables_of
+from tilewright.checking import (
+    EXPLORED,
+    EndedRun,
+    Policy,
+    TrialRun,
+    Wanted,
+    come_again,
+    copies_of,
+    joined,
+    told_of_host,
+    variables_of,
+)
 from tilewright.compiler import Executable, compile
 from tilewright.errors import ArgumentError, ToolError, described
-from tilewright.explain import parse_idioms
+from tilewright.explain import Finding, parse_idioms
 from tilewright.inputs import LAUNCH, without_launch
 from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
+from tilewright.load.cu_life import HostAround
 from tilewright.public import Public
 from tilewright.ranks import named_arguments
 from tilewright.sim.machine.device import Footprint, GridsMeet
@@ -35,6 +47,7 @@ class PlannedLaunch:
     values: tuple[Any, ...]
     shape: Mapping[str, Any] = field(default_factory=dict)
     pdl: bool = False
+    around: HostAround = HostAround()  # what host code does around it
 
     def repeats(self, other: PlannedLaunch) -> bool:
         """Is it the same launch again, with the same arrays?"""
@@ -125,6 +138,8 @@ class _Sequence:
 
     def verdicts(self, build: str) -> list[Verdict]:
         """The verdict on each launch, up to the first that is wrong."""
+        from tilewright.sim import Run
+
         shared: dict[int, Any] = {}
         verdicts: list[Verdict] = []
         states: list[dict[str, Any]] = []
@@ -145,13 +160,17 @@ class _Sequence:
             name, limits = f"{number + 1}. {planned.kernel.name}", {**self.limits, "grids": meets}
             trial = TrialRun(name, kernel, self.checks, planned.shape, limits, Wanted())
             first = next((k for k in range(number) if planned.repeats(self.launches[k])), None)
-            kept[number] = copies_of(values) if self._comes_again(number) else {}
-            verdict, _ = trial.run(values)
-            ended[number] = copies_of(values) if self._comes_again(number) else {}
+            is_kept = self._comes_again(number) or bool(planned.around.unset)
+            kept[number] = copies_of(values) if is_kept else {}
+            verdict, outcome = trial.run(values)
+            ended[number] = copies_of(values) if is_kept else {}
+            if verdict and planned.around.unset and isinstance(outcome, Run) and isinstance(kernel, LoadedKernel):
+                variables = states[number], variables_of(kernel)
+                run = EndedRun(trial, variables, kept[number], ended[number], outcome.counts.lines, verdict.seconds)
+                verdict = _with(verdict, told_of_host(run, planned.around))
             if first is not None and verdict and isinstance(kernel, LoadedKernel):
-                told = [*come_again(trial, (states[first], states[number]), kept[first], ended[first])]
-                verdict = replace(verdict, status="wrong" if told else verdict.status,
-                                  findings=(*verdict.findings, *told))  # fmt: skip
+                told = come_again(trial, (states[first], states[number]), kept[first], ended[first])
+                verdict = _with(verdict, told)
             verdicts.append(verdict)
             if not verdict:
                 left = f"launches {number + 2} to {len(self.launches)}" if number + 1 < len(self.launches) else ""
@@ -162,6 +181,13 @@ class _Sequence:
 
     def _comes_again(self, number: int) -> bool:
         return any(later.repeats(self.launches[number]) for later in self.launches[number + 1 :])
+
+
+def _with(verdict: Verdict, told: Iterable[Finding]) -> Verdict:
+    """The verdict with what was found later."""
+    later = (*told,)
+    is_wrong = any(finding.severity == "error" for finding in later)
+    return replace(verdict, status="wrong" if is_wrong else verdict.status, findings=(*verdict.findings, *later))
 
 
 def _names(planned: PlannedLaunch) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from textwrap import wrap
 
 from tilewright import layout
+from tilewright.dtypes import HANDLE, NAMES, VOID
 from tilewright.isa.table import INSTRUCTIONS, Instruction
 from tilewright.lang import T, builder, meta
 from tilewright.lang.instructions import FORMS, Instructions
@@ -45,7 +46,10 @@ class XYZ:
 
 {namespaces}
 
-class T:
+class _Vectors:
+{vectors}
+
+class T(_Vectors):
     @overload
     @staticmethod
     def prim_func(function: Callable[..., object], /) -> Kernel: ...
@@ -89,8 +93,15 @@ def language_stub() -> str:
             )
         ),
         namespaces="\n\n".join("\n".join(_namespace(name)) for name in _nested(spaces)),
+        vectors="\n".join(f"    {name}: Any" for name in vectors()),
         names="\n".join(line for name, value in found.items() for line in _name(name, value)),
     )
+
+
+def vectors() -> Iterator[str]:
+    """The names of the types of vectors, which `dir` of ``T`` leaves out."""
+    numbers = [name for name in NAMES if name not in (str(HANDLE), str(VOID))]
+    return (f"{name}x{lanes}" for name in numbers for lanes in (2, 4, 8))
 
 
 def _is_class(value: object) -> bool:

@@ -26,7 +26,7 @@ from typing import Any
 
 from benchmarks.gpu import tune_rows
 from benchmarks.gpu.estimate import FEW, LIMIT_S, Recorded, estimated
-from benchmarks.gpu.pairs import Maker, matmul_pair, row_label, rows_pair
+from benchmarks.gpu.pairs import Maker, clusters_of, matmul_pair, row_label, rows_pair
 from tilewright.kernels.forms import ROW_BYTES
 from tilewright.kernels.products import candidates, chosen, clusters_at_once
 from tilewright.profiling import gpu
@@ -65,10 +65,10 @@ def seconds_of(shape: tuple[int, int, int], tiles: Any) -> tuple[float, float]:
     record = recorded_tiles(shape, tiles)
     found = []
     for down, across in ((m, n), (n, m)):
-        work = -(-down // (tiles.m * tiles.cluster)) * -(-across // tiles.n)
+        work = clusters_of(tiles, down, across)
         most = min(work, clusters_at_once(tiles, PROCESSORS))
         whole = replace(record.whole, tiles=1 if tiles.parts > 1 else -(-work // most))
-        ctas = tiles.cluster * (work * tiles.parts if tiles.parts > 1 else most)
+        ctas = tiles.ctas * (work if tiles.parts > 1 else most)
         found.append(estimated(replace(record, whole=whole, ctas=ctas), gpu("H200")).seconds)
     return found[0], found[1]
 
@@ -77,11 +77,11 @@ def least_seconds(shape: tuple[int, int, int], tiles: Any, *, turned: bool) -> f
     """Of a product with these tiles at least: what tensor cores or the second-level cache need for whole rounds."""
     m, n, k = shape
     down, across = (n, m) if turned else (m, n)
-    work = -(-down // (tiles.m * tiles.cluster)) * -(-across // tiles.n)
-    ctas = work * tiles.cluster * tiles.parts
+    work = clusters_of(tiles, down, across)
+    ctas = work * tiles.ctas
     rounds = -(-work // clusters_at_once(tiles, PROCESSORS))
     tensor = tiles.m // 64 * ROW_BYTES // 32 * product_cycles(f"m64n{tiles.n}k16")
-    loads = (tiles.m + min(tiles.n, across) / tiles.cluster) * ROW_BYTES / SECTOR_RATE
+    loads = (tiles.m / tiles.beside + min(tiles.n, across) / tiles.cluster) * ROW_BYTES / SECTOR_RATE
     step = max(tensor, loads) * min(tiles.resident, -(-ctas // PROCESSORS))
     return float(rounds * (k // 64 // tiles.parts) * step / gpu("H200").clock)
 

@@ -301,10 +301,10 @@ extern "C" __global__ void __launch_bounds__(256) probe(unsigned long long* time
   extern __shared__ __align__(1024) unsigned char memory[];
   unsigned base = (unsigned)__cvta_generic_to_shared(memory);
   __syncthreads();
+  unsigned long long at = blockIdx.x / same * BYTES % bytes, step = gridDim.x * BYTES;
   unsigned long long t0 = clock64();
   #pragma unroll 1
-  for (unsigned round = 0; round < 32; ++round) {
-    unsigned long long at = ((unsigned long long)round * gridDim.x + blockIdx.x / same) * BYTES % bytes;
+  for (unsigned round = 0; round < 32; ++round, at = at + step < bytes ? at + step : at + step - bytes) {
     #pragma unroll
     for (unsigned i = 0; i < BYTES / 4096; ++i)
       asm volatile("cp.async.cg.shared.global [%0], [%1], 16;"

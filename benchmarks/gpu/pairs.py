@@ -2,7 +2,7 @@
 
 A pair makes its kernels and their arguments for a GPU or for the simulator; `Maker` says where arrays are. `FITTED` and
 `HELD` are the 24. Constants of the model were chosen by those that are `FITTED`, and by what is `SEEN`; those that are
-`HELD` have other shapes, and were measured when the model was complete: nothing was changed after that.
+`HELD` have other shapes, and were measured when the model stood. `benchmarks.gpu.estimate` says what was changed since.
 """
 
 from __future__ import annotations
@@ -221,7 +221,7 @@ def matmul_pair(
         form = MatmulKind("bfloat16", "bfloat16", "bfloat16", (False, False, turned))
         a, b, c = make("a", (m, k), "bfloat16"), make("b", (n, k), "bfloat16"), make("c", (m, n), "bfloat16", "zero")
         down, across = (n, m) if turned else (m, n)
-        work = -(-down // (tile.m * tile.cluster)) * -(-across // tile.n)
+        work = clusters_of(tile, down, across)
         args = (*((b, a) if turned else (a, b)), c, 0, 0, 0, 0, min(work, clusters_at_once(tile, PROCESSORS)))
         return Ours(partial(multiplied, tile, form)), args
 
@@ -232,19 +232,26 @@ def matmul_pair(
         down, across = (n, m) if turned else (m, n)
 
         def made(tiles: int, steps: int) -> tuple[Any, ...]:
-            rows, columns, depth = tile.m * tile.cluster * tiles, min(tile.n, across), 64 * steps * tile.parts
+            rows, columns = tile.m * tile.cluster * tiles, min(tile.n * tile.beside, across)
+            depth = 64 * steps * tile.parts
             c = (columns, rows) if turned else (rows, columns)
             arrays = [zeros(*shape, kind="bfloat16") for shape in ((rows, depth), (columns, depth), c)]
             return (*arrays, 0, 0, 0, 0, 1)
 
-        work, most = -(-down // (tile.m * tile.cluster)) * -(-across // tile.n), args[-1]
+        work, most = clusters_of(tile, down, across), args[-1]
         whole = Whole(1 if tile.parts > 1 else -(-work // most), k / 64 / tile.parts)
         first, more = (min(stages, 3) + 1, 3) if quick else (min(stages, 6) + 2, 5)
         return in_line(made, first, more, twice=tile.parts == 1 and whole.tiles > 1), whole
 
-    labels = {f"{t.m}x{t.n} c{t.cluster} p{t.parts} r{t.resident}": t for t in tiles}
+    labels = {f"{t.m}x{t.n} c{t.cluster} p{t.parts} r{t.resident}{' square' * (t.beside > 1)}": t for t in tiles}
     shared = f"matmul, turned, of {m} rows" if turned else "matmul"  # a tile is never wider than the product
     return Pair(name, group, labels, build, small, shared)
+
+
+def clusters_of(tile: Any, down: int, across: int) -> int:
+    """How many clusters' tiles a product of so many rows and columns has."""
+    high, wide = int(tile.m * tile.cluster), int(tile.n * tile.beside)
+    return -(-down // high) * -(-across // wide)
 
 
 def mma_pair(name: str, group: str, shape: tuple[int, int, int]) -> Pair:

@@ -449,3 +449,118 @@ def test_headers_come_from_the_project_where_one_alone_has_the_name(
     code, _, err = run(monkeypatch, moved, *ARGS)
     assert code
     assert "there is no header gone/limit.h" in err
+
+
+SEQUENCE = """
+[[sequence]]
+arrays = ["x:f32[64]"]
+launches = [
+  {kernel = "fill", grid = 1, block = 64, args = ["x"]},
+  {kernel = "turn", grid = 1, block = 64, args = ["x"]},
+]
+"""
+TURN = """
+__global__ void fill(float* x) { x[threadIdx.x] = threadIdx.x; }
+__global__ void turn(float* x) {
+    x[threadIdx.x] = x[63 - threadIdx.x];
+}
+"""
+
+
+def test_a_finding_of_a_sequence_has_the_line_of_the_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "turn.cu").write_text(TURN)
+    (tmp_path / "turn.toml").write_text(SEQUENCE)
+
+    code, out, _ = run(monkeypatch, tmp_path / "turn.cu")
+
+    assert code == 1
+    assert "   4 |     x[threadIdx.x] = x[63 - threadIdx.x];\n     |     ^" in out
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "said"),
+    [
+        ('args = ["x"]},\n]', 'args = ["y"]},\n]', "turn.toml:6: no array of the sequence is called y"),
+        ("x:f32[64]", "x:f33[64]", "turn.toml:3: unknown type 'f33'"),
+        ('"turn", grid', '"turn", gird', "turn.toml:6: unknown key gird"),
+        ('kernel = "turn"', 'kernel = "tun"', "turn.toml:6: tun is no kernel of this module"),
+        ('block = 64, args = ["x"]},\n  {', 'block = "b", args = ["x"]},\n  {', "turn.toml:5: these are no numbers"),
+        ('arrays = ["x:f32[64]"]', 'arrays = "x:f32[64]"', "turn.toml:3: arrays is a list"),
+        ("[[sequence]]", "sequence = 3", "turn.toml: sequence is no table"),
+    ],
+)
+def test_what_is_wrong_in_a_toml_file_is_told_at_its_line(
+    right: str, wrong: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "turn.cu").write_text(TURN)
+    (tmp_path / "turn.toml").write_text(SEQUENCE.replace(right, wrong))
+
+    code, _, err = run(monkeypatch, tmp_path / "turn.cu")
+
+    assert code == 2
+    assert said in err
+
+
+HOST = """
+struct Line { float a, b; };
+struct Queue { int* items; int* head; int room; };
+__constant__ float taps[3];
+__device__ int limit;
+__global__ void k(float* x, Line line, Queue q, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && i < limit) x[i] = line.a * taps[i % 3] + line.b;
+    if (i < q.room) q.items[i] = *q.head;
+}
+int main() {
+    const int n = 100;
+    float h[] = {1.f, 2.f, 3.f};
+    int most = 50;
+    cudaMemcpyToSymbol(taps, h, sizeof(h));
+    cudaMemcpyToSymbol(limit, &most, sizeof(int));
+    float* x;
+    cudaMalloc(&x, n * sizeof(float));
+    Line line{2.f, 0.5f};
+    Queue q;
+    q.room = 20;
+    cudaMalloc(&q.items, q.room * sizeof(int));
+    cudaMalloc(&q.head, sizeof(int));
+    cudaMemset(q.head, 0, sizeof(int));
+    k<<<(n + 63) / 64, 64>>>(x, line, q, n);
+}
+"""
+
+
+def test_structures_and_variables_are_as_host_code_fills_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "host.cu").write_text(HOST)
+
+    code, out, err = run(monkeypatch, tmp_path / "host.cu")
+
+    assert (code, out.splitlines()[0]) == (0, "k: clean")
+    assert "x:f32[100]=random line={2.0, 0.5} q={i32[20], i32[1], 20} n=100 taps:f32[3]=1.0,2.0,3.0 limit=50" in err
+
+
+def test_a_structure_that_host_code_does_not_fill_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "host.cu").write_text(HOST.replace("    q.room = 20;\n", "").replace("q.room *", "20 *"))
+
+    code, _, err = run(monkeypatch, tmp_path / "host.cu")
+
+    assert code == 2
+    assert "no value of Queue q" in err
+    assert "--arg 'q={i32[1024], i32[1024], 7}'" in err
+
+
+@pytest.mark.parametrize(
+    ("parameters", "words", "said"),
+    [
+        ("float* x, int n", "taken(), 300", "--arg x:f32[300]=random"),
+        ("float* x, int rows, int cols", "taken(), 30, 40", "--arg x:f32[1200]=random"),
+        ("double* x", "taken()", "--arg x:f64[256]=random"),
+    ],
+)
+def test_an_array_that_host_code_does_not_say_has_the_size_that_the_bounds_ask_for(
+    parameters: str, words: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = f"__global__ void k({parameters}) {{ x[0] = 1; }}\nint main() {{ k<<<4, 64>>>({words}); }}\n"
+    (tmp_path / "k.cu").write_text(text)
+
+    assert said in run(monkeypatch, tmp_path / "k.cu")[2]

@@ -100,3 +100,14 @@ def test_needed_prints_each_line_and_what_follows(monkeypatch: pytest.MonkeyPatc
     assert code == 0
     assert "ring.py:26: T.ptx.fence.mbarrier_init()\n  redundant: nothing is found without it" in out
     assert out.splitlines()[-1] == "5 lines order something, 1 of them redundant for these arguments"
+
+
+def test_needed_tells_of_one_line_in_the_singular(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sums.cu").write_text(SUMS.replace("  __syncthreads();\n}", "}"))
+    (tmp_path / "none.cu").write_text("__global__ void sums(const float* x, float* y, int n) { y[0] = x[0]; }\n")
+
+    _, out, _ = run(monkeypatch, "needed", tmp_path / "sums.cu", *ARGS)
+    _, alone, _ = run(monkeypatch, "needed", tmp_path / "none.cu", *ARGS)
+
+    assert out.splitlines()[-1] == "1 line orders something, and is needed for these arguments"
+    assert alone.strip() == "no barrier, wait or fence is in it"

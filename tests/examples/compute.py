@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+from tests.texts import imported
 from tilewright.ir import Kernel
 
 __all__ = ["COMPUTE", "EXAMPLES", "kernels", "module"]
@@ -19,12 +19,7 @@ COMPUTE = (
 
 def module(name: str) -> ModuleType:
     """An example, imported."""
-    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-    assert spec is not None
-    assert spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
+    return imported(EXAMPLES / f"{name}.py")
 
 
 def kernels(name: str) -> list[Kernel]:

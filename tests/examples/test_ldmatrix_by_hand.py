@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import util
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from tests.texts import imported
 from tilewright import compile
 from tilewright.isa import matrix_fragment
 
@@ -18,12 +18,7 @@ ONE_MATRIX = "".join(f"{lane} -> {2 * lane}  {2 * lane}   {2 * lane + 1}   \n" f
 
 @cache
 def example() -> ModuleType:
-    spec = util.spec_from_file_location("ldmatrix_by_hand", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return imported(EXAMPLE)
 
 
 def printed(name: str) -> str:

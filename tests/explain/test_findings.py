@@ -29,7 +29,7 @@ def planted(*, race: bool = True, outside: bool = True) -> Lowered:
 
 def findings(k: Lowered, limits: Limits | None = None, **arrays: Any) -> tuple[Finding, ...]:
     with pytest.raises(SimulationError) as raised:
-        k.run(limits=limits, **arrays)
+        k.limited(limits, "all", **arrays)
     return raised.value.findings
 
 

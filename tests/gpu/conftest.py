@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import platform
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -15,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.gpu.hardware import ARCH, Bench
+from tests.gpu.hardware import ARCH, Bench, library
 
 TALLY = "tally"
 OF_THE_GPU = re.compile(r"^pytestmark = \[?pytest\.mark\.gpu\b", re.MULTILINE)
@@ -35,9 +34,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 @pytest.fixture(scope="module")
 def torch() -> ModuleType:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pytest.importorskip("torch")
+    return library("torch")
 
 
 @pytest.fixture

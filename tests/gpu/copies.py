@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.tile.kernels import AT, BX, LANE, TID, WARP, copy
+from tests.tile.kernels import AT, BX, LANE, TID, WARP, copy, whole_number
 from tests.tile.oracle import copied, filled
 from tilewright import tile
-from tilewright.dtypes import HANDLE, dtype
+from tilewright.dtypes import HANDLE, DType, dtype
 from tilewright.errors import TilewrightWarning
 from tilewright.ir import (
     AddressOf,
@@ -82,9 +82,9 @@ def final(buffer: Buffer) -> str:
     return buffer.name if buffer.space == "global" else f"{buffer.name}_out"
 
 
-def made_copy(dst: Region, src: Region, scope: str, threads: int, **config: object) -> Call:
+def made_copy(dst: Region, src: Region, scope: str, threads: int) -> Call:
     """Raises DispatchError where no variant takes the copy."""
-    stmt = copy(dst, src, scope, **config)
+    stmt = copy(dst, src, scope=scope)
     return made_call(stmt, (dst, src), lambda memory: copied(dst, src, memory, threads), threads)
 
 
@@ -133,7 +133,7 @@ def sync() -> Stmt:
 
 def moved(flat: Buffer, to: Buffer | None, source: Buffer | None, threads: int, loop: str) -> list[Stmt]:
     """Every unit of a storage from ``source``, or ``to`` an array: registers by each thread, shared ones in turn."""
-    count, i = int(flat.shape[0]), Var(loop)  # type: ignore[call-overload]  # a number
+    count, i = whole_number(flat.shape[0]), Var(loop)
     local = flat.space == "local"
     inside: Expr = i if local else i * threads + TID
     outside = TID * count + i if local else inside
@@ -146,7 +146,7 @@ def moved(flat: Buffer, to: Buffer | None, source: Buffer | None, threads: int, 
 # Storage as arrays. A unit is an element, or a byte of packed ones.
 
 
-def unit(buffer: Buffer) -> Any:
+def unit(buffer: Buffer) -> DType:
     return buffer.dtype if buffer.dtype.bits >= 8 else dtype("uint8")
 
 
@@ -160,7 +160,7 @@ def parameter(name: str, side: Buffer, threads: int) -> Buffer:
 
 
 def size_bytes(buffer: Buffer) -> int:
-    return -(-int(buffer.shape[0]) * buffer.dtype.bits // 8)  # type: ignore[call-overload]  # of the lowered stage
+    return -(-whole_number(buffer.shape[0]) * buffer.dtype.bits // 8)
 
 
 def elements(array: Array, side: Buffer, threads: int) -> NDArray[np.int64]:

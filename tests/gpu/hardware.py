@@ -5,24 +5,35 @@ Lowered kernels are run as they are: emitted, assembled (through the disk cache)
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from tilewright import isa
 from tilewright.cuda import cache, emit
 from tilewright.cuda.launch import Launcher
 from tilewright.cuda.staging import launch_from_host
-from tilewright.ir import Kernel
+from tilewright.ir import Kernel, Var
 from tilewright.ir.arguments import Signature
 from tilewright.sim import Program, Run, parse_checks
 
 Array = NDArray[Any]
 ARCH = isa.arch("sm_90a")
+
+
+def library(name: str) -> ModuleType:
+    """A library, or the tests that need it are left out; what it warns of is its own affair."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module: ModuleType = pytest.importorskip(name)
+    return module
 
 
 def on_gpu(kernel: Kernel, arrays: list[Array], scalars: Mapping[str, Any]) -> None:
@@ -36,14 +47,17 @@ def on_gpu(kernel: Kernel, arrays: list[Array], scalars: Mapping[str, Any]) -> N
 
 
 def on_simulator(kernel: Kernel, arrays: list[Array], scalars: Mapping[str, Any], check: str) -> Run:
-    handles = [buffer.data.name for buffer in kernel.buffers if hasattr(buffer.data, "name")]
-    return Program(kernel, parse_checks(check)).run(dict(zip(handles, arrays, strict=True)), scalars)
+    return Program(kernel, parse_checks(check)).run(_by_handle(kernel, arrays), scalars)
+
+
+def _by_handle(kernel: Kernel, arrays: list[Array]) -> dict[str, Array]:
+    handles = [buffer.data.name for buffer in kernel.buffers if isinstance(buffer.data, Var)]
+    return dict(zip(handles, arrays, strict=True))
 
 
 def _in_order(kernel: Kernel, arrays: list[Array], scalars: Mapping[str, Any]) -> list[Any]:
-    handles = [buffer.data.name for buffer in kernel.buffers if hasattr(buffer.data, "name")]
-    given = {**dict(zip(handles, arrays, strict=True)), **scalars}
-    return [given[param.name] for param in kernel.params]
+    arguments = {**_by_handle(kernel, arrays), **scalars}
+    return [arguments[param.name] for param in kernel.params]
 
 
 @dataclass

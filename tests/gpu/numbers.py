@@ -28,7 +28,7 @@ def corners(kind: DType) -> Array:
         with np.errstate(all="ignore"):
             both = np.array([sign * value for value in FLOAT_CORNERS for sign in (1, -1)])
             return both.astype(kind.numpy)
-    ends = np.iinfo(kind.numpy)
+    ends = np.iinfo(str(kind))
     near = {0, 1, 2, 3, 5, 7, 10, -1, -2, -3, -7, ends.min, ends.min + 1, ends.max, ends.max - 1, ends.max // 2}
     return np.array(sorted(value for value in near if ends.min <= value <= ends.max), kind.numpy)
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from tests.isa.scalar_inputs import covering, operands, registers
 from tilewright import isa
 from tilewright.cuda import driver
+from tilewright.isa.operands import TYPES, value_dtype
 from tilewright.isa.scalar.approximate import ERRORS
 from tilewright.isa.table import Bound, Form, Instruction
-from tilewright.isa.types import TYPES, value_dtype
 
 Array = NDArray[Any]
 ARCH = isa.arch("sm_90a")

@@ -11,7 +11,7 @@ from tilewright import kernels
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # what torch warns of is its own affair
 
 
-def in_double(torch: Any, q: Any, k: Any, v: Any, sees: Any = None, *, cap: float = 0.0) -> Any:
+def in_double(torch: Any, q: Any, k: Any, v: Any, *, sees: Any = None, cap: float = 0.0) -> Any:
     """Attention in float64. sees: which keys each query sees, (..., queries, keys)."""
     group = q.shape[1] // k.shape[1]
     q, k, v = q.double(), k.double().repeat_interleave(group, 1), v.double().repeat_interleave(group, 1)
@@ -33,7 +33,7 @@ def off(found: Any, wanted: Any) -> float:
 def test_results_are_those_of_float64(torch: Any, width: int, causal: bool) -> None:
     q, k, v = drawn(torch, (2, 4, 333, width), *[(2, 2, 333, width)] * 2)
     sees = torch.ones(333, 333, device="cuda", dtype=torch.bool).tril() if causal else None
-    assert off(kernels.attention(q, k, v, causal=causal), in_double(torch, q, k, v, sees)) < 5e-3
+    assert off(kernels.attention(q, k, v, causal=causal), in_double(torch, q, k, v, sees=sees)) < 5e-3
 
 
 @pytest.mark.parametrize("width", [64, 128, 256])
@@ -56,11 +56,12 @@ def test_float8_is_descaled(torch: Any, width: int) -> None:
 )
 def test_gradients_are_those_of_float64(torch: Any, width: int, width_v: int, how: dict[str, Any]) -> None:
     given = drawn(torch, (2, 4, 300, width), (2, 2, 300, width), (2, 2, 300, width_v), (2, 4, 300, width_v))
-    *arrays, slope = [x.requires_grad_() for x in given]
+    q, k, v, slope = [x.requires_grad_() for x in given]
+    arrays = [q, k, v]
     found = [torch.autograd.grad(kernels.attention(*arrays, **how), arrays, slope) for _ in range(2)]
     wide = [x.detach().double().requires_grad_() for x in arrays]
     sees = torch.ones(300, 300, device="cuda", dtype=torch.bool).tril() if how.get("causal") else None
-    out = in_double(torch, *wide, sees, cap=how.get("softcap", 0.0))
+    out = in_double(torch, *wide, sees=sees, cap=how.get("softcap", 0.0))
     for one, wanted in zip(found[0], torch.autograd.grad(out, wide, slope.double()), strict=True):
         assert off(one, wanted) < 6e-3
     assert "deterministic" not in how or all(map(torch.equal, *found))
@@ -97,7 +98,7 @@ def test_packed_float8_is_descaled_by_sequences(torch: Any) -> None:
     for begin, many, scales in zip(starts.tolist(), lengths, by, strict=False):
         own = [x[begin : begin + many].float().transpose(0, 1)[None] for x in (q, k, v)]
         sees = torch.ones(many, many, device="cuda", dtype=torch.bool).tril()
-        wanted = in_double(torch, own[0], *(x * scales[:, None, None] for x in own[1:]), sees)
+        wanted = in_double(torch, own[0], *(x * scales[:, None, None] for x in own[1:]), sees=sees)
         assert off(out[begin : begin + many].transpose(0, 1)[None], wanted) < 5e-2
 
 
@@ -116,7 +117,7 @@ def test_gradients_of_packed_sequences_are_those_of_each(torch: Any, width: int,
     for begin, many in zip(starts.tolist(), lengths, strict=False):
         own = [x[begin : begin + many].transpose(0, 1)[None] for x in wide]
         sees = torch.ones(many, many, device="cuda", dtype=torch.bool).tril()
-        in_double(torch, *own, sees).backward(slope[begin : begin + many].transpose(0, 1)[None].double())
+        in_double(torch, *own, sees=sees).backward(slope[begin : begin + many].transpose(0, 1)[None].double())
     for one, wanted in zip(found, wide, strict=True):
         assert off(one, wanted.grad) < 6e-3
 
@@ -135,7 +136,7 @@ def test_a_cache_is_read_by_pages_of_any_size(torch: Any, page: int, splits: int
     q, k, v = drawn(torch, (3, 8, 4, 128), *[(3, 2, 555, 128)] * 2)
     lengths = torch.tensor([555, 64, 7], device="cuda", dtype=torch.int32)
     own = lengths[:, None] - 4 + torch.arange(4, device="cuda")
-    wanted = in_double(torch, q, k, v, (torch.arange(555, device="cuda") <= own[..., None])[:, None])
+    wanted = in_double(torch, q, k, v, sees=(torch.arange(555, device="cuda") <= own[..., None])[:, None])
     how: dict[str, Any] = {"lengths": lengths, "causal": True, "splits": splits}
     if page:
         each = -(-555 // page)
@@ -171,5 +172,5 @@ def test_a_graph_goes_on_with_a_growing_cache(torch: Any) -> None:
         graph.replay()
         lengths += 1
         sees = (torch.arange(96, device="cuda") < lengths[:, None])[:, None, None]
-        assert off(found, in_double(torch, q, k, v, sees)) < 6e-3
+        assert off(found, in_double(torch, q, k, v, sees=sees)) < 6e-3
         assert torch.equal(k[1, :, int(lengths[1]) - 1], new_k[1, :, 0])

@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tw
 from examples.async_ring import COLUMNS, async_ring
-from tests.gpu.hardware import Bench
+from tests.gpu.hardware import Array, Bench
 from tests.isa.assembling import combinations
 from tests.sim.build import Lowered, at, cta, get, tid
 from tilewright import isa
@@ -49,7 +49,7 @@ def copying(mods: Mods) -> Lowered:
 @pytest.mark.parametrize("mods", FORMS, ids=named)
 def test_a_copy_brings_the_same_bytes(mods: Mods, bench: Bench) -> None:
     rng = np.random.default_rng(5)
-    arrays = {
+    arrays: dict[str, Array] = {
         "source": rng.integers(0, 256, 4096, dtype=np.uint8),
         "size": rng.integers(0, int(str(mods["n"])) + 1, 256, dtype=np.uint32),
         "out": np.zeros(4096, np.uint8),

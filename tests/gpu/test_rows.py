@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -14,8 +15,8 @@ from tilewright.dtypes import dtype
 from tilewright.ir import as_expr, cast
 from tilewright.isa import call
 from tilewright.isa.math import ULP
+from tilewright.isa.operands import ELEMENTS
 from tilewright.isa.table import Bound
-from tilewright.isa.types import ELEMENTS
 
 pytestmark = pytest.mark.gpu
 
@@ -123,10 +124,10 @@ def test_a_flag_lets_values_through(way: str, bench: Bench) -> None:
 
 def test_a_tensor_map_is_fenced(bench: Bench) -> None:
     k = Lowered("fenced")
-    some = k.array("some", "uint64", 16)
+    maps = k.array("maps", "uint64", 16)
     for scope in ("cta", "cluster", "gpu", "sys"):
         k.do("ptx.fence.proxy_tensormap.release", scope)
-        k.do("ptx.fence.proxy_tensormap.acquire", at(some, 0), scope)
+        k.do("ptx.fence.proxy_tensormap.acquire", at(maps, 0), scope)
 
     room = np.arange(32, dtype=np.uint64)
     first = -room.ctypes.data % 128 // 8  # a map begins at a multiple of 128 bytes; a copy of the array may not
@@ -134,7 +135,7 @@ def test_a_tensor_map_is_fenced(bench: Bench) -> None:
     before = some.copy()
     for run in (lambda: on_simulator(k.kernel(), [some], {}, "default"), lambda: on_gpu(k.kernel(), [some], {})):
         run()
-        bench.judge("some", some, before)
+        bench.judge("maps", some, before)
 
 
 def meeting(scope: str) -> Lowered:
@@ -145,16 +146,17 @@ def meeting(scope: str) -> Lowered:
     value = k.bind("x", cta * 256 + tid)
 
     def meet() -> None:
-        calls = {
-            "warp": ("cuda.warp_sync",),
-            "lanes": ("ptx.bar.warp.sync", 0xFFFFFFFF),
-            "named lanes": ("cuda.warp_sync",),
-            "warpgroup": ("cuda.warpgroup_sync", 1 + warp // 4),
-            "named": ("ptx.bar.sync", 1 + warp // 2, 64),
-            "cta": ("cuda.cta_sync",),
-            "cluster": ("cuda.cluster_sync",),
+        calls: dict[str, tuple[str, list[Any]]] = {
+            "warp": ("cuda.warp_sync", []),
+            "lanes": ("ptx.bar.warp.sync", [0xFFFFFFFF]),
+            "named lanes": ("cuda.warp_sync", []),
+            "warpgroup": ("cuda.warpgroup_sync", [1 + warp // 4]),
+            "named": ("ptx.bar.sync", [1 + warp // 2, 64]),
+            "cta": ("cuda.cta_sync", []),
+            "cluster": ("cuda.cluster_sync", []),
         }
-        k.do(*calls[scope], **({"mask": 0xFFFFFFFF} if scope == "named lanes" else {}))
+        name, operands = calls[scope]
+        k.do(name, *operands, **({"mask": 0xFFFFFFFF} if scope == "named lanes" else {}))
 
     with k.loop("i", 0, 20):
         k.store(tile, tid, value)

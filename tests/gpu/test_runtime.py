@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.gpu.hardware import library
 from tilewright import T, Tx
 from tilewright.errors import ArgumentError, TargetError, TilewrightWarning
 
@@ -22,9 +23,7 @@ pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # what to
 
 @pytest.fixture(scope="module")
 def cupy() -> ModuleType:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return pytest.importorskip("cupy")
+    return library("cupy")
 
 
 def scale(kind: str = "float32") -> Any:

@@ -13,9 +13,9 @@ import pytest
 
 from tests.gpu.hardware import Bench
 from tests.gpu.ptx_programs import HEAD, Array, Case, cases, inputs, is_approximate, launched, program, rows, simulated
+from tilewright.isa.operands import TYPES
 from tilewright.isa.scalar.approximate import ERRORS
 from tilewright.isa.table import Instruction
-from tilewright.isa.types import TYPES
 
 pytestmark = pytest.mark.gpu
 

@@ -11,6 +11,7 @@ import pytest
 import tilewright as tw
 from tests.gpu.hardware import Bench
 from tests.gpu.test_tma import compare
+from tests.keywords import TmaReduction
 from tests.tile.wgmma_kernels import WIDE
 from tilewright import T, Tx
 from tilewright.ir.tensor_map import ELEMENTS
@@ -24,7 +25,7 @@ TILE_BYTES = 128  # of a row of a tile: the widest swizzle
 
 
 @cache
-def shuttle(kind: str, mode: int, reduced: str, dispatch: str) -> tw.Executable:
+def shuttle(kind: str, mode: int, reduced: TmaReduction, dispatch: str) -> tw.Executable:
     """Each CTA has a tile of 64 rows loaded, and stored or combined where it belongs."""
     cols = TILE_BYTES * 8 // tw.dtypes.dtype(kind).bits
     layout = mma_shared_layout(kind, mode, (64, cols)) if mode else None
@@ -66,7 +67,9 @@ WAYS = [
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(("dispatch", "kind", "mode", "op"), WAYS)
-def test_arrays_of_every_type_are_moved(dispatch: str, kind: str, mode: int, op: str, seed: int, bench: Bench) -> None:
+def test_arrays_of_every_type_are_moved(
+    dispatch: str, kind: str, mode: int, op: TmaReduction, seed: int, bench: Bench
+) -> None:
     made, size = shuttle(kind, mode, op, dispatch), tw.dtypes.dtype(kind).numpy.itemsize
     rng = np.random.default_rng([seed, mode, len(op), KINDS.index(kind)])
     shape = (MEGABYTES * 64, 128 * TILE_BYTES // size)

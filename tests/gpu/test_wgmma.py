@@ -66,7 +66,7 @@ def test_sums_of_any_numbers_are_within_their_bound(kind: str) -> None:
 
 @pytest.mark.parametrize("kinds", [("float8_e4m3fn", "float8_e4m3fn"), ("float8_e5m2", "float8_e4m3fn")])
 def test_sums_of_float8_are_cut_as_the_model_has_them(kinds: tuple[str, str], bench: Bench) -> None:
-    """Source of the model: `tilewright.isa.wgmma_values.float8_sum`. K is one instruction's."""
+    """Source of the model: `tilewright.isa.wgmma.float8_sum`. K is one instruction's."""
     case, rng = Case(64, 64, 32, *kinds, modes=(1, 1), accum=True), np.random.default_rng(2)
     a, b, c = case.inputs()
     a, b = ((rng.standard_normal(each.shape) * 4).astype(each.dtype) for each in (a, b))

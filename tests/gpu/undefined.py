@@ -23,7 +23,7 @@ Numbers = NDArray[np.generic]
 
 def operands(kind: DType, op: str) -> tuple[Numbers, Numbers]:
     """Each corner of the type with each divisor or count that the operator has no value for, and those beside them."""
-    ends = np.iinfo(kind.numpy)
+    ends = np.iinfo(str(kind))
     width = kind.bits
     wanted = (
         [0, 1, -1] if op in DIVISIONS else [width - 1, width, width + 1, 2 * width, 31, 32, 33, 63, 64, 65, 255, -1]

@@ -14,6 +14,12 @@ from tools.size import code_lines
 FILE_LINES = 800
 FUNCTION_LINES = 50
 MEDIAN_FUNCTION_LINES = 10
+PARAMETERS = 7
+WIDE = {
+    "kernels": 36, "isa": 7, "cli": 6, "lang": 6, "primitives": 4, "checking.py": 2, "compiler.py": 2, "load": 2,
+    "host.py": 1, "serve": 1, "sim": 1,
+}  # fmt: skip
+"""Functions of more than seven parameters, by room: these numbers only fall."""
 
 
 def test_no_file_is_longer_than_800_lines_beyond_its_tables() -> None:
@@ -36,6 +42,30 @@ def test_the_median_function_has_at_most_10_lines() -> None:
     lengths = [function_lines(function) for source in sources() for function in source.functions()]
 
     assert median(lengths) <= MEDIAN_FUNCTION_LINES
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How many a caller gives: the object of a method is not among them."""
+    named = function.args
+    every = [*named.posonlyargs, *named.args, *named.kwonlyargs]
+    return len([parameter for parameter in every if parameter.arg not in ("self", "cls")])
+
+
+def test_fewer_and_fewer_functions_have_more_than_seven_parameters() -> None:
+    wide = Counter(
+        source.name.split("/")[1]
+        for source in sources()
+        for function in source.functions()
+        if parameters(function) > PARAMETERS
+    )
+
+    assert {room: number for room, number in wide.items() if number > WIDE.get(room, 0)} == {}
+
+
+def test_the_object_of_a_method_is_no_parameter_and_a_keyword_is_one() -> None:
+    source = parse(Path("rows.py"), "class C:\n    def f(self, a, /, b, *rest, c=1, **more):\n        pass\n")
+
+    assert [parameters(function) for function in source.functions()] == [3]
 
 
 def test_the_compiler_stays_under_its_ceiling() -> None:

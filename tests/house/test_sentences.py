@@ -19,10 +19,14 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
         f"load/cu{part}.py"
         for part in (
             "",
+            "_advice",
+            "_allocations",
             "_compile",
+            "_dialect",
             "_headers",
             "_host",
             "_launches",
+            "_life",
             "_numbers",
             "_pieces",
             "_stand_ins",

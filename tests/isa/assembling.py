@@ -61,7 +61,7 @@ def _pairs(every: list[Mods]) -> list[int]:
     sets = []
     for mods in every:
         bits = behind = 0
-        for item in reversed(mods.items()):
+        for item in reversed([*mods.items()]):
             bits |= behind << (items[item] * len(items))
             behind |= 1 << items[item]
         sets.append(bits)
@@ -178,7 +178,7 @@ def _assembly(bound: Bound) -> str:
 
 
 def _expression(bound: Bound) -> str:
-    texts = {
+    texts: dict[str, str | list[str]] = {
         "generic": "address",
         "shared": "word",
         "b32": "word",

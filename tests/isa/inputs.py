@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from tests.isa import matrix_oracles
 from tests.isa.machines import BYTES, WINDOW
 from tilewright.dtypes import dtype
+from tilewright.isa.operands import ELEMENTS
 from tilewright.isa.table import BY_MASK, WHOLE_WARP, Bound, Operand
-from tilewright.isa.types import ELEMENTS
 
 WARPS = 3
 Array = NDArray[Any]
@@ -100,4 +100,4 @@ def metadata(bound: Bound, rng: np.random.Generator) -> Array:
     """Where the elements of a sparse matrix belong: two different places in each four bits."""
     pairs = (0b0100, 0b1110) if "tf32" in str(bound.mods["types"]) else matrix_oracles.PAIRS
     chosen = rng.choice(np.array(pairs, np.uint32), (WARPS, 32, 8))
-    return np.bitwise_or.reduce(chosen << np.arange(0, 32, 4, dtype=np.uint32), axis=-1)
+    return np.asarray(np.bitwise_or.reduce(chosen << np.arange(0, 32, 4, dtype=np.uint32), axis=-1))

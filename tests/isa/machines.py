@@ -23,7 +23,8 @@ class PlainMemory:
 
     def rows(self, address: NDArray[Any], nbytes: int) -> NDArray[np.uint8]:
         warp = np.arange(len(self.data))[:, None, None]
-        return self.data[warp, address[..., None].astype(np.int64) + np.arange(nbytes)]
+        octets: NDArray[np.uint8] = self.data[warp, address[..., None].astype(np.int64) + np.arange(nbytes)]
+        return octets
 
     def store_rows(self, address: NDArray[Any], data: NDArray[np.uint8]) -> None:
         for warp, lane in np.argwhere(self.active[:, : address.shape[1]]):

@@ -29,12 +29,12 @@ def number(bits: int, kind: str) -> float:
         return oracles.number(bits, kind)
     exponents, mantissas, low = NARROW[kind]
     bits >>= low
-    bias = 2 ** (exponents - 1) - 1
-    exponent, mantissa = bits >> mantissas & (2**exponents - 1), bits & (2**mantissas - 1)
+    bias = (1 << exponents - 1) - 1
+    exponent, mantissa = bits >> mantissas & (1 << exponents) - 1, bits & (1 << mantissas) - 1
     sign = -1.0 if bits >> (exponents + mantissas) & 1 else 1.0
     if exponent == 0:
         return sign * mantissa * 2.0 ** (1 - bias - mantissas)
-    return sign * (1 + mantissa / 2**mantissas) * 2.0 ** (exponent - bias)
+    return sign * (1 + mantissa / (1 << mantissas)) * 2.0 ** (exponent - bias)
 
 
 def held(registers: list[list[Any]], lane: int, i: int, kind: str) -> float:

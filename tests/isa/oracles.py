@@ -115,12 +115,12 @@ def number(bits: int, kind: str) -> float:
         size = 4 if kind == "s32" else 1
         return int.from_bytes(bits.to_bytes(size, "little"), "little", signed=kind != "u8")
     exponent_bits, mantissa_bits = {"e4m3": (4, 3), "e5m2": (5, 2)}[kind]
-    bias = 2 ** (exponent_bits - 1) - 1
+    bias = (1 << exponent_bits - 1) - 1
     sign = -1.0 if bits >> 7 else 1.0
-    exponent, mantissa = bits >> mantissa_bits & (2**exponent_bits - 1), bits & (2**mantissa_bits - 1)
+    exponent, mantissa = bits >> mantissa_bits & (1 << exponent_bits) - 1, bits & (1 << mantissa_bits) - 1
     if exponent == 0:
         return sign * mantissa * 2.0 ** (1 - bias - mantissa_bits)
-    return sign * (1 + mantissa / 2**mantissa_bits) * 2.0 ** (exponent - bias)
+    return sign * (1 + mantissa / (1 << mantissa_bits)) * 2.0 ** (exponent - bias)
 
 
 BITS = {"f16": 16, "bf16": 16, "tf32": 32, "f32": 32, "s32": 32, "s8": 8, "u8": 8, "e4m3": 8, "e5m2": 8}
@@ -375,7 +375,7 @@ def atomic(warp: Warp, address: Words, *values: list[Any]) -> list[Any] | None:
     olds: list[Any] = [0] * 32
     for lane in warp.lanes:
         start = address[lane]
-        old = unpacked(warp.memory[start : start + size], code)
+        old = unpacked(bytes(warp.memory[start : start + size]), code)
         new = COMBINE[re.split("[._]", warp.mods["name"].rstrip("_"))[-1]](old, *(value[lane] for value in values))
         warp.memory[start : start + size] = packed(new, code)
         olds[lane] = old
@@ -387,7 +387,7 @@ def multimem_of_one_gpu(warp: Warp, address: Words, *values: list[Any]) -> list[
     code, size, olds = CODES[warp.mods["dtype"]], size_of(CODES[warp.mods["dtype"]]), []
     for lane in range(32):
         start = address[lane]
-        olds.append(unpacked(warp.memory[start : start + size], code))
+        olds.append(unpacked(bytes(warp.memory[start : start + size]), code))
         if values and lane in warp.lanes:
             new = COMBINE[warp.mods["op"]](olds[-1], values[0][lane])
             warp.memory[start : start + size] = packed(new, code)
@@ -567,7 +567,8 @@ def towards(value: Fraction, mode: str) -> np.float32:
     above = min(one for one in around if Fraction(float(one)) >= value)
     if mode == "rn":
         return min(below, above, key=lambda one: (abs(Fraction(float(one)) - value), int(one.view(np.uint32)) & 1))
-    return {"rm": below, "rp": above, "rz": below if value > 0 else above}[mode]
+    directed: dict[str, np.float32] = {"rm": below, "rp": above, "rz": below if value > 0 else above}
+    return directed[mode]
 
 
 @oracle(*(f"cuda.reduce_{name}_sync" for name in ("add", "min", "max", "and", "or", "xor")))
@@ -591,8 +592,8 @@ def directed(value: Fraction, mode: str, precision: int, lowest: int) -> float:
     exponent = math.floor(math.log2(abs(value)))
     exponent += (abs(value) >= 2 ** Fraction(exponent + 1)) - (abs(value) < 2 ** Fraction(exponent))
     quantum = Fraction(2) ** (max(exponent, lowest) - precision + 1)
-    whole = {"rz": math.trunc, "rm": math.floor, "rp": math.ceil}[mode]
-    return float(whole(value / quantum) * quantum)
+    whole: dict[str, Callable[[Fraction], int]] = {"rz": math.trunc, "rm": math.floor, "rp": math.ceil}
+    return float(whole[mode](value / quantum) * quantum)
 
 
 EXACTLY: dict[str, Callable[..., Fraction]] = {
@@ -655,7 +656,7 @@ def written_match(warp: Warp, a: Words, mask: Words) -> list[int]:
 @oracle("ptx.redux.sync")
 def written_redux(warp: Warp, a: list[Any], mask: Words) -> list[Any]:
     given = [abs(a[lane]) if warp.mods["magnitude"] else a[lane] for lane in warp.lanes]
-    joins = {
+    joins: dict[str, Callable[[list[Any]], Any]] = {
         "add": sum,
         "min": min,
         "max": max,

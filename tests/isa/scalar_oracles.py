@@ -71,12 +71,12 @@ def encoded(word: str, value: Any, rounding: str = "rn") -> int:
     if value == "nan":
         return {"f64": 0xFFF8000000000000}.get(word, (1 << place) - 1)
     if value in ("inf", "-inf"):
-        return full << fraction_bits | (value == "-inf") << place
+        return full << fraction_bits | int(value == "-inf") << place
     if value == "-0":
         return 1 << place
     if value == 0:
         return 0
-    sign, size = value < 0, abs(value)
+    sign, size = bool(value < 0), Fraction(abs(value))
     exponent = size.numerator.bit_length() - size.denominator.bit_length()
     exponent -= size < Fraction(2) ** exponent
     exponent = max(exponent, 1 - bias)
@@ -96,7 +96,8 @@ def encoded(word: str, value: Any, rounding: str = "rn") -> int:
 def rounded(value: Fraction, rounding: str) -> int:
     if rounding in ("rn", "rni"):
         return round(value)
-    return {"z": math.trunc, "m": math.floor, "p": math.ceil}[rounding[1]](value)
+    whole: dict[str, Callable[[Fraction], int]] = {"z": math.trunc, "m": math.floor, "p": math.ceil}
+    return whole[rounding[1]](value)
 
 
 def negated(value: Any) -> Any:
@@ -190,7 +191,7 @@ def normal(word: str) -> Fraction:
 
 def is_tiny(word: str, value: Fraction, rounding: str) -> bool:
     """Whether it is below the normal numbers when it is rounded as if exponents had no end."""
-    spacing = normal(word) / 2 ** (FORMATS[word][1] + 1)  # of the numbers just below
+    spacing = normal(word) / (2 << FORMATS[word][1])  # of the numbers just below
     return abs(rounded(value / spacing, rounding)) * spacing < normal(word)
 
 
@@ -340,7 +341,7 @@ def less(a: Any, b: Any) -> bool:
     """Of numbers; -0 is less than 0."""
     order = {"-inf": -math.inf, "inf": math.inf, "-0": 0}
     x, y = order.get(a, a), order.get(b, b)
-    return x < y or (x == y and a == "-0" and b != "-0")
+    return bool(x < y or (x == y and a == "-0" and b != "-0"))
 
 
 @oracle("min", "max")
@@ -387,14 +388,15 @@ def testp(mods: dict[str, Any], a: int) -> int:
     value = decoded(word, a)
     endless, nan = value in ("inf", "-inf"), value == "nan"
     small = not nan and not endless and value not in ("-0", 0) and flushed(word, a) != a
-    return {
+    answers = {
         "finite": not (endless or nan),
         "infinite": endless,
         "number": not nan,
         "notanumber": nan,
         "normal": not (endless or nan or small),
         "subnormal": small,
-    }[mods["test"]]
+    }
+    return int(answers[mods["test"]])
 
 
 # Logic and fields
@@ -587,7 +589,7 @@ def pack(mods: dict[str, Any], *parts: int) -> int:
 @oracle("mov.unpack2", "mov.unpack4")
 def unpack(mods: dict[str, Any], a: int) -> int:
     width = bits_of(mods["inner"])
-    return a >> width * mods["out"] & (1 << width) - 1
+    return a >> width * int(mods["out"]) & (1 << width) - 1
 
 
 def cvt_of_pair(mods: dict[str, Any], to: str, word: str, a: int) -> int:
@@ -942,7 +944,7 @@ def lop3_joined(mods: dict[str, Any], a: int, b: int, c: int, lut: int, q: int) 
 
 def true_value(name: str, *values: float) -> float:
     try:
-        found: float = {
+        functions: dict[str, Callable[..., float]] = {
             "sin": math.sin,
             "cos": math.cos,
             "lg2": lambda a: -math.inf if a == 0 else math.log2(a),
@@ -954,7 +956,8 @@ def true_value(name: str, *values: float) -> float:
             "div": lambda a, b: (
                 a / b if b else math.nan if a == 0 or a != a else math.copysign(math.inf, a * math.copysign(1, b))
             ),
-        }[name](*values)
+        }
+        found = functions[name](*values)
     except OverflowError:
         return math.inf
     except (ValueError, ZeroDivisionError):

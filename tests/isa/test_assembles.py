@@ -65,7 +65,7 @@ def test_a_form_is_refused_where_it_does_not_exist(arch: str) -> None:
 
 def test_a_form_that_is_not_refused_is_told() -> None:
     ldmatrix, tcgen05 = (
-        next(bound for bound in FORMS if bound.mnemonic.startswith(n)) for n in ("ldmatrix", "tcgen05")
+        next(bound for bound in FORMS if bound.instruction.name == name) for name in ("ptx.ldmatrix", "ptx.tcgen05.ld")
     )
 
     assert accepted([tcgen05, ldmatrix, tcgen05], "sm_90a") == [ldmatrix]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.isa.forms import executed
 from tests.isa.machines import PlainMachine
 from tilewright import isa
 from tilewright.errors import InstructionError
@@ -80,7 +81,8 @@ def elements_of(atom: CopyAtom, lanes: NDArray[Any], side: str) -> NDArray[Any]:
     """What the lanes hold, (32, slots), as the elements of the matrices in order."""
     layout = getattr(atom, side)
     table = layout.table((layout.size(),))
-    return lanes[table["laneid"][:, 0], table["m"][:, 0]]
+    elements: NDArray[Any] = lanes[table["laneid"][:, 0], table["m"][:, 0]]
+    return elements
 
 
 def recombined(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
@@ -100,10 +102,8 @@ def test_a_load_brings_each_element_from_its_source_to_its_destination(name: str
     atom = ATOMS[name]
     rows = np.random.default_rng(0).integers(0, 256, (32, 16), dtype=np.uint8)  # lane l names row l
     machine = PlainMachine(rows.reshape(1, -1), np.ones((1, 32), bool))
-    assert atom.form.meaning.execute is not None
-    keywords = {key: atom.mods[key] for key in atom.form.meaning.passes}
 
-    words = atom.form.meaning.execute(machine.shared, np.arange(32)[None] * 16, **keywords)[0]
+    words = executed(atom.form, atom.mods, machine.shared, np.arange(32)[None] * 16)[0]
     words = recombined(words) if atom.recombines else words
 
     unsigned = f"u{atom.element_bits // 8}"
@@ -116,10 +116,8 @@ def test_a_store_brings_each_element_from_its_source_to_its_destination(name: st
     atom = ATOMS[name]
     words = np.random.default_rng(0).integers(0, 1 << 32, (1, atom.registers, 32), dtype=np.uint32)
     machine = PlainMachine(np.zeros((1, 512), np.uint8), np.ones((1, 32), bool))
-    assert atom.form.meaning.execute is not None
-    keywords = {key: atom.mods[key] for key in atom.form.meaning.passes}
 
-    atom.form.meaning.execute(machine.shared, np.arange(32)[None] * 16, words, **keywords)
+    executed(atom.form, atom.mods, machine.shared, np.arange(32)[None] * 16, words)
 
     unsigned = f"u{atom.element_bits // 8}"
     sent = elements_of(atom, np.ascontiguousarray(words[0].T).view(unsigned), "source")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from tests.isa.forms import form_of
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError
@@ -17,7 +18,7 @@ COPY = "cp.async.{}.shared.global{} [d], [s], {};"
 
 
 def spelled(n: int, **given: Any) -> str:
-    bound = isa.bind(isa.call("ptx.cp_async", TILE.ptr_to([0]), SOURCE.ptr_to([0]), n, **given))
+    bound = form_of("ptx.cp_async", TILE.ptr_to([0]), SOURCE.ptr_to([0]), n, **given)
     return bound.code(
         {"dst": "d", "src": "s", **{name: f"%{name}" for name in bound.operands}} | {"dst": "d", "src": "s"}
     )

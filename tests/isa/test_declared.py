@@ -11,12 +11,13 @@ import pytest
 from numpy.typing import NDArray
 
 import tilewright as tw
+from tests.toys import cuda, ptx
 from tilewright import T, isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError
 from tilewright.isa.forms import Undefined
 from tilewright.isa.machine import Addresses
-from tilewright.isa.mbarrier_state import completed
+from tilewright.isa.mbarrier import completed
 from tilewright.isa.table import (
     INSTRUCTIONS,
     Access,
@@ -58,6 +59,11 @@ def meant(execute: Any = octets, addresses: Any = places, takes: tuple[str, ...]
     return AsyncMeaning(execute, addresses=addresses, takes=takes)
 
 
+def wrong(value: object) -> Any:
+    """A value that its field does not take."""
+    return value
+
+
 def row(*effects: Effect, meaning: Meaning | None = None, operands: Any = OPERANDS, **fields: Any) -> Instruction:
     form = Form(Ptx("toy.put"), isa.since("sm_90"), "a test", meaning or meant(), effects)
     return Instruction("ptx.toy.put", tuple(one.name for one in operands), operands, (form,), **fields)
@@ -67,7 +73,7 @@ def row(*effects: Effect, meaning: Meaning | None = None, operands: Any = OPERAN
     ("declared", "field", "given", "allowed"),
     [
         (lambda: row(WRITE, BYTES, Issue(holds=("valeu",))), "Issue.holds", "'valeu'", "'value'"),
-        (lambda: row(WRITE, BYTES, Issue(holds="value")), "Issue.holds", "'value', a str", "a tuple"),
+        (lambda: row(WRITE, BYTES, Issue(holds=wrong("value"))), "Issue.holds", "'value', a str", "a tuple"),
         (lambda: row(WRITE, BYTES, Issue(accumulates="scale")), "Issue.accumulates", "'scale'", "dst, bar, value"),
         (lambda: row(WRITE, BYTES, Issue(alike=("N",))), "Issue.alike", "'N'", "dst, bar, value"),
         (lambda: row(WRITE, Signal("br", "bytes", change=completed), Issue()), "Signal.barrier", "'br'", "'bar'"),
@@ -128,7 +134,7 @@ def made(meaning: Meaning | None = None, **fields: Any) -> Instruction:
         (lambda: row(WRITE, Issue(), meaning=AsyncMeaning()), "Access.computed", "True", "addresses"),
         (lambda: row(WRITE, meaning=Meaning()), "Access.computed", "True", "a form with Issue"),
         (lambda: row(WRITE, Issue(holds=("dst",))), "Issue.holds", "'dst'", "from registers"),
-        (lambda: row(WRITE, Issue(in_order_after="ptx.toy")), "Issue.in_order_after", "'ptx.toy'", "a tuple"),
+        (lambda: row(WRITE, Issue(in_order_after=wrong("ptx.toy"))), "Issue.in_order_after", "'ptx.toy'", "a tuple"),
         (lambda: row(Wait("toy", -1), meaning=Meaning()), "Wait.pending", "-1", "0 or more"),
         (lambda: row(Wait("toy", "n"), meaning=Meaning(), operands=(STATE,)), "Wait.pending", "'n'", "kind imm"),
         (lambda: row(Sync("named"), meaning=Meaning()), "Sync.barrier", "''", "names it"),
@@ -152,7 +158,7 @@ def made(meaning: Meaning | None = None, **fields: Any) -> Instruction:
         (lambda: row(replace(NARROW, operand="t", space="tmem", proxy="tmem"), meaning=Meaning(octets),
                      operands=(reads("t", "tmem"),)), "Access.space", "'tmem'", "other forms"),
         (lambda: row(WRITE, Issue(accumulates="value")), "Issue.accumulates", "'value'", "kind pred"),
-        (lambda: row(WRITE, Issue(7)), "Issue.group", "7", "its name"),
+        (lambda: row(WRITE, Issue(wrong(7))), "Issue.group", "7", "its name"),
         (lambda: row(Commit(""), meaning=Meaning()), "Commit.group", "''", "its name"),
         (lambda: row(WRITE, replace(BYTES, barrier="src"), Issue(), operands=(*OPERANDS, SOURCE)),
          "Signal.barrier", "'src'", "shared memory"),
@@ -172,14 +178,15 @@ def made(meaning: Meaning | None = None, **fields: Any) -> Instruction:
         (lambda: row(Sync("poll"), meaning=Meaning()), "Meaning.execute", "whether to go on", "a function"),
         (lambda: row(Signal("bar", "arrive"), meaning=Meaning()), "Meaning.execute", "'arrive' finds", "function"),
         (lambda: row(meaning=Meaning(), operands=(writes("d", "b32"),)), "Meaning.execute", "for 'd'", "function"),
-        (lambda: row(meaning=Meaning(7)), "Meaning", "execute=7", "functions"),
-        (lambda: row(WRITE, replace(BYTES, change=3), Issue()), "Meaning", "Signal.change=3", "functions"),
+        (lambda: row(meaning=Meaning(wrong(7))), "Meaning", "execute=7", "functions"),
+        (lambda: row(WRITE, replace(BYTES, change=wrong(3)), Issue()), "Meaning", "Signal.change=3", "functions"),
         (lambda: row(WRITE, Issue(), meaning=meant(None)), "AsyncMeaning.moves", "write of 4 bytes", "moves=True"),
         (lambda: row(replace(NARROW, write=False), replace(WRITE, nbytes=8), Issue(),
                      meaning=AsyncMeaning(addresses=places, moves=True)), "AsyncMeaning.moves", "8 bytes", "as many"),
         (lambda: made(registers={"w": 2}), "Form.registers", "'w'", "by their names"),
         (lambda: made(result="w"), "Form.result", "'w'", "a dtype"),
-        (lambda: made(meaning=Meaning(octets, undefined=Undefined("w", bool, "", ""))), "Undefined.operand", "w", ""),
+        (lambda: made(meaning=Meaning(octets, undefined=Undefined("w", wrong(bool), "", ""))),
+         "Undefined.operand", "w", ""),
         (lambda: made(wording=Ptx("toy{x}")), "Form.wording", "'x'", "a table"),
         (lambda: made(wording=Ptx("toy{x}", {"x": {}}), keywords={"x": 1}), "Form.wording", "'x'", "a table"),
         (lambda: made(wording=Ptx("toy{x}", {"x": {1: ""}})), "Form.wording", "'x'", "params or keywords"),
@@ -193,10 +200,10 @@ def made(meaning: Meaning | None = None, **fields: Any) -> Instruction:
         (lambda: made(operands=("dst",)), "operands", "('dst',)", "a tuple of operands"),
         (lambda: made(keywords=("x",)), "keywords", "('x',)", "a dictionary"),
         (lambda: made(wording="toy"), "Form.wording", "'toy'", "a Wording"),
-        (lambda: made(octets), "Form.meaning", "a function", "a Meaning"),
-        (lambda: row(WRITE, Issue(), meaning=meant(takes="value")), "AsyncMeaning.takes", "'value'", "a tuple"),
-        (lambda: row(replace(NARROW, nbytes=4.0), Issue()), "Access.nbytes", "4.0", "positive"),
-        (lambda: row(Wait("toy", 1.5), meaning=Meaning()), "Wait.pending", "1.5", "0 or more"),
+        (lambda: made(wrong(octets)), "Form.meaning", "a function", "a Meaning"),
+        (lambda: row(WRITE, Issue(), meaning=meant(takes=wrong("value"))), "AsyncMeaning.takes", "'value'", "a tuple"),
+        (lambda: row(replace(NARROW, nbytes=wrong(4.0)), Issue()), "Access.nbytes", "4.0", "positive"),
+        (lambda: row(Wait("toy", wrong(1.5)), meaning=Meaning()), "Wait.pending", "1.5", "0 or more"),
         (lambda: made(lanes="mask"), "lanes", "'mask'", "an operand 'mask'"),
         (lambda: made(operands=(reads("a b", "b32"),)), "name", "'a b'", "Python"),
         (lambda: made(operands=(reads("in", "b32"),)), "name", "'in'", "keywords"),
@@ -223,7 +230,11 @@ def declared_by(effects: Any) -> Instruction:
     return Instruction("ptx.toy.put", (), OPERANDS, (form,))
 
 
-WIDE = {"a": {None: "", "gpu": ".gpu", "gup": ".gup"}, "b": {True: ".b", False: ""}, "c": {1: "", 2: ".2"}}
+WIDE: dict[str, dict[Any, str]] = {
+    "a": {None: "", "gpu": ".gpu", "gup": ".gup"},
+    "b": {True: ".b", False: ""},
+    "c": {1: "", 2: ".2"},
+}
 
 
 @pytest.mark.parametrize(
@@ -231,7 +242,7 @@ WIDE = {"a": {None: "", "gpu": ".gpu", "gup": ".gup"}, "b": {True: ".b", False: 
     [
         (Fence("sc", lambda mods: str(mods["a"] or "cta")), "Fence.scope", "'gup', a='gup'", "'gpu'"),
         (Fence(lambda mods: "sc" if mods["b"] else "s", "cta"), "Fence.sem", "'s', b=False", "sc, acq_rel"),
-        (Fence("sc", lambda mods: mods["a"]), "Fence.scope", "None, a=None", "warp, cta"),
+        (Fence("sc", lambda mods: wrong(mods["a"])), "Fence.scope", "None, a=None", "warp, cta"),
         (
             Fence("sc", lambda mods: "gpu" if mods["b"] or mods["c"] == 1 else "gp"),
             *("Fence.scope", "'gp', b=False, c=2", "'gpu'"),
@@ -273,7 +284,7 @@ def put(monkeypatch: pytest.MonkeyPatch, meaning: AsyncMeaning | None = None, is
         if tid == 0:
             T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
             T.ptx.mbarrier.arrive.expect_tx(bar.ptr_to([0]), 1)
-            T.ptx.toy.put(s.ptr_to([0]), bar.ptr_to([0]), T.uint32(7))
+            ptx.toy.put(s.ptr_to([0]), bar.ptr_to([0]), T.uint32(7))
             T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
             a[0] = s[0]
 
@@ -315,7 +326,7 @@ def test_a_group_that_nobody_issues_to_is_refused_at_the_first_call(
         @T.prim_func
         def kernel(a: T.Buffer((32,), "uint32")):
             T.thread_id([32])
-            T.ptx.toy.put()
+            ptx.toy.put()
 
     assert "'cp.async'" in str(error.value.allowed)
 
@@ -365,9 +376,9 @@ def summed(monkeypatch: pytest.MonkeyPatch, execute: Any, *operands: Any, **fiel
         r = T.alloc_local((2,), "uint32")
         r[1] = T.uint32(0)
         if len(operands) == 2:
-            T.ptx.toy.put(r[0], r[1], lane)
+            ptx.toy.put(r[0], r[1], lane)
         else:
-            T.ptx.toy.put(r[0], lane)
+            ptx.toy.put(r[0], lane)
         for i in range(2):
             a[i, lane] = r[i]
 
@@ -412,7 +423,7 @@ def test_a_synchronous_arrival_gives_the_state_before_it(monkeypatch: pytest.Mon
     def kernel(a: T.Buffer((32,), "uint32")):
         T.thread_id([32])
         bar = T.alloc_shared((1,), "uint64")
-        T.ptx.toy.put(bar.ptr_to([0]))
+        ptx.toy.put(bar.ptr_to([0]))
 
     with pytest.raises(InstructionError, match="execute gave no state of the m-barrier"):
         tw.simulate(kernel, np.zeros(32, np.uint32), target="sm_90a")
@@ -437,7 +448,7 @@ def test_a_float_in_a_register_of_bits_is_handed_over_by_its_bits(
     def kernel(a: T.Buffer((32,), "float32"), b: T.Buffer((32,), "uint32")):
         T.cta_id([1])
         tid = T.thread_id([32])
-        b[tid] = T.cuda.made(a[tid])
+        b[tid] = cuda.made(a[tid])
 
     a, b = np.linspace(-1, 1, 32, dtype=np.float32), np.zeros(32, np.uint32)
     tw.simulate(kernel, a, b)

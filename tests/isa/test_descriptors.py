@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 
 from tests.isa.assembling import every_form
 from tests.isa.descriptor_oracles import COVERED, byte_address, encoded
+from tests.isa.forms import executed
 from tests.isa.machines import PlainMachine
+from tests.tile.kernels import whole_number
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, SimulationError
@@ -237,11 +239,11 @@ def operands(*values: int) -> list[Any]:
 def test_encoding_in_a_kernel_gives_the_bits_of_the_manual(bound: Bound) -> None:
     generation = "sm_90" if "wgmma" in bound.instruction.name else "sm_100"
     machine = PlainMachine(np.zeros((1, 8), np.uint8), ALL)
-    assert bound.form.meaning.execute is not None
+    swizzle = whole_number(bound.mods["swizzle"])
 
-    words = bound.form.meaning.execute(machine, *operands(0x1230, 17, 0x3FFF), **bound.mods)
+    words = executed(bound.form, bound.mods, machine, *operands(0x1230, 17, 0x3FFF))
 
-    assert set(words.flat) == {encoded(generation, 0x1230, 17, 0x3FFF, int(bound.mods["swizzle"]))}  # type: ignore[call-overload]
+    assert set(words.flat) == {encoded(generation, 0x1230, 17, 0x3FFF, swizzle)}
 
 
 @pytest.mark.parametrize("bound", [one for one in FORMS if "add" in one.instruction.name], ids=named)
@@ -256,9 +258,7 @@ def test_encoding_in_a_kernel_gives_the_bits_of_the_manual(bound: Bound) -> None
 def test_adding_to_a_descriptor_moves_its_start_and_nothing_else(
     bound: Bound, desc: int, units: int, moved: int
 ) -> None:
-    assert bound.form.meaning.execute is not None
-
-    assert set(bound.form.meaning.execute(*operands(desc, units)).flat) == {moved}
+    assert set(executed(bound.form, bound.mods, *operands(desc, units)).flat) == {moved}
 
 
 @pytest.mark.parametrize(
@@ -271,10 +271,9 @@ def test_adding_to_a_descriptor_moves_its_start_and_nothing_else(
 )
 def test_a_bad_field_stops_the_kernel(values: tuple[int, int, int], message: str) -> None:
     bound = next(one for one in FORMS if "tcgen05.encode" in one.instruction.name)
-    assert bound.form.meaning.execute is not None
 
     with pytest.raises(SimulationError, match=message):
-        bound.form.meaning.execute(PlainMachine(np.zeros((1, 8), np.uint8), ALL), *operands(*values), swizzle=0)
+        executed(bound.form, {"swizzle": 0}, PlainMachine(np.zeros((1, 8), np.uint8), ALL), *operands(*values))
 
 
 @pytest.mark.parametrize("format_name", ["tcgen05", "wgmma"])

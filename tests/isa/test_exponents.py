@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.isa.scalar.narrow_floats import exponents
+from tilewright.isa.scalar.converting import exponents
 
 LARGEST = float(np.finfo(np.float32).max)
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tilewright import isa
+from tilewright.ir import Argument
 
 LEAST = 0x00800000  # 2^-126
 SIGN = 0x80000000
@@ -19,7 +20,7 @@ SIGN = 0x80000000
 def fma(rnd: str, a: int, b: int, c: int) -> int:
     row = isa.INSTRUCTIONS["ptx.fma"]
     form = next(one for one in row.forms if "f32" in one.wording.modifiers["type"])
-    mods = {"type": "f32", "rnd": rnd, "ftz": True, "sat": False, "relu": False, "oob": False}
+    mods: dict[str, Argument] = {"type": "f32", "rnd": rnd, "ftz": True, "sat": False, "relu": False, "oob": False}
     assert form.meaning.of_lanes is not None
     found = form.meaning.of_lanes(mods)(*(np.array([bits], np.uint32) for bits in (a, b, c)))
     return int(found.view(np.uint32)[0])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.isa.oracles import PRECISION, exact
-from tilewright.isa.fma import fma_double, fma_narrow
+from tilewright.isa.arith import fma_double, fma_narrow
 
 SINGLE = st.floats(width=32, min_value=-(2.0**60), max_value=2.0**60)
 DOUBLE = st.floats(min_value=-1e100, max_value=1e100).filter(lambda x: x == 0 or abs(x) > 1e-100)
@@ -45,7 +45,7 @@ def test_two_roundings_would_show() -> None:
 
 
 def test_infinities_and_nan_pass() -> None:
-    one, infinity = np.float32([1, 1]), np.float32([np.inf, np.nan])
+    one, infinity = np.array([1, 1], np.float32), np.array([np.inf, np.nan], np.float32)
 
     with np.errstate(all="ignore"):
         narrow = fma_narrow(one, one, infinity)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tests.isa.forms import executed
 from tests.isa.machines import PlainMachine
 from tests.isa.oracles import BITS, place_a, place_b
+from tests.tile.kernels import whole_number
 from tilewright import isa
 from tilewright.errors import InstructionError
-from tilewright.isa.ldmatrix import LDMATRIX
+from tilewright.isa.ldmatrix import LDMATRIX, STMATRIX
 from tilewright.isa.mma import MMA
-from tilewright.isa.stmatrix import STMATRIX
-from tilewright.isa.types import ELEMENTS
+from tilewright.isa.operands import ELEMENTS
 from tilewright.layout import TileLayout
 
 SHAPES = sorted({(str(m["shape"]), *str(m["types"]).split(".")) for f in MMA.forms for m in f.all_mods()})
@@ -43,11 +44,11 @@ def test_the_operands_of_an_mma_lie_where_the_manual_says(case: tuple[str, ...])
 def matrix_forms() -> list[tuple[str, int, bool]]:
     return sorted(
         {
-            (str(m["shape"]), int(m["num"]), bool(m["trans"]))
+            (str(m["shape"]), whole_number(m["num"]), bool(m["trans"]))
             for row in (LDMATRIX, STMATRIX)
             for f in row.forms
             for m in f.all_mods()
-        }  # type: ignore[arg-type]
+        }
     )
 
 
@@ -67,18 +68,16 @@ def test_a_matrix_copy_moves_each_element_where_its_fragment_says(shape: str, nu
 
     if shape in ("m8n8", "m16n8"):
         machine = PlainMachine(np.zeros((1, 512), np.uint8), np.ones((1, 32), bool))
-        store = next(f for f in STMATRIX.forms if shape in f.wording.modifiers["shape"]).meaning.execute
-        assert store is not None
-        store(machine.shared, address, registers, num=num, **({"trans": trans} if shape == "m8n8" else {}))
+        store = next(f for f in STMATRIX.forms if shape in f.wording.modifiers["shape"])
+        executed(store, {"num": num, "trans": trans}, machine.shared, address, registers)
         stored = machine.shared.data[0, : elements.nbytes].view(unsigned)
         assert np.array_equal(stored, elements.reshape(-1))
     if shape in ("m8n8", "m16n16"):
         data = np.zeros((1, 512), np.uint8)
         data[0, : elements.nbytes] = elements.reshape(-1).view(np.uint8)
         machine = PlainMachine(data, np.ones((1, 32), bool))
-        load = next(f for f in LDMATRIX.forms if shape in f.wording.modifiers["shape"]).meaning.execute
-        assert load is not None
-        loaded = load(machine.shared, address, num=num, **({"trans": trans} if shape == "m8n8" else {"type": ".b8"}))
+        load = next(f for f in LDMATRIX.forms if shape in f.wording.modifiers["shape"])
+        loaded = executed(load, {"num": num, "trans": trans, "type": ".b8"}, machine.shared, address)
         assert np.array_equal(loaded, registers)
 
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.isa.forms import executed
 from tests.isa.machines import PlainMachine
 from tests.rows import in_row
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError
-from tilewright.isa.majorness import BLAS, OperandCopy
+from tilewright.isa.atoms import BLAS, OperandCopy
 
 TRANSPOSABLE = [(mma.name, name) for mma in isa.mma_atoms() for name in BLAS if name == "TN" or "tf32" not in mma.types]
 
@@ -31,10 +32,7 @@ def loaded(copy: OperandCopy, matrix: NDArray[Any]) -> NDArray[np.uint32]:
     row, column = (across, along) if copy.major == "K" else (along, across)
     address = (row * stored.shape[1] + column) * stored.itemsize
     form = copy.atom.form
-    assert form.meaning.execute is not None
-    registers: NDArray[np.uint32] = form.meaning.execute(
-        machine.shared, address[None], **{key: copy.atom.mods[key] for key in form.meaning.passes}
-    )
+    registers: NDArray[np.uint32] = executed(form, copy.atom.mods, machine.shared, address[None])
     return registers
 
 
@@ -52,12 +50,11 @@ def check_atoms(name: str, blas: str) -> None:
     rng = np.random.default_rng(0)
     a = numbers(mma.element("A"), (16, k), rng)
     b = numbers(mma.element("B"), (n * chosen.b.tiles, k), rng)
-    assert mma.form.meaning.execute is not None
     a_registers, b_registers = loaded(chosen.a, a), loaded(chosen.b, b)
 
     for tile in range(chosen.b.tiles):
         c = np.zeros((1, mma.form.registers_of("c", mma.mods), 32), np.uint32)
-        d = mma.form.meaning.execute(a_registers, b_registers[:, tile :: chosen.b.tiles], c, **mma.mods)
+        d = executed(mma.form, mma.mods, a_registers, b_registers[:, tile :: chosen.b.tiles], c)
 
         table = mma.fragment("D").table((16, n))
         held = np.ascontiguousarray(d[0].T).view(dtype(mma.element("D")).numpy)

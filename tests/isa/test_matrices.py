@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.isa.forms import executed
 from tests.isa.machines import PlainMachine
 from tilewright import isa
-from tilewright.isa.ldmatrix import VALID, load_m8n8, load_m8n16, load_m16n16
-from tilewright.isa.movmatrix import transpose
-from tilewright.isa.stmatrix import store_m8n8, store_m16n8
+from tilewright.ir import Argument
+from tilewright.isa.ldmatrix import VALID, load_m8n8, load_m8n16, load_m16n16, store_m8n8, store_m16n8, transpose
 
 ALL = np.ones((1, 32), bool)
 ROWS = np.arange(32)[None] * 16  # lane l gives row l
@@ -103,8 +103,8 @@ def test_the_padding_of_a_row_is_not_looked_at(type: str, padding: int) -> None:
     other[:, padding:] ^= 0xFF
 
     for load in (load_m16n16, load_m8n16):
-        loaded = [load(memory_of(data).shared, ROWS, num=2, type=type) for data in (rows, other)]
-        assert np.array_equal(*loaded)
+        loaded, with_padding = (load(memory_of(data).shared, ROWS, num=2, type=type) for data in (rows, other))
+        assert np.array_equal(loaded, with_padding)
 
 
 def test_an_unpacked_element_lies_in_the_low_bits_of_its_byte() -> None:
@@ -127,12 +127,12 @@ def test_validity_follows_the_bits(type: str) -> None:
         for f in isa.lookup("ptx.ldmatrix").forms
         if f.fits({"shape": "m16n16", "num": 2, "trans": True, "type": type, "space": "shared"})
     )
-    assert form.meaning.execute is not None
     assert form.meaning.validity is not None
 
-    flags = form.meaning.validity(memory_of(valid.astype(np.uint8)).shared, ROWS, num=2, type=type)
+    flags: Any = form.meaning.validity(memory_of(valid.astype(np.uint8)).shared, ROWS, num=2, type=type)
     spoilt = [np.where(valid, rows, rows ^ np.uint8(1 << bit)) for bit in range(8)]
-    loaded = [form.meaning.execute(memory_of(data).shared, ROWS, num=2, type=type) for data in (rows, *spoilt)]
+    mods: dict[str, Argument] = {"num": 2, "type": type}
+    loaded = [executed(form, mods, memory_of(data).shared, ROWS) for data in (rows, *spoilt)]
 
-    changes = np.any([(one ^ loaded[0]).view(np.uint8) != 0 for one in loaded[1:]], axis=0)
+    changes = np.any([(other ^ loaded[0]).view(np.uint8) != 0 for other in loaded[1:]], axis=0)
     assert np.array_equal(flags.view(np.uint8) != 0, ~changes)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from tests.isa.assembling import every_form
+from tests.isa.forms import executed, form_of
 from tests.isa.machines import PlainMachine
 from tests.isa.mbarrier_oracles import COVERED, Barrier
 from tests.rows import in_row
@@ -47,9 +48,7 @@ def words_of(machine: PlainMachine) -> list[int]:
 
 def run(bound: Bound, machine: PlainMachine, barrier: NDArray[Any], *operands: NDArray[Any]) -> Any:
     """The row with lane l at m-barrier ``barrier[l]``."""
-    assert bound.form.meaning.execute is not None
-    keywords = {name: bound.mods[name] for name in bound.form.meaning.passes}
-    return bound.form.meaning.execute(machine, barrier[None] * 8, *(one[None] for one in operands), **keywords)
+    return executed(bound.form, bound.mods, machine, barrier[None] * 8, *(operand[None] for operand in operands))
 
 
 def applied(bound: Bound, barrier: Barrier, operand: int) -> object:
@@ -157,7 +156,7 @@ def test_a_fresh_barrier_is_past_parity_1_and_not_past_parity_0() -> None:
 
 @pytest.mark.parametrize("wait", ["test_wait.parity", "try_wait", "try_wait_once"])
 @pytest.mark.parametrize("dtype", [np.int32, np.uint32])
-def test_a_parity_is_the_lowest_bit_of_its_operand(wait: str, dtype: type) -> None:
+def test_a_parity_is_the_lowest_bit_of_its_operand(wait: str, dtype: type[np.int32] | type[np.uint32]) -> None:
     machine = PlainMachine(memory_of([Barrier(1).word]), ALL)
     phase = np.resize(np.array([2, 3, 4, 1 << 31, 0xFFFFFFFF, 6], np.uint32), 32).view(dtype)
 
@@ -237,11 +236,11 @@ def test_an_arrival_too_many_by_an_asynchronous_unit_is_seen_by_who_waits() -> N
 def test_a_constant_out_of_range_is_an_error_at_once(name: str, args: tuple[int, ...], message: str) -> None:
     with pytest.raises(InstructionError, match=message):
         isa.call(f"ptx.mbarrier.{name}", BAR, *args)
-    assert isa.bind(isa.call(f"ptx.mbarrier.{name}", BAR, Var("n"))).operands  # known only later
+    assert form_of(f"ptx.mbarrier.{name}", BAR, Var("n")).operands  # known only later
 
 
 def test_an_arrival_without_a_count_exists_on_older_architectures() -> None:
-    plain, counted = isa.bind(isa.call("ptx.mbarrier.arrive", BAR)), isa.bind(isa.call("ptx.mbarrier.arrive", BAR, 4))
+    plain, counted = form_of("ptx.mbarrier.arrive", BAR), form_of("ptx.mbarrier.arrive", BAR, 4)
 
     assert (str(plain.form.arch), str(counted.form.arch)) == ("sm_80 and later", "sm_90 and later")
     assert plain.code({"ptr": "%1", "result": "%0"}) == "mbarrier.arrive.shared.b64 %0, [%1];"
@@ -249,10 +248,13 @@ def test_an_arrival_without_a_count_exists_on_older_architectures() -> None:
 
 
 def test_an_arrival_at_another_cta_has_no_value() -> None:
-    remote = isa.call("ptx.mbarrier.arrive", Var("far"), space="shared::cluster")
+    far: dict[str, str] = {"space": "shared::cluster"}
 
-    assert remote.dtype == "void"
-    assert isa.bind(remote).mnemonic == "mbarrier.arrive.release.cluster.shared::cluster.b64"
+    assert isa.call("ptx.mbarrier.arrive", Var("far"), **far).dtype == "void"
+    assert (
+        form_of("ptx.mbarrier.arrive", Var("far"), **far).mnemonic
+        == "mbarrier.arrive.release.cluster.shared::cluster.b64"
+    )
     assert isa.call("ptx.mbarrier.arrive", BAR).dtype == "uint64"
 
 
@@ -272,9 +274,8 @@ def test_a_form_orders_as_its_modifiers_say() -> None:
 
 def test_a_state_says_how_many_arrivals_were_pending() -> None:
     (bound,) = (one for one in FORMS if one.instruction.name == PENDING)
-    assert bound.form.meaning.execute is not None
 
-    found = bound.form.meaning.execute(np.array([[Barrier(9, 4).word, Barrier(3, phase=1).word]], np.uint64))
+    found = executed(bound.form, bound.mods, np.array([[Barrier(9, 4).word, Barrier(3, phase=1).word]], np.uint64))
 
     assert found.tolist() == [[4, 3]]
 

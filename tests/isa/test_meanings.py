@@ -20,6 +20,7 @@ from tests.isa import (
     wgmma_oracles,
 )
 from tests.isa.assembling import every_form
+from tests.isa.forms import executed
 from tests.isa.inputs import WARPS, active_lanes, operand
 from tests.isa.machines import BYTES, PlainMachine
 from tests.isa.oracles import ORACLES, Warp
@@ -71,12 +72,10 @@ def named(bound: Bound) -> str:
     return "-".join([bound.instruction.name, *(f"{value}" for value in bound.mods.values())])
 
 
-def executed(bound: Bound, machine: PlainMachine, operands: list[NDArray[Any]]) -> Any:
-    on = {"": [], "machine": [machine], "shared": [machine.shared], "memory": [machine.memory]}[bound.form.meaning.on]
-    keywords = {name: bound.mods[name] for name in bound.form.meaning.passes}
-    assert bound.form.meaning.execute is not None
+def executed_by(bound: Bound, machine: PlainMachine, operands: list[NDArray[Any]]) -> Any:
+    on: dict[str, list[Any]] = {"": [], "machine": [machine], "shared": [machine.shared], "memory": [machine.memory]}
     with np.errstate(all="ignore"):
-        return bound.form.meaning.execute(*on, *operands, **keywords)
+        return executed(bound.form, bound.mods, *on[bound.form.meaning.on], *operands)
 
 
 OF_NAMES = by(lambda bound: bound.instruction.name, EXECUTED)
@@ -97,7 +96,7 @@ def check_meaning(bound: Bound) -> None:
     operands = [operand(bound, which, active, rng) for which in bound.read]
     machine = PlainMachine(memory, active)
 
-    result = executed(bound, machine, operands)
+    result = executed_by(bound, machine, operands)
 
     for number in range(WARPS):
         warp = Warp(

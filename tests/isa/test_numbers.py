@@ -16,9 +16,8 @@ from tilewright.dtypes import dtype
 from tilewright.errors import ToolError
 from tilewright.isa import CONSTRAINTS
 from tilewright.isa.arith import ARITHMETIC, NumberRow
-from tilewright.isa.casts import _to_float
-from tilewright.isa.convert import CONVERSIONS, float_to_int
-from tilewright.isa.scalar.narrowing import from_integer, narrowed
+from tilewright.isa.convert import CONVERSIONS, _to_float, float_to_int
+from tilewright.isa.scalar.converting import from_integer, narrowed
 
 ROWS = {f"{key}": row for key, row in {**ARITHMETIC, **CONVERSIONS}.items()}
 REGISTERS = {
@@ -79,8 +78,8 @@ def sign_bit(value: float, name: str) -> int:
     return 1 << dtype(name).value_bits - 1 if np.signbit(value) else 0
 
 
-SAMPLES = np.float32(
-    [0.0, -0.0, 1, -1, 0.3, 0.0625, 0.03125, 0.046875, -2.5, 3.5, 5, 6.9, -0.4375, 1.0625, 1.1875, 0.001]
+SAMPLES = np.array(
+    [0.0, -0.0, 1, -1, 0.3, 0.0625, 0.03125, 0.046875, -2.5, 3.5, 5, 6.9, -0.4375, 1.0625, 1.1875, 0.001], np.float32
 )
 
 
@@ -100,7 +99,7 @@ def test_two_floats_round_to_the_nearest_narrow_ones_the_first_on_top(name: str)
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"])
 def test_the_instruction_saturates_and_comes_back_as_halves(name: str) -> None:
     largest = float(ml_dtypes.finfo(dtype(name).numpy).max)
-    beyond = np.float32([1e9, np.inf, -1e9, -np.inf])
+    beyond = np.array([1e9, np.inf, -1e9, -np.inf], np.float32)
 
     pairs = CONVERSIONS["float32", name].execute(np.zeros(4, np.float32), beyond)
     halves = CONVERSIONS[name, "float16x2"].execute(pairs)
@@ -138,8 +137,8 @@ def test_a_value_beside_a_tie_is_rounded_once(value: np.generic, nearest_one: fl
 @pytest.mark.parametrize(("op", "name"), [key for key in ARITHMETIC if dtype(key[1]).lanes == 1])
 def test_an_operator_rounds_its_exact_result_once(op: str, name: str) -> None:
     kind = dtype(name).numpy
-    a = np.float32([1.5, 3, -2, 0.1, 100, 7, 1e-3, 5]).astype(kind)
-    b = np.float32([1 / 512, 1 / 3, 3, 0.7, -99, 1e-4, 2e-3, 5]).astype(kind)
+    a = np.array([1.5, 3, -2, 0.1, 100, 7, 1e-3, 5], np.float32).astype(kind)
+    b = np.array([1 / 512, 1 / 3, 3, 0.7, -99, 1e-4, 2e-3, 5], np.float32).astype(kind)
 
     codes = ARITHMETIC[op, name].execute(a.view(np.uint16), b.view(np.uint16))
 
@@ -154,7 +153,7 @@ def _exactly(op: str, a: Fraction, b: Fraction) -> Fraction:
 @pytest.mark.parametrize("name", ["float16x2", "bfloat16x2"])
 def test_a_packed_operator_works_on_both_halves(name: str) -> None:
     kind = dtype(name).element.numpy
-    a, b = np.float32([1, 2, 3, 4]).astype(kind), np.float32([10, 20, 30, 40]).astype(kind)
+    a, b = np.array([1, 2, 3, 4], np.float32).astype(kind), np.array([10, 20, 30, 40], np.float32).astype(kind)
 
     sums = ARITHMETIC["+", name].execute(a.view(np.uint32), b.view(np.uint32))
 
@@ -174,7 +173,7 @@ def test_a_float_truncates_to_an_integer_and_saturates(source: type, name: str) 
 
 
 def test_nan_is_zero_only_where_both_sides_have_32_bits() -> None:
-    nan = np.float32([np.nan])
+    nan = np.array([np.nan], np.float32)
 
     assert float_to_int(nan, "int32") == 0
     assert float_to_int(nan, "int64") == np.iinfo("int64").min

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.isa.forms import executed
 from tilewright import isa
 
 Numbers = NDArray[np.float32]
-X = np.float32([3.0, -3.0, 1e-45, 0.0, -0.0])
+X = np.array([3.0, -3.0, 1e-45, 0.0, -0.0], np.float32)
 SUMS = {
     "add": lambda x: (x, -x),
     "sub": lambda x: (x, x),
@@ -21,15 +22,13 @@ SUMS = {
 
 def of_single(name: str, operands: tuple[Numbers, ...], mode: str) -> Numbers:
     (form,) = isa.INSTRUCTIONS[f"rounded_{name}"].forms
-    return np.asarray(form.meaning.execute(*operands, rounding=mode))  # type: ignore[misc]  # it has a meaning
+    return np.asarray(executed(form, {"rounding": mode}, *operands))
 
 
 def of_pairs(name: str, operands: tuple[Numbers, ...], mode: str) -> Numbers:
     found = isa.opcode(f"{name}.{mode}.f32x2")
-    words: Any = found.form.meaning.execute(  # type: ignore[misc]  # it has a meaning
-        *(np.repeat(one, 2).view(np.uint64) for one in operands),
-        **{key: found.mods[key] for key in found.form.meaning.passes},
-    )
+    pairs = (np.repeat(operand, 2).view(np.uint64) for operand in operands)
+    words = executed(found.form, found.mods, *pairs)
     return np.asarray(words).view(np.float32)[::2]
 
 
@@ -46,7 +45,7 @@ def test_a_sum_that_cancels_out_is_negative_zero_if_rounded_down(compute: Any, n
 @pytest.mark.parametrize("mode", ["rn", "rz", "rm", "rp"])
 @pytest.mark.parametrize("compute", [of_single, of_pairs])
 def test_a_sum_of_two_equal_zeros_is_that_zero(compute: Any, mode: str) -> None:
-    zeros = np.float32([0.0, -0.0])
+    zeros = np.array([0.0, -0.0], np.float32)
 
     assert (np.signbit(compute("add", (zeros, zeros), mode)) == np.signbit(zeros)).all()
     assert (np.signbit(compute("fma", (zeros, np.ones_like(zeros), zeros), mode)) == np.signbit(zeros)).all()
@@ -54,7 +53,7 @@ def test_a_sum_of_two_equal_zeros_is_that_zero(compute: Any, mode: str) -> None:
 
 @pytest.mark.parametrize("compute", [of_single, of_pairs])
 def test_what_is_too_large_is_infinite_only_where_it_is_rounded_away(compute: Any) -> None:
-    most = np.float32([np.finfo(np.float32).max])
+    most = np.array([np.finfo(np.float32).max], np.float32)
 
     with np.errstate(over="ignore"):
         up, down = ([float(compute("add", (x, x), mode)[0]) for mode in ("rz", "rm", "rp")] for x in (most, -most))

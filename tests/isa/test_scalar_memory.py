@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.isa.forms import executed
 from tests.isa.machines import PlainMachine
 from tests.isa.scalar_inputs import covering
 from tilewright import isa
+from tilewright.isa.operands import TYPES, value_dtype
 from tilewright.isa.table import Bound, Form, Instruction
-from tilewright.isa.types import TYPES, value_dtype
 
 WIDTHS = {"b": 0, "u": 0, "s": 0, "f": 0}
 
@@ -36,8 +37,7 @@ def test_a_load_gives_the_bytes_from_its_address_on(name: str) -> None:
     places = np.arange(32)[None] * 32 + np.zeros((2, 1), np.int64)
     for row, form, mods in all_of(name):
         made = machine()
-        assert form.meaning.execute is not None
-        found = form.meaning.execute(made.memory, places, **{key: mods[key] for key in form.meaning.passes})
+        found = executed(form, mods, made.memory, places)
 
         assert found.dtype == value_dtype(str(mods["type"])).numpy
         bits = TYPES[str(mods["type"])].bits
@@ -57,10 +57,7 @@ def test_a_store_leaves_the_bytes_of_its_registers(name: str) -> None:
         made, bits, vec = machine(), TYPES[str(mods["type"])].bits, int(mods["vec"])
         before = made.memory.data.copy()
         value = rng.integers(0, 256, (2, vec, 32 * bits // 8), dtype=np.uint8).view(f"u{bits // 8}")
-        assert form.meaning.execute is not None
-        form.meaning.execute(
-            made.memory, places, value if vec > 1 else value[:, 0], **{key: mods[key] for key in form.meaning.passes}
-        )
+        executed(form, mods, made.memory, places, value if vec > 1 else value[:, 0])
 
         for lane in range(32):
             octets = b"".join(int(value[0, part, lane]).to_bytes(bits // 8, "little") for part in range(vec))
@@ -75,8 +72,7 @@ def test_an_atomic_on_a_vector_combines_each_number() -> None:
         value = np.full((2, vec, 32), 0, kind.unsigned)
         value[:] = np.array([1.5] * kind.lanes, kind.numpy).view(kind.unsigned)[0]
         before = made.memory.data.copy()
-        assert form.meaning.execute is not None
-        found = form.meaning.execute(made.memory, places, value, type=mods["type"], op=mods["op"])
+        found = executed(form, mods, made.memory, places, value)
 
         words = slice(0, kind.bits // 8 * vec)
         numbers = before[1, words].view(kind.numpy).astype(float)

@@ -28,4 +28,5 @@ def test_the_three_ways_agree() -> None:
 
     assert (b == b[0]).all()
     assert (np.diff(b[0]) == 4).all()
+    assert made.lowered.launch is not None
     assert b.max() < made.lowered.launch.shared_bytes  # an offset in the CTA's window

@@ -23,7 +23,7 @@ REFUSED: dict[str, tuple[Callable[[], Expr], str]] = {
     "mmio in shared memory": (lambda: T.ptx.ld(SHARED.ptr_to([0]), sem="mmio", space="shared"), "has no form"),
     "another space": (lambda: T.ptx.ld(SHARED.ptr_to([0]), space="global"), "a pointer into shared memory"),
     "a global pointer": (lambda: T.ptx.st(GLOBAL.ptr_to([0]), 1, space="shared::cta"), "into global memory"),
-    "a short address": (lambda: T.ptx.ld(T.uint32(0), dtype="int32"), "an address of 64 bits"),
+    "a short address": (lambda: T.ptx.ld(T.uint32(0), type="s32"), "an address of 64 bits"),
     "an address of nothing": (lambda: T.ptx.ld(T.uint64(0)), "does not say what it points to"),
     "a sum of shorts": (lambda: T.ptx.atom.add(T.uint64(0), T.int16(1)), "has no form"),
 }
@@ -49,7 +49,7 @@ def exchanged(A: T.Buffer((2, 32), "float32"), B: T.Buffer((2, 32), "float32"), 
     if lane == 0:
         n[0] = 0
     T.cuda.cluster_sync()
-    B[rank, lane] = T.ptx.ld(T.ptx.mapa(s.ptr_to([lane]), 1 - rank), space="shared::cluster", dtype="float32")
+    B[rank, lane] = T.ptx.ld(T.ptx.mapa(s.ptr_to([lane]), 1 - rank), space="shared::cluster", type="f32")
     T.ptx.red.inc(T.ptx.mapa(n.ptr_to([0]), 1 - rank), T.uint32(9), scope="cluster", space="shared::cluster")
     T.cuda.cluster_sync()
     if lane == 0:

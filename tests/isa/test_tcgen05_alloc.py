@@ -9,6 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.isa.assembling import every_form
+from tests.isa.forms import executed, form_of
 from tests.isa.tmem_machines import TmemMachine
 from tilewright import isa
 from tilewright.dtypes import dtype
@@ -28,9 +29,8 @@ def form(name: str, **mods: Any) -> Bound:
 
 
 def run(bound: Bound, machine: TmemMachine, *operands: int | NDArray[Any]) -> None:
-    assert bound.form.meaning.execute is not None
-    given = [np.full((1, 32), one, np.uint32) if isinstance(one, int) else one for one in operands]
-    bound.form.meaning.execute(machine, *given, **{name: bound.mods[name] for name in bound.form.meaning.passes})
+    lanes = [np.full((1, 32), value, np.uint32) if isinstance(value, int) else value for value in operands]
+    executed(bound.form, bound.mods, machine, *lanes)
 
 
 @pytest.mark.parametrize(("group", "pair"), [(1, False), (2, True)])
@@ -88,11 +88,11 @@ def test_a_constant_beyond_tensor_memory_is_an_error_at_once(name: str, columns:
 
 def test_a_constant_that_can_be_rounded_up_and_one_of_run_time_are_calls() -> None:
     for columns in (1, 16, 48, 512, Var("n")):
-        assert isa.bind(isa.call("ptx.tcgen05.alloc", ADDR, n_cols=columns)).operands["n_cols"]
+        assert form_of("ptx.tcgen05.alloc", ADDR, n_cols=columns).operands["n_cols"]
 
 
 def test_what_was_asked_for_never_reaches_the_assembler() -> None:
-    bound = isa.bind(isa.call("ptx.tcgen05.alloc", ADDR, 32, requested=16))
+    bound = form_of("ptx.tcgen05.alloc", ADDR, 32, requested=16)
 
     assert bound.code({"ptr": "%0", "n_cols": "%1"}) == (
         "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%0], %1;"
@@ -134,14 +134,14 @@ def test_another_architecture_is_told_which_one_has_it(name: str) -> None:
 )
 def test_a_wait_is_for_what_its_instruction_issues(name: str, mnemonic: str, group: str) -> None:
     issued = form(f"tcgen05.{name.removeprefix('wait.')}").form.issue
-    waits = isa.bind(isa.call(f"ptx.tcgen05.{name}"))
+    waits = form_of(f"ptx.tcgen05.{name}")
 
     assert (waits.mnemonic, waits.form.effects) == (mnemonic, (Wait(group),))
     assert issued == Issue(group, stalls=name == "wait.ld")
 
 
 def test_the_fences_are_spelled_as_the_manual_has_them() -> None:
-    fences = [isa.bind(isa.call(f"ptx.tcgen05.fence.{side}_thread_sync")) for side in ("before", "after")]
+    fences = [form_of(f"ptx.tcgen05.fence.{side}_thread_sync") for side in ("before", "after")]
 
     assert [(one.mnemonic, one.form.fence) for one in fences] == [
         ("tcgen05.fence::before_thread_sync", ProxyFence("tmem", side="release")),
@@ -160,10 +160,9 @@ def test_the_fences_are_spelled_as_the_manual_has_them() -> None:
     ],
 )
 def test_an_address_in_another_cta(name: str, dtype: str, opcode: str) -> None:
-    bound = isa.bind(isa.call(name, ADDR, Var("rank")))
-    assert bound.form.meaning.execute is not None
+    bound = form_of(name, ADDR, Var("rank"))
 
-    found = bound.form.meaning.execute(TmemMachine(), np.full((1, 32), 24), np.arange(32)[None] % 2)
+    found = executed(bound.form, bound.mods, TmemMachine(), np.full((1, 32), 24), np.arange(32)[None] % 2)
 
     assert (found.dtype, found[0, :2].tolist()) == (np.dtype(dtype), [24 + (1 << 24), 24 + (2 << 24)])
     assert bound.code({"ptr": "%1", "rank": "%2", "result": "%0"}) == f"{opcode} %0, %1, %2;"
@@ -183,7 +182,7 @@ def test_an_address_in_another_cta(name: str, dtype: str, opcode: str) -> None:
     ],
 )
 def test_a_cluster_barrier_is_two_steps(name: str, mods: dict[str, Any], mnemonic: str, sync: Sync) -> None:
-    bound = isa.bind(isa.call(f"ptx.barrier.cluster.{name}", **mods))
+    bound = form_of(f"ptx.barrier.cluster.{name}", **mods)
 
     assert (bound.mnemonic, bound.form.sync) == (mnemonic, sync)
 
@@ -194,4 +193,4 @@ def test_a_mask_of_ctas_has_16_bits(mask: int) -> None:
         isa.call("ptx.tcgen05.commit", ADDR, cta_mask=mask)
 
     assert str(error.value.given).startswith(str(mask))
-    assert isa.bind(isa.call("ptx.tcgen05.commit", ADDR, cta_mask=0xFFFF)).operands["cta_mask"]
+    assert form_of("ptx.tcgen05.commit", ADDR, cta_mask=0xFFFF).operands["cta_mask"]

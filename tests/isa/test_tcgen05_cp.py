@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tests.isa.assembling import every_form
 from tests.isa.descriptor_oracles import byte_address
+from tests.isa.forms import form_of
 from tests.isa.tmem_machines import PlainUnit
 from tests.isa.tmem_oracles import SIZES, expanded, lanes_of_row
 from tests.rows import in_row
@@ -206,19 +207,21 @@ def test_a_shift_of_a_pair_moves_both_and_begins_at_a_quarter() -> None:
 
 @pytest.mark.parametrize("group", [1, 2])
 def test_a_commit_is_one_arrival(group: int) -> None:
-    bound = isa.bind(isa.call("ptx.tcgen05.commit", BAR, cta_group=group))
+    bound = form_of("ptx.tcgen05.commit", BAR, cta_group=group)
 
     assert bound.form.signals == (Signal("ptr", "arrive", "release", "cluster", arrived),)
     assert bound.mnemonic == f"tcgen05.commit.cta_group::{group}.mbarrier::arrive::one.shared::cluster.b64"
 
 
 def test_a_commit_may_tell_several_ctas() -> None:
-    bound = isa.bind(isa.call("ptx.tcgen05.commit", BAR, cta_group=2, cta_mask=0b11))
+    bound = form_of("ptx.tcgen05.commit", BAR, cta_group=2, cta_mask=0b11)
     bulk = machine(0, 1)
 
     assert bound.form.async_meaning.addresses is not None
     found = bound.form.async_meaning.addresses(bulk, np.array([8, 16]), np.array([0b11, 0b10], np.uint16))["ptr"]
 
+    assert found.issuer is not None
+    assert found.rank is not None
     assert (found.at.tolist(), found.issuer.tolist(), found.rank.tolist()) == ([8, 8, 16], [0, 0, 1], [0, 1, 1])
     for mask, what in ((0, "cta_mask has a bit for each CTA"), (0b100, "cta_mask has bit 2, but the ranks")):
         with pytest.raises(SimulationError, match=what):
@@ -243,6 +246,6 @@ def test_what_the_assembler_would_refuse_is_an_error(mods: dict[str, Any]) -> No
 
 
 def test_a_copy_is_spelled_as_the_manual_has_it() -> None:
-    bound = isa.bind(isa.call("ptx.tcgen05.cp", ADDR[0], DESC[0], shape="32x128b", multicast="warpx4"))
+    bound = form_of("ptx.tcgen05.cp", ADDR[0], DESC[0], shape="32x128b", multicast="warpx4")
 
     assert bound.code({"taddr": "%0", "desc": "%1"}) == "tcgen05.cp.cta_group::1.32x128b.warpx4 [%0], %1;"

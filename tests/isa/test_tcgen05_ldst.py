@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.isa.assembling import every_form
+from tests.isa.forms import form_of
 from tests.isa.tmem_machines import PlainUnit
 from tests.isa.tmem_oracles import Cells, loaded, registers_of, stored
 from tests.rows import in_row
+from tests.tile.kernels import whole_number
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, SimulationError
@@ -51,7 +53,7 @@ def cells(words: Any) -> Cells:
 
 def details(bound: Bound, split: int) -> tuple[str, int, int, bool]:
     packed = bound.mods.get("pack", bound.mods.get("unpack"))
-    return str(bound.mods["shape"]), int(bound.mods["num"]), split, bool(packed)  # type: ignore[arg-type]
+    return str(bound.mods["shape"]), whole_number(bound.mods["num"]), split, bool(packed)
 
 
 SHAPES = ["32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2"]
@@ -182,7 +184,7 @@ def test_rows_and_columns_are_added_to_the_address() -> None:
 
 
 def test_the_split_stands_in_the_instruction() -> None:
-    bound = isa.bind(isa.call("ptx.tcgen05.ld", ADDR[0], REGS[0:2], shape="16x32bx2", num=2, split=2))
+    bound = form_of("ptx.tcgen05.ld", ADDR[0], REGS[0:2], shape="16x32bx2", num=2, split=2)
 
     code = bound.code({"r": ["%0", "%1"], "taddr": "%2", "split": "2"})
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.isa.forms import executed, form_of
 from tests.isa.machines import PlainMachine
 from tests.isa.tmem_machines import PlainUnit
 from tests.isa.umma_oracles import CODES, OURS, RESULTS, K, Product, Tile, lanes_of_a, place_of_d, put_in_tmem
@@ -52,9 +53,9 @@ def chosen(kind: str, ctas: int, in_tmem: bool, rng: np.random.Generator) -> Pro
     d = pick(RESULTS[kind])
     types = [each for each in CODES[kind] if (each, d) != ("bf16", "f16")]
     n = pick([n for n in product_widths(kind, ctas, trans_b=trans_b) if n <= 64])
-    signs = flags[2:] if kind != "i8" else [False, False]
+    neg_a, neg_b = flags[2:] if kind != "i8" else [False, False]
     m = 64 * ctas * (1 + int(rng.integers(2)))
-    return Product(kind, d, pick(types), pick(types), m, n, trans_a, trans_b, *signs, ctas=ctas)
+    return Product(kind, d, pick(types), pick(types), m, n, trans_a, trans_b, neg_a, neg_b, ctas=ctas)
 
 
 def tile(start: int, count: int, trans: bool, kind: str, mode: int) -> Tile:
@@ -99,7 +100,7 @@ class Issue:
             for m, lanes in lanes_of_a(product, rank, origin):
                 put_in_tmem(words, 300, lanes, self.a[[m] * len(lanes)], product.a, product.k)
         for (m, n), value in np.ndenumerate(self.before):
-            self.cells(unit)[self.place(m, n)] = DTYPES[product.d](value).view(WIDTHS[product.d])
+            self.cells(unit)[self.place(m, n)] = np.array(value, DTYPES[product.d]).view(WIDTHS[product.d])
         self.in_tmem = in_tmem
 
     def cells(self, unit: PlainUnit) -> Array:
@@ -308,8 +309,8 @@ def encoded(product: Product, **more: Any) -> Bound:
     flags = {name: getattr(product, name) for name in ("trans_a", "trans_b", "neg_a", "neg_b")}
     keywords = {**types, "M": product.m, "N": product.n, "K": product.k, **flags, "sat_d": product.saturate}
     word = Buffer("word", dtype("uint32"), (1,), "local", row_major((1,)))
-    made = isa.call("ptx.tcgen05.encode_instr_descriptor", word, **{**keywords, "n_cta_groups": product.ctas, **more})
-    return isa.bind(made)
+    keywords |= {"n_cta_groups": product.ctas, **more}
+    return form_of("ptx.tcgen05.encode_instr_descriptor", word, **keywords)
 
 
 @pytest.mark.parametrize("ctas", [1, 2])
@@ -323,9 +324,7 @@ def test_an_instruction_descriptor_has_the_manuals_bits(kind: str, ctas: int) ->
         bound = encoded(product)
         values = [np.array(const_value(bound.operands[each.name][0])) for each in bound.read]
 
-        found: Any = bound.form.meaning.execute(
-            machine, *values, **{m: bound.mods[m] for m in bound.form.meaning.passes}
-        )
+        found = executed(bound.form, bound.mods, machine, *values)
 
         assert np.unique(found).tolist() == [product.word]
         decoded = InstructionDescriptor.decode(product.word, kind, ctas)

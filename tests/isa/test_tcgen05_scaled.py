@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from tests.isa.forms import executed, form_of
 from tests.isa.machines import PlainMachine
 from tests.isa.scaled_oracles import SCALES, Scaled, chosen_places, in_lanes, put_matrix
 from tests.isa.test_tcgen05_mma import descriptor, memory, tile
@@ -196,7 +197,7 @@ def test_a_scale_that_is_no_number_makes_its_rows_none() -> None:
 )  # fmt: skip
 def test_operands_that_are_no_product_stop_the_kernel(name: str, changed: dict[str, int], message: str) -> None:
     with pytest.raises(SimulationError, match=message):
-        Setting(PRODUCTS[name], 0).run(**changed)
+        Setting(PRODUCTS[name], 0).run(enabled=True, **changed)
 
 
 def test_ue4m3_has_blocks_of_16_alone() -> None:
@@ -224,7 +225,7 @@ def encoded(product: Scaled, **more: Any) -> Bound:
     else:
         keywords |= {"selector": product.selector, "ws": product.ws}
     word = Buffer("word", dtype("uint32"), (1,), "local", row_major((1,)))
-    return isa.bind(isa.call(f"ptx.tcgen05.{name}", word, **{**keywords, **more}))
+    return form_of(f"ptx.tcgen05.{name}", word, **{**keywords, **more})
 
 
 @pytest.mark.parametrize("product", PRODUCTS.values(), ids=list(PRODUCTS))
@@ -232,9 +233,8 @@ def test_an_instruction_descriptor_has_the_manuals_bits(product: Scaled) -> None
     machine = PlainMachine(np.zeros((2, 16), np.uint8), np.ones((2, 32), np.bool_))
     bound = encoded(product)
     values = [np.array(const_value(bound.operands[each.name][0])) for each in bound.read]
-    execute: Any = bound.form.meaning.execute
 
-    found = execute(machine, *values, **{name: bound.mods[name] for name in bound.form.meaning.passes})
+    found = executed(bound.form, bound.mods, machine, *values)
 
     assert np.unique(found).tolist() == [product.word]
     decoded = InstructionDescriptor.decode(product.word, product.kind, product.ctas, keeps_b=product.ws)
@@ -267,10 +267,9 @@ def test_a_scaled_product_that_no_instruction_computes_is_refused(mods: dict[str
 
 def test_the_bytes_of_scales_change_in_a_descriptor() -> None:
     row = isa.lookup("cuda.runtime_instr_desc")
-    execute: Any = row.forms[0].meaning.execute
     words = np.array([PRODUCTS["mxfp8"].word] * 4, np.uint32)
 
-    found = execute(words, np.arange(4, dtype=np.uint32))
+    found = executed(row.forms[0], {}, words, np.arange(4, dtype=np.uint32))
 
     assert found.tolist() == [PRODUCTS["mxfp8"]._replace(first=(k, k)).word for k in range(4)]
 

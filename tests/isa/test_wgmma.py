@@ -12,10 +12,11 @@ from tests.isa.assembling import every_form
 from tests.isa.tmem_machines import PlainUnit
 from tests.isa.wgmma_oracles import COVERED
 from tests.isa.wgmma_products import assert_product, descriptor, majors_of, named, small
+from tests.tile.kernels import whole_number
 from tilewright.errors import SimulationError
 from tilewright.isa import wgmma_widths
 from tilewright.isa.table import Bound
-from tilewright.isa.wgmma_values import float8_sum
+from tilewright.isa.wgmma import float8_sum
 
 Array = NDArray[Any]
 EVERY = [bound for bound in every_form() if bound.instruction.name in COVERED and bound.form.issue]
@@ -28,8 +29,8 @@ FORMS = [*(bound for bound in EVERY if int(str(bound.mods["N"])) <= 32), *WIDE.v
 @pytest.mark.parametrize("bound", FORMS, ids=named)
 def test_a_product_is_what_its_oracle_says(bound: Bound) -> None:
     mods, rng = bound.mods, np.random.default_rng(len(named(bound)))
-    n, mode = int(mods["N"]), int(mods["N"]) // 8 % 4  # type: ignore[call-overload]  # a number
-    k = int(mods["K"])  # type: ignore[call-overload]  # a number
+    n, k = whole_number(mods["N"]), whole_number(mods["K"])
+    mode = n // 8 % 4
     kinds = str(mods["in_dtype"]), str(mods["b_dtype"] or mods["in_dtype"])
     (a, a_bytes), (b, b_bytes) = small(kinds[0], (64, k), rng), small(kinds[1], (n, k), rng)
     majors = majors_of(bound)
@@ -57,8 +58,8 @@ def test_a_descriptor_that_is_none_is_refused(desc: Any, what: str) -> None:
 
 
 def float8(a: list[float], b: list[float], before: float) -> float:
-    vectors = (np.array([[part]], np.float32) for part in (a, b))
-    return float(float8_sum(*vectors, np.array([[[before]]], np.float32))[0, 0, 0])
+    row, column = (np.array([[part]], np.float32) for part in (a, b))
+    return float(float8_sum(row, column, np.array([[[before]]], np.float32))[0, 0, 0])
 
 
 @pytest.mark.parametrize(

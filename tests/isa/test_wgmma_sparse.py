@@ -62,7 +62,7 @@ def test_a_sparse_product_is_that_of_the_full_matrix(bound: Bound) -> None:
     mode = 3 if majors[1] == "K" else n // 8 % 4
     made = [descriptor(1024, mode, 64, majors[0]), descriptor(1 << 16, mode, n, majors[1])]
     if majors[1] == "MN":  # twice as many rows of K as a dense product has
-        made[1] = replace(made[1], **({"stride": 512} if mode == 0 else {"leading": 4096}))
+        made[1] = replace(made[1], stride=512) if mode == 0 else replace(made[1], leading=4096)
     a_bytes = np.ascontiguousarray(stored).view(np.uint8)
     words = metadata(places, int(str(mods["selector"])), width, rng)
 

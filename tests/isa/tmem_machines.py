@@ -43,7 +43,8 @@ class TmemMachine(PlainMachine):
         self.warp = warp + np.arange(warps)[:, None]
 
     def on_rank(self, address: Array, rank: Array) -> Array:
-        return address + (rank + 1 << 24)
+        remote: Array = address + (rank + 1 << 24)
+        return remote
 
 
 class PlainUnit:
@@ -85,7 +86,8 @@ class PlainUnit:
         found = form.async_meaning.addresses(self, *operands.values(), **keywords)
         sources = [self.loaded(access, found[access.operand]) for access in form.touched if not access.write]
         taken = [found[name].at if name in found else operands[name] for name in form.async_meaning.takes]
-        results = (meaning or form.meaning.execute)(*sources, *taken, **keywords)
+        execute: Any = meaning or form.meaning.execute
+        results = execute(*sources, *taken, **keywords)
         for access in form.touched:
             if access.write:
                 self.write(found[access.operand], results)
@@ -104,10 +106,10 @@ class PlainUnit:
 
     def loaded(self, access: Access, found: Addresses) -> Array:
         ctas, at = self.where(found)
-        nbytes = np.broadcast_to(int(access.nbytes) if found.nbytes is None else found.nbytes, at.shape)  # type: ignore[arg-type]
+        nbytes = np.broadcast_to(int(access.nbytes) if found.nbytes is None else found.nbytes, at.shape)  # type: ignore[arg-type]  # a number
         if access.space == "tmem":
             assert found.column is not None
             words = self.words[ctas, at, np.minimum(found.column, self.words.shape[2] - 1)]
             return np.where(nbytes == 4, words, np.where(nbytes == 2, words & 0xFFFF, 0)).astype(words.dtype)
-        octets = self.bytes[ctas[..., None], at[..., None] + np.arange(int(access.nbytes))]  # type: ignore[arg-type]
+        octets = self.bytes[ctas[..., None], at[..., None] + np.arange(int(access.nbytes))]  # type: ignore[arg-type]  # a number
         return np.where(nbytes[..., None] > 0, octets, 0).astype(np.uint8)

@@ -71,7 +71,7 @@ class Product(NamedTuple):
         total = before + np.array(
             [[sum(int(x) * int(y) for x, y in zip(row, col, strict=True)) * sign for col in b] for row in a]
         )
-        return np.clip(total, -(2**31), 2**31 - 1) if self.saturate else total
+        return np.asarray(np.clip(total, -(2**31), 2**31 - 1) if self.saturate else total)
 
 
 def code_of(value: int, kind: str) -> int:

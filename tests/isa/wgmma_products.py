@@ -10,9 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.isa.descriptor_oracles import byte_address
+from tests.isa.forms import executed
 from tests.isa.oracles import number
 from tests.isa.tmem_machines import PlainUnit
 from tests.isa.wgmma_oracles import SPELLED, held_rows, place_of_a, place_of_d
+from tilewright.ir import Argument
 from tilewright.isa import MatrixDescriptor
 from tilewright.isa.table import Bound
 
@@ -105,9 +107,10 @@ def assert_product(
     operands["scaleD"] = np.full((1, 128), scaled)
     unit = PlainUnit(shared, np.zeros((1, 1, 1)), [0])
 
-    registers = unit.completed(
-        bound, operands, lambda *given, **kw: bound.form.meaning.execute(*given, held_d(before), **kw)
-    )  # type: ignore[misc]
+    def multiplied(*values: Array, **mods: Argument) -> Any:
+        return executed(bound.form, mods, *values, held_d(before))
+
+    registers = unit.completed(bound, operands, multiplied)
 
     sign = int(str(mods["scaleA"])) * int(str(mods["scaleB"]))
     a, b = (matrix.astype(np.int64) for matrix in values)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,15 @@ def seen(m: int, n: int, left: int = -1, right: int = -1, *, shift: int = 0) -> 
     return ((left < 0) | (j >= i - left)) & ((right < 0) | (j <= i + right))
 
 
-def expected(q: Array, k: Array, v: Array, sees: Any = True, *, scale: float | None = None, cap: float = 0.0,
-             bias: Any = 0.0) -> tuple[Array, Array]:  # fmt: skip
+def seen_with(how: Mapping[str, Any], m: int, n: int) -> Array:
+    """`seen` with the options of a call: m queries stand at the last of n keys, or at the first ones."""
+    left, right = how.get("window", (-1, -1))
+    shift = 0 if how.get("causal") == "top-left" else n - m
+    return seen(m, n, left, 0 if how.get("causal") else right, shift=shift)
+
+
+def expected(q: Array, k: Array, v: Array, *, sees: Array | bool = True, scale: float | None = None, cap: float = 0.0,
+             bias: Array | float = 0.0) -> tuple[Array, Array]:  # fmt: skip
     """The results and the logarithms of sums, one number after the other in double precision."""
     many = q.shape[-3] // k.shape[-3]
     q, k, v = q.astype(float), np.repeat(k.astype(float), many, -3), np.repeat(v.astype(float), many, -3)

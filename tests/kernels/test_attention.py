@@ -25,18 +25,20 @@ def test_every_width_of_queries_and_of_values(width: int, width_v: int) -> None:
     agrees(kernels.attention(q, k, v, lse=True), expected(q, k, v))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("m", "n"), [(1, 1), (129, 1), (3, 260), (128, 128)])
 @pytest.mark.parametrize("causal", ["top-left", "bottom-right"])
 def test_any_lengths_with_either_alignment(m: int, n: int, causal: str) -> None:
     q, k, v = (drawn(2, 1, rows, 64, kind="float16") for rows in (m, n, n))
     sees = seen(m, n, right=0, shift=n - m if causal == "bottom-right" else 0)
-    agrees(kernels.attention(q, k, v, causal=causal, lse=True), expected(q, k, v, sees))
+    agrees(kernels.attention(q, k, v, causal=causal, lse=True), expected(q, k, v, sees=sees))
 
 
 @pytest.mark.parametrize("window", [(20, 5), (0, 0), (-1, 3), (140, -1)])
 def test_a_window_is_aligned_at_the_last_key(window: tuple[int, int]) -> None:
     q, k, v = drawn(1, 1, 150, 64), drawn(1, 1, 300, 64), drawn(1, 1, 300, 64)
-    agrees(kernels.attention(q, k, v, window=window, lse=True), expected(q, k, v, seen(150, 300, *window, shift=150)))
+    wanted = expected(q, k, v, sees=seen(150, 300, *window, shift=150))
+    agrees(kernels.attention(q, k, v, window=window, lse=True), wanted)
 
 
 def test_several_heads_share_one_of_keys_and_heads_come_after_lengths() -> None:
@@ -47,10 +49,11 @@ def test_several_heads_share_one_of_keys_and_heads_come_after_lengths() -> None:
 
 def test_a_soft_cap_bends_scores_before_they_are_hidden() -> None:
     q, k, v = (drawn(1, 1, 70, 64) for _ in range(3))
-    wanted = expected(q, k, v, seen(70, 70, right=0), cap=2.0)
+    wanted = expected(q, k, v, sees=seen(70, 70, right=0), cap=2.0)
     agrees(kernels.attention(q, k, v, causal=True, softcap=2.0, lse=True), wanted)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("shape", [(70, 90), (2, 1, 90), (1, 1, 70, 1)])
 @pytest.mark.parametrize("kind", ["bfloat16", "float32"])
 def test_a_bias_is_repeated_and_hides_where_it_is_minus_infinity(shape: tuple[int, ...], kind: str) -> None:
@@ -72,7 +75,7 @@ def test_float8_is_descaled_by_heads_of_keys(causal: bool) -> None:
     by = [np.array([[1.5, 0.5]], np.float32), np.array([[0.75]], np.float32), np.array([[1.0, 3.0]], np.float32)]
     out, lse = kernels.attention(q, k, v, causal=causal, descale_q=by[0], descale_k=by[1], descale_v=by[2], lse=True)
     scaled = [x.astype(float) * b[..., None, None] for x, b in zip((k, v), (by[0] * by[1], by[2]), strict=True)]
-    wanted = expected(q, *scaled, seen(100, 100, right=0) if causal else True)
+    wanted = expected(q, *scaled, sees=seen(100, 100, right=0) if causal else True)
     assert str(out.dtype) == "bfloat16"
     assert np.abs(out.astype(float) - wanted[0]).max() < 0.03 * np.abs(wanted[0]).max()  # weights of 4 bits
     assert np.allclose(lse, wanted[1], atol=2e-2)
@@ -85,9 +88,9 @@ def test_packed_sequences_do_not_touch_each_other() -> None:
     out, lse = kernels.attention(q, k, v, causal="bottom-right", cu_seqlens=(starts_q, starts_k), longest=130, lse=True)
     for (m, n), a, b in zip(lengths, starts_q, starts_k, strict=False):
         if m:
-            one = [x.swapaxes(0, 1) for x in (q[a : a + m], k[b : b + n], v[b : b + n])]
+            sequence = [x.swapaxes(0, 1) for x in (q[a : a + m], k[b : b + n], v[b : b + n])]
             found = out[a : a + m].swapaxes(0, 1), lse[:, a : a + m]
-            agrees(found, expected(*one, seen(m, n, right=0, shift=n - m)))
+            agrees(found, expected(*sequence, sees=seen(m, n, right=0, shift=n - m)))
 
 
 def test_packed_sequences_of_float8_have_descales_of_their_own() -> None:
@@ -100,7 +103,7 @@ def test_packed_sequences_of_float8_have_descales_of_their_own() -> None:
     )
     for (a, b), (scale,) in zip(pairwise(starts), by, strict=True):
         one = [x[a:b].swapaxes(0, 1).astype(float) for x in (q, k, v)]
-        wanted = expected(one[0], one[1] * scale, one[2] * scale, seen(b - a, b - a, right=0))
+        wanted = expected(one[0], one[1] * scale, one[2] * scale, sees=seen(b - a, b - a, right=0))
         assert np.abs(out[a:b].swapaxes(0, 1).astype(float) - wanted[0]).max() < 0.03 * np.abs(wanted[0]).max()
         assert np.allclose(lse[:, a:b], wanted[1], atol=2e-2)
 
@@ -124,9 +127,9 @@ def test_sdpa_takes_a_mask_and_aligns_at_the_first_key() -> None:
     mask = np.random.default_rng(0).random((70, 90)) < 0.5
     mask[3] = False
     found = kernels.sdpa(q, k, v, mask, enable_gqa=True)
-    assert np.abs(found.astype(float) - expected(q, k, v, mask)[0]).max() < CLOSE["bfloat16"]
+    assert np.abs(found.astype(float) - expected(q, k, v, sees=mask)[0]).max() < CLOSE["bfloat16"]
     found = kernels.sdpa(q, k, v, is_causal=True, enable_gqa=True)
-    assert np.abs(found.astype(float) - expected(q, k, v, seen(70, 90, right=0))[0]).max() < CLOSE["bfloat16"]
+    assert np.abs(found.astype(float) - expected(q, k, v, sees=seen(70, 90, right=0))[0]).max() < CLOSE["bfloat16"]
 
 
 @pytest.mark.parametrize(

@@ -7,21 +7,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
+from tests.kernels.attention_in_double import Array, seen_with
 from tilewright.errors import ArgumentError
 from tilewright.kernels.attention_backward import gradients
 from tilewright.kernels.attention_backward_calls import attention_backward
 from tilewright.kernels.attention_backward_rows import BackwardKind, convert, prepare
 from tilewright.kernels.attention_bias_gradient import BiasKind, of_bias
 
-Array = NDArray[Any]
-
-
 pytestmark = pytest.mark.usefixtures("all_checks")
 
 
-def in_double(q: Array, k: Array, v: Array, dout: Array, sees: Array, *, cap: float = 0.0,
+def in_double(q: Array, k: Array, v: Array, dout: Array, *, sees: Array, cap: float = 0.0,
               dlse: Array | None = None, bias: Array | float = 0.0) -> tuple[Array, ...]:  # fmt: skip
     """The result of attention, its LSE, dq, dk and dv, and what a bias of the scores' shape has for its gradient."""
     heads_kv, group, scale = k.shape[1], q.shape[1] // k.shape[1], q.shape[-1] ** -0.5
@@ -46,7 +43,7 @@ def in_double(q: Array, k: Array, v: Array, dout: Array, sees: Array, *, cap: fl
     return out, lse[..., 0], slope @ k, *of_keys, of_bias
 
 
-CASES = {
+CASES: dict[str, tuple[tuple[int, ...], dict[str, Any], str]] = {
     "one tile": ((1, 1, 1, 128, 128, 64), {}, "bfloat16"),
     "groups of heads, the last keys": ((1, 2, 1, 200, 300, 64), {"causal": "bottom-right"}, "bfloat16"),
     "queries without a key": ((1, 1, 1, 200, 72, 64), {"causal": "bottom-right"}, "float16"),
@@ -66,6 +63,7 @@ CASES = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_in_double_precision(name: str) -> None:
     (batch, heads, heads_kv, m, n, width, *width_v), how, kind = CASES[name]
@@ -76,19 +74,15 @@ def test_gradients_are_those_in_double_precision(name: str) -> None:
         how = {**how, "dlse": rng.standard_normal((batch, heads, m)).astype(np.float32)}
     if "bias" in how:
         how = {**how, "bias": rng.standard_normal(how["bias"]).astype(np.float32)}
-    left, right = how.get("window", (-1, -1))
-    shift = 0 if how.get("causal") == "top-left" else n - m
-    i, j = np.arange(m)[:, None] + shift, np.arange(n)
-    sees = ((left < 0) | (j >= i - left)) & ((right < 0) | (j <= i + right)) & (("causal" not in how) | (j <= i))
-    out, lse, *wanted = in_double(q, k, v, dout, sees, cap=how.get("softcap", 0.0), dlse=how.get("dlse"),
-                                  bias=how.get("bias", 0.0))  # fmt: skip
+    out, lse, *wanted = in_double(q, k, v, dout, sees=seen_with(how, m, n), cap=how.get("softcap", 0.0),
+                                  dlse=how.get("dlse"), bias=how.get("bias", 0.0))  # fmt: skip
     found = attention_backward(q, k, v, out.astype(kind), lse.astype(np.float32), dout, **how)
     for each, right_one in zip(found, wanted[:3], strict=True):
         error = np.linalg.norm(each.astype(float) - right_one)
         assert error < (6e-3 if kind == "bfloat16" else 8e-4) * np.linalg.norm(right_one)
 
 
-BIASES = {
+BIASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "of each head": ((1, 2, 1, 70, 90, 64), (2, 70, 90), {}),
     "of all sequences, of a query": ((2, 2, 1, 70, 90, 64), (2, 70, 1), {"causal": "bottom-right", "softcap": 2.0}),
     "of a key": ((1, 2, 2, 70, 130, 64), (130,), {"causal": "top-left"}),
@@ -97,6 +91,7 @@ BIASES = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", BIASES)
 def test_the_gradient_of_a_bias_is_summed_where_it_is_repeated(name: str) -> None:
     (batch, heads, heads_kv, m, n, width), shape, how = BIASES[name]
@@ -104,10 +99,8 @@ def test_the_gradient_of_a_bias_is_summed_where_it_is_repeated(name: str) -> Non
     q, dout = (rng.standard_normal((batch, heads, m, width)).astype("bfloat16") for _ in "qd")
     k, v = (rng.standard_normal((batch, heads_kv, n, width)).astype("bfloat16") for _ in "kv")
     bias, dlse = rng.standard_normal(shape).astype(np.float32), rng.standard_normal((batch, heads, m)).astype("float32")
-    left, right = how.get("window", (-1, -1))
-    i, j = np.arange(m)[:, None] + (0 if how.get("causal") == "top-left" else n - m), np.arange(n)
-    sees = ((left < 0) | (j >= i - left)) & ((right < 0) | (j <= i + right)) & (("causal" not in how) | (j <= i))
-    out, lse, *_, slope = in_double(q, k, v, dout, sees, cap=how.get("softcap", 0.0), bias=bias, dlse=dlse)
+    out, lse, *_, slope = in_double(q, k, v, dout, sees=seen_with(how, m, n), cap=how.get("softcap", 0.0), bias=bias,
+                                    dlse=dlse)  # fmt: skip
     *_, found = attention_backward(q, k, v, out.astype("bfloat16"), lse.astype(np.float32), dout, bias=bias, dlse=dlse,
                                    of_bias=True, **how)  # fmt: skip
     whole = (*[1] * (4 - len(shape)), *shape)
@@ -122,7 +115,7 @@ def test_the_gradient_of_a_bias_needs_one() -> None:
         attention_backward(q, q, q, q, lse, q, of_bias=True)
 
 
-PACKED = {
+PACKED: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
     "sequences of queries and keys": ((70, 0, 20), (70, 0, 20), {"causal": True}),
     "other lengths, a sequence without keys": ((40, 72, 9), (130, 0, 30), {"causal": "bottom-right"}),
     "parts of dQ in order": ((20, 9), (150, 64), {"window": (100, 0), "deterministic": True}),
@@ -138,15 +131,13 @@ def test_gradients_of_packed_sequences_are_those_of_each(name: str) -> None:
     k, v = (rng.standard_normal((sum(lengths_k), 1, 64)).astype(np.float16) for _ in "kv")
     out, lse = np.zeros_like(q), np.full((2, len(q)), -np.inf, np.float32)
     starts = [np.cumsum([0, *lengths]).astype(np.int32) for lengths in (lengths_q, lengths_k)]
-    left, right = how.get("window", (-1, -1))
     wanted = [np.zeros(x.shape) for x in (q, k, v)]
     for (a, b), (c, d) in zip(*(pairwise(each) for each in starts), strict=True):
         if a == b or c == d:
             continue
-        i, j = np.arange(b - a)[:, None] + (d - c) - (b - a), np.arange(d - c)
-        sees = ((left < 0) | (j >= i - left)) & ((right < 0) | (j <= i + right)) & (("causal" not in how) | (j <= i))
-        own = [x[None].swapaxes(1, 2) for x in (q[a:b], k[c:d], v[c:d], dout[a:b])]
-        out[a:b], lse[:, a:b], *parts = (x[0].swapaxes(0, 1) if x.ndim > 3 else x[0] for x in in_double(*own, sees)[:5])
+        sequence = [x[None].swapaxes(1, 2) for x in (q[a:b], k[c:d], v[c:d], dout[a:b])]
+        right = in_double(*sequence, sees=seen_with(how, b - a, d - c))[:5]
+        out[a:b], lse[:, a:b], *parts = (x[0].swapaxes(0, 1) if x.ndim > 3 else x[0] for x in right)
         for want, first, part in zip(wanted, (a, c, c), parts, strict=True):
             want[first : first + len(part)] = part
     alike = lengths_q == lengths_k

@@ -148,6 +148,7 @@ SLOW = (
 )
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] if name in SLOW else []) for name in MISTAKES]
 )
@@ -157,6 +158,7 @@ def test_a_mistake_is_told(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
         run(FORM, before, after, tmp_path, monkeypatch)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", WIDE_MISTAKES)
 def test_a_mistake_with_wide_keys_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, after, told = WIDE_MISTAKES[name]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.kernels.attention_in_double import Array, agrees, drawn, expected, seen
+from tests.kernels.attention_in_double import Array, agrees, drawn, expected, seen_with
 from tilewright import kernels
 from tilewright.errors import ArgumentError
 from tilewright.kernels.attention_decode import COSTS, TILES, DecodeKind, chosen_splits, combine, decode
@@ -57,19 +57,17 @@ class Case:
             given += [np.stack([x[:, -self.new :] for x in every]) for every in (keys, values)]
         if turned:
             given = [x.swapaxes(1, 2).copy() for x in given]
-        new = dict(zip(("new_k", "new_v"), given[3:], strict=False))
+        new_k, new_v = given[3:] or (None, None)
         for table, n in zip(tables, self.lengths, strict=True):
             table[-(-n // self.page) if self.page else 1 :] = -5
         out, lse = kernels.attention_decode(
             *given[:3], lengths=np.array(self.lengths, np.int32) - self.new, pages=tables if self.page else None,
-            lse=True, **new, **how,
+            new_k=new_k, new_v=new_v, lse=True, **how,
         )  # fmt: skip
         out = out.swapaxes(1, 2) if turned else out
         for b, (k, v) in enumerate(zip(keys, values, strict=True)):
-            left, right = how.get("window", (-1, -1))
-            n = k.shape[1]
-            sees = seen(self.queries, n, left, 0 if how.get("causal") else right, shift=n - self.queries)
-            wanted = expected(q[b], k, v, sees, scale=how.get("scale"), cap=how.get("softcap", 0.0))
+            sees = seen_with(how, self.queries, k.shape[1])
+            wanted = expected(q[b], k, v, sees=sees, scale=how.get("scale"), cap=how.get("softcap", 0.0))
             agrees((out[b], lse[b]), wanted)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.texts import imported
 from tilewright.errors import TilewrightError
 
 SOURCE = Path(tw.__file__).parent.joinpath("kernels", "attention_decode.py").read_text()
@@ -81,12 +81,8 @@ def run(before: str, after: str, folder: Path, monkeypatch: pytest.MonkeyPatch) 
         text = text.replace(name, f'"changed_{name[1:]}')
     path = folder / "changed_decode.py"
     path.write_text(text)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module: Any = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, path.stem, module)  # where its dataclasses look for their names
-    spec.loader.exec_module(module)
+    monkeypatch.setitem(sys.modules, path.stem, None)  # it goes with the test
+    module: Any = imported(path, listed=True)  # its dataclasses look there for their names
     form = module.DecodeKind("bfloat16", "bfloat16", 64, 64, 2, 64)
     rng = np.random.default_rng(0)
     q = rng.standard_normal((1, 1, 1, 2, 64)).astype("bfloat16")
@@ -104,6 +100,7 @@ def test_the_kernel_as_it_is_has_no_finding(tmp_path: Path, monkeypatch: pytest.
     run("", "", tmp_path, monkeypatch)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, after, told = MISTAKES[name]

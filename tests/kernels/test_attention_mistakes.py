@@ -6,9 +6,7 @@ checks: two tiles of queries for one CTA, so that rings, turns and slabs go arou
 
 from __future__ import annotations
 
-import importlib.util
 import math
-import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +16,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.texts import imported
 from tilewright.errors import TilewrightError
 from tilewright.kernels.attention_forms import AttentionKind, AttentionTiles
 
@@ -187,12 +186,7 @@ def built(mistake: Mistake, folder: Path) -> ModuleType:
     for name in FILES:
         path = folder / f"changed_{name}.py"
         path.write_text(texts[name])
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[path.stem] = module
-        spec.loader.exec_module(module)
+        module = imported(path, listed=True)
     return module
 
 
@@ -234,6 +228,7 @@ SLOW = (
 )
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] if name in SLOW else []) for name in MISTAKES]
 )

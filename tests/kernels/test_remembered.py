@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import nullcontext
 from ctypes import c_float, c_int, c_uint64
 from importlib import import_module
-from types import ModuleType, SimpleNamespace
+from types import CodeType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ class Dense(Tensor):
     """A tensor of the fake torch that makes others, and tells the recorder so."""
 
     device, requires_grad, is_cuda = "cuda:0", False, True
+    storage: Storage
 
     def __init__(
         self, shape: tuple[int, ...], *, address: int = 0x1000, like: Dense | None = None, **named: Any
@@ -154,7 +155,12 @@ def test_calls_that_differ_are_remembered_apart(fake: FakeDriver) -> None:
 def test_a_remembered_call_makes_few_calls(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     """A budget: what the function of a remembered call does; whoever adds to it sees it here."""
     texts: list[str] = []
-    monkeypatch.setattr(remembered, "_compiled", lambda text: texts.append(text) or compile(text, "<again>", "exec"))
+
+    def compiled(text: str) -> CodeType:
+        texts.append(text)
+        return compile(text, "<again>", "exec")
+
+    monkeypatch.setattr(remembered, "_compiled", compiled)
     x = Dense((8, 64))
     kernels.softmax(x)
     before = len(fake.launches)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from textwrap import dedent
+from typing import TypeVar
 
+from tilewright.errors import Span, TilewrightError
 from tilewright.ir import Kernel
 from tilewright.lang import parse_script
+
+Kind = TypeVar("Kind")
 
 
 def reads_back(kernel: Kernel) -> bool:
@@ -20,6 +24,19 @@ def body(kernel: Kernel) -> str:
     lines = kernel.script().splitlines()
     first = next(number for number, line in enumerate(lines) if line.startswith("def "))
     return "\n".join(line[4:] for line in lines[first + 1 :] if "T.match_buffer" not in line)
+
+
+def statement(kernel: Kernel, place: int, kind: type[Kind]) -> Kind:
+    """One of its statements, of this class."""
+    stmt = kernel.body[place]
+    assert isinstance(stmt, kind)
+    return stmt
+
+
+def line_of(error: TilewrightError) -> Span:
+    """Where the error stands."""
+    assert error.at is not None
+    return error.at
 
 
 def text(expected: str) -> str:

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 import tilewright as tw
+from tilewright.ir import Kernel
 from tilewright.lang import parse_script
 
 __all__ = ["close", "data", "eq", "multiplied", "rng", "run"]
@@ -15,7 +16,7 @@ __all__ = ["close", "data", "eq", "multiplied", "rng", "run"]
 rng = np.random.default_rng(0)
 
 
-def run(kernel: tw.Kernel, *args: Any, target: str = "sm_90a", warns: bool = False) -> None:
+def run(kernel: Kernel, *args: Any, target: str = "sm_90a", warns: bool = False) -> None:
     """Under every check; its script reads back, and its CUDA text becomes machine code of the target.
 
     warns: it has fallbacks or the like, and only its results count.
@@ -33,7 +34,7 @@ def data(shape: tuple[int, ...], dtype: str) -> np.ndarray:
     return made.astype("f4").astype(ml_dtypes.bfloat16) if dtype == "bfloat16" else made.astype(dtype)
 
 
-def multiplied(kernel: tw.Kernel, m: int, n: int, k: int, *, sign: int = 1, **how: Any) -> None:
+def multiplied(kernel: Kernel, m: int, n: int, k: int, *, sign: int = 1, **how: Any) -> None:
     """It makes A B.T, of two float16 matrices of rows along K, in float32."""
     a, b = (rng.integers(-3, 4, (rows, k)).astype("f2") for rows in (m, n))
     c = np.zeros((m, n), "f4")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.lang.kernels import text
+from tests.lang.kernels import line_of, text
 from tests.texts import executed
 from tilewright.errors import TilewrightError
 from tilewright.lang import T, Tx
@@ -203,15 +203,15 @@ def test_an_error_stands_at_its_line(name: str) -> None:
     with pytest.raises(TilewrightError, match=message) as raised:
         define()
 
-    assert raised.value.at.line == marked
-    assert raised.value.at.column >= 8
+    assert line_of(raised.value).line == marked
+    assert line_of(raised.value).column >= 8
     assert "# here" in str(raised.value)
 
 
 def test_an_error_in_an_inline_function_stands_at_its_own_line() -> None:
     @T.inline
     def put(buffer):
-        buffer[0] = missing  # noqa: F821  in here
+        buffer[0] = missing  # type: ignore[name-defined]  # noqa: F821  in here
 
     with pytest.raises(TilewrightError, match="missing is not defined") as raised:
 
@@ -219,7 +219,7 @@ def test_an_error_in_an_inline_function_stands_at_its_own_line() -> None:
         def k(A: T.Buffer((8,), "float32")):
             put(A)
 
-    assert raised.value.at.excerpt()[0].endswith("in here")
+    assert line_of(raised.value).excerpt()[0].endswith("in here")
 
 
 def test_an_inline_function_wants_its_arguments() -> None:
@@ -234,7 +234,7 @@ def test_an_inline_function_wants_its_arguments() -> None:
             put(A)
 
     assert raised.value.allowed == "put(buffer, value)"
-    assert raised.value.at.excerpt()[0].endswith("put(A)")
+    assert line_of(raised.value).excerpt()[0].endswith("put(A)")
 
 
 def test_inline_functions_that_call_each_other_end() -> None:
@@ -267,7 +267,7 @@ def test_a_parameter_that_is_wrong(parameters: str, message: str) -> None:
     with pytest.raises(TilewrightError, match=message) as raised:
         executed(source, f"<parameters {parameters}>", T=T)
 
-    assert raised.value.at.line == 2
+    assert line_of(raised.value).line == 2
 
 
 def test_the_whole_text_of_an_error() -> None:
@@ -276,7 +276,7 @@ def test_the_whole_text_of_an_error() -> None:
     with pytest.raises(TilewrightError, match="tidd") as raised:
         define()
 
-    file = raised.value.at.file
+    file = line_of(raised.value).file
     assert str(raised.value) == f"{file}:5: " + text("""
         tidd is not defined
            5 |             A[i] = tidd + 1  # here

@@ -7,9 +7,9 @@ from functools import reduce
 
 import pytest
 
-from tests.lang.kernels import body
+from tests.lang.kernels import body, statement
 from tilewright.dtypes import NAMES, dtype
-from tilewright.ir import Var
+from tilewright.ir import DeclBuffer, Var
 from tilewright.isa import INSTRUCTIONS
 from tilewright.lang import T
 from tilewright.lang.functions import parse
@@ -120,7 +120,7 @@ def test_vector_elements_move_as_one() -> None:
         b[1, 0] = a[0, 1]
 
     assert body(k).splitlines()[-1] == "b[1, 0] = a[0, 1]"
-    assert k.body[0].buffer.shape == (8, 2)
+    assert statement(k, 0, DeclBuffer).buffer.shape == (8, 2)
 
 
 def test_the_language_lists_its_names() -> None:

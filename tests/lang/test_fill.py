@@ -76,7 +76,7 @@ def test_a_fill_is_printed_as_it_is_read() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda A: Tx.fill(A), "Tx.fill takes dst and value"),
+        (lambda A: Tx.fill(A), "Tx.fill takes dst and value"),  # type: ignore[call-arg]  # wrong on purpose
         (lambda A: Tx.fill(A, A), "fill: value is a number"),
         (lambda A: Tx.fill(A, "1"), "fill: value is a number"),
         (lambda A: Tx.zero(A, 1), "zero: src is a tile"),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.toys import ptx
 from tilewright import T, Tx
 from tilewright.errors import InstructionError, KernelError, LayoutError, SimulationError
 from tilewright.layout import S, SwizzleLayout, TileLayout, laneid, mma_shared_layout, tx, warpid
@@ -237,7 +238,7 @@ def test_a_loop_of_a_grid_has_two_ends_at_most() -> None:
 
 
 def test_annotations_of_other_compilers_change_nothing() -> None:
-    @T.prim_func(persistent=True)
+    @T.prim_func(persistent=True)  # type: ignore[call-overload]  # a keyword elsewhere
     def kernel(A: T.Buffer((4,), "int32")):
         T.cta_id([1])
         T.thread_id([1])
@@ -354,7 +355,7 @@ def test_only_numbers_take_the_place_of_scalars(given: dict[str, Any]) -> None:
 
 
 def test_a_jit_kernel_without_constants_is_specialized_too() -> None:
-    @T.jit(persistent=True)
+    @T.jit(persistent=True)  # type: ignore[call-overload]  # a keyword elsewhere
     def kernel(A: T.Buffer((4,), "int32")):
         T.cta_id([1])
         A[T.thread_id([4])] = 1
@@ -456,7 +457,7 @@ def test_a_thread_binding_has_an_extent_and_one_axis(bounds: tuple[Any, ...]) ->
 
 def test_a_in_registers_is_not_transposed() -> None:
     with pytest.raises(InstructionError, match="A in registers is not transposed"):
-        T.ptx.wgmma.mma_async.rs(0, M=64, N=8, K=16, in_dtype="float16", transA=True)
+        ptx.wgmma.mma_async.rs(0, M=64, N=8, K=16, in_dtype="float16", transA=True)
 
 
 SHAPE = (64, 32, 128, 64, 8, 1, 1)  # two sizes, a stride, a box, element strides

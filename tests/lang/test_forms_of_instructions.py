@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.lang.kernels import body, text
+from tests.lang.kernels import body, statement, text
 from tests.lang.test_forms_of_memory import run
+from tests.toys import ptx
 from tilewright.errors import InstructionError, SimulationError, TilewrightError
+from tilewright.ir import Store
 from tilewright.lang import T
 
 
@@ -29,8 +31,8 @@ def test_mma_takes_four_types_and_a_pointer_for_each_register() -> None:
         for i in T.unroll(4):
             b[i] = B[lane % 4 * 2 + i % 2 + i // 2 * 8, lane // 4]
         kinds = ("float32", "float16", "fp16", "float32")
-        T.ptx.mma("m16n8k16", "row", "col", *kinds, pointers(d), pointers(a, 2), pointers(b, 2))
-        T.ptx.mma("m16n8k16", "row", "col", *kinds, pointers(e), pointers(a, 2), pointers(b, 2), pointers(d))
+        T.ptx.mma("m16n8k16", "row", "col", *kinds, pointers(d), pointers(a, 2), pointers(b, 2))  # type: ignore[call-arg]  # a form elsewhere
+        T.ptx.mma("m16n8k16", "row", "col", *kinds, pointers(e), pointers(a, 2), pointers(b, 2), pointers(d))  # type: ignore[call-arg]  # a form elsewhere
         for i in T.unroll(4):
             D[0, lane // 4 + i // 2 * 8, lane % 4 * 2 + i % 2] = d[i]
             D[1, lane // 4 + i // 2 * 8, lane % 4 * 2 + i % 2] = e[i]
@@ -88,7 +90,7 @@ def test_an_arrival_has_no_fifth_argument() -> None:
 
         @T.prim_func
         def k():
-            T.ptx.mbarrier.arrive(T.alloc_shared((1,), "uint64"), 0, True, 1, 2)
+            T.ptx.mbarrier.arrive(T.alloc_shared((1,), "uint64"), 0, True, 1, 2)  # type: ignore[call-arg]  # wrong on purpose
 
 
 def test_a_cluster_meets_in_words_of_others() -> None:
@@ -185,10 +187,10 @@ def test_loads_and_stores_take_types_of_ptx() -> None:
         T.cta_id([1])
         T.thread_id([1])
         x = T.ptx.ld(A.ptr_to([1]), "float32", "f32", space="global")
-        T.ptx.st(A.ptr_to([4]), x, x, x + 1.0, x, space="global", vec="v4", ptx_type="f32")
-        T.ptx.st(A.ptr_to([8]), 5.0, space="global", ptx_type="f32")
+        ptx.st(A.ptr_to([4]), x, x, x + 1.0, x, space="global", vec="v4", ptx_type="f32")
+        ptx.st(A.ptr_to([8]), 5.0, space="global", ptx_type="f32")
         s = T.alloc_shared((2,), "uint32")
-        T.ptx.st(s.ptr_to([0]), x, x, vec="v2", ptx_type="b32")
+        ptx.st(s.ptr_to([0]), x, x, vec="v2", ptx_type="b32")
         A[9] = T.reinterpret("float32", s[1])
         T.ptx.red_scalar(B.ptr_to([0]), 3, op="add", ptx_type="u32")
         B[1] = T.ptx.atom_scalar(B.ptr_to([0]), 4, sem="relaxed", scope="gpu", space="global", op="max", ptx_type="s32")
@@ -205,7 +207,7 @@ def test_loads_and_stores_take_types_of_ptx() -> None:
     [
         lambda p: T.ptx.ld(p, "float32", "f16"),
         lambda p: T.ptx.ld(p, "float32", "q32"),
-        lambda p: T.ptx.st(p, 1.0, 2.0, vec="v2", ptx_type="f64"),
+        lambda p: ptx.st(p, 1.0, 2.0, vec="v2", ptx_type="f64"),
         lambda p: T.ptx.atom_scalar(p, 1, op="plus", ptx_type="s32"),
     ],
 )
@@ -246,7 +248,7 @@ def test_the_shared_memory_of_another_cta_has_a_pointer() -> None:
         bar = T.alloc_shared((1,), "uint64")
         A[r] = T.ptx.map_shared_rank(bar.data, r)
 
-    assert k.body[-1].value.dtype == "uint64"
+    assert statement(k, -1, Store).value.dtype == "uint64"
     assert "mapa.u64" in tw.compile(k, target="sm_90a").source("cuda")
 
 

@@ -1,12 +1,12 @@
 """Long kernels and deep ones: time grows with their length, and no nesting is too deep."""
 
-import importlib.util
 import time
 
 import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.texts import imported
 
 PATIENCE = 10  # times what a quiet core takes, about: a quadratic pass takes far longer
 
@@ -99,7 +99,4 @@ def parsed(folder, lines: str):
         "    return x\n\n\n@T.prim_func\ndef k(A: T.Buffer((32,), 'int32')):\n"
         f"    T.cta_id([1])\n    lane = T.thread_id([32])\n    x = lane\n    {lines}\n    A[lane] = x\n"
     )
-    spec = importlib.util.spec_from_file_location("long_kernel", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.k
+    return imported(file).k

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lang.kernels import body, text
+from tests.lang.kernels import body, statement, text
 from tilewright.errors import KernelError
+from tilewright.ir import AllocBuffer, DeclBuffer
 from tilewright.lang import T, Tx
 from tilewright.layout import ComposeLayout, R, S, SwizzleLayout, TCol, TLane, laneid
 
@@ -53,7 +54,7 @@ def test_the_language_has_the_names_of_layouts() -> None:
         A = T.alloc_shared((8, 64), "float16", layout=swizzled)
         B = T.alloc_shared((8, 64), "float16", layout=T.TileLayout(T.S[(8, 64) : (1, 8)]))
 
-    assert k.body[0].buffer.layout == ComposeLayout(SwizzleLayout(3, 3, 3), S[8, 64])
+    assert statement(k, 0, AllocBuffer).buffer.layout == ComposeLayout(SwizzleLayout(3, 3, 3), S[8, 64])
     assert body(k).splitlines()[1].endswith("layout=S[(8, 64):(1, 8)])")
 
 
@@ -95,7 +96,7 @@ def test_tensor_memory_is_named_by_its_address() -> None:
         tmem = T.decl_buffer([32, 16], "uint8", scope="tmem", allocated_addr=addr[0], layout=layout)
         A[0] = tmem.allocated_addr[0]
 
-    assert k.body[1].buffer.layout == S[(32, 16) : (1 @ TLane, 1 @ TCol)] + R[4 : 32 @ TLane]
+    assert statement(k, 1, DeclBuffer).buffer.layout == S[(32, 16) : (1 @ TLane, 1 @ TCol)] + R[4 : 32 @ TLane]
     assert body(k).splitlines()[-1] == "A[0] = addr[0]"
 
 
@@ -222,7 +223,7 @@ def test_scalars_in_memory_are_read_and_assigned_by_name() -> None:
         count += 2
         A[count] = T.cast(phase, "float32")
         T.cuda.atomic_add(T.address_of(count), 1)
-        count[0] = 3
+        count[0] = 3  # type: ignore[index]  # the scalar in memory that it still is
 
     assert body(k) == text("""
         count = T.alloc_buffer((1,), "int32", scope="shared")
@@ -262,8 +263,9 @@ def test_a_pool_may_deal_out_memory_again() -> None:
         pool.move_base_to(0)
         B = pool.alloc((8,), "float32")
 
-    assert k.body[0].buffer.shape == (128,)
-    assert [stmt.buffer.elem_offset for stmt in k.body[1:]] == [0, 0]
+    assert statement(k, 0, AllocBuffer).buffer.shape == (128,)
+    assert [statement(k, place, DeclBuffer).buffer.elem_offset for place in (1, 2)] == [0, 0]
+    assert len(k.body) == 3
 
 
 def test_a_pool_knows_the_layouts_of_tensor_cores() -> None:
@@ -272,7 +274,7 @@ def test_a_pool_knows_the_layouts_of_tensor_cores() -> None:
         pool = T.SMEMPool()
         A = pool.alloc_mma((8, 64), "float16", swizzle_mode=3)
 
-    view = k.body[1].buffer
+    view = statement(k, 1, DeclBuffer).buffer
     assert view.align == 1024
     assert view.layout == ComposeLayout(SwizzleLayout(3, 3, 3), S[8, 64])
     assert "ComposeLayout(SwizzleLayout(" in body(k)

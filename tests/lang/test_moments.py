@@ -8,6 +8,7 @@ import pytest
 
 import tilewright as tw
 from tests.lang.kernels import body, text
+from tests.texts import imported
 from tilewright.errors import KernelError
 from tilewright.lang import T
 
@@ -259,17 +260,13 @@ def test_deep_expressions_are_computed_in_steps(tmp_path, line: str) -> None:
 
 def parsed(folder, line: str):
     """A kernel of these lines, from a file of its own."""
-    import importlib.util  # a kernel's text must lie in a file
 
     file = folder / "kernel_text.py"
     file.write_text(
         "import numpy as np\nfrom tilewright import T\n\n\n@T.prim_func\ndef k(A: T.Buffer((4,), 'int32')):\n"
         f"    T.cta_id([1])\n    lane = T.lane_id([32])\n    {line}\n"
     )
-    spec = importlib.util.spec_from_file_location("kernel_text", file)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.k
+    return imported(file).k
 
 
 def test_a_choice_in_the_index_of_a_load_is_bound_before_it() -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import tilewright as tw
 from tests.texts import executed
@@ -24,10 +26,10 @@ PAGE = Path(__file__).parents[2] / "docs" / "coming_from.md"
 @pytest.mark.parametrize(
     ("name", "hint"),
     [
-        (lambda: T.syncthreads, "T.cuda.cta_sync()"),
-        (lambda: T.cuda.syncwarp, "T.cuda.warp_sync()"),
-        (lambda: T.cuda.atomicAdd, "T.cuda.atomic_add(A.ptr_to([i]), value)"),
-        (lambda: T.ldg, "A[i]"),
+        (lambda: T.syncthreads, "T.cuda.cta_sync()"),  # type: ignore[attr-defined]  # a name elsewhere
+        (lambda: T.cuda.syncwarp, "T.cuda.warp_sync()"),  # type: ignore[attr-defined]  # a name elsewhere
+        (lambda: T.cuda.atomicAdd, "T.cuda.atomic_add(A.ptr_to([i]), value)"),  # type: ignore[attr-defined]  # a name elsewhere
+        (lambda: T.ldg, "A[i]"),  # type: ignore[attr-defined]  # a name elsewhere
     ],
 )
 def test_an_unknown_name_of_cuda_says_what_it_is_here(name, hint) -> None:
@@ -43,13 +45,13 @@ def test_a_bare_name_of_another_language_says_what_it_is_here() -> None:
 
         @T.prim_func
         def k(A: T.Buffer((4,), "float32")):
-            x = tl.load(A)  # noqa: F841
+            x = tl.load(A)  # type: ignore[name-defined]  # noqa: F841
 
     with pytest.raises(KernelError, match="__syncthreads is not defined") as cuda:
 
         @T.prim_func
         def other():
-            __syncthreads()
+            __syncthreads()  # type: ignore[name-defined]  # CUDA's
 
     assert triton.value.hint == NAMES["tl.load"]
     assert cuda.value.hint == NAMES["syncthreads"]
@@ -57,7 +59,7 @@ def test_a_bare_name_of_another_language_says_what_it_is_here() -> None:
 
 def test_a_name_of_ours_that_is_misspelt_gets_the_nearest() -> None:
     with pytest.raises(TilewrightError) as refused:
-        T.alloc_sharedd  # noqa: B018
+        T.alloc_sharedd  # type: ignore[attr-defined]  # noqa: B018
 
     assert refused.value.hint is None
     assert "alloc_shared" in str(refused.value)
@@ -125,7 +127,7 @@ def evaluated(text: str) -> np.ndarray:
     return a
 
 
-ORACLES = {
+ORACLES: dict[str, Callable[[NDArray[np.float64]], NDArray[np.float64]]] = {
     "relu": lambda x: np.maximum(x, 0),
     "leaky_relu": lambda x: np.where(x > 0, x, 0.01 * x),
     "elu": lambda x: np.where(x > 0, x, np.exp(x) - 1),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from tests.lang.kernels import body, reads_back
-from tilewright.dtypes import HANDLE
+from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import KernelError
 from tilewright.ir import Buffer, Kernel, Var
 from tilewright.lang import T
@@ -40,7 +40,7 @@ def test_a_handle_is_matched_with_a_buffer() -> None:
 
     pointer = Var("A_ptr", HANDLE)
     assert k.params == (pointer,)
-    assert k.buffers == (Buffer("A", "float16", (8, 4), "global", S[(8, 4) : (1, 8)], data=pointer, align=32),)
+    assert k.buffers == (Buffer("A", dtype("float16"), (8, 4), "global", S[(8, 4) : (1, 8)], data=pointer, align=32),)
     assert reads_back(k)
 
 

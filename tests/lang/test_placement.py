@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.lang.kernels import statement
 from tilewright import T, Tx
 from tilewright.errors import KernelError
+from tilewright.ir import AllocBuffer, DeclBuffer
 from tilewright.layout import ComposeLayout, F, P, R, S, SwizzleLayout, laneid, m, mma_shared_layout, tid_in_wg, warpid
 
 SWIZZLE = SwizzleLayout(3, 3, 3)
@@ -22,13 +24,13 @@ def made(shape, layout, scope="local"):
         lane = T.lane_id([32])  # noqa: F841
         box = T.alloc_buffer(shape, "float16", scope=scope, layout=layout)  # noqa: F841
 
-    return kernel.body[-1].buffer
+    return statement(kernel, -1, AllocBuffer).buffer
 
 
 def test_two_elements_in_one_register_slot_are_refused():
     with pytest.raises(KernelError, match="box has two elements in one register slot") as caught:
         made((16, 8), S[(8, 2, 4, 2) : (4 @ laneid, 1, 1 @ laneid, 1)])
-    assert caught.value.given.startswith("box[0, 1] and box[1, 0] in register slot 1 of laneid 0")
+    assert str(caught.value.given).startswith("box[0, 1] and box[1, 0] in register slot 1 of laneid 0")
     assert caught.value.at is not None
 
 
@@ -83,7 +85,7 @@ def test_a_pool_gives_a_bare_swizzle_the_size_of_the_buffer():
         a = pool.alloc((32, 64), "float16", layout=SwizzleLayout(3, 3, 3))  # noqa: F841
         b = pool.alloc((32, 64), "float16")  # noqa: F841
 
-    assert [stmt.buffer.elem_offset for stmt in kernel.body[-2:]] == [0, 2048]
+    assert [statement(kernel, place, DeclBuffer).buffer.elem_offset for place in (-2, -1)] == [0, 2048]
 
 
 def test_a_bare_swizzle_keeps_every_element():
@@ -174,5 +176,5 @@ def test_a_tile_call_writes_no_place_twice():
 
     with pytest.raises(KernelError, match="A has two elements at one address") as caught:
         tw.compile(kernel)
-    assert caught.value.given.startswith("A[2, 0] and A[3, 0] at address 0, by")
+    assert str(caught.value.given).startswith("A[2, 0] and A[3, 0] at address 0, by")
     assert "Tx.cta.copy(A[2:4, :]" in str(caught.value)

@@ -48,7 +48,7 @@ def test_a_shuffle_hands_on_a_pointer() -> None:
         T.cta_id([1])
         lane = T.lane_id([32])
         p = T.cuda.shfl_sync(0xFFFFFFFF, A.ptr_to([lane % 8]), 3)
-        B[lane] = T.ptx.ld(p, dtype="int32")
+        B[lane] = T.ptx.ld(p, type="s32")
 
     a, b = np.arange(8, dtype=np.int32), np.zeros(32, np.int32)
     tw.simulate(k, a, b)

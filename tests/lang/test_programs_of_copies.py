@@ -3,7 +3,7 @@
 Each is run under every check against NumPy, its script reads back, and its CUDA text is assembled for its target.
 """
 
-# ruff: noqa: B023, F841, SIM108
+# ruff: noqa: B023, F841
 # Kernels are parsed, not run: they are programs of others, as others write them.
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from tests.lang.programs import data, eq, rng, run
 from tilewright import T, Tx
 from tilewright.layout import (
+    Layout,
     R,
     S,
     SwizzleMode,
@@ -124,7 +125,7 @@ def test_boxes_go_in_and_out_under_every_swizzle() -> None:
         for mode in (0, 1, 2, 3):
             cols = max(16, (16 << mode) * 8 // bits)
             if mode == 0:
-                lay = TileLayout(S[32, cols])
+                lay: Layout = TileLayout(S[32, cols])
             else:
                 lay = mma_shared_layout(dt, mode, (32, cols))
 
@@ -261,7 +262,7 @@ def test_a_halo_begins_before_the_array() -> None:
     eq(b[1], p[8:])
 
     @T.prim_func
-    def k(A_ptr: T.handle, B_ptr: T.handle):
+    def whole(A_ptr: T.handle, B_ptr: T.handle):
         A = T.match_buffer(A_ptr, (16, 64), "float32")
         B = T.match_buffer(B_ptr, (10, 64), "float32")
         T.device_entry()
@@ -279,7 +280,7 @@ def test_a_halo_begins_before_the_array() -> None:
         Tx.cta.copy(B, s)
 
     b = np.zeros((10, 64), "f4")
-    run(k, a, b)
+    run(whole, a, b)
     eq(b, p[:10])
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 import tilewright as tw
 from tests.lang.programs import data, eq, multiplied, rng, run
+from tests.toys import ptx
 from tilewright import T, Tx
 from tilewright.layout import S, TileLayout, mma_shared_layout
 
@@ -159,7 +160,7 @@ def test_copies_of_4_8_and_16_bytes_with_predicate_and_barrier() -> None:
         eq(b, w)
 
     @T.prim_func
-    def kernel(A: T.Buffer((128,), "float32"), B: T.Buffer((128,), "float32")):
+    def signalled(A: T.Buffer((128,), "float32"), B: T.Buffer((128,), "float32")):
         T.device_entry()
         T.cta_id([1])
         t = T.lane_id([32])
@@ -177,11 +178,11 @@ def test_copies_of_4_8_and_16_bytes_with_predicate_and_barrier() -> None:
 
     a = rng.random(128).astype("f4")
     b = np.ones_like(a)
-    run(kernel, a, b)
+    run(signalled, a, b)
     eq(a, b)
 
     @T.prim_func
-    def kernel(A: T.Buffer((128,), "float32"), B: T.Buffer((128,), "float32")):
+    def hinted(A: T.Buffer((128,), "float32"), B: T.Buffer((128,), "float32")):
         T.device_entry()
         T.cta_id([1])
         t = T.lane_id([32])
@@ -194,7 +195,7 @@ def test_copies_of_4_8_and_16_bytes_with_predicate_and_barrier() -> None:
         for i in range(4):
             B[t * 4 + i] = s[t * 4 + i]
 
-    run(kernel, a, b)
+    run(hinted, a, b)
     eq(a, b)
 
 
@@ -296,7 +297,7 @@ def test_a_product_of_registers_by_pointers() -> None:
                 b[r * 2 + p] = B[l // 4, l % 4 * 2 + p + r * 8]
         for i in T.unroll(4):
             d[i] = T.float32(1)
-        T.ptx.mma(
+        ptx.mma(
             "m16n8k16",
             "row",
             "col",
@@ -311,7 +312,7 @@ def test_a_product_of_registers_by_pointers() -> None:
         )
         for i in T.unroll(4):
             D[l // 4 + i // 2 * 8, l % 4 * 2 + i % 2] = d[i]
-        T.ptx.mma(
+        ptx.mma(
             "m16n8k16",
             "row",
             "col",
@@ -418,7 +419,7 @@ def test_a_warpgroup_product_with_a_in_registers_is_negated() -> None:
             acc[i] = 0.0
         T.ptx.wgmma.encode_matrix_descriptor(T.address_of(d), sb.data, 1, 16, 1)
         T.ptx.wgmma.fence()
-        T.ptx.wgmma.mma_async.rs(
+        ptx.wgmma.mma_async.rs(
             d,
             *[a[i] for i in range(4)],
             *[acc[i] for i in range(16)],
@@ -581,7 +582,7 @@ def test_barriers_fences_atomics_and_reductions_by_name() -> None:
         T.ptx.fence.proxy_async("global")
         T.ptx.fence.proxy_async()
         x = T.ptx.ld(A.ptr_to([t]), "int32", "s32", space="global")
-        T.ptx.st(A.ptr_to([t]), x + 1, space="global", ptx_type="s32")
+        ptx.st(A.ptr_to([t]), x + 1, space="global", ptx_type="s32")
         o = T.ptx.atom_scalar(F.ptr_to([0]), T.float32(1), "relaxed", "gpu", op="add", ptx_type="f32")
         T.ptx.red_scalar(F.ptr_to([1]), T.float32(2), op="add", ptx_type="f32")
         s = T.cuda.warp_reduce(T.cast(lane, "float32"), "sum")

@@ -6,8 +6,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.lang.kernels import body, text
+from tests.lang.kernels import body, statement, text
 from tilewright.errors import KernelError
+from tilewright.ir import Bind
 from tilewright.lang import T
 
 DTYPES = [
@@ -49,7 +50,8 @@ def test_an_annotation_gives_the_dtype(kind: str) -> None:
         x: getattr(T, kind) = 1
         y: getattr(T, kind)
 
-    assert k.body[0].var.dtype == k.body[0].value.dtype == kind
+    bind = statement(k, 0, Bind)
+    assert bind.var.dtype == bind.value.dtype == kind
     assert body(k).startswith(f"x: T.{kind} = ")
 
 
@@ -76,7 +78,7 @@ def test_a_second_definition_is_another_scalar() -> None:
     @T.prim_func
     def k():
         x: T.int32 = 0
-        x: T.float32 = 1
+        x: T.float32 = 1  # type: ignore[no-redef]  # what it is about
         x = 2
 
     assert body(k) == "x: T.int32 = 0\nx_1: T.float32 = 1.0\nx_1 = 2.0"
@@ -112,7 +114,7 @@ def test_let_binds_a_value_for_good() -> None:
         x: T.let = tid * 2
         y: T.let[T.int64] = x
 
-    assert [stmt.mutable for stmt in k.body[1:]] == [False, False]
+    assert [statement(k, place, Bind).mutable for place in (1, 2)] == [False, False]
     assert body(k).splitlines()[1:] == ["x: T.let = tid * 2", 'y: T.let = T.cast(x, "int64")']
 
 

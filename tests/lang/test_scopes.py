@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lang.kernels import body, text
+from tests.lang.kernels import body, statement, text
 from tilewright.errors import KernelError
 from tilewright.ir import ScopeId, Var
 from tilewright.lang import T
@@ -64,7 +64,7 @@ def test_without_extents_the_targets_count() -> None:
     def k():
         bx, by = T.cta_id()
 
-    assert k.body[0].extents == (None, None)
+    assert statement(k, 0, ScopeId).extents == (None, None)
     assert body(k) == "bx, by = T.cta_id([None, None])"
 
 

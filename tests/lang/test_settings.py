@@ -101,12 +101,12 @@ def test_a_target_with_a_key_that_means_nothing_is_refused() -> None:
         A[0] = 0
 
     with pytest.raises(TargetError, match="unknown kind of target"):
-        tw.compile(k, {"kind": "cuda", "arch": "sm_90a", "threads": 3})
+        tw.compile(k, {"kind": "cuda", "arch": "sm_90a", "threads": 3})  # type: ignore[dict-item]  # no such key
 
 
 def test_what_the_decorators_accept_for_other_compilers_changes_nothing() -> None:
-    def make(**how: bool) -> str:
-        @T.prim_func(**how)
+    def make(*, check_well_formed: bool = True, private: bool = False) -> str:
+        @T.prim_func(check_well_formed=check_well_formed, private=private)
         def k(A: T.Buffer((64,), "float32")):
             A[0] = 0
 

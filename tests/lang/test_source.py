@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.lang.kernels import body
+from tests.lang.kernels import body, line_of
 from tests.texts import executed
 from tilewright.errors import KernelError
 from tilewright.lang import T, parse_script
@@ -71,7 +72,7 @@ def test_a_notebook_cell_is_a_source() -> None:
 def test_text_that_is_nowhere_is_an_error() -> None:
     with pytest.raises(KernelError, match="the source of k cannot be read") as raised:
         exec("@T.prim_func\ndef k(): pass\n", {"T": T})
-    assert "parse_script" in raised.value.hint
+    assert "parse_script" in str(raised.value.hint)
 
 
 def test_a_file_that_changed_is_an_error(tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_a_file_that_changed_is_an_error(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [lambda: None, 3, len, type("C", (), {})])
-def test_a_kernel_is_a_function(value: object) -> None:
+def test_a_kernel_is_a_function(value: Any) -> None:
     with pytest.raises(KernelError, match="a kernel is a Python function"):
         T.prim_func(value)
 
@@ -104,7 +105,7 @@ def test_names_that_only_annotations_mention_are_found() -> None:
 def test_a_script_that_is_not_python_is_an_error_at_its_line() -> None:
     with pytest.raises(KernelError, match="the script is not Python") as raised:
         parse_script("@T.prim_func\ndef k(:\n    pass\n")
-    assert raised.value.at.line == 2
+    assert line_of(raised.value).line == 2
 
 
 @pytest.mark.parametrize(

@@ -9,14 +9,15 @@ import pytest
 import tilewright as tw
 from tilewright import T, Tx
 from tilewright.errors import KernelError
-from tilewright.ir import Buffer, Kernel
+from tilewright.ir import AllocBuffer, Buffer, DeclBuffer, Kernel
 from tilewright.layout import R, S, TCol, TileLayout, TLane, laneid, tcgen05_atom_layout
 
 ROWS = S[(32, 16) : (1 @ TLane, 1 @ TCol)] + R[4 : 32 @ TLane]
 
 
 def declared(made: Kernel, name: str) -> Buffer:
-    return next(stmt.buffer for stmt in made.body if getattr(stmt, "buffer", None) and stmt.buffer.name == name)
+    buffers = [stmt.buffer for stmt in made.body if isinstance(stmt, AllocBuffer | DeclBuffer)]
+    return next(buffer for buffer in buffers if buffer.name == name)
 
 
 @pytest.mark.parametrize("how", ["element", "buffer", "list", "number"])

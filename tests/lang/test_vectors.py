@@ -154,7 +154,7 @@ def test_python_helpers_take_vectors_apart() -> None:
         B[0] = total(A[0])
 
     b = np.zeros(1, np.float32)
-    tw.simulate(k, np.float32([[1, 2, 3, 4]]), b, check="all")
+    tw.simulate(k, np.array([[1, 2, 3, 4]], np.float32), b, check="all")
 
     assert b[0] == 13
 

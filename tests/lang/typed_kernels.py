@@ -28,6 +28,7 @@ def right(A: T.Buffer((8, 16), "float16"), B: T.Buffer((8, 16), "float16"), n: T
     lane = T.lane_id([32])
     warp: T.let = T.ceildiv(lane, 32)
     total: T.float32 = 0.0
+    pair: T.float16x2 = T.float16x2(1.0, 2.0)
     tile = T.alloc_shared((8, 16), "float16")
     R = T.alloc_local((4,), "uint32")
     part = T.alloc_buffer(
@@ -37,7 +38,7 @@ def right(A: T.Buffer((8, 16), "float16"), B: T.Buffer((8, 16), "float16"), n: T
     T.cuda.cta_sync()
     T.ptx.ldmatrix(False, 2, ".b16", tile.ptr_to([lane % 8, lane // 8 % 2 * 8]), R[0], R[1])
     for i in T.unroll(4):
-        total = scaled(T.max(total, T.float32(i)), 2)
+        total = scaled(T.max(total, T.float32(i) + T.cast(pair.x, "float32")), 2)
     bars = T.alloc_shared((1,), "uint64")
     if lane + warp == n:
         T.ptx.mbarrier.init(bars.ptr_to([0]), 1)

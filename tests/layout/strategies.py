@@ -66,7 +66,8 @@ def composed(**kwargs):
 @st.composite
 def shapes_of(draw, layout):
     """A shape that the layout has, one that may cut its iters."""
-    rest, shape = layout.size(), []
+    rest = layout.size()
+    shape: list[int] = []
     while rest > 1 and len(shape) < 3:
         entry = draw(st.sampled_from([d for d in range(1, rest + 1) if rest % d == 0]))
         shape.append(entry)
@@ -206,9 +207,9 @@ def at(value, **variables):
 def filled(layout, **variables):
     """A layout of expressions once the variables are known."""
     tile = layout if isinstance(layout, TileLayout) else layout.tile
-    known = TileLayout(
-        *([Iter(at(it.extent, **variables), at(it.stride, **variables), it.axis) for it in its]
-          for its in (tile.shard, tile.replica)),
-        offset=[OnAxis(at(o.value, **variables), o.axis) for o in tile.offset],
-    )  # fmt: skip
-    return known if layout is tile else ComposeLayout(layout.swizzle, known)
+    shard, replica = (
+        [Iter(at(it.extent, **variables), at(it.stride, **variables), it.axis) for it in its]
+        for its in (tile.shard, tile.replica)
+    )
+    numeric = TileLayout(shard, replica, [OnAxis(at(o.value, **variables), o.axis) for o in tile.offset])
+    return numeric if layout is tile else ComposeLayout(layout.swizzle, numeric)

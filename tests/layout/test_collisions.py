@@ -14,7 +14,7 @@ from tilewright.layout import ComposeLayout, Iter, P, R, S, SwizzleLayout, TileL
 
 def shared_places(layout):
     """The places that two elements have, each with its elements, from the table alone."""
-    holders = {}
+    holders: dict[frozenset[tuple[str, int]], set[int]] = {}
     for element, places in enumerate(held(layout, (layout.size(),))):
         for place in places:
             holders.setdefault(place, set()).add(element)
@@ -50,9 +50,8 @@ def test_an_axis_that_does_not_count_tells_nothing_apart():
 
 def test_a_swizzle_moves_no_two_addresses_to_one():
     swizzle = SwizzleLayout(1, 2, 2)
-    assert swizzle.collision() is None
-    assert swizzle.over((8, 64)).collision() is None
-    assert ComposeLayout(swizzle, S[(2, 2) : (8, 8)]).collision().place == {"m": swizzle.address(8)}
+    assert [layout.collision() for layout in (swizzle, swizzle.over((8, 64)))] == [None, None]
+    assert ComposeLayout(swizzle, S[(2, 2) : (8, 8)]).collision() == (1, 2, {"m": swizzle.address(8)})
 
 
 @pytest.mark.parametrize(

@@ -204,6 +204,7 @@ def test_the_swizzle_of_a_shared_tile_is_found_again():
     layout = mma_shared_layout("float16", 3, (16, 64))
     found = LinearLayout.of(layout, (16, 64)).to_layout()
     assert isinstance(found, ComposeLayout)
+    assert isinstance(layout, ComposeLayout)
     assert found.swizzle == layout.swizzle
     assert found.tile.equivalent(layout.tile)
 

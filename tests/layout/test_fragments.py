@@ -57,6 +57,6 @@ def test_the_axis_of_the_warps_is_asked_for() -> None:
     ("A", (16, 16, 2), "float16", (1, 1), "no fragment of mma"),
     ("A", (16, 16), "void", (1, 1), "void in"),
 ])  # fmt: skip
-def test_what_is_no_fragment_is_refused(operand, shape, element, warps, message) -> None:  # type: ignore[no-untyped-def]
+def test_what_is_no_fragment_is_refused(operand, shape, element, warps, message):
     with pytest.raises(LayoutError, match=message):
         mma_fragment_layout(operand, shape, element, warps)

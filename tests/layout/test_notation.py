@@ -11,6 +11,7 @@ import tilewright.layout
 from tests.layout.strategies import SWIZZLES, Sym, composed, tiles
 from tilewright.errors import LayoutError
 from tilewright.layout import (
+    Axis,
     ComposeLayout,
     Iter,
     R,
@@ -86,7 +87,7 @@ def test_a_colon_needs_parentheses_around_it():
 
 def test_a_replica_needs_strides():
     with pytest.raises(LayoutError, match=r"R\[4\] has no strides"):
-        _ = R[4]
+        _ = R[4]  # type: ignore[index]  # extents without strides
 
 
 def test_an_offset_is_an_integer():
@@ -135,7 +136,7 @@ def test_parse_refuses_anything_else(text, problem):
 
 def test_iters_print_as_they_are_built():
     assert eval(repr(Iter(8, 4, laneid)), NAMES) == Iter(8, 4, laneid)
-    assert str(Iter(np.int64(8), 4, "laneid")) == "8:4@laneid"
+    assert str(Iter(np.int64(8), 4, Axis.get("laneid"))) == "8:4@laneid"
 
 
 def test_nested_extents_are_told_flat_and_as_cute_has_them() -> None:

@@ -32,13 +32,15 @@ def register_layouts(draw):
     """Layouts whose lanes and registers have no gaps, elements in several of both among them."""
     dims = draw(st.lists(st.tuples(st.sampled_from([1, 2, 2, 3, 4]), st.sampled_from([laneid, m])), max_size=5))
     copied = draw(st.lists(st.sampled_from([laneid, m]), max_size=2))
-    iters = [None] * (len(dims) + len(copied))
+    count = len(dims) + len(copied)
+    iters: dict[int, Iter] = {}
     reached = {laneid: 1, m: 1}
-    for k in draw(st.permutations(range(len(iters)))):
+    for k in draw(st.permutations(range(count))):
         extent, axis = dims[k] if k < len(dims) else (2, copied[k - len(dims)])
         iters[k] = Iter(extent, reached[axis], axis)
         reached[axis] *= extent
-    return TileLayout([*iters[: len(dims)], Iter(1, 1, laneid)], iters[len(dims) :])
+    ordered = [iters[k] for k in range(count)]
+    return TileLayout([*ordered[: len(dims)], Iter(1, 1, laneid)], ordered[len(dims) :])
 
 
 @given(st.data())

@@ -120,7 +120,7 @@ def _numbered(sets):
     worth = {"wid_in_wg": ("tid", 32), "laneid": ("tid", 1), "tid_in_wg": ("tid", 1), "warpid": ("tid", 32)}
 
     def number(place):
-        total = {}
+        total: dict[str, int] = {}
         for axis, value in place:
             name, factor = worth.get(axis, (axis, 1))
             total[name] = total.get(name, 0) + factor * value
@@ -344,7 +344,8 @@ def test_layouts_hash_and_compare_by_value():
 
 
 def test_from_iters_takes_a_mapping_of_offsets():
-    layout = TileLayout.from_iters([Iter(8, 1)], [Iter(4, 32, TLane)], {warpid: 2, "m": 64})
+    offset: dict[Axis | str, int] = {warpid: 2, "m": 64}
+    layout = TileLayout.from_iters([Iter(8, 1)], [Iter(4, 32, TLane)], offset)
     assert layout == S[8:1] + R[4 : 32 @ TLane] + 2 @ warpid + 64
 
 
@@ -354,4 +355,4 @@ def test_a_spec_is_a_layout():
 
 def test_a_layout_is_made_of_iters():
     with pytest.raises(LayoutError, match="made of iters"):
-        TileLayout((8, 4))
+        TileLayout((8, 4))  # type: ignore[arg-type]  # extents alone

@@ -117,7 +117,7 @@ PROGRAMS = [
          ("divergence: a warp cannot meet, its lanes are apart", "        __syncthreads();")),
     Case("async_copy", "doubled", lambda: [f32(256, 4), zeros((256, 4)), 4], 1, 64, 1,
          lambda a: (2 * a[0]).reshape(4, 64, 4)[:, ::-1].reshape(256, 4),
-         ("load reads shared memory that cp_async may still be writing", "tile[r % 2][63 - t]")),
+         ("load reads shared memory that cp.async may still be writing", "tile[r % 2][63 - t]")),
     Case("misaligned", "copy4", lambda: [f32(132), zeros(128), 1], 1, 32, 1, lambda a: a[0][4:], ("align", "from[i]")),
     Case("local_array", "sort8", lambda: [i32(256), zeros(256, np.int32)], 1, 32, 1,
          lambda a: np.sort(a[0].reshape(32, 8)).reshape(-1), ("load through a pointer to nowhere", "while (v[b]")),

@@ -295,4 +295,4 @@ __global__ void k(const float* x{", " * bool(declared)}{declared}) {{
     with pytest.raises(SimulationError) as error:
         tw.load_cu(text)["k"].simulate(*arrays, grid=1, block=64)
 
-    assert f"atomicAdd(&{place[:1] if declared else place}[...], value) in place of line 4" in str(error.value.hint)
+    assert f"atomicAdd(&{place}, x[threadIdx.x]) in place of line 4" in str(error.value.hint)

@@ -14,7 +14,8 @@ def test_programs_of_scalar_rows_store_what_the_table_says() -> None:
     for made in programs(THREADS, 0, 60):
         out = np.zeros(made.wanted.shape, np.uint64)
 
-        tw.load_ptx(made.text)["k"].simulate(*made.given, out, THREADS, block=THREADS)
+        # Random divisors are 0 here and there: the table has what an H200 gives then.
+        tw.load_ptx(made.text)["k"].simulate(*made.given, out, THREADS, block=THREADS, check=("bounds", "alignment"))
 
         assert (out == made.wanted).all(), f"program {made.number}"
 

@@ -173,7 +173,7 @@ def test_hints_for_cuda_name_its_atomic_and_take_one_line_apart() -> None:
     with pytest.raises(SimulationError, match="race") as smoothed:
         module["smoothed"].simulate(np.zeros(66, np.float32), block=64)
 
-    assert "atomicAdd(&own[...], value) in place of line 6" in str(counted.value.hint)
+    assert "atomicAdd(&own[x[threadIdx.x] & 15], 1) in place of line 6" in str(counted.value.hint)
     assert "line 10 as two statements: what it reads into a variable, __syncthreads()" in str(smoothed.value.hint)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.isa import since
 from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.mbarrier_state import arrived
+from tilewright.isa.mbarrier import arrived
 from tilewright.isa.table import Access, AsyncMeaning, Form, Instruction, Issue, Ptx, Signal, reads
 
 __all__ = ["UNITS"]

@@ -21,16 +21,19 @@ from tilewright.profiling.acts import (
     PHASE,
     READ,
     SIGNAL,
+    STORE,
     USE,
     WORK,
     ActWriter,
     Loops,
     Script,
     UnitWork,
+    reached_by,
+    script_of,
 )
-from tilewright.profiling.estimate import together
-from tilewright.profiling.play import Played, clock_of, figures_of, play
-from tilewright.sim.record.recording import Row
+from tilewright.profiling.estimate import KEPT, WholeGrid, shares, together
+from tilewright.profiling.play import CP_ASYNC_LATE, Played, clock_of, figures_of, play
+from tilewright.sim.record.recording import Moved, Row
 from tilewright.tuning import autotune
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
@@ -42,6 +45,11 @@ def played(*warps: list[Any], resident: int = 1, total: int = 1, **parts: Any) -
     """A CTA of warps that do these acts. `Any`: acts, and other parts of a script."""
     script = Script([(0, number, acts) for number, acts in enumerate(warps)], **parts)
     return play([script], MACHINE, resident, total)
+
+
+def recording_of(rows: list[Row], sites: tuple[Any, ...] = (), *, compiled: bool = False) -> Any:
+    """A recording that has these rows and sites. `Any`: as much of a `Recording` as acts are made of."""
+    return SimpleNamespace(rows=rows, sites=sites, streams=(), cluster=1, compiled=compiled)
 
 
 # Schedules
@@ -71,9 +79,72 @@ def test_units_that_are_busy_for_long_get_in_each_others_way() -> None:
 def test_what_needs_a_whole_sum_waits_for_its_end_and_a_unit_takes_its_turns(second: str, cycles: float) -> None:
     rows = [Row("most = T.max(most, s[i])", "store", None, {"float32 max": 1}),
             Row(f"e[i] = T.exp2({second})", "store", None, {"ptx.ex2.approx.f32": 1})]  # fmt: skip
-    writer = ActWriter(SimpleNamespace(rows=rows, sites=(), streams=(), cluster=1), {}, frozenset())  # type: ignore[arg-type]
+    writer = ActWriter(recording_of(rows), {}, frozenset())
 
     assert writer.longest([(0, 64), (1, 64)]) == cycles
+
+
+def test_arithmetic_of_a_kernel_counts_though_it_writes_an_instruction_with_a_type() -> None:
+    @T.prim_func
+    def stored(A: T.Buffer((32,), "float32")):
+        lane = T.thread_id([32])
+        held = T.alloc_shared((32,), "float32")
+        x: T.let = T.exp2(A[lane])
+        T.ptx.st(held.ptr_to([lane]), x, space="shared", type="f32")
+        A[lane] = held[lane]
+
+    recording = tw.compile(stored, "sm_90a").simulate(np.zeros(32, np.float32), record=True).recording
+    assert recording is not None
+    script = script_of(recording, {})
+
+    assert not recording.compiled
+    assert sum(act[2].get("mufu", 0) for act in script.warps[0][2] if act[0] == WORK) > 0
+
+
+@pytest.mark.parametrize(("index", "passes"), [("w + 1", 8.0), ("w", 8.0), ("w * 2", 32.0), ("t + w", 32.0)])
+def test_elements_that_follow_each_other_from_the_begin_of_a_buffer_on_are_read_four_at_once(
+    index: str, passes: float
+) -> None:
+    rows = [
+        Row("for w in T.unroll(32):", "loop", None, {}),
+        Row(f"x: T.let = s[{index}]", "let", None, {"load shared": 1}),
+    ]
+    site = SimpleNamespace(space="shared", buffer="s", op="load", issues=False, write=False)
+    stretch: Any = SimpleNamespace(executed=((0, 32), (1, 32)), moved=(Moved(0, 32, 1024, 4096, 32, 32, 0),))
+    acts = list(ActWriter(recording_of(rows, (site,)), {}, frozenset()).stretch(stretch))
+
+    assert sum(act[2]["lsu"] for act in acts if act[0] == WORK) == passes
+
+
+@pytest.mark.parametrize(("is_used", "rounds"), [(True, 2), (False, 1)])
+def test_loads_of_compiled_code_wait_for_registers_where_each_is_used_at_once(is_used: bool, rounds: int) -> None:
+    rows = [row for at in range(8) for row in (
+        Row(f"v{at}: T.let = x[{at}]", "let", None, {"load global": 1}),
+        Row(f"y{at} = T.ptx.add({'v' if is_used else 'z'}{at}, 1)", "let", None, {"ptx.add": 1}))]  # fmt: skip
+    site = SimpleNamespace(space="global", buffer="x", op="load", issues=False, write=False)
+    stretch: Any = SimpleNamespace(
+        executed=tuple((at, 1) for at in range(16)), moved=(Moved(0, 1, 32, 512, 4, 4, 16),) * 8
+    )
+    acts = list(ActWriter(recording_of(rows, (site,), compiled=True), {}, frozenset()).stretch(stretch))
+
+    assert [act[0] for act in acts].count(USE) == rounds
+
+
+def test_short_pieces_take_hbm_longer() -> None:
+    assert reached_by(32) < reached_by(64) < reached_by(128) < reached_by(512) == 1
+
+
+def test_the_cache_keeps_what_was_written_last_among_what_was_read() -> None:
+    site = SimpleNamespace(space="global", buffer="y", op="store", issues=False, write=True)
+    moved = Moved(0, 1, 32, 128, 1, 1, 4)
+    stream = SimpleNamespace(events=[SimpleNamespace(moved=(moved,))])
+    recording: Any = SimpleNamespace(sites=(site,), streams=(stream,), operations=(), ctas=(0,))
+    kept = KEPT * gpu("H200").l2_bytes
+    few, many = (shares(recording, WholeGrid(10**9, 1, {"y": int(kept * part)}), gpu("H200"))[0]["y"] * 10**9 * 128
+                 for part in (0.5, 4))  # fmt: skip
+
+    assert few == 0
+    assert many == pytest.approx(3 * kept)
 
 
 def test_the_clock_falls_where_tensor_cores_are_used() -> None:
@@ -105,8 +176,37 @@ def test_a_load_takes_its_latency_and_others_go_on_meanwhile() -> None:
     load = [(READ, 512.0, 512.0, 4.0, 0), (USE, 0)]
     alone = played(load).ends[0]
 
-    assert MACHINE.hbm_latency < alone < MACHINE.hbm_latency + 100
+    assert MACHINE.hbm_latency < alone < MACHINE.hbm_latency + MACHINE.hbm_spread + 100
     assert played(load, [ADD]).ends[0] == alone
+
+
+def test_hbm_reaches_more_of_its_rate_the_more_bytes_wait() -> None:
+    def reached(nbytes: float) -> float:
+        found = played([(READ, nbytes, nbytes, 1.0, 0), (USE, 0)], resident=8, total=64)
+        return found.busy["HBM"] / max(found.ends)
+
+    few, more, most = map(reached, (2048.0, 4096.0, 32768.0))
+
+    assert few < more < most
+    assert 0.95 < most < 1
+
+
+def test_stores_wait_for_the_port_of_their_multiprocessor() -> None:
+    def ended(nbytes: float) -> float:
+        return played([(STORE, nbytes / 8, 0.0, 1.0, 0)] * 8).ends[0]
+
+    assert ended(4096.0) < 100
+    assert ended(32768.0) > (32768.0 - 2 * MACHINE.store_bytes) / MACHINE.l2_write_bytes
+
+
+def test_copies_by_cp_async_are_late_where_there_are_products_to_issue_before_them() -> None:
+    copy = Script([(0, 0, [(ISSUE, 0), (GROUP, (0,), False, 0)])], {0: UnitWork("cp.async", 512.0)})
+    on = gpu("H200")
+    alone, beside = (
+        play([copy], figures_of(on, 132, clock=clock), 1, 1).ends[0] for clock in (on.clock, 0.9 * on.clock)
+    )
+
+    assert beside == pytest.approx(alone + CP_ASYNC_LATE, rel=0.05)
 
 
 def test_loads_that_are_begun_together_wait_once() -> None:
@@ -170,7 +270,7 @@ def test_bytes_for_several_ctas_take_the_port_of_each() -> None:
         cluster([(ISSUE, 0)], load, operations={0: UnitWork("TMA", 64000, into=into)}) for into in ((), (0, 1))
     )
     assert both.ends[-1] > own.ends[-1], "the other CTA's own load waits"
-    assert both.busy["L2"] - own.busy["L2"] == pytest.approx(1000 / 2), "64 bytes a cycle of one SM in two"
+    assert both.busy["L2"] - own.busy["L2"] == pytest.approx(64000 / MACHINE.received_bytes / 2), "of one SM in two"
 
 
 def test_an_arrival_in_another_cta_takes_the_way_there() -> None:

@@ -133,7 +133,9 @@ class Lowered:
         self.bodies.append([])
         yield
         orelse = tuple(self.bodies.pop())
-        self.bodies[-1][-1] = replace(self.bodies[-1][-1], orelse=orelse)
+        branch = self.bodies[-1][-1]
+        assert isinstance(branch, If)
+        self.bodies[-1][-1] = replace(branch, orelse=orelse)
 
     @contextmanager
     def loop(self, name: str, start: Any, stop: Any, step: int = 1) -> Iterator[Var]:
@@ -170,10 +172,14 @@ class Lowered:
             authored=tuple(self.authored),
         )
 
-    def run(self, check: str = "all", limits: Limits | None = None, **given: Any) -> Run:
+    def run(self, check: str = "all", /, **arguments: Any) -> Run:
         """Arrays by the buffer's name, scalars by theirs."""
-        arrays = {f"{name}_ptr": value for name, value in given.items() if isinstance(value, np.ndarray)}
-        scalars = {name: value for name, value in given.items() if not isinstance(value, np.ndarray)}
+        return self.limited(None, check, **arguments)
+
+    def limited(self, limits: Limits | None, check: str, /, **arguments: Any) -> Run:
+        """`run`, within these limits."""
+        arrays = {f"{name}_ptr": value for name, value in arguments.items() if isinstance(value, np.ndarray)}
+        scalars = {name: value for name, value in arguments.items() if not isinstance(value, np.ndarray)}
         return Program(self.kernel(), parse_checks(check)).run(arrays, scalars, limits=limits)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.tile.kernels import whole_number
 from tilewright.dtypes import DType
 from tilewright.ir import (
     AddressOf,
@@ -122,8 +123,8 @@ def floats(op: str, a: Any, b: Any, kind: DType) -> Any:
     """One rounding: exact enough in float64 for narrow types, NumPy's own for the others."""
     if op in ("min", "max"):
         return np.fmin(a, b) if op == "min" else np.fmax(a, b)
-    wide = np.float32 if kind.bits < 32 else kind.numpy.type
-    x, y = wide(a), wide(b)
+    wide = np.dtype(np.float32) if kind.bits < 32 else kind.numpy
+    x, y = (np.asarray(value).astype(wide)[()] for value in (a, b))
     return rounded({"+": x + y, "-": x - y, "*": x * y, "/": np.divide(x, y)}[op], kind)
 
 
@@ -207,6 +208,7 @@ def matrices(call: Call, threads: list[Thread]) -> None:
                     row, column = column, row
                 where = rows[8 * m + row] + 2 * column
                 place = bound.operands["r"][m]
+                assert isinstance(place, Load)
                 buffer, start = thread.address(AddressOf(place.buffer, place.indices))
                 start += 2 * half
                 if call.op == "ptx.ldmatrix":
@@ -256,7 +258,7 @@ class Thread:
         if stmt.buffer.is_shared:
             self.offsets[stmt.buffer.name] = stmt.offset or 0
         else:
-            size = int(stmt.buffer.shape[0]) * stmt.buffer.dtype.bits  # type: ignore[arg-type]  # a constant here
+            size = whole_number(stmt.buffer.shape[0]) * stmt.buffer.dtype.bits
             self.local[stmt.buffer.name] = bytearray(size // 8 + 8)
 
     def loop(self, stmt: For) -> Iterator[Meeting]:
@@ -289,7 +291,7 @@ class Thread:
 
     def copy(self, value: Call) -> None:
         bound = bind(value)
-        count = int(bound.mods["nbytes"])  # type: ignore[call-overload]
+        count = whole_number(bound.mods["nbytes"])
         source, start = self.address(bound.operands["src"][0])
         target, to = self.address(bound.operands["dst"][0])
         target[to : to + count] = bytes(source[start : start + count])
@@ -405,12 +407,12 @@ def from_bytes(data: bytes, kind: DType) -> Any:
 class Oracle:
     def __init__(self, kernel: Kernel, arrays: dict[str, np.ndarray[Any, Any]], scalars: dict[str, Any]) -> None:
         self.kernel = kernel
-        self.arrays = {name: memoryview(array.reshape(-1).view(np.uint8)) for name, array in arrays.items()}
+        self.arrays = {name: array.reshape(-1).view(np.uint8).data for name, array in arrays.items()}
         self.scalars = scalars
 
     def run(self) -> None:
         launch = self.kernel.launch
         assert launch is not None
         with np.errstate(all="ignore"):
-            for cta in range(int(launch.grid[0])):
+            for cta in range(whole_number(launch.grid[0])):
                 Cta(self, cta).run()

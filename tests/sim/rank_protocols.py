@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -33,9 +34,10 @@ class Steps:
     late: bool = False
     early: bool = False
     leaves: int = -1
-    more: dict[str, object] = field(default_factory=dict)
+    more: dict[str, Any] = field(default_factory=dict)
 
-    def has(self, name: str, default: object = True) -> object:
+    def has(self, name: str, default: Any = True) -> Any:
+        """What a protocol of its own says of a step."""
         return self.more.get(name, default)
 
 

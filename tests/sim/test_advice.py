@@ -324,7 +324,7 @@ def guarded(d: T.Buffer((1,), "uint32")):
 @T.prim_func
 def guarded_by_a_strong_read(d: T.Buffer((1,), "uint32")):
     cta, own = T.cta_id([2]), T.thread_id([64])
-    if T.ptx.ld(d.ptr_to([0]), sem="relaxed", scope="gpu", dtype="uint32") < T.cast(cta * 64 + own, "uint32"):
+    if T.ptx.ld(d.ptr_to([0]), sem="relaxed", scope="gpu", type="u32") < T.cast(cta * 64 + own, "uint32"):
         T.cuda.atomic_max(d.ptr_to([0]), T.cast(cta * 64 + own, "uint32"))
 
 

@@ -129,7 +129,7 @@ def test_uniform_integers_wrap_as_lanes_do(kind: str) -> None:
     out, x = k.array("out", kind, 32), k.scalar("x", kind)
     with k.loop("i", 0, 32) as i:
         k.store(out, i, (x * 7 + cast(i, x.dtype)) * x - 13 * x)
-    start = wrapped_number(np.iinfo(dtype(kind).numpy).max)
+    start = wrapped_number(np.iinfo(kind).max)
 
     same_bits(k, {"out": np.zeros(32, dtype(kind).numpy)}, {"x": start}, check="none")
 

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.recording import results_of
 from tilewright import T, Tx
 from tilewright.errors import SimulationError
 from tilewright.layout import mma_shared_layout, wgmma_fragment
-from tilewright.sim.run import program
+from tilewright.sim.run.execution import Execution
 
 CTAS, WRONG = 4, 2
 
@@ -83,10 +84,7 @@ def test_an_operation_too_early_is_told_of_one_cta_and_of_all(mistake: str, what
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """A kernel whose threads may be late for a phase is run in another order as well."""
-    found: list[Any] = []
-    execution = program.Execution
-    monkeypatch.setattr(program, "Execution", lambda *a, **k: found.append(k) or execution(*a, **k))
-    return found
+    return results_of(monkeypatch, Execution, "__init__")
 
 
 def test_lanes_that_executed_an_instruction_together_have_all_looked_at_the_phase(runs: list[Any]) -> None:

@@ -78,7 +78,7 @@ def test_a_register_array_has_its_length() -> None:
 def test_without_the_check_lanes_outside_do_nothing() -> None:
     a = np.zeros(100, np.float32)
 
-    guarded(103).run(check="none", a=a)
+    guarded(103).run("none", a=a)
 
     assert (a == 1).all()
 
@@ -112,7 +112,7 @@ def test_a_matrix_row_must_lie_inside() -> None:
     k.do("ptx.ldmatrix", False, 4, ".b16", at(s, lane * 8), *(get(r, 2 * m) for m in range(4)))
 
     with pytest.raises(SimulationError, match=r"ptx\.ldmatrix reads outside of s") as raised:
-        k.run(check="bounds")
+        k.run("bounds")
 
     assert "lane 31" in str(raised.value)
 
@@ -130,7 +130,7 @@ def test_a_run_goes_on_behind_a_load_that_is_outside_and_stops_at_a_matrix(of_ma
     array = np.zeros(32, np.float32)
 
     with pytest.raises(SimulationError, match="reads outside of s"):
-        k.run("bounds", Limits(findings=2), a=array)
+        k.limited(Limits(findings=2), "bounds", a=array)
 
     assert array.any() != of_matrix
 
@@ -140,7 +140,7 @@ def test_lanes_whose_row_does_not_count_may_point_anywhere() -> None:
     s, r = k.shared("s", "float16", 64), k.local("r", "float16", 2)
     k.do("ptx.ldmatrix", False, 1, ".b16", at(s, lane * 8), get(r, 0))
 
-    k.run(check="bounds")
+    k.run("bounds")
 
 
 def misaligned(offset: int) -> Lowered:
@@ -168,7 +168,7 @@ def test_a_matrix_row_starts_at_a_multiple_of_16_bytes() -> None:
     k.do("ptx.ldmatrix", False, 4, ".b16", at(s, lane * 20), *(get(r, 2 * m) for m in range(4)))
 
     with pytest.raises(SimulationError, match="misaligned address in s"):
-        k.run(check="default")
+        k.run("default")
 
 
 def test_a_32_bit_register_at_an_odd_16_bit_slot_is_refused() -> None:
@@ -177,7 +177,7 @@ def test_a_32_bit_register_at_an_odd_16_bit_slot_is_refused() -> None:
     k.do("ptx.ldmatrix", False, 1, ".b16", at(s, lane % 8 * 8), get(r, 1))
 
     with pytest.raises(SimulationError, match="misaligned address in r"):
-        k.run(check="default")
+        k.run("default")
 
 
 def test_an_assumption_that_a_thread_breaks_is_an_error() -> None:

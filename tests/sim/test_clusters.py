@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.keywords import CtaGroup
 from tests.sim.tmem_kernels import IN_EVERY_QUARTER, TILE, line, refusal, simulate
 from tilewright import T, Tx
 from tilewright.errors import InstructionError
@@ -178,7 +179,7 @@ def test_a_warp_may_wait_for_one_meeting_while_others_arrive_at_the_next() -> No
 # Commits that reach several CTAs, and copies of a pair
 
 
-def copied_in_pairs(*, mask: int | None = 3, group: int = 2) -> Any:
+def copied_in_pairs(*, mask: int | None = 3, group: CtaGroup = 2) -> Any:
     """One thread of each cluster copies for both CTAs, or for its own; the commit arrives at those of the mask."""
 
     @T.prim_func
@@ -228,7 +229,7 @@ def four_tiles() -> tuple[np.ndarray, np.ndarray]:
 
 
 @pytest.mark.parametrize(("group", "mask"), [(2, 3), (1, None)])
-def test_a_pair_copies_each_from_its_own_shared_memory(group: int, mask: int | None) -> None:
+def test_a_pair_copies_each_from_its_own_shared_memory(group: CtaGroup, mask: int | None) -> None:
     a, b = four_tiles()
 
     assert simulate(copied_in_pairs(group=group, mask=mask), a, b) == []

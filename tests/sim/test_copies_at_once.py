@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
+from tests.recording import results_of
 from tilewright import T, Tx
 from tilewright.errors import SimulationError
 from tilewright.layout import S, TileLayout, laneid, mma_shared_layout
@@ -29,10 +30,7 @@ FRAGMENT = TileLayout(S[(2, 2, 8, 2, 2, 4, 2) : (16, 2, 4 @ laneid, 8, 4, 1 @ la
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each group of accesses that was to be recorded at once: was it?"""
-    found: list[bool] = []
-    call = RaceDetector.at_once
-    monkeypatch.setattr(RaceDetector, "at_once", lambda self, *args: found.append(call(self, *args)) or found[-1])
-    return found
+    return results_of(monkeypatch, RaceDetector, "at_once")
 
 
 @pytest.fixture

@@ -70,7 +70,7 @@ def matrix_rows(pitch: int) -> Run:
     k = Lowered(threads=64, grid=3)
     s, r = k.shared("s", "float16", 32 * pitch // 2), k.local("r", "float16", 8)
     k.do("ptx.ldmatrix", False, 4, ".b16", at(s, lane * (pitch // 2)), *(get(r, 2 * m) for m in range(4)))
-    return k.run(check="none")
+    return k.run("none")
 
 
 @pytest.mark.parametrize(("pitch", "degree"), [(128, 8), (144, 1), (16, 1), (64, 4)])

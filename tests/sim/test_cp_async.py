@@ -294,7 +294,7 @@ def test_a_phase_that_may_end_before_one_of_its_copies_is_complete_is_refused(co
 
     what = "the phase of bar[0] may end before cp_async.mbarrier.arrive of some of its threads is complete"
     assert error.what == what
-    assert error.given.startswith("CTA (0, 0, 0), warp ")
+    assert str(error.given).startswith("CTA (0, 0, 0), warp ")
 
 
 @pytest.mark.parametrize("how", [{"all_lanes": False, "count": 4}, {"wait": False, "count": 128}])

@@ -8,6 +8,8 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+import tilewright as tw
+from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import Look, Mask
 from tilewright.sim.machine.memory import MemoryRows
@@ -95,3 +97,36 @@ def test_registers_part_at_the_first_cta_that_differs() -> None:
     assert registers.rows == CTAS
     assert loaded[:, 0, 9].tolist() == [0, 9, 0, 0]
     np.testing.assert_array_equal(registers.load(ALL, places, 4), APART)
+
+
+HANDED_OVER = """
+extern "C" __global__ void handed_over(int* flags, const int* own, const int* awaited, int* out) {
+    __shared__ int x[32];
+    if (threadIdx.x >= 32) {
+        x[threadIdx.x - 32] = own[blockIdx.x];
+        __threadfence();
+        atomicExch(&flags[own[blockIdx.x]], 1);
+    } else {
+        if (atomicAdd(&flags[awaited[blockIdx.x]], 0) == 0) return;
+        __threadfence();
+        out[32 * blockIdx.x + threadIdx.x] = x[threadIdx.x];
+    }
+}
+"""
+
+
+def handed_over(*awaited: int) -> None:
+    """Each CTA of two waits for a flag, of its own or of the other's first warp."""
+    kernel = tw.load_cu(HANDED_OVER, "sm_90a")["handed_over"]
+    flags, own, out = np.zeros(2, np.int32), np.arange(2, dtype=np.int32), np.zeros(64, np.int32)
+    kernel.simulate(flags, own, np.array(awaited, np.int32), out, grid=2, block=64, check=("races",), replay="forwards")
+
+
+def test_ctas_that_wait_for_their_own_warps_are_clean() -> None:
+    handed_over(0, 1)
+
+
+@pytest.mark.parametrize("cta", [0, 1])
+def test_a_race_in_one_cta_is_told_where_the_other_one_knows_more(cta: int) -> None:
+    with pytest.raises(SimulationError, match=rf"race: load reads x(.|\n)*CTA \({cta}, 0, 0\), warp 0"):
+        handed_over(1 - cta, 1 - cta)

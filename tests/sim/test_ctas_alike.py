@@ -83,9 +83,14 @@ def expected(a: np.ndarray, b: np.ndarray, turn: int, cta: int) -> np.ndarray:
 def test_ctas_in_a_grid_find_what_each_finds_by_itself(
     *, alike: bool, check: str, turn: int, cta: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    grids = []
+    grids: list[tuple[int, int] | None] = []
     add = Sums.add
-    monkeypatch.setattr(Sums, "add", lambda self, *args: (grids.append(args[2][0]), add(self, *args)))
+
+    def added(self: Sums, *args: Any) -> None:
+        grids.append(args[2][0])
+        add(self, *args)
+
+    monkeypatch.setattr(Sums, "add", added)
     rng = np.random.default_rng(0)
     a, b = (rng.integers(-3, 4, (n * TILE, TURNS * STEP)).astype(np.float16) for n in (DOWN, ACROSS))
     if alike:

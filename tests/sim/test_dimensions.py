@@ -529,7 +529,7 @@ def pointed_to(X: T.Buffer((256,), "float32"), at: T.Buffer((2,), "int32"), Y: T
     lane = T.lane_id([32])
     view = T.decl_buffer((32,), "float32", data=X.data, elem_offset=at[at[1]])
     place = view.ptr_to([lane + at[1]])
-    Y[lane] = T.ptx.ld(place, dtype="float32")
+    Y[lane] = T.ptx.ld(place, type="f32")
 
 
 @pytest.mark.parametrize("kernel", [copied_from_a_loaded_place, pointed_to])

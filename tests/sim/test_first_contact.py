@@ -101,9 +101,9 @@ def test_uninitialised_shared_memory_asks_for_a_store_and_a_barrier() -> None:
     with pytest.raises(SimulationError, match=r"tile\[0\] is uninitialised") as raised:
         tw.simulate(unwritten, np.zeros(64, np.float32))
 
-    assert (
-        raised.value.hint == f"a store to tile[0] before line {raised.value.at.line}, and T.cuda.cta_sync() in between"
-    )
+    assert raised.value.at is not None
+    line = raised.value.at.line
+    assert raised.value.hint == f"a store to tile[0] before line {line}, and T.cuda.cta_sync() in between"
 
 
 def test_a_livelock_asks_for_a_store_by_another_thread() -> None:

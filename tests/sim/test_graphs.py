@@ -163,7 +163,7 @@ def test_the_holder_of_a_lock_may_wait_for_lanes_that_spin() -> None:
     k.exit()
     array = np.zeros(1, np.int32)
 
-    k.run(check="bounds", out=array, lock=np.zeros(1, np.int32))
+    k.run("bounds", out=array, lock=np.zeros(1, np.int32))
 
     assert array[0] == 128
 

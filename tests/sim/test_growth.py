@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from cProfile import Profile
+from functools import partial
 from typing import Any
 
 import numpy as np
 import pytest
 
+from tests.recording import results_of
 from tests.sim.build import Lowered, at, cta, get, lane, tid
 from tilewright.isa import call
 from tilewright.sim import Program, parse_checks
 from tilewright.sim.order.knowledge.known import joined
 from tilewright.sim.run import program as running
+from tilewright.sim.run.execution import Execution
 
 Made = tuple[Lowered, dict[str, Any]]
 ONE = np.zeros(1, np.int32)
@@ -95,7 +98,7 @@ def grid_barrier(n: int) -> Made:
 
 
 GROWING: dict[str, tuple[Callable[[int], Made], int]] = {
-    **{f"{sem}, a warp": (lambda n, sem=sem: atomics(n, sem=sem), 10) for sem in ("relaxed", "release", "acq_rel")},
+    **{f"{sem}, a warp": (partial(atomics, sem=sem), 10) for sem in ("relaxed", "release", "acq_rel")},
     "acq_rel, a lane": (lambda n: atomics(n, sem="acq_rel", alone=True), 10),
     "acq_rel, a CTA": (lambda n: atomics(n, sem="acq_rel", threads=128), 4),
     "acq_rel, a table": (lambda n: table(n, sem="acq_rel"), 4),
@@ -128,16 +131,9 @@ def test_twice_the_work_takes_at_most_twice_the_calls(name: str, monkeypatch: py
 
 def runs_of(made: Made, monkeypatch: pytest.MonkeyPatch) -> int:
     """How many runs a kernel gets."""
-    k, given = made
-    runs = []
-
-    class Counted(running.Execution):
-        def run(self, progress: Any) -> None:
-            runs.append(self)
-            super().run(progress)
-
-    monkeypatch.setattr(running, "Execution", Counted)
-    Program(k.kernel(), parse_checks("all")).run({f"{name}_ptr": value.copy() for name, value in given.items()}, {})
+    k, arrays = made
+    runs = results_of(monkeypatch, Execution, "run")
+    Program(k.kernel(), parse_checks("all")).run({f"{name}_ptr": value.copy() for name, value in arrays.items()}, {})
     return len(runs)
 
 

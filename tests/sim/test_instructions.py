@@ -227,7 +227,7 @@ def test_vectors_are_loaded_computed_and_stored_at_once() -> None:
     k.store(wide, tid, x + x)
     array = np.arange(128, dtype=np.float32)
 
-    run = k.run(check="default", a=array)
+    run = k.run("default", a=array)
 
     assert array.tolist() == [2 * i for i in range(128)]
     assert run.counts.bytes_read["global"] == 512

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,22 +16,21 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.recording import results_of
 from tests.sim.build import Lowered, at, cta, get, tid
 from tilewright import T, Tx, host
 from tilewright.errors import ArgumentError, SimulationError
 from tilewright.host import Limits
 from tilewright.ir import as_expr
 from tilewright.isa import call
-from tilewright.sim import Program, Run, parse_checks
+from tilewright.sim import Program, Run
 from tilewright.sim.machine import device
 from tilewright.sim.run import limits
 from tilewright.sim.run.limits import Watch
 
 
 def ran(k: Lowered, limits: Limits, check: str = "none", **arrays: Any) -> Run:
-    given = {f"{name}_ptr": value for name, value in arrays.items() if isinstance(value, np.ndarray)}
-    scalars = {name: value for name, value in arrays.items() if not isinstance(value, np.ndarray)}
-    return Program(k.kernel(), parse_checks(check)).run(given, scalars, limits=limits)
+    return k.limited(limits, check, **arrays)
 
 
 def counting(turns: int, *, grid: int = 1) -> tuple[Lowered, dict[str, Any]]:
@@ -120,9 +120,7 @@ def test_a_time_limit_is_kept_inside_of(make: Any, check: str) -> None:
 
 
 def test_runs_with_a_limit_of_time_start_one_thread_in_all(monkeypatch: pytest.MonkeyPatch) -> None:
-    started: list[threading.Thread] = []
-    start = threading.Thread.start
-    monkeypatch.setattr(threading.Thread, "start", lambda thread: (started.append(thread), start(thread))[1])
+    started = results_of(monkeypatch, threading.Thread, "start")
     k, arrays = counting(10)
 
     for _ in range(5):
@@ -221,7 +219,8 @@ def test_steps_that_a_broken_loop_did_not_take_do_not_count() -> None:
 
 
 def test_a_loop_that_ends_leaves_the_one_around_it_under_way() -> None:
-    watch = Watch(SimpleNamespace(steps=0), Limits())
+    run: Any = SimpleNamespace(steps=0)  # all that is asked of the run
+    watch = Watch(run, Limits())
     outer, inner = watch.endless(), watch.endless()
     next(iter(outer))
     around = watch.loops[0]
@@ -273,7 +272,7 @@ def test_registers_that_the_machine_cannot_hold_are_refused_at_their_line(monkey
     a, x = k.array("a", "int32", 32), k.local("x", "float32", 1 << 26)
     k.store(x, 0, 1.0)
     k.store(a, tid, get(x, 0))
-    monkeypatch.setattr(host, "MEMINFO", host.Path(os.devnull))
+    monkeypatch.setattr(host, "MEMINFO", Path(os.devnull))
     monkeypatch.setattr("tilewright.sim.run.limits.available_bytes", lambda: 1 << 30)
 
     with pytest.raises(SimulationError, match="kernel needs more memory than there is") as error:

@@ -79,7 +79,7 @@ def outcome(program: str, *, cluster: int = 1) -> str:
                     with k.when(tid == 32 * own_warp):
                         _step(k, buffers, step)
     try:
-        run = k.run(check="races", **{name: np.zeros(1, np.int32) for name in MEMORIES})
+        run = k.run("races", **{name: np.zeros(1, np.int32) for name in MEMORIES})
     except SimulationError as error:
         return error.what.split(":")[0]
     return "ordered" if not run.warnings else "warned"
@@ -178,13 +178,14 @@ def test_wide_scopes_hold_a_cluster() -> None:
 def test_a_vector_is_as_many_accesses_as_it_has_elements() -> None:
     wide = Lowered(threads=32, grid=2)
     x = wide.array("x", "uint64", 1)
+    assert x.data is not None
     half = wide.view("half", "uint32", 2, x.data, "global")
     for number, buffer in enumerate((x, half)):
         with wide.when(cta == number), wide.when(tid == 0):
             wide.do("ptx.st", at(buffer), 1, sem="relaxed", scope="gpu")
 
     with pytest.raises(SimulationError, match="race"):
-        wide.run(check="races", x=np.zeros(1, np.uint64))
+        wide.run("races", x=np.zeros(1, np.uint64))
 
 
 def met(*steps: str) -> str:
@@ -216,7 +217,7 @@ def met(*steps: str) -> str:
             with k.when(tid == 0):
                 k.do("ptx.mbarrier.try_wait", at(bar), 0)
     try:
-        k.run(check="races")
+        k.run("races")
     except SimulationError as error:
         return error.what
     return ""
@@ -267,7 +268,7 @@ def told_by(issuer: int, *, meeting: bool) -> str:
     with k.when(tid == 0):
         k.do("ptx.mbarrier.try_wait", at(bar), 0)
     try:
-        k.run(check="races", x=np.zeros(4, np.int32))
+        k.run("races", x=np.zeros(4, np.int32))
     except SimulationError as error:
         return error.what
     return ""
@@ -288,20 +289,20 @@ def test_a_count_is_that_of_all_who_arrive() -> None:
     k.do("ptx.mbarrier.arrive", at(bar))
 
     with pytest.raises(SimulationError, match="for its next phase, and nobody has seen the last one over"):
-        k.run(check="races")
+        k.run("races")
 
 
 def test_warps_of_a_barrier_that_is_over_leave_it_before_others_come() -> None:
     k = Lowered(threads=64)
     k.do("ptx.bar.sync", warp + 1, 32)
-    k.run(check="races")
+    k.run("races")
     late = Lowered(threads=64)
     for number in range(2):
         with late.when(warp == number):
             late.do("ptx.bar.sync", 1, 32)
 
     with pytest.raises(SimulationError, match="used again by a warp that cannot know that its last meeting is over"):
-        late.run(check="races")
+        late.run("races")
 
 
 HANDED = {

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.recording import results_of
 from tilewright import T
 from tilewright.errors import SimulationError
 from tilewright.sim.fast.loads import Loads
@@ -30,10 +31,7 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 @pytest.fixture
 def done(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each loop that was tried at once: was it done?"""
-    found: list[bool] = []
-    call = Loads._at_once
-    monkeypatch.setattr(Loads, "_at_once", lambda self, *args: found.append(call(self, *args)) or found[-1])
-    return found
+    return results_of(monkeypatch, Loads, "_at_once")
 
 
 def loads(

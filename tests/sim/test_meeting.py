@@ -39,7 +39,7 @@ def test_a_warp_that_never_comes_is_a_deadlock() -> None:
         k.do("ptx.bar.sync", 0, 96)
 
     with pytest.raises(SimulationError, match="deadlock") as raised:
-        k.run(check="none")
+        k.run("none")
 
     text = str(raised.value)
     assert "kernel.py:2: ptx.bar.sync: CTA (0, 0, 0), warp 0, 1, all lanes" in text
@@ -72,7 +72,7 @@ def test_a_barrier_waits_for_a_warp_that_waits_elsewhere() -> None:
         k.do("ptx.bar.sync", 1, 64)
 
     with pytest.raises(SimulationError, match="deadlock"):
-        k.run(check="none")
+        k.run("none")
 
 
 def test_what_a_warp_did_before_it_ended_is_told_to_nobody() -> None:
@@ -85,7 +85,7 @@ def test_what_a_warp_did_before_it_ended_is_told_to_nobody() -> None:
         k.store(out, tid, get(s, 95 - tid))
 
     with pytest.raises(SimulationError, match="race"):
-        k.run(check="races", out=np.zeros(64, np.int32))
+        k.run("races", out=np.zeros(64, np.int32))
 
 
 def test_warps_in_a_ring_pass_on_a_token() -> None:
@@ -187,7 +187,7 @@ def test_a_collective_after_a_split_gathers_its_warp() -> None:
     k.store(out, tid, call("cuda.shfl_xor_sync", 0xFFFFFFFF, x, 16))
     array = np.zeros(64, np.int32)
 
-    k.run(check="bounds", out=array)
+    k.run("bounds", out=array)
 
     assert array[:32].tolist() == [*range(16, 32), *range(100, 116)]
 
@@ -203,7 +203,7 @@ def test_a_collective_without_all_of_its_lanes_names_them(name: str) -> None:
             k.do("cuda.shfl_xor_sync", 0xFFFFFFFF, lane, 1)
 
     with pytest.raises(SimulationError, match=r"divergence: .* without lanes 20\.\.31") as raised:
-        k.run(check="none")
+        k.run("none")
 
     assert "lanes 0..19" in str(raised.value)
 
@@ -229,7 +229,7 @@ def test_a_flag_that_a_later_cta_sets_is_waited_for() -> None:
         k.do("cuda.atomic_add", at(flag, 0), 1)
     array = np.zeros(1, np.int32)
 
-    k.run(check="default", flag=np.zeros(1, np.int32), out=array)
+    k.run("default", flag=np.zeros(1, np.int32), out=array)
 
     assert array[0] == 5
 
@@ -241,7 +241,7 @@ def test_a_poll_that_nobody_answers_is_a_livelock() -> None:
         k.do("cuda.nanosleep", 10)
 
     with pytest.raises(SimulationError, match="livelock") as raised:
-        k.run(check="none", flag=np.zeros(1, np.int32))
+        k.run("none", flag=np.zeros(1, np.int32))
 
     assert "CTA (0, 0, 0), warp 0, all lanes" in str(raised.value)
 
@@ -256,7 +256,7 @@ def test_a_spin_lock_lets_one_lane_after_the_other_in() -> None:
         k.assign(done, Const(True, BOOL))
     array = np.zeros(1, np.int32)
 
-    k.run(check="default", lock=np.zeros(1, np.int32), total=array)
+    k.run("default", lock=np.zeros(1, np.int32), total=array)
 
     assert array[0] == 64
 
@@ -285,7 +285,7 @@ def test_a_loop_that_changes_nothing_is_a_livelock() -> None:
         k.assign(x, x * 1)
 
     with pytest.raises(SimulationError, match="livelock: a loop goes on for ever"):
-        k.run(check="none")
+        k.run("none")
 
 
 def test_a_flag_may_be_read_through_a_variable() -> None:
@@ -304,7 +304,7 @@ def test_a_flag_may_be_read_through_a_variable() -> None:
         k.store(s, 0, 4)
     array = np.zeros(32, np.int32)
 
-    k.run(check="default", out=array)
+    k.run("default", out=array)
 
     assert (array == 4).all()
 
@@ -337,7 +337,7 @@ def test_a_lane_that_its_own_mask_leaves_out_is_found(name: str, mask: Any, lane
     k.do(name, mask, *((lane, 0) if "shfl" in name else (lane > 3,)))
 
     with pytest.raises(SimulationError, match=f"(?s){name}: lanes that .* its mask does not name.*{lanes}"):
-        k.run(check="none")
+        k.run("none")
 
 
 def test_lanes_with_masks_of_their_own_group_need_each_other_only() -> None:
@@ -345,12 +345,12 @@ def test_lanes_with_masks_of_their_own_group_need_each_other_only() -> None:
     low, high = T.uint32(0x0000FFFF), T.uint32(0xFFFF0000)
     k = Lowered()
     k.do("cuda.ballot_sync", T.select(lane < 16, low, high), lane > 3)
-    k.run(check="none")
+    k.run("none")
 
     k = Lowered()
     k.do("cuda.ballot_sync", T.select(lane < 16, low, T.uint32(0xFFFF8000)), lane > 3)
     with pytest.raises(SimulationError, match=r"cuda\.ballot_sync: masks that differ between the lanes that they name"):
-        k.run(check="none")
+        k.run("none")
 
 
 def test_lanes_of_a_warp_name_one_barrier() -> None:

@@ -15,12 +15,13 @@ import pytest
 from numpy.typing import NDArray
 
 import tilewright as tw
+from tests.toys import ptx
 from tilewright import T
 from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS, since
 from tilewright.isa.forms import NOTHING
 from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.mbarrier_state import completed
+from tilewright.isa.mbarrier import completed
 from tilewright.isa.table import (
     WARPGROUP,
     Access,
@@ -125,11 +126,11 @@ def exchanged(*left_out: str, apart: bool = False) -> Any:
         if apart and tid < 64:
             T.ptx.bar.sync(1, 64)
         if has["all"] or tid < 96:
-            T.ptx.toy.send(mine.ptr_to([0]), theirs.ptr_to([0]), bar.ptr_to([0]), 1 - cta, acc[0])  # the send
+            ptx.toy.send(mine.ptr_to([0]), theirs.ptr_to([0]), bar.ptr_to([0]), 1 - cta, acc[0])  # the send
         if has["commit"]:
-            T.ptx.toy.commit()
+            ptx.toy.commit()
         if has["wait"]:
-            T.ptx.toy.wait(0)
+            ptx.toy.wait(0)
         b[cta, tid] = acc[0]
         if has["bytes"]:
             T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
@@ -157,8 +158,8 @@ def test_a_new_family_computes_and_is_right_though_its_warps_come_apart(apart: b
 @pytest.mark.parametrize(
     ("left_out", "what", "hint"),
     [
-        ("wait", "acc is used while toy.send may not have filled it", "T.ptx.toy.wait(0)"),
-        ("commit", "acc is used while toy.send may not have filled it", "T.ptx.toy.wait(0)"),
+        ("wait", "acc is used while toy.send may not have filled it", "ptx.toy.wait(0)"),
+        ("commit", "acc is used while toy.send may not have filled it", "ptx.toy.wait(0)"),
         ("bytes", "load reads shared memory that toy.send may still be writing", "the m-barrier"),
         ("expect", "deadlock: no thread can go on", ""),
         ("all", "a warpgroup takes part without all of its four warps", ""),

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.toys import ptx
 from tilewright import T
 from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS, since
 from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.mbarrier_state import completed
+from tilewright.isa.mbarrier import completed
 from tilewright.isa.table import (
     WHOLE_WARP,
     Access,
@@ -78,7 +79,7 @@ def fetched(fences: bool = True, nbytes: int = 128) -> Any:
         T.cuda.warp_sync()
         if fences:
             T.ptx.fence.proxy_tensormap.acquire(where.ptr_to([0]), scope="cta")
-        T.ptx.toy.fetch(s.ptr_to([0]), where.ptr_to([0]), bar.ptr_to([0]))
+        ptx.toy.fetch(s.ptr_to([0]), where.ptr_to([0]), bar.ptr_to([0]))
         T.ptx.mbarrier.try_wait(bar.ptr_to([0]), 0)
         b[lane] = s[31 - lane]
 

@@ -9,6 +9,7 @@ import pytest
 
 import tilewright as tw
 from tests.sim.test_new_family import row
+from tests.toys import ptx
 from tilewright import T
 from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS, since
@@ -140,7 +141,7 @@ def test_after_a_wait_for_all_a_warp_may_read_what_it_has_written() -> None:
 
 
 def set_twice(key: int) -> Any:
-    toy = T.ptx.toyq
+    toy = ptx.toyq
 
     @T.prim_func
     def kernel(b: T.Buffer((32,), "uint32")):

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from tests.sim.tmem_kernels import give_back, line, meet, refusal, simulate, take
+from tests.toys import ptx
 from tilewright import T
 from tilewright.isa import INSTRUCTIONS, since
 from tilewright.isa.effects import read_and_written
 from tilewright.isa.forms import NOTHING
 from tilewright.isa.machine import Addresses, Lanes, Unit
-from tilewright.isa.mbarrier_state import arrived
+from tilewright.isa.mbarrier import arrived
 from tilewright.isa.table import (
     Access,
     AsyncMeaning,
@@ -32,7 +33,8 @@ from tilewright.isa.table import (
 def cells(unit: Unit, taddr: Lanes, value: Lanes) -> dict[str, Addresses]:
     """4 columns of 32 lanes."""
     columns = taddr.astype(np.int64)[:, None, None] + np.arange(4)
-    return {"taddr": Addresses(*np.broadcast_arrays(np.arange(32)[:, None], columns))}
+    lanes, columns = np.broadcast_arrays(np.arange(32)[:, None], columns)
+    return {"taddr": Addresses(lanes, columns)}
 
 
 def fill(value: Lanes) -> Lanes:
@@ -82,9 +84,9 @@ def filled(*left_out: str) -> Any:
         T.ptx.fence.mbarrier_init()
         take(addr, warp_id)
         if tid == 0:
-            T.ptx.toy.fill(addr[0], T.uint32(7))  # the new fill
+            ptx.toy.fill(addr[0], T.uint32(7))  # the new fill
             if has["commit"]:
-                T.ptx.toy.commit(done.ptr_to([0]))  # the new commit
+                ptx.toy.commit(done.ptr_to([0]))  # the new commit
         if has["wait"]:
             T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
         if has["fence"]:
@@ -110,7 +112,7 @@ def test_what_a_new_instruction_computes_is_initialised_and_ordered() -> None:
 @pytest.mark.parametrize(
     ("left_out", "what", "hint"),
     [
-        ("commit", "deadlock: no thread can go on", "T.ptx.toy.commit(...) after the toy.fill at {fill}"),
+        ("commit", "deadlock: no thread can go on", "ptx.toy.commit(...) after the toy.fill at {fill}"),
         ("wait", "tcgen05.ld touches tensor memory that toy.fill may still not have written", "the commit at {commit}"),
     ],
 )

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.toys import ptx
 from tilewright import T
 from tilewright.errors import SimulationError
 from tilewright.isa import INSTRUCTIONS, since
@@ -62,17 +63,17 @@ def stored(wait: str, then: str) -> Any:
             for i in range(16):
                 s[i] = a[i]
             T.ptx.fence.proxy_async("shared::cta")
-            T.ptx.toy.store(b.ptr_to([0]), s.ptr_to([0]))
-            T.ptx.toy.commit()
+            ptx.toy.store(b.ptr_to([0]), s.ptr_to([0]))
+            ptx.toy.commit()
             if wait == "read":
-                T.ptx.toy.wait.read(0)
+                ptx.toy.wait.read(0)
             if wait == "all":
-                T.ptx.toy.wait(0)
+                ptx.toy.wait(0)
             if then == "source":
                 s[0] = T.float32(7)
             if then == "destination":
                 c[0] = b[0]
-            T.ptx.toy.wait(0)
+            ptx.toy.wait(0)
 
     return store
 
@@ -101,4 +102,4 @@ def test_what_was_not_waited_for_may_not(wait: str, then: str, what: str) -> Non
         simulated(wait, then)
 
     assert error.value.what == what
-    assert "T.ptx.toy.wait" in str(error.value.hint)
+    assert "ptx.toy.wait" in str(error.value.hint)

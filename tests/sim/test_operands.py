@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
 from tilewright.dtypes import DType, dtype
@@ -60,11 +61,12 @@ def required(row: Instruction) -> list[dict[str, object]]:
     return [one for place, one in enumerate(each) if one not in each[:place]]
 
 
-def ran(name: str, of: DType, ways: Iterable[str], check: str, mods: dict[str, object] | None = None) -> None:
+def ran(name: str, of: DType, ways: Iterable[str], check: str, mods: dict[str, Any] | None = None) -> None:
     """Asserts that operands as they vary and operands in registers of each lane give the same value, and leave the same
     in memory; also where the value goes into a variable under a condition. ways: of varying, all in one kernel.
     """
-    row, k, given = INSTRUCTIONS[name], Lowered(threads=THREADS, grid=CTAS), {}
+    row, k = INSTRUCTIONS[name], Lowered(threads=THREADS, grid=CTAS)
+    arrays: dict[str, NDArray[np.generic]] = {}
     number = k.scalar("number")
     for n, varies in enumerate(ways):
         own, value = k.local(f"own_{n}", "int32", 1), VARIES[varies](number)
@@ -78,17 +80,19 @@ def ran(name: str, of: DType, ways: Iterable[str], check: str, mods: dict[str, o
             with k.when(number == NUMBER):
                 k.assign(changing, made)
             k.store(out, (CTAS + cta) * THREADS + tid, changing)
-            given |= {place.name: np.arange(CTAS * THREADS).astype(of.numpy), way: np.zeros(out.shape, out.dtype.numpy)}
+            arrays[place.name] = np.arange(CTAS * THREADS).astype(of.numpy)
+            arrays[way] = np.zeros(2 * CTAS * THREADS, out.dtype.numpy)
 
-    k.run(check, number=NUMBER, **given)
+    k.run(check, number=NUMBER, **arrays)
 
     for n, varies in enumerate(ways):
-        assert given[f"direct_{n}"].tobytes() == given[f"by_lane_{n}"].tobytes(), f"{of} {varies}, check={check!r}"
-        assert given[f"place_direct_{n}"].tobytes() == given[f"place_by_lane_{n}"].tobytes()
+        assert arrays[f"direct_{n}"].tobytes() == arrays[f"by_lane_{n}"].tobytes(), f"{of} {varies}, check={check!r}"
+        assert arrays[f"place_direct_{n}"].tobytes() == arrays[f"place_by_lane_{n}"].tobytes()
 
 
-def exists(name: str, mods: dict[str, object]) -> bool:
-    defaults = {key: default for key, default in INSTRUCTIONS[name].keywords.items() if default is not REQUIRED}
+def exists(name: str, mods: dict[str, Any]) -> bool:
+    keywords = INSTRUCTIONS[name].keywords
+    defaults: dict[str, Any] = {key: default for key, default in keywords.items() if default is not REQUIRED}
     return any(form.fits({**defaults, **mods}) for form in INSTRUCTIONS[name].forms)
 
 

@@ -30,9 +30,9 @@ def peer(way: str, *, written: bool = True, first: bool = True, then: bool = Tru
         far = T.cuda.map_shared_rank(s.ptr_to([lane]), 1 - rank) + T.uint64(beyond)
         got: T.int32 = 0
         if way == "load":
-            got = T.ptx.ld(far, dtype="int32")
+            got = T.ptx.ld(far, type="s32")
         elif way == "volatile load":
-            got = T.ptx.ld(far, sem="volatile", dtype="int32")
+            got = T.ptx.ld(far, sem="volatile", type="s32")
         elif way == "store":
             T.ptx.st(far, 7 + lane)
         elif way == "strong store":
@@ -218,7 +218,7 @@ def everywhere(A: T.Buffer((32,), "int32"), out: T.Buffer((2, 32), "int32")):
     far = T.cuda.map_shared_rank(s.ptr_to([lane]), 1 - rank)
     inside = T.select(lane % 3 == 0, near, far)
     place = T.select(lane % 3 == 2, T.reinterpret("uint64", A.ptr_to([lane])), inside)
-    out[rank, lane] = T.ptx.ld(place, dtype="int32")
+    out[rank, lane] = T.ptx.ld(place, type="s32")
     T.cuda.cluster_sync()
 
 
@@ -243,7 +243,7 @@ def test_a_cta_that_asks_alone_finds_what_the_other_one_has(asks: int) -> None:
         s[lane] = 100 * rank + lane
         T.cuda.cluster_sync()
         if rank == asks:
-            out[lane] = T.ptx.ld(T.ptx.mapa(s.ptr_to([lane]), 1 - rank), space="shared::cluster", dtype="uint32")
+            out[lane] = T.ptx.ld(T.ptx.mapa(s.ptr_to([lane]), 1 - rank), space="shared::cluster", type="u32")
             T.ptx.barrier.cluster.arrive()
             T.ptx.barrier.cluster.wait()
         else:

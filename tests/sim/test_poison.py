@@ -81,7 +81,7 @@ def test_looking_is_indexing_branching_converting_and_returning(use: str) -> Non
         k.do("cuda.copy_bytes", at(a, tid), at(r, 0), 4)
 
     with pytest.raises(SimulationError, match="uninitialised"):
-        k.run(check="poison", a=np.zeros(32, np.int32))
+        k.run("poison", a=np.zeros(32, np.int32))
 
 
 def test_matrix_loads_carry_the_flags_of_each_half() -> None:

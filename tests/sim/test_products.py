@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.recording import results_of
 from tilewright import T
 from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError
 from tilewright.isa.mma import MMA
+from tilewright.isa.operands import ELEMENTS
 from tilewright.isa.products import float_product, widened
-from tilewright.isa.types import ELEMENTS
 from tilewright.sim.fast.products import Fragments, ProductPlan, ProductRun
 from tilewright.sim.machine.places import Place
 
@@ -34,10 +35,7 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 @pytest.fixture
 def done(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
     """For each run that was tried at once: was it done?"""
-    found: list[bool] = []
-    call = ProductRun.__call__
-    monkeypatch.setattr(ProductRun, "__call__", lambda self, *args: found.append(call(self, *args)) or found[-1])
-    return found
+    return results_of(monkeypatch, ProductRun, "__call__")
 
 
 def numbers(count: int, kind: str, seed: int) -> np.ndarray[Any, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 from tests.sim.build import Lowered, cta, get, tid
 from tilewright.dtypes import INT32, dtype
-from tilewright.ir import Var, cast, special
+from tilewright.ir import For, If, Var, cast, special
 from tilewright.sim import Program, parse_checks
 
 
@@ -67,7 +68,7 @@ def test_progress_is_told_in_ctas() -> None:
     assert told == sorted(told)
 
 
-def _told(into: list[tuple[int, int]]):  # type: ignore[no-untyped-def]
+def _told(into: list[tuple[int, int]]) -> Callable[[int, int], None]:
     return lambda done, total: into.append((done, total))
 
 
@@ -146,7 +147,12 @@ def test_statements_of_one_object_are_told_apart() -> None:
         k.store(a, tid, get(a, tid) + 1)
     made = k.kernel()
     first, second = made.body[-2], made.body[-1]
-    shared = replace(second, body=(replace(second.body[0], then=first.body[0].then), *second.body[1:]))  # type: ignore[union-attr]
+    assert isinstance(first, For)
+    assert isinstance(second, For)
+    leaves, also = first.body[0], second.body[0]
+    assert isinstance(leaves, If)
+    assert isinstance(also, If)
+    shared = replace(second, body=(replace(also, then=leaves.then), *second.body[1:]))
     array = np.zeros(64, np.int32)
 
     Program(replace(made, body=(*made.body[:-1], shared)), parse_checks("all")).run({"a_ptr": array}, {})

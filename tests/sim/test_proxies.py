@@ -13,6 +13,7 @@ import pytest
 
 from tests.sim.test_new_instruction import ROWS, cells, fill
 from tests.sim.tmem_kernels import give_back, meet, simulate, take
+from tests.toys import ptx
 from tilewright import T
 from tilewright.isa import INSTRUCTIONS
 from tilewright.isa.machine import Addresses, Lanes, Unit
@@ -77,8 +78,8 @@ def overwritten(*steps: str) -> Any:
             B[lane_id] = x
         T.cuda.cta_sync()
         if tid == 0:
-            T.ptx.toy.fill(addr[0], T.uint32(7), T.uint32(0))
-            T.ptx.toy.commit(done.ptr_to([0]))
+            ptx.toy.fill(addr[0], T.uint32(7), T.uint32(0))
+            ptx.toy.commit(done.ptr_to([0]))
         T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
         T.ptx.tcgen05.fence.after_thread_sync()
         meet()

@@ -133,10 +133,13 @@ FENCES = {  # of the writer and of the reader, which GPU that is of, and are the
 def test_a_full_fence_orders_what_its_scope_holds_behind_a_flag_that_others_told_and_heard(
     before, after, reader, is_right
 ):
-    words = T.SymmetricBuffer((4,), "uint32", ranks=2)
 
     @T.prim_func
-    def handed_on(x: words, f: words, out: words):
+    def handed_on(
+        x: T.SymmetricBuffer((4,), "uint32", ranks=2),
+        f: T.SymmetricBuffer((4,), "uint32", ranks=2),
+        out: T.SymmetricBuffer((4,), "uint32", ranks=2),
+    ):
         cta, warp, lane, rank = T.cta_id([2]), T.warp_id([2]), T.lane_id([32]), T.rank_id([2])
         if (cta == 0) & (rank == 0):
             if (warp == 0) & (lane == 0):

@@ -22,16 +22,16 @@ def taken(places: TaggedPlaces) -> int:
 @pytest.mark.parametrize("width", [1, 2, 4, 16])
 @pytest.mark.parametrize(("is_global", "bytes_of_a_place"), [(False, 8), (True, 16)])
 def test_the_race_check_takes_two_tags_for_each_place(width: int, is_global: bool, bytes_of_a_place: int) -> None:
-    places = TaggedPlaces("memory", NBYTES, width, is_global=is_global)
+    places = TaggedPlaces("memory", NBYTES, width, ctas=0 if is_global else 1)
 
     assert taken(places) == bytes_of_a_place * NBYTES // width
 
 
 def test_tags_are_kept_for_each_cta_only_once_they_differ() -> None:
-    places = TaggedPlaces("memory", NBYTES, 4, is_global=False)
+    places = TaggedPlaces("memory", NBYTES, 4, ctas=8)
 
-    places.expand(8)
-
+    assert taken(places) == 8 * NBYTES // 4
+    places.part()
     assert taken(places) == 8 * 8 * NBYTES // 4
 
 

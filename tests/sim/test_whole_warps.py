@@ -46,7 +46,7 @@ def test_an_aligned_instruction_in_some_lanes_names_those_that_are_missing(name:
         k.do(name, *((True, 64) if name == "ptx.setmaxnreg" else [0] * len(INSTRUCTIONS[name].operands)))
 
     with pytest.raises(SimulationError, match=f"divergence: {name} without lane") as raised:
-        k.run(check="none")
+        k.run("none")
 
     assert "move it out of the condition that splits the warp" in str(raised.value)
 
@@ -68,4 +68,4 @@ def test_an_aligned_barrier_in_some_lanes_is_told(name: str) -> None:
         k.do(name, *MEETINGS[name])
 
     with pytest.raises(SimulationError, match=r"divergence|deadlock|lanes|a warp waits and has not arrived"):
-        k.run(check="default")
+        k.run("default")

@@ -294,7 +294,7 @@ def changed(
         tile = T.alloc_shared((nbytes,), "uint8", align=1024)
         bar = T.alloc_shared((1,), "uint64")
         for i in range(4):
-            own[i * 32 + tid] = m[i * 32 + tid]
+            own[i * 32 + tid] = m[i * 32 + tid]  # type: ignore[index]  # in a kernel it is bytes
         T.cuda.warp_sync()
         if tid == 0:
             for field, ordinal, value in changes:

@@ -11,15 +11,17 @@ from tests.tile.machine import Ints, Machine
 from tests.tile.oracle import copied, fresh_memory
 from tilewright import tile
 from tilewright.errors import TilewrightWarning
-from tilewright.ir import Buffer, Kernel, Region, Stmt
+from tilewright.ir import Argument, Buffer, Kernel, Region, Stmt, Var
 from tilewright.tile import Entry
 
 
-def resolved(*statements: Stmt, arch: str = "sm_90a", threads: int = 32, **more: object) -> tuple[Kernel, Entry]:
+def resolved(
+    *statements: Stmt, arch: str = "sm_90a", threads: int = 32, symbols: tuple[Var, ...] = ()
+) -> tuple[Kernel, Entry]:
     """The resolved kernel and the entry of its last tile call; another test checks the fallback's warning."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TilewrightWarning)
-        done, report = tile.resolve(kernel(*statements, threads=threads, **more), arch)  # type: ignore[arg-type]
+        done, report = tile.resolve(kernel(*statements, threads=threads, symbols=symbols), arch)
     return done, report.entries[-1]
 
 
@@ -29,10 +31,10 @@ def entry(
     scope: str = "warp",
     threads: int = 32,
     arch: str = "sm_90a",
-    **config: object,
+    **config: Argument,
 ) -> Entry:
     """Resolve one copy, run it, compare with the element-wise oracle; what the report says about it."""
-    done, said = resolved(copy(dst, src, scope, **config), arch=arch, threads=threads)
+    done, said = resolved(copy(dst, src, scope=scope, **config), arch=arch, threads=threads)
     to, source = whole(dst), whole(src)
     memory = fresh_memory([to.buffer, source.buffer], threads)
     expected = copied(to, source, memory, threads)

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tilewright as tw
-from tests.tile.kernels import AT, buffer, kernel
+from tests.tile.kernels import buffer, copy, extents, kernel, tile_call, whole_number
 from tilewright import ir, isa
 from tilewright.dtypes import dtype
 from tilewright.errors import TilewrightWarning
-from tilewright.ir import Buffer, Evaluate, Expr, Region, Stmt
+from tilewright.ir import Argument, Evaluate, Expr, Region, Stmt
 from tilewright.primitives import PRIMITIVES
 from tilewright.tile import Entry
 
@@ -31,7 +31,7 @@ class Operand:
 
     @property
     def box(self) -> tuple[slice, ...]:
-        return tuple(slice(int(a), int(a) + int(n)) for a, n in self.region.box)  # type: ignore[arg-type]
+        return tuple(slice(whole_number(a), whole_number(a + n)) for a, n in self.region.box)
 
 
 def numbers(kind: str, shape: tuple[int, ...], seed: int) -> NDArray[Any]:
@@ -39,13 +39,8 @@ def numbers(kind: str, shape: tuple[int, ...], seed: int) -> NDArray[Any]:
     random = np.random.default_rng(seed)
     element = dtype(kind)
     if element.is_float:
-        return random.uniform(0.25, 3, shape).astype(element.numpy) * element.numpy.type(1)
+        return random.uniform(0.25, 3, shape).astype(element.numpy)
     return random.integers(0, 2 if kind == "bool" else 7, shape).astype(element.numpy)
-
-
-def _moved(to: Buffer | Region, source: Buffer | Region, scope: str) -> ir.TileCallStmt:
-    regions = tuple(one if isinstance(one, Region) else one.region() for one in (to, source))
-    return ir.TileCallStmt("copy", scope, regions, None, at=AT)
 
 
 def judged(
@@ -54,7 +49,7 @@ def judged(
     sources: Sequence[Operand | Expr],
     scope: str = "warp",
     threads: int | None = None,
-    **config: object,
+    **config: Argument,
 ) -> Entry:
     """Run the call, compare dst with NumPy; returns the report's entry."""
     threads = threads or THREADS[scope]
@@ -68,38 +63,43 @@ def judged(
         held = operand.region.buffer
         if held.name in arrays or f"{held.name}_in" in arrays:
             continue
-        data = operand.data if operand.data is not None else numbers(str(held.dtype), held.shape, len(arrays))  # type: ignore[arg-type]
+        data = operand.data if operand.data is not None else numbers(str(held.dtype), extents(held), len(arrays))
         if held.space == "global":
             arrays[held.name] = data
         else:
             arrays[f"{held.name}_in"] = data
-            before.append(_moved(held, buffer(f"{held.name}_in", "global", held.shape, kind=str(held.dtype)), every))
+            outside = buffer(f"{held.name}_in", "global", held.shape, kind=str(held.dtype))
+            before.append(copy(held, outside, scope=every))
     args = tuple(each.region if isinstance(each, Operand) else each for each in (dst, *sources))
-    dispatch = config.pop("dispatch", None)
-    call = ir.TileCallStmt(name, scope, args, dispatch, tuple(config.items()), at=AT)  # type: ignore[arg-type]
+    call = tile_call(name, scope, args, **config)
     after: list[Stmt] = []
     to = dst.region.buffer
     result = to.name
     if to.space != "global":
         result = f"{to.name}_back"
-        arrays[result] = np.zeros(to.shape, to.dtype.numpy)  # type: ignore[arg-type]
-        after = [sync, _moved(buffer(result, "global", to.shape, kind=str(to.dtype)), to, every)]
+        arrays[result] = np.zeros(extents(to), to.dtype.numpy)
+        after = [sync, copy(buffer(result, "global", to.shape, kind=str(to.dtype)), to, scope=every)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TilewrightWarning)
-        exe = tw.compile(kernel(*before, sync, call, *after, threads=threads, grid=1), target="sm_90a")
+        made = kernel(*before, sync, call, *after, threads=threads, grid=1)
+        exe = tw.compile(made, target="sm_90a")
         tiles = [f"{each.region.buffer.name}[" for each in (dst, *sources) if isinstance(each, Operand)]
         entries = (entry for entry in exe.report.entries if entry.primitive == name)
         said = next(entry for entry in entries if all(each in entry.call for each in tiles))
-    expected = arrays.get(to.name, arrays.get(f"{to.name}_in")).copy()  # type: ignore[union-attr]
-    given = [
-        (arrays.get(each.region.buffer.name, arrays.get(f"{each.region.buffer.name}_in")))[each.box]  # type: ignore[index]
-        if isinstance(each, Operand) else each.value if isinstance(each, ir.Const) else each
+
+    def data_of(operand: Operand) -> NDArray[Any]:
+        buffer_name = operand.region.buffer.name
+        return arrays[buffer_name if buffer_name in arrays else f"{buffer_name}_in"]
+
+    values = [
+        data_of(each)[each.box] if isinstance(each, Operand) else each.value if isinstance(each, ir.Const) else each
         for each in sources
-    ]  # fmt: skip
-    made = expected[dst.box].copy()
-    PRIMITIVES[name].meaning(made, *given, **{k: v for k, v in config.items() if k != "vec_len"})
-    expected[dst.box] = made
-    exe.simulate(**arrays)
+    ]
+    expected = data_of(dst).copy()
+    part = expected[dst.box].copy()
+    PRIMITIVES[name].meaning(part, *values, **{k: v for k, v in config.items() if k not in ("vec_len", "dispatch")})
+    expected[dst.box] = part
+    exe.simulate(*[arrays[parameter.name] for parameter in made.buffers])
     assert_close(arrays[result], expected, f"{said}\n{exe.source('tile')}")
     return said
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
+
 from tilewright import ir
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import Span
 from tilewright.ir import (
     AllocBuffer,
+    Argument,
     Body,
     Buffer,
     DeclBuffer,
     DeviceEntry,
+    Expr,
     If,
     Kernel,
     Load,
@@ -22,6 +28,7 @@ from tilewright.ir import (
     binary,
     row_major,
 )
+from tilewright.ir.expr import Value
 from tilewright.layout import Layout, S, laneid
 
 AT = Span("stage.py", 21, 4, 12)
@@ -32,15 +39,15 @@ BX = Var("bx")
 def buffer(
     name: str,
     space: str,
-    shape: tuple[object, ...],
+    shape: tuple[Value, ...],
     layout: Layout | None = None,
     kind: str = "float16",
-    **more: object,
+    *,
+    align: int = 0,
 ) -> Buffer:
     """A buffer, row major unless a layout is given; a global one is bound to a parameter."""
     data = Var(f"{name}_ptr", HANDLE) if space == "global" else None
-    made = layout if layout is not None else row_major(shape)
-    return Buffer(name, dtype(kind), shape, space, made, **{"data": data, **more})  # type: ignore[arg-type]
+    return Buffer(name, dtype(kind), shape, space, layout or row_major(shape), data=data, align=align)
 
 
 TENSOR_ADDRESS = buffer("tmem_addr", "shared", (1,), kind="uint32")
@@ -48,7 +55,7 @@ TENSOR_ADDRESS = buffer("tmem_addr", "shared", (1,), kind="uint32")
 
 def tensor(name: str, shape: tuple[int, ...], layout: Layout, kind: str = "uint8") -> Buffer:
     """A buffer in tensor memory, at the address that an allocation has left in shared memory."""
-    return buffer(name, "tmem", shape, layout, kind, allocated_addr=Load(TENSOR_ADDRESS, (as_expr(0),)))
+    return replace(buffer(name, "tmem", shape, layout, kind), allocated_addr=Load(TENSOR_ADDRESS, (as_expr(0),)))
 
 
 def _introduced(made: Buffer) -> Stmt:
@@ -64,11 +71,35 @@ def whole(buffer: Buffer | Region) -> Region:
     return buffer if isinstance(buffer, Region) else buffer.region()
 
 
-def copy(
-    dst: Buffer | Region, src: Buffer | Region, scope: str = "warp", primitive: str = "copy", **config: object
+def whole_number(value: Argument) -> int:
+    """A value that is a constant where the test knows it: an extent, a modifier."""
+    assert isinstance(value, int | np.integer)
+    return int(value)
+
+
+def extents(buffer: Buffer) -> tuple[int, ...]:
+    """The shape, where the test knows it to be constant."""
+    return tuple(map(whole_number, buffer.shape))
+
+
+def tile_call(
+    primitive: str, scope: str, args: tuple[Buffer | Region | Expr, ...], **config: Argument
 ) -> ir.TileCallStmt:
+    """``Tx.<scope>.<primitive>(*args, **config)``, where the variant may be among the keywords, as `dispatch`."""
     dispatch = config.pop("dispatch", None)
-    return ir.TileCallStmt(primitive, scope, (whole(dst), whole(src)), dispatch, tuple(config.items()), at=AT)  # type: ignore[arg-type]
+    assert dispatch is None or isinstance(dispatch, str)
+    operands = tuple(whole(arg) if isinstance(arg, Buffer) else arg for arg in args)
+    return ir.TileCallStmt(primitive, scope, operands, dispatch, tuple(config.items()), at=AT)
+
+
+def copy(dst: Buffer | Region, src: Buffer | Region, *, scope: str = "warp", **config: Argument) -> ir.TileCallStmt:
+    return tile_call("copy", scope, (dst, src), **config)
+
+
+def copy_async(
+    dst: Buffer | Region, src: Buffer | Region, *, scope: str = "thread", **config: Argument
+) -> ir.TileCallStmt:
+    return tile_call("copy_async", scope, (dst, src), **config)
 
 
 def kernel(*statements: Stmt, threads: int = 32, symbols: tuple[Var, ...] = (), grid: int = 4) -> Kernel:

@@ -15,6 +15,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.tile.kernels import whole_number
 from tilewright import isa
 from tilewright.ir import (
     AddressOf,
@@ -109,6 +110,16 @@ class Machine:
 
     # Expressions
 
+    def number(self, expr: Expr) -> Ints:
+        value = self.value(expr)
+        assert not isinstance(value, Pointer)
+        return value
+
+    def pointer(self, expr: Expr) -> Pointer:
+        value = self.value(expr)
+        assert isinstance(value, Pointer)
+        return value
+
     def value(self, expr: object) -> Ints | Pointer:
         if isinstance(expr, Const):
             return np.full(self.threads, expr.value)
@@ -119,9 +130,9 @@ class Machine:
         if isinstance(expr, Binary):
             return np.asarray(OPERATORS[expr.op](self.value(expr.a), self.value(expr.b)))
         if isinstance(expr, Unary):
-            return np.asarray({"not": np.logical_not, "-": np.negative}[expr.op](self.value(expr.a)))
+            return np.asarray({"not": np.logical_not, "-": np.negative}[expr.op](self.number(expr.a)))
         if isinstance(expr, Select):
-            return np.where(self.value(expr.cond), self.value(expr.a), self.value(expr.b))  # type: ignore[arg-type]
+            return np.where(self.number(expr.cond), self.number(expr.a), self.number(expr.b))
         if isinstance(expr, Cast):
             return self.value(expr.a)
         if isinstance(expr, AddressOf):
@@ -144,7 +155,7 @@ class Machine:
             self.body(stmt.then, active & cond)
             self.body(stmt.orelse, active & ~cond)
         elif isinstance(stmt, For):
-            for step in range(int(np.max(self.value(stmt.start))), int(np.max(self.value(stmt.stop))), stmt.step):
+            for step in range(int(np.max(self.number(stmt.start))), int(np.max(self.number(stmt.stop))), stmt.step):
                 self.values[stmt.var.name] = np.full(self.threads, step)
                 self.body(stmt.body, active)
         elif isinstance(stmt, Store):
@@ -161,9 +172,9 @@ class Machine:
         there = Pointer(place.buffer, np.asarray(self.value(place.indices[0])))
         if isinstance(value, Load):
             source = Pointer(value.buffer, np.asarray(self.value(value.indices[0])))
-            tags = {thread: self.read(source, thread, 1) for thread in np.flatnonzero(active)}
+            tags = {thread: self.read(source, thread, 1) for thread in np.flatnonzero(active).tolist()}
         else:
-            tags = {thread: np.asarray(self.value(value))[[thread]] for thread in np.flatnonzero(active)}
+            tags = {thread: np.asarray(self.value(value))[[thread]] for thread in np.flatnonzero(active).tolist()}
         for thread, tag in tags.items():
             self.write(there, thread, tag)
 
@@ -171,22 +182,22 @@ class Machine:
         assert isinstance(call, Call)
         bound = isa.bind(call)
         self.executed[call.op] = self.executed.get(call.op, 0) + int(active.sum())
-        operands = {name: [self.value(part) for part in parts] for name, parts in bound.operands.items()}
+        operands = {name: [self.pointer(part) for part in parts] for name, parts in bound.operands.items()}
         if call.op == "cuda.copy_bytes":
-            self.copy_bytes(operands["dst"][0], operands["src"][0], int(bound.mods["nbytes"]), active)  # type: ignore[arg-type, call-overload]
+            self.copy_bytes(operands["dst"][0], operands["src"][0], whole_number(bound.mods["nbytes"]), active)
         else:
             self.matrices(call.op, operands, bound.mods, active)
 
     def copy_bytes(self, dst: Pointer, src: Pointer, nbytes: int, active: NDArray[np.bool_]) -> None:
         count = nbytes * 8 // dst.buffer.dtype.bits
         assert count * dst.buffer.dtype.bits == nbytes * 8
-        tags = {thread: self.read(src, thread, count) for thread in np.flatnonzero(active)}
+        tags = {thread: self.read(src, thread, count) for thread in np.flatnonzero(active).tolist()}
         for thread, values in tags.items():
             self.write(dst, thread, values)
 
     def matrices(self, op: str, operands: dict[str, list[Pointer]], mods: isa.Mods, active: NDArray[np.bool_]) -> None:
         (address,) = operands["p"]
-        shape, num = str(mods["shape"]), int(mods["num"])  # type: ignore[call-overload]
+        shape, num = str(mods["shape"]), whole_number(mods["num"])
         bits = address.buffer.dtype.bits
         cells = list(dealt(shape, bool(mods["trans"]), bits))
         height, each = (16, 2) if shape == "m16n16" else (8, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.tile.kernels import extents
 from tests.tile.machine import Ints
 from tilewright.ir import Buffer, Region
 from tilewright.primitives import PRIMITIVES
@@ -34,7 +35,7 @@ def placed(region: Region) -> dict[str, Ints]:
     """For each axis the coordinates of the region's elements, (elements, replicas), in row-major order."""
     assert region.buffer.layout is not None
     part = tuple(slice(start, start + extent) for start, extent in region.box)
-    table = region.buffer.layout.table(region.buffer.shape)
+    table = region.buffer.layout.table(extents(region.buffer))
     cut = {axis: values[part].reshape(-1, values.shape[-1]) for axis, values in table.items()}
     return cut | ({} if "m" in cut else {"m": np.zeros(next(iter(cut.values())).shape, np.int64)})
 
@@ -52,7 +53,7 @@ def holders(place: dict[str, Ints], threads: int) -> NDArray[np.bool_]:
 def filled(dst: Region, tag: int, memory: dict[str, Ints], threads: int) -> dict[str, Ints]:
     """The memory after ``dst`` got one tag, in every place of each element."""
     after = {name: tags.copy() for name, tags in memory.items()}
-    buffer, array = dst.buffer, np.zeros(dst.buffer.shape, np.int64)
+    buffer, array = dst.buffer, np.zeros(extents(dst.buffer), np.int64)
     inside = tuple(slice(max(start, 0), max(start + extent, 0)) for start, extent in dst.box)
     PRIMITIVES["fill"].meaning(array[inside], 1)
     place = placed(buffer.region())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from functools import cached_property
 from math import prod
 from typing import Any
@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import tilewright as tw
-from tests.tile.kernels import AT, buffer, kernel
+from tests.tile.kernels import AT, buffer, extents, kernel
 from tests.tile.running import MEET
 from tilewright import ir
 from tilewright.dtypes import dtype
@@ -21,7 +21,7 @@ from tilewright.errors import TilewrightWarning
 from tilewright.ir import Buffer, Kernel, as_expr
 from tilewright.isa import mma_shape
 from tilewright.isa.mma import MMA
-from tilewright.isa.types import ELEMENTS
+from tilewright.isa.operands import ELEMENTS
 from tilewright.layout import Axis, Iter, Layout, TileLayout, laneid
 from tilewright.primitives import PRIMITIVES
 from tilewright.tile import Entry
@@ -50,6 +50,7 @@ class Call:
     a: Buffer
     b: Buffer
     c: Buffer | None = None
+    _: KW_ONLY
     scope: str = "warp"
     transpose_a: bool = False
     transpose_b: bool = False
@@ -113,7 +114,7 @@ def integers(call: Call, seed: int) -> dict[str, Array]:
     """Small integers: every product and sum is exact in every type."""
     rng = np.random.default_rng(seed)
     return {
-        name: rng.integers(0 if each.dtype.kind == "uint" else -3, 4, each.shape).astype(each.dtype.numpy)
+        name: rng.integers(0 if each.dtype.kind == "uint" else -3, 4, extents(each)).astype(each.dtype.numpy)
         for name, each in call.buffers.items()
     }
 

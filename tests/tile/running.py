@@ -8,11 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import tilewright as tw
-from tests.tile.kernels import AT, buffer, kernel, whole
+from tests.tile.kernels import buffer, copy, extents, kernel, tile_call, whole
 from tilewright import ir
-from tilewright.dtypes import dtype
 from tilewright.errors import TilewrightWarning
-from tilewright.ir import Buffer, Evaluate, Region
+from tilewright.ir import Argument, Buffer, Evaluate, Region
 from tilewright.isa import call as instruction
 from tilewright.primitives import PRIMITIVES
 from tilewright.tile import Entry
@@ -30,13 +29,13 @@ def run(
     threads: int = 32,
     before: Array | None = None,
     arch: str = "sm_90a",
-    **config: object,
+    **config: Argument,
 ) -> tuple[Array, Entry]:
     """The destination's buffer after the call, and the report's entry. data, before: of whole buffers."""
     into, source = whole(dst), whole(src)
-    dispatch = config.pop("dispatch", None)
-    stmt = ir.TileCallStmt(primitive, scope, (into, source), dispatch, tuple(config.items()), at=AT)  # type: ignore[arg-type]
-    arrays = {"A": data.copy(), "B": before.copy() if before is not None else np.zeros(shape_of(into), kind_of(into))}
+    stmt = tile_call(primitive, scope, (into, source), **config)
+    empty = np.zeros(extents(into.buffer), into.dtype.numpy)
+    arrays = {"A": data.copy(), "B": before.copy() if before is not None else empty}
     given, taken = (_outside(name, part) for name, part in (("A", source), ("B", into)))
     body = [*_copied(source.buffer, given, scope), *_copied(into.buffer, taken, scope), stmt, MEET]
     body += _copied(taken, into.buffer, scope)
@@ -51,28 +50,20 @@ def run(
     return arrays["B"], entry
 
 
-def shape_of(region: Region) -> tuple[int, ...]:
-    return tuple(int(extent) for extent in region.buffer.shape)  # type: ignore[arg-type]  # numbers
-
-
-def kind_of(region: Region) -> np.dtype[np.generic]:
-    return dtype(str(region.dtype)).numpy
-
-
 def _outside(name: str, region: Region) -> Buffer:
     """The argument that a buffer is filled from; itself if it is global."""
     if region.buffer.space == "global":
         return region.buffer
-    return buffer(f"{name}_global", "global", shape_of(region), kind=str(region.dtype))
+    return buffer(f"{name}_global", "global", region.buffer.shape, kind=str(region.dtype))
 
 
 def _copied(into: Buffer, source: Buffer, scope: str) -> list[ir.Stmt]:
     if into == source:
         return []
-    return [ir.TileCallStmt("copy", scope, (into.region(), source.region()), None, (), at=AT), MEET]
+    return [copy(into, source, scope=scope), MEET]
 
 
-def meant(primitive: str, dst: Region, src: Region, data: Array, before: Array, **config: object) -> Array:
+def meant(primitive: str, dst: Region, src: Region, data: Array, before: Array, **config: Argument) -> Array:
     """The destination's buffer by NumPy."""
     after = before.copy()
     into, source = (tuple(slice(a, a + n) for a, n in region.box) for region in (dst, src))

@@ -13,7 +13,7 @@ from tilewright.layout import Axis, ComposeLayout, Iter, Layout, R, S, SwizzleLa
 
 KINDS = ("uint8", "float16", "bfloat16", "float32", "float64", "float4_e2m1fn")
 THREADS = {"thread": 1, "warp": 32, "warpgroup": 128, "cta": 64}
-AXES = {
+AXES: dict[str, list[list[str]]] = {
     "thread": [[]],
     "warp": [["laneid"]],
     "warpgroup": [["laneid"], ["wid_in_wg", "laneid"], ["tid_in_wg"], ["wid_in_wg"]],
@@ -126,11 +126,12 @@ def fragments(
     if draw(st.integers(0, 15)) == 0:
         strides[draw(st.sampled_from(list(digits)))] = 0
     local = TileLayout([Iter(digits[n][0], digits[n][1], Axis.get(digits[n][2])) for n in order])
-    shared: Layout = TileLayout([Iter(digits[n][0], strides[n]) for n in order])
+    shared = TileLayout([Iter(digits[n][0], strides[n]) for n in order])
     if draw(st.integers(0, 2)) == 0:
         length = draw(st.integers(1, 3))
         low = draw(st.sampled_from([keep, keep, keep, keep + 1, keep - 1]))
-        shared = ComposeLayout(SwizzleLayout(low, length, length + draw(st.integers(0, 1))), shared)
+        swizzled = ComposeLayout(SwizzleLayout(low, length, length + draw(st.integers(0, 1))), shared)
+        return scope, local, swizzled, tuple(digits[n][0] for n in order)
     return scope, local, shared, tuple(digits[n][0] for n in order)
 
 

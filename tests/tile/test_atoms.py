@@ -44,7 +44,7 @@ def load_kernel(name: str, kind: str, fragment: TileLayout) -> Kernel:
         for slot in range(slots):
             B[lane, slot] = registers[slot]
 
-    return load  # type: ignore[no-any-return]
+    return load
 
 
 def store_kernel(name: str, kind: str, fragment: TileLayout) -> Kernel:
@@ -68,7 +68,7 @@ def store_kernel(name: str, kind: str, fragment: TileLayout) -> Kernel:
         for i in range(size // 32):
             B[32 * i + lane] = rows[32 * i + lane]
 
-    return store  # type: ignore[no-any-return]
+    return store
 
 
 def numbers(count: int, kind: str) -> np.ndarray:
@@ -131,7 +131,7 @@ def unpacking_kernel(name: str, kind: str, num: int) -> Kernel:
         for slot in range(4 * num):
             B[lane, slot] = registers[slot]
 
-    return unpack  # type: ignore[no-any-return]
+    return unpack
 
 
 @pytest.mark.parametrize("name", PACKED)

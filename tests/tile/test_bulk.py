@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tilewright as tw
+from tests.keywords import TmaReduction
 from tests.samples import sampled
 from tests.tile.strategies import KINDS
 from tilewright import T, Tx
@@ -28,7 +29,7 @@ LAYOUTS: dict[str, TileLayout | Any] = {
 
 @cache
 def through(
-    layout: str, kind: str = "bfloat16", start: int = 0, reduced: str = "", dispatch: str | None = "bulk"
+    layout: str, kind: str = "bfloat16", start: int = 0, reduced: TmaReduction = "", dispatch: str | None = "bulk"
 ) -> Any:
     """A tile there and back by one thread."""
     held = LAYOUTS[layout]
@@ -95,7 +96,7 @@ def test_stretches_are_combined_with_what_is_there() -> None:
 
 
 @cache
-def sent(layout: str, reduced: str = "", kind: str = "bfloat16") -> Any:
+def sent(layout: str, reduced: TmaReduction = "", kind: str = "bfloat16") -> Any:
     """Each of two CTAs sends its tile to the other."""
     held = LAYOUTS[layout]
     nbytes = 16 * 64 * tw.dtypes.dtype(kind).bits // 8

@@ -10,6 +10,7 @@ import pytest
 import tilewright as tw
 from tilewright import T, Tx
 from tilewright.errors import DispatchError
+from tilewright.ir import Kernel
 from tilewright.layout import S, TileLayout, laneid, tx
 
 
@@ -147,8 +148,8 @@ def narrow(A: T.Buffer((32, 8), "float16"), B: T.Buffer((8,), "float16"), C: T.B
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a", "sm_100a"])
 @pytest.mark.parametrize("kernel", [row_sums, column_maxima, running_sums, row_in_registers, narrow])
-def test_their_text_assembles(kernel: object, arch: str) -> None:
-    assert tw.compile(kernel, target=arch).source("ptx")  # type: ignore[arg-type]
+def test_their_text_assembles(kernel: Kernel, arch: str) -> None:
+    assert tw.compile(kernel, target=arch).source("ptx")
 
 
 def summed_in(count: int, scope: str = "shared") -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -81,7 +83,7 @@ def test_the_switch_stores_to_all_where_it_is_asked_for():
     assert results(exe) == [{3.0}] * RANKS
 
 
-REFUSED = {
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "a region of two GPUs": ({"rows": 32, "first": 0}, "lies on 2 GPUs"),
     "a region across a border": ({"first": 8}, "in a way that no layout describes"),
     "multimem of one GPU": ({"dispatch": "multimem"}, "is not on all GPUs alike"),

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.tile.checking import resolved
-from tests.tile.kernels import AT, BX, buffer, copy, kernel
+from tests.tile.kernels import AT, BX, buffer, copy, copy_async, kernel, tile_call
 from tilewright import T, Tx, ir, tile
 from tilewright.errors import DispatchError, Span, TilewrightError
 from tilewright.ir import (
@@ -26,6 +26,7 @@ from tilewright.ir import (
     as_expr,
     statements,
 )
+from tilewright.ir.expr import Value
 from tilewright.layout import ComposeLayout, S, SwizzleLayout, TileLayout, laneid
 from tilewright.tile.dispatch import VARIANTS, Tried
 
@@ -34,17 +35,17 @@ REGISTERS = buffer("R", "local", (16, 16), FRAGMENT)
 N = Var("n")
 
 
-def shared(pitch: int = 16, **more: object) -> Buffer:
-    return buffer("A", "shared", (32, 16), S[(32, 16) : (pitch, 1)], **more)  # type: ignore[arg-type]
+def shared(pitch: int = 16, *, align: int = 0) -> Buffer:
+    return buffer("A", "shared", (32, 16), S[(32, 16) : (pitch, 1)], align=align)
 
 
-def top(memory: Buffer, start: object = 0) -> Region:
-    return Region(memory, ((start, 16), (0, 16)))  # type: ignore[arg-type]
+def top(memory: Buffer, start: Value = 0) -> Region:
+    return Region(memory, ((start, 16), (0, 16)))
 
 
-def refusal(*statements: ir.Stmt, **more: object) -> TilewrightError:
+def refusal(*statements: ir.Stmt) -> TilewrightError:
     with pytest.raises(TilewrightError, match=r".") as refused:
-        tile.resolve(kernel(*statements, **more), "sm_90a")  # type: ignore[arg-type]
+        tile.resolve(kernel(*statements), "sm_90a")
     return refused.value
 
 
@@ -210,11 +211,15 @@ def test_a_forced_variant_whose_condition_fails_says_what_is_allowed() -> None:
             "did you mean 'ldstmatrix'?",
         ),
         (
-            copy(REGISTERS, top(shared()), primitive="copy_async"),
+            copy_async(REGISTERS, top(shared()), scope="warp"),
             "no variant takes Tx.warp.copy_async",
             "tcgen05_cp_4: copies from shared to local memory, not from shared to tmem",
         ),
-        (copy(REGISTERS, top(shared()), primitive="copi"), "Tx.warp.copi is no tile primitive", "did you mean 'copy'?"),
+        (
+            tile_call("copi", "warp", (REGISTERS, top(shared()))),
+            "Tx.warp.copi is no tile primitive",
+            "did you mean 'copy'?",
+        ),
         (copy(REGISTERS, top(shared()), vec_length=4), "has no keyword 'vec_length'", "did you mean 'vec_len'?"),
         (copy(REGISTERS, Region(shared(), ((0, 16), (0, 8)))), "the extents differ", "R (16, 16), A (16, 8)"),
         (copy(REGISTERS, top(shared(), 20)), "the region of A leaves the buffer", "from 20, 16 elements"),
@@ -264,8 +269,8 @@ def test_a_reason_that_several_variants_share_is_told_once() -> None:
 
 
 def test_the_error_says_what_the_nearest_variant_allows() -> None:
-    spread = refusal(copy(REGISTERS, top(shared()), "cluster"))
-    elsewhere = refusal(copy(REGISTERS, top(shared()), primitive="copy_async"))
+    spread = refusal(copy(REGISTERS, top(shared()), scope="cluster"))
+    elsewhere = refusal(copy_async(REGISTERS, top(shared()), scope="warp"))
 
     assert str(spread.allowed).partition(": ")[::2] == (
         "ldstmatrix, ldstmatrix_bits, reg, rows, fallback",
@@ -316,7 +321,7 @@ def test_a_kernel_without_tile_calls_stays_as_it_is() -> None:
 def test_a_view_is_as_aligned_as_the_place_it_views() -> None:
     storage = buffer("S", "shared", (2048,), None)
     views = [
-        buffer("A", "shared", (32, 16), data=storage.ptr_to([start]), elem_offset=more)
+        replace(buffer("A", "shared", (32, 16)), data=storage.ptr_to([start]), elem_offset=more)
         for start, more in ((512, 0), (4, 0), (0, 4), (4, 4))
     ]
 

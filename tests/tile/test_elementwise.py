@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 import tilewright as tw
 from tests.tile.elementwise import Operand, judged, numbers
-from tests.tile.kernels import buffer
+from tests.tile.kernels import buffer, extents
 from tests.tile.strategies import THREADS, memory_layouts, registers
 from tilewright import T, Tx
 from tilewright.compiler import Executable
@@ -33,6 +34,7 @@ def calls(draw: st.DrawFn, name: str) -> tuple[str, Operand, list[Operand | Expr
     """A scope, dst, and sources: tiles that broadcast, in any memory, or numbers."""
     row = PRIMITIVES[name]
     scope = draw(st.sampled_from(list(THREADS)))
+    assert row.formula is not None
     of_floats = row.formula.takes == "float" or (row.formula.takes not in INTEGRAL and draw(st.booleans()))
     kinds = FLOATS if of_floats else INTEGERS
     layout, shape = draw(registers(scope, 256))
@@ -58,15 +60,15 @@ def calls(draw: st.DrawFn, name: str) -> tuple[str, Operand, list[Operand | Expr
         if sources and draw(st.integers(0, 3)) == 0:
             sources.append(as_expr(draw(st.integers(1, 5))))
             continue
-        extents = (
+        source_shape = (
             tuple(1 if draw(st.integers(0, 3)) == 0 else extent for extent in shape)[
                 draw(st.integers(0, 1)) * (draw(st.integers(0, 2)) == 0) :
             ]
             or shape
         )
         kind = "bool" if operand.name == "pred" else draw(st.sampled_from(kinds))
-        source = tile(f"S{len(sources)}", extents, layout, kind)
-        shown = source.region.buffer.shape
+        source = tile(f"S{len(sources)}", source_shape, layout, kind)
+        shown = extents(source.region.buffer)
         divides = name in ("floordiv", "mod") and sources
         sources.append(Operand(source.region, numbers(kind, shown, 9) + 1) if divides else source)
     assume(any(isinstance(source, Operand) for source in sources) or not sources)
@@ -324,7 +326,7 @@ def test_a_number_that_the_integers_of_a_call_cannot_hold_is_refused() -> None:
 
 
 @pytest.mark.parametrize("mode", ["rz", "rm", "rp"])
-def test_a_rounding_is_obeyed(mode: str) -> None:
+def test_a_rounding_is_obeyed(mode: Literal["rz", "rm", "rp"]) -> None:
     @T.prim_func
     def third(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
         T.cta_id([1])
@@ -346,7 +348,7 @@ def test_a_rounding_that_does_not_exist_is_refused() -> None:
 
 
 @pytest.mark.parametrize("nan", ["propagate", "number"])
-def test_nan_propagates_unless_the_number_is_asked_for(nan: str) -> None:
+def test_nan_propagates_unless_the_number_is_asked_for(nan: Literal["propagate", "number"]) -> None:
     @T.prim_func
     def larger(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32")):
         T.cta_id([1])

@@ -41,7 +41,7 @@ def test_threads_take_turns_between_memories(scope: str, spaces: tuple[str, str]
 def test_the_first_thread_of_the_scope_copies_elements_that_share_bytes(scope: str, cond: str) -> None:
     dst, src = (buffer(name, "shared", (8,), None, "float4_e2m1fn") for name in "AB")
 
-    done, _ = resolved(copy(dst, src, scope, dispatch="fallback"), threads=128)
+    done, _ = resolved(copy(dst, src, scope=scope, dispatch="fallback"), threads=128)
 
     assert [str(stmt.cond) for stmt in statements(done.body) if isinstance(stmt, If)] == [cond]
 
@@ -93,7 +93,7 @@ def test_an_extent_of_run_time_is_a_loop_of_run_time() -> None:
     n = Var("n")
     dst, src = (Region(buffer(name, "shared", (16,)), ((0, n),)) for name in "AB")
 
-    done, said = resolved(copy(dst, src, "thread", dispatch="fallback"), threads=1, symbols=(n,))
+    done, said = resolved(copy(dst, src, scope="thread", dispatch="fallback"), threads=1, symbols=(n,))
     memory = fresh_memory([dst.buffer, src.buffer], 1)
     Machine(done, memory, {"n": 5}).run()
 
@@ -153,7 +153,7 @@ def test_which_lane_holds_a_row_may_be_a_loop_variable() -> None:
 )
 def test_it_declines_with_its_reason(dst: Buffer, src: Buffer, scope: str, reason: str) -> None:
     with pytest.raises(DispatchError, match="does not fit") as refused:
-        tile.resolve(kernel(copy(dst, src, scope, dispatch="fallback"), threads=128), "sm_90a")
+        tile.resolve(kernel(copy(dst, src, scope=scope, dispatch="fallback"), threads=128), "sm_90a")
 
     assert reason in str(refused.value.given)
 
@@ -162,7 +162,7 @@ def test_a_single_lane_may_copy_what_only_it_holds() -> None:
     registers, shared = buffer("R", "local", (32, 8), ROWS), buffer("A", "shared", (32, 8))
     mine = [Region(b, ((3, 1), (0, 8))) for b in (registers, shared)]
 
-    done, said = resolved(If(LANE == 3, (copy(*mine, "thread"),)))
+    done, said = resolved(If(LANE == 3, (copy(*mine, scope="thread"),)))
     memory = fresh_memory([registers, shared], 32)
     Machine(done, memory).run()
 

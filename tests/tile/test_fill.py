@@ -7,15 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.tile.checking import assert_equal, resolved
-from tests.tile.kernels import AT, BX, buffer, tensor, whole
+from tests.tile.kernels import BX, buffer, tensor, tile_call, whole
 from tests.tile.machine import Machine
 from tests.tile.oracle import filled, fresh_memory
 from tests.tile.strategies import KINDS, THREADS, regions, registers
 from tilewright import ir
 from tilewright.errors import DispatchError
-from tilewright.ir import Buffer, Region, Var, cast, const_value
+from tilewright.ir import Argument, Buffer, Region, Var, cast, const_value
+from tilewright.ir.expr import Value
 from tilewright.ir.ranges import RangeFacts
-from tilewright.layout import ComposeLayout, Layout, R, S, SwizzleLayout, TCol, TileLayout, TLane, laneid, warpid
+from tilewright.layout import ComposeLayout, R, S, SwizzleLayout, TCol, TileLayout, TLane, laneid, warpid
 from tilewright.tile import Entry
 
 N = Var("n")
@@ -23,12 +24,15 @@ SWIZZLED = ComposeLayout(SwizzleLayout(3, 3, 3), S[64, 64])
 
 
 def fill(
-    dst: Buffer | Region, scope: str = "warp", threads: int = 32, values: dict[str, int] | None = None, **config: object
+    dst: Buffer | Region,
+    scope: str = "warp",
+    threads: int = 32,
+    values: dict[str, int] | None = None,
+    **config: Argument,
 ) -> Entry:
     """Resolve one fill, run it with these values, compare with NumPy; returns the report's entry."""
-    region, dispatch = whole(dst), config.pop("dispatch", None)
-    value = cast(1, region.dtype)
-    stmt = ir.TileCallStmt("fill", scope, (region, value), dispatch, tuple(config.items()), at=AT)  # type: ignore[arg-type]
+    region = whole(dst)
+    stmt = tile_call("fill", scope, (region, cast(1, region.dtype)), **config)
     done, said = resolved(stmt, threads=threads, symbols=(N,))
     memory = fresh_memory([region.buffer], threads, first=1000)
     numbers = {"n": 0, "bx": 0, **(values or {})}
@@ -39,8 +43,8 @@ def fill(
 
 
 def _in_numbers(region: Region, values: dict[str, int]) -> Region:
-    def number(part: object) -> int:
-        expr = ir.as_expr(part)  # type: ignore[arg-type]  # a start or an extent
+    def number(part: Value) -> int:
+        expr = ir.as_expr(part)
         exact = ir.rewrite(expr, lambda node: ir.as_expr(values[node.name]) if isinstance(node, Var) else None)
         return int(const_value(RangeFacts().simplify(exact)) or 0)
 
@@ -59,9 +63,9 @@ def _replicated(memory: Buffer) -> Buffer:
     layout = memory.layout
     tile = layout.tile if isinstance(layout, ComposeLayout) else layout
     assert isinstance(tile, TileLayout)
-    twice: Layout = TileLayout(tile + R[2 : int(tile.cosize("m"))])
-    made = ComposeLayout(layout.swizzle, twice) if isinstance(layout, ComposeLayout) else twice  # type: ignore[arg-type]
-    return buffer(memory.name, memory.space, memory.shape, made, str(memory.dtype))
+    twice = TileLayout(tile + R[2 : int(tile.cosize("m"))])
+    swizzled = ComposeLayout(layout.swizzle, twice) if isinstance(layout, ComposeLayout) else twice
+    return buffer(memory.name, memory.space, memory.shape, swizzled, str(memory.dtype))
 
 
 @given(st.data())
@@ -84,17 +88,14 @@ def test_nothing_outside_of_the_buffer_is_stored_to(data: st.DataObject) -> None
     rows, columns = data.draw(st.sampled_from([(8, 16), (5, 8), (16, 32)]))
     layout = data.draw(st.sampled_from([None, ComposeLayout(SwizzleLayout(3, 1, 1), S[rows, columns])]))
     memory = buffer("A", data.draw(st.sampled_from(["shared", "global"])), (rows, columns), layout, kind)
-    box = data.draw(
-        st.sampled_from(
-            [
-                ((N, 4), (0, columns)),
-                ((0, N), (2, 4)),
-                ((0, rows), (N * 8, 16)),
-                ((BX * 4, 4), (4, 8)),
-                ((N, N), (N, 8)),
-            ]
-        )
-    )
+    boxes: list[tuple[tuple[Value, Value], tuple[Value, Value]]] = [
+        ((N, 4), (0, columns)),
+        ((0, N), (2, 4)),
+        ((0, rows), (N * 8, 16)),
+        ((BX * 4, 4), (4, 8)),
+        ((N, N), (N, 8)),
+    ]
+    box = data.draw(st.sampled_from(boxes))
     values = {"n": data.draw(st.integers(0, 20)), "bx": data.draw(st.integers(0, 3))}
     fill(Region(memory, box), scope, THREADS[scope], values)
 
@@ -179,7 +180,7 @@ def test_each_holder_of_registers_stores_to_its_own() -> None:
     assert fill(Region(fragment, ((2, 2), (0, 8)))).plan == "2 elements in registers per thread"
 
 
-DECLINED = {
+DECLINED: dict[str, tuple[str, Buffer | Region, str]] = {
     "registers in memory": ("registers", buffer("A", "shared", (8,)), "A is in shared memory, not in local"),
     "registers of run time": (
         "registers", Region(buffer("R", "local", (8,)), ((0, N),)), "the extent n of R is no constant",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import tilewright as tw
 from tests.texts import executed
-from tests.tile.kernels import buffer, kernel
+from tests.tile.kernels import buffer, extents, kernel
 from tests.tile.products import (
     NUMBERING,
     SHARES,
@@ -56,17 +56,17 @@ def calls(draw: st.DrawFn) -> Call:
     turned = {"A": draw(st.booleans()), "B": draw(st.booleans())}
     made: dict[str, Buffer] = {}
     for name in "DABC":
-        layout, shape = layout_of(layouts[name], name, sizes, turned.get(name, False))
+        fragment, shape = layout_of(layouts[name], name, sizes, turned.get(name, False))
         space = draw(st.sampled_from(["local", "local", "shared", "global"]))
-        if space != "local":
-            layout = draw(memory_layouts(shape, dtype(kinds[name]).bits)) if space == "shared" else None
-        made[name] = buffer(name, space, shape, layout, kinds[name])
+        memory = draw(memory_layouts(shape, dtype(kinds[name]).bits)) if space == "shared" else None
+        made[name] = buffer(name, space, shape, fragment if space == "local" else memory, kinds[name])
     c = draw(st.sampled_from([made["C"], made["D"], None]))
     if made["D"].space != "local" or c is not made["C"]:
         made["C"] = buffer("C", "shared", (m, n), None, kinds["C"])  # registers are not known before
         c = made["C"] if c not in (made["D"], None) else c
     alpha, beta = draw(st.sampled_from([1, 2, -1])), draw(st.sampled_from([0, 1, 2]))
-    return Call(made["D"], made["A"], made["B"], c, scope, turned["A"], turned["B"], alpha, beta)
+    return Call(made["D"], made["A"], made["B"], c, scope=scope, transpose_a=turned["A"], transpose_b=turned["B"],
+                alpha=alpha, beta=beta)  # fmt: skip
 
 
 @settings(max_examples=25, deadline=None)
@@ -86,7 +86,7 @@ def test_a_product_of_floats_is_within_its_bound(types: str, seed: int, scaled: 
     d, a, b, c = made
     call = Call(d, a, b, c, alpha=0.3, beta=-1.7) if scaled else Call(d, a, b)
     rng = np.random.default_rng(seed)
-    arrays = {name: rng.standard_normal(each.shape).astype(each.dtype.numpy) for name, each in call.buffers.items()}
+    arrays = {name: rng.standard_normal(extents(each)).astype(each.dtype.numpy) for name, each in call.buffers.items()}
     if "tf32" in types:
         for name in "AB":
             arrays[name] = (arrays[name].view(np.uint32) & 0xFFFFE000).view(np.float32)
@@ -237,7 +237,9 @@ def test_tiles_in_memory_have_any_sizes_and_sums_are_converted_to_narrow_results
     d, a, b = (buffer(name, space, shape, None, each) for name, shape, each in
                (("D", (m, n), sums), ("A", (m_a, k_a), kind), ("B", (k_b, n_b), kind)))  # fmt: skip
 
-    assert held(Call(d, a, b, None, scope, *turned, alpha=1, beta=1), 3).variant == "mma"
+    call = Call(d, a, b, scope=scope, transpose_a=turned[0], transpose_b=turned[1], alpha=1, beta=1)
+
+    assert held(call, 3).variant == "mma"
 
 
 @pytest.mark.parametrize("space", ["shared", "local"])
@@ -250,7 +252,7 @@ def test_float64_is_multiplied_and_scaled_as_such(space: str) -> None:
     rng = np.random.default_rng(0)
     arrays = {name: rng.standard_normal(shape) for name, shape in shapes.items()}
 
-    found, said = run(Call(d, a, b, None, "warp", alpha=0.375, beta=1), arrays)
+    found, said = run(Call(d, a, b, alpha=0.375, beta=1), arrays)
 
     assert said.plan.startswith("6 x mma m16n8k8 f64.f64.f64.f64 per warp")
     np.testing.assert_allclose(found, 0.375 * arrays["A"] @ arrays["B"] + arrays["D"], rtol=1e-13, atol=1e-13)
@@ -413,7 +415,7 @@ def written() -> ir.Kernel:
         Tx.warp.gemm(d, a[16 * warp : 16 * warp + 16, :], B, d, False, True, by, more[0])
         Tx.warp.copy(D[16 * warp : 16 * warp + 16, :], d)
 
-    return kernel  # type: ignore[no-any-return]
+    return kernel
 
 
 def test_a_warp_multiplies_its_part_by_factors_of_run_time() -> None:

@@ -12,7 +12,7 @@ from tests.tile.machine import Machine
 from tests.tile.oracle import fresh_memory
 from tilewright import tile
 from tilewright.errors import DispatchError
-from tilewright.ir import Assume, Buffer, For, If, Region, Var, const_value, statements
+from tilewright.ir import Argument, Assume, Bind, Buffer, For, If, Region, Var, const_value, statements
 from tilewright.layout import ComposeLayout, R, S, SwizzleLayout
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import PlannedAccesses, wider
@@ -37,10 +37,12 @@ def test_each_scope_shares_the_elements_out(scope: str, threads: int, rounds: in
 def test_neighbouring_threads_have_neighbouring_addresses_in_global_memory() -> None:
     columns = buffer("G", "global", (64, 64), S[(64, 64) : (1, 64)])  # column major: the first index is the near one
 
-    done, said = resolved(copy(buffer("A", "shared", (64, 64), S[(64, 64) : (1, 64)]), columns, "cta"), threads=64)
+    done, said = resolved(
+        copy(buffer("A", "shared", (64, 64), S[(64, 64) : (1, 64)]), columns, scope="cta"), threads=64
+    )
 
     (pointer,) = [
-        str(stmt.value) for stmt in statements(done.body) if getattr(getattr(stmt, "var", None), "name", "") == "g_ptr"
+        str(stmt.value) for stmt in statements(done.body) if isinstance(stmt, Bind) and stmt.var.name == "g_ptr"
     ]
     assert pointer == "T.address_of(G[T.tid * 8 + f * 512])"
     assert said.plan.startswith("8 x 16 bytes")
@@ -60,7 +62,7 @@ def test_a_transposing_copy_follows_the_global_side() -> None:
 def test_a_round_that_is_not_full_is_guarded(elements: int, threads: int, plan: str) -> None:
     shared, there = buffer("A", "shared", (elements,)), buffer("G", "global", (elements,))
 
-    done, said = resolved(copy(shared, there, "cta"), threads=threads)
+    done, said = resolved(copy(shared, there, scope="cta"), threads=threads)
 
     assert said.plan.startswith(plan)
     assert len([stmt for stmt in statements(done.body) if isinstance(stmt, If)]) == 1
@@ -70,7 +72,7 @@ def test_a_round_that_is_not_full_is_guarded(elements: int, threads: int, plan: 
 def symbolic(facts: tuple[Assume, ...]) -> tuple[object, str]:
     there, shared = buffer("G", "global", (256, N)), buffer("A", "shared", (64, 64), SWIZZLED)
     part = Region(there, ((BX * 64, 64), (64, 64)))
-    done, said = resolved(*facts, copy(shared, part, "cta"), threads=128, symbols=(N,))
+    done, said = resolved(*facts, copy(shared, part, scope="cta"), threads=128, symbols=(N,))
     # Run it for one n: the shape of the flat buffer becomes a number.
     memory = fresh_memory([shared, buffer("G", "global", (256, 128))], 128)
     Machine(done, memory, {"n": 128, "bx": 2}).run()
@@ -87,8 +89,8 @@ def test_a_symbolic_pitch_takes_the_width_that_a_fact_proves() -> None:
     assert symbolic(())[1].endswith("; not by 16 bytes, as n % 8 == 0 is not proven, for a stride of G")
 
 
-def hints(shared: Buffer, there: Buffer | Region, *facts: Assume, **config: object) -> tuple[str, ...]:
-    return resolved(*facts, copy(shared, there, "cta", **config), threads=128, symbols=(N,))[1].hints
+def hints(shared: Buffer, there: Buffer | Region, *facts: Assume, **config: Argument) -> tuple[str, ...]:
+    return resolved(*facts, copy(shared, there, scope="cta", **config), threads=128, symbols=(N,))[1].hints
 
 
 def test_the_report_names_the_fact_that_would_make_accesses_wider() -> None:
@@ -170,13 +172,13 @@ def test_vec_len_asks_for_one_width() -> None:
 )
 def test_it_declines_with_its_reason(dst: Buffer, src: Buffer, scope: str, reason: str) -> None:
     with pytest.raises(DispatchError, match="does not fit") as refused:
-        tile.resolve(kernel(copy(dst, src, scope, dispatch="gmem_smem"), symbols=(N,)), "sm_90a")
+        tile.resolve(kernel(copy(dst, src, scope=scope, dispatch="gmem_smem"), symbols=(N,)), "sm_90a")
 
     assert reason in str(refused.value.given)
 
 
 def test_the_loop_is_serial_even_for_one_round() -> None:
-    done, _ = resolved(copy(buffer("A", "shared", (256,)), buffer("G", "global", (256,)), "cta"))
+    done, _ = resolved(copy(buffer("A", "shared", (256,)), buffer("G", "global", (256,)), scope="cta"))
 
     assert [(loop.kind, const_value(loop.stop)) for loop in statements(done.body) if isinstance(loop, For)] == [
         ("serial", 1)

@@ -59,7 +59,7 @@ def test_pixels_are_those_that_the_tap_of_a_convolution_meets(seed: int) -> None
     tile = (int(8 * rng.integers(1, 9)), int(rng.choice([64, 128])))
     taps, dilation, stride = (tuple(int(one) for one in rng.integers(1, high, spatial)) for high in (4, 3, 3))
     padding = tuple(int(rng.integers(0, (t - 1) * d + 1)) for t, d in zip(taps, dilation, strict=True))
-    window = {"taps": taps, "padding": padding, "stride": stride, "dilation": dilation}
+    window: dict[str, Any] = {"taps": taps, "padding": padding, "stride": stride, "dilation": dilation}
     outputs = (3, *Window(spatial, window).outputs(shape[1:-1]))
     number, channel = int(rng.integers(0, max(1, int(np.prod(outputs))))), int(rng.choice([0, 64]))
     pixel = tuple(int(one) for one in np.unravel_index(number, outputs))

@@ -116,7 +116,7 @@ def test_a_layout_on_the_threads_of_a_warpgroup_counts_as_warps_and_lanes() -> N
 def test_two_of_four_warps_are_guarded() -> None:
     registers = buffer("R", "local", (2, 16, 16), S[(2, 2, 8, 2, 4, 2) : (1 @ warpid, 4, 4 @ laneid, 2, 1 @ laneid, 1)])
 
-    done, said = resolved(copy(registers, buffer("A", "shared", (2, 16, 16)), "cta"), threads=128)
+    done, said = resolved(copy(registers, buffer("A", "shared", (2, 16, 16)), scope="cta"), threads=128)
 
     assert said.variant == "ldstmatrix"
     assert [str(stmt.cond) for stmt in statements(done.body) if isinstance(stmt, If)] == ["T.tid < 64"]
@@ -217,7 +217,7 @@ def test_it_declines_with_its_reason(registers: Buffer, shared: Buffer, scope: s
     threads = 48 if scope == "cta" else 32
 
     with pytest.raises(DispatchError, match="does not fit") as refused:
-        tile.resolve(kernel(copy(registers, shared, scope, dispatch="ldstmatrix"), threads=threads), "sm_90a")
+        tile.resolve(kernel(copy(registers, shared, scope=scope, dispatch="ldstmatrix"), threads=threads), "sm_90a")
 
     assert reason in str(refused.value.given)
 
@@ -233,7 +233,7 @@ def test_a_store_of_two_elements_to_one_place_is_declined() -> None:
 
 
 def test_a_store_to_replicas_is_declined() -> None:
-    twice = buffer("A", "shared", SHAPE, rows(2).layout + R[2:256])  # type: ignore[operator]
+    twice = buffer("A", "shared", SHAPE, rows(2).layout + R[2:256])
 
     (reason,) = [each.reason for each in entry(twice, fragment(2)).tried if each.variant == "ldstmatrix"]
     assert reason.startswith("A holds each element in several places")
@@ -241,7 +241,7 @@ def test_a_store_to_replicas_is_declined() -> None:
 
 def test_a_cluster_is_declined() -> None:
     with pytest.raises(DispatchError, match="no variant takes") as refused:
-        tile.resolve(kernel(copy(fragment(2), rows(2), "cluster")), "sm_90a")
+        tile.resolve(kernel(copy(fragment(2), rows(2), scope="cluster")), "sm_90a")
     assert "ldstmatrix, ldstmatrix_bits, reg, rows, fallback: the CTAs of a cluster" in str(refused.value)
 
 

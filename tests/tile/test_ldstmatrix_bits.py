@@ -125,7 +125,7 @@ def test_it_declines_with_its_reason(name: str) -> None:
     (registers, shared), scope, reason = DECLINED[name]
 
     with pytest.raises(DispatchError, match="does not fit") as refused:
-        tile.resolve(kernel(copy(registers, shared, scope, dispatch="ldstmatrix_bits")), "sm_90a")
+        tile.resolve(kernel(copy(registers, shared, scope=scope, dispatch="ldstmatrix_bits")), "sm_90a")
     assert reason in str(refused.value.given)
 
 
@@ -139,7 +139,7 @@ def test_other_memories_are_declined() -> None:
 
 def test_a_store_to_replicas_is_declined() -> None:
     registers, _ = pair("float32", WORDS, (16, 8))
-    twice = buffer("A", "shared", (16, 8), S[16, 8] + R[2:128], "float32")  # type: ignore[operator]
+    twice = buffer("A", "shared", (16, 8), S[16, 8] + R[2:128], "float32")
 
     (reason,) = [each.reason for each in entry(twice, registers).tried if each.variant == "ldstmatrix_bits"]
     assert reason.startswith("A holds each element in several places")

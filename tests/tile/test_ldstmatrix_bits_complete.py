@@ -28,7 +28,7 @@ from tests.tile.strategies import THREADS, boxes, fragments, regions, registers
 from tilewright import tile
 from tilewright.dtypes import dtype
 from tilewright.errors import DispatchError
-from tilewright.ir import Evaluate, Region, statements
+from tilewright.ir import Call, Evaluate, Region, statements
 from tilewright.layout import S, laneid
 
 ARCHS = ("sm_90a", "sm_100a")
@@ -81,7 +81,7 @@ def check(local: Region, shared: Region, scope: str, arch: str, *, store: bool) 
     threads, bits = THREADS[scope], local.dtype.bits
     fit = matrices(addresses(local, shared, threads, bits, store=store), bits, arch, store=store)
     dst, src = (shared, local) if store else (local, shared)
-    made = kernel(copy(dst, src, scope, dispatch="ldstmatrix_bits"), threads=threads)
+    made = kernel(copy(dst, src, scope=scope, dispatch="ldstmatrix_bits"), threads=threads)
     note = f"{local} of {local.buffer.layout}, {shared} of {shared.buffer.layout}"
     if fit is None:
         with pytest.raises(DispatchError, match="does not fit"):
@@ -91,6 +91,7 @@ def check(local: Region, shared: Region, scope: str, arch: str, *, store: bool) 
     resolved, _ = tile.resolve(made, arch)
     (call,) = [s.value for s in statements(resolved.body) if isinstance(s, Evaluate)]
     nums = (2, 1) if way == "T" and not store else (4, 2, 1)
+    assert isinstance(call, Call)
     assert call.args[:2] == (way == "T", next(n for n in nums if count % n == 0)), note
     memory = fresh_memory([local.buffer, shared.buffer], threads)
     expected = copied(dst, src, memory, threads)

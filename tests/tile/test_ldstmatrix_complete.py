@@ -19,7 +19,7 @@ from tests.tile.oracle import addresses, copied, covered_registers, fresh_memory
 from tests.tile.strategies import THREADS, boxes, fragments, regions, registers
 from tilewright import tile
 from tilewright.errors import DispatchError
-from tilewright.ir import Evaluate, Region, statements
+from tilewright.ir import Call, Evaluate, Region, statements
 
 
 def is_served(f: Ints, j: int, *, trans: bool) -> bool:
@@ -54,7 +54,7 @@ def check(local: Region, shared: Region, scope: str, *, store: bool) -> bool:
     tables = addresses(local, shared, threads, 2, store=store)
     numbers = fitting(tables, store=store)
     dst, src = (shared, local) if store else (local, shared)
-    made = kernel(copy(dst, src, scope, dispatch="ldstmatrix"), threads=threads)
+    made = kernel(copy(dst, src, scope=scope, dispatch="ldstmatrix"), threads=threads)
     note = f"{local} of {local.buffer.layout}, {shared} of {shared.buffer.layout}"
     if numbers is None:
         with pytest.raises(DispatchError, match="does not fit"):
@@ -63,6 +63,7 @@ def check(local: Region, shared: Region, scope: str, *, store: bool) -> bool:
     resolved, _ = tile.resolve(made, "sm_90a")
     (call,) = [s.value for s in statements(resolved.body) if isinstance(s, Evaluate)]
     num = max(n for n in (4, 2, 1) if len(numbers) % n == 0)
+    assert isinstance(call, Call)
     assert call.args[1] == num
     memory = fresh_memory([local.buffer, shared.buffer], threads)
     expected = copied(dst, src, memory, threads)

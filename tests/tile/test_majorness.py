@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tilewright import T, Tx, compile, isa
 from tilewright.dtypes import dtype
 from tilewright.ir import Kernel
-from tilewright.isa.majorness import BLAS, Majorness
+from tilewright.isa.atoms import BLAS, Majorness
 from tilewright.layout import Iter, TileLayout
 
 PRODUCTS = [(mma.name, blas) for mma in isa.mma_atoms() for blas in BLAS if blas == "TN" or "tf32" not in mma.types]
@@ -60,7 +60,7 @@ def product_kernel(chosen: Majorness) -> Kernel:
             T.ptx.mma(mma.shape, types, d_registers, a.local(), b_tile, d_registers)
             Tx.warp.copy(D[:, tile * n : tile * n + n], d[:, :])
 
-    return product  # type: ignore[no-any-return]
+    return product
 
 
 def numbers(kind: str, shape: tuple[int, int], rng: np.random.Generator) -> NDArray[Any]:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.keywords import NarrowFloat
 from tests.sim.tmem_kernels import bring_back, take
 from tests.tile.scaled_kernels import in_units
 from tilewright import T, Tx
@@ -73,7 +74,7 @@ def test_a_map_spreads_elements_as_a_product_takes_them(first: int) -> None:
 
 
 @pytest.mark.parametrize(("bits", "kind"), [(4, E2M1), (6, E3M2)])
-def test_bytes_that_a_map_spreads_are_multiplied_by_their_elements_names(bits: int, kind: str) -> None:
+def test_bytes_that_a_map_spreads_are_multiplied_by_their_elements_names(bits: int, kind: NarrowFloat) -> None:
     """Two operands of 4 or 6 bits, packed in arrays of bytes, by maps that the caller makes."""
     rng = np.random.default_rng(bits)
     values = rng.integers(-2, 3, (2, 128, 128))

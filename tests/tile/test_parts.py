@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
 import numpy as np
 import pytest
 from ml_dtypes import float4_e2m1fn
+from numpy.typing import NDArray
 
 import tilewright as tw
 from tilewright import T, Tx
@@ -126,7 +130,8 @@ def test_a_part_that_a_layout_describes_is_not_cut() -> None:
     assert refused.value.given == "the region makes 1 boxes of registers, not 2 to 16"
 
 
-REDUCED = {"sum": np.sum, "max": np.max, "min": np.min, "argmax": np.argmax, "prod": np.prod}
+Reduction: TypeAlias = Callable[[NDArray[np.float32]], Any]
+REDUCED: dict[str, Reduction] = {"sum": np.sum, "max": np.max, "min": np.min, "argmax": np.argmax, "prod": np.prod}
 
 
 @pytest.mark.parametrize("name", REDUCED)

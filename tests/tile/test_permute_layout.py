@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from math import prod
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tile.kernels import buffer
+from tests.tile.kernels import buffer, extents
 from tests.tile.running import run
 from tests.tile.strategies import THREADS, memory_layouts, registers
-from tilewright.ir import Buffer
+from tilewright.ir import Argument, Buffer
 from tilewright.layout import ComposeLayout, Layout, S, SwizzleLayout, TileLayout, laneid, tid_in_wg, wid_in_wg
 from tilewright.tile import Entry
 
 
 def held(
-    dst: Buffer, src: Buffer, scope: str, threads: int, primitive: str = "permute_layout", **config: object
+    dst: Buffer, src: Buffer, scope: str, threads: int, primitive: str = "permute_layout", **config: Argument
 ) -> Entry:
     """Run one call: the destination has the elements of the source."""
-    data = (np.arange(np.prod(src.shape)) % 251).reshape(src.shape).astype(src.dtype.numpy)  # type: ignore[arg-type]
-    got, said = run(primitive, dst, src, data, scope, threads, **config)
+    shape = extents(src)
+    data = (np.arange(prod(shape)) % 251).reshape(shape).astype(src.dtype.numpy)
+    got, said = run(primitive, dst, src, data, scope, threads, None, "sm_90a", **config)
     assert np.array_equal(got, data), str(said)
     return said
 

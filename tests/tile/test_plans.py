@@ -7,7 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from tests.tile.running import kind_of, meant, run, shape_of
+from tests.tile.kernels import extents
+from tests.tile.running import meant, run
 from tilewright.ir import Region, TileCallStmt, statements
 from tools.plans import CELLS, FORMS, PLANS_PAGE, Cell, Outcome, kernel_of, outcome, plans_page, reason
 
@@ -48,8 +49,8 @@ def agrees(cell: Cell) -> None:
     (call,) = (stmt for stmt in statements(kernel_of(cell).body) if isinstance(stmt, TileCallStmt))
     dst, src = (arg for arg in call.args if isinstance(arg, Region))
     rng = np.random.default_rng(len(str(cell)))
-    data = rng.integers(0 if cell.kind == "bool" else -3, 2, shape_of(src)).astype(kind_of(src))
-    before = rng.integers(0, 2, shape_of(dst)).astype(kind_of(dst))
+    data = rng.integers(0 if cell.kind == "bool" else -3, 2, extents(src.buffer)).astype(src.dtype.numpy)
+    before = rng.integers(0, 2, extents(dst.buffer)).astype(dst.dtype.numpy)
     threads = {"thread": 1, "warp": 32, "cta": 128}[cell.scope]
 
     found, _ = run(cell.primitive, dst, src, data, cell.scope, threads, before)

@@ -6,7 +6,7 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import T, Tx
-from tilewright.isa.randoms import hashed, philox, uniform
+from tilewright.isa.math import hashed, philox, uniform
 from tilewright.layout import S, tx
 
 PLACES = np.arange(128 * 8).reshape(128, 8)
@@ -14,7 +14,7 @@ PLACES = np.arange(128 * 8).reshape(128, 8)
 
 def test_the_first_words_are_those_of_the_paper() -> None:
     def words(seed: int, offset: int) -> list[int]:
-        return [int(philox(np.uint64([seed]), np.uint64([offset]), word)[0]) for word in range(4)]
+        return [int(philox(np.array([seed], np.uint64), np.array([offset], np.uint64), word)[0]) for word in range(4)]
 
     assert words(0, 0) == [0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8]
     assert words(1, 0) != words(0, 1) != words(0, 1 << 32)

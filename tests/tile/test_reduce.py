@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tilewright as tw
-from tests.tile.kernels import buffer, kernel, whole
+from tests.tile.kernels import buffer, extents, kernel, tile_call, whole
 from tests.tile.running import Array, meant, run
 from tests.tile.strategies import THREADS, memory_layouts, registers
 from tilewright import T, Tx, ir, tile
 from tilewright.errors import DispatchError, TilewrightError
-from tilewright.ir import Buffer, Call, Evaluate, Kernel, Region
+from tilewright.ir import Argument, Buffer, Call, Evaluate, Kernel, Region
 from tilewright.isa import call as instruction
 from tilewright.layout import R, S, TileLayout, laneid, mma_fragment_layout, tid_in_wg, tx
 from tilewright.lower import plan_shared
@@ -39,20 +39,25 @@ def kind_of_result(op: str, kind: str) -> str:
     return "bool" if op in ("any", "all") else "int32" if op.startswith("arg") else kind
 
 
-def held(op: str, dst: Buffer, src: Buffer, scope: str, threads: int, seed: int = 0, **config: object) -> Entry:
+def held(
+    op: str,
+    dst: Buffer,
+    src: Buffer,
+    scope: str,
+    threads: int,
+    *,
+    arch: str = "sm_90a",
+    seed: int = 0,
+    **config: Argument,
+) -> Entry:
     """Run one call and compare with NumPy."""
-    data = numbers(op, tuple(map(int, src.shape)), src.dtype.numpy, seed)
-    before = np.ones(tuple(map(int, dst.shape)), dst.dtype.numpy)
-    got, said = run(op, dst, src, data, scope, threads, before, **config)
+    data = numbers(op, extents(src), src.dtype.numpy, seed)
+    before = np.ones(extents(dst), dst.dtype.numpy)
+    got, said = run(op, dst, src, data, scope, threads, before, arch, **config)
     config.pop("dispatch", None)
-    config.pop("arch", None)
     wanted = meant(op, whole(dst), whole(src), data, before, **config)
     assert np.array_equal(got.astype(np.float64), wanted.astype(np.float64)), str(said)
     return said
-
-
-def call(op: str, dst: Buffer | Region, src: Buffer | Region, scope: str = "warp", **config: object) -> ir.TileCallStmt:
-    return ir.TileCallStmt(op, scope, (whole(dst), whole(src)), None, tuple(config.items()))  # type: ignore[arg-type]
 
 
 @st.composite
@@ -71,15 +76,17 @@ def test_a_reduction_is_what_numpy_says(data: st.DataObject) -> None:
     scope, op, kind = (data.draw(st.sampled_from(list(each))) for each in (THREADS, OPS, KINDS))
     src = data.draw(sources(scope, kind))
     axes = tuple(data.draw(st.sets(st.integers(-len(src.shape), -1), min_size=1)))
-    kept = {dim: extent for dim, extent in enumerate(src.shape) if dim - len(src.shape) not in axes}
+    kept = {dim: extent for dim, extent in enumerate(extents(src)) if dim - len(src.shape) not in axes}
     shape = [kept.get(dim, 1) for dim in range(len(src.shape))] if data.draw(st.booleans()) else [*kept.values()] or [1]
     space, into = data.draw(st.sampled_from(["local", "shared", "global"])), kind_of_result(op, kind)
     layout = data.draw(memory_layouts(tuple(shape), 16)) if space == "shared" else None
     if space == "local" and prod(shape) == 32 and scope != "thread":
         layout = S[(32,) : (1 @ laneid,)].broadcast((32,), (32,)) if len(shape) == 1 else None
     dst = buffer("D", space, tuple(shape), layout, into)
-    accum = {"accum": True} if not op.startswith("arg") and data.draw(st.booleans()) else {}
-    held(op, dst, src, scope, THREADS[scope], data.draw(st.integers(0, 99)), axes=axes, **accum)
+    config: dict[str, Argument] = {"axes": axes}
+    if not op.startswith("arg") and data.draw(st.booleans()):
+        config["accum"] = True
+    held(op, dst, src, scope, THREADS[scope], arch="sm_90a", seed=data.draw(st.integers(0, 99)), **config)
 
 
 def test_lanes_of_a_fragments_row_join_by_shuffles_and_all_have_the_result() -> None:
@@ -151,7 +158,7 @@ def test_columns_that_lie_apart_or_accumulate_are_stored_one_by_one() -> None:
 @pytest.mark.parametrize("threads", [16, 48, 96])
 @pytest.mark.parametrize("axes", [0, 1, (0, 1)])
 @pytest.mark.parametrize("space", ["local", "shared"])
-def test_any_number_of_threads_reduces(threads: int, axes: object, space: str) -> None:
+def test_any_number_of_threads_reduces(threads: int, axes: int | tuple[int, ...], space: str) -> None:
     shape = {0: (22,), 1: (9,)}.get(axes, (1,)) if isinstance(axes, int) else (1,)
     src = buffer("S", "shared", (9, 22), None, "int32")
 
@@ -201,7 +208,7 @@ def test_narrow_floats_are_summed_in_float32() -> None:
 
 def test_a_result_that_lies_on_its_source_waits_until_all_is_read() -> None:
     memory = buffer("S", "shared", (8, 32), None, "int32")
-    stmt = call("sum", Region(memory, ((0, 1), (0, 32))), memory, "cta", axes=0)
+    stmt = tile_call("sum", "cta", (Region(memory, ((0, 1), (0, 32))), memory), axes=0)
 
     _, report = tile.resolve(kernel(stmt, threads=64), "sm_90a")
 
@@ -221,7 +228,8 @@ FOUR = buffer("D", "local", (4,), None, "float32")
 def beside_barriers(*used: int) -> Kernel:
     """A kernel of two warpgroups that uses these barriers, and sums in each."""
     others = [Evaluate(instruction("ptx.bar.sync", number, 256)) for number in used]
-    return tile.resolve(kernel(*others, call("sum", FOUR, PER_THREAD, "warpgroup", axes=0), threads=256), "sm_90a")[0]
+    total = tile_call("sum", "warpgroup", (FOUR, PER_THREAD), axes=0)
+    return tile.resolve(kernel(*others, total, threads=256), "sm_90a")[0]
 
 
 def test_warpgroups_meet_at_barriers_that_the_kernel_does_not_use() -> None:
@@ -247,11 +255,11 @@ def test_without_free_barriers_a_warpgroup_is_told_so() -> None:
         (buffer("D", "local", (8,), None, "int32"), 1, "the dtypes differ"),
     ],
 )
-def test_a_call_that_does_not_fit_is_refused(dst: Buffer, axes: object, why: str) -> None:
+def test_a_call_that_does_not_fit_is_refused(dst: Buffer, axes: int | tuple[int, ...], why: str) -> None:
     src = buffer("S", "shared", (8, 16), None, "float32")
 
     with pytest.raises(DispatchError, match=why):
-        tile.resolve(kernel(call("sum", dst, src, axes=axes)), "sm_90a")
+        tile.resolve(kernel(tile_call("sum", "warp", (dst, src), axes=axes)), "sm_90a")
 
 
 @pytest.mark.parametrize(
@@ -261,14 +269,14 @@ def test_a_result_of_another_kind_is_refused(op: str, kind: str, why: str) -> No
     src, dst = buffer("S", "shared", (8, 16), None, "float32"), buffer("D", "local", (8,), None, kind)
 
     with pytest.raises(DispatchError, match=why):
-        tile.resolve(kernel(call(op, dst, src)), "sm_90a")
+        tile.resolve(kernel(tile_call(op, "warp", (dst, src))), "sm_90a")
 
 
 def test_scratch_of_cta_calls_lies_in_one_place() -> None:
     src = buffer("S", "local", (256, 4), S[(256, 4) : (1 @ tx, 1)], "float32")
     one = buffer("D", "local", (1,), None, "float32")
     done, _ = tile.resolve(
-        kernel(*(call(op, one, src, "cta", axes=(0, 1)) for op in ("sum", "max")), threads=256), "sm_90a"
+        kernel(*(tile_call(op, "cta", (one, src), axes=(0, 1)) for op in ("sum", "max")), threads=256), "sm_90a"
     )
 
     offsets, size = plan_shared(done.body)
@@ -315,7 +323,7 @@ def test_elements_are_joined_by_a_formula_of_the_callers() -> None:
 def test_a_formula_that_joins_no_two_elements_is_refused(formula: str, why: str) -> None:
     dst, src = (buffer(name, "shared", shape, None, "float32") for name, shape in (("D", (8,)), ("S", (8, 12))))
     with pytest.raises(TilewrightError, match=why):
-        tile.resolve(kernel(call("reduce", dst, src, formula=formula)), "sm_90a")
+        tile.resolve(kernel(tile_call("reduce", "warp", (dst, src), formula=formula)), "sm_90a")
 
 
 def test_each_lane_keeps_the_sum_of_what_it_holds_in_a_view_that_tells_lanes_apart() -> None:

@@ -98,7 +98,7 @@ def test_every_replica_loads_and_the_first_one_stores() -> None:
 def test_of_warps_that_hold_the_same_the_first_one_stores() -> None:
     registers, shared = buffer("R", "local", (32, 8), S[(32, 8) : (1 @ laneid, 1)]), buffer("A", "shared", (32, 8))
 
-    done, _ = resolved(copy(shared, registers, "cta"), threads=128)
+    done, _ = resolved(copy(shared, registers, scope="cta"), threads=128)
 
     assert [str(stmt.cond) for stmt in statements(done.body) if hasattr(stmt, "cond")] == ["T.tid < 32"]
     assert entry(shared, registers, "cta", 128).variant == "reg"
@@ -189,7 +189,7 @@ def test_a_thread_copies_its_own_row() -> None:
     registers, shared = buffer("R", "local", (32, 8), S[(32, 8) : (1 @ laneid, 1)]), buffer("A", "shared", (32, 8))
     mine = [Region(b, ((LANE, 1), (0, 8))) for b in (registers, shared)]
 
-    done, said = resolved(copy(*mine, "thread"))
+    done, said = resolved(copy(*mine, scope="thread"))
     memory = fresh_memory([registers, shared], 32)
     Machine(done, memory).run()
 
@@ -243,7 +243,7 @@ def test_a_symbolic_extent_is_left_to_rows() -> None:
         Region(buffer(name, space, (8,)), ((0, n),)) for name, space in (("R", "local"), ("A", "shared"))
     )
 
-    _, said = resolved(copy(registers, memory, "thread"), threads=1, symbols=(n,))
+    _, said = resolved(copy(registers, memory, scope="thread"), threads=1, symbols=(n,))
 
     assert said.variant == "rows"
     assert [each.reason for each in said.tried if each.variant == "reg"] == ["the extent n of R is no constant"]
@@ -258,7 +258,7 @@ def test_a_cluster_has_no_registers_in_common() -> None:
 def test_thread_ids_other_than_the_lane_are_used_where_the_layout_names_them() -> None:
     registers, shared = buffer("R", "local", (256, 8), S[(256, 8) : (1 @ tx, 1)]), buffer("A", "shared", (256, 8))
 
-    done, _ = resolved(copy(registers, shared, "cta"), threads=256)
+    done, _ = resolved(copy(registers, shared, scope="cta"), threads=256)
 
     assert "T.tid * 8" in "\n".join(str(stmt.value) for stmt in statements(done.body) if hasattr(stmt, "value"))
     assert TID.name == "thread_id"

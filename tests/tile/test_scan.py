@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tile.kernels import buffer, kernel, whole
+from tests.tile.kernels import buffer, extents, kernel, tile_call, whole
 from tests.tile.running import meant, run
 from tests.tile.strategies import THREADS, memory_layouts, registers
-from tests.tile.test_reduce import call, numbers
+from tests.tile.test_reduce import numbers
 from tilewright import tile
 from tilewright.errors import DispatchError
-from tilewright.ir import Buffer
+from tilewright.ir import Argument, Buffer
 from tilewright.layout import Layout, S, laneid, tx
 from tilewright.tile import Entry
 
@@ -21,11 +21,11 @@ OPS = ("sum", "prod", "max", "min")
 KINDS = ("float32", "float16", "int32", "int8", "uint16", "float64")
 
 
-def held(dst: Buffer, src: Buffer, scope: str, threads: int, seed: int = 0, **config: object) -> Entry:
+def held(dst: Buffer, src: Buffer, scope: str, threads: int, **config: Argument) -> Entry:
     """Run one call and compare with NumPy."""
-    data = numbers(str(config.get("op", "sum")), tuple(map(int, src.shape)), src.dtype.numpy, seed)
-    before = np.zeros(tuple(map(int, dst.shape)), dst.dtype.numpy)
-    got, said = run("scan", dst, src, data, scope, threads, before, **config)
+    data = numbers(str(config.get("op", "sum")), extents(src), src.dtype.numpy)
+    before = np.zeros(extents(dst), dst.dtype.numpy)
+    got, said = run("scan", dst, src, data, scope, threads, before, "sm_90a", **config)
     wanted = meant("scan", whole(dst), whole(src), data, before, **config)
     assert np.array_equal(got.astype(np.float64), wanted.astype(np.float64)), str(said)
     return said
@@ -52,7 +52,7 @@ def test_a_scan_is_what_numpy_says(data: st.DataObject) -> None:
         shape = tuple(data.draw(st.lists(st.sampled_from([1, 2, 3, 5, 8, 40]), min_size=1, max_size=2)))
         spaces = [data.draw(st.sampled_from(["shared", "global"])) for _ in range(2)]
         layouts = [data.draw(memory_layouts(shape, 16)) if space == "shared" else None for space in spaces]
-        dst, src = (buffer(n, *rest, kind) for n, *rest in zip("DS", spaces, (shape, shape), layouts, strict=True))
+        dst, src = (buffer(n, space, shape, at, kind) for n, space, at in zip("DS", spaces, layouts, strict=True))
     axis = data.draw(st.integers(-len(shape), len(shape) - 1))
     held(dst, src, scope, THREADS[scope], axis=axis, op=op, exclusive=data.draw(st.booleans()))
 
@@ -93,4 +93,4 @@ def test_an_axis_that_is_not_there_is_refused() -> None:
     dst, src = alike(None, (4, 8), "shared")
 
     with pytest.raises(DispatchError, match="has 2 dimensions"):
-        tile.resolve(kernel(call("scan", dst, src, axis=2)), "sm_90a")
+        tile.resolve(kernel(tile_call("scan", "warp", (dst, src), axis=2)), "sm_90a")

@@ -9,6 +9,7 @@ from tests.tile.kernels import AT, BX, LANE, TID, WARP, buffer, copy, kernel
 from tilewright import isa, tile
 from tilewright.errors import DispatchError, Span
 from tilewright.ir import (
+    COORDINATES,
     Assign,
     Bind,
     Break,
@@ -26,7 +27,6 @@ from tilewright.ir import (
     unary,
 )
 from tilewright.layout import AXES, S, laneid, tid_in_wg, tx
-from tilewright.tile.owners import COORDINATES
 
 K, N, X = Var("k"), Var("n"), Var("x")
 LINE = Span("stage.py", 20)
@@ -40,7 +40,7 @@ AXIS = {"warp": laneid, "warpgroup": tid_in_wg, "cta": tx}
 
 def call(scope: str) -> Stmt:
     layout = S[(WIDTH[scope], 8) : (1 @ AXIS[scope], 1)] if scope in AXIS else None
-    return copy(buffer("R", "local", (WIDTH[scope], 8), layout), buffer("A", "shared", (WIDTH[scope], 8)), scope)
+    return copy(buffer("R", "local", (WIDTH[scope], 8), layout), buffer("A", "shared", (WIDTH[scope], 8)), scope=scope)
 
 
 def under(cond: Expr, *body: Stmt, orelse: tuple[Stmt, ...] = ()) -> Stmt:

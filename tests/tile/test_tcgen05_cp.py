@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from tests.tile.kernels import AT, BX, LANE, TID, WARP, buffer, by_one_thread, copy, kernel, tensor
+from tests.tile.kernels import AT, BX, LANE, TID, WARP, buffer, by_one_thread, copy_async, kernel, tensor
 from tests.tile.tmem_machine import TmemMachine
 from tilewright import isa, tile
 from tilewright.dtypes import dtype
 from tilewright.errors import DispatchError
-from tilewright.ir import Buffer, Evaluate, For, If, Kernel, Region, Stmt, Var, as_expr, binary, statements
+from tilewright.ir import Argument, Buffer, Evaluate, For, If, Kernel, Region, Stmt, Var, as_expr, binary, statements
 from tilewright.layout import (
     ComposeLayout,
     Layout,
@@ -19,6 +19,7 @@ from tilewright.layout import (
     S,
     SwizzleLayout,
     TCol,
+    TileLayout,
     TLane,
     mma_shared_layout,
     tmem_datapath_layout,
@@ -31,8 +32,8 @@ def scales(columns: int = 16, kind: str = "uint8") -> Buffer:
     return tensor("tmem", (32, columns), S[(32, columns) : (1 @ TLane, 1 @ TCol)] + R[4 : 32 @ TLane], kind)
 
 
-def shared(shape: tuple[int, ...], layout: Layout | None = None, kind: str = "uint8", **more: object) -> Buffer:
-    return buffer("A_smem", "shared", shape, layout, kind, **more)
+def shared(shape: tuple[int, ...], layout: Layout | None = None, kind: str = "uint8") -> Buffer:
+    return buffer("A_smem", "shared", shape, layout, kind)
 
 
 def resolved(*stmts: Stmt, arch: str = "sm_100a", threads: int = 128) -> tuple[Kernel, list[Entry]]:
@@ -40,9 +41,9 @@ def resolved(*stmts: Stmt, arch: str = "sm_100a", threads: int = 128) -> tuple[K
     return done, list(report.entries)
 
 
-def copied(dst: Buffer | Region, src: Buffer | Region, **config: object) -> tuple[list[str], Entry]:
+def copied(dst: Buffer | Region, src: Buffer | Region, **config: Argument) -> tuple[list[str], Entry]:
     """The instructions of a copy by thread 0, as text, and the report's entry."""
-    done, entries = resolved(by_one_thread(copy(dst, src, "thread", primitive="copy_async", **config)))
+    done, entries = resolved(by_one_thread(copy_async(dst, src, scope="thread", **config)))
     return instructions(done), entries[-1]
 
 
@@ -50,7 +51,7 @@ def instructions(done: Kernel) -> list[str]:
     return [str(stmt.value) for stmt in statements(done.body) if isinstance(stmt, Evaluate)]
 
 
-def refused(dst: Buffer | Region, src: Buffer | Region, **config: object) -> DispatchError:
+def refused(dst: Buffer | Region, src: Buffer | Region, **config: Argument) -> DispatchError:
     with pytest.raises(DispatchError, match="copy_async") as raised:
         copied(dst, src, **config)
     return raised.value
@@ -68,7 +69,7 @@ def test_a_tile_of_32_rows_of_16_bytes_is_one_descriptor_and_one_instruction() -
 
 
 def test_the_descriptor_is_encoded_behind_the_allocation_where_every_thread_has_it() -> None:
-    done, _ = resolved(by_one_thread(copy(scales(), shared((32, 16)), "thread", primitive="copy_async")))
+    done, _ = resolved(by_one_thread(copy_async(scales(), shared((32, 16)))))
 
     names = [stmt.buffer.name for stmt in done.body if hasattr(stmt, "buffer")]
     assert names[-2:] == ["A_smem", "cp_desc"]
@@ -108,11 +109,7 @@ def test_the_swizzle_of_shared_memory_is_that_of_the_descriptor(mode: int, field
 
 def test_more_tiles_are_an_unrolled_loop_that_bumps_column_and_descriptor() -> None:
     done, entries = resolved(
-        by_one_thread(
-            copy(
-                scales(64), shared((32, 64), mma_shared_layout("uint8", 0, (32, 64))), "thread", primitive="copy_async"
-            )
-        )
+        by_one_thread(copy_async(scales(64), shared((32, 64), mma_shared_layout("uint8", 0, (32, 64)))))
     )
 
     (loop,) = [stmt for stmt in statements(done.body) if isinstance(stmt, For)]
@@ -135,12 +132,8 @@ def test_regions_begin_where_they_begin_on_both_sides() -> None:
 def test_a_region_may_begin_at_a_value_of_run_time() -> None:
     stage = Var("stage")
     tmem = tensor("tmem", (4, 32, 16), S[(4, 32, 16) : (16 @ TCol, 1 @ TLane, 1 @ TCol)] + R[4 : 32 @ TLane])
-    call = copy(
-        Region(tmem, ((stage, 1), (0, 32), (0, 16))),
-        Region(shared((4, 32, 16)), ((stage, 1), (0, 32), (0, 16))),
-        "thread",
-        primitive="copy_async",
-    )
+    rows = Region(shared((4, 32, 16)), ((stage, 1), (0, 32), (0, 16)))
+    call = copy_async(Region(tmem, ((stage, 1), (0, 32), (0, 16))), rows)
 
     done, _ = resolved(For(stage, as_expr(0), as_expr(4), (by_one_thread(call),)))
 
@@ -152,10 +145,7 @@ def test_a_region_may_begin_at_a_value_of_run_time() -> None:
 
 def test_one_descriptor_serves_all_copies_with_the_same_fields() -> None:
     tmem, rows = scales(64), shared((32, 64), mma_shared_layout("uint8", 2, (32, 64)))
-    parts = [
-        copy(Region(tmem, ((0, 32), (k, 16))), Region(rows, ((0, 32), (k, 16))), "thread", primitive="copy_async")
-        for k in (0, 16, 48)
-    ]
+    parts = [copy_async(Region(tmem, ((0, 32), (k, 16))), Region(rows, ((0, 32), (k, 16)))) for k in (0, 16, 48)]
 
     found = instructions(resolved(*map(by_one_thread, parts))[0])
 
@@ -167,8 +157,8 @@ def test_other_buffers_and_other_fields_have_descriptors_of_their_own() -> None:
     tmem, rows = scales(32), shared((64, 16))
     other = replace(shared((32, 32), mma_shared_layout("uint8", 1, (32, 32))), name="B_smem")
     calls = [
-        copy(Region(tmem, ((0, 32), (0, 16))), Region(rows, ((0, 32), (0, 16))), "thread", primitive="copy_async"),
-        copy(tmem, other, "thread", primitive="copy_async"),
+        copy_async(Region(tmem, ((0, 32), (0, 16))), Region(rows, ((0, 32), (0, 16)))),
+        copy_async(tmem, other),
     ]
 
     found = instructions(resolved(*map(by_one_thread, calls))[0])
@@ -227,7 +217,9 @@ def test_an_odd_number_of_16_bytes_takes_the_narrow_shape() -> None:
 def test_datapath_f_is_filled_lane_by_lane_in_all_four_warps() -> None:
     lanes = S[(4, 16, 32) : (32, 256, 1)]  # the rows of an instruction 32 bytes apart, in 128 bytes that do not swizzle
 
-    found, said = copied(tensor("acc", (64, 32), tmem_datapath_layout("F", 64, 32)), shared((64, 32), lanes, align=256))
+    rows = replace(shared((64, 32), lanes), align=256)
+
+    found, said = copied(tensor("acc", (64, 32), tmem_datapath_layout("F", 64, 32)), rows)
 
     assert (said.variant, said.plan) == ("tcgen05_cp_4", "4x256b, 16 instructions; 32-byte swizzle")
     assert 'tmem_addr[0] + T.cast(tile * 65536, "uint32")' in found[1]
@@ -285,7 +277,7 @@ def test_four_bits_without_padding_are_declined() -> None:
 
 
 def test_an_elected_thread_of_one_warp_may_issue() -> None:
-    call = copy(scales(), shared((32, 16)), "thread", primitive="copy_async")
+    call = copy_async(scales(), shared((32, 16)))
     elected = If(binary("==", WARP, 0), (If(isa.call("ptx.elect.sync", out="p"), (call,)),), at=AT)
 
     assert resolved(elected)[1][-1].variant == "tcgen05_cp"
@@ -294,7 +286,7 @@ def test_an_elected_thread_of_one_warp_may_issue() -> None:
 def test_threads_may_issue_copies_of_their_own() -> None:
     tmem = tensor("tmem", (4, 32, 16), S[(4, 32, 16) : (16 @ TCol, 1 @ TLane, 1 @ TCol)] + R[4 : 32 @ TLane])
     own = [Region(side, ((TID, 1), (0, 32), (0, 16))) for side in (tmem, shared((4, 32, 16)))]
-    call = copy(own[0], own[1], "thread", primitive="copy_async")
+    call = copy_async(own[0], own[1])
 
     assert resolved(If(binary("<", TID, 4), (call,), at=AT))[1][-1].variant == "tcgen05_cp"
 
@@ -304,7 +296,7 @@ def test_threads_may_issue_copies_of_their_own() -> None:
     [(None, 128), (binary("==", WARP, 0), 32), (binary("==", LANE, 0), 4), (isa.call("ptx.elect.sync", out="p"), 4)],
 )
 def test_several_threads_may_not_issue_the_same_copy(cond: object, count: int) -> None:
-    call = copy(scales(), shared((32, 16)), "thread", primitive="copy_async")
+    call = copy_async(scales(), shared((32, 16)))
 
     with pytest.raises(DispatchError, match=f"tcgen05_cp_4: {count} threads get here, and each would") as raised:
         resolved(call if cond is None else If(cond, (call,), at=AT))  # type: ignore[arg-type]
@@ -315,7 +307,7 @@ def test_several_threads_may_not_issue_the_same_copy(cond: object, count: int) -
 @pytest.mark.parametrize(("scope", "named"), [("warp", "warp"), ("warpgroup", "warpgroup"), ("cta", "CTA")])
 def test_a_collective_call_is_declined(scope: str, named: str) -> None:
     with pytest.raises(DispatchError, match=f"tcgen05_cp_4: the threads of a {named} execute the call together"):
-        resolved(copy(scales(), shared((32, 16)), scope, primitive="copy_async"))
+        resolved(copy_async(scales(), shared((32, 16)), scope=scope))
 
 
 # Further conditions
@@ -330,9 +322,9 @@ def test_a_collective_call_is_declined(scope: str, named: str) -> None:
         (R[4 : 32 @ TCol], "R[4:32@TCol]"),
     ],
 )
-def test_the_replica_is_exactly_that_of_the_four_warps(replica: Layout | None, given: str) -> None:
+def test_the_replica_is_exactly_that_of_the_four_warps(replica: TileLayout | None, given: str) -> None:
     rows = S[(32, 16) : (1 @ TLane, 1 @ TCol)]
-    tmem = tensor("tmem", (32, 16), rows if replica is None else rows + replica)  # type: ignore[operator]
+    tmem = tensor("tmem", (32, 16), rows if replica is None else rows + replica)
 
     error = refused(tmem, shared((32, 16)), dispatch="tcgen05_cp")
 
@@ -356,7 +348,7 @@ def test_tensor_memory_has_an_address() -> None:
 
 def test_the_target_has_tensor_memory() -> None:
     with pytest.raises(DispatchError, match="not on sm_90a") as raised:
-        resolved(by_one_thread(copy(scales(), shared((32, 16)), "thread", primitive="copy_async")), arch="sm_90a")
+        resolved(by_one_thread(copy_async(scales(), shared((32, 16)))), arch="sm_90a")
 
     assert raised.value.hint == 'target="sm_100a"'
 
@@ -399,7 +391,7 @@ def test_a_swizzle_wants_its_pattern_to_begin_where_it_repeats() -> None:
 
 def test_a_swizzled_region_may_begin_anywhere_in_the_pattern() -> None:
     rows = shared((32, 64), mma_shared_layout("uint8", 2, (32, 64)))
-    call = copy(scales(16), Region(rows, ((0, 32), (BX * 16, 16))), "thread", primitive="copy_async")
+    call = copy_async(scales(16), Region(rows, ((0, 32), (BX * 16, 16))))
     done, (said,) = resolved(by_one_thread(call))
 
     assert said.plan == "32x128b.warpx4, 1 instruction; 64-byte swizzle"
@@ -424,7 +416,7 @@ def test_another_swizzle_than_the_hardwares_is_declined_where_the_start_is_unkno
     ("word", "value", "allowed"),
     [("cta_group", 3, "cta_group= 1, 2"), ("fmt", "b2", "fmt= '', 'b4x16_p64', 'b6x16_p32'")],
 )
-def test_a_keyword_has_the_values_it_has(word: str, value: object, allowed: str) -> None:
+def test_a_keyword_has_the_values_it_has(word: str, value: int | str, allowed: str) -> None:
     assert refused(scales(), shared((32, 16)), **{word: value}).allowed == allowed
 
 
@@ -465,7 +457,7 @@ def test_a_tile_that_only_the_kernel_knows_moves_addresses_by_whole_units() -> N
     stage = Var("stage")  # no loop says how large it is
     tmem = tensor("tmem", (4, 32, 16), S[(4, 32, 16) : (16 @ TCol, 1 @ TLane, 1 @ TCol)] + R[4 : 32 @ TLane])
     sides = (Region(side, ((stage, 1), (0, 32), (0, 16))) for side in (tmem, shared((4, 32, 16))))
-    call = by_one_thread(copy(*sides, "thread", primitive="copy_async"))
+    call = by_one_thread(copy_async(*sides))
 
     done, _ = tile.resolve(kernel(call, threads=128, symbols=(stage,)), "sm_100a")
 

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.samples import sampled
-from tests.tile.kernels import buffer, by_one_thread, copy, kernel, tensor
+from tests.tile.kernels import buffer, by_one_thread, copy_async, extents, kernel, tensor
 from tests.tile.oracle import placed
 from tests.tile.tmem_machine import COPY_SHAPES, PITCH, TmemMachine, lanes_of, source_of, swizzled
 from tilewright import tile
@@ -61,10 +61,10 @@ def instructions(needs: Bytes, shape: tuple[str, str]) -> list[list[list[int]]] 
         for row in range(rows):
             sources = []
             for copy_lane in lanes_of(*shape, row):
-                run = [left.pop((first + copy_lane, byte + step), None) for step in range(width)]
-                if None in run:
+                places = [(first + copy_lane, byte + step) for step in range(width)]
+                if not left.keys() >= set(places):
                     return None
-                sources.append(run)
+                sources.append([left.pop(place) for place in places])
             if any(each != sources[0] for each in sources):
                 return None
             units.append(sources[0][::16])
@@ -102,7 +102,9 @@ def _reaches(units: list[list[int]], leading: int, stride: int, mode: int, width
 
 def fitting(needs: Bytes | None, variant: str) -> tuple[str, str] | None:
     """The first shape of the variant that fits."""
-    for shape in VARIANTS[variant] if needs else []:
+    if not needs:
+        return None
+    for shape in VARIANTS[variant]:
         atoms = instructions(needs, shape)
         if atoms is not None and descriptor(atoms, COPY_SHAPES[shape][1]) is not None:
             return shape
@@ -113,7 +115,7 @@ def check(dst: Region, src: Region, variant: str) -> bool:
     """The variant takes the copy exactly if the oracle says so, by the right shape, and moves the right bytes."""
     needs = wanted(dst, src)
     shape = fitting(needs, variant)
-    call = copy(dst, src, "thread", primitive="copy_async", dispatch=variant)
+    call = copy_async(dst, src, dispatch=variant)
     made = kernel(by_one_thread(call), threads=128)
     note = f"{dst} of {dst.buffer.layout}, {src} of {src.buffer.layout}"
     if shape is None:
@@ -163,13 +165,14 @@ def tiles(draw: st.DrawFn, variant: str) -> tuple[Buffer, Buffer]:
     order = draw(st.permutations(list(digits)))
     replica = _replicas(draw, shape, lane)
     tmem = TileLayout([Iter(*digits[name]) for name in order], replica)
-    shared: Layout = TileLayout([Iter(digits[name][0], strides[name]) for name in order])
+    shared = TileLayout([Iter(digits[name][0], strides[name]) for name in order])
+    swizzled: Layout = shared
     width = prod([digits[name][0] for name in inside])
     if draw(st.integers(0, 4)) and width in (2, 4, 8):
         length = width.bit_length() - 1 if draw(st.integers(0, 5)) else draw(st.integers(1, 3))
-        shared = ComposeLayout(SwizzleLayout((16 // nbytes).bit_length() - 1, length, 3), shared)
-    extent = tuple(digits[name][0] for name in order)
-    return tensor("C", extent, tmem, kind), buffer("A", "shared", extent, shared, kind, align=1024)
+        swizzled = ComposeLayout(SwizzleLayout((16 // nbytes).bit_length() - 1, length, 3), shared)
+    sizes = tuple(digits[name][0] for name in order)
+    return tensor("C", sizes, tmem, kind), buffer("A", "shared", sizes, swizzled, kind, align=1024)
 
 
 def _lanes(shape: tuple[str, str], lane: Axis) -> dict[str, tuple[int, int, Axis]]:
@@ -192,10 +195,11 @@ def _replicas(draw: st.DrawFn, shape: tuple[str, str], lane: Axis) -> list[Iter]
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_a_variant_takes_a_copy_exactly_where_the_oracle_says_so(variant: str, data: st.DataObject) -> None:
     dst, src = data.draw(tiles(variant))
-    box = tuple((0, extent) for extent in dst.shape)
+    shape = extents(dst)
+    box = tuple((0, extent) for extent in shape)
     if data.draw(st.integers(0, 3)) == 0:  # a part of the columns, of the rows, or of both
         dim = data.draw(st.integers(0, len(box) - 1))
-        start = data.draw(st.integers(0, dst.shape[dim] - 1))
-        box = (*box[:dim], (start, data.draw(st.integers(1, dst.shape[dim] - start))), *box[dim + 1 :])
+        start = data.draw(st.integers(0, shape[dim] - 1))
+        box = (*box[:dim], (start, data.draw(st.integers(1, shape[dim] - start))), *box[dim + 1 :])
 
     check(Region(dst, box), Region(src, box), variant)

@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.samples import sampled
-from tests.tile.kernels import BX, LANE, WARP, buffer, by_one_thread, copy, kernel, tensor
+from tests.tile.kernels import BX, LANE, WARP, buffer, by_one_thread, copy_async, kernel, tensor
 from tests.tile.oracle import holders, placed
 from tests.tile.tmem_machine import REGISTERS, TmemMachine, cell_of
 from tilewright import tile
 from tilewright.errors import DispatchError
-from tilewright.ir import Buffer, If, Region, Var, binary
+from tilewright.ir import Argument, Buffer, If, Region, Var, binary
 from tilewright.layout import (
     Axis,
     Iter,
@@ -65,10 +65,10 @@ def fragment(shape: str, columns: int) -> tuple[TileLayout, str]:
 
 
 def check(
-    dst: Buffer | Region, src: Buffer | Region, scope: str = "warpgroup", threads: int = 128, **config: object
+    dst: Buffer | Region, src: Buffer | Region, scope: str = "warpgroup", threads: int = 128, **config: Argument
 ) -> Entry:
     """Resolve one copy, run it, and compare each register or cell with what the layouts say."""
-    call = copy(dst, src, scope, primitive="copy_async", **config)
+    call = copy_async(dst, src, scope=scope, **config)
     done, report = tile.resolve(kernel(call, threads=threads), "sm_100a")
     machine = TmemMachine(done, {}, base=96)
     machine.run()
@@ -181,7 +181,7 @@ def test_each_warp_has_the_copy_in_its_own_lanes(loads: bool) -> None:
 def test_a_warp_reads_the_lanes_it_reaches() -> None:
     local = registers((32, 8), S[(32, 8) : (1 @ laneid, 1)])
 
-    call = copy(local, Region(rows(8), ((WARP * 32, 32), (0, 8))), "warp", primitive="copy_async")
+    call = copy_async(local, Region(rows(8), ((WARP * 32, 32), (0, 8))), scope="warp")
     done, report = tile.resolve(kernel(call, threads=128), "sm_100a")
     machine = TmemMachine(done, {}).run()
 
@@ -194,7 +194,7 @@ def test_a_warp_reads_the_lanes_it_reaches() -> None:
 
 def test_one_warp_of_four_needs_no_arithmetic() -> None:
     local = registers((32, 8), S[(32, 8) : (1 @ laneid, 1)])
-    call = copy(local, Region(rows(8), ((64, 32), (0, 8))), "warp", primitive="copy_async")
+    call = copy_async(local, Region(rows(8), ((64, 32), (0, 8))), scope="warp")
 
     done, _ = tile.resolve(kernel(If(binary("==", WARP, 2), (call,)), threads=128), "sm_100a")
 
@@ -311,7 +311,7 @@ def test_lanes_of_run_time_are_declined() -> None:
 
 def test_a_column_of_run_time_is_as_good_as_any() -> None:
     local, first = registers((128, 8), wg_local_layout(8)), Var("bx") * 8
-    call = copy(local, Region(rows(32), ((0, 128), (first, 8))), "warpgroup", primitive="copy_async")
+    call = copy_async(local, Region(rows(32), ((0, 128), (first, 8))), scope="warpgroup")
 
     done, _ = tile.resolve(kernel(call, threads=128), "sm_100a")
 
@@ -319,7 +319,7 @@ def test_a_column_of_run_time_is_as_good_as_any() -> None:
 
 
 def test_one_thread_cannot() -> None:
-    call = copy(LANES, tensor("tmem", (32, 16), WARPX4), "thread", primitive="copy_async")
+    call = copy_async(LANES, tensor("tmem", (32, 16), WARPX4))
 
     with pytest.raises(DispatchError, match="tcgen05_ldst: a thread executes it"):
         tile.resolve(kernel(by_one_thread(call), threads=128), "sm_100a")
@@ -411,7 +411,7 @@ def test_a_call_by_others_is_told_who_can(scope: str, threads: int) -> None:
 
 
 def test_a_call_by_half_a_warp_is_told_of_no_collective() -> None:
-    call = copy(SPREAD, rows(16), "thread", primitive="copy_async")
+    call = copy_async(SPREAD, rows(16))
 
     with pytest.raises(DispatchError, match="a thread executes it") as raised:
         tile.resolve(kernel(If(binary("<", LANE, 16), (call,)), threads=128), "sm_100a")

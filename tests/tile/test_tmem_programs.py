@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.keywords import CtaGroup
 from tilewright import T, Tx
 from tilewright.dtypes import dtype
 from tilewright.layout import (
@@ -30,7 +31,13 @@ SHAPES = {128: ("D", "32x32b"), 64: ("F", "16x64b")}  # by the lanes to read bac
 
 
 def through(
-    tensor: Layout, shared: Layout, shape: tuple[int, int], kind: str, columns: int, group: int = 1, read: int = 128
+    tensor: Layout,
+    shared: Layout,
+    shape: tuple[int, int],
+    kind: str,
+    columns: int,
+    group: CtaGroup = 1,
+    read: int = 128,
 ) -> object:
     """Copies a tile to tensor memory, and ``read`` lanes of ``columns`` columns from there to B."""
     datapath, load = SHAPES[read]

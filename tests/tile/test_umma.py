@@ -67,7 +67,7 @@ def multiplied(case: Product) -> Any:
     halves = max(1, case.m // 128)
     width = case.n * halves
     columns = 1 << (width + 32 - 1).bit_length()
-    keywords = {"transA": case.trans[0], "transB": case.trans[1], "negate": case.negate}
+    trans_a, trans_b, negate = *case.trans, case.negate
 
     @T.prim_func
     def product(a: T.Buffer(a_shape, a_kind), b: T.Buffer(b_shape, b_kind), c: T.Buffer((case.m, case.n), case.d)):
@@ -99,11 +99,11 @@ def multiplied(case: Product) -> Any:
         meet()
         if warp == 0:
             if case.warp:
-                Tx.warp.gemm_async(D[:, :], A[:, :], B[:, :], case.accum, **keywords)
+                Tx.warp.gemm_async(D[:, :], A[:, :], B[:, :], case.accum, transA=trans_a, transB=trans_b, negate=negate)
             elif case.through and lane == 0:
-                Tx.gemm_async(D[:, :], P[:, :], B[:, :], case.accum, **keywords)
+                Tx.gemm_async(D[:, :], P[:, :], B[:, :], case.accum, transA=trans_a, transB=trans_b, negate=negate)
             elif lane == 0:
-                Tx.gemm_async(D[:, :], A[:, :], B[:, :], case.accum, **keywords)
+                Tx.gemm_async(D[:, :], A[:, :], B[:, :], case.accum, transA=trans_a, transB=trans_b, negate=negate)
             if lane == 0:
                 T.ptx.tcgen05.commit(done.ptr_to([0]))
         T.ptx.mbarrier.try_wait(done.ptr_to([0]), 0)
@@ -144,20 +144,18 @@ def test_steps_of_k_and_blocks_share_one_descriptor_for_each_operand() -> None:
 
 
 def declined(**changes: Any) -> DispatchError:
-    given = {"a": "bfloat16", "b": "bfloat16", "d": "float32", "shape": (128, 64), "k": 64, "n": 64}
+    given: dict[str, Any] = {"a": "bfloat16", "b": "bfloat16", "d": "float32", "shape": (128, 64), "k": 64, "n": 64}
     given |= {"where": "one", "negate": False, "layout": None, "space": "tmem", "target": TARGET} | changes
-    layout, own = (
-        mma_shared_layout(given[name], 2, (rows, 64)) for name, rows in (("b", 64), ("a", given["shape"][0]))
-    )
-    own = None if given["layout"] == "rows" else own
+    b_layout = mma_shared_layout(given["b"], 2, (64, 64))
+    a_layout = None if given["layout"] == "rows" else mma_shared_layout(given["a"], 2, (given["shape"][0], 64))
     d_layout = given["layout"] if isinstance(given["layout"], TileLayout) else in_lanes(given["shape"][1])
 
     @T.prim_func
     def one() -> None:
         T.cta_id([1])
         tid = T.thread_id([128])
-        A = T.alloc_shared((given["shape"][0], 64), given["a"], layout=own)
-        B = T.alloc_shared((64, 64), given["b"], layout=layout)
+        A = T.alloc_shared((given["shape"][0], 64), given["a"], layout=a_layout)
+        B = T.alloc_shared((64, 64), given["b"], layout=b_layout)
         addr = T.alloc_shared([1], "uint32")
         D = T.decl_buffer(given["shape"], given["d"], scope="tmem", layout=d_layout, allocated_addr=addr[0])
         R = T.alloc_local(given["shape"], given["d"])

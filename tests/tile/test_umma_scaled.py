@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.keywords import NarrowFloat
 from tests.sim.tmem_kernels import bring_back, refusal, take
 from tests.tile.scaled_kernels import E2M1, E4M3, E5M2, UE8M0, ScaledCase, in_units, of_a_pair, scaled
 from tilewright import T, Tx
@@ -74,7 +75,7 @@ def test_a_pair_with_scales_needs_to_meet_and_to_be_told(wrong: str, what: str) 
 
 
 @pytest.mark.parametrize("kind", ["float6_e2m3fn", "float6_e3m2fn", E2M1])
-def test_packed_bytes_are_taken_as_tma_lays_them(kind: str) -> None:
+def test_packed_bytes_are_taken_as_tma_lays_them(kind: NarrowFloat) -> None:
     """16 elements of 6 or 4 bits at the low end of 16 bytes, the others unwritten."""
     rng = np.random.default_rng(1)
     bits, k = (4 if kind == E2M1 else 6), 64

@@ -265,7 +265,9 @@ def test_codes_that_the_manual_does_not_list_are_told(case: SparseCase, code: in
         tw.compile(multiplied(case), TARGET).simulate(a, b, meta, sa, sb, c, check="all")
 
     assert error.value.allowed == legal
-    assert error.value.given.startswith(f"0b{code:04b} for chunk 3 of row 37 of A, in a product that CTA (0, 0, 0)")
+    assert str(error.value.given).startswith(
+        f"0b{code:04b} for chunk 3 of row 37 of A, in a product that CTA (0, 0, 0)"
+    )
 
 
 def test_nobody_asks_for_codes_by_default() -> None:

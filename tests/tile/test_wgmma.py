@@ -93,8 +93,8 @@ def test_a_stage_of_run_time_moves_the_descriptor() -> None:
 
 
 def declined(**changes: Any) -> DispatchError:
-    given = {"a": "bfloat16", "d": "float32", "a_layout": 3, "fragment": wgmma_fragment(64, 64), "scope": "wg", "k": 64}
-    given |= changes
+    given: dict[str, Any] = {"a": "bfloat16", "d": "float32", "a_layout": 3, "scope": "wg", "k": 64}
+    given |= {"fragment": wgmma_fragment(64, 64)} | changes
     layout = mma_shared_layout("bfloat16", 3, (64, 64))
     a_layout = given["a_layout"]
     own = mma_shared_layout(given["a"], a_layout, (64, given["k"])) if a_layout is not None else None

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from tests.tile.kernels import whole_number
 from tests.tile.machine import Ints, Machine, Pointer
 from tilewright import isa
-from tilewright.ir import AllocBuffer, Call, Const, DeclBuffer, Expr, Load, Stmt
+from tilewright.ir import AddressOf, AllocBuffer, Call, Const, DeclBuffer, Expr, Load, Stmt
 
 COPY_SHAPES = {  # rows, bytes of a row
     ("128x256b", ""): (128, 32),
@@ -115,7 +116,9 @@ class TmemMachine(Machine):
         start = self.arena[pointer.buffer.name] + int(pointer.offset[0]) * pointer.buffer.dtype.bits // 8
         fields = (self._number(bound.operands["ldo"][0]), self._number(bound.operands["sdo"][0]))
         assert start % 16 == 0
-        self.descriptors[register.buffer.name] = (start, 16 * fields[0], 16 * fields[1], int(bound.mods["swizzle"]))  # type: ignore[attr-defined, call-overload]
+        assert isinstance(register, AddressOf | Load)
+        swizzle = whole_number(bound.mods["swizzle"])
+        self.descriptors[register.buffer.name] = (start, 16 * fields[0], 16 * fields[1], swizzle)
 
     def _cp(self, bound: isa.Bound, active: np.ndarray) -> None:
         assert active.sum() == 1, "one thread issues a copy"
@@ -124,7 +127,7 @@ class TmemMachine(Machine):
         moved = bound.operands["desc"][0]
         assert isinstance(moved, Call)
         register, units = isa.bind(moved).operands["desc"][0], isa.bind(moved).operands["units"][0]
-        assert isinstance(register, Load)
+        assert isinstance(register, AddressOf | Load)
         start, leading, stride, mode = self.descriptors[register.buffer.name]
         start += 16 * int(np.asarray(self.value(units))[thread])
         shape, multicast = str(bound.mods["shape"]), str(bound.mods["multicast"])

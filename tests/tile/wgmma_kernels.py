@@ -38,8 +38,8 @@ class Case:
 
     @property
     def shapes(self) -> tuple[tuple[int, int], tuple[int, int]]:
-        a, b = (self.m, self.k), (self.n, self.k)
-        return a[:: -1 if self.trans[0] else 1], b[:: -1 if self.trans[1] else 1]
+        m, n, k = self.m, self.n, self.k
+        return (k, m) if self.trans[0] else (m, k), (k, n) if self.trans[1] else (n, k)
 
     def inputs(self, seed: int = 0) -> tuple[Array, Array, Array]:
         rng = np.random.default_rng(seed)
@@ -66,8 +66,8 @@ def multiplied(case: Case) -> Kernel:
     )
     own = wgmma_fragment(case.m, case.k, "A", a_kind)
     fragment = wgmma_fragment(case.m, case.n)
-    registers, accum, keywords = case.registers, case.accum, {"transB": case.trans[1], "negate": case.negate}
-    trans_a = case.trans[0]
+    registers, accum, negate = case.registers, case.accum, case.negate
+    trans_a, trans_b = case.trans
 
     @T.prim_func
     def multiply(a: T.Buffer(a_shape, a_kind), b: T.Buffer(b_shape, b_kind), c: T.Buffer((case.m, case.n), case.d)):
@@ -87,9 +87,9 @@ def multiplied(case: Case) -> Kernel:
             Tx.wg.copy(R, A)
         T.ptx.wgmma.fence()
         if registers:
-            Tx.wg.gemm_async(D, R, B, accum, **keywords)
+            Tx.wg.gemm_async(D, R, B, accum, transB=trans_b, negate=negate)
         else:
-            Tx.wg.gemm_async(D, A, B, accum, transA=trans_a, **keywords)
+            Tx.wg.gemm_async(D, A, B, accum, transA=trans_a, transB=trans_b, negate=negate)
         T.ptx.wgmma.commit_group()
         T.ptx.wgmma.wait_group(0)
         Tx.wg.copy(c, D)

@@ -107,7 +107,7 @@ def values(text: str) -> list[int]:
 
 def test_a_composition_is_what_its_parts_do_one_after_the_other() -> None:
     pick = random.Random(3)
-    cases = []
+    cases: list[tuple[str, str]] = []
     while len(cases) < 600:
         a = [pick.choice((2, 3, 4, 6, 8)) for _ in range(2)]
         most, strides = prod(a), (pick.choice((1, 2, 8)), pick.choice((1, 16, 40)))
@@ -116,11 +116,11 @@ def test_a_composition_is_what_its_parts_do_one_after_the_other() -> None:
             cases.append((f"({a[0]},{a[1]}):({strides[0]},{strides[1]})", f"{b}:{stride}"))
     found = answers([("composed", case) for case in cases])
     right = 0
-    for (a, b), answer in zip(cases, found, strict=True):
+    for (left, by), answer in zip(cases, found, strict=True):
         if "ok" in answer:
             right += 1
-            outer = values(a)
-            assert values(answer["ok"]) == [outer[at] for at in values(b)], (a, b, answer)
+            outer = values(left)
+            assert values(answer["ok"]) == [outer[at] for at in values(by)], (left, by, answer)
         else:
             assert "is no layout" in answer["problem"]
     assert right > 300
@@ -128,7 +128,7 @@ def test_a_composition_is_what_its_parts_do_one_after_the_other() -> None:
 
 def test_a_complement_fills_what_a_layout_leaves_out() -> None:
     pick = random.Random(4)
-    cases = []
+    cases: list[tuple[str, int]] = []
     while len(cases) < 400:
         gaps = [pick.choice((1, 2, 3, 4)) for _ in range(2)]
         extents = [pick.choice((2, 3, 4)) for _ in range(2)]

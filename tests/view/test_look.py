@@ -19,6 +19,7 @@ from tilewright import T
 from tilewright.errors import ArgumentError, SimulationError
 from tilewright.profiling.acts import script_of
 from tilewright.profiling.play import figures_of, play
+from tilewright.sim import Run
 from tilewright.sim.record.recording import Stretch, Waited
 from tilewright.view.look import Timeline, page_of
 from tilewright.view.look.bars import bars_of_warp, role_of
@@ -37,7 +38,7 @@ def racing(a: T.handle):
 
 
 @pytest.fixture(scope="module")
-def run() -> tw.Run:
+def run() -> Run:
     a, b = np.ones((TURNS, 128), np.float32), np.zeros(128, np.float32)
     return tw.simulate(ring, a, b, record=True)
 
@@ -49,7 +50,7 @@ def data_in(page: str) -> dict[str, Any]:
     return made
 
 
-def test_a_page_needs_nothing_else(run: tw.Run, tmp_path: Path) -> None:
+def test_a_page_needs_nothing_else(run: Run, tmp_path: Path) -> None:
     page = run.page(tmp_path / "run.html")
     assert (tmp_path / "run.html").read_text(encoding="utf-8") == page
     outside = re.sub(r'start\("[^"]+", .*\);', "", page)
@@ -57,7 +58,7 @@ def test_a_page_needs_nothing_else(run: tw.Run, tmp_path: Path) -> None:
     assert not [url for url in re.findall(r"https?://[^\"'\s)]+", outside) if "w3.org" not in url]
 
 
-def test_a_page_has_every_event_of_the_recording(run: tw.Run) -> None:
+def test_a_page_has_every_event_of_the_recording(run: Run) -> None:
     data = data_in(run.page())
     assert run.recording is not None
     assert [len(one["kind"]) for one in data["streams"]] == [len(one.events) for one in run.recording.streams]
@@ -66,7 +67,7 @@ def test_a_page_has_every_event_of_the_recording(run: tw.Run) -> None:
     assert "cp_async.bulk.g2s_cta" in "\n".join(file["lines"])
 
 
-def test_the_statements_of_a_page_end_with_the_values_that_the_run_has(run: tw.Run) -> None:
+def test_the_statements_of_a_page_end_with_the_values_that_the_run_has(run: Run) -> None:
     assert run.recording is not None
     steps = next(one for one in run.recording.stepped if one.warp == 1)
     held: dict[tuple[int, int], Any] = {}
@@ -84,7 +85,7 @@ def test_a_page_of_16_ctas_of_a_product_is_below_two_megabytes() -> None:
     assert len(made.page()) < 2_000_000
 
 
-def test_estimated_cycles_keep_the_order_of_causes(run: tw.Run) -> None:
+def test_estimated_cycles_keep_the_order_of_causes(run: Run) -> None:
     assert run.recording is not None
     schedule = scheduled(run.recording)
     for stream, times in zip(run.recording.streams, schedule.events, strict=True):
@@ -94,7 +95,7 @@ def test_estimated_cycles_keep_the_order_of_causes(run: tw.Run) -> None:
                 assert one.end >= min(each.end for each in schedule.operations) - 1e-6
 
 
-def test_the_schedule_is_that_of_the_estimate(run: tw.Run) -> None:
+def test_the_schedule_is_that_of_the_estimate(run: Run) -> None:
     assert run.recording is not None
     schedule, machine = scheduled(run.recording), figures_of(gpu_of("sm_90a"), 1)
     first = schedule.operations[0]
@@ -104,7 +105,7 @@ def test_the_schedule_is_that_of_the_estimate(run: tw.Run) -> None:
     assert gpu_of("sm_100a").name == "B200"
 
 
-def test_the_critical_path_leads_from_the_end_to_the_begin(run: tw.Run) -> None:
+def test_the_critical_path_leads_from_the_end_to_the_begin(run: Run) -> None:
     assert run.recording is not None
     schedule = scheduled(run.recording)
     ends = [(schedule.operations if one < 0 else schedule.events[one])[place].end for one, place in schedule.critical]
@@ -113,7 +114,7 @@ def test_the_critical_path_leads_from_the_end_to_the_begin(run: tw.Run) -> None:
     assert any(one < 0 for one, _ in schedule.critical)  # the copies are what it waits for
 
 
-def test_roles_are_named_by_what_warps_do(run: tw.Run) -> None:
+def test_roles_are_named_by_what_warps_do(run: Run) -> None:
     assert run.recording is not None
     assert [role_of(run.recording, n) for n in range(2)] == ["loads", "stores"]
     words = [bar.words for bar in bars_of_warp(run.recording, 1)]
@@ -122,7 +123,7 @@ def test_roles_are_named_by_what_warps_do(run: tw.Run) -> None:
 
 
 @pytest.mark.parametrize("units", ["cycles", "order"])
-def test_a_trace_is_what_perfetto_reads(run: tw.Run, tmp_path: Path, units: str) -> None:
+def test_a_trace_is_what_perfetto_reads(run: Run, tmp_path: Path, units: str) -> None:
     made = run.timeline(tmp_path / "trace.json", units=units)
     assert isinstance(made, Timeline)
     events = json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
@@ -135,12 +136,12 @@ def test_a_trace_is_what_perfetto_reads(run: tw.Run, tmp_path: Path, units: str)
     assert begun == over
 
 
-def test_unknown_units_are_refused(run: tw.Run) -> None:
+def test_unknown_units_are_refused(run: Run) -> None:
     with pytest.raises(ArgumentError, match="unknown units 'seconds'"):
         run.timeline().trace("seconds")
 
 
-def test_a_timeline_is_readable_as_text(run: tw.Run) -> None:
+def test_a_timeline_is_readable_as_text(run: Run) -> None:
     text = str(run.timeline())
     assert "full[0]" in text
     assert "as the figures of an H200 say" in text
@@ -183,12 +184,12 @@ def test_a_finding_knows_the_moment_of_both_accesses() -> None:
     assert moment.here[0] != moment.other[0]
 
 
-def test_a_run_without_findings_has_no_moments(run: tw.Run) -> None:
+def test_a_run_without_findings_has_no_moments(run: Run) -> None:
     assert run.recording is not None
     assert run.recording.moments == ()
 
 
-def test_the_last_statements_begin_with_what_registers_held(run: tw.Run) -> None:
+def test_the_last_statements_begin_with_what_registers_held(run: Run) -> None:
     assert run.recording is not None
     steps = next(one for one in run.recording.stepped if one.warp == 1)
     made = steps_of(steps, 20, last=True)
@@ -198,7 +199,7 @@ def test_the_last_statements_begin_with_what_registers_held(run: tw.Run) -> None
 
 
 @pytest.mark.parametrize("name", ["page", "timeline"])
-def test_a_folder_that_is_not_there_is_told(run: tw.Run, name: str, tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_told(run: Run, name: str, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="no file can be written there"):
         getattr(run, name)(tmp_path / "no" / "folder")
     assert getattr(run, name)(tmp_path / "run")

@@ -103,8 +103,7 @@ class AccessRecorder(Events):
 def record(program: Program) -> tuple[list[Accesses], list[Sectors]]:
     """The accesses and sectors of the next run of ``program``; both lists fill while it runs."""
     recording = AccessRecorder()
-    for site in program.compiled.sites:
-        site.subscribe((*site.checks, recording))
+    program.compiled.subscribe(recording)
     return recording.accesses, recording.sectors
 
 

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from math import prod
@@ -46,6 +47,7 @@ _ARGUMENT = re.compile(
     r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>\s*\d+\s*(?:[,x]\s*\d+\s*)*)\]\s*(?:=\s*(?P<how>.+))?"
 )
 _STRUCTURE = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?\{(?P<fields>.*)\}", re.DOTALL)
+_WRAPPED = re.compile(r"ramp\(\s*([1-9]\d*)\s*\)")
 _RANGED = re.compile(r"random\(\s*(-?\d+)\s*,\s*(-?\d+)\s*\)")
 _SAME = re.compile(r"(\w+)\s*=\s*(?!null$|nan$|inf$|infinity$|true$|false$)([A-Za-z_]\w*)", re.IGNORECASE)
 _TYPED = re.compile(r"(?P<type>\w+)\((?P<value>[^()]+)\)")
@@ -118,6 +120,20 @@ def sequences_beside(path: Path) -> list[SequenceRequest]:
     return requests
 
 
+@contextmanager
+def named_by(path: Path | None) -> Iterator[None]:
+    """What is wrong with an argument is told at the line of the TOML file that has it. path: None for no such file."""
+    try:
+        yield
+    except ArgumentError as error:
+        if path is not None and error.at is None:
+            lines = path.read_text(encoding="utf-8").split("\n")
+            words = re.compile(rf"(?<!\w){re.escape(str(error.given))}(?!\w)")
+            places = [number for number, line in enumerate(lines, 1) if words.search(line)]
+            error.what = f"{path.name}{f':{places[0]}' if places else ''}: {error.what}"
+        raise
+
+
 def _tables(path: Path, kind: str) -> list[Mapping[str, Any]]:
     """The tables of one name in the TOML file beside a file."""
     if not path.is_file():
@@ -133,14 +149,22 @@ def _tables(path: Path, kind: str) -> list[Mapping[str, Any]]:
         tables = tomllib.loads(beside.read_text(encoding="utf-8")).get(kind, [])
     except tomllib.TOMLDecodeError as error:
         raise ArgumentError(f"{beside} is no TOML", given=str(error)) from None
-    return [tables] if isinstance(tables, dict) else tables
+    tables = [tables] if isinstance(tables, dict) else tables
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise ArgumentError(f"{beside.name}: {kind} is no table", given=f"{kind} = {tables!r}", allowed=f"[[{kind}]]")
+    return tables
 
 
 def _check_keys(table: Mapping[str, Any], fields: Iterable[str], path: Path) -> None:
-    for key in table:
+    file = path.with_suffix(".toml")
+    for key, value in table.items():
         if key not in fields:
-            file = path.with_suffix(".toml").name
-            raise ArgumentError(f"{file}: unknown key {key}", given=key, allowed=choices(key, fields))
+            with named_by(file):
+                raise ArgumentError(f"unknown key {key}", given=key, allowed=choices(key, fields))
+        if key in ("args", "globals", "arrays", "launches") and not isinstance(value, list):
+            allowed = f"{key} = [{'{...}' if key == 'launches' else repr(str(value))}]"
+            with named_by(file):
+                raise ArgumentError(f"{key} is a list", given=f"{key} = ", allowed=allowed)
 
 
 def _request(table: Mapping[str, Any], path: Path) -> Request:
@@ -148,7 +172,8 @@ def _request(table: Mapping[str, Any], path: Path) -> Request:
     values = dict(table)
     for key in ("grid", "block", "cluster"):
         if key in values:
-            values[key] = numbers(values[key])
+            with named_by(path.with_suffix(".toml")):
+                values[key] = numbers(values[key])
     for key in ("args", "globals"):
         values[key] = tuple(map(str, values.get(key, ())))
     return Request(**values)
@@ -199,8 +224,10 @@ def _array(text: str, kind: str, shape: tuple[int, ...], fill: str, random: np.r
     check_room("--arg", shape, dtype(TYPES[kind]))
     if "," in fill:
         return _listed(fill, shape, numpy, text)
-    if fill == "ramp":
-        return np.arange(np.prod(shape)).reshape(shape).astype(numpy)
+    wrapped = _WRAPPED.fullmatch(fill)
+    if fill == "ramp" or wrapped:
+        ramp = np.arange(np.prod(shape)).reshape(shape)
+        return (ramp % int(wrapped[1]) if wrapped else ramp).astype(numpy)
     if fill == "ones":
         return np.ones(shape, numpy)
     if fill.endswith(".npy"):
@@ -208,7 +235,7 @@ def _array(text: str, kind: str, shape: tuple[int, ...], fill: str, random: np.r
     try:
         value = float(fill)
     except ValueError:
-        allowed = f"{', '.join(FILLS)}, random(0,50), a number, numbers with commas, FILE.npy"
+        allowed = f"{', '.join(FILLS)}, ramp(9), random(0,50), a number, numbers with commas, FILE.npy"
         raise ArgumentError(f"unknown fill {fill!r}", given=text, allowed=allowed) from None
     if numpy.kind in "iu" and not (held := np.iinfo(TYPES[kind])).min <= value <= held.max:
         raise ArgumentError(f"the fill is no {TYPES[kind]}", given=text, allowed=f"{held.min} to {held.max}")

@@ -5,7 +5,7 @@ Its launch and its arguments come from the command line, from a TOML file beside
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, islice
 from os.path import commonpath
@@ -20,13 +20,14 @@ from tilewright.cli.arguments import (
     arguments_of,
     kernel_of,
     made_argument,
+    named_by,
     numbers,
     requests_beside,
     sequences_beside,
 )
 from tilewright.cli.launching import Launched, as_launched, in_order, is_dependent, planned, smaller
 from tilewright.cli.options import constants
-from tilewright.errors import ArgumentError, TilewrightError
+from tilewright.errors import ArgumentError, Span, TilewrightError
 from tilewright.explain import BUILDS, COMMAND, Finding, parse_idioms, reworded
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
@@ -59,6 +60,7 @@ def loaded(
     return load_cu(path, arch or "sm_90a", defines=macros, include=folders, kernels=kernels, options=options)
 
 
+WAITING = ("deadlock", "livelock")
 ROOTS = (".git", "pyproject.toml", "setup.py", "CMakeLists.txt", "PKG-INFO")  # what stands in the folder of a project
 
 
@@ -120,6 +122,7 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     every = [*requests, *chain(*(whole.launches for whole in sequences))]
     kernels = [name for request in every for name in request.kernels]
     module = loaded(asked.file, asked.arch, asked.define, asked.include, kernels, asked.option)
+    table = None if requests == [line] else asked.file.with_suffix(".toml")
     by_host_code = line.block is None and requests == [line] and asked.file.suffix != ".ptx"
     if by_host_code and line.kernel is None and is_dependent(module):
         complain(f"{asked.file.name}: launches that may begin early: checked in order, as with --sequence")
@@ -133,14 +136,37 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     choices_made = {"explore": EXPLORED if asked.explore is None else asked.explore, "replay": asked.replay}
     policy = Policy(asked.both, parse_idioms(asked.strict or ()), asked.pdl)
     runs = [smaller(module, launch, asked.file, sizes) if asked.small else (launch.request, {}) for launch in launches]
-    verdicts = [
-        _checked(module, request, gpu=asked.gpu, quiet=asked.json, limits={**limits, **choices_made},
-                 policy=replace(policy, pdl=policy.pdl or request.pdl), profile=asked.profile, coverage=coverage)
-        for request, coverage in runs
-    ]  # fmt: skip
-    reports = (_ran_in_order(asked, limits, planned(module, whole)) for whole in sequences)
+    with named_by(table):
+        verdicts = [
+            _with_integers(module, request, gpu=asked.gpu, quiet=asked.json, limits={**limits, **choices_made},
+                     policy=replace(policy, pdl=policy.pdl or request.pdl, around=launch.around),
+                     profile=asked.profile, coverage=coverage)
+            for launch, (request, coverage) in zip(launches, runs, strict=True)
+        ]  # fmt: skip
+    with named_by(asked.file.with_suffix(".toml") if sequences else None):
+        reports = [_ran_in_order(asked, limits, planned(module, whole)) for whole in sequences]
     verdicts += [verdict for report in reports for verdict in report.verdicts]
     return Report(str(asked.file), tuple(verdicts), limits)
+
+
+def _with_integers(module: LoadedModule, request: Request, **settings: Any) -> Verdict:
+    """The verdict on a launch of host code with small integers in the arrays that this fills with numbers which nobody
+    knows; with zeros, where those lead out of an array or to no end.
+    """
+    zeros = replace(request, args=tuple(text.partition("=ramp(")[0] for text in request.args))
+    if zeros.args == request.args:
+        return _checked(module, request, **settings)
+    verdict = _checked(module, request, unsaid=_is_by_data, **settings)
+    if not _is_by_data(verdict):
+        return verdict
+    complain(f"{verdict.kernel}: zeros in place of ramps, whose numbers lead out of an array or to no end")
+    return _checked(module, zeros, **settings)
+
+
+def _is_by_data(verdict: Verdict) -> bool:
+    """Is something wrong that other numbers in the arrays may mend?"""
+    kinds = {finding.kind for finding in verdict.findings if finding.severity == "error"}
+    return verdict.status not in ("clean", "wrong") or bool(kinds & {"bounds", "alignment", "limit", *WAITING})
 
 
 def _in_order(asked: Asked, limits: Mapping[str, Any], sizes: Mapping[str, int]) -> Report:
@@ -156,14 +182,23 @@ def _ran_in_order(asked: Asked, limits: Mapping[str, Any], launches: Sequence[Pl
         limit_s=limits.get("limit_s"), max_findings=asked.max_findings,
     )  # fmt: skip
     if not asked.json:
-        say(str(report))
+        for verdict in report.verdicts:
+            say("\n".join([f"{verdict.kernel}: {verdict.said}", *map(_with_line, verdict.findings)]))
     return report
+
+
+def _with_line(finding: Finding) -> str:
+    """A finding with the line of its file."""
+    head, *fields = str(finding).split("\n")
+    at = Span(finding.file, finding.line, finding.column or 0, 1 << 16) if finding.file and finding.line else None
+    return "\n".join([head, *(at.excerpt() if at is not None else ()), *fields])
 
 
 def _checked(
     module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, limits: Mapping[str, Any], policy: Policy,
-    profile: str | None = None, coverage: Mapping[str, Any] = {},
+    profile: str | None = None, coverage: Mapping[str, Any] = {}, unsaid: Callable[[Verdict], bool] | None = None,
 ) -> Verdict:  # fmt: skip
+    """The verdict, which is printed but where it is ``unsaid``."""
     kernel = kernel_of(module, request)
     random = np.random.default_rng(request.seed)
     for text in request.globals:
@@ -179,13 +214,15 @@ def _checked(
     before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if kept else []
     launch: dict[str, Any] = {name: getattr(request, name) for name in LAUNCH if hasattr(request, name)}
     verdict, outcome = ran(kernel, args, launch, request.check, limits, in_place=True, policy=policy)
+    if unsaid is not None and unsaid(verdict):
+        return verdict
     if verdict.status == "refused" and isinstance(outcome, TilewrightError):
         raise outcome
     if gpu and verdict:
         verdict = _compared(kernel, verdict, before, args, launch)
     verdict = replace(verdict, coverage=coverage)
     if not quiet:
-        _say(verdict, outcome)
+        _say(verdict, outcome, policy.around.line)
     if profile is not None and not quiet and not isinstance(outcome, TilewrightError | MemoryError):
         _say_times(kernel, before, launch, profile)
     return verdict
@@ -211,21 +248,25 @@ def _compared(
     return replace(verdict, status="wrong" if apart else "clean", findings=(*apart, *verdict.findings))
 
 
-def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError) -> None:
-    """The verdict, all of it, to stdout; an error of usage has been raised before."""
+def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError, line: int = 0) -> None:
+    """The verdict, all of it, to stdout; an error of usage has been raised before. line: of the launch in the file."""
+    launch = (
+        {"option shared_bytes": f"{{1}} bytes of dynamic shared memory in the launch of line {line}"} if line else {}
+    )
+    dialect = replace(COMMAND, spellings={**COMMAND.spellings, **launch})
     if verdict.output:
         say(verdict.output.rstrip("\n"))
     say(f"{verdict.kernel}: {verdict.said}")
     if verdict.coverage:
         say(coverage_text(verdict.coverage))
     if isinstance(outcome, TilewrightError):
-        say(str(reworded(outcome, COMMAND)))
+        say(str(reworded(outcome, dialect)))
     shown = len(outcome.findings) if isinstance(outcome, TilewrightError) else 0
     for number, finding in enumerate(verdict.findings):
         if finding.severity == "warning":
             say(f"warning: {finding.message}")
         elif number >= shown:
-            say(str(finding))
+            say(_with_line(finding))
         elif len(finding.builds) == 1:
             say(f"  line {finding.line}: {BUILDS[finding.builds[0]]}")
     if not isinstance(outcome, TilewrightError | MemoryError):

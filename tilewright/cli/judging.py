@@ -32,6 +32,8 @@ from tilewright.cli.options import (  # fmt: skip
 from tilewright.errors import ArgumentError, SimulationError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from tilewright.compiler import Executable
     from tilewright.load import LoadedKernel
 
@@ -222,8 +224,23 @@ def needed(
         return
     for row in rows:
         say(str(row))
-    spare = [row for row in rows if not row.needed]
-    say(f"\n{len(rows)} lines order something, {len(spare)} of them redundant for these arguments")
+    say(
+        f"\n{_tally([row.needed for row in rows])} for these arguments"
+        if rows
+        else "no barrier, wait or fence is in it"
+    )
+
+
+def _tally(needed: Sequence[bool]) -> str:
+    """How many lines order something, and how many of them are redundant.
+
+    >>> _tally([False]), _tally([True]), _tally([True, False, True])
+    ('1 line orders something, and is redundant', '1 line orders something, and is needed', '3 lines order something, \
+1 of them redundant')
+    """
+    if len(needed) == 1:
+        return f"1 line orders something, and is {'needed' if needed[0] else 'redundant'}"
+    return f"{len(needed)} lines order something, {needed.count(False)} of them redundant"
 
 
 MOST_BYTES = 8 << 30  # of address space, for each part of a test

@@ -6,9 +6,10 @@ Arrays have the sizes of their allocations; floats in them are random, integers 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil
+from itertools import combinations
+from math import ceil, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,14 +29,18 @@ from tilewright.cli.arguments import (
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, Span, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
-from tilewright.load.cu_host import bare
+from tilewright.load.cu_allocations import variables_set
+from tilewright.load.cu_host import bare, parts_of
 from tilewright.load.cu_launches import LaunchShape, launched
+from tilewright.load.cu_life import HostAround, is_copied_to, launch_loop, unset
+from tilewright.load.cu_numbers import type_bytes
 from tilewright.load.cu_tree import template_names
-from tilewright.load.declared import Parameter, number_name
+from tilewright.load.declared import POINTER, Field, Parameter, number_name
 from tilewright.sequences import PlannedLaunch, launch
 from tilewright.small import Launch, smaller_grid, smallest
 
 if TYPE_CHECKING:
+    from tilewright.load.cu_host import Host
     from tilewright.load.cu_numbers import Number
 
 _POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "nv_half": "f16",
@@ -43,7 +48,11 @@ _POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "
              "float4": "f32", "double2": "f64", "int2": "i32", "int3": "i32", "int4": "i32", "uint2": "u32",
              "uint3": "u32", "uint4": "u32"}  # fmt: skip
 _NULL = ("nullptr", "NULL", "0")
-_EXAMPLE_BYTES = 4096
+RAMP = "ramp(*)"  # of integers that host code copies to an array: 0, 1, 2, ..., below the size of the smallest array
+FEW = 32  # elements of an array in which integers of another one are no places
+_SIZED = re.compile(r":\w+\[(\d+)\]")
+INTEGERS = ("int32", "uint32", "int64", "uint64")
+MOST_ELEMENTS = 1 << 24  # of an array that is suggested
 
 
 @dataclass
@@ -67,13 +76,14 @@ class _Lacks:
 @dataclass(frozen=True)
 class Launched:
     """A request as host code launches it. asked: what was asked for. said: a line that says what the host code has.
-    numbers: of names in it that decide on the launch.
+    numbers: of names in it that decide on the launch. around: what it does around the launch.
     """
 
     request: Request
     asked: Request
     said: str
     numbers: Mapping[str, int]
+    around: HostAround = HostAround()
 
 
 def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> list[Launched]:
@@ -101,12 +111,13 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
                       or ["--grid 4", "--block 256"] * (not any("." in name for name in shape.lacks)))  # fmt: skip
         args = tuple(filled.values()) if filled else request.args
         launch = replace(request, kernel=name, grid=shape.grid, block=shape.block, cluster=request.cluster or
-                       shape.cluster, shared_bytes=request.shared_bytes or shape.shared_bytes,
-                       args=args)  # fmt: skip
+                       shape.cluster, shared_bytes=request.shared_bytes or shape.shared_bytes, args=args,
+                       globals=(*_variables(module, shape), *request.globals))  # fmt: skip
         if not shape.lacks:
             _check_launch(kernel, launch, Span(str(file), shape.line))
         asked = replace(request, kernel=name, args=tuple(texts.values()))
-        launches.append(Launched(launch, asked, _said(file, shape, launch, texts), shape.numbers))
+        around = host_around(kernel, shape, texts)
+        launches.append(Launched(launch, asked, _said(file, shape, launch, texts), shape.numbers, around))
     lacks.check(file)
     if len(kernels) > 1 and (unused := [text for text in request.args if text not in used]):
         names = [param for _, kernel in kernels for param in kernel.parameters]
@@ -114,6 +125,23 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
         raise ArgumentError(f"no kernel of {file.name} has this argument", given=unused[0],
                             allowed=choices(text, names))  # fmt: skip
     return launches
+
+
+def host_around(kernel: LoadedKernel, shape: LaunchShape, asked: Iterable[str] = ()) -> HostAround:
+    """What host code does with the arrays of a launch, but those that a request gives."""
+    host = shape.host
+    if host is None:
+        return HostAround(shape.line)
+    names = {param.name: word for param, word in zip(kernel.written, shape.words, strict=False)
+             if param.type[-1:] == "*" and param.name not in asked}  # fmt: skip
+    lines = {name: line for name, word in names.items() if (line := unset(host, word)) is not None}
+    loop = launch_loop(host, shape.words)
+    if loop is None:
+        return HostAround(shape.line, lines, words=names)
+    kept, looked_at = (
+        frozenset(name for name, word in names.items() if word in words) for words in (loop.kept, loop.looked_at)
+    )
+    return HostAround(shape.line, lines, loop.line, kept, looked_at, names)
 
 
 def _check_launch(kernel: LoadedKernel, request: Request, at: Span) -> None:
@@ -210,38 +238,108 @@ def _arguments(
             words[param.name] = re.sub(r"^\s*\w+", param.name, texts[param.name])
         elif param.type[-1:] == "*" and word in shape.allocated:
             words[param.name] = _array(param, shape.allocated[word])
+            if shape.host is not None and words[param.name].endswith("]") and is_copied_to(shape.host, word):
+                words[param.name] += f"={RAMP}"
         elif param.type[-1:] == "*" and word in _NULL:
             words[param.name] = f"{param.name}=null"
         elif param.type[-1:] != "*" and isinstance(value, (int, float)):
             is_float = "float" in param.type or "double" in param.type
             words[param.name] = f"{param.name}={value if is_float else int(value)}"
+        elif param.fields and (structure := _structure(param, word, shape.host)) is not None:
+            words[param.name] = structure
         elif not param.is_empty:
             missing.append(param)
-            options |= dict.fromkeys(_options(param, shape.needs.get(word, ())))
+            options |= dict.fromkeys(_options(param, shape.needs.get(word, ()), _elements(params, shape)))
+    sizes = [size for text in words.values() if (match := _SIZED.search(text)) and (size := int(match[1])) >= FEW]
+    words = {name: text.replace(RAMP, f"ramp({min(sizes, default=FEW)})") for name, text in words.items()}
     if missing:
         declared = ", ".join(f"{param.type} {param.name}".strip() for param in missing)
         lacks.add(f"line {shape.line}, {bare(shape.kernel)}: no value of {declared}", options)
     return words
 
 
-def _options(param: Parameter, needs: Sequence[str]) -> list[str]:
+def _structure(param: Parameter, word: str, host: Host | None) -> str | None:
+    """A structure as host code fills its members, with arrays of the sizes that it allocates; None where it does not
+    say all of them.
+    """
+    if host is None:
+        return None
+    values = host.members(word)
+    texts = [_member(member, word, values.get(member.name, ""), host) for member in param.fields]
+    said = [text for text in texts if text is not None]
+    return f"{param.name}={{{', '.join(said)}}}" if len(said) == len(texts) else None
+
+
+def _member(member: Field, word: str, value: str, host: Host) -> str | None:
+    """A member of a structure, which is called ``word`` in host code. value: what it is there, in the code's words."""
+    if member.kind == POINTER:
+        allocated = host.allocation(f"{word}.{member.name}" if re.fullmatch(r"\w+", word) else value)
+        allocated = allocated if allocated is not None or not value else host.allocation(value)
+        size = host.number(allocated) if allocated is not None else None
+        pointer = Parameter("", f"{member.element}*", member.element)
+        return "null" if value in _NULL else _array(pointer, int(size)).lstrip(":") if size is not None else None
+    number = host.number(value) if member.kind and not member.count else None
+    return None if number is None else str(number if member.kind.startswith("float") else int(number))
+
+
+def _elements(params: Sequence[Parameter], shape: LaunchShape) -> int:
+    """How many elements an array needs, by what bounds the kernel: its integers, or the threads that there are."""
+    pairs = zip(params, shape.arguments, strict=False)
+    sizes = [int(value) for param, value in pairs if number_name(param.type) in INTEGERS and isinstance(value, int)]
+    most = [size for size in sizes if 1 < size < MOST_ELEMENTS]
+    many = max([*most, *(a * b for a, b in combinations(most, 2))], default=0)
+    threads = prod(shape.grid) * prod(shape.block) if shape.grid else 1024
+    return many if 0 < many < MOST_ELEMENTS else min(threads, MOST_ELEMENTS)
+
+
+def _variables(module: LoadedModule, shape: LaunchShape) -> Iterator[str]:
+    """What host code copies to variables of the device, as the command line has it; random floats where the text does
+    not say the numbers.
+    """
+    host = shape.host
+    for name, source in variables_set(host) if host is not None else ():
+        if host is None or name not in module.globals:
+            continue
+        place = module.globals[name]
+        short = next((short for short, kind in TYPES.items() if kind == str(place.dtype)), "")
+        words = [source[1:]] if source[:1] == "&" else parts_of(host.word(source), "")
+        values = [host.number(word) for word in words or ()]
+        if short and values and None not in values and len(values) <= place.size:
+            filled = [*map(str, values), *["0"] * (place.size - len(values))]
+            yield f"{name}:{short}[{place.size}]={','.join(filled)}" if place.size > 1 else f"{name}={filled[0]}"
+        elif short.startswith(("f", "bf")):
+            yield f"{name}:{short}[{place.size}]=random"
+
+
+def _options(param: Parameter, needs: Sequence[str], elements: int) -> list[str]:
     """Options that give a parameter a value: its own, or those of the names that its value is made of."""
     by_name = [f"--size {name}=1024" for name in needs if name.isidentifier()]
     if param.type[-1:] == "*" or not param.type:
         return (
             by_name
             if needs and len(by_name) == len(needs) and param.name not in needs
-            else [f"--arg {_array(param, _EXAMPLE_BYTES)}"]
+            else [f"--arg {_sample(param, elements)}"]
         )
     if param.fields or number_name(param.type).startswith("float") or not by_name:
         return [f"--arg {example(param)}"]
     return by_name
 
 
+def _pointee(param: Parameter) -> str:
+    """The type that an array of a pointer has on the command line."""
+    pointee = re.sub(r"\b(?:const|volatile|struct)\b|[*&\s]", "", param.type)
+    return next((short for short, name in TYPES.items() if name == param.element), _POINTEES.get(pointee, "b8"))
+
+
+def _sample(param: Parameter, elements: int) -> str:
+    """An array of so many elements for a pointer."""
+    pointee = re.sub(r"\b(?:const|volatile|struct)\b|[*&\s]", "", param.type)
+    return _array(param, elements * (type_bytes(pointee) or param.element_bytes or 4))
+
+
 def _array(param: Parameter, nbytes: int) -> str:
     """An array of so many bytes for a pointer: floats are random."""
-    pointee = re.sub(r"\b(?:const|volatile|struct)\b|[*&\s]", "", param.type)
-    short = next((short for short, name in TYPES.items() if name == param.element), _POINTEES.get(pointee, "b8"))
+    short = _pointee(param)
     many = ceil(nbytes * 8 / dtype(TYPES[short]).bits)
     return f"{param.name}:{short}[{many}]{'=random' * ('f' in short)}"
 
@@ -249,7 +347,7 @@ def _array(param: Parameter, nbytes: int) -> str:
 def _said(file: Path, shape: LaunchShape, request: Request, texts: Mapping[str, str]) -> str:
     """A line that says how a kernel is launched, and what stands for its arguments."""
     where = f"{file.name}:{shape.line}: launched as here: grid {shape.grid}, block {shape.block}, "
-    rest = [text for text in request.args if not any(text.startswith(name) for name in texts)]
+    rest = [text for text in (*request.args, *request.globals) if not any(text.startswith(name) for name in texts)]
     more = f"; {' '.join(rest)}" if rest else ""
     return f"{where}{request.shared_bytes} bytes of dynamic shared memory{more}"
 
@@ -325,7 +423,8 @@ def in_order(
             elif word in _NULL and param.type[-1:] == "*":
                 arguments[word] = None
             elif isinstance(value, str) and word not in arguments:
-                option = _array(replace(param, name=word), _EXAMPLE_BYTES) if param.type[-1:] == "*" else f"{word}=7"
+                sized = replace(param, name=word)
+                option = _sample(sized, _elements(kernel.written, shape)) if param.type[-1:] == "*" else f"{word}=7"
                 lacks.add(f"line {shape.line}, {kernel.name}: no value of {param.type} {word}", [f"--arg {option}"])
         if shape.lacks:
             lacks.add(f"line {shape.line}, {kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}",
@@ -333,7 +432,8 @@ def in_order(
         if lacks.what:
             continue
         values = (arguments[word] if isinstance(value, str) or word in arguments else value for _, word, value in pairs)
-        planned.append(launch(kernel, *values, grid=shape.grid, block=shape.block, shared_bytes=shape.shared_bytes,
-                              cluster=shape.cluster, pdl=shape.pdl or (pdl and number > 0)))  # fmt: skip
+        behind = launch(kernel, *values, grid=shape.grid, block=shape.block, shared_bytes=shape.shared_bytes,
+                      cluster=shape.cluster, pdl=shape.pdl or (pdl and number > 0))  # fmt: skip
+        planned.append(replace(behind, around=replace(host_around(kernel, shape), loop=0)))
     lacks.check(file)
     return planned

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tilewright import ir
-from tilewright.cuda.emit_call import call
-from tilewright.cuda.emit_convert import convert, from_float32, to_float32
+from tilewright.cuda.emit_call import call, convert, from_float32, to_float32
 from tilewright.cuda.emit_memory import address, load
 from tilewright.cuda.emit_unit import LEVELS, Cpp, Level, Scope, TranslationUnit, assembly, carried_as_bits, cpp_type
 from tilewright.dtypes import INT32, DType, dtype
 from tilewright.ir.intervals import Interval, limits
 from tilewright.ir.operators import DIVIDED_BY_ZERO, DIVISIONS, MODULAR, OPERATORS, SHIFTS, UNARY, transfer
-from tilewright.isa.arith import ARITHMETIC
-from tilewright.isa.extremes import extreme_helper
+from tilewright.isa.arith import ARITHMETIC, extreme_helper
 from tilewright.records import replace
 
 # Integer operators: the language's wrap-around and flooring, in C++ that has neither.

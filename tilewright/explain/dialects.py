@@ -42,7 +42,7 @@ def _met_in_ptx(name: str) -> str:
 
 def _plain(name: str) -> str:
     """An instruction without the name of its room."""
-    return name.removeprefix("ptx.")
+    return name.removeprefix("ptx.").replace("cp_async", "cp.async")
 
 
 _ATOMICS = ("add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas")
@@ -62,7 +62,7 @@ def _in_cuda(name: str) -> str:
             return f"volatile {'load' if op == 'ld' else 'store'}"
         case ["ptx", kind, "sync", *more] if kind in _COLLECTIVES:
             return ".".join([f"__{kind}_sync", *more])
-    return name
+    return _plain(name)
 
 
 def _met_in_cuda(name: str) -> str:

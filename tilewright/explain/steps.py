@@ -131,7 +131,7 @@ def _by_lines(scope: str, first: Span, then: Span, *, one_turn: bool) -> Told:
         return _taken_apart(scope, then.line)
     turn = f"at the end of each turn of a loop around line {then.line}, outside of its `if`s"
     text = told("{} {}; where no loop is around it, between the two accesses", barrier(scope), turn)
-    return _barrier(text, scope, then.line)
+    return _barrier(text, scope, then.line, then.line)
 
 
 def for_all(met: Span | None, words: str, writer: Span | None = None) -> Told | None:

@@ -11,10 +11,9 @@ In the order in which to read:
                       grid, CTAs and threads; over which of these a value varies
     ranges, conditions, sums, rules
                       what is known of integers, what a condition teaches, and the simpler forms that follow
-    convert, debts, elements
-                      a value as the type of its place; what an access owes, and how wide its offset is; a place in a
-                      buffer's storage as a logical element
-    verify, origins   is a kernel well formed? what a pointer of run time may point into
+    convert, debts    a value as the type of its place; what an access owes, how wide its offset is, and what a
+                      pointer of run time may point into
+    verify            is a kernel well formed?
     arguments, tensor_map
                       what a call passes: arrays, numbers, descriptions for the copy engine
     flow, structure   a kernel as a graph of blocks, and back

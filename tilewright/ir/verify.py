@@ -14,7 +14,7 @@ from typing import Any
 from tilewright import ir
 from tilewright.dtypes import BOOL, INT32, DType
 from tilewright.errors import KernelError, LayoutError, choices, located
-from tilewright.ir.origins import check_origins, chosen, pointers
+from tilewright.ir.debts import check_origins, chosen, pointers
 from tilewright.layout import Axis, Layout, TCol, TileLayout, TLane, m
 from tilewright.records import replace
 

@@ -599,7 +599,7 @@ def _check_signal(name: str, signal: Signal, *, begins: bool) -> None:
         raise misdeclared(name, "Signal.sem", what, repr(signal.sem), allowed)
     if (signal.change is not None) != begins:
         what = "is missing: an operation changes the m-barrier by it" if begins else "is for operations alone"
-        allowed = "a function of the m-barrier's bits and the amount, see `mbarrier_state`" if begins else "None"
+        allowed = "a function of the m-barrier's bits and the amount, see `mbarrier`" if begins else "None"
         raise misdeclared(name, "Signal.change", what, described(signal.change), allowed)
 
 

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tilewright.dtypes import BOOL
+from tilewright.dtypes import BOOL, INT32, dtype
 from tilewright.isa.arch import since
 from tilewright.isa.arith import larger, smaller
 from tilewright.isa.machine import Lanes
-from tilewright.isa.table import Cuda, Meaning, reads, single
+from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads, single
 
 SOURCE = 'CUDA C++ Programming Guide, "Mathematical Functions"'
 ULP: dict[str, tuple[int, int]] = {}  # errors of CUDA's functions in ulp: in float32, in float64
@@ -166,3 +166,167 @@ def _question_row(name: str, meaning: Callable[[Lanes], Lanes], doc: str) -> Non
 _question_row("isnan", np.isnan, "Whether x is not a number.")
 _question_row("isinf", np.isinf, "Whether x is infinite.")
 _question_row("isfinite", np.isfinite, "Whether x is neither infinite nor NaN.")
+
+# Counting and turning the bits of integers. Source: CUDA Math API, "Integer Intrinsics".
+
+BITS_SOURCE = 'CUDA Math API, "Integer Intrinsics"'
+_BYTES = np.arange(256, dtype=np.uint8)
+_COUNT = np.unpackbits(_BYTES[:, None], axis=1).sum(axis=1, dtype=np.uint8)
+_REVERSED = np.packbits(np.unpackbits(_BYTES[:, None], axis=1), axis=1, bitorder="little")[:, 0]
+
+
+def _bytes(x: Lanes) -> Lanes:
+    """The bytes of each element along a new last axis, the lowest first."""
+    bytes_of: Lanes = np.ascontiguousarray(x)[..., None].view(np.uint8)
+    return bytes_of
+
+
+def popcount(x: Lanes) -> Lanes:
+    """How many bits are set."""
+    counts: Lanes = _COUNT.take(_bytes(x))
+    total: Lanes = counts.sum(axis=-1, dtype=np.int32)
+    return total
+
+
+def clz(x: Lanes) -> Lanes:
+    """Zero bits above the highest set one; all of them for 0."""
+    lit = np.unpackbits(_bytes(x)[..., ::-1], axis=-1)  # the highest bit first
+    zeros: Lanes = np.where(lit.any(-1), lit.argmax(-1), lit.shape[-1])
+    return zeros.astype(np.int32)
+
+
+def ffs(x: Lanes) -> Lanes:
+    """The place of the lowest set bit, counted from 1; 0 for 0."""
+    lit = np.unpackbits(_bytes(x), axis=-1, bitorder="little")
+    return np.where(lit.any(-1), lit.argmax(-1) + 1, 0).astype(np.int32)
+
+
+def brev(x: Lanes) -> Lanes:
+    """The bits in reverse order."""
+    return np.ascontiguousarray(_REVERSED.take(_bytes(x))[..., ::-1]).view(x.dtype)[..., 0]
+
+
+def _bits_row(name: str, stem: str, execute: Callable[[Lanes], Lanes], doc: str, *, counts: bool) -> None:
+    instruction(
+        name,
+        operands=(reads("x", "typed"),),
+        doc=doc,
+        forms=tuple(
+            Form(
+                Cuda(
+                    "{dtype}({x})" if counts else f"({kind}){{dtype}}({{x}})",
+                    {"dtype": dict.fromkeys(dtypes, stem + suffix)},
+                ),
+                since("sm_75"),
+                BITS_SOURCE,
+                Meaning(execute),
+                result=INT32 if counts else "x",
+            )
+            for dtypes, kind, suffix in (
+                (("int32",), "int", ""),
+                (("uint32",), "unsigned int", ""),
+                (("int64",), "long long", "ll"),
+                (("uint64",), "unsigned long long", "ll"),
+            )
+        ),
+    )
+
+
+_bits_row("popcount", "__popc", popcount, "How many bits of x are set, an int32.", counts=True)
+_bits_row("clz", "__clz", clz, "Zero bits above the highest set bit of x, an int32.", counts=True)
+_bits_row("ffs", "__ffs", ffs, "The place of the lowest set bit of x from 1 on, 0 for none, an int32.", counts=True)
+_bits_row("brev", "__brev", brev, "The bits of x in reverse order.", counts=False)
+
+# Random numbers that a counter decides: Philox, and a hash of 32 bits. The bits are the same on the GPU and here.
+#
+# Each number is a function of a seed and of its own number, so that threads need no state, and a run can be repeated.
+# Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (Philox-4x32-10); the hash is the
+# finalizer of MurmurHash3.
+
+RANDOM_SOURCE = 'Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3"'
+ROUNDS = 10
+MULTIPLIERS, WEYL = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
+MIXERS = (0x85EBCA6B, 0xC2B2AE35)
+LOW, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+INTEGERS = ("int32", "uint32", "int64", "uint64")
+
+PHILOX = f"""\
+__device__ __forceinline__ unsigned int tw_philox(unsigned long long seed, unsigned long long offset, int word) {{
+  unsigned int k0 = (unsigned int)seed, k1 = (unsigned int)(seed >> 32);
+  unsigned int c0 = (unsigned int)offset, c1 = (unsigned int)(offset >> 32), c2 = 0, c3 = 0;
+#pragma unroll
+  for (int i = 0; i < {ROUNDS}; ++i) {{
+    const unsigned int h0 = __umulhi({MULTIPLIERS[0]}u, c0), l0 = {MULTIPLIERS[0]}u * c0;
+    const unsigned int h1 = __umulhi({MULTIPLIERS[1]}u, c2), l1 = {MULTIPLIERS[1]}u * c2;
+    c0 = h1 ^ c1 ^ k0; c1 = l1; c2 = h0 ^ c3 ^ k1; c3 = l0;
+    k0 += {WEYL[0]}u; k1 += {WEYL[1]}u;
+  }}
+  return word == 0 ? c0 : word == 1 ? c1 : word == 2 ? c2 : c3;
+}}
+"""
+HASH = f"""\
+__device__ __forceinline__ unsigned int tw_hash(unsigned int x) {{
+  x ^= x >> 16; x *= {MIXERS[0]}u; x ^= x >> 13; x *= {MIXERS[1]}u;
+  return x ^ x >> 16;
+}}
+"""
+
+
+def philox(seed: Lanes, offset: Lanes, word: int = 0) -> Lanes:
+    """A word of Philox-4x32-10 whose key is ``seed`` and whose counter is ``offset``, both of 64 bits."""
+    key, counter = (value.astype(np.int64).view(np.uint64) if value.dtype.kind == "i" else value.astype(np.uint64)
+                    for value in (seed, offset))  # fmt: skip
+    k0, k1, c0, c1 = key & LOW, key >> HALF, counter & LOW, counter >> HALF
+    c2 = c3 = np.zeros_like(c0)
+    first, second = map(np.uint64, MULTIPLIERS)
+    for _ in range(ROUNDS):
+        product, other = first * c0, second * c2  # of 32 bits each, so that nothing is lost
+        c0, c1, c2, c3 = other >> HALF ^ c1 ^ k0, other & LOW, product >> HALF ^ c3 ^ k1, product & LOW
+        k0, k1 = k0 + np.uint64(WEYL[0]) & LOW, k1 + np.uint64(WEYL[1]) & LOW
+    return (c0, c1, c2, c3)[word].astype(np.uint32)
+
+
+def uniform(seed: Lanes, offset: Lanes, word: int = 0) -> Lanes:
+    """The upper 24 bits of that word as a float32 from 0 on, below 1."""
+    return (philox(seed, offset, word) >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
+
+
+def hashed(x: Lanes) -> Lanes:
+    """32 bits mixed, each of which depends on all of x."""
+    bits = x.astype(np.uint32)
+    for shift, mixer in zip((16, 13), MIXERS, strict=True):
+        bits = (bits ^ bits >> np.uint32(shift)) * np.uint32(mixer)
+    return bits ^ bits >> np.uint32(16)
+
+
+WORDS = {word: str(word) for word in range(4)}
+WORD = dtype("uint32")
+for _name, _text, _meaning, _result, _doc in (
+    ("randint", "{}", philox, WORD, "A random uint32"),
+    ("rand", "((float)({} >> 8) * 5.9604644775390625e-8f)", uniform, dtype("float32"), "A random float32 in [0, 1)"),
+):
+    single(
+        _name,
+        Cuda(
+            _text.format("{dtype}({seed}, {offset}, {word})"),
+            {"dtype": dict.fromkeys(INTEGERS, "tw_philox"), "word": WORDS},
+            helper=PHILOX,
+        ),
+        since("sm_75"),
+        RANDOM_SOURCE,
+        Meaning(_meaning, passes=("word",)),
+        keywords={"word": 0},
+        operands=(reads("seed", "typed"), reads("offset", "typed")),
+        doc=f"{_doc} that seed and offset, of up to 64 bits, decide by Philox-4x32-10; word: which of four, 0 to 3.",
+        result=_result,
+    )
+single(
+    "hash32",
+    Cuda("{dtype}({x})", {"dtype": dict.fromkeys(("int32", "uint32"), "tw_hash")}, helper=HASH),
+    since("sm_75"),
+    'MurmurHash3, "fmix32"',
+    Meaning(hashed),
+    operands=(reads("x", "typed"),),
+    doc="The 32 bits of x mixed to a uint32, each bit of which depends on all of them; 0 stays 0.",
+    result=WORD,
+)

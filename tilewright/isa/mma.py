@@ -16,9 +16,11 @@ from numpy.typing import NDArray
 
 from tilewright.dtypes import dtype
 from tilewright.ir import Argument
-from tilewright.isa.arch import Requirement, since
+from tilewright.isa.arch import Requirement, since, suffixed
 from tilewright.isa.machine import Lanes
+from tilewright.isa.operands import ELEMENTS
 from tilewright.isa.products import Floats, MatrixProduct, Patterns, float_product, widened
+from tilewright.isa.scalar.floats import arithmetic
 from tilewright.isa.table import (
     WHOLE_WARP,
     Form,
@@ -27,12 +29,16 @@ from tilewright.isa.table import (
     Mods,
     Ptx,
     Spellings,
+    Unlisted,
     instruction,
     reads,
+    single,
+    spoken,
     writes,
 )
-from tilewright.isa.types import ELEMENTS
-from tilewright.isa.warp_matrices import REGISTERS
+from tilewright.isa.warp_matrices import ELEMENTS as MATRIX_ELEMENTS
+from tilewright.isa.warp_matrices import REGISTERS, Matrix, dealt_out, extents, numbers, sides_of
+from tilewright.records import replace
 
 SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma"'
 
@@ -110,14 +116,14 @@ def mma_row(
     name: str,
     text: str,
     products: tuple[tuple[str, tuple[str, ...], Requirement], ...],
-    meaning: Callable[..., Lanes],
+    meaning: Meaning,
     doc: str,
     more: Mapping[str, tuple[Argument, Spellings]],
     *,
     register: str = "b32",
-    product: Callable[[Mods], MatrixProduct | None] | None = None,
 ) -> Instruction:
-    """A row whose forms are shapes and types. more: further modifiers with their defaults."""
+    """A row whose forms are shapes and types. more: further modifiers with their defaults; ``meaning`` gets all."""
+    meaning = replace(meaning, passes=("shape", "types", *more))
 
     def form(shape: str, types: tuple[str, ...], first: Requirement) -> Form:
         modifiers: dict[str, Spellings] = {
@@ -127,8 +133,7 @@ def mma_row(
         }
         if "saturate" in more:
             modifiers["saturate"] = saturation(types)
-        passes = Meaning(meaning, passes=("shape", "types", *more), product=product)
-        return Form(Ptx(text, modifiers), first, SOURCE, passes, registers=REGISTERS)
+        return Form(Ptx(text, modifiers), first, SOURCE, meaning, registers=REGISTERS)
 
     return instruction(
         name,
@@ -155,8 +160,336 @@ MMA = mma_row(
         ("m16n8k16", FLOAT8, since("sm_89")),
         ("m16n8k32", FLOAT8, since("sm_89")),
     ),
-    matrix_product,
+    Meaning(matrix_product, product=_as_product),
     "A warp computes D = A * B + C on matrices in its registers; ``types`` names the elements of D, A, B and C.",
     {"saturate": (False, SATURATE)},
-    product=_as_product,
+)
+
+# mma.sync beyond 16-bit floats and bytes: float64, four bits and single bits, 8 x 8 matrices, narrow floats of
+# sm_120.
+#
+# Integers are exact and wrap in int32, or saturate. float64: one fused multiply-add after the other along K, from C
+# on, each rounded as the instruction says; that the hardware goes in this order PTX does not say. Narrow floats:
+# exact products, summed in float32 in an order that nobody specifies. Source: PTX ISA, "Warp-level Matrix
+# Instructions: mma", "Matrix Fragments for mma.m8n8k4 with .f64", "... m16n8k256".
+
+
+def added(product: Matrix, before: Matrix, kind: str, *, saturate: bool = False) -> Matrix:
+    """Exact products added to C: in int32, wrapped or clamped; in float32, rounded once more for a float16 result."""
+    if kind != "s32":
+        total = product + before.astype(np.float32)
+        return total.astype(np.float16) if kind == "f16" else total
+    exact = product.astype(np.int64) + before
+    bounds = np.iinfo(np.int32)
+    return (exact.clip(bounds.min, bounds.max) if saturate else exact).astype(np.int32)
+
+
+def _joined(a: Lanes, b: Lanes, c: Lanes, mods: Mods) -> tuple[Matrix, Matrix, Matrix]:
+    sides = sides_of(mods)
+    return sides["a"].matrix(a), sides["b"].matrix(b), sides["c"].matrix(c)
+
+
+def _multiplied(a: Lanes, b: Lanes, c: Lanes, *, saturate: bool = False, **mods: Argument) -> Lanes:
+    """Products of integers and narrow floats are exact in float32, sums of integers too."""
+    left, right, before = _joined(a, b, c, mods)
+    kind = str(mods["types"]).split(".")[0]
+    return dealt_out(added(left @ right, before, kind, saturate=saturate), kind)
+
+
+def _bits(a: Lanes, b: Lanes, c: Lanes, *, op: str, **mods: Argument) -> Lanes:
+    """How many bits of a row and a column are set in both, or differ: those of each, less twice those of both."""
+    left, right, before = _joined(a, b, c, mods)
+    both = left @ right
+    if op == "xor":
+        both = left.sum(-1)[..., :, None] + right.sum(-2)[..., None, :] - 2 * both
+    return dealt_out(added(both, before, "s32"), "s32")
+
+
+def chain(left: Matrix, right: Matrix, before: Matrix, rounding: str | None) -> Matrix:
+    """One multiply-add after the other along K."""
+    fused = arithmetic("fma")(type="f64", rnd=rounding or "rn")
+    total = before
+    for k in range(left.shape[-1]):
+        total = fused(left[..., :, k, None], right[..., None, k, :], total)
+    return total
+
+
+def _doubles(a: Lanes, b: Lanes, c: Lanes, *, rnd: str | None, **mods: Argument) -> Lanes:
+    return dealt_out(chain(*_joined(a, b, c, mods), rnd), "f64")
+
+
+NIBBLES = pairs_of("s32", "s4", "u4")
+NARROW = ("e4m3", "e5m2", "e3m2", "e2m3", "e2m1")
+NARROW_TYPES = (*pairs_of("f32", *NARROW), *pairs_of("f16", *NARROW))
+
+mma_row(
+    "ptx.mma.integer",
+    "mma.sync.aligned{shape}.row.col{saturate}{types}",
+    (
+        ("m8n8k16", BYTES, since("sm_75")),
+        ("m8n8k32", NIBBLES, since("sm_75")),
+        ("m16n8k32", NIBBLES, since("sm_80")),
+        ("m16n8k64", NIBBLES, since("sm_80")),
+    ),
+    Meaning(_multiplied),
+    "A warp computes D = A * B + C on 4-bit integers, or on bytes of 8 rows.",
+    {"saturate": (False, SATURATE)},
+)
+for _op, _first in (("xor", "sm_75"), ("and", "sm_80")):
+    mma_row(
+        f"ptx.mma.{spoken(_op)}",
+        "mma.sync.aligned{shape}.row.col{types}{op}.popc",
+        (
+            ("m8n8k128", ("s32.b1.b1.s32",), since(_first)),
+            ("m16n8k128", ("s32.b1.b1.s32",), since("sm_80")),
+            ("m16n8k256", ("s32.b1.b1.s32",), since("sm_80")),
+        ),
+        Meaning(_bits),
+        f"A warp adds to C how many bits are set in the {_op} of each row of A with each column of B.",
+        {"op": (_op, {_op: f".{_op}"})},
+    )
+mma_row(
+    "ptx.mma.f64",
+    "mma.sync.aligned{shape}.row.col{rnd}{types}",
+    (
+        ("m8n8k4", ("f64.f64.f64.f64",), since("sm_80")),
+        *((f"m16n8k{k}", ("f64.f64.f64.f64",), since("sm_90")) for k in (4, 8, 16)),
+    ),
+    Meaning(_doubles),
+    "A warp computes D = A * B + C in float64, each multiply-add along K rounded once.",
+    {"rnd": (None, {None: "", **{word: f".{word}" for word in ("rn", "rz", "rm", "rp")}})},
+    register="f64",
+)
+mma_row(
+    "ptx.mma.f8f6f4",
+    "mma.sync.aligned{shape}.row.col{kind}{types}",
+    (
+        ("m16n8k32", FLOAT8, suffixed(100, 103, 110, 120, 121)),
+        ("m16n8k32", tuple(kind for kind in NARROW_TYPES if kind not in FLOAT8), suffixed(120, 121)),
+    ),
+    Meaning(_multiplied),
+    "A warp computes D = A * B + C on floats of 4, 6 and 8 bits, a byte each: those of 4 bits in bits 2 to 5.",
+    {"kind": ("f8f6f4", {"f8f6f4": ".kind::f8f6f4"})},
+)
+
+# mma.m8n8k4 on float16: four products of 8 x 4 by 4 x 8 matrices, each held by four lanes and the four 16 further on.
+#
+# Exact products, summed in float32 in an order that nobody specifies, rounded once more for a float16 result. Source:
+# PTX ISA, "Matrix Fragments for mma.m8n8k4 with .f16 floating point type".
+
+Place = Callable[[Matrix, Matrix, Matrix], tuple[Matrix, Matrix]]
+PLACES: Mapping[tuple[str, str], tuple[int, Place]] = {
+    ("a", "row"): (4, lambda t, upper, i: (t + 4 * upper, i)),
+    ("a", "col"): (4, lambda t, upper, i: (i + 4 * upper, t)),
+    ("b", "row"): (4, lambda t, upper, i: (t, i + 4 * upper)),
+    ("b", "col"): (4, lambda t, upper, i: (i, t + 4 * upper)),
+    ("c", "f16"): (8, lambda t, upper, i: (t + 4 * upper, i)),
+    ("c", "f32"): (8, lambda t, upper, i: ((t & 1) + (i & 2) + 4 * upper, (i & 4) + (t & 2) + (i & 1))),
+}
+"""Elements of a lane; row and column of element i of lane t of four, of the upper four or not."""
+SIZES = {"a": (8, 4), "b": (4, 8), "c": (8, 8)}
+
+
+@cache
+def _spots(operand: str, way: str, per_register: int) -> Matrix:
+    """(products, rows, columns): where each element is, through registers, in each the lanes, in each the elements."""
+    count, place = PLACES[operand, way]
+    lane, i = np.meshgrid(np.arange(32), np.arange(count), indexing="ij")
+    row, column = np.broadcast_arrays(*place(lane % 4, lane // 16, i))
+    spots = np.empty((4, *SIZES[operand]), np.int64)
+    spots[lane % 16 // 4, row, column] = (i // per_register * 32 + lane) * per_register + i % per_register
+    return spots
+
+
+def _matrices(operand: str, way: str, words: Lanes, kind: str) -> Matrix:
+    values = numbers(words, kind)
+    return values.reshape(*values.shape[:-3], -1).take(
+        _spots(operand, way, MATRIX_ELEMENTS[kind].per_register), axis=-1
+    )
+
+
+def quad_products(a: Lanes, b: Lanes, c: Lanes, *, a_layout: str, b_layout: str, types: str) -> Lanes:
+    """D = A * B + C, four times. Registers are (..., count, 32) uint32."""
+    d, *_, before = types.split(".")
+    product = _matrices("a", a_layout, a, "f16") @ _matrices("b", b_layout, b, "f16")
+    total = added(product, _matrices("c", before, c, before), d)
+    per_register = MATRIX_ELEMENTS[d].per_register
+    order = np.argsort(_spots("c", d, per_register), axis=None)
+    words = np.ascontiguousarray(total.reshape(*total.shape[:-3], -1).take(order, axis=-1)).view(np.uint32)
+    return words.reshape(*words.shape[:-1], -1, 32)
+
+
+WAYS: Spellings = {"row": ".row", "col": ".col"}
+COUNTS = {"f16": 4, "f32": 8}
+TYPES = ("f16.f16.f16.f16", "f32.f16.f16.f32", "f32.f16.f16.f16")
+
+single(
+    "ptx.mma.quads",
+    Ptx(
+        "mma.sync.aligned.m8n8k4{a_layout}{b_layout}{types}",
+        {"a_layout": WAYS, "b_layout": WAYS, "types": {kind: f".{kind}" for kind in TYPES}},
+    ),
+    since("sm_75"),
+    SOURCE,
+    Meaning(quad_products, passes=("a_layout", "b_layout", "types")),
+    params=("types", "d", "a", "b", "c"),
+    keywords={"a_layout": "row", "b_layout": "col"},
+    operands=(writes("*d", "b32"), *(reads(f"*{letter}", "b32") for letter in "abc")),
+    lanes=WHOLE_WARP,
+    doc="A warp computes four products D = A * B + C of 8 x 4 and 4 x 8 matrices of float16, each in eight lanes.",
+    registers={
+        "a": 2,
+        "b": 2,
+        "d": lambda mods: COUNTS[str(mods["types"])[:3]],
+        "c": lambda mods: COUNTS[str(mods["types"])[-3:]],
+    },
+)
+
+# mma.sp: a warp multiplies a matrix of which every other element is zero, and stored nowhere, by a matrix.
+#
+# A is held as mma holds a matrix of half its K. Metadata say where its elements belong: of every four units in a row
+# of the full matrix two are stored, and two bits count the place of each. A unit is an element, two elements of 4
+# bits, or half a tf32. Source: PTX ISA, "Matrix multiply-accumulate operation using mma.sp instruction with sparse
+# matrix A". Its figures of the metadata are pictures: whose bits are which row's was found on an H200.
+
+SPARSE_SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma.sp"'
+
+Places = Callable[[Matrix, Matrix, int], tuple[Matrix, Matrix]]
+METADATA: Mapping[tuple[int, bool], Places] = {
+    (16, True): lambda row, bit, selector: (row % 8 * 4 + selector, row // 8 * 16 + bit),
+    (32, True): lambda row, bit, selector: (row % 8 * 4 + 2 * selector + bit // 16, row // 8 * 16 + bit % 16),
+    (32, False): lambda row, bit, selector: (row % 8 * 4 + 2 * selector + row // 8, bit),
+    (64, False): lambda row, bit, selector: (row % 8 * 4 + row // 8 + 2 * (bit // 32), bit % 32),
+}
+"""By the bits of a row of A, and whether an element has 16 bits or more: the lane whose register holds a bit of a row,
+and which bit of the register it is. An H200 has them so."""
+
+
+def _units(mods: Mods) -> tuple[int, float, bool]:
+    """Units in a row of A, the elements of a unit, and whether an element has 16 bits or more."""
+    k, bits = extents(str(mods["shape"]))[2], MATRIX_ELEMENTS[str(mods["types"]).split(".")[1]].bits
+    elements = {32: 0.5, 4: 2.0}.get(bits, 1.0)
+    return int(k / elements), elements, bits >= 16
+
+
+@cache
+def fields(bits: int, has_16_bits: bool, selector: int) -> tuple[Matrix, Matrix]:
+    """Of each two bits of each row: the lane that holds them, and how far up."""
+    row, bit = np.arange(16)[:, None], np.arange(0, bits, 2)[None]
+    lane, shift = np.broadcast_arrays(*METADATA[bits, has_16_bits](row, bit, selector))
+    return lane, shift.astype(np.uint32)
+
+
+def codes(metadata: Lanes, bits: int, has_16_bits: bool, selector: int) -> Matrix:
+    """Of each row of 16 the codes of its chunks, numbers of 4 bits, from the registers of 32 lanes: the place of one
+    unit of four, and of another.
+    """
+    lane, shift = fields(bits, has_16_bits, selector)
+    places = (np.asarray(metadata, np.uint32).take(lane, axis=-1) >> shift & 3).astype(np.int64)
+    return np.asarray(places[..., ::2] | places[..., 1::2] << 2)
+
+
+def spread(stored: Matrix, code: Matrix, elements: float) -> Matrix:
+    """The full rows, with zeros where the codes of their chunks have no element. elements: of a unit."""
+    if elements < 1:  # both units of a chunk are one element of two
+        wide, places = 1, code[..., None] >> 1 & 1
+    else:
+        wide, places = int(elements), np.stack((code & 3, code >> 2), axis=-1)
+    groups = stored.reshape(*stored.shape[:-1], -1, places.shape[-1], wide)
+    shape = np.broadcast_shapes(groups.shape[:-1], places.shape)
+    full = np.zeros((*shape[:-1], 2 * shape[-1], wide), stored.dtype)
+    np.put_along_axis(full, np.broadcast_to(places, shape)[..., None], np.broadcast_to(groups, (*shape, wide)), axis=-2)
+    return full.reshape(*shape[:-2], -1)
+
+
+WHOLE = (0b0100, 0b1110)  # both units of an element
+SORTED = (0b0100, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110)
+LISTED = (0b0100, 0b0110, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110)  # of tcgen05, one of which is in falling order
+SPARSE_PLACES = tuple(code for code in range(16) if code & 3 != code >> 2)  # of two units, in any order
+
+
+def unlisted_codes(code: Matrix, legal: tuple[int, ...]) -> Unlisted | None:
+    """The codes, (..., rows, chunks), that the manual does not list."""
+    wrong = ~np.isin(code, legal)
+    if not wrong.any():
+        return None
+    *_, row, chunk = first = tuple(np.argwhere(wrong)[0])
+    text = f"0b{int(code[first]):04b} for chunk {chunk} of row {int(row)} of A"
+    return Unlisted(np.asarray(wrong.any(axis=(-2, -1))), text, ", ".join(f"0b{code:04b}" for code in legal))
+
+
+def _codes(e: Lanes, selector: int, mods: Mods) -> Matrix:
+    units, _, has_16_bits = _units(mods)
+    return codes(e, units, has_16_bits, selector)
+
+
+def _expanded(stored: Matrix, metadata: Lanes, selector: int, mods: Mods) -> Matrix:
+    """The full A: elements where the metadata say, zeros elsewhere."""
+    return spread(stored, _codes(metadata, selector, mods), _units(mods)[1])
+
+
+def _unlisted(
+    a: Lanes, b: Lanes, c: Lanes, e: Lanes, *, selector: int, ordered: bool, **mods: Argument
+) -> Unlisted | None:
+    legal = WHOLE if _units(mods)[1] < 1 else SORTED if ordered else SPARSE_PLACES
+    return unlisted_codes(_codes(e, selector, mods), legal)
+
+
+def _sparse(
+    a: Lanes, b: Lanes, c: Lanes, e: Lanes, *, selector: int, saturate: bool, ordered: bool, **mods: Argument
+) -> Lanes:
+    """Products of integers and narrow floats are exact in float32."""
+    sides = sides_of(mods)
+    half = sides["a"]._replace(columns=sides["a"].columns // 2)
+    left, right, before = _expanded(half.matrix(a), e, selector, mods), sides["b"].matrix(b), sides["c"].matrix(c)
+    return dealt_out(added(left @ right, before, sides["d"].kind, saturate=saturate), sides["d"].kind)
+
+
+def _registers_of_a(mods: Mods) -> int:
+    return REGISTERS["a"](mods) // 2
+
+
+FLOATS = (*HALVES, *BFLOAT)
+SPARSE_FLOAT8 = pairs_of("f32", "e4m3", "e5m2")
+ORDERED: Spellings = {False: ".sp", True: ".sp::ordered_metadata"}
+PRODUCTS: tuple[tuple[str, tuple[str, ...], Requirement, int], ...] = (  # shape, types, first, selectors
+    ("m16n8k16", FLOATS, since("sm_80"), 4),
+    ("m16n8k32", FLOATS, since("sm_80"), 2),
+    ("m16n8k8", TF32, since("sm_80"), 4),
+    ("m16n8k16", TF32, since("sm_80"), 2),
+    ("m16n8k32", BYTES, since("sm_80"), 2),
+    ("m16n8k64", BYTES, since("sm_80"), 1),
+    ("m16n8k64", NIBBLES, since("sm_80"), 2),
+    ("m16n8k128", NIBBLES, since("sm_80"), 1),
+    ("m16n8k64", SPARSE_FLOAT8, since("sm_89"), 1),
+)
+
+instruction(
+    "ptx.mma.sp",
+    params=("shape", "types", "d", "a", "b", "c", "e"),
+    keywords={"selector": 0, "ordered": True, "saturate": False},
+    operands=(writes("*d", "b32"), *(reads(name, "b32") for name in ("*a", "*b", "*c", "e"))),
+    pattern="{mnemonic} {d}, {a}, {b}, {c}, {e}, {selector};",
+    lanes=WHOLE_WARP,
+    doc="A warp computes D = A * B + C where A has two elements of every four; ``e`` says which, of the lanes that the "
+    "selector names.",
+    forms=tuple(
+        Form(
+            Ptx(
+                "mma{ordered}.sync.aligned{shape}.row.col{saturate}{types}",
+                {
+                    "shape": {shape: f".{shape}"},
+                    "types": {kind: f".{kind}" for kind in types},
+                    "selector": {number: f"{number}" for number in range(selectors)},
+                    "ordered": ORDERED,
+                    "saturate": saturation(types),
+                },
+            ),
+            first,
+            SPARSE_SOURCE,
+            Meaning(_sparse, passes=("shape", "types", "selector", "saturate", "ordered"), unlisted=_unlisted),
+            registers={**REGISTERS, "a": _registers_of_a, "e": 1},
+        )
+        for shape, types, first, selectors in PRODUCTS
+    ),
 )

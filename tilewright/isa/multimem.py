@@ -17,10 +17,10 @@ from tilewright.isa.arch import since
 from tilewright.isa.atomics import COMBINATIONS
 from tilewright.isa.effects import Count
 from tilewright.isa.machine import Lanes, Memory
+from tilewright.isa.operands import WORDS
 from tilewright.isa.places import SCOPES, nbytes, scope_of, sem_of
 from tilewright.isa.scalar.memory import load, store
 from tilewright.isa.table import Access, Form, Meaning, Ptx, Spellings, instruction, reads
-from tilewright.isa.types import WORDS
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: multimem.ld_reduce, multimem.st, multimem.red"'
 FIRST = "sm_90"

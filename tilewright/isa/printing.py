@@ -10,13 +10,14 @@ import re
 from collections.abc import Callable
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.dtypes import VOID, DType, dtype
 from tilewright.errors import InstructionError
 from tilewright.isa.arch import since
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.table import Bound, Cuda, Meaning, reads, single
-from tilewright.terms import Term, told
+from tilewright.isa.table import REQUIRED, Bound, Cuda, Form, Meaning, instruction, reads, single
+from tilewright.terms import Term, symbol, told
 
 SOURCE = 'CUDA C++ Programming Guide, "Formatted Output"'
 MOST_ARGUMENTS = 32
@@ -193,4 +194,145 @@ _debug_row(
     "A per-multiprocessor counter, incremented every clock cycle; the simulator's counts steps.",
     clock,
     result=dtype("int64"),
+)
+
+# What compiled kernels call and the driver provides: printf with its arguments in memory, and failed assertions.
+#
+# Sources: CUDA C++ Programming Guide, "Formatted Output", "Assertion"; of the packed arguments PTX Writer's Guide to
+# Interoperability, "System Calls".
+
+MOST_LETTERS = 1 << 12  # of a string
+_WIDTHS = {"hh": 4, "h": 4, None: 4, "l": 8, "ll": 8, "z": 8, "j": 8, "t": 8}
+
+
+def _string(machine: Machine, address: int, lane: tuple[int, ...]) -> str:
+    """The letters from an address on up to the first zero, as the lane reads them."""
+    letters = bytearray()
+    shape = machine.active.shape
+    while len(letters) < MOST_LETTERS:
+        here = np.full(shape, address + len(letters), np.uint64)
+        letter = int(machine.memory.rows(here, 1)[lane][0])
+        if not letter:
+            break
+        letters.append(letter)
+    return letters.decode(errors="replace")
+
+
+def _values(machine: Machine, fmt: str, address: int, lane: tuple[int, ...]) -> tuple[object, ...]:
+    """The arguments that a format asks for, each at its natural alignment."""
+    values: list[object] = []
+    place = 0
+    for match in CONVERSION.finditer(fmt):
+        kind = match[5]
+        if kind == "%":
+            continue
+        width = 8 if kind in "fFeEgGaAsp" else _WIDTHS[match[4]]
+        place = -(-place // width) * width
+        data = machine.memory.rows(np.full(machine.active.shape, address + place, np.uint64), width)[lane]
+        place += width
+        values.append(_value(machine, kind, np.ascontiguousarray(data), lane))
+    return tuple(values)
+
+
+def _value(machine: Machine, kind: str, data: NDArray[np.uint8], lane: tuple[int, ...]) -> object:
+    if kind in "fFeEgGaA":
+        return data.view(np.float64)[0]
+    number = int.from_bytes(data.tobytes(), "little")
+    return _string(machine, number, lane) if kind == "s" else number
+
+
+def vprintf(machine: Machine, fmt: Lanes, args: Lanes) -> None:
+    """One string per active lane, in lane order."""
+    shape = np.broadcast_shapes(machine.active.shape, fmt.shape, args.shape)
+    formats, packed = np.broadcast_to(fmt, shape), np.broadcast_to(args, shape)
+    lines, texts = [], dict[int, str]()
+    for lane in map(tuple, np.argwhere(np.broadcast_to(machine.active, shape))):
+        at = int(formats[lane])
+        if at not in texts:
+            texts[at] = _string(machine, at, lane)
+        lines.append(formatted(texts[at], _values(machine, texts[at], int(packed[lane]), lane)))
+    machine.write_text(len(lines), lines.__getitem__)
+
+
+def assert_fail(machine: Machine, message: Lanes, file: Lanes, line: Lanes, function: Lanes) -> None:
+    """Stop the kernel, naming the condition that failed and its function."""
+    lane = tuple(np.argwhere(machine.active)[0])
+    number = int(np.broadcast_to(message, machine.active.shape)[lane])
+    condition = _string(machine, number, lane)
+    name = _string(machine, int(np.broadcast_to(function, machine.active.shape)[lane]), lane)
+    machine.fault(f"assertion `{condition}` failed in {re.sub(r'[(].*', '', name)}", machine.active)
+
+
+def out_of_stack(machine: Machine, function: str, depth: Lanes, nbytes: Lanes) -> None:
+    """Stop the kernel: the stack of a thread has no room for this call. The error says how many calls deep it is."""
+    lane = tuple(np.argwhere(machine.active)[0])
+    deep, room = (int(np.broadcast_to(value, machine.active.shape)[lane]) for value in (depth, nbytes))
+    what = f"the stack of {room} bytes that each thread has is full"
+    calls = f"{what}: {deep} calls of functions that call themselves, the last of"
+    machine.fault(told("{} {}", calls, symbol(function)), machine.active)
+
+
+RUNTIME_SOURCE = 'CUDA C++ Programming Guide, "{}"'
+single(
+    "cuda.vprintf",
+    Cuda("vprintf((const char*){fmt}, (void*){args})", helper='extern "C" __device__ int vprintf(const char*, void*);'),
+    since("sm_75"),
+    RUNTIME_SOURCE.format("Formatted Output"),
+    Meaning(vprintf, on="machine"),
+    operands=(reads("fmt", "generic"), reads("args", "generic")),
+    doc="Prints one line per active lane: ``fmt`` points to the format, ``args`` to the arguments, side by side.",
+)
+single(
+    "cuda.assert_fail",
+    Cuda("__assertfail((const char*){message}, (const char*){file}, {line}, (const char*){function}, 1)"),
+    since("sm_75"),
+    RUNTIME_SOURCE.format("Assertion"),
+    Meaning(assert_fail, on="machine"),
+    operands=(
+        reads("message", "generic"),
+        reads("file", "generic"),
+        reads("line", "b32"),
+        reads("function", "generic"),
+    ),
+    doc="Stops the kernel with an error that has the text of the assertion that failed.",
+)
+single(
+    "cuda.out_of_stack",
+    Cuda("__trap()"),
+    since("sm_75"),
+    RUNTIME_SOURCE.format("Trap function"),
+    Meaning(out_of_stack, on="machine"),
+    operands=(reads("function", "text"), reads("depth", "b32"), reads("nbytes", "b32")),
+    doc="Stops a kernel whose functions call each other deeper than its threads have a stack for.",
+)
+
+# Functions in CUDA C++ that a kernel defines: their text goes into the CUDA text unchanged.
+#
+# Only a GPU can run such a function; the simulator stops there.
+
+RETURNED = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float32", "float64", "bool")
+
+
+def unknown(machine: Machine, name: str, args: tuple[Lanes, ...], source_code: str) -> Lanes:
+    """Stop the kernel: the simulator cannot run foreign code."""
+    machine.fault(f"`{name}` is CUDA C++, which the simulator cannot run", machine.active)
+    raise AssertionError("a fault stops the kernel")
+
+
+def _form(returned: tuple[str, ...], result: str) -> Form:
+    return Form(
+        Cuda("{name}({args})", {"return_type": dict.fromkeys(returned, "")}, helper="source_code"),
+        since("sm_75"),
+        'CUDA C++ Programming Guide, "Function Execution Space Specifiers"',
+        Meaning(unknown, on="machine"),
+        result=result or VOID,
+    )
+
+
+instruction(
+    "cuda.func_call",
+    keywords={"source_code": REQUIRED, "return_type": "void"},
+    operands=(reads("name", "symbol"), reads("*args", "value"), reads("source_code", "symbol")),
+    doc="Calls a function of CUDA C++ whose text is ``source_code``; float16 and its like come as their bits.",
+    forms=(_form(("void",), ""), _form(RETURNED, "return_type")),
 )

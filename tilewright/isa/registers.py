@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from tilewright.dtypes import BOOL, INT32, INT64, DType, dtype
 from tilewright.errors import InstructionError
 from tilewright.ir import AddressOf, Argument, Const, Expr, Load, Reinterpret, as_expr, cast, const_value
+from tilewright.isa.operands import TYPES
 from tilewright.isa.table import KINDS, Bound, Instruction, Operand
-from tilewright.isa.types import TYPES
 
 # Constants that instructions get as operands: which of them fit.
 

@@ -67,9 +67,9 @@ from tilewright.isa.operands import (
     reads,
     register_kind,
     updates,
+    value_dtype,
     writes,
 )
-from tilewright.isa.types import value_dtype
 from tilewright.public import Public
 from tilewright.terms import option, told
 

@@ -20,7 +20,7 @@ and mxf4nvf4 have two elements in a byte in both.
 
 ``.block_scale``: D = (A * SA) (B * SB) + D, a scale for each block of 16 or 32 elements along K, in tensor memory.
 ``.sp``: A has half of its elements, and metadata in tensor memory say which. ``.ws``: the tensor cores may keep B's
-columns for later products; what is computed is the same. Where all of these are: `tilewright.isa.tcgen05_mma_places`.
+columns for later products; what is computed is the same. Where all of these are: `tilewright.isa.tcgen05_mma_values`.
 ``ashift`` takes the next row of A in the place of each, within 32 of them, the last of which stays.
 ``zero_column_mask`` has columns of a kept B count as zeros.
 ``collector`` says that A, or columns of B, come from a buffer of the tensor cores, which an earlier product has filled:
@@ -41,7 +41,6 @@ from typing import NamedTuple
 
 from tilewright.isa.arch import Requirement, only
 from tilewright.isa.instruction_descriptors import PRODUCT_KINDS
-from tilewright.isa.operations import access_of_unit
 from tilewright.isa.table import (
     GIVEN,
     KEEPING,
@@ -60,9 +59,9 @@ from tilewright.isa.table import (
     instruction,
     reads,
 )
-from tilewright.isa.tcgen05_alloc import CTA_GROUP, SOURCE, TMEM_ARCHS
-from tilewright.isa.tcgen05_mma_places import ProductForm, addresses
-from tilewright.isa.tcgen05_mma_values import ZERO_MASK, product, unlisted
+from tilewright.isa.tcgen05 import CTA_GROUP, SOURCE, TMEM_ARCHS
+from tilewright.isa.tcgen05_mma_values import ZERO_MASK, ProductForm, addresses, product, unlisted
+from tilewright.isa.units import access_of_unit
 
 __all__ = ["MMA_KIND_OF", "collector_words"]
 

@@ -18,17 +18,20 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.descriptors import MatrixDescriptor, descriptor_addresses, descriptor_trouble
 from tilewright.isa.instruction_descriptors import (
+    PRODUCT_KINDS,
     InstructionDescriptor,
     product_descriptor,
 )
-from tilewright.isa.machine import Lanes
-from tilewright.isa.mma_sparse import LISTED, WHOLE, spread, unlisted_codes
+from tilewright.isa.machine import Addresses, Lanes, Unit
+from tilewright.isa.mma import LISTED, WHOLE, spread, unlisted_codes
+from tilewright.isa.operands import WORDS
 from tilewright.isa.table import Unlisted
-from tilewright.isa.tcgen05_cp import EXPAND
-from tilewright.isa.types import WORDS
+from tilewright.isa.tcgen05 import EXPAND
+from tilewright.isa.units import in_pairs
 from tilewright.isa.warp_matrices import numbers
-from tilewright.isa.wgmma_values import rounded_sum
+from tilewright.isa.wgmma import rounded_sum
 
 Array = NDArray[Any]
 UNIT = 16  # bytes
@@ -290,3 +293,305 @@ def _of_nibbles(octets: Lanes) -> Array:
     """Two elements of each byte, the low half first."""
     values: Array = NIBBLES.take(np.stack((octets & 15, octets >> 4), axis=-1))
     return values
+
+
+# Where tcgen05.mma finds its operands: units of shared memory by matrix descriptors, cells of tensor memory by lanes.
+#
+# Scales of blocks are bytes of cells. Row r of A (column r of B) has its scales in lane ``r % 32``, again in each
+# quarter of the lanes, from column ``r // 32`` on; the descriptor says in which byte the first is. Four are in a
+# cell, and the next cell is as many columns further as the rows take. Metadata of a sparse A are four bits for each
+# chunk of its row:
+#
+#   elements of A     chunks   lane of row r                                            column   place in the cell
+#   16 or 32 bits     8        32 (r/32) + r%8 + 16 ((r%32)/16) + 8 (chunk/4)           selector 4 ((r%16)/8) + chunk%4
+#   fewer             16       r                                                        chunk/8  chunk%8
+#
+# Sources: PTX ISA, "TensorCore 5th Generation: Data Path Layout, Scale factor layouts, Sparse matrices"; as in CuTe's
+# traits, NVIDIA/cutlass, include/cute/atom/mma_traits_sm100_frag.hpp.
+
+
+class ProductForm(NamedTuple):
+    """How a form says its product. kind: a key of `PRODUCT_KINDS`. extras: its operands after the instruction
+    descriptor. sparse: has A metadata? keeps_b: is it ``.ws``? in_tmem: is A in tensor memory? shifts: with its rows
+    one further?
+    """
+
+    kind: str
+    extras: tuple[str, ...]
+    sparse: bool = False
+    keeps_b: bool = False
+    in_tmem: bool = False
+    shifts: bool = False
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """Their names, in the order in which a meaning gets them."""
+        scales = ("sfa", "sfb") if PRODUCT_KINDS[self.kind].scales else ()
+        return ("d", "a", "b_desc", *("sp_meta",) * self.sparse, *scales, "i_desc", *self.extras)
+
+
+VALID_BYTES = {"b6x16_p32": 12, "b4x16_p64": 8}
+
+
+class SameProduct(NamedTuple):
+    """The issuers of an operation with one instruction descriptor. which: (n,) bools."""
+
+    which: Array
+    product: InstructionDescriptor
+
+    @property
+    def path(self) -> DataPath:
+        """Where D is."""
+        return path_of(self.product)
+
+    @property
+    def columns(self) -> int:
+        """Columns of tensor memory that D takes."""
+        return self.product.N // self.path.halves
+
+
+class OperandCells(NamedTuple):
+    """Cells of one operand, of each product: lanes (height,) and columns (height, width), from its address on."""
+
+    lanes: Array
+    columns: Array
+
+
+def addresses(
+    unit: Unit, *operands: Lanes, way: ProductForm, cta_group: int, use_a_tmem: bool, collector: str = "",
+    scale_input_d: int = 0, scale_vec: str | None = None,
+) -> Mapping[str, Addresses]:  # fmt: skip
+    """The 16-byte units of A and B, the cells of D, of A in tensor memory, of scales and metadata."""
+    values = dict(zip(way.operands, operands, strict=True))
+    i_desc, d = values["i_desc"], values["d"]
+    active = values.get("pred", np.ones(len(d), np.bool_)).astype(np.bool_)
+    batches = list(_batches(unit, i_desc, active, way, cta_group, scale_vec))
+    issuer, rank = in_pairs(unit) if cta_group == 2 else (None, None)
+    _check_lanes(unit, values, batches, use_a_tmem=use_a_tmem)
+    enabled = values["enable_input_d"].astype(np.bool_)
+    kept = _lanes_kept(values["lanes"], cta_group) if "lanes" in values else None
+    lane, column, nbytes = _spread(d, batches, [_of_d(batch) for batch in batches], cta_group, kept)
+    places = {"d": Addresses(lane, column, issuer, rank, nbytes)}
+    places["before"] = Addresses(lane, column, issuer, rank, _read_before(batches, nbytes, enabled, cta_group))
+    for name in values.keys() & _CELLS.keys():
+        if name != "a" or use_a_tmem:
+            cells = [_CELLS[name](batch, scale_vec) for batch in batches]
+            lane, column, nbytes = _spread(_start(unit, name, values[name], batches), batches, cells, cta_group)
+            places[name] = Addresses(lane, column, issuer, rank, nbytes)
+    for name in ("b_desc",) if use_a_tmem else ("a", "b_desc"):
+        places[name] = _units(unit, name, values[name], batches, issuer, rank)
+    _check_apart(unit, values, batches, scale_vec, use_a_tmem=use_a_tmem)
+    _collect(unit, values, active, way, collector)
+    if ZERO_MASK in values and (wrong := active & (values[ZERO_MASK].astype(np.uint64) >> 56 & 63 != 0)).any():
+        unit.fault("a zero-column mask that shifts columns is not simulated: bits 56 to 61 are 0", wrong)
+    shape = np.zeros((len(d), 3), np.int64)
+    for batch in batches:
+        shape[batch.which] = batch.product.M, batch.product.N, list(PRODUCT_KINDS).index(way.kind)
+    return {**places, "shape": Addresses(shape)}
+
+
+def _batches(
+    unit: Unit, i_desc: Lanes, active: Array, way: ProductForm, cta_group: int, scale_vec: str | None
+) -> Iterator[SameProduct]:
+    for bits in np.unique(i_desc[active]).tolist():
+        which = active & (i_desc == bits)
+        product = product_descriptor(bits, way.kind, cta_group, keeps_b=way.keeps_b)
+        if isinstance(product, str):
+            unit.fault(product, which)
+        if trouble := _mismatch(product, way, scale_vec):
+            unit.fault(f"instruction descriptor: {trouble}", which)
+        yield SameProduct(which, product)
+
+
+def _collect(unit: Unit, values: Mapping[str, Lanes], active: Array, way: ProductForm, collector: str) -> None:
+    """Keep track of what the buffers of the tensor cores hold: a use finds what an earlier product has filled in."""
+    buffer, _, use = (collector or f"{'b0' if way.keeps_b else 'a'}::discard").partition("::")
+    held, cta = unit.kept(buffer), unit.cta
+    matrix = values["a" if buffer == "a" else "b_desc"].astype(np.uint64) + np.uint64(1)  # 0 is none
+    if use in ("use", "lastuse") and (wrong := active & (held[cta] != matrix)).any():
+        holds = "another matrix" if held[cta][wrong][0] else "nothing"
+        unit.fault(
+            f"collector::{collector} of a buffer that holds {holds}: a product with {buffer}::fill comes first", wrong
+        )
+    if use != "use":
+        held[cta[active]] = matrix[active] if collector.endswith("::fill") else 0
+
+
+def _mismatch(product: InstructionDescriptor, way: ProductForm, scale_vec: str | None) -> str:
+    """What an instruction and its descriptor do not agree in."""
+    if product.sparse != way.sparse:
+        has = (
+            "set, and the instruction has no metadata" if product.sparse else "clear, and the instruction has metadata"
+        )
+        return f"sparse is {has}"
+    if product.sparse and 128 * product.cta_group != product.M:
+        return f"M is {product.M}, with metadata, whose places for so many rows the manual has in figures alone"
+    if way.shifts and 128 * product.cta_group != product.M:
+        return f"M is {product.M}; with ashift it is {128 * product.cta_group}"
+    if not product.sf_dtype:
+        return ""
+    words = product.row.scales[product.sf_dtype][1]
+    if scale_vec is not None and scale_vec not in words:
+        return f"sf_dtype is {product.sf_dtype}, with which a block is {' or '.join(words)}, not {scale_vec}"
+    count = scale_places(product, "a", product.row.block(product.sf_dtype, scale_vec))[0].shape[1]
+    step = {1: 1, 2: 2, 3: 1, 6: 2}.get(count, 4)
+    for name in ("sfa_id", "sfb_id"):
+        if (number := getattr(product, name)) % step:
+            return f"{name} is {number}; with {count} scales it is {', '.join(map(str, range(0, 4, step)))}"
+    return ""
+
+
+def _lanes_kept(masks: Lanes, cta_group: int) -> Array:
+    """(n of each CTA, 128) bools: the lanes that no bit of the masks disables."""
+    words = masks.astype(np.uint32).reshape(len(masks) * cta_group, 4)
+    bits = words[:, EVERY_LANE // 32] >> (EVERY_LANE % 32).astype(np.uint32) & 1
+    return np.asarray(bits == 0)
+
+
+def _check_lanes(unit: Unit, values: Mapping[str, Lanes], batches: list[SameProduct], *, use_a_tmem: bool) -> None:
+    """D, and A in the same lanes, are at lanes where the path of the data may begin; scales are at lane 0."""
+    for batch in batches:
+        d, product = values["d"], batch.product
+        if (wrong := batch.which & ~np.isin(d >> 16, batch.path.origins)).any():
+            allowed = " or ".join(map(str, batch.path.origins))
+            unit.fault(f"d is in lane {int(d[wrong][0]) >> 16}; with M {product.M} it is {allowed}", wrong)
+        if use_a_tmem and product.trans_a:
+            unit.fault("instruction descriptor: trans_a is set; A in tensor memory is K-major", batch.which)
+        for name in ("a",) * use_a_tmem + ("sp_meta",) * product.sparse:
+            if (wrong := batch.which & (values[name] >> 16 != d >> 16)).any():
+                lanes = f"{name} is in lane {int(values[name][wrong][0]) >> 16} and d in lane {int(d[wrong][0]) >> 16}"
+                unit.fault(f"{lanes}; they are in the same", wrong)
+
+
+def _check_apart(
+    unit: Unit, values: Mapping[str, Lanes], batches: list[SameProduct], scale_vec: str | None, *, use_a_tmem: bool
+) -> None:
+    """D has columns of its own: what the product reads beside it is elsewhere in tensor memory."""
+    first = (values["d"] & 0xFFFF).astype(np.int64)
+    for name in values.keys() & _CELLS.keys():
+        for batch in batches if name != "a" or use_a_tmem else ():
+            columns = _CELLS[name](batch, scale_vec).columns
+            start = (values[name] & 0xFFFF).astype(np.int64)
+            apart = (start + columns.max() < first) | (start + columns.min() >= first + batch.columns)
+            if (wrong := batch.which & ~apart).any():
+                unit.fault(f"d and {name} overlap in tensor memory: d has {batch.columns} columns", wrong)
+
+
+SCALE_ADDRESS = 0x3FFFFFFF  # CuTe keeps the number of the byte in the upper bits, where only descriptors count
+
+
+def _start(unit: Unit, name: str, address: Lanes, batches: list[SameProduct]) -> Lanes:
+    """The address of an operand in tensor memory."""
+    active = np.logical_or.reduce([batch.which for batch in batches]) if batches else np.zeros(len(address), np.bool_)
+    if name in ("sfa", "sfb"):
+        address = address & np.asarray(SCALE_ADDRESS, address.dtype)
+        if (wrong := active & (address >> 16 != 0)).any():
+            unit.fault(f"{name} is in lane {int(address[wrong][0]) >> 16}; scales of blocks begin in lane 0", wrong)
+    if name == "sp_meta" and (wrong := active & (address % 2 != 0)).any():
+        unit.fault(f"sp_meta is in column {int(address[wrong][0]) & 0xFFFF}; it begins in an even one", wrong)
+    return address
+
+
+def _of_d(batch: SameProduct) -> OperandCells:
+    lanes = batch.path.lanes
+    return OperandCells(lanes, np.broadcast_to(np.arange(batch.columns), (len(lanes), batch.columns)))
+
+
+def _of_a(batch: SameProduct, scale_vec: str | None) -> OperandCells:
+    lanes, width = batch.path.lanes, batch.product.a_bytes // 4
+    return OperandCells(lanes, np.broadcast_to(np.arange(width), (len(lanes), width)))
+
+
+def _of_scales(name: str) -> Any:
+    def cells(batch: SameProduct, scale_vec: str | None) -> OperandCells:
+        """All lanes: each quarter has the scales of 32 rows in a column."""
+        block = batch.product.row.block(batch.product.sf_dtype, scale_vec)
+        used = np.unique(scale_places(batch.product, name, block)[0])
+        return OperandCells(EVERY_LANE, np.broadcast_to(used, (128, len(used))))
+
+    return cells
+
+
+def _of_metadata(batch: SameProduct, scale_vec: str | None) -> OperandCells:
+    lane, column, _ = metadata_places(batch.product)
+    used = np.unique(column)
+    return OperandCells(np.unique(lane), np.broadcast_to(used, (len(np.unique(lane)), len(used))))
+
+
+_CELLS = {"a": _of_a, "sfa": _of_scales("a"), "sfb": _of_scales("b_desc"), "sp_meta": _of_metadata}
+"""The cells of an operand in tensor memory, by its name."""
+
+
+def _spread(
+    address: Lanes, batches: list[SameProduct], cells: list[OperandCells], cta_group: int, kept: Array | None = None
+) -> tuple[Array, Array, Array | None]:
+    """Lanes, columns and bytes that count, for each issuer and CTA; once where these are the same for all."""
+    if len(batches) == 1 and kept is None and batches[0].which.all() and (address == address[:1]).all():
+        address, batches = address[:1], [SameProduct(batches[0].which[:1], batches[0].product)]
+    height = max((len(cell.lanes) for cell in cells), default=1)
+    width = max((cell.columns.shape[1] for cell in cells), default=1)
+    lanes: Array = np.zeros((len(address), height), np.int64)
+    columns: Array = np.zeros((len(address), height, width), np.int64)
+    counted: Array = np.zeros((len(address), height, width), np.bool_)
+    for batch, cell in zip(batches, cells, strict=True):
+        here = np.s_[batch.which, : len(cell.lanes), : cell.columns.shape[1]]
+        lanes[batch.which, : len(cell.lanes)] = (address[batch.which] >> 16)[:, None] + cell.lanes
+        columns[here], counted[here] = cell.columns, True
+    lanes, columns, counted = (part.repeat(cta_group, axis=0) for part in (lanes, columns, counted))
+    first = (address & 0xFFFF).astype(np.int64).repeat(cta_group)
+    lane, column = np.broadcast_arrays(lanes[..., None], first[:, None, None] + columns)
+    if kept is not None:
+        counted &= np.take_along_axis(kept, lanes, axis=1)[..., None]
+    return lane, column, None if counted.all() else 4 * counted
+
+
+def _read_before(batches: list[SameProduct], nbytes: Array | None, enabled: Array, cta_group: int) -> Array | None:
+    """The bytes of each cell of D that are added to the product: of 16-bit ones the low half."""
+    width = np.zeros(len(enabled), np.int64)
+    for batch in batches:
+        width[batch.which] = RESULTS[batch.product.d_dtype].itemsize
+    width = (width * enabled).repeat(cta_group)
+    if nbytes is None and (width == 4).all():
+        return None
+    return np.minimum(width[:, None, None], 4 if nbytes is None else nbytes)
+
+
+# Shared memory
+
+
+def _units(
+    unit: Unit, name: str, descs: Lanes, batches: list[SameProduct], issuer: Array | None, rank: Array | None
+) -> Addresses:
+    """The units of A or B, for each issuer and CTA in a row, as many as the longest has."""
+    rows = [_units_of(unit, name, descs[batch.which], batch) for batch in batches]
+    size, counted = 1 if issuer is None else 2, [_counted_bytes(name, batch.product) for batch in batches]
+    if len(rows) == 1 and batches[0].which.all() and counted == [UNIT]:
+        return Addresses(rows[0].repeat(size, axis=0), None, issuer, rank)
+    width = max((row.shape[1] for row in rows), default=1)
+    at, nbytes = np.zeros((2, len(descs), width), np.int64)
+    for batch, row, count in zip(batches, rows, counted, strict=True):
+        at[batch.which, : row.shape[1]], nbytes[batch.which, : row.shape[1]] = row, count
+    return Addresses(at.repeat(size, axis=0), None, issuer, rank, nbytes.repeat(size, axis=0))
+
+
+def _counted_bytes(name: str, product: InstructionDescriptor) -> int:
+    """Bytes of a unit that have elements: 16 of 4 or 6 bits leave the others free."""
+    element = operand_of(name, product).element
+    return VALID_BYTES[PACKED[element]] if element in PACKED and product.row.element_bits == 8 else UNIT
+
+
+def _units_of(unit: Unit, name: str, descs: Lanes, batch: SameProduct) -> Array:
+    """(n, units), in the order in which the matrix has them, row by row."""
+    operand, row = operand_of(name, batch.product), batch.product.row
+    trans, count = operand.trans, operand.lines
+    shape = (operand.k, row.element_bits * count // 8, "MN") if trans else (count, operand.row_bytes, "K")
+    for bits in np.unique(descs).tolist():
+        trouble = descriptor_trouble(bits, *shape)
+        wide = not trouble and MatrixDescriptor.decode(bits).atom == ATOM_OF_WIDE
+        if not trouble and wide != (trans and batch.product.kind == "tf32"):
+            trouble = "matrix descriptor: atoms are of 32 bytes for MN-major tf32, and of 16 for all else"
+        if trouble:
+            wrong = batch.which.copy()
+            wrong[batch.which] = descs == bits
+            unit.fault(f"{name}: {trouble}", wrong)
+    return descriptor_addresses(descs, *shape).reshape(len(descs), -1)

@@ -19,23 +19,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import chain
-from typing import Any
+from itertools import chain, starmap
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.ir.tensor_map import ELEMENTS, MAP_BYTES, UNIT
-from tilewright.isa.arch import Requirement, since, suffixed
-from tilewright.isa.atom_red import decremented, incremented
-from tilewright.isa.boxes import Boxes, boxes_of, rows_of
+from tilewright.isa.arch import Requirement, only, since, suffixed
+from tilewright.isa.atomics import decremented, incremented
+from tilewright.isa.boxes import Boxes, boxes_of, pixels_of, rows_of
 from tilewright.isa.cp_async import HINTS, check_pending
-from tilewright.isa.machine import Addresses, Lanes, Machine, Unit
-from tilewright.isa.mbarrier_state import completed
-from tilewright.isa.operations import access_of_unit, combined_by_unit, in_ctas
+from tilewright.isa.machine import Addresses, Lanes, Machine, Memory, Unit
+from tilewright.isa.mbarrier import completed
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
+    REQUIRED,
+    Access,
     AsyncMeaning,
     Commit,
     Consults,
@@ -45,6 +46,7 @@ from tilewright.isa.table import (
     Issue,
     Meaning,
     Mods,
+    Operand,
     Ptx,
     Signal,
     Spellings,
@@ -55,7 +57,8 @@ from tilewright.isa.table import (
     reads,
     single,
 )
-from tilewright.isa.tcgen05_alloc import TMEM_ARCHS
+from tilewright.isa.tcgen05 import TMEM_ARCHS
+from tilewright.isa.units import access_of_unit, combined_by_unit, in_ctas
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 GROUP = "cp.async.bulk"
@@ -143,15 +146,13 @@ CLUSTER: Spellings = {"cluster": ""}  # of a copy to the own CTA, by the window 
 
 
 def loads(
-    words: str, meaning: Meaning, archs: Requirement, mask: Spellings, group: Spellings, *,
-    space: str = "shared::cluster", more: str = "", dims: str = "{dim}", note: str = "",
-    window: Spellings | None = None, **modifiers: Any,
+    words: str, meaning: Meaning, archs: Requirement, *, space: str = "shared::cluster", more: str = "",
+    dims: str = "{dim}", note: str = "", **modifiers: Any,
 ) -> Iterator[Form]:  # fmt: skip
-    """The loads of one mode with a mask of CTAs, or without; a pair (``cta_group``) may tell the m-barrier of either
-    CTA. words: of the mode. more: operands behind the m-barrier.
+    """The loads of one mode. words: of the mode. more: operands behind the m-barrier. modifiers: ``cta_mask``, and
+    ``cta_group`` of a pair, which may tell the m-barrier of either CTA, are among them.
     """
-    cast = ".multicast::cluster" if mask is GIVEN else ""
-    modifiers |= {"cta_mask": mask, "cta_group": group, **({} if window is None else {"window": window})}
+    cast = ".multicast::cluster" if modifiers["cta_mask"] is GIVEN else ""
     return rows_with_policy(
         f"cp.async.bulk.tensor{dims}.{space}.global{words}.mbarrier::complete_tx::bytes{cast}{{cta_group}}",
         "[{dst}], [{map}, {coords}], [{bar}]" + more + (", {cta_mask}" if cast else ""),
@@ -201,7 +202,9 @@ instruction(
         chain.from_iterable(
             form
             for group, archs in (({-1: ""}, SINCE_HOPPER), (PAIRED, TMEM_ARCHS))
-            for form in zip(*(loads(".tile", BOX, archs, mask, group) for mask in (LEFT_OUT, GIVEN)), strict=True)
+            for form in zip(
+                *(loads(".tile", BOX, archs, cta_mask=mask, cta_group=group) for mask in (LEFT_OUT, GIVEN)), strict=True
+            )
         )
     ),
     also={"tile": "", "shared::cluster": "shared::cta"},
@@ -262,11 +265,11 @@ instruction(
     doc="A thread has four rows of an array brought to shared memory, one after the other: ``coords`` are a column and "
     "rows.",
     forms=(
-        *_rows(since("sm_100"), LEFT_OUT, {-1: ""}, space="shared::cta", window=ANY_WINDOW),
-        *_rows(EXACT_ARCHS, LEFT_OUT, {-1: ""}, window=CLUSTER),
-        *_rows(EXACT_ARCHS, GIVEN, {-1: ""}, window=ANY_WINDOW),
-        *_rows(EXACT_ARCHS, LEFT_OUT, PAIRED, window=ANY_WINDOW),
-        *_rows(EXACT_ARCHS, GIVEN, PAIRED, window=ANY_WINDOW),
+        *_rows(since("sm_100"), space="shared::cta", cta_mask=LEFT_OUT, cta_group={-1: ""}, window=ANY_WINDOW),
+        *_rows(EXACT_ARCHS, cta_mask=LEFT_OUT, cta_group={-1: ""}, window=CLUSTER),
+        *_rows(EXACT_ARCHS, cta_mask=GIVEN, cta_group={-1: ""}, window=ANY_WINDOW),
+        *_rows(EXACT_ARCHS, cta_mask=LEFT_OUT, cta_group=PAIRED, window=ANY_WINDOW),
+        *_rows(EXACT_ARCHS, cta_mask=GIVEN, cta_group=PAIRED, window=ANY_WINDOW),
     ),
     also={"shared::cluster": "shared::cta"},
 )
@@ -380,4 +383,272 @@ instruction(
         )
         for read in (True, False)
     ),
+)
+
+# cp.async.bulk.tensor in im2col mode: the copy engine brings the pixels of images that a tap of a convolution meets.
+#
+# A row of the product's matrix is a pixel, its columns are channels: `boxes` says which pixels. The map is made for
+# the mode (`tw.TensorMap.im2col`, ``T.tensor_map(..., im2col=)``). A tap at (r, s) of a filter is the offsets (s, r)
+# times the dilation, with a lower corner of minus the padding.
+#
+# Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk.tensor, cp.reduce.async.bulk.tensor,
+# cp.async.bulk.prefetch.tensor".
+
+IM2COL_DIMS: Spellings = {rank: f".{rank}d" for rank in (3, 4, 5)}
+MODES: tuple[tuple[str, Requirement, str, Requirement], ...] = (
+    # the mode, and who has it; where the pixels go without a mask of CTAs, and who has that
+    ("im2col", SINCE_HOPPER, "shared::cluster", SINCE_HOPPER),
+    ("im2col::w", EXACT_ARCHS, "shared::cta", since("sm_100")),
+    ("im2col::w::128", EXACT_ARCHS, "shared::cluster", EXACT_ARCHS),
+)
+IM2COL_COORDS, OFFSETS = reads("*coords", "b32"), reads("*offsets", "b16")
+
+
+def _rank(mods: Mods) -> int:
+    return int(str(mods["dim"]))
+
+
+def _offsets(mods: Mods) -> int:
+    """One for each of W, H and D; of a walk along W alone the halo and the offset of W."""
+    return 2 if str(mods["mode"]).startswith("im2col::w") else _rank(mods) - 2
+
+
+VECTORS = {"coords": _rank, "offsets": _offsets}
+
+
+def im2col_loaded(
+    unit: Unit,
+    dst: Lanes,
+    map: Lanes,
+    coords: Lanes,
+    bar: Lanes,
+    offsets: Lanes,
+    *more: Lanes,
+    dim: int,
+    mode: str,
+    cta_mask: str | None,
+) -> Mapping[str, Addresses]:
+    """The pixels, their place in shared memory, and the m-barrier that counts their bytes: in each CTA of the mask."""
+    return brought(unit, pixels_of(unit, "dst", dst, map, coords, offsets, dim, mode), dst, bar, more, cta_mask)
+
+
+def im2col_stored(
+    unit: Unit, src: Lanes, map: Lanes, coords: Lanes, *more: Lanes, dim: int, op: str = ""
+) -> Mapping[str, Addresses]:
+    """Pixels in shared memory and their places in the array, those that lie inside: such stores have no offsets.
+
+    Seen on an H200: it stops with an illegal instruction where the map's pixels leave the images.
+    """
+    none = np.zeros((len(coords), dim - 2), np.int64)
+    boxes = pixels_of(unit, "src", src, map, coords, none, dim, "im2col")
+    walk = boxes.maps[0].im2col
+    assert walk is not None
+    if min(walk.lower) < 0 or max(walk.upper) > 0:
+        corners = f"lower {walk.lower}, upper {walk.upper}"
+        what = "the pixels of a map for stores stay in its images: lower corners of at least 0, upper ones of at most 0"
+        unit.fault(f"{what}, not {corners}", np.full(len(boxes.maps), True))
+    return taken(unit, boxes, 0, op)
+
+
+PIXELS = AsyncMeaning(units_of, addresses=im2col_loaded, passes=("dim", "mode", "cta_mask"), moves=True)
+
+
+def _ways(mode: str, archs: Requirement, space: str, alone: Requirement) -> Iterator[Form]:
+    """Forms of a mode: without a mask of CTAs, and with one; then those that tell an m-barrier of a pair."""
+    ways: list[tuple[Requirement, Spellings, Spellings, str, Spellings]] = [
+        (alone, LEFT_OUT, {-1: ""}, space, ANY_WINDOW),
+        *([(archs, LEFT_OUT, {-1: ""}, "shared::cluster", CLUSTER)] if space == "shared::cta" else []),
+        (archs, GIVEN, {-1: ""}, "shared::cluster", ANY_WINDOW),
+        (TMEM_ARCHS, LEFT_OUT, PAIRED, "shared::cluster", ANY_WINDOW),
+        (TMEM_ARCHS, GIVEN, PAIRED, "shared::cluster", ANY_WINDOW),
+    ]
+    for who, mask, group, there, window in ways:
+        yield from loads(
+            "{mode}", PIXELS, who, space=there, more=", {offsets}", registers=VECTORS, dim=IM2COL_DIMS,
+            mode={mode: f".{mode}"}, cta_mask=mask, cta_group=group, window=window,
+        )  # fmt: skip
+
+
+instruction(
+    "ptx.cp_async.bulk.tensor.g2c_im2col",
+    params=("dim", "dst", "bar", "map", "cta_mask", "cta_group", "hint", "coords", "offsets"),
+    keywords={"cache_policy": None, "mode": "im2col", "window": None},
+    operands=(
+        reads("dst", "shared"),
+        reads("map", "generic"),
+        IM2COL_COORDS,
+        reads("bar", "shared"),
+        OFFSETS,
+        MASK,
+        POLICY,
+    ),
+    doc="A thread has pixels of images brought to shared memory, each with its channels: those from ``coords`` (C, W, "
+    "H, D, N) on, at ``offsets`` (W, H, D) from them. ``bar`` counts the bytes.",
+    forms=tuple(chain.from_iterable(starmap(_ways, MODES))),
+    also={"shared::cluster": "shared::cta"},
+)
+instruction(
+    "ptx.cp_async.bulk.tensor.s2g_im2col",
+    params=("dim", "src", "map", "hint", "*coords"),
+    keywords={"cache_policy": None},
+    operands=(reads("src", "shared"), reads("map", "generic"), IM2COL_COORDS, POLICY),
+    doc="A thread has pixels in shared memory stored to images; what lies outside of them is left out.",
+    forms=stores(
+        "{dim}.global.shared::cta.im2col_no_offs",
+        AsyncMeaning(addresses=im2col_stored, passes=("dim",), moves=True),
+        dim=IM2COL_DIMS,
+    ),
+)
+instruction(
+    "ptx.cp_async.bulk.tensor.s2g_reduce_im2col",
+    params=("dim", "src", "map", "hint", "op", "*coords"),
+    keywords={"cache_policy": None},
+    operands=(reads("src", "shared"), reads("map", "generic"), IM2COL_COORDS, POLICY),
+    doc="A thread has pixels in shared memory combined with what images hold, element by element of their type.",
+    forms=stores(
+        "{dim}.global.shared::cta{op}.im2col_no_offs",
+        AsyncMeaning(reduce_boxes, addresses=im2col_stored, takes=("kind",), passes=("dim", "op")),
+        dim=IM2COL_DIMS,
+        op={op: f".{op}" for op in REDUCED},
+    ),
+)
+instruction(
+    "ptx.cp_async.bulk.tensor.g2c_prefetch_im2col",
+    params=("dim", "map", "hint", "coords", "offsets"),
+    keywords={"cache_policy": None, "mode": "im2col"},
+    operands=(reads("map", "generic"), IM2COL_COORDS, OFFSETS, POLICY),
+    doc="Has pixels of images brought to the L2 cache; no value changes.",
+    forms=tuple(
+        form
+        for mode, archs, _, _ in MODES
+        for form in rows_with_policy(
+            "cp.async.bulk.prefetch.tensor{dim}.L2.global{mode}",
+            "[{map}, {coords}], {offsets}",
+            Meaning(nothing, on="machine"),
+            archs=archs,
+            registers=VECTORS,
+            dim=IM2COL_DIMS,
+            mode={mode: f".{mode}"},
+        )
+    ),
+)
+
+# tensormap.replace: a thread changes a field of a tensor map, in shared or in global memory.
+#
+# A map that was changed is handed on before the copy engine reads it: `fence.proxy_tensormap.release` by the thread
+# that changed it, `fence.proxy_tensormap.acquire` by the one that has it used. `ir.tensor_map` has the fields, too.
+#
+# Source: PTX ISA, "Data Movement and Conversion Instructions: tensormap.replace".
+
+FIELDS_SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: tensormap.replace"'
+REPLACING = only("sm_90a", *(f"sm_{number}{suffix}" for number in (100, 103, 110, 120, 121) for suffix in "af"))
+NBYTES = 64  # of a map's 128, all that fields are in
+
+
+class MapPlace(NamedTuple):
+    """Bits of a word of the map. after: the bits of the value that stand in other words, or nowhere."""
+
+    word: int
+    shift: int = 0
+    bits: int = 32
+    after: int = 0
+
+
+class MapField(NamedTuple):
+    """A field of a map. less: what is subtracted from a value before it is stored. ordinals: how many there are.
+    wide: has the value 64 bits? constant: is it part of the instruction?
+    """
+
+    places: Callable[[int], Sequence[MapPlace]]
+    less: int = 0
+    ordinals: int = 0
+    wide: bool = False
+    constant: bool = False
+
+
+MAP_FIELDS: Mapping[str, MapField] = {
+    "global_address": MapField(lambda _: (MapPlace(0), MapPlace(1, after=32)), wide=True),
+    "rank": MapField(lambda _: (MapPlace(2, 4, 3),)),
+    "elemtype": MapField(lambda _: (MapPlace(2, 7, 4),), constant=True),
+    "interleave_layout": MapField(lambda _: (MapPlace(2, 11, 2),), constant=True),
+    "swizzle_mode": MapField(lambda _: (MapPlace(2, 13, 2),), constant=True),
+    "fill_mode": MapField(lambda _: (MapPlace(2, 15, 1),), constant=True),
+    "global_dim": MapField(lambda i: (MapPlace(8 + i),), less=1, ordinals=5),
+    "global_stride": MapField(
+        lambda i: (MapPlace(3 + i, after=4), MapPlace(7, 4 * i, 4, after=36)), ordinals=4, wide=True
+    ),
+    "element_stride": MapField(lambda i: (MapPlace(13, 3 * i, 3),), less=1, ordinals=5),
+    "box_dim": MapField(lambda i: (MapPlace(14, 8 * i - 8, 8) if i else MapPlace(13, 24, 8),), less=1, ordinals=5),
+}
+
+
+def _put(old: Lanes, new: Lanes, *, place: MapPlace) -> Lanes:
+    mask = np.uint32((1 << place.bits) - 1)
+    kept = old & ~np.uint32(int(mask) << place.shift)
+    return np.asarray(kept | (new & mask) << np.uint32(place.shift))
+
+
+def replaced(memory: Memory, ptr: Lanes, *value: Lanes, field: str, ordinal: int, constant: int | None = None) -> None:
+    """The words of the map that have the field, with the value in them."""
+    row = MAP_FIELDS[field]
+    values = np.full(ptr.shape, constant) if constant is not None else value[0]
+    stored = values.astype(np.uint64) - np.uint64(row.less)
+    for place in row.places(ordinal):
+        part = np.broadcast_to(stored >> np.uint64(place.after), ptr.shape).astype(np.uint32)
+        memory.atomic(ptr + np.asarray(4 * place.word, ptr.dtype), partial(_put, place=place), part)
+
+
+MOST = {"elemtype": 13, "interleave_layout": 3, "swizzle_mode": 4, "fill_mode": 2}  # values of constant fields
+
+
+def _forms(space: str, *, constant: bool) -> Iterator[Form]:
+    words = {"global": ".global", "shared": ".shared::cta"}[space]
+    for field, row in MAP_FIELDS.items():
+        if row.constant != constant:
+            continue
+        ordinals: Spellings = {number: f"{number}" for number in range(row.ordinals)} if row.ordinals else {0: ""}
+        mods: dict[str, Spellings] = {"field": {field: f".{field}"}, "ordinal": ordinals, "space": {space: words}}
+        if constant:
+            mods["constant"] = {number: f"{number}" for number in range(MOST[field])}
+        value = "{constant}" if constant else "{value}"
+        yield Form(
+            Ptx(
+                f"tensormap.replace.tile{{field}}{{space}}.b1024.{'b64' if row.wide else 'b32'}",
+                mods,
+                pattern="{mnemonic} [{ptr}], " + ("{ordinal}, " if row.ordinals else "") + f"{value};",
+            ),
+            REPLACING,
+            FIELDS_SOURCE,
+            Meaning(
+                replaced,
+                on="shared" if space == "shared" else "memory",
+                passes=("field", "ordinal", *(("constant",) if constant else ())),
+            ),
+            effects=(
+                Access("ptr", space, NBYTES, write=False, element_bytes=4),
+                Access("ptr", space, NBYTES, write=True, element_bytes=4),
+            ),
+        )
+
+
+def _width(mods: Mods) -> str:
+    return "u64" if MAP_FIELDS[str(mods["field"])].wide else "u32"
+
+
+instruction(
+    "ptx.tensormap.replace",
+    params=("ptr", "value"),
+    keywords={"field": REQUIRED, "ordinal": 0, "space": "global"},
+    operands=(reads("ptr", "place"), Operand("value", "bits", of=_width)),
+    doc="A thread changes a field of the tensor map at ``ptr``: an address, a rank, or the ``ordinal``-th extent, "
+    "stride or box.",
+    forms=tuple(form for space in ("global", "shared") for form in _forms(space, constant=False)),
+)
+instruction(
+    "ptx.tensormap.replace_constant",
+    params=("ptr", "constant"),
+    keywords={"field": REQUIRED, "ordinal": 0, "space": "global"},
+    operands=(reads("ptr", "place"),),
+    doc="A thread changes the type, interleave, swizzle or fill mode of the tensor map at ``ptr``, by PTX's codes.",
+    forms=tuple(form for space in ("global", "shared") for form in _forms(space, constant=True)),
 )

@@ -14,17 +14,23 @@ Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Multiply-Accumulate Instru
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from tilewright.dtypes import dtype
+from tilewright.errors import InstructionError, choices
 from tilewright.isa.arch import only
+from tilewright.isa.atoms import Atom
 from tilewright.isa.descriptors import descriptor_addresses, descriptor_trouble
 from tilewright.isa.machine import Addresses, Lanes, Unit, first_of
-from tilewright.isa.operations import access_of_unit
-from tilewright.isa.products import Accumulator
+from tilewright.isa.mma import SPARSE_PLACES, WHOLE, codes, spread, unlisted_codes
+from tilewright.isa.products import Accumulator, Floats, Spots, widened
 from tilewright.isa.table import (
     REQUIRED,
     WARPGROUP,
@@ -33,6 +39,7 @@ from tilewright.isa.table import (
     Commit,
     Cuda,
     Form,
+    Instruction,
     Issue,
     Meaning,
     Mods,
@@ -40,25 +47,22 @@ from tilewright.isa.table import (
     Ptx,
     RegisterFence,
     Spellings,
+    Unlisted,
     Wait,
     counts,
     instruction,
+    lookup,
+    public,
     reads,
     single,
     updates,
 )
-from tilewright.isa.wgmma_values import (
-    add_product,
-    fragment_of_d,
-    gathered,
-    is_summed_in_float32,
-    multiplied,
-    rows_of_registers,
-    spread_out,
-)
+from tilewright.isa.units import access_of_unit
+from tilewright.layout import TileLayout, wgmma_fragment
 
 __all__ = [
     "WGMMA_TYPES",
+    "WgmmaAtom",
     "WgmmaType",
     "addresses",
     "addresses_of_b",
@@ -67,8 +71,165 @@ __all__ = [
     "into_registers",
     "modifiers",
     "product_rows",
+    "wgmma_atom",
     "wgmma_widths",
 ]
+
+# What wgmma computes: a 64 x K by a K x N matrix, added to a 64 x N one that is spread over a warpgroup's registers.
+#
+# Thread 32w + 4g + t of the warpgroup holds, of D and of A in registers, rows 16w + g and 16w + g + 8. Registers of
+# D: for each 8 columns two rows, of each the columns 2t and 2t + 1. Registers of A: the bytes 4t to 4t + 3 of a row's
+# first 16 bytes in both rows, then those of the next 16.
+#
+# Integers are exact. Floats: f16, bf16 and tf32 products are exact, and summed in float32 in any order, for a float16
+# result in float64, and rounded once; the hardware's order is its own, so that results differ by up to K * 2**-23 *
+# sum(abs(a * b)). float8: see `float8_sum`.
+#
+# Sources: PTX ISA, "Register Fragments and Shared Memory Matrix Layouts" of wgmma; CuTe's traits, NVIDIA/cutlass,
+# include/cute/atom/mma_traits_sm90_gmma.hpp.
+
+Array = NDArray[Any]
+Wide = NDArray[np.float64]
+FLOAT8_BITS = 13  # fraction bits that a sum of float8 products keeps, below the largest exponent in it
+RESULTS: Mapping[str, np.dtype[Any]] = {
+    "float32": np.dtype(np.float32),
+    "float16": np.dtype(np.float16),
+    "int32": np.dtype(np.int32),
+}
+BOUNDS = np.iinfo(np.int32)
+ISSUERS_AT_ONCE = 16  # the widened matrices of so many fit into the cache
+AT_ONCE = 1 << 22  # products of a sum of float8 that are looked at together
+
+
+# Fragments
+
+
+def gathered(registers: Array, result: str) -> Array:
+    """D as (n, 64, N), from its registers, (n, registers, 128) of 32 bits."""
+    kind, n = RESULTS[result], len(registers)
+    if kind.itemsize == 2:  # two columns of a row share a register
+        parts = np.ascontiguousarray(registers).view(kind).reshape(n, -1, 2, 4, 8, 4, 2)  # 8 columns, h, w, g, t, c
+        return np.asarray(parts.transpose(0, 3, 2, 4, 1, 5, 6).reshape(n, 64, -1))
+    parts = np.ascontiguousarray(registers).view(kind).reshape(n, -1, 2, 2, 4, 8, 4)  # 8 columns, h, c, w, g, t
+    return np.asarray(parts.transpose(0, 4, 2, 5, 1, 6, 3).reshape(n, 64, -1))
+
+
+def spread_out(matrix: Array) -> Array:
+    """The inverse of `gathered`: (n, 64, N) as (n, registers, 128) of 32 bits."""
+    n, parts = len(matrix), matrix.reshape(len(matrix), 4, 2, 8, -1, 4, 2)  # w, h, g, 8 columns, t, c
+    order = (0, 4, 2, 6, 1, 3, 5) if matrix.dtype.itemsize == 4 else (0, 4, 2, 1, 3, 5, 6)
+    words: Array = np.ascontiguousarray(parts.transpose(order)).view(np.uint32)
+    return words.reshape(n, -1, 128)
+
+
+def rows_of_registers(registers: Array) -> Array:
+    """A from its four registers, (n, 4, 128) of 32 bits: (n, 64, 32) bytes along K."""
+    parts = registers.astype(np.uint32).reshape(len(registers), 2, 2, 4, 8, 4)  # 16 bytes, h, w, g, t
+    words = np.ascontiguousarray(parts.transpose(0, 3, 2, 4, 1, 5))
+    return words.view(np.uint8).reshape(len(registers), 64, 32)
+
+
+@cache
+def fragment_of_d(n: int) -> Spots:
+    """Of D in 32-bit elements what a warp has, (16, n): for each element its register, times 32, and its lane."""
+    row, column = np.arange(16)[:, None], np.arange(n)
+    register = column // 8 * 4 + row // 8 * 2 + column % 2
+    return np.asarray(register * 32 + row % 8 * 4 + column % 8 // 2)
+
+
+# Products
+
+
+def is_summed_in_float32(mods: Mapping[str, object]) -> bool:
+    """Are products with these modifiers exact in float32, and the sums float32?"""
+    return mods["out_dtype"] == "float32" and str(mods["in_dtype"]) in ("float16", "bfloat16", "tf32")
+
+
+def add_product(total: Floats, a: Array, b: Array, kind: str, *, sign: int = 1) -> None:
+    """Adds to D, (n, 64, N), the products of A, (n, 64, bytes), and B, (n, N, bytes); or of fewer A or B, of which
+    each is for as many D that follow each other.
+    """
+    if len(a) < len(total):
+        a = a.repeat(len(total) // len(a), axis=0)
+    share = len(total) // len(b)
+    step = max(1, ISSUERS_AT_ONCE // share)
+    for first in range(0, len(b), step):
+        right = _floats(b[first : first + step], kind)
+        here = slice(first * share, (first + len(right)) * share)
+        left = _floats(a[here], kind).reshape(len(right), 64 * share, -1)
+        product = (left @ right.swapaxes(-1, -2)).reshape(-1, 64, total.shape[-1])
+        (np.subtract if sign < 0 else np.add)(total[here], product, out=total[here])
+
+
+def multiplied(
+    a: Array, b: Array, before: Array, kinds: tuple[str, str], *, sign: int = 1, saturate: bool = False
+) -> Array:
+    """D from the bytes of A, (n, 64, bytes), and B, (n, N, bytes), and what D was, (n, 64, N).
+
+    kinds: dtypes of the elements, "b1" for bits. sign: of the product.
+    """
+    if before.dtype == np.float32 and kinds[0].startswith("float8"):
+        narrow = [_floats(part, kind) for part, kind in zip((a, b), kinds, strict=True)]
+        return float8_sum(narrow[0] * np.float32(sign), narrow[1], before)
+    left, right = (_numbers(part, kind) for part, kind in zip((a, b), kinds, strict=True))
+    return rounded_sum(left * sign if sign < 0 else left, right, before, saturate=saturate)
+
+
+def rounded_sum(left: Wide, right: Wide, before: Array, *, saturate: bool = False) -> Array:
+    """The product of (..., rows, K) and (..., columns, K), and D as it was: exact, then rounded, wrapped or clamped."""
+    total = left @ right.swapaxes(-1, -2)
+    total += before
+    if before.dtype != np.int32:
+        return np.asarray(total.astype(before.dtype))
+    return np.asarray((total.clip(BOUNDS.min, BOUNDS.max) if saturate else total).astype(np.int64).astype(np.int32))
+
+
+def _numbers(octets: Array, kind: str) -> Wide:
+    return _AS[kind](octets) if kind in _AS else _floats(octets, kind).astype(np.float64)
+
+
+def _floats(octets: Array, kind: str) -> Floats:
+    return widened(np.ascontiguousarray(octets).view(f"u{dtype(kind).bits // 8}"), kind)
+
+
+_AS: Mapping[str, Callable[[Array], Wide]] = {
+    "int8": lambda octets: octets.view(np.int8).astype(np.float64),
+    "uint8": lambda octets: octets.astype(np.float64),
+    "b1": lambda octets: np.unpackbits(octets, axis=-1).astype(np.float64),
+}
+
+
+def float8_sum(a: Floats, b: Floats, before: Floats, bits: int = FLOAT8_BITS) -> Floats:
+    """The sum of float8 products and an accumulator, (n, 64, N), in float32, as Hopper computes it.
+
+    All are cut, towards zero, to ``bits`` below the largest exponent among them, where that of a product is the sum of
+    its factors' exponents; then added exactly, and the sum is cut to ``bits`` of fraction. Unconfirmed on hardware.
+
+    a: (n, 64, K); b: (n, N, K). Source: "DeepSeek-V3 Technical Report", 3.3.2; DeepGEMM's issues 50 and 176.
+    """
+    sums = np.empty(before.shape, np.float32)
+    step = max(1, AT_ONCE // max(1, b[0].size))
+    for issuer in range(len(a)):
+        for row in range(0, a.shape[1], step):
+            part = np.s_[issuer, row : row + step]
+            sums[part] = _cut_sum(a[part], b[issuer], before[part], bits)
+    return sums
+
+
+def _cut_sum(a: Floats, b: Floats, before: Floats, bits: int) -> Floats:
+    products = a[:, None, :].astype(np.float64) * b.astype(np.float64)
+    exponents = (np.frexp(a)[1][:, None, :] + np.frexp(b)[1]) - 2
+    terms = np.concatenate((products, before[..., None].astype(np.float64)), axis=-1)
+    scale = np.concatenate((exponents, np.frexp(before)[1][..., None] - 1), axis=-1)
+    if not np.isfinite(terms).all():
+        return np.asarray(terms.sum(-1), np.float32)
+    top = np.where(terms != 0, scale, -(1 << 20)).max(-1)
+    shift = bits - np.where(top < -(1 << 19), 0, top)
+    total = np.ldexp(np.trunc(np.ldexp(terms, shift[..., None])).sum(-1), -shift)
+    whole = np.frexp(total)[1] - 1
+    cut: Floats = np.ldexp(np.trunc(np.ldexp(total, bits - whole)), whole - bits).astype(np.float32)
+    return cut
+
 
 SOURCE = 'PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: {}"'
 ARCH = only("sm_90a")
@@ -79,7 +240,7 @@ OPERAND_BYTES = 32  # bytes of each row of A and each column of B
 class WgmmaType(NamedTuple):
     """An element of A. k: how many of them an instruction takes. results: of D, and partners: of B, as PTX has them.
 
-    majors: may operands be MN-major? signs: may they be negated?
+    majors: may operands be MN-major? signs: may they be negated? tail: what stands behind the types.
     """
 
     name: str
@@ -88,6 +249,7 @@ class WgmmaType(NamedTuple):
     partners: Mapping[str, str]
     majors: bool = False
     signs: bool = True
+    tail: str = ""
 
 
 _F32, _HALVES = {"float32": "f32"}, {"float32": "f32", "float16": "f16"}
@@ -99,7 +261,7 @@ WGMMA_TYPES: Mapping[str, WgmmaType] = {
     "tf32": WgmmaType("tf32", 8, _F32, {"tf32": "tf32"}),
     **{kind: WgmmaType(name, 32, _HALVES, _FLOAT8) for kind, name in _FLOAT8.items()},
     **{kind: WgmmaType(name, 32, {"int32": "s32"}, _BYTES, signs=False) for kind, name in _BYTES.items()},
-    "b1": WgmmaType("b1", 256, {"int32": "s32"}, {"b1": "b1"}, signs=False),
+    "b1": WgmmaType("b1", 256, {"int32": "s32"}, {"b1": "b1"}, signs=False, tail=".and.popc"),
 }
 
 
@@ -253,7 +415,7 @@ def modifiers(element: str, row: WgmmaType, *, shared_a: bool) -> dict[str, Spel
 
 def form_of(
     name: str, table: dict[str, Spellings], row: WgmmaType, listed: str, meaning: AsyncMeaning, after: tuple[str, ...],
-    held: tuple[str, ...], tail: str = "",
+    held: tuple[str, ...],
 ) -> Form:  # fmt: skip
     """A form of an instruction, with its modifiers in ``table``. listed: its operands between D and the condition.
     after: the rows whose operations it follows in order. held: registers that it reads on the way.
@@ -264,7 +426,7 @@ def form_of(
     read = [access_of_unit(name, "shared", write=False) for name in ("dA", "dB")]
     return Form(
         Ptx(
-            f"{name}.sync.aligned.{{M}}{{N}}{{K}}{{out_dtype}}{{in_dtype}}{{b_dtype}}{tail}{{saturate}}",
+            f"{name}.sync.aligned.{{M}}{{N}}{{K}}{{out_dtype}}{{in_dtype}}{{b_dtype}}{row.tail}{{saturate}}",
             table,
             pattern=f"{{{{ .reg .pred p; setp.ne.b32 p, {{scaleD}}, 0; {CALL}, {listed}, p{immediates}; }}}}",
         ),
@@ -290,8 +452,8 @@ def _forms(operands: str, flags: tuple[str, ...]) -> Iterator[Form]:
         joined=joined if shared_a else None,
     )
     for element, row in WGMMA_TYPES.items():
-        table, tail = modifiers(element, row, shared_a=shared_a), ".and.popc" if element == "b1" else ""
-        yield form_of("wgmma.mma_async", table, row, operands, meaning, NAMES, flags, tail)
+        table = modifiers(element, row, shared_a=shared_a)
+        yield form_of("wgmma.mma_async", table, row, operands, meaning, NAMES, flags)
 
 
 KEYWORDS = {
@@ -367,4 +529,163 @@ single(
     Meaning(lambda reg: None, moves=True),
     operands=(reads("reg", "b32"),),
     doc="Nothing: a wait keeps uses of accumulators behind it by itself. For kernels that were written elsewhere.",
+)
+
+# wgmma under CuTe's names: ``SM90_64x128x16_F32BF16BF16_SS``, or ``_RS`` with A in registers.
+#
+# Source: NVIDIA/cutlass, include/cute/arch/mma_sm90_gmma.hpp.
+
+SHORT = {"float32": "F32", "float16": "F16", "int32": "S32"}
+
+
+@public.kind_of("what isa.wgmma_atom gives")
+@dataclass(frozen=True, slots=True)
+class WgmmaAtom(Atom):
+    """One form of ``wgmma.mma_async`` under CuTe's name. in_registers: is A in registers?"""
+
+    name: str
+    n: int
+    a: str
+    b: str
+    d: str
+    in_registers: bool
+
+    @property
+    def mods(self) -> Mods:
+        """The modifiers of ``T.ptx.wgmma.mma_async``."""
+        row = WGMMA_TYPES[self.a]
+        mods: dict[str, object] = {"M": 64, "N": self.n, "K": row.k, "in_dtype": self.a, "out_dtype": self.d}
+        mods |= {"b_dtype": None if self.a == self.b else self.b, "saturate": False, "scaleA": 1, "scaleB": 1}
+        return {**mods, "transB": False, **({} if self.in_registers else {"transA": False})}  # type: ignore[dict-item]  # plain values
+
+    @property
+    def instruction(self) -> Instruction:
+        """``wgmma.mma_async`` with A in registers or in shared memory."""
+        return lookup(NAMES[self.in_registers])
+
+    @property
+    def shapes(self) -> dict[str, tuple[str, tuple[int, int]]]:
+        """What is in registers, with the names and the extents of its dimensions."""
+        k = WGMMA_TYPES[self.a].k
+        return {**({"A": ("M / K", (64, k))} if self.in_registers else {}), "D": ("M / N", (64, self.n))}
+
+    def element(self, operand: str) -> str:
+        """The dtype of operand "A", "B" or "D"."""
+        return {"A": self.a, "B": self.b, "D": self.d}[operand]
+
+    def fragment(self, operand: str) -> TileLayout:
+        """Which thread of the warpgroup holds which element of A or D; see `wgmma_fragment`."""
+        return wgmma_fragment(*self.shapes[operand][1], operand, self.element(operand))
+
+
+def _atoms() -> Iterator[WgmmaAtom]:
+    for a, row in WGMMA_TYPES.items():
+        for d, b, n, registers in (
+            (d, b, n, registers)
+            for d in row.results
+            for b in row.partners
+            for n in wgmma_widths(a)
+            for registers in (0, 1)
+        ):
+            if a == "b1":
+                continue  # CuTe has no name for it
+            types = SHORT[d] + row.name.upper() + row.partners[b].upper()
+            suffix = "" if row.majors else "_TN"
+            name = f"SM90_64x{n}x{row.k}_{types}_{'RS' if registers else 'SS'}{suffix}"
+            yield WgmmaAtom(name, n, a, b, d, bool(registers))
+
+
+@public
+def wgmma_atom(name: str) -> WgmmaAtom:
+    """The wgmma that CuTe calls ``name``.
+
+    >>> wgmma_atom("SM90_64x128x16_F32BF16BF16_SS").mnemonic
+    'wgmma.mma_async.sync.aligned.m64n128k16.f32.bf16.bf16'
+
+    Raises InstructionError with the nearest name.
+    """
+    atoms = {atom.name: atom for atom in _atoms()}
+    if re.sub("_TN$", "", name) not in atoms and name not in atoms:
+        raise InstructionError(f"no wgmma atom is called {name}", given=name, allowed=choices(name, atoms))
+    return atoms.get(name) or atoms[re.sub("_TN$", "", name)]
+
+
+# wgmma.sp: a warpgroup multiplies a matrix of which every other element is zero, and stored nowhere, by a matrix.
+#
+# A is held as wgmma holds a matrix of half its K; metadata say where its elements belong, in each warp of its own 16
+# rows as in ``mma.sp``: `tilewright.isa.mma` has whose bits are which row's; an H200 reads them so here, too.
+# B has the whole K, 64 bytes of each column.
+#
+# Source: PTX ISA, "Asynchronous Warpgroup Level Matrix Instructions: wgmma.mma_async.sp".
+
+SPARSE_NAMES = ("ptx.wgmma.mma_async.sp.ss", "ptx.wgmma.mma_async.sp.rs")
+
+
+def codes_of(metadata: Lanes, selector: int, kind: str) -> Lanes:
+    """The codes of each thread's metadata, (n, 4 warps, 16 rows, chunks)."""
+    wide = dtype(kind).bits > 8
+    return codes(metadata.astype(np.uint32).reshape(len(metadata), 4, 32), 32 if wide else 64, wide, selector)
+
+
+def expanded(stored: Lanes, metadata: Lanes, selector: int, kind: str) -> Lanes:
+    """The bytes of the full A, (n, 64, 64), from those that are stored, (n, 64, 32), and each thread's metadata."""
+    width = dtype(kind).bits // 8
+    elements = np.ascontiguousarray(stored).view(f"u{width}").reshape(len(stored), 4, 16, -1)
+    full = spread(elements, codes_of(metadata, selector, kind), 0.5 if width == 4 else 1)
+    return np.ascontiguousarray(full).reshape(len(stored), ROWS, -1).view(np.uint8)
+
+
+def unlisted(a: Lanes, b: Lanes, e: Lanes, *_: Lanes, selector: int, in_dtype: str, **__: object) -> Unlisted | None:
+    """Codes of metadata that name one place twice, or half of an element."""
+    codes = codes_of(e, selector, in_dtype)
+    return unlisted_codes(codes.reshape(len(codes), ROWS, -1), WHOLE if dtype(in_dtype).bits == 32 else SPARSE_PLACES)
+
+
+def sparse_product(
+    a: Lanes, b: Lanes, e: Lanes, scaled: Lanes, acc: Lanes, *, selector: int, transA: bool = False, **mods: object
+) -> Lanes:
+    """D's registers after the operation, from the bytes of A and B, the metadata, and the registers before."""
+    rows = along_k(a, trans=transA)
+    return into_registers(expanded(rows, e, selector, str(mods["in_dtype"])), b, scaled, acc, mods)
+
+
+def sparse_product_of_registers(b: Lanes, *registers: Lanes, selector: int, **mods: object) -> Lanes:
+    """The same with A in four registers, then the metadata, the condition, and D's."""
+    *a, e, scaled, acc = registers
+    rows = rows_of_registers(np.stack(a, axis=1))
+    return into_registers(expanded(rows, e, selector, str(mods["in_dtype"])), b, scaled, acc, mods)
+
+
+def unlisted_of_registers(b: Lanes, *registers: Lanes, **mods: Any) -> Unlisted | None:
+    """The same with A in four registers."""
+    return unlisted(b, b, registers[4], **mods)
+
+
+def _sparse_forms(operands: str, flags: tuple[str, ...]) -> Iterator[Form]:
+    shared_a = not flags
+    meaning = AsyncMeaning(
+        sparse_product if shared_a else sparse_product_of_registers,
+        addresses=partial(addresses if shared_a else addresses_of_b, row_bytes=2 * OPERAND_BYTES),
+        unlisted=unlisted if shared_a else unlisted_of_registers,
+        takes=(*flags, "e", "scaleD"),
+        passes=(*(("transA",) if shared_a else ()), *OTHERS, "selector"),
+    )
+    for element, row in WGMMA_TYPES.items():
+        if element == "b1":
+            continue
+        selectors: Spellings = {0: "0", 1: "1"} if dtype(element).bits > 8 else {0: "0"}
+        table = modifiers(element, row, shared_a=shared_a) | {"K": {2 * row.k: f"k{2 * row.k}"}, "selector": selectors}
+        listed = f"{operands}, {{e}}, {{selector}}"
+        yield form_of("wgmma.mma_async.sp", table, row, listed, meaning, SPARSE_NAMES, (*flags, "e"))
+
+
+product_rows(
+    SPARSE_NAMES,
+    (
+        "A warpgroup has D += A * B computed; A, in shared memory, has two elements of every four, ``e`` says which.",
+        "A warpgroup has D += A * B computed; A, in registers, has two elements of every four, ``e`` says which.",
+    ),
+    _sparse_forms,
+    reads("e", "b32"),
+    selector=0,
 )

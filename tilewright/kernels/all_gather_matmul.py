@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any
 
 import tilewright as tw
-from tilewright.kernels.copiers import AT_ONCE, COPIERS, REGISTERS, gather, reached
+from tilewright.kernels.copiers import AT_ONCE, COPIERS, REGISTERS, Copier, GatherCounts, gather, reached
 from tilewright.kernels.forms import MatmulKind, MatmulOperand, TilePlace, Tiles
 from tilewright.kernels.matmul import multiply, store
 from tilewright.lang import T, Tx
@@ -36,7 +36,7 @@ class RotatedPlace(TilePlace):
 
 
 @T.inline
-def load(put, A, B, shard, place, rank, tiles, steps, mine, arrived, wanted):
+def load(put, A, B, shard, place, rank, steps, mine, arrived, wanted):
     """One thread fills the stages with the tiles of A and B along K: A's from the own rows, or from where they came."""
     first: T.let = mine * shard.shape[0]
     is_local: T.let = place.row >= first and place.row < first + shard.shape[0]
@@ -47,16 +47,17 @@ def load(put, A, B, shard, place, rank, tiles, steps, mine, arrived, wanted):
         put.acquire()
         here, right = T.meta_var((A.ring[put.stage, :, :], slice(i * A.depth, i * A.depth + A.depth)))
         if is_local:
-            Tx.copy_async(here, shard[place.row - first : place.row - first + tiles.m, right], mbar=put.full)
+            Tx.copy_async(here, shard[place.row - first : place.row - first + place.tiles.m, right], mbar=put.full)
         else:
-            Tx.copy_async(here, A.array[place.row : place.row + tiles.m, right], mbar=put.full)
-        B.load(put, None, place.column, i, rank, tiles.cluster)
+            Tx.copy_async(here, A.array[place.row : place.row + place.tiles.m, right], mbar=put.full)
+        B.load(put, None, place.column, i, rank, place.tiles.cluster)
         put.advance()
 
 
 @T.inline
-def tiles_of(C, A, B, slabs, finish, ring, place, tiles, who, warp, cluster, below, steps):
+def tiles_of(C, A, B, slabs, finish, ring, place, who, warp, cluster, below, steps):
     """A warpgroup multiplies its part of all tiles of a CTA, and stores them."""
+    tiles = T.meta_var(place.tiles)
     rows = T.meta_var(tiles.m // tiles.groups)
     turn, take = T.PipelineState(tiles.slabs, 0), ring.consumer()
     D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))
@@ -70,21 +71,22 @@ def tiles_of(C, A, B, slabs, finish, ring, place, tiles, who, warp, cluster, bel
 
 
 @T.inline
-def loads_of(put, A, B, shard, place, tiles, cluster, below, steps, rank, arrived, wanted):
+def loads_of(put, A, B, shard, place, cluster, below, steps, rank, arrived, wanted):
     """One thread fills the ring for all tiles of a CTA."""
     place.begin(cluster, below)
     while place.valid():
-        load(put, A, B, shard, place, below, tiles, steps, rank, arrived, wanted)
+        load(put, A, B, shard, place, below, steps, rank, arrived, wanted)
         place.next()
     put.drain()
 
 
 @T.inline
-def ended(arrived, finished, calls, rank, ranks, blocks, wanted, number):
+def ended(told, calls, rank, blocks, wanted, number):
     """One copier waits until all CTAs have copied, so that they know the call's number, and all GPUs have read."""
+    ranks = T.meta_var(told.ready.peers)
     last: T.let = (rank + ranks - 1) % ranks
-    reached(arrived.ptr_to([last * blocks + blocks - 1]), wanted, "gpu")
-    reached(finished.ptr_to([0]), wanted * T.uint32(ranks - 1), "sys")
+    reached(told.arrived.ptr_to([last * blocks + blocks - 1]), wanted, "gpu")
+    reached(told.finished.ptr_to([0]), wanted * T.uint32(ranks - 1), "sys")
     calls[0] = number
 
 
@@ -127,14 +129,15 @@ def gathered_product(tiles: Tiles, form: MatmulKind, ranks: int, at_once: int = 
             if warp == 0 and T.ptx.elect_sync():
                 put = ring.producer(A.stage_bytes + B.stage_bytes)
                 place = RotatedPlace(tiles, form, every, n, clusters, rank * blocks)
-                loads_of(put, A, B, shard, place, tiles, cluster, below, steps, rank, arrived, wanted)
+                loads_of(put, A, B, shard, place, cluster, below, steps, rank, arrived, wanted)
             if warp > 0:
-                cta, copier = T.meta_var((cluster * tiles.cluster + below, thread - 32))
-                gather(shard, A.array, arrived, ready, finished, rank, blocks, cta, ctas, copier, number, at_once)
-                if cta == 0 and copier == 0:
-                    ended(arrived, finished, calls, rank, ranks, blocks, wanted, number)
+                copier = Copier(cluster * tiles.cluster + below, ctas, thread - 32, at_once)
+                told = GatherCounts(arrived, ready, finished)
+                gather(shard, A.array, told, rank, blocks, copier, number)
+                if copier.cta == 0 and copier.thread == 0:
+                    ended(told, calls, rank, blocks, wanted, number)
         with T.WarpgroupRole(group, (1, 1 + tiles.groups), REGISTERS[1], increase=True):
             place = RotatedPlace(tiles, form, every, n, clusters, rank * blocks)
-            tiles_of(C, A, B, slabs, finish, ring, place, tiles, group - 1, warp, cluster, below, steps)
+            tiles_of(C, A, B, slabs, finish, ring, place, group - 1, warp, cluster, below, steps)
 
     return tw.compile(all_gather_matmul, target="sm_90a")

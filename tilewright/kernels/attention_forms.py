@@ -158,7 +158,7 @@ class AttentionKind:
     def shape(self, scores: Any, bias: Any, place: Any, below: Any, block: Any, bend: Any, cap: Any) -> None:
         """Scores, times ``bend``, go through cap tanh(x / cap), whose 1 / cap ``bend`` has; then comes the bias."""
         if self.is_bent:
-            shape_scores(self, scores, bias, place, below, block, bend, cap)
+            shape_scores(scores, bias, place, below, block, bend, cap)
 
     def near(self, pool: Any, shape: tuple[int, ...], kind: str = "") -> Any:
         """Tiles in shared memory."""
@@ -411,8 +411,9 @@ def store(out, place, below, slab, sums, who, warp, thread):
 
 
 @T.inline
-def shape_scores(form, scores, bias, place, below, block, bend, cap):
+def shape_scores(scores, bias, place, below, block, bend, cap):
     """`AttentionKind.shape`."""
+    form = T.meta_var(place.form)
     scores[:] = scores * bend
     if form.softcap:
         scores[:] = T.tanh(scores) * cap

@@ -19,15 +19,15 @@ from tilewright.layout import wgmma_fragment
 
 
 @T.inline
-def load(put, A, B, place, rank, tiles, first, end):
+def load(put, A, B, place, rank, first, end):
     """One thread fills the stages with the tiles of A and B along K, its CTA's part of B for all CTAs above and below,
     and that of A for those beside.
     """
-    of_a, of_b = T.meta_var(tiles.sharers(rank))
+    of_a, of_b = T.meta_var(place.tiles.sharers(rank))
     for i in range(first, end):
         put.acquire()
-        A.load(put, place.batch, place.row, i, of_a[0], tiles.beside, of_a[1])
-        B.load(put, place.batch, place.column, i, of_b[0], tiles.cluster, of_b[1])
+        A.load(put, place.batch, place.row, i, of_a[0], place.tiles.beside, of_a[1])
+        B.load(put, place.batch, place.column, i, of_b[0], place.tiles.cluster, of_b[1])
         T.trace("load")
         put.advance()
 
@@ -102,7 +102,7 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
                 put, place = ring.producer(A.stage_bytes + B.stage_bytes), TilePlace(tiles, form, batch, m, n, many)
                 place.begin(cluster, split.below, 0, split.right)
                 while place.valid():
-                    load(put, A, B, place, split.rank, tiles, first, end)
+                    load(put, A, B, place, split.rank, first, end)
                     place.next()
                 T.ptx.griddepcontrol.launch_dependents()
                 put.drain()

@@ -12,7 +12,7 @@ from typing import Any
 
 import tilewright as tw
 from tilewright.dtypes import dtype
-from tilewright.kernels.copiers import COPIERS, REGISTERS, reached
+from tilewright.kernels.copiers import COPIERS, REGISTERS, Copier, reached
 from tilewright.kernels.forms import MatmulKind, MatmulOperand, TilePlace, Tiles
 from tilewright.kernels.matmul import load, multiply, store
 from tilewright.kernels.one_shot import added, cleared, rounded
@@ -37,12 +37,12 @@ class ScatteredPlace(TilePlace):
 
 
 @T.inline
-def reduce(partial, out, done, finished, rank, blocks, wanted, cta, ctas, thread):
+def reduce(partial, out, done, finished, rank, blocks, wanted, reducer):
     """Three warps of a CTA add up its share of every block of the own rows, in words of 16 bytes."""
     ranks, (rows, n), kind = T.meta_var((partial.peers, partial.shape, str(out.dtype)))
     per_word = T.meta_var(128 // dtype(kind).bits)
     size: T.let = out.shape[0] // blocks * (n // per_word)
-    lane: T.let = thread % 32
+    lane: T.let = reducer.thread % 32
     parts, word = T.alloc_local((ranks, 4), "uint32"), T.alloc_local((4,), "uint32")
     total = T.alloc_local((per_word,), "float32")
     sums = T.decl_buffer((out.shape[0] * (n // per_word), 4), "uint32", data=out.data, align=16)
@@ -50,8 +50,8 @@ def reduce(partial, out, done, finished, rank, blocks, wanted, cta, ctas, thread
         if lane == 0:
             reached(done.ptr_to([block]), wanted, "sys")
         T.cuda.warp_sync()
-        for turn in T.serial(T.ceildiv(size, ctas * COPIERS), unroll=False):
-            i: T.let = (turn * ctas + cta) * COPIERS + thread
+        for turn in T.serial(reducer.turns(size), unroll=False):
+            i: T.let = reducer.word(turn)
             if i < size:
                 for source in T.unroll(ranks):
                     there = T.decl_buffer(
@@ -70,18 +70,19 @@ def reduce(partial, out, done, finished, rank, blocks, wanted, cta, ctas, thread
 
 
 @T.inline
-def loads_of(put, A, B, place, tiles, cluster, below, steps):
+def loads_of(put, A, B, place, cluster, below, steps):
     """One thread fills the ring for all tiles of a CTA."""
     place.begin(cluster, below)
     while place.valid():
-        load(put, A, B, place, below, tiles, 0, steps)
+        load(put, A, B, place, below, 0, steps)
         place.next()
     put.drain()
 
 
 @T.inline
-def tiles_of(partial, A, B, slabs, finish, ring, place, tiles, who, warp, cluster, below, steps, done):
+def tiles_of(partial, A, B, slabs, finish, ring, place, who, warp, cluster, below, steps, done):
     """A warpgroup multiplies its part of all tiles of a CTA, stores them, and tells the owner of each."""
+    tiles = T.meta_var(place.tiles)
     rows = T.meta_var(tiles.m // tiles.groups)
     turn, take = T.PipelineState(tiles.slabs, 0), ring.consumer()
     D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))
@@ -133,15 +134,15 @@ def scattered_product(tiles: Tiles, form: MatmulKind, ranks: int) -> tw.Executab
         with T.WarpgroupRole(group, 0, REGISTERS[0]):
             if warp == 0 and T.ptx.elect_sync():
                 place = ScatteredPlace(tiles, form, every, n, clusters, rank, ranks)
-                loads_of(ring.producer(A.stage_bytes + B.stage_bytes), A, B, place, tiles, cluster, below, steps)
+                loads_of(ring.producer(A.stage_bytes + B.stage_bytes), A, B, place, cluster, below, steps)
             if warp > 0:
-                cta, reducer = T.meta_var((cluster * tiles.cluster + below, thread - 32))
-                reduce(partial, out, done, finished, rank, blocks, wanted, cta, ctas, reducer)
-                if cta == 0 and reducer == 0:
+                reducer = Copier(cluster * tiles.cluster + below, ctas, thread - 32)
+                reduce(partial, out, done, finished, rank, blocks, wanted, reducer)
+                if reducer.cta == 0 and reducer.thread == 0:
                     reached(finished.ptr_to([0]), number * T.cast(ctas * (COPIERS // 32 * ranks), "uint32"), "sys")
                     calls[0] = number
         with T.WarpgroupRole(group, (1, 1 + tiles.groups), REGISTERS[1], increase=True):
             place = ScatteredPlace(tiles, form, every, n, clusters, rank, ranks)
-            tiles_of(partial, A, B, slabs, finish, ring, place, tiles, group - 1, warp, cluster, below, steps, done)
+            tiles_of(partial, A, B, slabs, finish, ring, place, group - 1, warp, cluster, below, steps, done)
 
     return tw.compile(matmul_reduce_scatter, target="sm_90a")

@@ -8,6 +8,7 @@ the row is read in any case.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any, NamedTuple
 
 import tilewright as tw
 from tilewright.kernels.arrays import Array, contiguous, kind_of, like, matrix
@@ -18,6 +19,17 @@ from tilewright.lang import T, Tx
 
 MOST_KEPT = 8192  # elements of a row: several arrays of it are in registers
 CTAS = 264  # CTAs: two on each multiprocessor of an H100
+
+
+class GradientArrays(NamedTuple):
+    """What the gradients are of, and where they go: the sums of a slot, of dw and db, are in a row of DW and DB."""
+
+    X: Any
+    DY: Any
+    W: Any
+    DX: Any
+    DW: Any
+    DB: Any
 
 
 class RowTiles:
@@ -57,23 +69,23 @@ def moments(rows, tiles, X, row, n, eps, centred):
 
 
 @T.inline
-def fetch(rows, tiles, X, DY, W, row, p):
+def fetch(rows, tiles, arrays, row, p):
     """z = (x - mean) * scale, and slope = dy * w."""
-    rows.scope.copy(tiles.read, X[rows.at(row), rows.columns(p)], fill=0)
-    rows.scope.copy(tiles.arrived, DY[rows.at(row), rows.columns(p)], fill=0)
-    rows.scope.copy(tiles.weight, W[rows.columns(p)], fill=0)
+    rows.scope.copy(tiles.read, arrays.X[rows.at(row), rows.columns(p)], fill=0)
+    rows.scope.copy(tiles.arrived, arrays.DY[rows.at(row), rows.columns(p)], fill=0)
+    rows.scope.copy(tiles.weight, arrays.W[rows.columns(p)], fill=0)
     rows.scope.sub(tiles.z, tiles.read, tiles.middle[0])
     rows.scope.mul(tiles.z, tiles.z, tiles.scale[0])
     rows.scope.mul(tiles.slope, tiles.arrived, tiles.weight)
 
 
 @T.inline
-def averages(rows, tiles, X, DY, W, row, n, centred):
+def averages(rows, tiles, arrays, row, n, centred):
     """The means of slope * z, and of slope; without ``centred`` the second counts as 0."""
     total, slopes = tiles.total.local(), tiles.mean
     total[0], slopes[0] = 0.0, 0.0
     for p in rows.parts(n):
-        fetch(rows, tiles, X, DY, W, row, p)
+        fetch(rows, tiles, arrays, row, p)
         rows.scope.mul(tiles.product, tiles.slope, tiles.z)
         Tx.sum(total, tiles.product.local(), accum=True)
         if centred:
@@ -87,11 +99,12 @@ def averages(rows, tiles, X, DY, W, row, n, centred):
 
 
 @T.inline
-def slopes(rows, tiles, X, DY, W, DX, DW, DB, row, slot, n):
+def slopes(rows, tiles, arrays, row, slot, n):
     """dx, and the row's terms of dw and db."""
+    DX, DW, DB = T.meta_var((arrays.DX, arrays.DW, arrays.DB))
     for p in rows.parts(n):
         if rows.long:
-            fetch(rows, tiles, X, DY, W, row, p)
+            fetch(rows, tiles, arrays, row, p)
         rows.scope.mul(tiles.product, tiles.arrived, tiles.z)
         if rows.long:
             here, there = rows.at(slot), rows.columns(p)
@@ -130,6 +143,7 @@ def backward(rows: Rows, kind: str, weight_kind: str, centred: bool) -> tw.Execu
         W = rows.line(w, n, weight_kind)
         DW = rows.matrix(dw, (slots, n), "float32", dw_pitch)
         DB = rows.matrix(db, (slots, n), "float32", db_pitch)
+        arrays = T.meta_var(GradientArrays(X, DY, W, DX, DW, DB))
         slot = rows.first(rows.ctas(slots), n)
         tiles = T.meta_var(RowTiles(rows, kind, weight_kind))
         rows.scope.fill(tiles.sums, 0.0)
@@ -139,8 +153,8 @@ def backward(rows: Rows, kind: str, weight_kind: str, centred: bool) -> tw.Execu
         for turn in range(T.ceildiv(m, slots)):
             row: T.let = turn * slots + slot
             moments(rows, tiles, X, row, n, eps, centred)
-            averages(rows, tiles, X, DY, W, row, n, centred)
-            slopes(rows, tiles, X, DY, W, DX, DW, DB, row, slot, n)
+            averages(rows, tiles, arrays, row, n, centred)
+            slopes(rows, tiles, arrays, row, slot, n)
         if not rows.long:
             keep(rows, tiles, DW, DB, slot, n)
 

@@ -27,11 +27,12 @@ from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 #
 # A product may also be *turned*: the rows of the weights are then the M of the kernel.
 #
-# `make tune` compares them with what `tilewright.profiling` estimates, and differs in two shapes of four by more than
-# 1 % (M, N, K; us on an H200, of bfloat16, measured on 2026-11-29):
-#   2048, 2048, 2048: 256x128 (25.3) before 128x256 (25.8); measured are 28.7 and 28.2, so that 128x256 stays.
-#   128, 4096, 4096: 128x64 in 2 parts (13.0) before 64x64 in clusters of 2 (13.3), of which 64x64 stays: of the five
-#   shapes where both were measured it takes 17 to 32 % less in four and 1.6 % more in one, of 16 rows.
+# `make tune` compares them with what `tilewright.profiling` estimates, and differs in three shapes of four by more than
+# 1 % (M, N, K; us of bfloat16; estimated by the model of 2026-11-29, measured on an H200 on that day):
+#   2048, 2048, 2048: 128x128 in clusters of 2 (27.7) before 128x256 (28.6); measured are 29.0 and 28.2: 128x256 stays.
+#   512, 4096, 4096: 128x128 in clusters of 2 (27.5) before those alone (29.0); measured are 28.4 and 27.9: these stay.
+#   128, 4096, 4096: 64x64 in clusters of 2 (14.3) before 64x128 in 2 parts (14.9), which the table fits to measured
+#   shapes; of this one both have not been measured.
 
 
 # Clusters of so many CTAs that run at once, of a CTA for each multiprocessor: as many of an H200's 132.

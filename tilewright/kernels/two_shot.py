@@ -8,6 +8,7 @@ namesakes on other GPUs alone. No place is written again before it was read: the
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import tilewright as tw
 from tilewright.dtypes import dtype
@@ -29,22 +30,34 @@ def met(signals, round, cta, rank, thread, number):
     T.cuda.cta_sync()
 
 
+@T.meta_class
+class Shares:
+    """The array as a share for each GPU, in which each CTA has some runs of ``wide`` words. `Any`: as in a kernel."""
+
+    def __init__(self, cta: Any, ctas: Any, runs: Any, wide: int) -> None:
+        self.cta, self.ctas, self.runs, self.wide = cta, ctas, runs, wide
+
+    def begin(self, owner: Any, run: Any) -> Any:
+        """Where a run of this CTA begins, of a GPU's share."""
+        return self.wide * ((owner * self.ctas + self.cta) * self.runs + run)
+
+
 @T.inline
-def sent(inbox, source, to, rank, cta, ctas, runs, thread, threads):
+def sent(inbox, source, to, rank, shares, thread, threads):
     """The CTA's runs of another GPU's share go there."""
-    for i in range(thread, runs, threads):
-        at: T.let = 4 * ((to * ctas + cta) * runs + i)
+    for i in range(thread, shares.runs, threads):
+        at: T.let = shares.begin(to, i)
         if at < source.shape[0]:
-            inbox.peer(to).vstore([rank, cta, 4 * i], source.vload([at], "uint32x4"))
+            inbox.peer(to).vstore([rank, shares.cta, 4 * i], source.vload([at], "uint32x4"))
 
 
 @T.inline
-def kept(sums, outbox, source, cta, ctas, runs, thread, threads):
+def kept(sums, outbox, source, shares, thread, threads):
     """The sums that another GPU has sent are stored."""
-    for i in range(thread, runs, threads):
-        at: T.let = 4 * ((source * ctas + cta) * runs + i)
+    for i in range(thread, shares.runs, threads):
+        at: T.let = shares.begin(source, i)
         if at < sums.shape[0]:
-            sums.vstore([at], outbox.vload([source, cta, 4 * i], "uint32x4"))
+            sums.vstore([at], outbox.vload([source, shares.cta, 4 * i], "uint32x4"))
 
 
 @T.inline
@@ -82,11 +95,12 @@ def two_shot(ranks: int, kind: str, threads: int = THREADS, share: int = SHARE) 
         cta, thread, rank = T.cta_id([ctas]), T.thread_id([threads]), T.rank_id([ranks])
         number: T.let = calls[cta] + T.uint32(1)
         runs: T.let = (words // 4 + ranks * ctas - 1) // (ranks * ctas)  # of a CTA in each share
+        shares = Shares(cta, ctas, runs, 4)
         for step in T.unroll(1, ranks):
-            sent(inbox, source, (rank + step) % ranks, rank, cta, ctas, runs, thread, threads)
+            sent(inbox, source, (rank + step) % ranks, rank, shares, thread, threads)
         met(signals, 0, cta, rank, thread, number)
         for i in range(thread, runs, threads):
-            at: T.let = 4 * ((rank * ctas + cta) * runs + i)
+            at: T.let = shares.begin(rank, i)
             if at < words:
                 sum: T.let = summed(inbox, source, at, (cta, 4 * i), rank, kind)
                 sums.vstore([at], sum)
@@ -94,7 +108,7 @@ def two_shot(ranks: int, kind: str, threads: int = THREADS, share: int = SHARE) 
                     outbox.peer((rank + step) % ranks).vstore([rank, cta, 4 * i], sum)
         met(signals, 1, cta, rank, thread, number)
         for step in T.unroll(1, ranks):
-            kept(sums, outbox, (rank + step) % ranks, cta, ctas, runs, thread, threads)
+            kept(sums, outbox, (rank + step) % ranks, shares, thread, threads)
         if thread == 0:
             calls[cta] = number
 

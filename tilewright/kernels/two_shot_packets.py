@@ -10,6 +10,7 @@ from functools import cache
 
 import tilewright as tw
 from tilewright.kernels.one_shot import MOST_CTAS, receive, send, summed
+from tilewright.kernels.two_shot import Shares
 from tilewright.lang import T
 
 THREADS = 512
@@ -28,10 +29,10 @@ def words_of(source, at):
 
 
 @T.inline
-def spread(sums, packets, rank, cta, ctas, pairs, i):
+def spread(sums, packets, rank, shares, i):
     """The sums of the others' shares are stored."""
     for source in T.unroll(packets.shape[0]):
-        at: T.let = 2 * ((source * ctas + cta) * pairs + i)
+        at: T.let = shares.begin(source, i)
         if source != rank and at < sums.shape[0]:
             low, high = T.meta_var([T.cast(packets[source, k], "uint32") for k in range(2)])
             sums.vstore([at], T.uint32x2(low, high))
@@ -54,13 +55,14 @@ def two_shot_packets(ranks: int, kind: str, threads: int = THREADS) -> tw.Execut
         number: T.let = calls[cta] + T.uint32(1)
         half: T.let = T.cast(number % T.uint32(2), "int32")
         pairs: T.let = (words // 2 + ranks * ctas - 1) // (ranks * ctas)  # of a CTA in each share
+        shares = Shares(cta, ctas, pairs, 2)
         packets = T.alloc_local((ranks, 2), "uint64")
         for i in range(thread, pairs, threads):
             for step in T.unroll(1, ranks):
                 to: T.let = (rank + step) % ranks
-                send(inbox, to, half, rank, cta, 2 * i, words_of(source, 2 * ((to * ctas + cta) * pairs + i)), number)
+                send(inbox, to, half, rank, cta, 2 * i, words_of(source, shares.begin(to, i)), number)
         for i in range(thread, pairs, threads):
-            at: T.let = 2 * ((rank * ctas + cta) * pairs + i)
+            at: T.let = shares.begin(rank, i)
             receive(packets, inbox, half, rank, cta, 2 * i, number)
             pair: T.let = words_of(source, at)
             sum: T.let = summed(packets, pair, rank, kind)
@@ -70,7 +72,7 @@ def two_shot_packets(ranks: int, kind: str, threads: int = THREADS) -> tw.Execut
                 sums.vstore([at], sum)
         for i in range(thread, pairs, threads):
             receive(packets, outbox, half, rank, cta, 2 * i, number)
-            spread(sums, packets, rank, cta, ctas, pairs, i)
+            spread(sums, packets, rank, shares, i)
         T.cuda.cta_sync()
         if thread == 0:
             calls[cta] = number

@@ -13,9 +13,9 @@ from tilewright.dtypes import dtype as named
 from tilewright.errors import InstructionError, choices
 from tilewright.ir import AddressOf, Buffer, Expr, If, Load, Value, as_expr, cast, component, const_value, vector
 from tilewright.isa import INSTRUCTIONS, spoken
-from tilewright.isa.atom_red import KEYWORDS
+from tilewright.isa.atomics import KEYWORDS
+from tilewright.isa.operands import NUMBERS, WORDS, register_word
 from tilewright.isa.table import ALL_LANES
-from tilewright.isa.types import NUMBERS, WORDS, register_word
 from tilewright.lang.builder import current
 from tilewright.lang.instructions import call_form, form, row_call, signature_of_row
 from tilewright.lang.public import public

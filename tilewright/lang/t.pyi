@@ -2633,7 +2633,69 @@ class _ptx:
     def xor(a: Value, b: Value, type: Value) -> Any:
         """The bits that differ. type: 'b16', 'b32', 'b64', 'pred'."""
 
-class T:
+class _Vectors:
+    boolx2: Any
+    boolx4: Any
+    boolx8: Any
+    int8x2: Any
+    int8x4: Any
+    int8x8: Any
+    int16x2: Any
+    int16x4: Any
+    int16x8: Any
+    int32x2: Any
+    int32x4: Any
+    int32x8: Any
+    int64x2: Any
+    int64x4: Any
+    int64x8: Any
+    uint8x2: Any
+    uint8x4: Any
+    uint8x8: Any
+    uint16x2: Any
+    uint16x4: Any
+    uint16x8: Any
+    uint32x2: Any
+    uint32x4: Any
+    uint32x8: Any
+    uint64x2: Any
+    uint64x4: Any
+    uint64x8: Any
+    float16x2: Any
+    float16x4: Any
+    float16x8: Any
+    bfloat16x2: Any
+    bfloat16x4: Any
+    bfloat16x8: Any
+    float32x2: Any
+    float32x4: Any
+    float32x8: Any
+    tf32x2: Any
+    tf32x4: Any
+    tf32x8: Any
+    float64x2: Any
+    float64x4: Any
+    float64x8: Any
+    float8_e4m3fnx2: Any
+    float8_e4m3fnx4: Any
+    float8_e4m3fnx8: Any
+    float8_e5m2x2: Any
+    float8_e5m2x4: Any
+    float8_e5m2x8: Any
+    float8_e8m0fnux2: Any
+    float8_e8m0fnux4: Any
+    float8_e8m0fnux8: Any
+    float6_e2m3fnx2: Any
+    float6_e2m3fnx4: Any
+    float6_e2m3fnx8: Any
+    float6_e3m2fnx2: Any
+    float6_e3m2fnx4: Any
+    float6_e3m2fnx8: Any
+    float4_e2m1fnx2: Any
+    float4_e2m1fnx4: Any
+    float4_e2m1fnx8: Any
+
+class T(_Vectors):
     @overload
     @staticmethod
     def prim_func(function: Callable[..., object], /) -> Kernel: ...

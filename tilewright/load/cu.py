@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tilewright.errors import ArgumentError, ToolError, choices
-from tilewright.explain import CUDA
 from tilewright.isa import ARCHS
+from tilewright.load.cu_advice import in_words_of_text
 from tilewright.load.cu_compile import MadePtx, compile_cu
+from tilewright.load.cu_dialect import dialect_of
 from tilewright.load.cu_launches import made_functions
 from tilewright.load.cu_structures import variables, with_fields
 from tilewright.load.cu_tree import overload, overloads, parameters, parted, split
@@ -113,8 +114,8 @@ def _module(made: MadePtx) -> LoadedModule:
     tree = unoptimised(parse(made.ptx), made.ptx) if UNOPTIMISED in made.ptx else parse(made.ptx)
     by_macros = parameters("\n".join(made_functions(made.texts)))
     written = with_fields({**by_macros, **parameters(made.text), **_instances(made, tree)}, made.texts)
-    module = LoadedModule(tree, made.names, written, variables(made.texts), CUDA)
-    module.texts = made.texts
+    module = LoadedModule(tree, made.names, written, variables(made.texts), dialect_of(made.texts))
+    module.texts, module.in_its_words = made.texts, in_words_of_text
     module.non_portable_cluster = any(WIDE_CLUSTERS in text for text in made.texts)
     return module
 

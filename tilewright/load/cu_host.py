@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tilewright.load.cu_allocations import allocation, base_of
 from tilewright.load.cu_kept import kept
-from tilewright.load.cu_numbers import HostNumbers, Number, expression, literal, said, type_bytes
+from tilewright.load.cu_numbers import MULTIPROCESSORS, HostNumbers, Number, expression, literal, said
 from tilewright.load.cu_tree import Tree, below, defined, tree_of, without_comments
 
 if TYPE_CHECKING:
@@ -25,9 +26,18 @@ _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))")
 _OF_HEADERS = re.compile(r"_|CU[A-Z]|CCCL|THRUST|NV[A-Z]")  # how names of macros begin that compilers and headers have
 _FUNCTION, _BLOCKS = "function_definition", ("compound_statement", "for_statement", "lambda_expression")
 _LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop", "case_statement", "lambda_expression")
-_ALLOCATES = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "cudaMallocHost", "cudaHostAlloc")
 _HOLDS_MANY = re.compile(r"(?:std|thrust)\s*::\s*(?:\w+_)?vector\s*<(.+)>$", re.DOTALL)
 _CLEARS = r"emset|\bzeros?_?\b|\bfill|Memcpy\w*\s*\([^,;]*\b{}\b"  # by which it sets arguments
+_ASKED: Mapping[str, tuple[Number, ...]] = {  # functions of CUDA, by what their first arguments are afterwards
+    "cudaGetDevice": (0,), "cudaGetDeviceCount": (1,), "cudaOccupancyMaxActiveBlocksPerMultiprocessor": (1,),
+    "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags": (1,),
+    "cudaOccupancyMaxPotentialBlockSize": (MULTIPROCESSORS, 256),
+}  # fmt: skip
+_ATTRIBUTES: Mapping[str, Number] = {  # of cudaDeviceGetAttribute
+    "cudaDevAttrMultiProcessorCount": MULTIPROCESSORS, "cudaDevAttrWarpSize": 32,
+    "cudaDevAttrMaxThreadsPerBlock": 1024, "cudaDevAttrMaxSharedMemoryPerBlock": 48 << 10,
+    "cudaDevAttrMaxSharedMemoryPerBlockOptin": 227 << 10, "cudaDevAttrCooperativeLaunch": 1,
+}  # fmt: skip
 _DEPTH = 6  # of functions that call each other on the way to a launch
 _OF_MAIN: Mapping[str, Number] = {"argc": 1}
 
@@ -161,7 +171,7 @@ class Host:
     @cached_property
     def function(self) -> Node | None:
         """The function around the node."""
-        return _function(self.node)
+        return function_around(self.node)
 
     @cached_property
     def numbers(self) -> HostNumbers:
@@ -189,14 +199,33 @@ class Host:
         found |= {name: word for name, word in _parameters(head, self.tree) if word} if head is not None else {}
         found |= self._passed
         found |= _OF_MAIN if head is not None and self.tree.of(head).startswith("main") else {}
-        kinds = ("declaration", "assignment_expression", "update_expression")
+        found |= self._of_lambdas
+        kinds = ("declaration", "assignment_expression", "update_expression", "call_expression")
         for each in below(self.function, *kinds):
             if each.start_byte < self.node.start_byte:
                 self._take(each, found)
         return found
 
     @cached_property
-    def _call(self) -> tuple[Host, dict[str, str]] | None:
+    def _of_lambdas(self) -> dict[str, str | Number]:
+        """The parameters of the lambda functions around the node, as the first call of each passes them."""
+        values: dict[str, str | Number] = {}
+        for around in _above(self.node):
+            named = around.parent.child_by_field_name("declarator") if around.parent is not None else None
+            head = around.child_by_field_name("declarator") if around.type == "lambda_expression" else None
+            if named is None or head is None:
+                continue
+            names = [name for name, _ in _parameters(head, self.tree)]
+            for call in below(self.function or self.tree.root, "call_expression"):
+                called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+                if called is not None and listed is not None and self.tree.of(called) == self.tree.of(named):
+                    words = [self.tree.of(word) for word in listed.named_children]
+                    values = {**dict(zip(names, words, strict=False)), **values}
+                    break
+        return values
+
+    @cached_property
+    def call(self) -> tuple[Host, dict[str, str]] | None:
         """Where the function around the node is called first, and what is passed there, by its parameters' names."""
         head = next(below(self.function, "function_declarator"), None) if self.function is not None else None
         if head is None or self.function is None or self.depth >= _DEPTH:
@@ -222,9 +251,9 @@ class Host:
     @cached_property
     def _passed(self) -> dict[str, str | Number]:
         """The numbers that parameters of the function around the node have where it is called first."""
-        if self._call is None:
+        if self.call is None:
             return {}
-        caller, words = self._call
+        caller, words = self.call
         values = {name: caller.number(word) for name, word in words.items()}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -235,7 +264,11 @@ class Host:
             block = next((each for each in _above(node) if each.type in _BLOCKS), None)
             if block is None or block.id in inside:
                 for each in node.children_by_field_name("declarator"):
+                    found |= self._members(node, each)
                     found |= dict(_declared(each, tree))
+            return
+        if node.type == "call_expression":
+            found |= dict(_asked(node, tree))
             return
         left = node.child_by_field_name("left") or node.child_by_field_name("argument")
         if left is None or any(each.type == "for_statement" and each.id in inside and node.id in
@@ -247,6 +280,17 @@ class Host:
             found.pop(name, None)
         elif runs and right is not None:
             found[name] = tree.of(right)
+
+    def _members(self, node: Node, declarator: Node) -> dict[str, str]:
+        """The members of a variable that is a structure of the texts, as its declaration sets them."""
+        kind = node.child_by_field_name("type")
+        fields = members_of((self.tree.text, *self.around)).get(self.tree.of(kind) if kind is not None else "")
+        if fields is None:
+            return {}
+        named = declarator.child_by_field_name("declarator") or declarator
+        value = declarator.child_by_field_name("value")
+        parts = parts_of(self.tree.of(value), "") if value is not None else []
+        return {f"{self.tree.of(named)}.{name}": word for name, word in _filled(fields, parts or [])}
 
     def _runs(self, node: Node, inside: list[int], found: Mapping[str, str | Number]) -> bool | None:
         """Does a statement run before the node is reached? None where the text does not say."""
@@ -284,7 +328,7 @@ class Host:
         while (inner := self.word(name)) != name and re.fullmatch(r"[\w.]+", inner) and name not in seen:
             seen.add(name)
             name = inner
-        parts = _listed(self.word(name), "dim3")
+        parts = parts_of(self.word(name), "dim3")
         values: list[Number | None] = (
             [self.number(part) for part in parts] if parts is not None else [self.number(word)]
         )
@@ -295,31 +339,18 @@ class Host:
         values = values or [1]
         return tuple(int(value) for value in values if value is not None) if None not in values else None
 
+    def members(self, word: str) -> Mapping[str, str]:
+        """What the members of a structure are, by their names, as far as the text says: of ``f`` and ``Axpb{2, 1}``."""
+        prefix = f"{word}."
+        if values := {name[len(prefix) :]: str(value) for name, value in self.local.items() if name.startswith(prefix)}:
+            return values
+        kind, _, rest = word.partition("{")
+        fields = members_of((self.tree.text, *self.around)).get(kind.strip(), {})
+        return dict(_filled(fields, parts_of(f"{{{rest}", "") or [])) if fields and rest else {}
+
     def allocation(self, word: str) -> str | None:
         """How many bytes an array has been allocated with, as an expression; None where the text does not say."""
-        name = _base(word)
-        if (many := self.names.get(f"{name}.size()")) is not None:
-            size = type_bytes(str(self.names.get(f"{name}[0]", "")))
-            return f"({many}) * {size}" if size else None
-        inside = [self.function] if self.function is not None else []
-        for node in (*inside, self.tree.root):
-            for call in below(node, "call_expression"):
-                called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
-                if called is None or listed is None or bare(self.tree.of(called)) not in _ALLOCATES:
-                    continue
-                words = [self.tree.of(each) for each in listed.named_children]
-                if len(words) > 1 and re.sub(r"\s|\([^()&]*\)", "", words[0]).strip("()") == f"&{name}":
-                    return words[1]
-        return self._allocated_by_caller(name)
-
-    def _allocated_by_caller(self, name: str) -> str | None:
-        """How many bytes an array has been allocated with that the function is called with."""
-        if self._call is None or name not in self._call[1]:
-            return None
-        caller, words = self._call
-        expression = caller.allocation(words[name])
-        value = caller.number(expression) if expression is not None else None
-        return expression if value is None else str(int(value))
+        return allocation(self, word)
 
     @cached_property
     def names(self) -> Mapping[str, str | Number]:
@@ -330,34 +361,69 @@ class Host:
     def types(self) -> dict[str, str]:
         """The types of names at the node, as they are declared."""
         kinds = ("declaration", "parameter_declaration", "field_declaration")
-        nodes = [each for each in below(self.tree.root, *kinds) if _function(each) in (None, self.function)]
-        return {name: kind for each in nodes for name, kind in _typed(each, self.tree)}
+        nodes = [each for each in below(self.tree.root, *kinds) if function_around(each) in (None, self.function)]
+        return {name: kind for each in nodes for name, kind in typed(each, self.tree)}
 
     def type_of(self, word: str) -> str:
         """The type of an expression, "" where the text does not say."""
         if literal(word) is not None:
             return "float" if word[-1:] in "fF" else "double" if "." in word else "int"
-        kind = self.types.get(_base(word), "")
+        kind = self.types.get(base_of(word), "")
         many = _HOLDS_MANY.match(kind)
         if found := re.fullmatch(r"(\w+)\s*[{(].*[)}]", word, re.DOTALL):
             return found[1] if not many else ""
         return f"{many[1].strip()}*" if many else self.bound.get(kind, kind)
 
 
-def _base(word: str) -> str:
-    """The array in ``thrust::raw_pointer_cast(d.data())``, ``(float*)d`` and ``&d[0]``."""
-    plain = re.sub(r"\s", "", word)
-    found = re.search(r"(\w+)(?:\.data\(\)|\[0\])", plain) or re.fullmatch(r"(?:\([\w:*]+\))?(\w+)", plain)
-    return found[1] if found else plain
+@kept
+def members_of(texts: tuple[str, ...]) -> dict[str, dict[str, str]]:
+    """The members of structures of texts, in their order, with what they are to begin with, "" where that is open."""
+    structures = dict[str, dict[str, str]]()
+    for tree in (tree_of(text) for text in texts if "struct" in text):
+        for node in below(tree.root, "struct_specifier"):
+            name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
+            fields = [child for child in body.named_children if child.type == "field_declaration"] if body else []
+            if name is not None and fields:
+                structures[tree.of(name)] = dict(pair for child in fields for pair in _begun(child, tree))
+    return structures
 
 
-def _function(node: Node) -> Node | None:
+def _begun(node: Node, tree: Tree) -> Iterator[tuple[str, str]]:
+    """The names of a member's declaration, with what they are to begin with."""
+    value = node.child_by_field_name("default_value")
+    for name, _ in typed(node, tree):
+        yield name, tree.of(value) if value is not None else ""
+
+
+def _filled(fields: Mapping[str, str], parts: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The members that a list sets, in order or as ``.name = value``, and those that have a value to begin with."""
+    named = [re.fullmatch(r"\.(\w+)\s*=\s*(.*)", part, re.DOTALL) for part in parts]
+    values = {match[1]: match[2] for match in named if match} or dict(zip(fields, parts, strict=False))
+    for name, word in fields.items():
+        if text := values.get(name, word or "0" * bool(parts)):
+            yield name, text
+
+
+def _asked(call: Node, tree: Tree) -> Iterator[tuple[str, Number]]:
+    """The variables that a function of CUDA sets through their addresses."""
+    called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+    words = [tree.of(child) for child in listed.named_children] if listed is not None else []
+    name = tree.of(called) if called is not None else ""
+    values = _ASKED.get(name.partition("<")[0], ())
+    if name == "cudaDeviceGetAttribute" and len(words) > 1 and (value := _ATTRIBUTES.get(words[1])) is not None:
+        values = (value,)
+    for word, value in zip(words, values, strict=False):
+        if word[:1] == "&":
+            yield word[1:].strip(), value
+
+
+def function_around(node: Node) -> Node | None:
     """The function around a node, the outermost one."""
     found = [each for each in _above(node) if each.type == _FUNCTION]
     return found[-1] if found else None
 
 
-def _typed(node: Node, tree: Tree) -> Iterator[tuple[str, str]]:
+def typed(node: Node, tree: Tree) -> Iterator[tuple[str, str]]:
     """The names of a declaration, with their types: ``float*`` of ``const float *x``."""
     kind = node.child_by_field_name("type")
     for each in node.children_by_field_name("declarator") if kind is not None else ():
@@ -404,7 +470,7 @@ def _declared(node: Node, tree: Tree) -> Iterator[tuple[str, str]]:
             yield f"{tree.of(name)}[0]", many[1].strip()
 
 
-def _listed(word: str, kind: str) -> list[str] | None:
+def parts_of(word: str, kind: str) -> list[str] | None:
     """The parts of ``kind(a, b)``, ``kind{a, b}`` or ``{a, b}``; None of any other text."""
     node = expression(word)
     if node is None:

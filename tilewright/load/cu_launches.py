@@ -63,6 +63,7 @@ class LaunchShape:
     allocated: Mapping[str, int] = field(default_factory=dict)
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     numbers: Mapping[str, int] = field(default_factory=dict)
+    host: Host | None = field(default=None, compare=False, repr=False)  # the code around it
 
 
 # Launches as they are written
@@ -239,6 +240,7 @@ def _in_numbers(launch: HostLaunch, kernel: str, host: Host) -> LaunchShape:
         () if complete else lacks or ("grid", "block"), _has_pdl(launch, host), _cluster(launch, host), allocated,
         {word: _needed(sizes.get(word, word), host) for word in arguments},
         {name: value for name, value in host.numbers.used.items() if name in host.local or name in host.given},
+        host,
     )  # fmt: skip
 
 
@@ -260,7 +262,11 @@ def _configured(config: str, host: Host) -> tuple[str, ...]:
 
 def _listed(launch: HostLaunch, host: Host) -> tuple[str, ...]:
     """The arguments whose addresses an array holds."""
-    whole = host.word(launch.listed)
+    whole, places = host.word(launch.listed), re.compile(rf"{re.escape(launch.listed)}\[\d+\]")
+    elements = [name for name in host.local if launch.listed and places.fullmatch(name)]
+    if elements:
+        ordered = sorted(elements, key=lambda name: int(name.rpartition("[")[2][:-1]))
+        return tuple(_function(host.word(name)) for name in ordered)
     node = expression(whole) if launch.listed else None
     if node is None or node.type != "initializer_list":
         return ()

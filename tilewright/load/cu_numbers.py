@@ -42,7 +42,11 @@ _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
 }  # fmt: skip
 _BYTES = {"half": 2, "__half": 2, "__half2": 4, "half2": 4, "__nv_bfloat16": 2, "__nv_bfloat162": 4, "__nv_fp8_e4m3": 1,
           "__nv_fp8_e5m2": 1, "dim3": 12, "bool": 1}  # fmt: skip
-_PROPERTIES = {"warpSize": 32, "warp_size": 32, "maxThreadsPerBlock": 1024, "sharedMemPerBlock": 48 << 10}  # of GPUs
+MULTIPROCESSORS = 4  # of the GPU that host code asks about: right code is so on any, and few make a run short
+_PROPERTIES = {"warpSize": 32, "warp_size": 32, "maxThreadsPerBlock": 1024, "sharedMemPerBlock": 48 << 10,
+               "multiProcessorCount": MULTIPROCESSORS, "sharedMemPerBlockOptin": 227 << 10,
+               "maxThreadsPerMultiProcessor": 2048}  # fmt: skip
+_AXIS = re.compile(r"(\w+)\.([xyz])")
 _VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|u?longlong|float|double)([1-4])")
 
 
@@ -122,6 +126,8 @@ class HostNumbers:
     def _name(self, node: Node, text: str) -> Number | None:
         name = re.sub(r"\s", "", said(node, text))
         found = self.names.get(name, self.names.get(name.rpartition("::")[2]))
+        if found is None and (extent := _AXIS.fullmatch(name)) and extent[1] in self.names:
+            found = self._extent(extent[1], "xyz".index(extent[2]))
         if found is None:
             found = _PROPERTIES.get(re.split(r"\.|->", name)[-1]) if re.search(r"\.|->", name) else None
         if not isinstance(found, str):
@@ -134,6 +140,21 @@ class HostNumbers:
         elif isinstance(value, int) and value > 1 and len(self.used) == many:
             self.used[name] = value
         return value
+
+    def _extent(self, name: str, axis: int) -> Number | None:
+        """``grid.y`` of ``dim3 grid(a, b)``."""
+        word, seen = self.names.get(name), set[str]()
+        while isinstance(word, str) and word in self.names and word not in seen:
+            seen.add(word)
+            word = self.names.get(word)
+        node = expression(word) if isinstance(word, str) and re.match(r"dim3\s*[({]|\{", word) else None
+        parts = node
+        if node is not None and node.type != "initializer_list":
+            parts = node.child_by_field_name("arguments") or node.child_by_field_name("value")
+        if parts is None:
+            return None
+        words = [said(child, str(word)) for child in parts.named_children]
+        return self.of(words[axis]) if axis < len(words) else 1
 
     def _element(self, node: Node, text: str) -> Number | None:
         """``{4, 8}[1]``, by the name that stands for the list."""
@@ -173,7 +194,8 @@ class HostNumbers:
         kind = re.sub(r"^sizeof\s*\(?|\)$", "", said(node, text)).strip()
         pointer = re.fullmatch(r"\*\s*(\w+)|(\w+)\[0\]", kind)
         pointee = self.types.get(pointer[1] or pointer[2], "") if pointer else ""
-        named = pointee[:-1] if pointer else self.types.get(kind, kind)
+        held = self.names.get(kind) if pointer else None  # of a vector
+        named = held if isinstance(held, str) else pointee[:-1] if pointer else self.types.get(kind, kind)
         return type_bytes(self.types.get(named, named))
 
     def _call(self, node: Node, text: str) -> Number | None:

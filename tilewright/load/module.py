@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tilewright import host
-from tilewright.errors import ArgumentError, SimulationError, TilewrightError, choices, described
-from tilewright.explain import PTX, reworded
+from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightError, choices, described
+from tilewright.explain import PTX, Finding, reworded
 from tilewright.frames import at_the_edge
 from tilewright.ir import AllocBuffer, For, If, Kernel, Launch, Var, While, statements
 from tilewright.isa import check_cluster, nearest
@@ -113,6 +113,7 @@ class LoadedModule:
         self.registers_of: Callable[[str], int] | None = None  # of a thread of a kernel, by its symbol
         self.non_portable_cluster = False  # does its host code ask for clusters of such sizes?
         self.texts: tuple[str, ...] = ()  # of a .cu file: its own, and those of its own headers
+        self.in_its_words: Callable[[Sequence[Finding]], list[Finding]] = list  # with what the lines of a source say
 
     @property
     def kernels(self) -> list[str]:
@@ -323,7 +324,7 @@ class LoadedKernel:
         if run.recording is not None:
             run = replace(run, recording=replace(run.recording, kernel=self.name))
         run.warnings[:] = map(self.dialect.said, run.warnings)
-        run.findings[:] = [each.said(self.dialect) for each in run.findings]
+        run.findings[:] = self.module.in_its_words([each.said(self.dialect) for each in run.findings])
         return run
 
     @cached_property
@@ -340,7 +341,22 @@ class LoadedKernel:
         except TilewrightError as error:
             if (seen := error.recording) is not None:
                 error.recording = replace(seen, kernel=self.name)
-            raise reworded(error, self.dialect) from None
+            raise self._retold(reworded(error, self.dialect)) from None
+
+    def _retold(self, error: TilewrightError) -> TilewrightError:
+        """The same error, with what the lines of the source say of its findings."""
+        if not isinstance(error, SimulationError):
+            return error
+        first, *more = self.module.in_its_words(error.findings)
+        error.what, error.given, error.allowed, error.hint = first.message, first.given, first.allowed, first.hint
+        error.args = (error.what,)
+        if error.at is None or (first.file, first.line) != (error.at.file, error.at.line):
+            error.at, error.kind = _span(first), first.kind
+            error.facts = {name: getattr(first, name) for name in ("buffer", "threads", "other", "place")}
+        error.facts |= {"remedy": first.remedy} if first.remedy is not None else {}
+        if error.is_told:
+            error.findings = (first, *more)
+        return error
 
     def _run(
         self, lowered: Lowered, program: Program, bound: Given, progress: Callable[[int, int], None] | None,
@@ -535,6 +551,11 @@ class LoadedKernel:
     def target(self) -> str:
         """The architecture that the text is for; "" where it does not say."""
         return next(iter(self.module.module.target), "")
+
+
+def _span(finding: Finding) -> Span | None:
+    """The line of a finding."""
+    return Span(finding.file, finding.line, finding.column or 0, 1 << 16) if finding.file and finding.line else None
 
 
 @contextmanager

@@ -20,8 +20,7 @@ class SharedReach(Events):
 
     def __init__(self, program: Program) -> None:
         self.end = 0
-        for site in program.compiled.sites:
-            site.subscribe((*site.checks, self))
+        program.compiled.subscribe(self)
 
     def watch(self, site: Site) -> Hook | None:
         """Looks how far the site goes."""

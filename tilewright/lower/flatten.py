@@ -10,9 +10,8 @@ from tilewright import ir
 from tilewright.dtypes import HANDLE, INT32, DType
 from tilewright.errors import KernelError, located
 from tilewright.ir import AddressOf, Buffer, Expr, Value, Var, const_value
-from tilewright.ir.debts import is_far, joined, owed, settled, widened
+from tilewright.ir.debts import Pointers, chosen, is_far, joined, owed, owed_to_origins, pointers, settled, widened
 from tilewright.ir.intervals import limits
-from tilewright.ir.origins import Pointers, chosen, owed_to_origins, pointers
 from tilewright.ir.ranges import RangeFacts
 from tilewright.lower.vectorize import vectorized
 from tilewright.records import replace

@@ -1,7 +1,8 @@
 """A recording as what a model plays: for each warp a list of acts, each a tuple that begins with its kind.
 
     (WORK, slots, {unit: turns}, latency, row)     instructions, between two other acts
-    (READ, nbytes, far, passes, row)               loads of global memory: begun; far: bytes that come from HBM
+    (READ, nbytes, far, passes, row)               loads of global memory: begun; far: bytes that come from HBM, more
+                                                   where they are short pieces, which take longer
     (USE, row)                                     waits for all loads that this warp has begun
     (STORE, nbytes, far, passes, row)              stores to global memory: begun, nobody waits
     (ATOMIC, sectors, passes, row)                 atomics on global memory
@@ -33,15 +34,17 @@ SECTOR, LINE = 32, 128
 UNROLLED_TRIP = 32  # turns of a loop that a compiler unrolls whole
 UNROLLED = 4  # turns of a loop whose loads a compiler begins together
 WIDEST = 16  # bytes of an access of a lane
-CHUNK = 256.0  # slots of work after which another warp may go on
+CHUNK = 64.0  # slots of work after which another warp may go on
 NAME = re.compile(r"[A-Za-z_]\w*")
 DEFINED = re.compile(r"(?:let|store) ([A-Za-z_][\w.]*)|call \S+\(T\.address_of\((\w+)")
-TRIP = re.compile(r"for \S+ in (T\.unroll|T\.serial|range|T\.vectorized)\(.*?(\d+)\)")
-COMPILED = re.compile(r'T\.ptx\.\w+\(.*type="')  # an instruction of a PTX text
+TRIP = re.compile(r"for (\S+) in (T\.unroll|T\.serial|range|T\.vectorized)\(.*?(\d+)\)")
 MINOR = (
     0.05  # of what the site that reads most of a buffer reads: such a load hits in the cache, as others have read it
 )
 CACHED_BYTES = 64 << 10  # of an array that the first-level cache keeps
+PIECES = ((32, 0.69), (64, 0.957), (128, 0.98))  # bytes, of HBM's rate: measured on an H200 (figures, pieces)
+LANES = 32
+LOADED_BYTES = 64.0  # of a lane: half of the 32 registers below which ptxas gains no room for warps (seen in SASS)
 ATOMICS = re.compile(r".*(atom|red)\b.*|cuda\.atomic.*")
 SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 PRODUCT_CYCLES = 6.2  # of a scheduler's tensor core for m16n8 and 32 bytes along K by `mma`; measured on an H200
@@ -130,7 +133,7 @@ class ActWriter:
 
     def __init__(self, recording: Recording, share: Share, cached: frozenset[str]) -> None:
         self.rows, self.sites, self.share = recording.rows, recording.sites, share
-        self.compiled = any(COMPILED.search(row.text) for row in recording.rows)
+        self.compiled = recording.compiled
         self.minor = _minor(recording)
         self.known: dict[Any, list[Act]] = {}
         self.cached, self.cluster = cached, recording.cluster
@@ -210,8 +213,9 @@ class ActWriter:
         stores: list[Act] = []
         units, slots, most = defaultdict[str, float](float), 0.0, (-1.0, rows[0][0])
         self.open.clear()
+        begun = LoadsBegun()
         for row, times in rows:
-            own, before = 0.0, units["lsu"]
+            own, before, many_reads = 0.0, units["lsu"], len(reads)
             for name, many in self.rows[row].counts.items():
                 cost = self.cost(row, name)
                 own += cost.slots * many * times
@@ -221,14 +225,19 @@ class ActWriter:
                     if act[0] == WORK:
                         own += act[1]
                         units["lsu"] += act[2]["lsu"]
+                    elif act[0] == READ:
+                        if self.compiled and begun.is_full(act[1] / LANES):
+                            reads.append((USE, row))
+                        reads.append(act)
                     else:
-                        (reads if act[0] == READ else stores).append(act)
+                        stores.append(act)
+            begun.follow(*self._names(row), own, loads=len(reads) > many_reads)
             slots += own
             most = max(most, (own + 4 * (units["lsu"] - before), row))  # four schedulers share one unit for memory
         latency = self.longest(rows)
         rounds = -(-turns // together)
         each = turns / rounds
-        block: list[Act] = [(READ, act[1] * each, act[2] * each, act[3] * each, act[4]) for act in reads]
+        block: list[Act] = [(act[0], *(value * each for value in act[1:-1]), act[-1]) for act in reads]
         if block:
             block.append((USE, reads[-1][-1]))
         work = {unit: many * each for unit, many in units.items()}
@@ -267,7 +276,8 @@ class ActWriter:
                 if self.compiled and self._is_merged(one, site):
                     yield WORK, -1.0, {"lsu": 0.0}, 0.0, row
                 else:
-                    yield WORK, 0.0, {"lsu": one.wavefronts / turns}, 0.0, row
+                    part = 1 / self._joined(one, row, site.buffer)
+                    yield WORK, (part - 1) * one.times / turns, {"lsu": part * one.wavefronts / turns}, 0.0, row
                 continue
             nbytes, lines = one.sectors * SECTOR / turns, max(one.times, one.nbytes / LINE) / turns
             if ATOMICS.fullmatch(op):
@@ -276,7 +286,18 @@ class ActWriter:
                 share = 0.0 if one.site in self.minor else self.share.get(site.buffer, 1.0)
                 if site.buffer in self.cached and not site.write:
                     nbytes, share = 0.0, 0.0
-                yield STORE if site.write else READ, nbytes, nbytes * share, lines, row
+                far = nbytes * share / reached_by(SECTOR * one.sectors / max(1, one.times))
+                yield STORE if site.write else READ, nbytes, far, lines, row
+
+    def _joined(self, access: Moved, row: int, name: str) -> int:
+        """How many turns of a loop ptxas makes one access of: of those whose elements follow each other
+        in the buffer of that name, from its begin on: then it knows them to be aligned.
+        """
+        at = next((at for at in range(row, -1, -1) if self.rows[at].kind == "loop"), -1)
+        loop = TRIP.search(self.rows[at].text) if at >= 0 else None
+        if loop is None or not re.search(rf"\b{name}\[{loop.group(1)}( \+ \d+)?\]", self.rows[row].text):
+            return 1
+        return max(1, min(access.times, WIDEST * access.lanes // max(1, access.nbytes)))
 
     def _is_merged(self, one: Moved, site: Any) -> bool:
         """Is it the next part of an access that has begun in this block, of at most 16 aligned bytes? ptxas makes one
@@ -341,6 +362,30 @@ def _minor(recording: Recording) -> set[int]:
     return {site for site, many in own.items() if many < MINOR * most[recording.sites[site].buffer]}
 
 
+class LoadsBegun:
+    """Loads of a block that are on their way, where a compiler's text has the use of each behind it. ptxas begins the
+    next ones early, as long as their results have room in registers. (Mutable.)
+    """
+
+    def __init__(self) -> None:
+        self.lane_bytes, self.is_used = 0.0, False
+        self.results: set[str] = set()
+
+    def is_full(self, lane_bytes: float) -> bool:
+        """Has the next load, of so many bytes of a lane, to wait for those before it? Then these are over."""
+        full = self.is_used and self.lane_bytes + lane_bytes > LOADED_BYTES
+        self.lane_bytes = lane_bytes if full else self.lane_bytes + lane_bytes
+        self.is_used = self.is_used and not full
+        return full
+
+    def follow(self, defined: str, used: frozenset[str], slots: float, *, loads: bool) -> None:
+        """A row that has been begun, and what it takes: nothing where it names a part of a result."""
+        if loads or (slots <= 0 and used & self.results):
+            self.results.add(defined)
+        else:
+            self.is_used = self.is_used or bool(used & self.results)
+
+
 class Loops:
     """How many turns of loops a row is in, by how often the rows before it ran. (Mutable.)"""
 
@@ -350,14 +395,14 @@ class Loops:
     def turns(self, row: int, times: int) -> int:
         """times: executions of the row; of a loop those of its body."""
         found = TRIP.search(self.rows[row].text) if self.rows[row].kind == "loop" else None
-        trip = int(found.group(2)) if found else 1
+        trip = int(found.group(3)) if found else 1
         while self.open and (times < self.open[-1][0] * trip or times % self.open[-1][0]):
             self.open.pop()
         turns = 1
         for _, each in self.open:
             turns *= each
         if found is not None:
-            unrolled = found.group(1) in ("T.unroll", "T.vectorized") or trip <= UNROLLED_TRIP
+            unrolled = found.group(2) in ("T.unroll", "T.vectorized") or trip <= UNROLLED_TRIP
             here = times // self.open[-1][0] if self.open else times  # fewer than its trip where threads wait in it
             self.open.append((times, 1 if unrolled else here))
             return turns
@@ -375,6 +420,11 @@ def _chunks(slots: float, units: Mapping[str, float], latency: float, row: int) 
     pieces = max(1, int(slots / CHUNK))
     part = {unit: many / pieces for unit, many in units.items()}
     return [(WORK, slots / pieces, part, latency / pieces, row)] * pieces
+
+
+def reached_by(nbytes: float) -> float:
+    """Of HBM's rate, what accesses of a warp reach that have so many bytes."""
+    return next((part for most, part in PIECES if nbytes <= most), 1.0)
 
 
 def product_cycles(mnemonic: str) -> float:

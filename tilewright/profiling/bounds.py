@@ -34,9 +34,9 @@ if TYPE_CHECKING:
 # Clocks are the highest that the board boosts to. Tensor-core rates are dense flops of an SM in a cycle.
 
 
-SECTOR_RATE = 64
-"""Bytes that an SM exchanges with the second-level cache in a cycle (A100 whitepaper: 5120 bytes a cycle for 80 slices;
-an SM's own port takes 64)."""
+SECTOR_RATE = 128
+"""Bytes that an SM exchanges with the second-level cache in a cycle, at most: bulk copies of an H200 bring 122 (`python
+-m benchmarks.gpu figures`, bursts, 2026-11-29), loads by registers 64."""
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from tilewright.errors import SimulationError, TilewrightError
 from tilewright.isa import ctas_of_an_sm
 from tilewright.profiling.acts import ATOMICS, CACHED_BYTES, Loops, Script, script_of
 from tilewright.profiling.bounds import Gpu, Occupancy, _occupancy
-from tilewright.profiling.play import STARTS, Played, clock_of, figures_of, play
+from tilewright.profiling.play import STARTS, Played, clock_of, figures_of, play, reads_again
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
@@ -86,7 +86,7 @@ def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
     cached = frozenset(name for name, nbytes in launch.nbytes.items() if nbytes <= CACHED_BYTES)
     scripts = [script_of(recording, share, first, cached) for first in firsts]
     clock = clock_of(gpu, scripts)
-    machine = figures_of(gpu, busy_sms, written, clock)
+    machine = figures_of(gpu, busy_sms, written, clock, again=reads_again(scripts))
     sms = gpu.sms * AT_ONCE.get(cluster, 1.0)
     slots = max(1, int(sms * launch.resident) // cluster)
     each = clusters / (sms / cluster)  # of an SM, or of a group of as many as a cluster has
@@ -173,7 +173,8 @@ def shares(recording: Any, launch: WholeGrid, gpu: Gpu) -> tuple[dict[str, float
     many = launch.ctas / max(1, len(recording.ctas)) * launch.work
     far_read = {name: min(nbytes * many, launch.nbytes.get(name, 0)) for name, nbytes in read.items() if nbytes}
     far_written = {name: min(nbytes * many, launch.nbytes.get(name, 0)) for name, nbytes in written.items() if nbytes}
-    kept = min(1.0, max(0.0, sum(far_written.values()) / (KEPT * gpu.l2_bytes) - 1))
+    passed = sum(far_read.values()) + sum(far_written.values())
+    kept = max(0.0, 1 - KEPT * gpu.l2_bytes / max(1.0, passed))  # the rest of what is written is among the last bytes
     found = {name: nbytes / (read[name] * many) for name, nbytes in far_read.items()}
     found |= {name: kept * nbytes / (written[name] * many) for name, nbytes in far_written.items()}
     out, total = kept * sum(far_written.values()), sum(far_read.values())
@@ -182,7 +183,7 @@ def shares(recording: Any, launch: WholeGrid, gpu: Gpu) -> tuple[dict[str, float
 
 CTAS = 2  # that are recorded
 LEAST = 0.02  # of the time, or of all waiting: less is not told
-SECONDS = 20.0  # that the simulator may take for them
+SECONDS = 120.0  # by the clock, that the simulator may take for them: an idle core needs 0.1 to 4 (examples, products)
 BOUND = 0.6  # of the time: a unit that is busy for so much bounds the kernel, else waiting does
 UNITS = {"tensor": "tensor cores", "alu": "integer units", "fma": "float units", "mufu": "special functions",
          "TMA": "copy engine", "spills": "spilled registers", "starts": "starts of CTAs"}  # fmt: skip

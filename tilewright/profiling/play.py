@@ -15,7 +15,7 @@ from typing import Any
 
 from tilewright.profiling import acts
 from tilewright.profiling.acts import Script
-from tilewright.profiling.bounds import SECTOR_RATE, Gpu
+from tilewright.profiling.bounds import Gpu
 
 # The figures that a schedule is played with, of one SM of a GPU, in cycles and bytes a cycle.
 #
@@ -25,13 +25,16 @@ from tilewright.profiling.bounds import SECTOR_RATE, Gpu
 # latencies: not measured.
 
 
-# Of HBM's rate, what reads and writes reach: 4.6 and 4.4 TB/s of 4.8; both together 4.15 with what the play adds.
-READ_REACHED, WRITE_REACHED, BOTH_REACHED = 0.96, 0.92, 0.89
+# Of HBM's rate, what reads and writes reach: 4.6 and 4.4 TB/s of 4.8; both together 4.3 of bytes that are copied, of
+# which the cache keeps 3 %; and 4.0 of CTAs that read again after they have written (copies of CTAs in a loop).
+READ_REACHED, WRITE_REACHED, BOTH_REACHED, AGAIN_REACHED = 0.965, 0.92, 0.865, 0.85
+LOADED = 64.0  # bytes that one SM loads in a cycle, whoever else does
 L2_REACHED = 43.0  # bytes of the second-level cache that each SM gets in a cycle where all of them read: 11 TB/s
 L2_SHARED = 60.0  # where asynchronous copies of several SMs bring the same bytes at about the same time; by pairs
 WRITTEN, WRITTEN_ALONE = 16.5, 32.0  # bytes that each SM writes in a cycle where all of them do, and one alone
 TENSOR_CLOCK = 0.905  # of the clock, where tensor cores are in use, even those of one SM: 1.79 GHz of 1.98
 TENSOR_POWER = 0.2  # by how much slower warpgroups' products are where all SMs have them, as power ends; by pairs
+CP_ASYNC_LATE = 400.0  # cycles: ptxas issues cp.async behind products that stand behind it (SASS); by pairs
 DISPATCH = 159.0  # cycles between two CTAs that begin on one SM: 0.607 ns of the whole GPU, whatever they do
 
 
@@ -45,11 +48,13 @@ class SmFigures:
     hbm_bytes: float  # its share
     dispatch: float
     tensor_power: float  # times as long
+    cp_async_late: float  # more than of a load
     l2_latency: float = 280.0
-    hbm_latency: float = 760.0  # 675 for a load alone; with what a loop around it takes
-    hbm_queue: float = 115.0  # times u / (1 - u), where u of HBM's rate is in use: fits 2 to 64 KB on their way
-    l2_queue: float = 300.0  # the same of the second-level cache; by pairs
+    hbm_latency: float = 675.0
+    hbm_spread: float = 80.0  # cycles of bytes that wait with which HBM reaches half of its rate: fits 2 to 64 KB
+    l2_queue: float = 300.0  # times u / (1 - u), where u of the second-level cache's rate is in use; by pairs
     near_latency: float = 40.0  # of a load that hits in the first-level cache
+    received_bytes: float = 122.0  # that an SM takes in a cycle where another has asked for them: 48 KB in 403 cycles
     remote_latency: float = 200.0  # to another CTA of the cluster
     remote_bytes: float = 14.0  # that an SM sends to others of its cluster in a cycle; by pairs
     tensor_latency: float = 60.0  # from the last product's turn to its result
@@ -66,6 +71,7 @@ class SmFigures:
     warp_start: float = 4.0  # the same, more for each of its warps
     cluster_start: float = 350.0  # more, for each CTA of a cluster of more than two; by pairs
     store_room: float = 2000.0  # cycles of stores that may be on their way before a warp waits; by pairs
+    store_bytes: float = 8192.0  # of stores that wait for the port of an SM before its warps wait; by pairs
     atomic_cycles: float = 5.0  # of an SM, for a sector of atomics
     lsu_power: float = 1.08  # passes that shared memory takes for each that is counted; by pairs
     launch_s: float = 3.0e-6  # seconds of a launch in a graph that does nothing
@@ -80,7 +86,20 @@ def clock_of(gpu: Gpu, scripts: Sequence[Script]) -> float:
     )
 
 
-def figures_of(gpu: Gpu, busy_sms: int, written: float = 0.0, clock: float = 0.0) -> SmFigures:
+def reads_again(scripts: Sequence[Script]) -> bool:
+    """Does a warp read from HBM after it has written to memory, as where a CTA has several tiles?"""
+
+    def moves(script: Script, act: Any) -> str:
+        operation = script.operations.get(act[1]) if act[0] == acts.ISSUE else None
+        if act[0] == acts.STORE or (operation and operation.writes):
+            return "w"
+        return "r" if act[0] == acts.READ or (operation and operation.far) else ""
+
+    warps = ((script, acts_of) for script in scripts for _, _, acts_of in script.warps)
+    return any("wr" in "".join(moves(script, act) for act in acts_of) for script, acts_of in warps)
+
+
+def figures_of(gpu: Gpu, busy_sms: int, written: float = 0.0, clock: float = 0.0, *, again: bool = False) -> SmFigures:
     """The figures where so many SMs are busy: they share what memory gives, but none has more than its port takes.
 
     written: the part of the bytes of HBM that are written. clock: cycles a second, where it is not the highest.
@@ -88,20 +107,21 @@ def figures_of(gpu: Gpu, busy_sms: int, written: float = 0.0, clock: float = 0.0
     busy = max(1, min(gpu.sms, busy_sms))
     mixed = 2 * min(written, 1 - written)
     alone = READ_REACHED * (1 - written) + WRITE_REACHED * written
-    part, reached = gpu.sms / busy, alone * (1 - mixed) + BOTH_REACHED * mixed
+    part, reached = gpu.sms / busy, alone * (1 - mixed) + (AGAIN_REACHED if again else BOTH_REACHED) * mixed
     return SmFigures(
-        l2_bytes=min(SECTOR_RATE, L2_REACHED * part),
-        l2_shared_bytes=min(SECTOR_RATE, L2_SHARED * part),
+        l2_bytes=min(LOADED, L2_REACHED * part),
+        l2_shared_bytes=min(LOADED, L2_SHARED * part),
         l2_write_bytes=min(WRITTEN_ALONE, WRITTEN * part),
-        hbm_bytes=min(SECTOR_RATE, gpu.hbm * reached / (clock or gpu.clock) / busy),
+        hbm_bytes=min(LOADED, gpu.hbm * reached / (clock or gpu.clock) / busy),
         dispatch=DISPATCH / part,
         tensor_power=1 + TENSOR_POWER / part,
+        cp_async_late=CP_ASYNC_LATE if 0 < clock < gpu.clock else 0.0,
     )
 
 
 STARTS = "starts"  # of CTAs: what the GPU can begin, whatever they do
 MOST_CLUSTER_START = 1800.0  # cycles
-MOST_USED = 0.95  # of HBM's rate, for the length of its queues
+MOST_USED = 0.95  # of the second-level cache's rate, for the length of its queue
 
 
 @dataclass(slots=True)
@@ -258,7 +278,9 @@ class Play:
         """When bytes have gone through the second-level cache and come from, or gone to, HBM."""
         machine = self.machine
         far_cycles = far / machine.hbm_bytes
-        cycles = far / machine.l2_bytes + (nbytes - far) / (machine.l2_shared_bytes if shared else machine.l2_bytes)
+        cycles = nbytes / machine.l2_bytes
+        if shared:
+            cycles = far / machine.l2_bytes + (nbytes - far) / machine.l2_shared_bytes
         if out:
             cycles = nbytes / machine.l2_write_bytes
             sm.out = max(sm.out, now) + cycles
@@ -266,18 +288,24 @@ class Play:
             self.busy["HBM"] += far_cycles
             self.units["L2 writes", row] += cycles
             self.units["HBM", row] += far_cycles
-            sm.hbm = max(sm.hbm, now) + far_cycles
-            return max(sm.out, sm.hbm) + machine.l2_latency
+            return max(sm.out, self._through_hbm(sm, now, far_cycles)) + machine.l2_latency
         sm.l2 = max(sm.l2, now) + cycles
         self.busy["L2"] += cycles
         self.units["L2", row] += cycles
         near = sm.l2 + machine.l2_latency + machine.l2_queue * self._crowd("L2", sm.l2)
         if far:
-            sm.hbm = max(sm.hbm, now) + far_cycles
             self.busy["HBM"] += far_cycles
             self.units["HBM", row] += far_cycles
-            return max(near, sm.hbm + machine.hbm_latency + machine.hbm_queue * self._crowd("HBM", now))
+            return max(near, self._through_hbm(sm, now, far_cycles) + machine.hbm_latency)
         return near
+
+    def _through_hbm(self, sm: Sm, now: float, cycles: float) -> float:
+        """When HBM has moved bytes of so many cycles. Bytes that wait are spread over its channels by chance: the fewer
+        they are, the more channels have none.
+        """
+        begin = max(sm.hbm, now)
+        sm.hbm = begin + cycles + self.machine.hbm_spread * cycles / max(1e-9, begin - now + cycles)
+        return sm.hbm
 
     def _crowd(self, unit: str, now: float) -> float:
         """How long a load waits in the queues of a memory: the longer, the more of its rate is in use."""
@@ -307,8 +335,8 @@ class Play:
         sm.lsu = begin + passes
         self.busy["shared memory"] += passes
         done = self._moved(sm, begin, nbytes, far, row, out=True)
-        room = done - self.machine.l2_latency - self.machine.store_room  # cycles of stores that may be on their way
-        return max(begin + 1, room)
+        room = done - self.machine.l2_latency - self.machine.store_room
+        return max(begin + 1, room, sm.out - self.machine.store_bytes / self.machine.l2_write_bytes)
 
     def _atomic(self, warp: RunningWarp, now: float, act: Any) -> float:
         _, sectors, passes, row = act
@@ -348,6 +376,7 @@ class Play:
                 sm.tma = now = max(sm.tma, now) + cycles
                 self.busy["TMA"] += cycles
             if one.unit == "cp.async":
+                extra = machine.cp_async_late
                 sm.lsu = max(sm.lsu, now) + one.passes
                 self.busy["shared memory"] += one.passes
             end = self._moved(sm, now, one.nbytes, one.far, one.row, out=one.writes, shared=True)
@@ -361,7 +390,7 @@ class Play:
     def _received(self, one: acts.UnitWork, sm: Sm, now: float) -> Iterator[float]:
         """When the other SMs that a copy is for have its bytes: each takes them by its own port."""
         for number in one.into:
-            other, cycles = self.sms[number], one.nbytes / SECTOR_RATE
+            other, cycles = self.sms[number], one.nbytes / self.machine.received_bytes
             if other is not sm:
                 other.l2 = max(other.l2, now) + cycles
                 self.busy["L2"] += cycles

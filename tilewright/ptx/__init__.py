@@ -1,7 +1,7 @@
 """PTX that others wrote: read, printed, and made a lowered kernel that the simulator runs.
 
-In the order in which to read: tree, lexer, operands, declarations, bodies, parser, printer; then names, state, declare,
-values, flow, instructions, lower, fragments.
+In the order in which to read: tree, constants, parser; then names, state, declare, values, flow,
+instructions, plain, lower.
 """
 
 from tilewright.ptx.declare import initial_bytes

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import KernelError
-from tilewright.ir import AllocBuffer, Buffer, Expr, Var, cast, const
+from tilewright.ir import AllocBuffer, Buffer, Expr, Var, binary, cast, const, select
 from tilewright.ir.launch import RESERVED
 from tilewright.isa import ARCHS
-from tilewright.ptx.bits import bits_of, unsigned
+from tilewright.ptx.bits import bits_of, start_of, unsigned
 from tilewright.ptx.constants import Unreadable, operands
 from tilewright.ptx.mangled import plain_name, qualified_name
 from tilewright.ptx.names import (
@@ -34,6 +34,34 @@ from tilewright.ptx.tree import Address, Function, Immediate, Instruction, Name,
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+# Parameters that lie in memory: each has an address as wide as all, and one of 32 bits among parameters alone.
+#
+# Triton takes the latter, and makes the former of it by ``cvta.param``.
+
+FIRST, STEP = 64, 64  # bytes: no parameter is at 0, as a null pointer is
+
+
+def place_of(low: Lowering, name: str) -> int | None:
+    """The address of a parameter among parameters; None of what is no parameter in memory."""
+    if name not in low.in_bytes:
+        return None
+    before = list(low.in_bytes.values())[: list(low.in_bytes).index(name)]
+    return FIRST + sum(-(-nbytes(param) // STEP) * STEP for param in before)
+
+
+def generic_address(low: Lowering, scope: Scope, address: Expr) -> Expr:
+    """The address that an address among parameters stands for; one that is as wide as all stays as it is."""
+    generic = address
+    for name, declared in low.in_bytes.items():
+        memory, place = scope.find(name), place_of(low, name)
+        assert isinstance(memory, Memory)
+        assert place is not None
+        inside = address - const(place, UINT64)
+        fits = binary("<", inside, const(nbytes(declared), UINT64))
+        generic = select(fits, start_of(memory.buffer) + inside, generic)
+    return generic
+
 
 # The initial values of a module's variables: bytes, and addresses that only a launch knows.
 #

@@ -19,20 +19,28 @@ from tilewright.isa import Form
 from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
 from tilewright.isa.arch import only, since
-from tilewright.isa.tensor_map_fields import MAP_FIELDS
-from tilewright.isa.types import TYPES
+from tilewright.isa.operands import TYPES
+from tilewright.isa.tma import MAP_FIELDS
 from tilewright.ptx.alloca import allocate, restore, save
-from tilewright.ptx.answers import query
 from tilewright.ptx.bits import unsigned
 from tilewright.ptx.constants import operands
 from tilewright.ptx.names import Symbol, type_word
-from tilewright.ptx.plain import alone, convert_address, is_in_space, load, move, store
+from tilewright.ptx.plain import (
+    alone,
+    convert_address,
+    is_in_space,
+    load,
+    move,
+    query,
+    reduce_at_barrier,
+    store,
+    with_mask,
+)
 from tilewright.ptx.special import special_register
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.strict import BARRIERS, check_number, check_register, check_value, check_words, without_idle
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector, operand_text
 from tilewright.ptx.values import assigned, element, exact, lookup, number_of, pointer, read, register, stored
-from tilewright.ptx.warps import reduce_at_barrier, with_mask
 from tilewright.ptx.wmma import matrix
 
 # tensormap: threads change fields of a tensor map, and hand it on; plain accesses to the words that have the fields.

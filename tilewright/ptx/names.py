@@ -17,8 +17,8 @@ from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import KernelError, Span
 from tilewright.ir import AddressOf, Buffer, Expr, Var, as_expr, binary, cast, rewrite, statements
 from tilewright.isa import bind
-from tilewright.isa.types import TYPES
-from tilewright.ptx.declarations import WORDS
+from tilewright.isa.operands import TYPES
+from tilewright.ptx.parser import WORDS
 from tilewright.ptx.special import VECTORS
 from tilewright.ptx.tree import (
     Block,

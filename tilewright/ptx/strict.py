@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tilewright.errors import InstructionError, KernelError, choices
-from tilewright.ptx.declarations import WORDS
 from tilewright.ptx.names import Memory, Parameter, Symbol, element_bytes
+from tilewright.ptx.parser import WORDS
 from tilewright.ptx.state import Lowering, Step
 from tilewright.ptx.tree import Address, Immediate, Instruction, Name, Not, Operand, Vector
 

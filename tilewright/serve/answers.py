@@ -56,7 +56,7 @@ def checked(
 
     Raises ToolError where there is none.
     """
-    words = [f"--{name}={value}" for name, given in options.items() for value in _values(given)]
+    words = [f"--{name}={value}" for name, option in options.items() for value in _values(option)]
     text = asked(
         "check", *words, "--json", f"--limit={seconds:g}s",
         source=source, language=language, kernel=kernel, seconds=seconds,
@@ -65,5 +65,5 @@ def checked(
     return report
 
 
-def _values(given: str | Iterable[str] | None) -> Iterable[str]:
-    return () if given is None else (given,) if isinstance(given, str) else given
+def _values(value: str | Iterable[str] | None) -> Iterable[str]:
+    return () if value is None else (value,) if isinstance(value, str) else value

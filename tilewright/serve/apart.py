@@ -131,8 +131,8 @@ def _do(work: Callable[[Say], None], write: int, quiet: bool, keep: Sequence[int
 def silenced(files: Iterable[int]) -> None:
     """These files of this process hold nothing, and take all that is written."""
     nothing = os.open(os.devnull, os.O_RDWR)
-    for own in files:
-        os.dup2(nothing, own)
+    for file in files:
+        os.dup2(nothing, file)
 
 
 def end_with_parent() -> None:
@@ -144,8 +144,8 @@ def end_with_parent() -> None:
 def _ended(child: int, end: float) -> int | None:
     """Its exit code, or minus the signal that ended it; None where it had to be ended."""
     while True:
-        found, status = os.waitpid(child, os.WNOHANG)
-        if found:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
             return os.waitstatus_to_exitcode(status)
         if monotonic() >= end:
             os.kill(child, signal.SIGKILL)

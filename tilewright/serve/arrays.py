@@ -22,7 +22,7 @@ def packed(value: Any) -> bytes:
     arrays: list[Any] = []
     text = json.dumps(_shape(value, arrays)).encode()
     into = io.BytesIO()
-    np.savez(into, text=np.frombuffer(text, np.uint8), **{f"a{n}": each for n, each in enumerate(arrays)})
+    np.savez(into, text=np.frombuffer(text, np.uint8), **{f"a{n}": array for n, array in enumerate(arrays)})
     return into.getvalue()
 
 
@@ -36,9 +36,9 @@ def _shape(value: Any, arrays: list[Any]) -> dict[str, Any]:
     if isinstance(value, PLAIN):
         return {"plain": value}
     if isinstance(value, tuple | list):
-        return {"tuple" if isinstance(value, tuple) else "list": [_shape(each, arrays) for each in value]}
+        return {"tuple" if isinstance(value, tuple) else "list": [_shape(part, arrays) for part in value]}
     if isinstance(value, Mapping):
-        return {"dict": [[str(name), _shape(each, arrays)] for name, each in value.items()]}
+        return {"dict": [[str(name), _shape(part, arrays)] for name, part in value.items()]}
     if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
         tensor = value.detach().cpu().contiguous()
         arrays.append(_octets_of(tensor))
@@ -60,9 +60,9 @@ def _value(shape: Any, held: Any) -> Any:
     if kind == "plain":
         return what
     if kind in ("tuple", "list"):
-        return (tuple if kind == "tuple" else list)(_value(each, held) for each in what)
+        return (tuple if kind == "tuple" else list)(_value(part, held) for part in what)
     if kind == "dict":
-        return {name: _value(each, held) for name, each in what}
+        return {name: _value(part, held) for name, part in what}
     octets = held[f"a{int(what)}"]
     if kind == "numpy":
         return octets.view(np.dtype(shape["dtype"])).reshape(shape["shape"])

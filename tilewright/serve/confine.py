@@ -218,7 +218,7 @@ _EVENTS = {
 
 
 NEAR = ("gc.", "sys.", "code.", "object.", "compile")  # events that count where the author's own code is the caller
-PACKAGES = [each for each in sys.path if each.endswith("-packages")]
+PACKAGES = [folder for folder in sys.path if folder.endswith("-packages")]
 LIBRARIES = tuple(
     {sys.prefix, sys.base_prefix, os.path.dirname(os.__file__), os.path.dirname(os.path.dirname(__file__)), *PACKAGES}
 )
@@ -277,7 +277,7 @@ def _is_known(path: Any, folder: str) -> bool:
 
 
 def _is_library(file: str) -> bool:
-    return file.startswith(tuple(each + os.sep for each in LIBRARIES))
+    return file.startswith(tuple(folder + os.sep for folder in LIBRARIES))
 
 
 def _line_in(file: str, *, near: bool, imports: bool) -> int | None:
@@ -313,7 +313,7 @@ class HeldPart:
 
 def replaced(before: Iterable[HeldPart]) -> str | None:
     """The first of these that is another one now: ``tilewright.sim.Program``."""
-    return next((each.label for each in before if each.holder.get(each.name) is not each.value), None)
+    return next((part.label for part in before if part.holder.get(part.name) is not part.value), None)
 
 
 PLAIN_IMPORTS = ("__future__", "dataclasses", "math", "numpy", "tilewright", "typing")
@@ -335,7 +335,7 @@ def may_replace(text: str) -> bool:
 def _reaches(node: ast.AST) -> bool:
     match node:
         case ast.Import(names=names):
-            return any(each.name not in PLAIN_IMPORTS for each in names)
+            return any(alias.name not in PLAIN_IMPORTS for alias in names)
         case ast.ImportFrom(module=module):
             return module not in PLAIN_IMPORTS
         case ast.Attribute(attr=name, ctx=context):
@@ -350,7 +350,7 @@ def held() -> list[HeldPart]:
     names = [name for name in sys.modules if name in JUDGING or name.startswith(OURS)]
     modules = [HeldPart(sys.modules, name, sys.modules[name], f"the module {name}") for name in names
                if not name.startswith("tilewright.serve")]  # fmt: skip  # which nobody finds
-    return [*modules, *(each for name in names for each in _callables(name))]
+    return [*modules, *(part for name in names for part in _callables(name))]
 
 
 def _callables(module: str) -> Iterator[HeldPart]:
@@ -360,7 +360,9 @@ def _callables(module: str) -> Iterator[HeldPart]:
         if callable(value) and not (ours and getattr(value, "__module__", None) != module):
             yield HeldPart(holder, name, value, f"{module}.{name}")
             if ours and isinstance(value, type):
-                own = vars(value)
+                members = vars(value)
                 yield from (
-                    HeldPart(own, of, each, f"{module}.{name}.{of}") for of, each in own.items() if callable(each)
+                    HeldPart(members, of, member, f"{module}.{name}.{of}")
+                    for of, member in members.items()
+                    if callable(member)
                 )

@@ -71,17 +71,17 @@ def _judged(problem: Problem, test: Mapping[str, Any], checks: str, bounds: Allo
     data = _apart(problem, partial(_generated, problem, test), bounds)
     if isinstance(data, Finding):
         return verdict("refused", dataclasses.replace(data, message=f"generate_input: {data.message}"))
-    made = _apart(problem, partial(_computed, problem, data, checks), bounds)
-    if isinstance(made, Finding):
-        return verdict({"limit": "stopped", "tampering": "refused"}.get(made.kind, "wrong"), made)
+    computed = _apart(problem, partial(_computed, problem, data, checks), bounds)
+    if isinstance(computed, Finding):
+        return verdict({"limit": "stopped", "tampering": "refused"}.get(computed.kind, "wrong"), computed)
     try:
-        (length,) = struct.unpack_from("<Q", made)
-        kernels = report_from(json.loads(made[8 : 8 + length])).verdicts
+        (length,) = struct.unpack_from("<Q", computed)
+        kernels = report_from(json.loads(computed[8 : 8 + length])).verdicts
     except (struct.error, ValueError, KeyError, TypeError) as error:
         return verdict("refused", Finding("tampering", f"what the submission's process hands on is no result: {error}"))
     told = _together(name, inputs, kernels)
     if told.status == "clean":
-        message = _apart(problem, partial(_checked, problem, data, made[8 + length :]), bounds)
+        message = _apart(problem, partial(_checked, problem, data, computed[8 + length :]), bounds)
         if isinstance(message, Finding):
             return verdict("refused", dataclasses.replace(message, message=f"check_implementation: {message.message}"))
         if text := message.decode():
@@ -92,16 +92,16 @@ def _judged(problem: Problem, test: Mapping[str, Any], checks: str, bounds: Allo
 def _together(name: str, inputs: Mapping[str, str], kernels: tuple[Verdict, ...]) -> Verdict:
     """One verdict on all launches of a test."""
     status = Report("", kernels).status if kernels else "clean"
-    left = dict.fromkeys(text for each in kernels for text in each.not_covered if not text.startswith("results"))
+    left = dict.fromkeys(text for kernel in kernels for text in kernel.not_covered if not text.startswith("results"))
     return Verdict(
         name,
         status,
-        target=next((each.target for each in kernels), None),
+        target=next((kernel.target for kernel in kernels), None),
         inputs=inputs,
-        checks=tuple(dict.fromkeys(check for each in kernels for check in each.checks)),
-        findings=tuple(finding for each in kernels for finding in each.findings),
+        checks=tuple(dict.fromkeys(check for kernel in kernels for check in kernel.checks)),
+        findings=tuple(finding for kernel in kernels for finding in kernel.findings),
         not_covered=tuple(left) if kernels else (NO_KERNEL,),
-        output="".join(each.output for each in kernels),
+        output="".join(kernel.output for kernel in kernels),
     )
 
 
@@ -119,11 +119,11 @@ def _apart(problem: Problem, work: Callable[[], bytes], bounds: Allowance) -> by
             return b"B" + work()
         except Exception as error:  # whatever an author's code raises is the author's to see
             frames = traceback.extract_tb(error.__traceback__)
-            where = [each for each in frames if Path(each.filename).resolve() in files]
+            where = [frame for frame in frames if Path(frame.filename).resolve() in files]
             at = (Path(where[-1].filename).name, where[-1].lineno) if where else (None, None)
             return b"E" + json.dumps([f"{type(error).__name__}: {error}", *at]).encode()
 
-    folders = [str(each.parent) for each in files]
+    folders = [str(file.parent) for file in files]
     answer = apart(told, seconds=bounds.seconds, nbytes=bounds.nbytes, walls=bounds.walls, reads=folders)
     if isinstance(answer, Died):
         return Finding("limit" if answer.seconds else "tampering", f"no result: {answer}")
@@ -154,8 +154,8 @@ def _computed(problem: Problem, data: bytes, checks: str) -> bytes:
         if not told or told[-1].status == "clean":
             told.append(verdict_on("custom_kernel", error))
     if changed := replaced(before):
-        found = Finding("tampering", f"refused, the harness: {TRIED['the harness']}", given=changed)
-        told.append(Verdict("custom_kernel", "refused", findings=(found,), not_covered=("everything",)))
+        finding = Finding("tampering", f"refused, the harness: {TRIED['the harness']}", given=changed)
+        told.append(Verdict("custom_kernel", "refused", findings=(finding,), not_covered=("everything",)))
     fields = json.dumps(Report("submission", tuple(told)).as_dict(), default=str).encode()
     return struct.pack("<Q", len(fields)) + fields + (packed(result) if all(told) else b"")
 
@@ -197,13 +197,15 @@ def _by_triton(kernel: Any, grid: Any) -> Callable[..., Any]:
 def _watched(simulate: Callable[..., Any], told: list[Verdict], checks: tuple[str, ...]) -> Callable[..., Any]:
     def run(self: Any, *args: Any, **named: Any) -> Any:
         began = monotonic()
-        known: dict[str, Any] = {"checks": checks, "target": str(self.target)}
+        settings: dict[str, Any] = {"checks": checks, "target": str(self.target)}
         try:
-            made = simulate(self, *args, **{**named, "check": checks})
+            outcome = simulate(self, *args, **{**named, "check": checks})
         except TilewrightError as error:
-            told.append(verdict_on(self.name, error, seconds=monotonic() - began, **known))
+            told.append(verdict_on(self.name, error, seconds=monotonic() - began, **settings))
             raise
-        told.append(finished(self.name, made, (), Wanted(), {**known, "inputs": {}, "seconds": monotonic() - began}))
-        return made
+        told.append(
+            finished(self.name, outcome, (), Wanted(), {**settings, "inputs": {}, "seconds": monotonic() - began})
+        )
+        return outcome
 
     return run

@@ -51,15 +51,19 @@ _BRANCHES = (
 def host_function(module: LoadedModule, source: str, name: str) -> Callable[..., Any] | None:
     """A function of the host as Python calls it; None where the text has none of that name that can be read."""
     tree = tree_of(source)
-    node = next((each for each in below(tree.root, "function_definition") if _name(each, tree) == name), None)
-    if node is None or any(next(_launches(each), None) is not None for each in below(node, *_BRANCHES)):
+    node = next(
+        (definition for definition in below(tree.root, "function_definition") if _name(definition, tree) == name), None
+    )
+    if node is None or any(next(_launches(branch), None) is not None for branch in below(node, *_BRANCHES)):
         return None
-    names = [found[1] for part in _parameters(node, tree) if (found := re.search(r"(\w+)\s*$", part))]
+    names = [match[1] for part in _parameters(node, tree) if (match := re.search(r"(\w+)\s*$", part))]
 
-    def call(*given: Any) -> Any:
-        if len(given) != len(names):
-            raise ArgumentError(f"{name} takes {len(names)} arguments", given=f"{len(given)}", allowed=", ".join(names))
-        return HostCall(name, dict(zip(names, given, strict=True))).run(module, source, tree.of(node))
+    def call(*arguments: Any) -> Any:
+        if len(arguments) != len(names):
+            raise ArgumentError(
+                f"{name} takes {len(names)} arguments", given=f"{len(arguments)}", allowed=", ".join(names)
+            )
+        return HostCall(name, dict(zip(names, arguments, strict=True))).run(module, source, tree.of(node))
 
     return call
 
@@ -71,7 +75,7 @@ def _name(node: Node, tree: Tree) -> str:
 
 def _parameters(node: Node, tree: Tree) -> list[str]:
     head = next(below(node, "parameter_list"), None)
-    return [tree.of(each).partition("=")[0] for each in head.named_children] if head is not None else []
+    return [tree.of(parameter).partition("=")[0] for parameter in head.named_children] if head is not None else []
 
 
 def _launches(node: Node) -> Iterator[Node]:
@@ -92,8 +96,8 @@ class HostCall:
     def run(self, module: LoadedModule, source: str, text: str) -> Any:
         """Answer what the text asks of tensors, make those that it makes, run its launches; what it returns."""
         text = "".join(map(self._read, re.split(r"(?<=;)", text)))
-        known = {key: value for key, value in self.numbers.items() if not isinstance(value, str)}
-        for shape in launched(text, given=known, around=(source,)):
+        numbers = {key: value for key, value in self.numbers.items() if not isinstance(value, str)}
+        for shape in launched(text, given=numbers, around=(source,)):
             if shape.lacks:
                 raise self._unread(f"a launch of {shape.kernel}, which needs {', '.join(shape.lacks)}")
             module[shape.kernel].simulate(
@@ -111,39 +115,39 @@ class HostCall:
             if hasattr(value, "shape"):
                 statement = _answered(statement, key, tuple(map(int, value.shape)))
         for pattern, act in _STATEMENTS:
-            if found := pattern.search(statement):
-                act(self, found)
+            if match := pattern.search(statement):
+                act(self, match)
                 break
         return statement
 
-    def _like(self, found: re.Match[str]) -> None:
-        tensor = self._tensor(found[3])
-        self.values[found[1]] = _new(tensor, found[2], tensor.shape)
+    def _like(self, match: re.Match[str]) -> None:
+        tensor = self._tensor(match[3])
+        self.values[match[1]] = _new(tensor, match[2], tensor.shape)
 
-    def _sized(self, found: re.Match[str]) -> None:
-        extents = [HostNumbers(self.numbers).of(word) for word in found[3].split(",")]
-        known = [int(extent) for extent in extents if extent is not None]
-        if len(known) < len(extents):
-            raise self._unread(f"`{found[0].strip()}`")
-        self.values[found[1]] = _new(self._tensor(found[4]), found[2], tuple(known))
+    def _sized(self, match: re.Match[str]) -> None:
+        extents = [HostNumbers(self.numbers).of(word) for word in match[3].split(",")]
+        shape = [int(extent) for extent in extents if extent is not None]
+        if len(shape) < len(extents):
+            raise self._unread(f"`{match[0].strip()}`")
+        self.values[match[1]] = _new(self._tensor(match[4]), match[2], tuple(shape))
 
-    def _alike(self, found: re.Match[str]) -> None:
-        tensor = self._tensor(found[2])
-        self.values[found[1]] = tensor.clone() if hasattr(tensor, "clone") else tensor.copy()
+    def _alike(self, match: re.Match[str]) -> None:
+        tensor = self._tensor(match[2])
+        self.values[match[1]] = tensor.clone() if hasattr(tensor, "clone") else tensor.copy()
 
-    def _number(self, found: re.Match[str]) -> None:
-        self.numbers.setdefault(found[1], found[2])
+    def _number(self, match: re.Match[str]) -> None:
+        self.numbers.setdefault(match[1], match[2])
 
-    def _dim3(self, found: re.Match[str]) -> None:
-        parts = zip("xyz", map(HostNumbers(self.numbers).of, found[2].split(",")), strict=False)
-        self.numbers.update({f"{found[1]}.{axis}": value for axis, value in parts if value is not None})
+    def _dim3(self, match: re.Match[str]) -> None:
+        parts = zip("xyz", map(HostNumbers(self.numbers).of, match[2].split(",")), strict=False)
+        self.numbers.update({f"{match[1]}.{axis}": value for axis, value in parts if value is not None})
 
     def _argument(self, word: Any) -> Any:
         """A launch's argument: a number, or the tensor whose data it points to."""
         if not isinstance(word, str):
             return word
-        found = _DATA.search(word)
-        key = found[1] if found else word.strip()
+        match = _DATA.search(word)
+        key = match[1] if match else word.strip()
         if key not in self.values:
             raise self._unread(f"the argument `{word}` of a launch")
         return self.values[key]
@@ -155,10 +159,10 @@ class HostCall:
 
     def _returned(self, text: str) -> Any:
         """What the function returns: nothing, a tensor, or several."""
-        found = re.search(r"\breturn\b\s*([^;]*);", text)
-        words = re.findall(r"\w+", re.sub(r"std::(?:make_tuple|vector<[^>]*>|move)", "", found[1])) if found else []
-        made = tuple(map(self._tensor, words))
-        return None if not made else made[0] if len(made) == 1 else made
+        match = re.search(r"\breturn\b\s*([^;]*);", text)
+        words = re.findall(r"\w+", re.sub(r"std::(?:make_tuple|vector<[^>]*>|move)", "", match[1])) if match else []
+        tensors = tuple(map(self._tensor, words))
+        return None if not tensors else tensors[0] if len(tensors) == 1 else tensors
 
     def _unread(self, what: str) -> ArgumentError:
         return ArgumentError(
@@ -179,10 +183,10 @@ _STATEMENTS: tuple[tuple[re.Pattern[str], Callable[[HostCall, re.Match[str]], No
 
 def _new(tensor: Any, how: str, shape: tuple[int, ...]) -> Any:
     """A tensor of the same elements: of zeros, of ones, or with whatever a new one has."""
-    made = tensor.new_empty(shape) if hasattr(tensor, "new_empty") else np.empty(shape, tensor.dtype)
+    new = tensor.new_empty(shape) if hasattr(tensor, "new_empty") else np.empty(shape, tensor.dtype)
     if how != "empty":
-        made[...] = float(how == "ones")
-    return made
+        new[...] = float(how == "ones")
+    return new
 
 
 def _answered(text: str, name: str, shape: tuple[int, ...]) -> str:
@@ -191,4 +195,4 @@ def _answered(text: str, name: str, shape: tuple[int, ...]) -> str:
     text = re.sub(tensor + r"(?:numel\(\)|sizes\(\)\.numel\(\))", str(prod(shape)), text)
     text = re.sub(tensor + r"dim\(\)", str(len(shape)), text)
     asked = tensor + r"(?:size\(\s*(-?\d+)\s*\)|sizes\(\)\s*\[\s*(\d+)\s*\])"
-    return re.sub(asked, lambda found: str(shape[int(found[1] or found[2])]), text)
+    return re.sub(asked, lambda match: str(shape[int(match[1] or match[2])]), text)

@@ -44,13 +44,13 @@ def jitted(submission: Submission, cases: Sequence[Case], load: Load, folder: Pa
     options = {name: value for name in OPTIONS if (value := getattr(submission.launch, name)) is not None}
     options |= {"target": submission.target or "sm_90a", "config": submission.launch.config}
     types = [
-        ({each: (array.shape, array.dtype) for each, array in case.memory.items()}, case.numbers) for case in cases
+        ({name: (array.shape, array.dtype) for name, array in case.memory.items()}, case.numbers) for case in cases
     ]
     make = partial(_texts, types, {**submission.constants, **options}, load)
     data = handed_on(submission, make, folder, read, more_bytes=ROOM)
     try:
         told = json.loads(bytes(data))
-        texts = [_text(each) for each in told["texts"]]
+        texts = [_text(text) for text in told["texts"]]
         rows = [(texts[int(number)], list(map(str, passed)), _numbers(more)) for number, passed, more in told["cases"]]
         return [_jitted(submission, case, *row) for case, row in zip(cases, rows, strict=True)]
     except UNREADABLE as error:
@@ -80,17 +80,19 @@ def _texts(cases: Sequence[Types], options: Mapping[str, Any], load: Load, place
 
 def _text(fields: Mapping[str, Any]) -> TritonText:
     """From JSON, in which nothing is taken for granted. No argument of a submission is a descriptor, with a map."""
-    made = TritonText(**{**fields, "tensordesc_meta": ()})
-    numbers = (made.shared, made.num_ctas, made.global_scratch_size, made.profile_scratch_size)
-    if not (type(made.ptx) is type(made.name) is str and all(type(each) is int and each >= 0 for each in numbers)):
+    text = TritonText(**{**fields, "tensordesc_meta": ()})
+    numbers = (text.shared, text.num_ctas, text.global_scratch_size, text.profile_scratch_size)
+    if not (
+        type(text.ptx) is type(text.name) is str and all(type(number) is int and number >= 0 for number in numbers)
+    ):
         raise ValueError("a field of another type")
-    return made
+    return text
 
 
-def _numbers(given: Mapping[str, Any]) -> dict[str, int | float]:
-    if unfit := [name for name, value in given.items() if not isinstance(value, (int, float))]:
+def _numbers(numbers: Mapping[str, Any]) -> dict[str, int | float]:
+    if unfit := [name for name, value in numbers.items() if not isinstance(value, (int, float))]:
         raise ValueError(f"{unfit[0]} is no number")
-    return dict(given)
+    return dict(numbers)
 
 
 def _jitted(

@@ -47,7 +47,7 @@ def refer_apart(work: Callable[[], bytes], submission: Submission) -> bytes | Di
 
 
 def answer(
-    given: Any, loads: Loads, walls: Walls, read: Read = read_here, refer: Refer = refer_apart
+    request: Any, loads: Loads, walls: Walls, read: Read = read_here, refer: Refer = refer_apart
 ) -> dict[str, Any]:
     """The verdicts on a submission, as JSON has them.
 
@@ -61,7 +61,7 @@ def answer(
     least: float | None = None
     folder = Path(tempfile.mkdtemp())
     try:
-        submission = submission_of(given)
+        submission = submission_of(request)
         cases = list(cases_of(submission))
         calls = _calls(submission, cases, loads, folder, read)
         for case, call in zip(cases, calls, strict=True):
@@ -73,7 +73,7 @@ def answer(
         least = _least_ms(calls[0].kernel, submission, cases) if all(verdicts) else None
         shutil.rmtree(folder, ignore_errors=True)  # a reference may leave this process behind walls
         wanted = _references(submission, cases, refer)
-        verdicts = [_compared(*each, submission) for each in zip(verdicts, cases, wanted, strict=False)]
+        verdicts = [_compared(*judged, submission) for judged in zip(verdicts, cases, wanted, strict=False)]
     except SubmissionRefused as refused:
         verdicts, sizes = [refused.verdict], []
     except (TilewrightError, MemoryError) as error:
@@ -82,7 +82,7 @@ def answer(
         shutil.rmtree(folder, ignore_errors=True)
     text = json.dumps(Report("submission", tuple(verdicts)).as_dict()).replace(f"{folder}/", "")
     fields = json.loads(_TEXT.sub("", text))
-    return {**fields, "answer": ANSWER, "id": _identity(given), "cases": sizes, "walls": [*walls.missing()],
+    return {**fields, "answer": ANSWER, "id": _identity(request), "cases": sizes, "walls": [*walls.missing()],
             "least_ms": least if all(verdicts) else None, "seconds": round(monotonic() - began, 4)}  # fmt: skip
 
 
@@ -90,10 +90,10 @@ def _identity(request: Any) -> Any:
     return request.get("id") if isinstance(request, Mapping) else None
 
 
-def refusal(request: Any, message: str, status: str = "stopped", given: str | None = None) -> dict[str, Any]:
+def refusal(request: Any, message: str, status: str = "stopped", details: str | None = None) -> dict[str, Any]:
     """An answer where there is no verdict: the process that judges has ended, or the request is none."""
-    found = Finding("limit" if status == "stopped" else "argument", message, given=given)
-    verdict = Verdict("submission", status, findings=(found,), not_covered=("everything",))
+    finding = Finding("limit" if status == "stopped" else "argument", message, given=details)
+    verdict = Verdict("submission", status, findings=(finding,), not_covered=("everything",))
     fields = Report("submission", (verdict,)).as_dict()
     return {**fields, "answer": ANSWER, "id": _identity(request), "cases": [], "walls": [], "least_ms": None,
             "seconds": 0.0}  # fmt: skip
@@ -115,9 +115,9 @@ def _calls(submission: Submission, cases: Sequence[Case], loads: Loads, folder: 
     """The call of each case. Raises SubmissionRefused or TilewrightError where there is none."""
     try:
         if submission.language == "triton":
-            made = jitted(submission, cases, loads["triton"], folder, read)
-            grids = (_extents(submission.launch.grid, each.names) for each in made)
-            return [CaseCall(*each.loaded.call(grid)) for each, grid in zip(made, grids, strict=True)]
+            compiled = jitted(submission, cases, loads["triton"], folder, read)
+            grids = (_extents(submission.launch.grid, call.names) for call in compiled)
+            return [CaseCall(*call.loaded.call(grid)) for call, grid in zip(compiled, grids, strict=True)]
         kernel = _compiled(submission, loads, folder, read)
     except SubmissionRefused as refused:
         raise SubmissionRefused(uncompiled(refused.verdict)) from None
@@ -132,8 +132,8 @@ def uncompiled(verdict: Verdict) -> Verdict:
     """The verdict on what is no kernel: it is refused, and what a compiler says of a line is a finding of its own."""
     if verdict.status == "stopped":
         return verdict
-    findings = [replace(each, kind="compile") if each.line and each.kind in COMPILING else each
-                for each in verdict.findings]  # fmt: skip
+    findings = [replace(finding, kind="compile") if finding.line and finding.kind in COMPILING else finding
+                for finding in verdict.findings]  # fmt: skip
     return replace(verdict, status="refused", findings=tuple(findings))
 
 
@@ -157,7 +157,7 @@ def _compiled(submission: Submission, loads: Loads, folder: Path, read: Read) ->
 
 def _ordered(submission: Submission, case: Case) -> list[Any]:
     memory = {**case.memory, **case.numbers}
-    return [memory[each.name] for each in submission.arguments]
+    return [memory[argument.name] for argument in submission.arguments]
 
 
 def _only(module: LoadedModule, submission: Submission) -> LoadedKernel:
@@ -187,11 +187,11 @@ def _references(submission: Submission, cases: Sequence[Case], refer: Refer) -> 
         raise no_results("its process ended by itself") from None
     if "error" in held:
         raise ArgumentError("the reference failed", given=str(held["error"]), allowed="a dictionary of arrays by name")
-    found: list[dict[str, NDArray[Any]]] = [{} for _ in cases]
+    results: list[dict[str, NDArray[Any]]] = [{} for _ in cases]
     for key in held.files:
         number, _, name = key.partition(":")
-        found[int(number)][name] = held[key]
-    return found
+        results[int(number)][name] = held[key]
+    return results
 
 
 def no_results(why: str) -> ArgumentError:
@@ -219,10 +219,10 @@ def _referred(submission: Submission, cases: Sequence[Case]) -> bytes:
 
 def _named(result: Any, submission: Submission) -> dict[str, NDArray[Any]]:
     """Results by the names of the arguments that the kernel writes."""
-    own = [each.name for each in submission.arguments if each.is_array and each.role != "in"]
-    named = result if isinstance(result, Mapping) else {own[0]: result} if len(own) == 1 else None
-    if named is None or {*named} != {*own}:
-        raise ValueError(f"it returns {[*named] if named is not None else type(result).__name__}, not {own}")
+    outputs = [argument.name for argument in submission.arguments if argument.is_array and argument.role != "in"]
+    named = result if isinstance(result, Mapping) else {outputs[0]: result} if len(outputs) == 1 else None
+    if named is None or {*named} != {*outputs}:
+        raise ValueError(f"it returns {[*named] if named is not None else type(result).__name__}, not {outputs}")
     kinds = {name: np.asarray(array) for name, array in named.items()}
     if unfit := [name for name, array in kinds.items() if array.dtype.kind in "cmM"]:
         raise ValueError(f"{unfit[0]} holds {kinds[unfit[0]].dtype}, no numbers that a kernel has")
@@ -243,26 +243,28 @@ def _compared(verdict: Verdict, case: Case, wanted: Mapping[str, NDArray[Any]], 
     """The verdict with what memory holds wrongly after the run; results come from nowhere else."""
     if verdict.status not in ("clean", "wrong"):
         return verdict
-    found = [*_differences(case, wanted, submission), *case.touched(submission.arguments)]
-    findings = (*verdict.findings, *found)[: submission.max_findings]
+    differences = [*_differences(case, wanted, submission), *case.touched(submission.arguments)]
+    findings = (*verdict.findings, *differences)[: submission.max_findings]
     not_covered = tuple(text for text in verdict.not_covered if not (wanted and text.startswith("results")))
-    return replace(verdict, status="wrong" if found else verdict.status, findings=findings, not_covered=not_covered)
+    return replace(
+        verdict, status="wrong" if differences else verdict.status, findings=findings, not_covered=not_covered
+    )
 
 
 def _launch(submission: Submission, sizes: Mapping[str, int]) -> dict[str, Any]:
     launch, names = submission.launch, submission.names(sizes)
-    found: dict[str, Any] = {
+    launched: dict[str, Any] = {
         "grid": _extents(launch.grid, names),
         "block": _extents(launch.block, names),
         "shared_bytes": evaluated(launch.shared_bytes, names),
     }
     if launch.cluster is not None:
-        found["cluster"] = _extents(launch.cluster, names)
-    return found
+        launched["cluster"] = _extents(launch.cluster, names)
+    return launched
 
 
 def _extents(extents: Sequence[Extent], names: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(evaluated(each, names) for each in extents)
+    return tuple(evaluated(extent, names) for extent in extents)
 
 
 def _differences(case: Case, wanted: Mapping[str, NDArray[Any]], submission: Submission) -> Iterator[Finding]:
@@ -274,16 +276,16 @@ def _differences(case: Case, wanted: Mapping[str, NDArray[Any]], submission: Sub
                 f"the reference's {name} has another shape", given=f"{expected.shape}", allowed=f"{have.shape}"
             )
         exact = have.dtype.kind in "biu" and expected.dtype.kind in "biu"
-        found = differing(name, have, expected, submission.rtol, submission.atol, exact=exact,
+        difference = differing(name, have, expected, submission.rtol, submission.atol, exact=exact,
                           kept=partial(case.unwritten, name))  # fmt: skip
-        if found is not None:
-            yield found
+        if difference is not None:
+            yield difference
 
 
-def _least_ms(made: Executable | LoadedKernel, submission: Submission, cases: Sequence[Case]) -> float | None:
+def _least_ms(kernel: Executable | LoadedKernel, submission: Submission, cases: Sequence[Case]) -> float | None:
     """The least time of the largest case on the GPU asked for, in milliseconds."""
-    if submission.gpu is None or not isinstance(made, Executable):
+    if submission.gpu is None or not isinstance(kernel, Executable):
         return None
-    case = max(cases, key=lambda each: sum(array.size for array in each.arrays.values()))
+    case = max(cases, key=lambda candidate: sum(array.size for array in candidate.arrays.values()))
     named: dict[str, Any] = {**case.arrays, **case.numbers}
-    return float(made.profile(gpu=submission.gpu, **named).bound * 1e3)
+    return float(kernel.profile(gpu=submission.gpu, **named).bound * 1e3)

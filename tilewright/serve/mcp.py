@@ -67,7 +67,10 @@ def atom(name: str) -> str:
 
 def search_docs(query: str, most: int = 5) -> list[dict[str, str]]:
     """Sections of tilewright's documentation that fit a query, the best first, with page and heading."""
-    return [{"page": each.page, "heading": each.heading, "text": each.text[:4000]} for each in search(query, most)]
+    return [
+        {"page": section.page, "heading": section.heading, "text": section.text[:4000]}
+        for section in search(query, most)
+    ]
 
 
 TOOLS = (check, explain, advise, profile, lower, layout, atom, search_docs)
@@ -103,10 +106,10 @@ def server() -> MCPServer[Any]:
         raise ToolError(
             "the SDK of the Model Context Protocol is missing", hint="pip install 'tilewright[mcp]'"
         ) from None
-    made = MCPServer[Any]("tilewright", instructions=ABOUT)
+    protocol = MCPServer[Any]("tilewright", instructions=ABOUT)
     for tool in TOOLS:
-        made.tool()(_served(tool))
-    return made
+        protocol.tool()(_served(tool))
+    return protocol
 
 
 def _served(tool: Callable[..., Any]) -> Callable[..., Any]:
@@ -116,21 +119,21 @@ def _served(tool: Callable[..., Any]) -> Callable[..., Any]:
     from pydantic import Field
 
     @wraps(tool)
-    def called(**given: Any) -> Any:
+    def called(**arguments: Any) -> Any:
         try:
-            found = tool(**given)
+            result = tool(**arguments)
         except TilewrightError as error:
             raise Failed(str(error)) from None
-        if isinstance(found, dict) and found["status"] == "refused":
-            text = TextContent(type="text", text=dumps(found, indent=2))
-            return CallToolResult(content=[text], structured_content=found, is_error=True)
-        return found
+        if isinstance(result, dict) and result["status"] == "refused":
+            text = TextContent(type="text", text=dumps(result, indent=2))
+            return CallToolResult(content=[text], structured_content=result, is_error=True)
+        return result
 
     kinds = get_type_hints(tool)
     told = {name: Annotated[kinds[name], Field(description=ARGUMENTS[name])] for name in signature(tool).parameters}
     called.__annotations__ = {**told, "return": kinds["return"]}
     del vars(called)["__wrapped__"]  # whose annotations are others
-    parameters = [each.replace(annotation=told[name]) for name, each in signature(tool).parameters.items()]
+    parameters = [parameter.replace(annotation=told[name]) for name, parameter in signature(tool).parameters.items()]
     vars(called)["__signature__"] = signature(tool).replace(parameters=parameters)
     return called
 
@@ -140,4 +143,4 @@ def _arch(arch: str | None) -> list[str]:
 
 
 def _sizes(sizes: list[str] | None) -> list[str]:
-    return [f"--size={each}" for each in sizes or ()]
+    return [f"--size={size}" for size in sizes or ()]

@@ -36,8 +36,8 @@ def search(query: str, most: int = 5) -> list[Section]:
     sections, counts, rarity = _index()
     asked = set(WORD.findall(query.lower()))
     scores = [
-        sum(rarity.get(word, 0.0) * found[word] / (found[word] + 1.0) for word in asked) / math.log2(64 + found.total())
-        for found in counts
+        sum(rarity.get(word, 0.0) * count[word] / (count[word] + 1.0) for word in asked) / math.log2(64 + count.total())
+        for count in counts
     ]
     best = sorted(range(len(sections)), key=lambda place: -scores[place])
     return [sections[place] for place in best[:most] if scores[place] > 0]
@@ -46,15 +46,15 @@ def search(query: str, most: int = 5) -> list[Section]:
 @cache
 def _index() -> tuple[list[Section], list[Counter[str]], dict[str, float]]:
     """All sections, the words of each, and how rare each word is."""
-    folder = next((each for each in FOLDERS if (each / "index.md").is_file()), None)
+    folder = next((candidate for candidate in FOLDERS if (candidate / "index.md").is_file()), None)
     if folder is None:
         raise ToolError(
             "the pages of the documentation are not installed", hint="pip install --force-reinstall tilewright"
         )
-    files = [each for each in sorted(folder.rglob("*.md")) if each.parent.name != "api"]  # they are filled elsewhere
+    files = [file for file in sorted(folder.rglob("*.md")) if file.parent.name != "api"]  # they are filled elsewhere
     sections = [part for file in files for part in _sections(file, folder)]
-    counts = [each.words for each in sections]
-    holders = Counter(word for found in counts for word in found)
+    counts = [section.words for section in sections]
+    holders = Counter(word for count in counts for word in count)
     return sections, counts, {word: math.log(len(sections) / many) for word, many in holders.items()}
 
 

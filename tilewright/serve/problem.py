@@ -53,7 +53,7 @@ def problem_of(folder: Path, submission: Path | None = None, group: str = "tests
     if not tests[group]:
         listed = ", ".join(name for name in tests if tests[name]) or ", ".join(map(str, fields))
         raise ArgumentError(f"{task} has no {group}", given=listed, allowed=f"{group}: a list of {{name: value}}")
-    files = {str(each.get("name")): str(each.get("source")) for each in fields.get("files") or []}
+    files = {str(entry.get("name")): str(entry.get("source")) for entry in fields.get("files") or []}
     modules = {
         name.removesuffix(".py"): (folder / source).resolve()
         for name, source in files.items()
@@ -96,10 +96,10 @@ def _read(task: Path) -> Mapping[str, Any]:
     return fields
 
 
-def _tests(task: Path, group: str, given: Any) -> Sequence[Mapping[str, Any]]:
-    if not isinstance(given, list) or not all(isinstance(each, Mapping) for each in given):
-        raise ArgumentError(f"{task}: {group}", given=described(given), allowed="a list of {name: value}")
-    return [{str(name): value for name, value in each.items()} for each in given]
+def _tests(task: Path, group: str, listed: Any) -> Sequence[Mapping[str, Any]]:
+    if not isinstance(listed, list) or not all(isinstance(test, Mapping) for test in listed):
+        raise ArgumentError(f"{task}: {group}", given=described(listed), allowed="a list of {name: value}")
+    return [{str(name): value for name, value in test.items()} for test in listed]
 
 
 class _Finder(importlib.abc.MetaPathFinder):
@@ -112,8 +112,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> importlib.machinery.ModuleSpec | None:
         """The file with that name, if there is one."""
-        known = self._problem.modules.get(name, self._problem.folder / f"{name}.py")
-        return importlib.util.spec_from_file_location(name, known) if path is None and known.is_file() else None
+        file = self._problem.modules.get(name, self._problem.folder / f"{name}.py")
+        return importlib.util.spec_from_file_location(name, file) if path is None and file.is_file() else None
 
 
 def function_of(problem: Problem, file: Path, name: str) -> Callable[..., Any]:
@@ -121,7 +121,7 @@ def function_of(problem: Problem, file: Path, name: str) -> Callable[..., Any]:
 
     Raises ArgumentError where it has none of that name.
     """
-    if not any(isinstance(each, _Finder) for each in sys.meta_path):
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder(problem))
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None
@@ -129,9 +129,11 @@ def function_of(problem: Problem, file: Path, name: str) -> Callable[..., Any]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     spec.loader.exec_module(module)
-    found = getattr(module, name, None)
-    if not callable(found):
-        own = [each for each, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__]
-        given = described(found) if hasattr(module, name) else ", ".join(own) or "no function"
-        raise ArgumentError(f"{file.name} defines no {name}", given=given, allowed=f"def {name}(...)")
-    return found  # type: ignore[no-any-return]  # a function of others
+    function = getattr(module, name, None)
+    if not callable(function):
+        functions = [
+            member for member, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__
+        ]
+        instead = described(function) if hasattr(module, name) else ", ".join(functions) or "no function"
+        raise ArgumentError(f"{file.name} defines no {name}", given=instead, allowed=f"def {name}(...)")
+    return function  # type: ignore[no-any-return]  # a function of others

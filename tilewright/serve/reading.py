@@ -59,9 +59,9 @@ class _Reader(pickle.Unpickler):
     def find_class(self, module: str, name: str) -> Any:
         """Of the IR, layouts and types the classes, no function; the number types of NumPy."""
         if module.startswith(VALUES) or (module, name) in NUMBERS:
-            found = super().find_class(module, name)
-            if isinstance(found, type) and "." not in name:
-                return found
+            value = super().find_class(module, name)
+            if isinstance(value, type) and "." not in name:
+                return value
         raise pickle.UnpicklingError(f"{module}.{name} is no value of a kernel")
 
 
@@ -106,9 +106,9 @@ def handed_on(submission: Submission, make: Make, folder: Path, read: Read, *, m
     work = partial(_read, place, str(file), make)
     answer = read(work, submission.seconds, submission.nbytes + more_bytes, str(folder))
     if isinstance(answer, Died):
-        found = Finding("limit", f"the submission's Python code gave no kernel: {answer}", file="submission.py")
+        finding = Finding("limit", f"the submission's Python code gave no kernel: {answer}", file="submission.py")
         raise SubmissionRefused(
-            Verdict(name or "submission", "stopped", findings=(found,), not_covered=("everything",))
+            Verdict(name or "submission", "stopped", findings=(finding,), not_covered=("everything",))
         )
     if not answer:
         raise SubmissionRefused(_tried(name, "the harness", None, "it ends its own process"))
@@ -131,9 +131,9 @@ def handed_on(submission: Submission, make: Make, folder: Path, read: Read, *, m
 
 def _tried(name: str | None, what: str, line: int | None, more: str | None) -> Verdict:
     message = f"refused, {what}: {TRIED[what]}"
-    found = Finding("tampering", message, file="submission.py", line=line, given=more,
+    finding = Finding("tampering", message, file="submission.py", line=line, given=more,
                     allowed="a kernel, and Python that makes it: imports, functions, numbers")  # fmt: skip
-    return Verdict(name or "submission", "refused", findings=(found,), not_covered=("everything",))
+    return Verdict(name or "submission", "refused", findings=(finding,), not_covered=("everything",))
 
 
 def _read(place: str, file: str, make: Make) -> bytes:

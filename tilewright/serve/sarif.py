@@ -20,13 +20,13 @@ HOME = "https://pypi.org/project/tilewright/"
 
 def sarif(reports: Iterable[Report], root: Path) -> dict[str, Any]:
     """One run with the findings of all reports. root: the folder that files are named from."""
-    found = [(report, finding) for report in reports for each in report.verdicts for finding in each.findings]
-    kinds = sorted({finding.kind for _, finding in found})
+    findings = [(report, finding) for report in reports for verdict in report.verdicts for finding in verdict.findings]
+    kinds = sorted({finding.kind for _, finding in findings})
     driver = {
         "name": "tilewright", "version": tilewright.__version__, "informationUri": HOME,
         "rules": [{"id": kind, "shortDescription": {"text": f"{kind}, found by running the kernel"}} for kind in kinds],
     }  # fmt: skip
-    results = [_result(finding, report, kinds.index(finding.kind), root) for report, finding in found]
+    results = [_result(finding, report, kinds.index(finding.kind), root) for report, finding in findings]
     return {"$schema": SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
 
 
@@ -50,8 +50,8 @@ def _result(finding: Finding, report: Report, rule: int, root: Path) -> dict[str
 
 def _place(file: str, line: int | None, column: int | None, root: Path) -> dict[str, Any]:
     path = Path(file.partition(".py:")[0] + ".py" if ".py:" in file else file)
-    known = path.is_absolute() and path.is_relative_to(root)
-    place: dict[str, Any] = {"artifactLocation": {"uri": (path.relative_to(root) if known else path).as_posix()}}
+    inside = path.is_absolute() and path.is_relative_to(root)
+    place: dict[str, Any] = {"artifactLocation": {"uri": (path.relative_to(root) if inside else path).as_posix()}}
     if line:
         place["region"] = {"startLine": line} if column is None else {"startLine": line, "startColumn": column + 1}
     return {"physicalLocation": place}

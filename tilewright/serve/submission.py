@@ -55,23 +55,23 @@ class Size:
     among: tuple[int, ...] = ()
 
     @classmethod
-    def read(cls, name: str, given: Any) -> Size:
+    def read(cls, name: str, size: Any) -> Size:
         """From JSON: a number, a list of them, or ``{"from": 1, "to": 4096, "of": 8}``."""
-        if isinstance(given, int) and not isinstance(given, bool):
-            return cls(among=(given,))
-        if isinstance(given, list) and given and all(type(each) is int for each in given):
-            return cls(among=tuple(given))
+        if isinstance(size, int) and not isinstance(size, bool):
+            return cls(among=(size,))
+        if isinstance(size, list) and size and all(type(number) is int for number in size):
+            return cls(among=tuple(size))
         if (
-            isinstance(given, Mapping)
-            and {*given} <= {"from", "to", "of"}
-            and all(type(each) is int for each in given.values())
+            isinstance(size, Mapping)
+            and {*size} <= {"from", "to", "of"}
+            and all(type(number) is int for number in size.values())
         ):
-            made = cls(given.get("from", 1), given.get("to", 1), given.get("of", 1))
-            fits = 0 <= made.start <= made.end <= MOST_SIZE and made.of >= 1
-            if fits and made.start <= made.end // made.of * made.of:
-                return made
+            drawn = cls(size.get("from", 1), size.get("to", 1), size.get("of", 1))
+            fits = 0 <= drawn.start <= drawn.end <= MOST_SIZE and drawn.of >= 1
+            if fits and drawn.start <= drawn.end // drawn.of * drawn.of:
+                return drawn
         raise ArgumentError(
-            f"{name} is no size", given=repr(given), allowed='7, [16, 32] or {"from": 1, "to": 4096, "of": 8}'
+            f"{name} is no size", given=repr(size), allowed='7, [16, 32] or {"from": 1, "to": 4096, "of": 8}'
         )
 
 
@@ -165,11 +165,13 @@ def read_json(text: str | bytes) -> Any:
     return json.loads(text, parse_float=finite, parse_constant=finite)
 
 
-def submission_of(given: Any) -> Submission:
+def submission_of(request: Any) -> Submission:
     """A submission from JSON. Raises ArgumentError that names the field, what was given and what is allowed."""
-    if not isinstance(given, Mapping):
-        raise ArgumentError("a submission is an object", given=type(given).__name__, allowed='{"language": "py", ...}')
-    values = dict(given)
+    if not isinstance(request, Mapping):
+        raise ArgumentError(
+            "a submission is an object", given=type(request).__name__, allowed='{"language": "py", ...}'
+        )
+    values = dict(request)
     values.pop("id", None)
     _check_names("a submission", values, Submission)
     for name in ("language", "source", "arguments"):
@@ -180,14 +182,14 @@ def submission_of(given: Any) -> Submission:
     if not isinstance(values["arguments"], list):
         raise ArgumentError("arguments are a list", given=repr(values["arguments"]), allowed='[{"name": "a", ...}]')
     values["arguments"] = tuple(map(_declared, values["arguments"]))
-    names = [each.name for each in values["arguments"]]
+    names = [argument.name for argument in values["arguments"]]
     if twice := [name for name in names if names.count(name) > 1]:
         raise ArgumentError(f"two arguments are called {twice[0]}", given=", ".join(names), allowed="a name for each")
-    values["sizes"] = {name: Size.read(f"size {name}", each) for name, each in values.get("sizes", {}).items()}
+    values["sizes"] = {name: Size.read(f"size {name}", size) for name, size in values.get("sizes", {}).items()}
     values["launch"] = _launch(values["language"], values.get("launch", {}))
-    made = Submission(**values)
-    _check_extents(made)
-    return made
+    submission = Submission(**values)
+    _check_extents(submission)
+    return submission
 
 
 KINDS: dict[str, tuple[type, ...]] = {
@@ -230,28 +232,28 @@ def _check_constants(language: str, constants: Mapping[str, Any]) -> None:
                                 allowed="a number, a text, true or false")  # fmt: skip
 
 
-def _choice(what: str, given: Any, allowed: Sequence[str]) -> None:
-    if given not in allowed:
-        raise ArgumentError(f"unknown {what} {given!r}", given=str(given), allowed=choices(str(given), allowed))
+def _choice(what: str, choice: Any, allowed: Sequence[str]) -> None:
+    if choice not in allowed:
+        raise ArgumentError(f"unknown {what} {choice!r}", given=str(choice), allowed=choices(str(choice), allowed))
 
 
 def _check_names(what: str, values: Mapping[str, Any], kind: type) -> None:
-    known = [each.name for each in fields(kind)]
+    names = [row.name for row in fields(kind)]
     for name in values:
-        if name not in known:
-            raise ArgumentError(f"{what} has no {name!r}", given=str(name), allowed=choices(str(name), known))
-    needed = [each.name for each in fields(kind) if each.default is MISSING and each.default_factory is MISSING]
+        if name not in names:
+            raise ArgumentError(f"{what} has no {name!r}", given=str(name), allowed=choices(str(name), names))
+    needed = [row.name for row in fields(kind) if row.default is MISSING and row.default_factory is MISSING]
     if lacking := [name for name in needed if name not in values]:
         raise ArgumentError(
-            f"{what} lacks {lacking[0]!r}", given=", ".join(values) or "nothing", allowed=", ".join(known)
+            f"{what} lacks {lacking[0]!r}", given=", ".join(values) or "nothing", allowed=", ".join(names)
         )
 
 
-def _declared(given: Any) -> Declared:
+def _declared(argument: Any) -> Declared:
     """One argument from JSON."""
-    if not isinstance(given, Mapping):
-        raise ArgumentError("an argument is an object", given=repr(given)[:80], allowed='{"name": "a", ...}')
-    values = dict(given)
+    if not isinstance(argument, Mapping):
+        raise ArgumentError("an argument is an object", given=repr(argument)[:80], allowed='{"name": "a", ...}')
+    values = dict(argument)
     _check_names("an argument", values, Declared)
     name = values["name"]
     if not isinstance(name, str) or not name.isidentifier():
@@ -272,32 +274,32 @@ def _declared(given: Any) -> Declared:
     return Declared(**values)
 
 
-def _dtype(name: str, given: Any) -> DType:
+def _dtype(name: str, kind: Any) -> DType:
     """A dtype; an unknown one is the declaration's mistake, and not the kernel's."""
     try:
-        return dtype(given)
+        return dtype(kind)
     except KernelError as error:
         raise ArgumentError(f"the dtype of {name}: {error.what}", given=error.given, allowed=error.allowed) from None
 
 
-def _check_number(what: str, given: Any, kinds: tuple[type, ...]) -> None:
-    if given is not None and (not isinstance(given, kinds) or isinstance(given, bool)):
-        raise ArgumentError(f"{what} is no number", given=repr(given)[:80], allowed='64 or "(n + 255) // 256"')
+def _check_number(what: str, number: Any, kinds: tuple[type, ...]) -> None:
+    if number is not None and (not isinstance(number, kinds) or isinstance(number, bool)):
+        raise ArgumentError(f"{what} is no number", given=repr(number)[:80], allowed='64 or "(n + 255) // 256"')
 
 
-def _launch(language: str, given: Any) -> DeclaredLaunch:
+def _launch(language: str, launch: Any) -> DeclaredLaunch:
     """It says what this language needs, and nothing that it has not."""
     allowed, needed = LAUNCHES[language]
     shown = '"launch": {"grid": [4], "block": [256]}' if needed == "block" else '"launch": {"grid": [4]}'
-    if not isinstance(given, Mapping):
-        raise ArgumentError("launch is an object", given=repr(given)[:80], allowed=shown)
-    if needed and needed not in given:
+    if not isinstance(launch, Mapping):
+        raise ArgumentError("launch is an object", given=repr(launch)[:80], allowed=shown)
+    if needed and needed not in launch:
         raise ArgumentError(f"a submission in {language!r} lacks a launch", given=f"no {needed}", allowed=shown)
-    _check_names("a launch", given, DeclaredLaunch)
-    if unfit := [name for name in given if name not in allowed]:
+    _check_names("a launch", launch, DeclaredLaunch)
+    if unfit := [name for name in launch if name not in allowed]:
         raise ArgumentError(f"a launch of {language!r} has no {unfit[0]!r}", given=unfit[0],
                             allowed=", ".join(allowed) or "none: a kernel of ours holds its launch")  # fmt: skip
-    values = {name: value for name, value in given.items() if value is not None}
+    values = {name: value for name, value in launch.items() if value is not None}
     for name in ("grid", "block", "cluster"):
         if values.get(name) is not None:
             values[name] = _extents(name, values[name])
@@ -307,23 +309,23 @@ def _launch(language: str, given: Any) -> DeclaredLaunch:
     return DeclaredLaunch(**values)
 
 
-def _extents(what: str, given: Any) -> tuple[Extent, ...]:
-    every = given if isinstance(given, list) else [given]
-    if unfit := [each for each in every if not isinstance(each, (int, str)) or isinstance(each, bool)]:
+def _extents(what: str, extents: Any) -> tuple[Extent, ...]:
+    every = extents if isinstance(extents, list) else [extents]
+    if unfit := [extent for extent in every if not isinstance(extent, (int, str)) or isinstance(extent, bool)]:
         raise ArgumentError(f"{what} is no extent", given=repr(unfit[0])[:80], allowed='64 or "(n + 255) // 256"')
     return tuple(every)
 
 
-def _check_extents(made: Submission) -> None:
+def _check_extents(submission: Submission) -> None:
     """Every expression names sizes that are declared: found out now, not at the third case."""
-    sizes = {name: size.among[0] if size.among else max(size.start, 1) for name, size in made.sizes.items()}
-    least = made.names(sizes)
-    launch = made.launch
+    sizes = {name: size.among[0] if size.among else max(size.start, 1) for name, size in submission.sizes.items()}
+    least = submission.names(sizes)
+    launch = submission.launch
     written: list[Iterable[Any]] = [launch.block, launch.cluster or (), [launch.shared_bytes]]
-    if made.language != "triton":  # whose grids may name constants that its own configurations set
+    if submission.language != "triton":  # whose grids may name constants that its own configurations set
         written.append(launch.grid)
-    for each in made.arguments:
-        written += [each.shape, [each.pitch or 0], [each.value if isinstance(each.value, str) else 0]]
+    for argument in submission.arguments:
+        written += [argument.shape, [argument.pitch or 0], [argument.value if isinstance(argument.value, str) else 0]]
     for text in (text for texts in written for text in texts):
         evaluated(text, least)
 
@@ -385,7 +387,7 @@ class Case:
 
     def inputs(self, arguments: tuple[Declared, ...]) -> dict[str, Any]:
         """What a reference gets: what the kernel was to read, before it ran, and the numbers."""
-        read = [each.name for each in arguments if each.is_array and each.role != "out"]
+        read = [argument.name for argument in arguments if argument.is_array and argument.role != "out"]
         return {**{name: self._at_first(name) for name in read}, **self.numbers}
 
     def _at_first(self, name: str) -> NDArray[Any]:
@@ -395,22 +397,22 @@ class Case:
 
     def touched(self, arguments: tuple[Declared, ...]) -> Iterator[Finding]:
         """Findings for bytes that no kernel may change: inputs, and the gaps between rows."""
-        for each in (each for each in arguments if each.is_array):
-            now = self.memory[each.name].view(np.uint8).reshape(-1)
-            then = np.frombuffer(self.before[each.name], np.uint8)
+        for argument in (argument for argument in arguments if argument.is_array):
+            now = self.memory[argument.name].view(np.uint8).reshape(-1)
+            then = np.frombuffer(self.before[argument.name], np.uint8)
             changed = now != then
-            if each.role != "in" and each.pitch is not None:
-                itemsize = self.memory[each.name].itemsize
-                used = np.zeros(self.memory[each.name].shape, bool)
-                used[..., : self.arrays[each.name].shape[-1]] = True
+            if argument.role != "in" and argument.pitch is not None:
+                itemsize = self.memory[argument.name].itemsize
+                used = np.zeros(self.memory[argument.name].shape, bool)
+                used[..., : self.arrays[argument.name].shape[-1]] = True
                 changed &= ~np.repeat(used.reshape(-1), itemsize)
-            elif each.role != "in":
+            elif argument.role != "in":
                 continue
             if changed.any():
-                what = "changes its input" if each.role == "in" else "writes between the rows of"
-                at = f"{each.name}, byte {int(np.argmax(changed))}"
-                yield Finding("results", f"the kernel {what} {each.name}", buffer=each.name, given=at,
-                              allowed=f"role {each.role!r}")  # fmt: skip
+                what = "changes its input" if argument.role == "in" else "writes between the rows of"
+                at = f"{argument.name}, byte {int(np.argmax(changed))}"
+                yield Finding("results", f"the kernel {what} {argument.name}", buffer=argument.name, given=at,
+                              allowed=f"role {argument.role!r}")  # fmt: skip
 
     def unwritten(self, name: str, wrong: NDArray[np.bool_]) -> int:
         """How many of these wrong elements still hold what was there before the run."""
@@ -426,10 +428,20 @@ def cases_of(submission: Submission) -> Iterator[Case]:
     for number, sizes in enumerate(_sizes(submission)):
         random = np.random.default_rng([submission.seed, number])
         names = submission.names(sizes)
-        memory = {each.name: _memory(each, names, submission, random) for each in submission.arguments if each.is_array}
-        arrays = {each.name: _seen(memory[each.name], each, names) for each in submission.arguments if each.is_array}
+        memory = {
+            argument.name: _memory(argument, names, submission, random)
+            for argument in submission.arguments
+            if argument.is_array
+        }
+        arrays = {
+            argument.name: _seen(memory[argument.name], argument, names)
+            for argument in submission.arguments
+            if argument.is_array
+        }
         before = {name: array.tobytes() for name, array in memory.items()}
-        numbers = {each.name: _number(each, names) for each in submission.arguments if not each.is_array}
+        numbers = {
+            argument.name: _number(argument, names) for argument in submission.arguments if not argument.is_array
+        }
         yield Case(sizes, arrays, memory, before, numbers)
 
 
@@ -463,67 +475,73 @@ def _drawn(size: Size, how: str, random: np.random.Generator) -> int:
     if how == "most":
         return most * size.of
     low = max(least, 1)
-    found = int(np.exp(random.uniform(np.log(low), np.log(max(most, low) + 1)))) if most > low else most
-    found = min(max(found, least), most)
-    return (found - 1 if how == "ragged" and found % 2 == 0 and found > least else found) * size.of
+    count = int(np.exp(random.uniform(np.log(low), np.log(max(most, low) + 1)))) if most > low else most
+    count = min(max(count, least), most)
+    return (count - 1 if how == "ragged" and count % 2 == 0 and count > least else count) * size.of
 
 
 def _fitting(submission: Submission, sizes: dict[str, int]) -> dict[str, int]:
     """The sizes, the largest of them halved until the case is small enough to simulate."""
-    made = dict(sizes)
+    fitted = dict(sizes)
 
     def elements() -> int:
-        names = submission.names(made)
-        shapes = ([evaluated(extent, names) for extent in each.shape] for each in submission.arguments if each.is_array)
+        names = submission.names(fitted)
+        shapes = (
+            [evaluated(extent, names) for extent in argument.shape]
+            for argument in submission.arguments
+            if argument.is_array
+        )
         return sum(int(np.prod(shape, dtype=object)) for shape in shapes)
 
     free = [name for name, size in submission.sizes.items() if not size.among]
     while free and elements() > MOST_ELEMENTS:
-        name = max(free, key=lambda each: made[each])
+        name = max(free, key=lambda size_name: fitted[size_name])
         size = submission.sizes[name]
-        smaller = max(made[name] // 2 // size.of * size.of, -(-size.start // size.of) * size.of)
-        if smaller >= made[name]:
+        smaller = max(fitted[name] // 2 // size.of * size.of, -(-size.start // size.of) * size.of)
+        if smaller >= fitted[name]:
             free.remove(name)
-        made[name] = min(made[name], smaller)
-    return made
+        fitted[name] = min(fitted[name], smaller)
+    return fitted
 
 
 # Arrays
 
 
 def _memory(
-    each: Declared, sizes: Mapping[str, int], submission: Submission, random: np.random.Generator
+    argument: Declared, sizes: Mapping[str, int], submission: Submission, random: np.random.Generator
 ) -> NDArray[Any]:
-    assert each.dtype is not None, "it is an array"
-    shape = [evaluated(extent, sizes) for extent in each.shape]
+    assert argument.dtype is not None, "it is an array"
+    shape = [evaluated(extent, sizes) for extent in argument.shape]
     if min(shape, default=0) < 0:
         raise ArgumentError(
-            f"{each.name} has a negative extent", given=f"{shape} for {dict(sizes)}", allowed="0 or more"
+            f"{argument.name} has a negative extent", given=f"{shape} for {dict(sizes)}", allowed="0 or more"
         )
-    if each.pitch is not None:
-        pitch = evaluated(each.pitch, sizes)
+    if argument.pitch is not None:
+        pitch = evaluated(argument.pitch, sizes)
         if not shape or pitch < shape[-1]:
             raise ArgumentError(
-                f"the rows of {each.name} overlap", given=f"pitch {pitch}", allowed=f"{shape[-1:]} or more"
+                f"the rows of {argument.name} overlap", given=f"pitch {pitch}", allowed=f"{shape[-1:]} or more"
             )
         shape[-1] = pitch
-    check_room(each.name, tuple(shape), each.dtype)
-    if sum(shape) and int(np.prod(shape)) * each.dtype.numpy.itemsize * 8 > submission.nbytes:
+    check_room(argument.name, tuple(shape), argument.dtype)
+    if sum(shape) and int(np.prod(shape)) * argument.dtype.numpy.itemsize * 8 > submission.nbytes:
         raise ArgumentError(
-            f"{each.name} is larger than the limit", given=f"shape {shape}", allowed=f"{submission.nbytes} bytes in all"
+            f"{argument.name} is larger than the limit",
+            given=f"shape {shape}",
+            allowed=f"{submission.nbytes} bytes in all",
         )
-    return _filled(each, tuple(shape), each.dtype, random)
+    return _filled(argument, tuple(shape), argument.dtype, random)
 
 
-def _filled(each: Declared, shape: tuple[int, ...], kind: DType, random: np.random.Generator) -> NDArray[Any]:
+def _filled(argument: Declared, shape: tuple[int, ...], kind: DType, random: np.random.Generator) -> NDArray[Any]:
     count = int(np.prod(shape))
-    if each.role == "out":
+    if argument.role == "out":
         return _bits(count, kind, random).reshape(shape)
     if not kind.is_float:
         ends = {"zeros": (0, 1), "ones": (1, 2)}.get(
-            each.contents, (0 if kind.numpy.kind in "ub" else -100, 2 if kind.numpy.kind == "b" else 100)
+            argument.contents, (0 if kind.numpy.kind in "ub" else -100, 2 if kind.numpy.kind == "b" else 100)
         )
-        values: NDArray[Any] = np.arange(count) if each.contents == "ramp" else random.integers(*ends, count)
+        values: NDArray[Any] = np.arange(count) if argument.contents == "ramp" else random.integers(*ends, count)
         return values.astype(kind.numpy).reshape(shape)
     normal = random.standard_normal
     makers: dict[str, Callable[[], NDArray[Any]]] = {
@@ -533,7 +551,7 @@ def _filled(each: Declared, shape: tuple[int, ...], kind: DType, random: np.rand
         "special": lambda: np.where(random.random(count) < 0.2, random.choice(SPECIAL, count), normal(count)),
     }  # fmt: skip
     with np.errstate(over="ignore", invalid="ignore"):
-        return makers[each.contents]().astype(kind.numpy).reshape(shape)
+        return makers[argument.contents]().astype(kind.numpy).reshape(shape)
 
 
 def _bits(count: int, kind: DType, random: np.random.Generator) -> NDArray[Any]:
@@ -543,13 +561,13 @@ def _bits(count: int, kind: DType, random: np.random.Generator) -> NDArray[Any]:
     return np.frombuffer(random.bytes(count * kind.numpy.itemsize), kind.numpy).copy()
 
 
-def _seen(memory: NDArray[Any], each: Declared, sizes: Mapping[str, int]) -> NDArray[Any]:
-    return memory if each.pitch is None else memory[..., : evaluated(each.shape[-1], sizes)]
+def _seen(memory: NDArray[Any], argument: Declared, sizes: Mapping[str, int]) -> NDArray[Any]:
+    return memory if argument.pitch is None else memory[..., : evaluated(argument.shape[-1], sizes)]
 
 
-def _number(each: Declared, sizes: Mapping[str, int]) -> int | float:
-    if isinstance(each.value, float):
-        return each.value
-    if each.value is None:
-        raise ArgumentError(f"argument {each.name} has no value", given="null", allowed='7, 0.5 or "n"')
-    return evaluated(each.value, sizes)
+def _number(argument: Declared, sizes: Mapping[str, int]) -> int | float:
+    if isinstance(argument.value, float):
+        return argument.value
+    if argument.value is None:
+        raise ArgumentError(f"argument {argument.name} has no value", given="null", allowed='7, 0.5 or "n"')
+    return evaluated(argument.value, sizes)

@@ -70,9 +70,9 @@ class RequestBounds:
     python: bool
 
     @classmethod
-    def of(cls, given: Any, length: int) -> RequestBounds:
+    def of(cls, request: Any, length: int) -> RequestBounds:
         """Those that a request asks for, if it is one."""
-        fields = given if isinstance(given, dict) else {"seconds": 1.0}
+        fields = request if isinstance(request, dict) else {"seconds": 1.0}
         asked, nbytes = fields.get("seconds", 20.0), fields.get("nbytes")
         seconds = asked if isinstance(asked, (int, float)) and 0 < asked <= 3600 else 1.0
         room = nbytes if type(nbytes) is int and 0 < nbytes <= 1 << 40 else 2 << 30
@@ -86,24 +86,24 @@ def _judged(bounds: RequestBounds, loads: Loads, walls: Walls, requests: int, sa
     os.close(requests)  # the next ones are none of its business
     say(b"\n")
     hold(seconds=whole(bounds.seconds), nbytes=bounds.nbytes)
-    given = read_json(line)
+    request = read_json(line)
 
     def refer(work: Callable[[], bytes], submission: Submission) -> bytes:
         """In this process, which has nothing left to do but to compare."""
         error = no_results(f"its process has ended, or it took longer than {submission.seconds:g} s")
-        say(_line(refusal(given, error.what, "refused", str(error.given))))  # what holds if nothing follows
+        say(_line(refusal(request, error.what, "refused", str(error.given))))  # what holds if nothing follows
         silenced([2])
         confined(seconds=whole(process_time() + submission.seconds), nbytes=bounds.nbytes)
         return work()
 
-    found = answer(given, loads, walls, unaware.read if unaware else read_here, refer)
-    say(_line(found))
+    judged = answer(request, loads, walls, unaware.read if unaware else read_here, refer)
+    say(_line(judged))
     if unaware:
         unaware.end()
 
 
-def _line(found: dict[str, Any]) -> bytes:
-    return json.dumps(found, default=str).encode() + b"\n"
+def _line(fields: dict[str, Any]) -> bytes:
+    return json.dumps(fields, default=str).encode() + b"\n"
 
 
 def _exactly(file: int, nbytes: int) -> bytes:
@@ -148,8 +148,8 @@ TURNED = {"sizes": {"n": 32}, "arguments": [{"name": "A", **ROW}, {"name": "B", 
 
 def _warm(loads: Loads, walls: Walls) -> None:
     """Judge kernels here, and read one without walls: what that imports and remembers, each fork finds done."""
-    made = answer({**TURNED, "language": "py", "source": WARMING}, loads, walls)
-    assert made["status"] == "clean", made
+    warmed = answer({**TURNED, "language": "py", "source": WARMING}, loads, walls)
+    assert warmed["status"] == "clean", warmed
     by_value = [*TURNED["arguments"], {"name": "n", "value": "n"}]
     cuda = {"language": "cu", "source": WARMING_CUDA, "arguments": by_value, "launch": {"block": [32]}}
     answer({**TURNED, **cuda}, loads, walls)  # refused where NVRTC is missing
@@ -172,13 +172,13 @@ class Workers:
             raise ToolError("a judge that serves needs processes that fork", hint="Linux, macOS, or WSL on Windows")
         self._free: SimpleQueue[_Worker] = SimpleQueue()
         self._all = [_Worker() for _ in range(jobs)]
-        for each in self._all:
-            self._free.put(each)
+        for worker in self._all:
+            self._free.put(worker)
 
-    def ask(self, given: Any) -> dict[str, Any]:
+    def ask(self, request: Any) -> dict[str, Any]:
         """The answer to one request."""
         with self._lent() as worker:
-            return worker.ask(given)
+            return worker.ask(request)
 
     @contextmanager
     def _lent(self) -> Iterator[_Worker]:
@@ -191,12 +191,12 @@ class Workers:
     @property
     def processes(self) -> list[int]:
         """The numbers of their processes."""
-        return [each.process for each in self._all]
+        return [worker.process for worker in self._all]
 
     def close(self) -> None:
         """End all workers."""
-        for each in self._all:
-            each.end()
+        for worker in self._all:
+            worker.end()
 
 
 class _Worker:
@@ -215,24 +215,24 @@ class _Worker:
     def process(self) -> int:
         return self._process.pid
 
-    def ask(self, given: Any) -> dict[str, Any]:
+    def ask(self, request: Any) -> dict[str, Any]:
         with self._lock:
             try:
-                found = self._asked(given)
-                return refusal(given, found) if isinstance(found, str) else found
+                answer = self._asked(request)
+                return refusal(request, answer) if isinstance(answer, str) else answer
             except (OSError, ValueError):
                 self.end()
                 self._process = self._started()
-                return refusal(given, "the worker has died; another one was started")
+                return refusal(request, "the worker has died; another one was started")
 
-    def _asked(self, given: Any) -> dict[str, Any] | str:
+    def _asked(self, request: Any) -> dict[str, Any] | str:
         assert self._process.stdin is not None, "it was asked for"
         assert self._process.stdout is not None, "it was asked for"
-        line = json.dumps(given).encode()
-        self._process.stdin.write(HEADER.pack(*astuple(RequestBounds.of(given, len(line)))) + line)
+        line = json.dumps(request).encode()
+        self._process.stdin.write(HEADER.pack(*astuple(RequestBounds.of(request, len(line)))) + line)
         self._process.stdin.flush()
-        found: dict[str, Any] | str = json.loads(self._process.stdout.readline())
-        return found
+        answer: dict[str, Any] | str = json.loads(self._process.stdout.readline())
+        return answer
 
     def end(self) -> None:
         self._process.kill()

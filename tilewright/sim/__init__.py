@@ -19,7 +19,7 @@ Each room may import those that come after it in run, order, codegen, record, ch
 
 import tilewright.sim.order.engine  # noqa: F401  # the check of races, which is a room of its own
 from tilewright.sim.checks import CHECKS, parse_checks
-from tilewright.sim.machine.counts import Counts, Line
+from tilewright.sim.machine import Counts, Line
 from tilewright.sim.record import Recording, RecordingOptions
 from tilewright.sim.run.execution import Run
 from tilewright.sim.run.program import Program

@@ -6,7 +6,7 @@ In the order in which to read:
                       the pass over a kernel; how a variant is chosen, and what it may answer
     passes            what the copy engine asks of shared memory; scalars in registers that are variables before all
                       else; registers that setmaxnreg moves between warpgroups
-    call, scope       a call as variants see it: the tiles, and the threads that execute it
+    call, scope       a call as variants see it: the tiles, and the threads that execute it, their scratch and barriers
     conditions        conditions of variants, and changes that might help; report: the decisions
     runs, one_by_one  the variants of copies, fills and computations alike
     copy, copy_async, im2col_async, fill, elementwise, reduce, scan, permute_layout, gemm, gemm_async
@@ -24,7 +24,7 @@ In the order in which to read:
     reductions, deals
                       arithmetic, partial results, prefixes, and how threads divide a memory
     staging, scaling  products: which registers hold what; operands from memory; alpha and beta
-    meeting, builder  scratch memory and barriers; writing the statements
+    builder           writing the statements
     steps, pieces     calls inside of a call, with scratch between them; calls of boxes
 """
 

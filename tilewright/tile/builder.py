@@ -13,7 +13,7 @@ from tilewright.errors import Span
 from tilewright.ir.buffer import map_buffer
 from tilewright.ir.tensor_map import MapOf
 from tilewright.tile.call import TileCall
-from tilewright.tile.meeting import MeetingPlaces, in_workspace, which_of_its_kind
+from tilewright.tile.scope import MeetingPlaces, in_workspace, which_of_its_kind
 from tilewright.tile.walks import apart, plus, times
 
 if TYPE_CHECKING:

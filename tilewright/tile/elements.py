@@ -30,7 +30,7 @@ from tilewright.ir import (
 )
 from tilewright.ir.numbers import rounded
 from tilewright.isa.arith import ARITHMETIC
-from tilewright.isa.saturating import SATURATING
+from tilewright.isa.convert import SATURATING
 from tilewright.primitives import PRIMITIVES, Mismatch
 from tilewright.primitives.compute import CAST, COMPARISONS, COMPUTE, FORMULA, PREDICATE, FormulaStep, formula_of
 from tilewright.primitives.elements import INTEGRAL, arithmetic_dtype, narrowed

@@ -15,9 +15,8 @@ from tilewright.primitives import PRIMITIVES
 from tilewright.tile.builder import Builder, FreshNames, Preparations
 from tilewright.tile.call import TileCall, call_name, checked, side_of, without_clip
 from tilewright.tile.dispatch import Chosen, Tried, Widens, alike, check_keywords, choose
-from tilewright.tile.meeting import MeetingPlaces
 from tilewright.tile.passes import aligned, with_variables
-from tilewright.tile.scope import ControlFlow, Reach
+from tilewright.tile.scope import ControlFlow, MeetingPlaces, Reach
 
 if TYPE_CHECKING:
     from tilewright.isa import Arch

@@ -206,7 +206,7 @@ def products_of(call: TileCall, *counts: int) -> Iterator[tuple[int, int, int, V
 
 # Scales of blocks in tensor memory, as a product takes them: for each instruction a column, and the first one's byte.
 #
-# Where a product looks for them is in `tilewright.isa.tcgen05_mma_places`. A layout that `sf_tmem_layout` makes has
+# Where a product looks for them is in `tilewright.isa.tcgen05_mma_values`. A layout that `sf_tmem_layout` makes has
 # them there; others do, too, if each instruction finds its own together.
 
 

@@ -14,7 +14,7 @@ from tilewright.layout import Layout
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Chosen, Decline, choose
-from tilewright.tile.meeting import which_of_its_kind
+from tilewright.tile.scope import which_of_its_kind
 from tilewright.tile.walks import times
 
 MOST_BYTES = 96 * 1024  # bytes of scratch memory for one call

@@ -20,9 +20,8 @@ from tilewright.layout import SCOPES, Axis, ComposeLayout, Layout, Table, TileLa
 from tilewright.view.terminal import public
 
 if TYPE_CHECKING:
-    from tilewright.isa.atoms import CopyAtom
-    from tilewright.isa.majorness import MmaAtom
-    from tilewright.isa.wgmma_atoms import WgmmaAtom
+    from tilewright.isa.atoms import CopyAtom, MmaAtom
+    from tilewright.isa.wgmma import WgmmaAtom
 
 COLOURINGS = ("lane", "register", "bank")
 MOST_CELLS = 1 << 16

@@ -20,8 +20,7 @@ from tilewright.view.terminal import public
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tilewright.isa.atoms import CopyAtom
-    from tilewright.isa.majorness import MmaAtom
+    from tilewright.isa.atoms import CopyAtom, MmaAtom
 
 # Grids as text: plain columns for a pipe, coloured cells for a terminal.
 

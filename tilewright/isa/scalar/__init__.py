@@ -3,12 +3,11 @@
 In the order in which to read:
 
     rows                what such a row is: registers with widths, types, one value
-    integers, products, logic, fields
-                        the meaning of integer sums, of products and quotients, of shifts and logic, of fields
-    floats, rounding, approximate
-                        the meaning of float operations, their roundings, and approximations
-    arithmetic, comparing, converting, moving
-                        the rows
+    integers, floats, approximate
+                        the meaning of operations on integers; of those on floats, with their roundings; approximations
+    arithmetic, bitwise, comparing, converting, video
+                        the rows of numbers
+    memory, lanes       loads, stores and moves; what lanes exchange
 """
 
 import importlib

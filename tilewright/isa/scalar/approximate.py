@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tilewright.isa.operands import TYPES, Numbers
+from tilewright.isa.scalar.converting import narrowed
 from tilewright.isa.scalar.floats import canonical, flushed
-from tilewright.isa.scalar.narrowing import narrowed
 from tilewright.isa.scalar.rows import flag, scalar, words
-from tilewright.isa.types import TYPES, Numbers
 
 FLOATS, HALF = "Floating Point Instructions", "Half Precision Floating Point Instructions"
 FTZ = flag("ftz")

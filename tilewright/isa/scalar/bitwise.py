@@ -2,12 +2,222 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import reduce
 from typing import Any
 
-from tilewright.isa.scalar.logic import MEANINGS
+import numpy as np
+
+from tilewright.isa.math import brev, clz, popcount
+from tilewright.isa.operands import TYPES, Numbers
+from tilewright.isa.scalar.integers import plain
 from tilewright.isa.scalar.rows import flag, maybe, predicate_pattern, scalar, words
 from tilewright.isa.table import Spellings
+
+# Logic, shifts and fields of bits. A shift's amount is clamped to the width, unless it wraps.
+#
+# Source: PTX ISA, "Logic and Shift Instructions" and "Integer Arithmetic Instructions".
+
+
+def _shifted(function: Any) -> Callable[..., Callable[[Numbers, Numbers], Numbers]]:
+    """The number shifted by at most its width, where copies of the sign are left."""
+
+    def meaning(*, type: str, **_: object) -> Callable[[Numbers, Numbers], Numbers]:
+        kind = TYPES[type]
+        most = kind.bits - 1
+
+        def execute(a: Numbers, n: Numbers) -> Numbers:
+            moved = function(a, np.minimum(n, most).astype(a.dtype))
+            return moved if kind.signed else np.where(n > most, a.dtype.type(0), moved)
+
+        return execute
+
+    return meaning
+
+
+def _funnel(*, way: str, mode: str, **_: object) -> Callable[[Numbers, Numbers, Numbers], Numbers]:
+    """32 bits of the 64 that b and a are, a the low ones."""
+
+    def execute(a: Numbers, b: Numbers, n: Numbers) -> Numbers:
+        by = (n & np.uint32(31) if mode == "wrap" else np.minimum(n, np.uint32(32))).astype(np.uint64)
+        both = b.astype(np.uint64) << np.uint64(32) | a
+        return (both << by >> np.uint64(32) if way == "l" else both >> by).astype(np.uint32)
+
+    return execute
+
+
+def _chosen(a: Numbers, b: Numbers, c: Numbers, lut: Numbers) -> Numbers:
+    """Bit ``a<<2 | b<<1 | c`` of the table, in each place."""
+    sides = ((~c, c), (~b, b), (~a, a))
+    unit, none = np.uint32(1), np.uint32(0)
+    parts = []
+    for index in range(8):
+        bit = lut.astype(np.uint32) >> np.uint32(index) & unit
+        where = reduce(np.bitwise_and, (pair[index >> place & 1] for place, pair in enumerate(sides)))
+        parts.append(where & (none - bit))
+    return reduce(np.bitwise_or, parts)
+
+
+def _looked_up(*, bool_op: str | None = None, out: str = "d", **_: object) -> Callable[..., Numbers]:
+    if bool_op is None or out == "d":
+        return lambda a, b, c, lut, *q: _chosen(a, b, c, lut)
+    join = {"or": np.logical_or, "and": np.logical_and}[bool_op]
+    return lambda a, b, c, lut, q: join(_chosen(a, b, c, lut) != 0, q)
+
+
+def _place(position: Numbers, length: Numbers, bits: int) -> tuple[Numbers, Numbers]:
+    """The position or length of a field: its low 8 bits count, in a field of 64 bits all."""
+    if bits == 64:
+        return position, np.minimum(length, np.uint32(64))
+    return position & np.uint32(255), length & np.uint32(255)
+
+
+def _ones(length: Numbers, kind: np.dtype[Any]) -> Numbers:
+    """A mask of so many low bits, at most all of them."""
+    most = np.minimum(length, 8 * kind.itemsize).astype(np.uint64)
+    full = np.uint64(2**64 - 1)
+    return np.where(most == 0, np.uint64(0), full >> (np.uint64(64) - np.maximum(most, np.uint64(1)))).astype(kind)
+
+
+def _extracted(*, type: str, **_: object) -> Callable[[Numbers, Numbers, Numbers], Numbers]:
+    """A field as a number: of the signed one the sign is its highest bit, or the word's where it leaves the word."""
+    kind = TYPES[type]
+
+    def execute(a: Numbers, position: Numbers, length: Numbers) -> Numbers:
+        at, count = _place(position, length, kind.bits)
+        bits = a.view(kind.unsigned)
+        field = np.where(at < kind.bits, bits >> np.minimum(at, kind.bits - 1).astype(bits.dtype), bits.dtype.type(0))
+        mask = _ones(count, kind.unsigned)
+        if not kind.signed:
+            return field & mask
+        top = np.minimum(at.astype(np.int64) + count - 1, kind.bits - 1).clip(0).astype(bits.dtype)
+        negative = (bits >> top & bits.dtype.type(1)) != 0
+        beyond = _ones(np.where(at < kind.bits, kind.bits - at, 0), kind.unsigned) & mask  # the bits that the word has
+        return (
+            np.where(count == 0, 0, np.where(negative, field | ~beyond, field & mask))
+            .astype(kind.unsigned)
+            .view(kind.numpy)
+        )
+
+    return execute
+
+
+def _inserted(a: Numbers, b: Numbers, position: Numbers, length: Numbers) -> Numbers:
+    """The low bits of a in the place of a field of b."""
+    at, count = _place(position, length, 8 * b.dtype.itemsize)
+    most = 8 * b.dtype.itemsize - 1
+    by = np.minimum(at, most).astype(b.dtype)
+    mask = np.where(at > most, b.dtype.type(0), _ones(count, b.dtype) << by)
+    return b & ~mask | a << by & mask
+
+
+def _found(*, type: str, shiftamt: bool, **_: object) -> Callable[[Numbers], Numbers]:
+    """The place of the highest bit that is not the sign's, or how far it is from the top; ~0 for none."""
+    kind = TYPES[type]
+
+    def execute(a: Numbers) -> Numbers:
+        bits = (np.where(a < 0, ~a, a) if kind.signed else a).view(kind.unsigned)
+        above = clz(bits)
+        return np.where(bits == 0, -1, above if shiftamt else kind.bits - 1 - above).astype(np.int32).view(np.uint32)
+
+    return execute
+
+
+def _selector(c: Numbers, mode: str | None) -> list[Numbers]:
+    """For each byte of the result, which of the eight of b and a."""
+    s = c & np.uint32(3)
+    rows = {
+        "f4e": [s + np.uint32(k) for k in range(4)],
+        "b4e": [(s - np.uint32(k)) & np.uint32(7) for k in range(4)],
+        "rc8": [s] * 4,
+        "ecl": [np.maximum(s, np.uint32(k)) for k in range(4)],
+        "ecr": [np.minimum(s, np.uint32(k)) for k in range(4)],
+        "rc16": [(s & np.uint32(1)) * np.uint32(2) + np.uint32(k % 2) for k in range(4)],
+    }
+    return rows[str(mode)] if mode else [c >> np.uint32(4 * k) & np.uint32(15) for k in range(4)]
+
+
+def _permuted(*, mode: str | None, **_: object) -> Callable[[Numbers, Numbers, Numbers], Numbers]:
+    """Bytes of a (0 to 3) and b (4 to 7) in any order; bit 3 of a selector makes copies of the byte's sign."""
+
+    def execute(a: Numbers, b: Numbers, c: Numbers) -> Numbers:
+        both = b.astype(np.uint64) << np.uint64(32) | a
+        total = np.uint32(0)
+        for k, which in enumerate(_selector(c, mode)):
+            byte = (both >> (which & np.uint32(7)).astype(np.uint64) * np.uint64(8)).astype(np.uint32) & np.uint32(255)
+            sign = (byte >> np.uint32(7)) * np.uint32(255)
+            total = total | np.where(which & np.uint32(8) != 0, sign, byte) << np.uint32(8 * k)
+        return total
+
+    return execute
+
+
+def _masked(*, mode: str, **_: object) -> Callable[[Numbers, Numbers], Numbers]:
+    """Ones from bit a on, so many as b says; both are clamped, or wrap at 32."""
+
+    def execute(a: Numbers, b: Numbers) -> Numbers:
+        if mode == "wrap":
+            a, b = a & np.uint32(31), b & np.uint32(31)
+        return np.where(a > 31, np.uint32(0), _ones(b, np.dtype(np.uint32)) << np.minimum(a, np.uint32(31)))
+
+    return execute
+
+
+def _extended(*, type: str, mode: str, **_: object) -> Callable[[Numbers, Numbers], Numbers]:
+    """The low b bits of a as a number of the type."""
+    kind = TYPES[type]
+
+    def execute(a: Numbers, b: Numbers) -> Numbers:
+        count = b & np.uint32(31) if mode == "wrap" else np.minimum(b, np.uint32(32))
+        bits = a.view(np.uint32)
+        mask = _ones(count, np.dtype(np.uint32))
+        low = bits & mask
+        top = bits >> np.maximum(count, np.uint32(1)) - np.uint32(1) & np.uint32(1)
+        filled = np.where((top != 0) & (count > 0), low | ~mask, low) if kind.signed else low
+        return filled.view(kind.numpy)
+
+    return execute
+
+
+def _fns(mask: Numbers, base: Numbers, offset: Numbers) -> Numbers:
+    """The place of the n-th set bit from ``base`` on, upwards or downwards; ~0 for none."""
+    places = np.arange(32)
+    signed = np.asarray(offset).view(np.int32)[..., None]
+    at = np.asarray(base).astype(np.int64)[..., None]
+    lit = (np.asarray(mask)[..., None] >> places.astype(np.uint32) & np.uint32(1)) != 0
+    up, down = lit & (places >= at), lit & (places <= at) & (at < 32)
+    from_below = np.cumsum(up, axis=-1, dtype=np.int8) * up
+    from_above = np.cumsum(down[..., ::-1], axis=-1, dtype=np.int8)[..., ::-1] * down
+    zero = lit & (places == at)
+    hit = np.where(signed > 0, from_below == signed, np.where(signed < 0, from_above == -signed.astype(np.int64), zero))
+    return np.where(hit.any(-1), hit.argmax(-1), -1).astype(np.int32).view(np.uint32)
+
+
+def _not_any(a: Numbers) -> Numbers:
+    return (a == 0).astype(a.dtype)
+
+
+MEANINGS: dict[str, Callable[..., Callable[..., Any]]] = {
+    "and": plain(np.bitwise_and),
+    "or": plain(np.bitwise_or),
+    "xor": plain(np.bitwise_xor),
+    "not": plain(np.invert),
+    "cnot": plain(_not_any),
+    "shl": _shifted(np.left_shift),
+    "shr": _shifted(np.right_shift),
+    "shf": _funnel,
+    "lop3": _looked_up,
+    "bfe": _extracted,
+    "bfi": plain(_inserted),
+    "bfind": _found,
+    "prmt": _permuted,
+    "bmsk": _masked,
+    "szext": _extended,
+    "fns": plain(_fns),
+    "brev": plain(brev),
+    "popc": plain(popcount),
+    "clz": plain(clz),
+}
 
 LOGIC, INTEGERS = "Logic and Shift Instructions", "Integer Arithmetic Instructions"
 BITS = words("b16", "b32", "b64")

@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tilewright.isa.operands import TYPES, Numbers
 from tilewright.isa.scalar.floats import flushed
 from tilewright.isa.scalar.rows import MeaningOf, flag, predicate_pattern, registers, scalar, words
 from tilewright.isa.table import Spellings
-from tilewright.isa.types import TYPES, Numbers
 
 CHAPTER = "Comparison and Selection Instructions"
 COMPARE: dict[str, Any] = {

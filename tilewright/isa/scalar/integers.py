@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.isa.types import TYPES, Numbers
+from tilewright.isa.operands import TYPES, Numbers
 
 DOUBLE = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
 

@@ -14,7 +14,6 @@ import numpy as np
 from tilewright.dtypes import BOOL, dtype
 from tilewright.isa.arch import since, suffixed
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.redux import reduced_by
 from tilewright.isa.scalar.floats import extreme
 from tilewright.isa.scalar.rows import flag, predicate_pattern, words
 from tilewright.isa.table import (
@@ -31,7 +30,7 @@ from tilewright.isa.table import (
     reads,
     single,
 )
-from tilewright.isa.warp import activemask, all_of, any_of, ballot, elect, of_lanes, voters
+from tilewright.isa.warp import activemask, all_of, any_of, ballot, elect, of_lanes, reduced_by, voters
 
 LANE = np.arange(32)
 MOVING = "Data Movement and Conversion Instructions"

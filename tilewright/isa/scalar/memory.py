@@ -15,9 +15,12 @@ from typing import Any
 
 import numpy as np
 
+from tilewright.dtypes import VOID
 from tilewright.isa.arch import since
+from tilewright.isa.atomics import ORDERS
+from tilewright.isa.effects import read_and_written
 from tilewright.isa.machine import Lanes, Memory
-from tilewright.isa.operands import Operand
+from tilewright.isa.operands import TYPES, Numbers, Operand, value_dtype
 from tilewright.isa.places import (
     NO_SCOPE,
     SCOPES,
@@ -30,7 +33,8 @@ from tilewright.isa.places import (
     scope_of,
     sem_of,
 )
-from tilewright.isa.scalar.rows import FLAG, maybe, words
+from tilewright.isa.scalar.floats import arithmetic, extreme
+from tilewright.isa.scalar.rows import FLAG, maybe, registers, scalar, words
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
@@ -46,7 +50,104 @@ from tilewright.isa.table import (
     single,
     writes,
 )
-from tilewright.isa.types import TYPES, value_dtype
+
+# mov, cvta, isspacep: bits from register to register, and addresses from window to window.
+#
+# Source: PTX ISA, "Data Movement and Conversion Instructions: mov, cvta, isspacep".
+
+CHAPTER = "Data Movement and Conversion Instructions"
+MOVED = words("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64")
+
+
+def _moved(**_: object) -> Callable[[Numbers], Numbers]:
+    return lambda a: a
+
+
+scalar(
+    "mov",
+    "a",
+    ("mov{type}", {"type": MOVED}, _moved),
+    ("mov{type}", {"type": words("pred")}, _moved),
+    doc="The bits of a.",
+    chapter=CHAPTER,
+)
+PARTS = {"pack2": {"b32": "b16", "b64": "b32"}, "pack4": {"b32": "b8", "b64": "b16"}}
+"""The type of each part by that of the whole."""
+
+
+def _joined(*, type: str, **_: object) -> Callable[..., Numbers]:
+    """Registers side by side, the first in the low bits."""
+    kind = TYPES[type].unsigned.type
+
+    def execute(*parts: Numbers) -> Numbers:
+        width = TYPES[type].bits // len(parts)
+        total = parts[0].astype(kind)
+        for place, part in enumerate(parts[1:], 1):
+            total = total | part.astype(kind) << kind(width * place)
+        return total
+
+    return execute
+
+
+def _part(*, type: str, out: int, inner: str, **_: object) -> Callable[[Numbers], Numbers]:
+    """One of the equal parts of a register; part 0 is in its low bits."""
+    kind, width = TYPES[type].unsigned.type, TYPES[inner].bits
+    return lambda a: (a >> kind(width * out)).astype(TYPES[inner].unsigned)
+
+
+def pack_text(part: str, names: str) -> str:
+    """Inline assembly has no registers of 8 bits: the text makes its own."""
+    listed = ", ".join(f"{{{name}}}" if part != "b8" else f"b_{name}" for name in names)
+    if part != "b8":
+        return f"{{result}}, {{{{{listed}}}}}"
+    text = " ".join(f"cvt.u8.u16 b_{name}, {{{name}}};" for name in names)
+    return f"{{{{ .reg .b8 {listed}; {text} {{mnemonic}} {{result}}, {{{{{listed}}}}}; }}}}"
+
+
+def unpack_text(part: str, places: list[str]) -> str:
+    """The text of a call that keeps one part of a register."""
+    listed = f"{{{{{', '.join(places)}}}}}, {{a}}"
+    if part != "b8":
+        return listed
+    return f"{{{{ .reg .b8 d_; {{mnemonic}} {listed}; cvt.u16.u8 {{result}}, d_; }}}}"
+
+
+def _rows_of_parts(name: str, parts: dict[str, str]) -> None:
+    count = int(name[-1])
+    names = "abcd"[:count]
+
+    def inner(mods: Mods) -> str:
+        return parts[str(mods["type"])]
+
+    scalar(
+        f"mov.{name}",
+        tuple(Operand(name, "bits", of=inner) for name in names),
+        *(
+            ("mov{type}", {"type": words(whole)}, _joined, "sm_75", pack_text(part, names))
+            for whole, part in parts.items()
+        ),
+        doc=f"{count} registers side by side in one, the first in its low bits.",
+        chapter=CHAPTER,
+    )
+    shapes = []
+    for whole, part in parts.items():
+        for out in range(count):
+            places = ["_"] * count
+            places[out] = "{result}" if part != "b8" else "d_"
+            table = {"type": words(whole), "out": {out: ""}, "inner": {part: ""}}
+            shapes.append(("mov{type}", table, _part, "sm_75", unpack_text(part, places)))
+    scalar(
+        f"mov.un{name}",
+        registers("a"),
+        *shapes,
+        doc=f"One of the {count} equal parts of a register; part 0 is in its low bits.",
+        chapter=CHAPTER,
+        result=lambda mods: str(mods["inner"]),
+    )
+
+
+for _name, _parts in PARTS.items():
+    _rows_of_parts(_name, _parts)
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 CACHES = ("c[agsv]", "lu", "w[bt]", r"L[12]::\w+", "unified", "weak")
@@ -307,3 +408,90 @@ single(
     written=True,
     result=value_dtype("b64"),
 )
+
+# atom and red on vectors: two, four or eight numbers in a row, each an operation of its own.
+#
+# What single words have is in `tilewright.isa.atomics`. Source: PTX ISA, "Parallel Synchronization and Communication
+# Instructions: atom, red".
+
+VECTOR_SOURCE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: {}"'
+COMBINE: dict[str, Callable[..., Callable[..., Any]]] = {
+    "add": arithmetic("add"),
+    "min": extreme("min"),
+    "max": extreme("max"),
+}
+NUMBERS: tuple[tuple[tuple[str, ...], Spellings, tuple[int, ...]], ...] = (
+    (("add",), words("f32"), (2, 4)),
+    (("add", "min", "max"), {word: f".noftz.{word}" for word in ("f16", "bf16")}, (2, 4, 8)),
+    (("add", "min", "max"), {word: f".noftz.{word}" for word in ("f16x2", "bf16x2")}, (2, 4)),
+)
+
+
+def _executing(name: str) -> Callable[..., Lanes | None]:
+    def execute(memory: Memory, address: Lanes, value: Lanes, *, type: str, op: str) -> Lanes | None:
+        """Each number in turn; what stood there before."""
+        kind = TYPES[type]
+        core = COMBINE[op](type=type)
+
+        def combine(old: Lanes, new: Lanes) -> Lanes:
+            numbers = (np.ascontiguousarray(value)[..., None].view(kind.numpy) for value in (old, new))
+            result: Lanes = np.ascontiguousarray(core(*numbers)).view(kind.unsigned)[..., 0]
+            return result
+
+        olds = [
+            memory.atomic(address + place * (kind.bits // 8), combine, np.ascontiguousarray(value[..., place, :]))
+            for place in range(value.shape[-2])
+        ]
+        return np.stack(olds, axis=-1).view(kind.dtype.numpy) if name == "atom" else None
+
+    return execute
+
+
+def _vector_forms(name: str) -> Iterator[Form]:
+    for ops, types, lengths in NUMBERS:
+        for vec in lengths:
+            yield Form(
+                Ptx(
+                    f"{name}{{sem}}{{scope}}{{space}}{{op}}{{vec}}{{type}}",
+                    {
+                        "type": types,
+                        "vec": {vec: f".v{vec}"},
+                        "op": words(*ops),
+                        "sem": words(*ORDERS[name]),
+                        "scope": words("cta", "gpu", "sys", "cluster"),
+                        "space": {"global": ".global", None: ""},
+                    },
+                ),
+                since("sm_90"),
+                VECTOR_SOURCE.format(name),
+                Meaning(_executing(name), on="memory", passes=("type", "op")),
+                effects=_accesses(),
+                registers=vec,
+                result=value_word if name == "atom" else VOID,
+            )
+
+
+def _accesses() -> tuple[Any, ...]:
+    both = read_and_written("ptr", "global", nbytes, sem=sem_of, scope=scope_of)
+    return tuple(replace(access, element_bytes=element_bytes) for access in both)
+
+
+for _name in ORDERS:
+    _gives = "; what stood there before" if _name == "atom" else ""
+    instruction(
+        f"ptx.{_name}.vec",
+        keywords={
+            "op": REQUIRED,
+            "type": REQUIRED,
+            "vec": REQUIRED,
+            "space": "global",
+            "sem": "relaxed",
+            "scope": "gpu",
+        },
+        operands=(reads("ptr", "place"), Operand("value", "bits", of="type", many=True)),
+        check=check_place,
+        doc=f"Combines several numbers in global memory with registers, each for itself{_gives}.",
+        forms=tuple(_vector_forms(_name)),
+        hints=CACHES,
+        written=True,
+    )

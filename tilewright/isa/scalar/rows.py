@@ -16,9 +16,8 @@ import numpy as np
 
 from tilewright.isa.arch import since
 from tilewright.isa.forms import Form, Meaning, Ptx, Undefined
-from tilewright.isa.operands import Operand
+from tilewright.isa.operands import TYPES, Numbers, Operand
 from tilewright.isa.table import LEFT_OUT, REQUIRED, Instruction, Mods, Spellings, instruction
-from tilewright.isa.types import TYPES, Numbers
 
 MeaningOf = Callable[..., Callable[..., Any]]
 Shape = tuple[str, Mapping[str, Spellings], MeaningOf]

@@ -7,16 +7,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.batch import first_of, where_text
-from tilewright.sim.machine.places import coordinate_text
+from tilewright.sim.machine import coordinate_text, first_of, where_text
 from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.sites import Hook, Site
-    from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine import Address, Batch, Bools, Hook, Mask, Site, Subject
 
 
 class Alignment(Check):

@@ -16,16 +16,14 @@ from tilewright.errors import SimulationError
 from tilewright.ir import Binary, const_value
 from tilewright.ir.operators import DIVISIONS, SHIFTS
 from tilewright.isa import bind
-from tilewright.isa.types import TYPES
+from tilewright.isa.operands import TYPES
 from tilewright.sim.checks.base import hear, register
-from tilewright.sim.machine.batch import where_text
+from tilewright.sim.machine import Array, Batch, Bools, Mask, Value, where_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir import Call, Expr
     from tilewright.isa.forms import Undefined
-    from tilewright.sim.machine.arrays import Array, Bools, Value
-    from tilewright.sim.machine.batch import Batch, Mask
 
 
 def _faults(expr: Binary, b: Value) -> Bools | bool:

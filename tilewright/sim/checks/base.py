@@ -6,16 +6,12 @@ Some are always on, since a machine that cannot go on has to report it; their ro
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from tilewright.errors import ArgumentError, choices, described
-from tilewright.sim.machine.device import Events
-
-if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Ints
-    from tilewright.sim.machine.subject import Subject
+from tilewright.sim.machine import Events, Ints, Subject
 
 CHECKS: dict[str, str] = {}
 """What each check finds, by its name."""

@@ -10,20 +10,13 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.sim.checks.alignment import misaligned
 from tilewright.sim.checks.base import Check, hear, register
-from tilewright.sim.machine.batch import first_of, first_warp, where_text
-from tilewright.sim.machine.places import ARENA, coordinate_text
+from tilewright.sim.machine import ARENA, coordinate_text, first_of, first_warp, where_text
 from tilewright.terms import Term, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir import Within
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.sites import Hook, Site
-    from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine import Address, Batch, Bools, Hook, Ints, Mask, Operation, Place, Site, Subject
 
 
 class Bounds(Check):

@@ -12,9 +12,7 @@ from tilewright.sim.checks.base import Check, register
 from tilewright.terms import told
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Array
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine import Array, Operation, Subject
 
 
 class Collectors(Check):

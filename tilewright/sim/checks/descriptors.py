@@ -18,11 +18,7 @@ if TYPE_CHECKING:
 
     from tilewright.explain import Way
     from tilewright.ir import Buffer
-    from tilewright.sim.machine.arrays import Ints
-    from tilewright.sim.machine.device import Device
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.machine.units import Touched
+    from tilewright.sim.machine import Device, Ints, Operation, Subject, Touched
 
 UNIT = 16  # bytes that a swizzle moves together
 GROUP = 8  # rows of a matrix that a descriptor counts together

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.explain import advised
 from tilewright.explain.statements import wait_call
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.subject import completion_text
-from tilewright.terms import told
-
-if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.wave import Wave
+from tilewright.sim.machine import Bools, Operation, Wave, completion_text
+from tilewright.terms import Term, told
 
 
 class Leaks(Check):
@@ -29,7 +22,7 @@ class Leaks(Check):
         step = told("{}, before the end of the kernel", completion_text(operation, issuer, home))
         allowed = "an end after all asynchronous operations on its memory are complete, and waited for"
         hint = advised(step, "wait", "cta", code=wait_call(operation.group))
-        what = f"the CTA ends while {operation.name} is under way"
+        what = told("the CTA ends while {} is under way", Term("operation", (operation.name,)))
         raise operation.error("leaks", what, issuer, allowed=allowed, hint=hint)
 
     def ended(self, wave: Wave) -> None:

@@ -10,17 +10,12 @@ from typing import TYPE_CHECKING
 
 from tilewright.ir.launch import RESERVED
 from tilewright.sim.checks.base import Check, hear, register
-from tilewright.sim.machine.shadows import Shadows
+from tilewright.sim.machine import Address, Batch, Bits, Hook, Mask, Shadows, Site, Wave
 from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir import Expr
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bits
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.sites import Hook, Site
-    from tilewright.sim.machine.wave import Wave
 
 
 @dataclass(frozen=True, eq=False)

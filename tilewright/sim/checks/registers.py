@@ -12,7 +12,7 @@ from tilewright.errors import SimulationError
 from tilewright.explain import advised
 from tilewright.isa import INSTRUCTIONS, RegisterFence
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine import numbers
 from tilewright.terms import call, told
 
 if TYPE_CHECKING:

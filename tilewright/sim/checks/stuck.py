@@ -16,17 +16,11 @@ from tilewright.errors import SimulationError
 from tilewright.explain.tales import CAME, PastEvent, Tale, cause_of
 from tilewright.isa import Signal, phase_of, phase_state
 from tilewright.sim.checks.base import Check, hear, register
-from tilewright.sim.machine.batch import where_text
-from tilewright.sim.machine.places import element_text, pointer_to
+from tilewright.sim.machine import element_text, pointer_to, where_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine.arrays import Value
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.signals import MBarrierSignal
-    from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine import Batch, Mask, MBarrierSignal, Operation, Subject, Value, Wave
 
 KEPT = 1024  # events of a wave
 

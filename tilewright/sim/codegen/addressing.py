@@ -31,16 +31,13 @@ from tilewright.ir import (
     const_value,
     walk,
 )
-from tilewright.ir.origins import base_of, leaves
+from tilewright.ir.debts import base_of, leaves
 from tilewright.isa import Touch, bind
-from tilewright.isa.linear import as_arithmetic
+from tilewright.isa.arith import as_arithmetic
 from tilewright.sim.codegen.axes import CTA, UNIFORM
 from tilewright.sim.codegen.source import Emitter, Operand, wrapper
 from tilewright.sim.codegen.values import Given, acts, given_in, is_closed, is_pure, names_in
-from tilewright.sim.machine.address import Address
-from tilewright.sim.machine.convert import width_of
-from tilewright.sim.machine.places import Place
-from tilewright.sim.machine.sites import Site
+from tilewright.sim.machine import Address, Place, Site, width_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

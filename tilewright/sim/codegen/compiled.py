@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from tilewright import ir
 from tilewright.dtypes import HANDLE, dtype
+from tilewright.ir.debts import Pointers, pointers
 from tilewright.ir.numbers import evaluate
-from tilewright.ir.origins import Pointers, pointers
 from tilewright.ir.printer import heads_of
 from tilewright.ir.tensor_map import mapped
 from tilewright.isa import bind
@@ -25,19 +25,13 @@ from tilewright.sim.codegen.loops import polls
 from tilewright.sim.codegen.prepare import prepared
 from tilewright.sim.codegen.source import PySource, compiled
 from tilewright.sim.codegen.values import calls_of, given_in, is_closed, is_collective, is_of_all, names_in, read_by
-from tilewright.sim.machine.device import Everyone
-from tilewright.sim.machine.places import ALONE, Ranks
-from tilewright.sim.machine.subject import Subject
+from tilewright.sim.machine import ALONE, Batch, Everyone, Group, Place, Ranks, Shape, Site, Subject
 from tilewright.sim.record import Recorder
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.codegen.axes import Axes
     from tilewright.sim.codegen.cut import Segment
-    from tilewright.sim.machine.arrays import Shape
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.places import Group, Place
-    from tilewright.sim.machine.sites import Site
 
 Function: TypeAlias = "Callable[[Batch], int | None]"  # of a segment: which one comes next
 

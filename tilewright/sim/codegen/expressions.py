@@ -13,12 +13,12 @@ import numpy as np
 from tilewright import ir
 from tilewright.dtypes import DType
 from tilewright.ir.operators import DIVISIONS, MODULAR, OPERATORS
-from tilewright.isa.casts import cast
+from tilewright.isa.convert import cast
 from tilewright.sim.codegen.addressing import access_text, generic_address_text
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import call_value
 from tilewright.sim.codegen.source import Emitter, Operand, is_number, wrapper
-from tilewright.sim.machine.convert import from_bits, joined, reinterpret
+from tilewright.sim.machine import from_bits, joined, reinterpret
 
 
 def _templates(meaning: str) -> dict[str, str]:

@@ -20,7 +20,7 @@ from tilewright.ir.operators import OPERATORS
 from tilewright.ir.printer import show
 from tilewright.isa import BY_MASK, WARPGROUP, bind
 from tilewright.isa.arith import greatest, least
-from tilewright.isa.casts import cast, quotient
+from tilewright.isa.convert import cast, quotient
 from tilewright.sim.codegen.addressing import access, access_text, address_text, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import asked, executed
@@ -42,8 +42,7 @@ if TYPE_CHECKING:
     from tilewright.sim.codegen.compiled import Compiled
     from tilewright.sim.codegen.cut import Segment
     from tilewright.sim.codegen.fusing import Copied
-    from tilewright.sim.machine.arrays import Array
-    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine import Array, Site
 
 # Unknown bits in generated code: how an operation spreads those of its operands.
 #

@@ -17,7 +17,7 @@ from tilewright.sim.fast.products import Fragments, ProductRun
 if TYPE_CHECKING:
     from tilewright.isa.products import MatrixProduct
     from tilewright.sim.codegen.source import Emitter
-    from tilewright.sim.machine.places import Place
+    from tilewright.sim.machine import Place
 
 OPERANDS = "abcd"
 MOST_BETWEEN = 128  # statements of a run of loads

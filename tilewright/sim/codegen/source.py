@@ -15,9 +15,7 @@ import numpy as np
 from tilewright.dtypes import DType
 from tilewright.ir import Call, Expr, Load, Reinterpret, Stmt, Unary, walk
 from tilewright.sim.codegen.axes import UNIFORM
-from tilewright.sim.machine.convert import width_of
-from tilewright.sim.machine.memory import initialised
-from tilewright.sim.machine.unknown import flags_of, unknown_of
+from tilewright.sim.machine import flags_of, initialised, unknown_of, width_of
 
 if TYPE_CHECKING:
     from tilewright.errors import Span

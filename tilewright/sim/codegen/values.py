@@ -10,7 +10,7 @@ from tilewright import ir
 from tilewright.isa import ANY_LANES, bind
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Array
+    from tilewright.sim.machine import Array
 
 Given: TypeAlias = "ir.Assign | ir.Bind"
 Node = TypeVar("Node")  # an expression, or a tuple of them

@@ -10,19 +10,10 @@ found once for each pattern of addresses.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.batch import spread
-from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.machine.sites import FAR
-
-if TYPE_CHECKING:
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.counts import Line
-    from tilewright.sim.machine.instructions import Move
+from tilewright.sim.machine import FAR, WINDOW_BITS, Address, Batch, Line, Mask, Move, Part, spread
 
 MOST_PLANS = 64
 

@@ -18,18 +18,10 @@ import numpy as np
 
 from tilewright.ir import AddressOf, Call, Evaluate, Expr, Load, Stmt, walk
 from tilewright.isa import WHOLE_WARP, Form, bind
-from tilewright.sim.machine.address import Address
-from tilewright.sim.machine.batch import Mask
-from tilewright.sim.machine.uniform import Uniform
+from tilewright.sim.machine import Address, Mask, Uniform
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.address import Part
-    from tilewright.sim.machine.arrays import Ints
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.counts import Line
-    from tilewright.sim.machine.instructions import CompiledInstruction
-    from tilewright.sim.machine.registers import RegisterFile
-    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine import Batch, CompiledInstruction, Ints, Line, Part, RegisterFile, Site
 
 MOST_PLANS = 64
 

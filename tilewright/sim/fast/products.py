@@ -23,16 +23,10 @@ import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.isa.products import widened
-from tilewright.sim.machine.memory import UNITS
-from tilewright.sim.machine.registers import NewerMatrix, Spread
-from tilewright.sim.machine.uniform import grid_of
+from tilewright.sim.machine import UNITS, Alike, Batch, Bools, Grid, Mask, NewerMatrix, Place, Spread, grid_of
 
 if TYPE_CHECKING:
     from tilewright.isa.products import Floats, Patterns, Spots
-    from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.uniform import Alike, Grid
 
 # The sums of a run of products: matrices to which products are added late.
 #

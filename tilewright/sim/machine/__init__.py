@@ -24,3 +24,29 @@ sync, precedence
                 first; who came to barriers, and who went on behind one without having come to it
 uniform         warps that hold the same
 """
+
+from tilewright.sim.machine.address import *  # noqa: F403  # the room's public names are its modules' __all__
+from tilewright.sim.machine.arrays import *  # noqa: F403
+from tilewright.sim.machine.batch import *  # noqa: F403
+from tilewright.sim.machine.convert import *  # noqa: F403
+from tilewright.sim.machine.counts import *  # noqa: F403
+from tilewright.sim.machine.device import *  # noqa: F403
+from tilewright.sim.machine.facets import *  # noqa: F403
+from tilewright.sim.machine.instructions import *  # noqa: F403
+from tilewright.sim.machine.memory import *  # noqa: F403
+from tilewright.sim.machine.operation import *  # noqa: F403
+from tilewright.sim.machine.places import *  # noqa: F403
+from tilewright.sim.machine.precedence import *  # noqa: F403
+from tilewright.sim.machine.registers import *  # noqa: F403
+from tilewright.sim.machine.remote import *  # noqa: F403
+from tilewright.sim.machine.rows import *  # noqa: F403
+from tilewright.sim.machine.shadows import *  # noqa: F403
+from tilewright.sim.machine.signals import *  # noqa: F403
+from tilewright.sim.machine.sites import *  # noqa: F403
+from tilewright.sim.machine.subject import *  # noqa: F403
+from tilewright.sim.machine.sync import *  # noqa: F403
+from tilewright.sim.machine.tmem import *  # noqa: F403
+from tilewright.sim.machine.uniform import *  # noqa: F403
+from tilewright.sim.machine.units import *  # noqa: F403
+from tilewright.sim.machine.unknown import *  # noqa: F403
+from tilewright.sim.machine.wave import *  # noqa: F403

@@ -16,8 +16,9 @@ from tilewright.sim.machine.arrays import Array, Ints
 from tilewright.sim.machine.uniform import Uniform
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Shape
-    from tilewright.sim.machine.batch import Look
+    from tilewright.sim.machine import Look, Shape
+
+__all__ = ["Address", "Part", "are_apart"]
 
 MOST_PARTS, MOST_SUMS = 1024, 64  # parts that are kept
 SPARSE = 16  # times as many places as numbers: a flag for each place costs as much as sorting the numbers

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["Array", "Bits", "Bools", "Flags", "Ints", "Shape", "Value"]
+
 Array: TypeAlias = NDArray[Any]  # of a dtype that only the kernel knows
 Bits: TypeAlias = NDArray[Any]  # items of one of `tilewright.sim.machine.memory.UNITS`
 Bools: TypeAlias = NDArray[np.bool_]

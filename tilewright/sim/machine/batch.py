@@ -19,10 +19,12 @@ from tilewright.sim.machine.arrays import Value
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine.arrays import Array, Bools, Ints, Shape
-    from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
-    from tilewright.sim.machine.uniform import Uniform
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine import Array, BarrierSite, Bools, Crossing, Ints, Polling, Shape, Uniform, Wave
+
+__all__ = [
+    "Batch", "Look", "Mask", "first_of", "first_warp", "lanes_text", "merged", "numbers", "spread", "threads_of",
+    "where_text",
+]  # fmt: skip
 
 # Which lanes of a batch execute a statement.
 

@@ -14,8 +14,9 @@ from tilewright.sim.machine.arrays import Bits, Ints, Value
 from tilewright.sim.machine.memory import UNITS
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine import Batch, Mask, Site
+
+__all__ = ["from_bits", "joined", "reinterpret", "width_of"]
 
 
 def width_of(kind: DType) -> int:

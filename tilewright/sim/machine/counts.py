@@ -9,8 +9,7 @@ from tilewright.isa.banks import EVERY, at_one_place, default_phase, passes
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools
+    from tilewright.sim.machine import Address, Bools
 
 __all__ = ["COUNTED", "EVERY", "Counts", "Line", "default_phase", "wavefronts"]
 

@@ -17,7 +17,7 @@ from tilewright.isa import Access, Sync
 from tilewright.sim.machine.batch import where_text
 from tilewright.sim.machine.counts import Line
 from tilewright.sim.machine.facets import Facet
-from tilewright.sim.machine.places import blocks_of
+from tilewright.sim.machine.places import blocks_of, host_address
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
 from tilewright.terms import barrier, told
 
@@ -37,10 +37,12 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.signals import MBarrierSignal
     from tilewright.sim.machine.sites import Hook, Site
     from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.machine.sync import BarrierSite
+    from tilewright.sim.machine.sync import BarrierSite, MetWithout
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.unknown import Dependence, Doubt
     from tilewright.sim.machine.wave import Wave
+
+__all__ = ["Device", "Events", "Everyone", "GridsMeet"]
 
 # What a launch did to global memory, for the launch behind it that may begin before it has ended.
 #
@@ -80,7 +82,7 @@ class Footprint:
 
     def add(self, site: Site, block: Array, offsets: Ints, width: int, *, write: bool) -> None:
         """A site touches so many bytes from each of the offsets of a block of global memory on."""
-        start = _start(block)
+        start = host_address(block)
         if start not in self.regions:
             self.regions[start] = _Marks(start, *(np.zeros(block.nbytes, np.uint16) for _ in range(2)))
         if site not in self.numbers and len(self.sites) < MOST_SITES:
@@ -94,7 +96,7 @@ class Footprint:
 
     def met(self, block: Array, offsets: Ints, width: int, *, write: bool) -> tuple[Site, bool, int] | None:
         """The access of the grid before that an access meets, whether that wrote, and at which of the offsets."""
-        first = _start(block)
+        first = host_address(block)
         where = offsets.reshape(-1)[:, None] + np.arange(width)
         for marks in self.regions.values():
             at = where + (first - marks.start)
@@ -132,10 +134,6 @@ class GridsMeet:
         return GridsMeet(footprint, (mine, *passed), () if mine.waits else self.before)
 
 
-def _start(block: Array) -> int:
-    return int(block.__array_interface__["data"][0])
-
-
 HOLDERS = {"laneid": "lane", "warpid": "warp", "wid_in_wg": "warp", "wgid": "warpgroup", "tid": "thread"}
 _SHUFFLE = "T.cuda.shfl_sync(0xffffffff, x, lane) by the whole warp, which gives the x of another lane"
 _MEMORY = told("shared memory: Tx.cta.copy(shared, R), {}, then shared[i, j]", barrier("cta"))
@@ -144,11 +142,6 @@ ELSEWHERE = {"lane": _SHUFFLE, "warp": _MEMORY, "warpgroup": _MEMORY, "thread": 
 
 
 AnyFence: TypeAlias = "Fence | ProxyFence | RegisterFence"
-
-
-def met_text(pair: tuple[str, str]) -> str:
-    """What is said of a barrier, in words, at which threads met without others."""
-    return told("{} was met without {}, which had ended", *pair)
 
 
 class Events:
@@ -283,8 +276,7 @@ class Device:
     topics, about: by a warning's text what it is about, and what is known of it, as fields of a `Finding`.
     unwritten: "used", where the use of a value that no thread had written has ended the run; "sought" in a run that
     looks for the thread that writes it later, and "found" where that has ended it.
-    met_without: by the line of a barrier at which threads met without some that had ended: the barrier in words, and
-    without whom. ended_before: all such threads of a CTA.
+    met_without: by the line of a barrier, that threads met there without some that had ended.
     doubts: races that a dependence of data may excuse, by their keys; dependence: of a run that finds out; excused: the
     keys of those that it does, once that is known.
     """
@@ -333,8 +325,7 @@ class Device:
         self.has_clock = False  # has a thread looked at a clock?
         self.doubts: dict[Hashable, Doubt] = {}
         self.dependence: Dependence | None = None
-        self.met_without: dict[Span | None, tuple[str, str]] = {}
-        self.ended_before = np.zeros(0, np.bool_)
+        self.met_without: dict[Span | None, MetWithout] = {}
         self.excused: Collection[Hashable] | None = None
         self.tally = [0] * len(program.tallies)
         self.lines: dict[tuple[object, ...], Line] = {}

@@ -24,9 +24,9 @@ from tilewright.sim.machine.tmem import TmemFacet
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.explain import Threads
-    from tilewright.sim.machine.arrays import Ints
-    from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.wave import Memories, Storage, Wave
+    from tilewright.sim.machine import Batch, Ints, Look, Memories, Storage, Wave
+
+__all__ = ["Facet", "Issuers"]
 
 # The issuers of an operation: threads, warps or warpgroups of a batch, on whose behalf asynchronous units act.
 

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.wave import Memories
 
+__all__ = ["CompiledInstruction", "Move"]
+
 
 # Instructions that lanes of a warp execute together: have all of these lanes come?
 

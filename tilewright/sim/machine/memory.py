@@ -20,9 +20,9 @@ from tilewright.sim.machine.batch import spread
 from tilewright.sim.machine.rows import CtaRows
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Array, Bits
-    from tilewright.sim.machine.batch import Look, Mask
-    from tilewright.sim.machine.uniform import Uniform
+    from tilewright.sim.machine import Array, Bits, Look, Mask, Uniform
+
+__all__ = ["UNITS", "WIDEST", "MemoryRows", "initialised"]
 
 UNITS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
@@ -58,10 +58,9 @@ class MemoryRows(CtaRows):
     whole unit.
     """
 
-    data: NDArray[np.uint8]
-
     def __init__(self, data: NDArray[np.uint8], nbytes: int, ctas: int = 1) -> None:
-        super().__init__(data, ctas)
+        super().__init__(len(data), ctas)
+        self.data = data
         self.nbytes = nbytes
         self.pitch = data.shape[1]
         self._views: dict[int, tuple[Bits, Bits]] = {}

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.registers import RegisterAddress, RegisterFile
     from tilewright.sim.machine.wave import Wave
 
+__all__ = ["Operation", "Waiting"]
+
 Values: TypeAlias = "dict[str, Array]"
 
 

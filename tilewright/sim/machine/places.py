@@ -16,7 +16,7 @@ import numpy as np
 from tilewright import ir
 from tilewright.errors import SimulationError
 from tilewright.ir import Load, Var, const_value, rewrite
-from tilewright.ir.elements import index_at, is_dealt_out
+from tilewright.ir.buffer import index_at, is_dealt_out
 from tilewright.isa import Signal, bind
 from tilewright.sim.machine.memory import UNITS, MemoryRows
 from tilewright.terms import Operand, Term, told
@@ -26,13 +26,12 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.ir import Expr
-    from tilewright.sim.machine.arrays import Array, Bools, Ints
-    from tilewright.sim.machine.device import Device
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.machine.units import Touched
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine import Array, Bools, Device, Ints, Operation, Site, Subject, Touched, Wave
+
+__all__ = [
+    "ALONE", "ARENA", "OFFSET_BITS", "SHARED_WINDOW", "WINDOW_BITS", "Group", "Place", "Ranks", "buffer_name",
+    "coordinate_text", "element_text", "pointer_to",
+]  # fmt: skip
 
 # From a byte of a buffer back to the logical coordinate that a kernel's author thinks in.
 
@@ -327,7 +326,7 @@ def groups_of(arrays: Mapping[str, Array]) -> tuple[Group, ...]:
     >>> groups_of({"A": a[:6], "B": a[4:], "C": np.zeros(3)})
     ((('A', 0), ('B', 16)),)
     """
-    ordered = sorted((_address(array), name) for name, array in arrays.items() if array.nbytes)
+    ordered = sorted((host_address(array), name) for name, array in arrays.items() if array.nbytes)
     groups: list[list[tuple[str, int]]] = []
     first = end = 0
     for address, name in ordered:
@@ -348,7 +347,7 @@ def blocks_of(arrays: Mapping[str, Array], groups: tuple[Group, ...]) -> dict[st
     """The block with each buffer's bytes, by name; the buffers of a group have one together, as has the group."""
     blocks = {name: MemoryRows.of(array) for name, array in arrays.items()}
     for group in groups:
-        start = _address(arrays[group[0][0]])
+        start = host_address(arrays[group[0][0]])
         nbytes = max(offset + arrays[name].nbytes for name, offset in group)
         together = memoryview((ctypes.c_uint8 * nbytes).from_address(start))
         block = MemoryRows.of(np.frombuffer(together, np.uint8))
@@ -356,5 +355,6 @@ def blocks_of(arrays: Mapping[str, Array], groups: tuple[Group, ...]) -> dict[st
     return blocks
 
 
-def _address(array: Array) -> int:
+def host_address(array: Array) -> int:
+    """Where an array begins in the memory of the host."""
     return int(array.__array_interface__["data"][0])

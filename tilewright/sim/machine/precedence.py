@@ -19,11 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.instructions import CompiledInstruction
-    from tilewright.sim.machine.sync import BarrierSite
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine import BarrierSite, Batch, Bools, CompiledInstruction, Ints, Mask, Wave
+
+__all__ = ["NEVER", "Precedence"]
 
 # Waits that answer no though the phase is over, as time allows: a thread may ask before the others have come.
 #

@@ -25,11 +25,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tilewright.isa.products import Accumulator
-    from tilewright.sim.machine.arrays import Array, Flags, Ints, Value
-    from tilewright.sim.machine.batch import Batch, Look, Mask
-    from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.uniform import Alike
+    from tilewright.sim.machine import Alike, Array, Batch, Flags, Ints, Look, Mask, Place, Site, Value
+
+__all__ = ["NewerMatrix", "RegisterFile", "Spread"]
 
 LANES = np.arange(32, dtype=np.int64)
 
@@ -125,7 +123,8 @@ class Registers(CtaRows):
     """
 
     def __init__(self, rows: int, warps: int, nbytes: int, unit: int, start: int = 0, *, ctas: int = 0) -> None:
-        super().__init__(np.zeros((rows, warps, -(-nbytes // unit), 32 * unit), np.uint8), ctas or rows)
+        super().__init__(rows, ctas or rows)
+        self.data = np.zeros((rows, warps, -(-nbytes // unit), 32 * unit), np.uint8)
         self.unit = unit
         self.start = start
         self.nbytes = nbytes

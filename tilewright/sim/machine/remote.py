@@ -14,10 +14,9 @@ import numpy as np
 from tilewright.sim.machine.places import OFFSET_BITS
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Array, Ints
-    from tilewright.sim.machine.batch import Look
-    from tilewright.sim.machine.memory import MemoryRows
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine import Array, Ints, Look, MemoryRows, Wave
+
+__all__ = ["in_turns", "split"]
 
 
 def on_rank(address: Ints, rank: Ints) -> Ints:

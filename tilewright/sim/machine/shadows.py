@@ -13,10 +13,9 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.explain.steps import for_all
 from tilewright.ir import AddressOf, Expr, Load, const_value, walk
-from tilewright.ir.elements import is_dealt_out
+from tilewright.ir.buffer import is_dealt_out
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.machine.batch import first_of, threads_of, where_text
-from tilewright.sim.machine.device import met_text
 from tilewright.sim.machine.memory import MemoryRows, initialised
 from tilewright.sim.machine.places import authored_text, buffer_name, coordinate_text, element_text
 from tilewright.sim.machine.wave import Memories
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Origin, Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Storage, Wave
+
+__all__ = ["Shadows"]
 
 T = TypeVar("T")
 DECIDES = ("an address", "an extent", "a condition", "a barrier", "a loop bound")  # uses that say how a run goes on
@@ -114,9 +115,9 @@ class Shadows(Memories):
         is_one = site is None and len({buffer for buffer, _ in self.unset.values()}) == 1
         for _, text in [*self.unset.values()][:is_one]:
             error.given = told("{}; {}", error.given, text)
-        for met, pair in [*run.met_without.items()][:1]:
-            error.given = told("{}; {}", error.given, met_text(pair))
-            error.hint = error.hint or for_all(met, pair[0])
+        for at_barrier, meeting in [*run.met_without.items()][:1]:
+            error.given = told("{}; {}", error.given, meeting.text)
+            error.hint = error.hint or for_all(at_barrier, meeting.barrier)
         branches = {"branching_lanes": int(bad.sum())} if use == "a condition" and self.unset else {}
         error.facts |= {"threads": threads_of(batch, bad), "buffer": name, "numbers": branches}
         if use in DECIDES:

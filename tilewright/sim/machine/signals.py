@@ -16,9 +16,9 @@ from tilewright.sim.machine.remote import split
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import Lanes, Signal
-    from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.machine.batch import Batch, Look, Mask
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine import Batch, Bools, Look, Mask, Wave
+
+__all__ = ["Actors", "MBarrierSignal", "Signals", "arrivals_of", "visits_of"]
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -140,17 +140,10 @@ class MBarrierSignal:
     def warps(self) -> Signals:
         """Each warp once for each m-barrier and phase."""
         batch, barrier, active = self.batch, self.barrier, self.mask.full
-        words = self.found if self.effect.kind in ("arrive", "bytes") else None
-        if words is None and (barrier == barrier[..., :1]).all():
-            warps_there = active.any(-1)
-            rows, warps = batch.rows_and_warps(warps_there)
-            there = np.broadcast_to(barrier[..., 0], warps_there.shape)[warps_there].astype(np.int64)
-            home, offset = split(batch.wave, rows, there)
-            phase = phase_of(batch.wave.shared.view(8)[home, offset >> 3])
-            return Signals(Actors(rows, warps, active[warps_there]), home, offset, phase)
         rows, warps, lanes = batch.threads(active)
         home, offset = split(batch.wave, rows, np.broadcast_to(barrier, active.shape)[active].astype(np.int64))
-        now = batch.wave.shared.view(8)[home, offset >> 3]
-        states = now if words is None else np.broadcast_to(words, active.shape)[active]
+        states = batch.wave.shared.view(8)[home, offset >> 3]
+        if self.effect.kind in ("arrive", "bytes"):
+            states = np.broadcast_to(self.found, active.shape)[active]
         who, (home, offset, phase) = _alike(rows, warps, lanes, home, offset, phase_of(states))
         return Signals(who, home, offset, phase)

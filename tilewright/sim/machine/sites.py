@@ -29,10 +29,9 @@ from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine.arrays import Array, Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.device import Events
-    from tilewright.sim.machine.wave import Storage
+    from tilewright.sim.machine import Array, Batch, Bools, Events, Ints, Look, Storage
+
+__all__ = ["FAR", "Hook", "Site", "harmless"]
 
 PLAIN, MOVES = Touch(), Touch(moves=True)
 FAR = 1 << WINDOW_BITS - 1  # in a window: no buffer is that long, so a pointer there is below the start of the next one

@@ -23,11 +23,10 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.ir.uniformity import Uniformity
-    from tilewright.sim.machine.address import Part
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.places import Group
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.units import Touched
+    from tilewright.isa import Access, Bound
+    from tilewright.sim.machine import Events, Group, Operation, Part, Site, Touched
+
+__all__ = ["Subject", "completion_text", "is_uncommitted"]
 
 # The statements by which threads learn that an operation is complete, in the kernel's own words.
 
@@ -113,6 +112,16 @@ class Subject:
         self.fences_shared = any(fence.is_of_shared for fence in fences)
         self.sc_scopes = {str(fence.scope) for fence in fences if isinstance(fence, Fence) and fence.sem == "sc"}
 
+    def subscribe(self, check: Events) -> None:
+        """Have one more check hear of its accesses."""
+        for site in self.sites:
+            site.subscribe((*site.checks, check))
+
+    @property
+    def touched(self) -> list[tuple[Bound, Access]]:
+        """The accesses of operations."""
+        return [(bound, access) for bound in self.operations for access in bound.form.touched]
+
     @cached_property
     def takes_over(self) -> bool:
         """May CTAs take over the work of others, which have not begun?"""
@@ -136,8 +145,7 @@ class Subject:
     @property
     def asynchronous_unit(self) -> int:
         """Bytes of shared memory that operations touch all of, or none: 16 at most."""
-        touched = ((bound, access) for bound in self.operations for access in bound.form.touched)
-        return gcd(16, *(b.count(a.nbytes) for b, a in touched if a.space == "shared"))
+        return gcd(16, *(bound.count(access.nbytes) for bound, access in self.touched if access.space == "shared"))
 
     def home_of(self, buffer: ir.Buffer) -> Place | None:
         """Where a buffer's bytes are, of a view its own ones alone; None where only a run knows where they begin."""

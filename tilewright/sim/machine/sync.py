@@ -16,10 +16,9 @@ from tilewright.terms import Told, call, operation, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools, Ints, Value
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine import Address, Batch, Bools, Ints, Value, Wave
+
+__all__ = ["BarrierSite", "Crossing", "Polling"]
 
 NAMED = 16  # barriers of a CTA; one more stands for the cluster's
 # Arrivals at a cluster's barrier are kept under NAMED or NAMED + 1, by turns: threads may still wait for one meeting
@@ -89,6 +88,20 @@ class Polling:
         return replace(self, passed=self.passed[ctas, warps])
 
 
+@dataclass(eq=False, slots=True)
+class MetWithout:
+    """Threads met at a barrier, in words, without others that had ended: who, in words; threads: all such of a CTA."""
+
+    barrier: str
+    who: str
+    threads: Bools
+
+    @property
+    def text(self) -> str:
+        """What is said of it."""
+        return told("{} was met without {}, which had ended", self.barrier, self.who)
+
+
 class Barriers:
     """The state of the barriers of a wave: one row per CTA (per cluster: its first CTA's)."""
 
@@ -142,10 +155,9 @@ class Barriers:
             self._met_without(place, where_text(batch, gone), ended)
 
     def _met_without(self, place: BarrierSite, who: str, ended: Bools) -> None:
-        run, threads = self.wave.run, ended.any(0).reshape(-1)
-        line = f" in line {place.at.line}" if place.at else ""
-        run.met_without.setdefault(place.at, (told("{}{}", operation(place.name), line), who))
-        run.ended_before = threads | run.ended_before if run.ended_before.size else threads
+        threads, line = ended.any(0).reshape(-1), f" in line {place.at.line}" if place.at else ""
+        meeting = MetWithout(told("{}{}", operation(place.name), line), who, threads)
+        self.wave.run.met_without.setdefault(place.at, meeting).threads |= threads
 
     def _take_turns(self, batch: Batch, place: BarrierSite, *, arrives: bool, waits: bool) -> None:
         """At the cluster's barrier each warp arrives once, then waits once."""

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.arrays import Array, Bools, Ints
-    from tilewright.sim.machine.facets import Facet
+    from tilewright.sim.machine import Array, Bools, Facet, Ints
+
+__all__ = ["INITIALISED", "Taken", "cells_text", "table_of_cells"]
 
 INITIALISED = np.array(0x01010101, np.uint32)  # the flags of a cell that has been written
 

@@ -15,6 +15,8 @@ import numpy as np
 
 from tilewright.sim.machine.arrays import Array
 
+__all__ = ["Alike", "Grid", "Uniform", "grid_of"]
+
 Grid = tuple[int, int]  # rows and columns of warps, or of CTAs; number = row * columns + column
 Alike = tuple["Uniform", "Uniform"]  # which CTAs are alike, and which warps of each
 SAMPLE = 8  # words by which CTAs are told apart before all words are compared

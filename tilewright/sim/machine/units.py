@@ -19,12 +19,9 @@ from tilewright.sim.machine.tmem import INITIALISED, CellSet, are_taken, trouble
 
 if TYPE_CHECKING:
     from tilewright.isa import Addresses
-    from tilewright.sim.machine.arrays import Array, Bools, Ints
-    from tilewright.sim.machine.facets import Issuers
-    from tilewright.sim.machine.memory import MemoryRows
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.wave import Memories, Wave
+    from tilewright.sim.machine import Array, Bools, Ints, Issuers, Memories, MemoryRows, Operation, Place, Wave
+
+__all__ = ["Touched"]
 
 LOW_BYTES = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.uint32)  # of a cell, by how many count
 
@@ -290,12 +287,6 @@ class Touched:
 
         once: what all issuers of a CTA read may come once for each CTA.
         """
-        if self.space not in ("shared", "tmem") and self.nbytes is None and len(windows := list(self.windows())) == 1:
-            (window, _), *_ = windows
-            _, block = wave.run.global_block(window)
-            assert block is not None, "it was checked at the issue"
-            units = self.at - (window << WINDOW_BITS) >> SHIFT[self.width]
-            return np.asarray(block.view(self.width)[0].take(units)[..., None].view(np.uint8))
         return self._read(wave, 0, once=once)
 
     def flags(self, wave: Wave) -> Array | None:
@@ -353,6 +344,9 @@ class Touched:
         return items.reshape(self.shape)[..., None].view(np.uint8)
 
     def _gather(self, block: MemoryRows, rows: Ints, at: Ints, there: Bools, into: NDArray[np.uint8]) -> None:
+        if self.nbytes is None and len(block.data) == 1 and there.all():
+            into[...] = block.view(self.width)[0].take(at >> SHIFT[self.width])[..., None].view(np.uint8)
+            return
         if self.nbytes is None or (self.nbytes[there] == self.width).all():
             into[there] = block.view(self.width)[rows[there], at[there] >> SHIFT[self.width]][..., None].view(np.uint8)
             return

@@ -24,9 +24,9 @@ from tilewright.sim.machine.memory import UNITS, initialised
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
     from tilewright.explain import Facts
-    from tilewright.sim.machine.arrays import Array, Bits, Value
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine import Array, Batch, Bits, Mask, Site, Value
+
+__all__ = ["Doubt", "Moment", "flags_of", "unknown_of"]
 
 # Does what a thread stores depend on what another thread has read? A run that marks the one value as unknown tells.
 #

@@ -20,11 +20,9 @@ from tilewright.sim.machine.tmem import Columns, table_of_cells
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tilewright.sim.machine.arrays import Array, Bools, Value
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.device import Device
-    from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.shadows import Shadows
+    from tilewright.sim.machine import Array, Batch, Bools, Device, Mask, Place, Shadows, Value
+
+__all__ = ["Memories", "Rows", "Storage", "Wave"]
 
 Storage: TypeAlias = "MemoryRows | Registers"
 AXES = ("x", "y", "z")

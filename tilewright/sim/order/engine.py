@@ -9,11 +9,7 @@ import numpy as np
 
 from tilewright.isa import Fence, ProxyFence, RegisterFence, Signal
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.places import SHARED_WINDOW
-from tilewright.sim.machine.remote import split
-from tilewright.sim.machine.signals import Actors, arrivals_of, visits_of
-from tilewright.sim.machine.sites import Site
+from tilewright.sim.machine import SHARED_WINDOW, Actors, Address, Part, Site, arrivals_of, split, visits_of
 from tilewright.sim.order.asynchronous.in_flight import (
     check_freed,
     check_global,
@@ -76,11 +72,11 @@ class WaveOrder:
         asynchronous = wave.run.program.has_asynchronous
         self.clocks = Clocks(wave, has_parts=asynchronous)
         name, nbytes, ctas = wave.run.places.arena.name, wave.run.shared_bytes, wave.ctas
-        self.shared = TaggedPlaces(name, nbytes, grain, is_global=False)
+        self.shared = TaggedPlaces(name, nbytes, grain, ctas=ctas)
         if wave.run.cluster_ctas > 1:
             pitch = -(-max(nbytes, 1) // PITCH) * PITCH
             whole, own = ctas * pitch, f"{name} {wave.first}"
-            self.shared = TaggedPlaces(own, whole, grain, is_global=True, pitch=pitch, arena=name)
+            self.shared = TaggedPlaces(own, whole, grain, pitch=pitch, arena=name)
         self.meetings: dict[int, Ledger] = defaultdict(lambda: Ledger(self.clocks))
         self.phases = Phases(self.clocks)
         self.fences = Fences(self.clocks)
@@ -92,8 +88,8 @@ class WaveOrder:
 
         self.stores: SharedStores | None = None
         self.proxies: list[SharedStores | GlobalAccesses | TensorMaps] = []
-        touched = [one for bound in wave.run.program.operations for one in bound.form.touched]
-        spaces = {one.space for one in touched if one.proxy == "async"}
+        touched = [access for _, access in wave.run.program.touched]
+        spaces = {access.space for access in touched if access.proxy == "async"}
         if self.operations is not None and "shared" in spaces:
             self.stores = SharedStores(self.operations, touched, self.shared.log)
             self.proxies.append(self.stores)
@@ -195,7 +191,6 @@ class Order(Check):
         self, wave: Wave, ctas: Ints, warps: slice, here: Bools, barrier: int, rows: Ints, sync: BarrierSite
     ) -> None:
         order = self.orders[wave]
-        self._expand(wave)
         orders = sync.sync is None or sync.sync.orders
         which, own = np.nonzero(here)
         who = Actors.whole_warps(ctas[which], np.arange(wave.run.warps)[warps][own])
@@ -231,19 +226,11 @@ class Order(Check):
             if key in meetings:
                 meetings[key].clear(own)
 
-    def _expand(self, wave: Wave) -> None:
-        self.orders[wave].clocks.expand()
-        self.orders[wave].shared.expand(wave.ctas)
-
     def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
-        if ctas.stop - ctas.start < wave.ctas:
-            self._expand(wave)
         self.orders[wave].clocks.all_met(ctas)
 
     def warps_met(self, batch: Batch, mask: Mask) -> None:
-        if batch.as_one(mask) is None:
-            self._expand(batch.wave)
-        self.orders[batch.wave].clocks.warps_met(batch, mask.full)
+        self.orders[batch.wave].clocks.warps_met(batch, mask)
 
     def fenced(self, batch: Batch, mask: Mask, fence: AnyFence, where: Address | None = None) -> None:
         if isinstance(fence, RegisterFence):
@@ -277,7 +264,6 @@ class Order(Check):
         wave, signal, at = event.batch.wave, event.effect, event.at
         if signal.kind == "bytes" and wave.run.cluster_ctas == 1:
             return  # others' m-barriers alone are of interest
-        self._expand(wave)
         order, signals = self.orders[wave], event.warps
         if signal.kind == "init":
             order.phases.forget(signals)
@@ -305,7 +291,6 @@ class Order(Check):
         order = self.orders[operation.batch.wave]
         operations = order.operations
         assert operations is not None
-        self._expand(operation.batch.wave)
         key, unfenced = str(operation.instruction.at), None
         if key not in self.warned:
             found = [each for proxy in order.proxies for each in proxy.unfenced_by(operation)]

@@ -11,12 +11,11 @@ from tilewright.errors import SimulationError
 from tilewright.explain import OtherAccess, advised
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.checks.base import Check
-from tilewright.sim.machine.batch import numbers, threads_of, where_text
-from tilewright.sim.machine.places import buffer_name, coordinate_text
+from tilewright.sim.machine import buffer_name, coordinate_text, numbers, threads_of, where_text
 from tilewright.terms import call, operation, told
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
@@ -88,15 +87,19 @@ class Grids(Check):
             return
         block = batch.wave.run.blocks[site.place.name].data
         meets.footprint.add(site, block, offsets[lanes], site.width, write=site.write)
+        for grid, late, early in self._before(meets, batch, lanes):
+            if met := grid.met(block, offsets[early], site.width, write=site.write):
+                other, wrote, k = met
+                lane = tuple(np.argwhere(early)[k].tolist())
+                alone = np.zeros(early.shape, np.bool_)
+                alone[lane] = True
+                self._tell(site, batch, alone, int(offsets[lane]), Other(other, wrote, grid, meets, late))
+
+    def _before(self, meets: GridsMeet, batch: Batch, lanes: Bools) -> Iterator[tuple[Footprint, bool, Bools]]:
+        """The grids that may still run; may they behind a wait, too? And the lanes that come before their end."""
         for late, grids in ((False, meets.before), (True, meets.unfinished)):
             early = lanes if late or not grids else lanes & ~self._has_waited(batch, lanes)
-            for grid in grids if early.any() else ():
-                if found := grid.met(block, offsets[early], site.width, write=site.write):
-                    other, wrote, k = found
-                    lane = tuple(int(each) for each in np.argwhere(early)[k])
-                    one = np.zeros(early.shape, np.bool_)
-                    one[lane] = True
-                    self._tell(site, batch, one, int(offsets[lane]), Other(other, wrote, grid, meets, late))
+            yield from ((grid, late, early) for grid in grids if early.any())
 
     def _alone(self, site: Site, batch: Batch, lanes: Bools, offsets: Ints) -> None:
         """Notes that a site is executed before the wait for a launch of which nothing is known."""
@@ -177,13 +180,9 @@ class Grids(Check):
                 if site is None:
                     continue
                 meets.footprint.add(site, block, offsets, one.width, write=one.writes)
-                for late, grids in ((False, meets.before), (True, meets.unfinished)):
-                    full = operation.mask.full
-                    early = full if late or not grids else full & ~self._has_waited(batch, full)
-                    for grid in grids if early.any() else ():
-                        if found := grid.met(block, offsets, one.width, write=one.writes):
-                            other = Other(*found[:2], grid, meets, late)
-                            self._tell_of(operation, place.name, batch, early, other)
+                for grid, late, early in self._before(meets, batch, operation.mask.full):
+                    if met := grid.met(block, offsets, one.width, write=one.writes):
+                        self._tell_of(operation, place.name, batch, early, Other(*met[:2], grid, meets, late))
 
     def _tell(self, site: Site, batch: Batch, one: Bools, offset: int, other: Other) -> None:
         place = coordinate_text(self.program, site, offset)

@@ -16,9 +16,7 @@ import numpy as np
 
 from tilewright.explain.rules import LackingFence
 from tilewright.isa import ProxyFence
-from tilewright.sim.machine.batch import spread
-from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.machine.signals import Actors
+from tilewright.sim.machine import WINDOW_BITS, Actors, Address, Batch, Ints, Mask, Operation, Site, Touched, spread
 from tilewright.sim.order.knowledge.fences import FencePoints, Stamps
 from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
 from tilewright.sim.order.reports.rules import unfenced_copy, unfenced_global, unfenced_map, unfenced_shared
@@ -27,12 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from tilewright.isa import Access
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Ints
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.units import Touched
     from tilewright.sim.order.asynchronous.operations import Operations
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.known import Flags, Times
@@ -186,7 +178,7 @@ class SharedStores:
         parts, board = self.operations.parts, self.operations.scoreboard
         copies = [part.number for part in parts.values() if part.writes_shared_as_threads_do] if self._may_copy else []
         if copies:
-            board.expand()
+            board.part()
             known, issuer = board.flags_of_issuers(operation), one.along(one.issuer)
         for rows, units in board.units_of(one) if copies else ():
             number = np.where(one.touches, board.filling[rows, units], 0)

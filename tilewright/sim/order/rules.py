@@ -12,9 +12,7 @@ import numpy as np
 
 from tilewright.explain.rules import broken
 from tilewright.isa import Signal, phase_of
-from tilewright.sim.machine.batch import spread
-from tilewright.sim.machine.places import OFFSET_BITS
-from tilewright.sim.machine.remote import in_turns
+from tilewright.sim.machine import OFFSET_BITS, in_turns, spread
 from tilewright.sim.order.bounds import MBARRIER_CHECKS, REMOTE_OPERATIONS
 from tilewright.sim.order.knowledge.clocks import THREADS, Actors
 from tilewright.sim.order.knowledge.known import BEGUN, OVER, SEEN
@@ -453,9 +451,10 @@ class BarrierRules:
         times, waited = self.last[barrier]
         for k in np.flatnonzero(times[who.rows] > 0).tolist():
             row, warp = int(who.rows[k]), int(who.warps[k])
-            column = int(self.clocks.first_column(np.array(row)))
-            known = self.clocks.known[row, warp, column : column + self.clocks.threads].reshape(-1, 32).max(-1)
-            if not (waited[row, warp] or (known >= times[row])[waited[row]].any()):
+            first = int(self.clocks.first_column(np.array(row)))
+            mine = self.clocks.known[self.clocks.at(who.rows[k]), warp, first : first + self.clocks.threads]
+            comes_after = mine.reshape(-1, 32).max(-1) >= times[row]
+            if not (waited[row, warp] or comes_after[waited[row]].any()):
                 raise broken("barrier reused", barrier, at=at, who=self.wave.warp_at(row, warp))
 
     def met(self, ctas: Ints, waiting: Bools, barrier: int) -> None:

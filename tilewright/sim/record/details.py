@@ -10,9 +10,7 @@ import numpy as np
 from tilewright.sim.record.recording import Step, Steps
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Array, Bools, Ints, Value
-    from tilewright.sim.machine.device import Device
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine import Array, Bools, Device, Ints, Value, Wave
 
 POWERS = 1 << np.arange(32, dtype=np.uint64)
 

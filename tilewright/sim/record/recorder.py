@@ -20,11 +20,7 @@ from tilewright.ir.numbers import evaluate
 from tilewright.isa import Fence, RegisterFence, Signal, phase_of, phase_state, unit_of
 from tilewright.records import replace
 from tilewright.sim.checks.base import Check
-from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.counts import EVERY, default_phase, wavefronts
-from tilewright.sim.machine.places import element_text
-from tilewright.sim.machine.remote import split
+from tilewright.sim.machine import EVERY, Address, Part, default_phase, element_text, numbers, split, wavefronts
 from tilewright.sim.record.details import Detailed
 from tilewright.sim.record.moments import moment_of
 from tilewright.sim.record.recording import (
@@ -208,18 +204,17 @@ class Recorder(Check):
         for bad in wrong[len(self.moments) :]:  # that which has ended the run, or another run in another order
             self.moments.append(moment_of(self, bad) if self.hears and bad.choice is None else FindingMoment(self.seq))
         self.on = self.hears = False
-        x, y, z = self.run.grid
-        cut_short = sum(not warp.is_whole for warp in self.detailed.values())
+        kernel, logs = self.program.kernel, self.detailed.values()
         streams = tuple(warp.stream() for cta in sorted(self.by_cta) for warp in self.by_cta[cta])
         waits = (event for stream in streams for event in stream.events if isinstance(event, Waited))
         waited = {(wait.cta, wait.address, wait.phase) for wait in waits if wait.until is None}
         phases = tuple(phase for log in self.barriers.values() for phase in log.phases(waited))
         return Recording(
-            self.program.kernel.name, self.program.kernel.at, target, (x, y, z), self.run.cluster_ctas,
-            self.run.threads, tuple(self.rows), tuple(self.sites), streams, tuple(op.data for op in self.operations),
-            phases, tuple(meeting.meeting() for meeting in self.meetings), self.run.steps,
-            LeftOut(self.run.ctas - len(self.by_cta), self.cut, cut_short),
-            tuple(log.done(self.run) for log in self.detailed.values()), findings, tuple(self.moments), self._buffers(),
+            kernel.name, kernel.at, target, self.run.grid, self.run.cluster_ctas, self.run.threads, tuple(self.rows),
+            tuple(self.sites), streams, tuple(op.data for op in self.operations), phases,
+            tuple(meeting.meeting() for meeting in self.meetings), self.run.steps,
+            LeftOut(self.run.ctas - len(self.by_cta), self.cut, sum(not log.is_whole for log in logs)),
+            tuple(log.done(self.run) for log in logs), findings, tuple(self.moments), self._buffers(), kernel.compiled,
         )  # fmt: skip
 
     def found(self, error: SimulationError) -> None:
@@ -244,6 +239,11 @@ class Recorder(Check):
         """The number of a new event."""
         self.seq += 1
         return self.seq
+
+    def event(self) -> int:
+        """The number of a new event, behind the statements before it."""
+        self.flush()
+        return self.next()
 
     def add(self, stream: Growing, event: Event) -> int:
         """An event of a warp; its place there. Ends the recording at its limit."""
@@ -273,8 +273,7 @@ class Recorder(Check):
         """Lanes are about to execute a statement."""
         if not self.on:
             return
-        if batch is not self.batch or self.run.steps != self.now:
-            self.enter(batch)
+        self.enter(batch)
         self.instance += 1
         self.last_row, self.mask = row, mask
         if self.streams:
@@ -303,18 +302,17 @@ class Recorder(Check):
         """Lanes came to a mark."""
         if not self.on:
             return
-        if batch is not self.batch or self.run.steps != self.now:
-            self.enter(batch)
-        self.flush()
-        seq, lanes = self.next(), mask.full.sum(-1)
+        self.enter(batch)
+        seq, lanes = self.event(), mask.full.sum(-1)
         for i, j, stream in self.active(batch, mask):
             self.add(stream, Marked(seq, self.now, row, name, int(lanes[i, j])))
 
     def enter(self, batch: Batch) -> None:
-        """Another batch runs, or the next segment."""
-        self.flush()
-        self.batch, self.now, self.segment = batch, self.run.steps, batch.segment
-        self.streams = self.streams_of(batch)
+        """This batch runs: perhaps another one, or the next segment."""
+        if batch is not self.batch or self.run.steps != self.now:
+            self.flush()
+            self.batch, self.now, self.segment = batch, self.run.steps, batch.segment
+            self.streams = self.streams_of(batch)
 
     def flush(self) -> None:
         """Adds the statements since the last event to the streams."""
@@ -352,8 +350,7 @@ class Recorder(Check):
                         detailed.touch(site, lanes)
 
     def _commits(self, row: int, batch: Batch, mask: Mask) -> None:
-        self.flush()
-        seq, group = self.next(), self.rows[row].commits
+        seq, group = self.event(), self.rows[row].commits
         for _, _, stream in self.active(batch, mask):
             closed = tuple(stream.issued.pop(group, ()))
             self.add(stream, Committed(seq, self.now, row, group, closed))
@@ -366,8 +363,7 @@ class Recorder(Check):
         else:
             words = ("proxy fence", fence.proxy, fence.space, "" if fence.side == "both" else fence.side)
         text = " ".join(str(word) for word in words if word)
-        self.flush()
-        seq = self.next()
+        seq = self.event()
         for _, _, stream in self.active(batch, mask):
             self.add(stream, Fenced(seq, self.now, self.last_row, text))
 
@@ -376,8 +372,7 @@ class Recorder(Check):
     def issued(self, operation: Operation) -> None:
         if not self.on or not self.streams:
             return
-        self.flush()
-        seq, issuers = self.next(), operation.issuers
+        seq, issuers = self.event(), operation.issuers
         groups: dict[tuple[int, int], list[int]] = {}
         for k, (row, thread) in enumerate(zip(issuers.rows.tolist(), issuers.threads.tolist(), strict=True)):
             if issuers.wave.first + row in self.by_cta:
@@ -447,8 +442,7 @@ class Recorder(Check):
     def completing(self, operation: Operation) -> None:
         if not self.on:
             return
-        self.flush()
-        seq = self.next()
+        seq = self.event()
         for part in self.under_way.pop(id(operation), ()):
             part.data = replace(part.data, completed=seq, completed_step=self.run.steps)
         for signal in operation.signals:
@@ -473,8 +467,7 @@ class Recorder(Check):
     def awaited(self, wave: Wave, waiting: Waiting) -> None:
         if not self.on or not self.streams:
             return
-        self.flush()
-        seq, group = self.next(), waiting.effect.group
+        seq, group = self.event(), waiting.effect.group
         operations = self.of_group.get((wave.first, group), [])
         covered: dict[tuple[int, int], list[int]] = {}
         for operation, parts in operations:
@@ -558,16 +551,14 @@ class Recorder(Check):
     def asks(self, row: int, batch: Batch) -> None:
         """Lanes are about to ask whether they may go on."""
         if self.on:
-            if batch is not self.batch or self.run.steps != self.now:
-                self.enter(batch)
+            self.enter(batch)
             self.last_row, self.mask = row, batch.mask
 
     def asked(self, batch: Batch, passed: bool | Bools, at: Address | None) -> None:
         """The answer that lanes got; those that may not go on ask again."""
         if not self.on or not self.streams:
             return
-        self.flush()
-        seq, active = self.next(), batch.mask.full
+        seq, active = self.event(), batch.mask.full
         yes = np.broadcast_to(passed, batch.shape) | ~active
         addresses = None if at is None else np.broadcast_to(at.full(), batch.shape)
         for i, j, stream in self.streams:
@@ -614,8 +605,7 @@ class Recorder(Check):
         for _, _, stream in self.active(batch, mask):
             stream.row = row
             if row in self.only_wait:
-                self.flush()
-                met = Met(self.next(), self.now, row, CLUSTER, stream.arrived, False, True)
+                met = Met(self.event(), self.now, row, CLUSTER, stream.arrived, False, True)
                 stream.met = self.add(stream, met)
 
     def released(
@@ -649,8 +639,7 @@ class Recorder(Check):
     def acquired(self, wave: Wave, ctas: Ints, waiting: Bools, barrier: int, rows: Ints) -> None:
         if not self.on:
             return
-        self.flush()
-        seq = self.next()
+        seq = self.event()
         for k, (row, kept) in enumerate(zip(ctas.tolist(), rows.tolist(), strict=True)):
             meeting = self.at_barrier.get((wave.first, kept, barrier))
             for warp in np.flatnonzero(waiting[k]).tolist() if wave.first + row in self.by_cta else ():

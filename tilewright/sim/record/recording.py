@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.explain import Finding
     from tilewright.layout import Layout
-    from tilewright.sim.machine.arrays import Array, Ints
+    from tilewright.sim.machine import Array, Ints
     from tilewright.view.look import Timeline
 
 
@@ -427,7 +427,7 @@ class Recording:
     rows, sites: what events refer to by number. streams: one for each recorded CTA and warp, in this order. operations,
     phases, meetings: of the recorded CTAs. cluster: CTAs of one. threads: of a CTA. steps: of the whole run. stepped:
     of some warps, each statement. findings: what the checks found; moments: of the first of them, when. buffers: of the
-    kernel, as their author has them.
+    kernel, as their author has them. compiled: as of the `Kernel`.
     """
 
     kernel: str
@@ -448,6 +448,7 @@ class Recording:
     findings: tuple[Finding, ...] = ()
     moments: tuple[FindingMoment, ...] = ()
     buffers: tuple[KernelBuffer, ...] = ()
+    compiled: bool = False
 
     @property
     def ctas(self) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from tilewright.ir.tensor_map import MAP_BYTES, MapFields, mapped
 from tilewright.records import replace
 from tilewright.sim.machine.batch import Batch, Mask
 from tilewright.sim.machine.counts import Counts, Line
-from tilewright.sim.machine.device import Device, met_text
+from tilewright.sim.machine.device import Device
 from tilewright.sim.machine.memory import keep_pages
 from tilewright.sim.machine.places import MULTICAST, BufferPlaces, OfRank, Ranks, groups_of
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from tilewright.host import Limits
     from tilewright.ir import Number
     from tilewright.sim.codegen.compiled import Compiled
-    from tilewright.sim.machine.arrays import Array
+    from tilewright.sim.machine import Array
     from tilewright.sim.record import Recording
     from tilewright.view.look import Timeline
 
@@ -424,7 +424,7 @@ class Execution(Device):
             if line.op in ("load", "store"):
                 name = f"{line.op} {line.space}"
                 counts.instructions[name] = counts.instructions.get(name, 0) + line.warps
-        met = {at: met_text(pair) for at, pair in self.met_without.items()}
+        met = {at: meeting.text for at, meeting in self.met_without.items()}
         return Run(counts, [*self.warnings, *self.printed.warnings()], "".join(self.printed.lines), self.warned(),
                    left_out=self.left_out, met_without=met)  # fmt: skip
 

@@ -28,8 +28,7 @@ from tilewright.sim.run.execution import Execution, Run, Several, encoded, over_
 if TYPE_CHECKING:
     from tilewright.ir import Kernel, Number
     from tilewright.isa import Arch
-    from tilewright.sim.machine.arrays import Array
-    from tilewright.sim.machine.device import GridsMeet
+    from tilewright.sim.machine import Array, GridsMeet
     from tilewright.sim.record import RecordingOptions
 
 TIMES, LEAST_SECONDS = 2.0, 3.0  # as long as the first run orders by chance may take together, or so many seconds

@@ -14,9 +14,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.explain import Way, either, insert, move
-from tilewright.sim.machine.batch import Batch, Mask, first_warp, lanes_text, merged
-from tilewright.sim.machine.precedence import NEVER
-from tilewright.sim.machine.sync import BarrierSite, Crossing, Polling
+from tilewright.sim.machine import NEVER, BarrierSite, Batch, Crossing, Mask, Polling, first_warp, lanes_text, merged
 from tilewright.sim.run.stuck import stuck
 from tilewright.terms import barrier, operation, told
 
@@ -24,9 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools, Ints, Value
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine import Address, Bools, Ints, Value, Wave
     from tilewright.sim.run.execution import Execution
 
 # Threads that begin, or go on, only when all others have gone as far as they can: a late one, or some by chance.

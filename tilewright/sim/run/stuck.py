@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine import Batch, Wave
     from tilewright.sim.run.execution import Execution
 
 MOST_LINES = 32

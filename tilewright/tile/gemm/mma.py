@@ -15,8 +15,8 @@ from itertools import chain, product
 from tilewright import isa
 from tilewright.dtypes import DType, dtype
 from tilewright.ir import AddressOf, Buffer, Expr, Region, Value, as_expr, binary, const_value, same
+from tilewright.isa.operands import ELEMENTS, WORDS
 from tilewright.isa.table import Form
-from tilewright.isa.types import ELEMENTS, WORDS
 from tilewright.layout import TileLayout
 from tilewright.primitives.gemm import sides_of_matrix
 from tilewright.records import replace

@@ -3,7 +3,7 @@
 The corners of the pixels follow from padding, taps and dilation, the offsets of a copy from its tap; pixels that are
 outside of the images are zeros. A tile whose channels are wider than its swizzle is several copies.
 
-Source: PTX ISA, "Tensors: Im2col mode"; what a copy brings: `tilewright.isa.pixels`.
+Source: PTX ISA, "Tensors: Im2col mode"; what a copy brings: `tilewright.isa.boxes`.
 """
 
 from __future__ import annotations

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.asynchronous.issue_order import keeps_order
+from tilewright.sim.machine import WINDOW_BITS, Bools, Ints, Operation, Touched, Wave
+from tilewright.sim.order.asynchronous.scoreboard import keeps_order
 from tilewright.sim.order.knowledge.known import SEEN
 from tilewright.sim.order.reports.rules import copied_twice
 
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.units import Touched
-    from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.asynchronous.operations import Operations
 
 ISSUER_BITS = 24
@@ -36,8 +32,8 @@ class GlobalWrites:
 
     def __init__(self, wave: Wave) -> None:
         self.wave = wave
-        touched = ((bound, one) for bound in wave.run.program.operations for one in bound.form.touched)
-        self.unit = gcd(16, *(bound.count(one.nbytes) for bound, one in touched if one.space in ("global", "generic")))
+        there = (each for each in wave.run.program.touched if each[1].space in ("global", "generic"))
+        self.unit = gcd(16, *(bound.count(access.nbytes) for bound, access in there))
         self._tables: dict[int, NDArray[np.int64]] = {}
 
     def begin(

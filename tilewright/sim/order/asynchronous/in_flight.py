@@ -8,12 +8,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.machine.address import Address
-from tilewright.sim.machine.batch import Mask, spread
-from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.order.asynchronous.issue_order import keeps_order
+from tilewright.sim.machine import WINDOW_BITS, Address, Mask, spread
 from tilewright.sim.order.asynchronous.operations import Operations
-from tilewright.sim.order.asynchronous.scoreboard import OperationPart, Parts, Scoreboard
+from tilewright.sim.order.asynchronous.scoreboard import OperationPart, Parts, Scoreboard, keeps_order
 from tilewright.sim.order.knowledge.known import HEARD, SEEN
 from tilewright.sim.order.reports.rules import (
     early_access,
@@ -30,12 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.tmem import Taken
-    from tilewright.sim.machine.units import Touched
+    from tilewright.sim.machine import Batch, Bools, Ints, Operation, Site, Taken, Touched
     from tilewright.sim.order.knowledge.known import Flags
 
 
@@ -109,7 +101,7 @@ def check_shared(
     ]:
         for byte in range(0, max(site.width, 1) + scoreboard.unit - 1, scoreboard.unit):
             unit = np.minimum((address + min(byte, site.width - 1)) // scoreboard.unit, table.shape[1] - 1)
-            number = table[np.zeros_like(there) if scoreboard.is_collapsed else there, unit]
+            number = table[scoreboard.at(there), unit]
             complete = operations.clocks.parts[rows, knowers, number] & SEEN != 0
             if not complete.all():
                 k = int(np.argmin(complete))
@@ -189,8 +181,8 @@ def _touch_bytes(operations: Operations, operation: Operation, own: Ints, every:
     mine = one.along(own[one.issuer * operation.issuers.warps_each])
     for where in scoreboard.units_of(one):
         early = _early(operation, own, scoreboard, one, where, flags)
-        if early is not None and scoreboard.is_collapsed:  # find the CTA that does not know
-            scoreboard.expand()
+        if early is not None and scoreboard.is_for_all:  # find the CTA that does not know
+            scoreboard.part()
             _touch_bytes(operations, operation, own, every)
             return
         if early is not None:

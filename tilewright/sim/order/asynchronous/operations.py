@@ -12,12 +12,7 @@ import numpy as np
 
 from tilewright.explain import OtherAccess
 from tilewright.isa import Touch
-from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.batch import Mask, numbers
-from tilewright.sim.machine.memory import WIDEST
-from tilewright.sim.machine.places import WINDOW_BITS
-from tilewright.sim.machine.signals import Actors, arrivals_of
-from tilewright.sim.machine.sites import Site
+from tilewright.sim.machine import WIDEST, WINDOW_BITS, Actors, Address, Mask, Part, Site, arrivals_of, numbers
 from tilewright.sim.order.asynchronous.global_writes import GlobalWrites
 from tilewright.sim.order.asynchronous.scoreboard import OperationPart, Parts, Scoreboard
 from tilewright.sim.order.bounds import WAITS
@@ -30,11 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tilewright.errors import SimulationError, Span
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.operation import Operation, Waiting
-    from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.units import Touched
+    from tilewright.sim.machine import Batch, Bools, Ints, Operation, Place, Touched, Waiting
     from tilewright.sim.order.knowledge.known import Flags
     from tilewright.sim.order.races.detector import RaceDetector
     from tilewright.sim.order.races.places import TaggedPlaces

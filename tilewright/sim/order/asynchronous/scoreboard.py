@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine.tmem import table_of_cells
-from tilewright.sim.order.asynchronous.issue_order import may_queue
+from tilewright.sim.machine import CtaRows, table_of_cells
 from tilewright.sim.order.bounds import GLOBAL_OPERATIONS
 from tilewright.sim.order.knowledge.clocks import THREADS, Clocks, numbered
 from tilewright.sim.order.knowledge.known import BEHIND, FENCED, HEARD, ORDERED, SEEN
@@ -25,9 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.operation import Operation, Waiting
-    from tilewright.sim.machine.units import Touched
+    from tilewright.sim.machine import Bools, CompiledInstruction, Ints, Operation, Touched, Waiting
     from tilewright.sim.order.knowledge.known import Flags
 
 # Parts of asynchronous operations: the shares in them of single threads or warps, by numbers.
@@ -203,15 +200,17 @@ class Loading:
         return next(part for part in self.parts if part.warp == warp and part.rank == rank)
 
 
-class Scoreboard:
+class Scoreboard(CtaRows):
     """The parts that places of a wave remember, by their numbers.
 
     writers, readers: (CTAs, columns, lanes), the part that wrote a cell last, and the one that has read it since in
     each warpgroup.
     holders: for each warp that copies, (CTAs, units), the part that reads a unit of shared memory last; filling: the
-    part that writes it; one row of these stands for all CTAs while those do the same.
+    part that writes it.
     spans: of operations on shared memory, their first and last byte. in_global: those on global memory.
     """
+
+    tables = ("filling",)
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -219,7 +218,7 @@ class Scoreboard:
         self.writers = table_of_cells(wave.ctas, np.int32)
         self.readers = [table_of_cells(wave.ctas, np.int32) for _ in range(-(-wave.run.warps // 4))]
         self.unit: int = wave.run.program.asynchronous_unit
-        self.is_collapsed = wave.ctas > 1 and wave.run.cluster_ctas == 1
+        super().__init__(1 if wave.run.cluster_ctas == 1 else wave.ctas, wave.ctas)
         self.holders: dict[int, NDArray[np.int32]] = {}
         self.filling = self._units()
         self.spans: dict[int, tuple[int, int]] = {}
@@ -232,21 +231,16 @@ class Scoreboard:
         return [(self.writers, "written"), *((readers, "read") for readers in self.readers)]
 
     def _units(self) -> NDArray[np.int32]:
-        rows = 1 if self.is_collapsed else self.wave.ctas
-        return np.zeros((rows, -(-max(self.wave.run.shared_bytes, 1) // self.unit) + 1), np.int32)
+        return np.zeros((self.rows, -(-max(self.wave.run.shared_bytes, 1) // self.unit) + 1), np.int32)
 
-    def expand(self) -> None:
-        """From now on every CTA has units of its own."""
-        if self.is_collapsed:
-            self.is_collapsed = False
-            self.filling = self.filling.repeat(self.wave.ctas, axis=0)
-            self.holders = {warp: table.repeat(self.wave.ctas, axis=0) for warp, table in self.holders.items()}
+    def parted(self) -> None:
+        self.holders = {warp: table.repeat(self.ctas, axis=0) for warp, table in self.holders.items()}
 
     def view(self, one: Touched) -> Touched:
         """What an operation touches as the tables of units have it: in one CTA, while all do the same."""
-        if self.is_collapsed and one.ctas == slice(0, self.wave.ctas):
+        if self.is_for_all and one.ctas == slice(0, self.ctas):
             return one.of_one_cta()
-        self.expand()
+        self.part()
         return one
 
     def flags_of_issuers(self, operation: Operation) -> Flags:
@@ -257,9 +251,9 @@ class Scoreboard:
             of_warps = flags.reshape(len(operation.issuers.rows), each, -1)
             of_all, unfenced = np.bitwise_and.reduce(of_warps, axis=1), flags.dtype.type(FENCED)
             flags = np.where(self.parts.are_alone, of_all, of_warps[:, 0] & (of_all | ~unfenced))
-        if not self.is_collapsed:
+        if not self.is_for_all:
             return flags
-        return np.asarray(np.bitwise_and.reduce(flags.reshape(self.wave.ctas, -1, flags.shape[1]), axis=0))
+        return np.asarray(np.bitwise_and.reduce(flags.reshape(self.ctas, -1, flags.shape[1]), axis=0))
 
     def holders_of(self, warp: int) -> NDArray[np.int32]:
         """The part of each warp that reads each unit of shared memory last."""
@@ -328,8 +322,8 @@ class Scoreboard:
     def renumber(self, operation: Operation, old: Ints, new: Ints) -> None:
         """What an operation writes has other numbers, for each of its actors, from now on."""
         _, rows, _ = operation.issuers.actors
-        if self.is_collapsed and (old != new).any():
-            self.expand()
+        if (old != new).any():
+            self.part()
         for row, one, other in {*zip(rows.tolist(), old.tolist(), new.tolist(), strict=True)}:
             for table in (self.writers, self.filling):
                 table[row][table[row] == one] = other
@@ -340,10 +334,44 @@ class Scoreboard:
         it from now on.
         """
         mine = np.where(over, own, -1)
-        if self.is_collapsed and (mine.reshape(self.wave.ctas, -1) != mine[: len(mine) // self.wave.ctas]).any():
-            self.expand()
+        if self.is_for_all and (mine.reshape(self.ctas, -1) != mine[: len(mine) // self.ctas]).any():
+            self.part()
         for one in (self.view(one) for one in operation.touched if one.space == "shared"):
             tables = [*self.holders.values()] if reads else [self.filling, *self.holders.values()]
             for where in self.units_of(one):
                 for table in tables:
                     table[where] = np.where(table[where] == one.along(mine[one.issuer]), 0, table[where])
+
+
+# Operations that keep the order in which they were issued, without a wait: which kinds do, see `tilewright.isa.Issue`.
+#
+# Source: PTX ISA, "TensorCore 5th Generation: Memory Consistency Model, Pipelined tcgen05 Instructions".
+
+
+def keeps_order(earlier: Operation, now: CompiledInstruction) -> bool:
+    """Does an operation come before another of the same issuer without a wait?"""
+    issue, before, after = now.bound.form.issue, earlier.instruction.bound, now.bound
+    if issue is None or before.instruction.name not in issue.in_order_after:
+        return False
+    both = before.mods.keys() & after.mods.keys()
+    return all(before.mods[name] == after.mods[name] for name in issue.alike if name in both)
+
+
+def may_queue(earlier: OperationPart, now: Operation, ranks: Ints) -> Bools:
+    """For each thread that issues an operation: does it keep the order of issue behind an earlier one of some thread?
+
+    They must agree in what `Issue.alike` says. ranks: of the CTAs of the wave.
+    """
+    rows = now.issuers.rows
+    issue, before = now.form.issue, earlier.operation
+    if issue is None or not keeps_order(before, now.instruction):
+        return np.zeros(len(rows), np.bool_)
+    had = 1024 * before.issuers.rows + before.issuers.threads
+    has = 1024 * (rows - ranks[rows] + earlier.rank) + earlier.thread
+    where = np.searchsorted(had, has).clip(max=len(had) - 1)
+    same: Bools = had[where] == has
+    for name in issue.alike:
+        if name in before.arguments and name in now.arguments:
+            pairs = before.arguments[name][where] == now.arguments[name]
+            same &= pairs.reshape(len(has), -1).all(1)
+    return same

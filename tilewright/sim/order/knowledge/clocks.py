@@ -2,8 +2,7 @@
 
 Time is the number of a record: each statement that touches memory makes one, and a thread's accesses come in their
 order. To know a thread up to a time is to come after all that it did until then. Knowledge is kept per warp, as what
-all of its lanes know; a lane that knows more has a row of its own until it meets its warp again. While all CTAs of a
-wave do the same, one row of clocks stands for all of them.
+all of its lanes know; a lane that knows more has a row of its own until it meets its warp again.
 """
 
 from __future__ import annotations
@@ -12,9 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.machine.arrays import Ints
-from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.signals import Actors
+from tilewright.sim.machine import Actors, Bools, CtaRows, Ints, Look, Mask, Rows, Wave, numbers
 from tilewright.sim.order.knowledge.fence_sc import KnownBySc
 from tilewright.sim.order.knowledge.known import (
     BEGUN,
@@ -37,9 +34,6 @@ from tilewright.sim.order.knowledge.signal_history import SignalHistory
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.machine.batch import Look
-    from tilewright.sim.machine.wave import Rows, Wave
     from tilewright.sim.order.knowledge.known import Flags, Times
 
 __all__ = ["FOREVER", "NUMBERS", "THREADS", "Actors", "Clocks", "Heard", "Thread", "numbered"]
@@ -58,11 +52,11 @@ NUMBERS = 256  # of operations' parts, to begin with
 FOREVER = 1 << 30  # the time up to which threads are known that do not exist
 
 
-class Clocks:
+class Clocks(CtaRows):
     """The clocks of a wave.
 
-    known: (rows, knowers, columns), times. A row is a CTA, or all of them while they do the same. A knower is a warp,
-    or a lane that knows more than its warp; ``knower`` says which each thread is. The columns are blocks, beginning at
+    known: (rows, knowers, columns), times. A knower is a warp, or a lane that knows more than its warp; ``knower`` says
+    which each thread is. The columns are blocks, beginning at
 
         0        for each thread of the cluster, the time up to which what it did comes first
         loose    the same for its reads, which come first in practice, though no scope says so; in clusters
@@ -76,8 +70,10 @@ class Clocks:
     flags, which follow when numbers are used again; `current` is for those in patterns. far: by row and knower, what is
     known of CTAs of other clusters.
 
-    now: the time. floor: up to then all threads know all others of their CTA.
+    now: the time. floor: up to then all threads know all others of their CTA. changes: of each row, counted.
     """
+
+    tables = ("known", "parts", "changes")
 
     def __init__(self, wave: Wave, *, has_parts: bool) -> None:
         self.wave = wave
@@ -96,6 +92,7 @@ class Clocks:
         self.width: int = first + self.fences * (1 + len(self.by_sc.columns) // self.size)
         self.goes_far = (0, *self.by_sc.go_far)
         rows = 1 if run.cluster_ctas == 1 and not has_parts else wave.ctas
+        super().__init__(rows, wave.ctas)
         self.known: Times = np.zeros((rows, run.warps, self.width), np.int32)
         self.known[..., : self.proxied][..., np.tile(~run.exists.reshape(-1), self.proxied // self.threads)] = FOREVER
         self.known[..., list(self.by_sc.columns)] = 0
@@ -108,30 +105,16 @@ class Clocks:
         self.kept: list[Ledger | Known] = []  # of which flags are there
         self.forgotten = np.zeros(self.parts.shape[-1], np.int64)  # when each number was free again
         self.signal_history = SignalHistory()
-        self.changes = np.zeros(wave.ctas, np.int64)  # of each row, counted
+        self.changes = np.zeros(rows, np.int64)
         self.now = BEGUN
         self.floor = 0
         self._bounds: dict[object, Times] = {}
 
-    @property
-    def is_collapsed(self) -> bool:
-        """Does one row stand for all CTAs?"""
-        return len(self.known) == 1 and self.wave.ctas > 1
-
-    def expand(self) -> None:
-        """From now on every CTA has clocks of its own."""
-        if self.is_collapsed:
-            self.known = np.repeat(self.known, self.wave.ctas, axis=0)
-            self.parts = np.repeat(self.parts, self.wave.ctas, axis=0)
-            self.changes[:] = self.changes[0] + 1
-            self._changed()
+    def parted(self) -> None:
+        self._changed()
 
     def _changed(self) -> None:
         self._bounds.clear()
-
-    def at(self, rows: Ints) -> Ints:
-        """Where the clocks of CTAs are kept."""
-        return np.zeros_like(rows) if self.is_collapsed else rows
 
     def first_column(self, rows: Rows) -> Rows:
         """Where the threads of CTAs are among those of their cluster."""
@@ -146,8 +129,7 @@ class Clocks:
     def known_warps(self, look: Look) -> Times:
         """(rows, warps, warps of the own CTA): up to when each warp of a batch knows all lanes of each other."""
         if look.key not in self._bounds:
-            rows = slice(0, 1) if len(self.known) == 1 else look.ctas
-            mine = self.known[rows, look.warps]
+            mine = self.known[self.taken(look), look.warps]
             if self.wave.run.cluster_ctas > 1:
                 own = self.first_column(np.array(numbers(look.ctas)))[:, None, None] + np.arange(self.threads)
                 mine = np.take_along_axis(mine, own, axis=-1)
@@ -185,7 +167,7 @@ class Clocks:
         if cta // size != (row + self.wave.first) // size:
             far = self.far.get((row, knower), {}).get(cta) if self.far else None
             return far is not None and bool(far[thread] >= time)
-        known, column = self.known[row if len(self.known) > 1 else 0, knower], cta % size * self.threads + thread
+        known, column = self.known[0 if self.is_one else row, knower], cta % size * self.threads + thread
         return any(known[column + first] >= time for first in (0, *also))
 
     def come_after(self, row: int, thread: int, cta: int, other: int, time: int) -> bool:
@@ -243,7 +225,7 @@ class Clocks:
         """These lanes, no warp twice, come after what was published, a row of it for each."""
         if not len(who):
             return
-        self.expand()
+        self.part()
         whole = (who.lanes | ~self.wave.run.exists[0][who.warps]).all(1)
         if whole.all():
             self._join(who.rows, who.warps, known)
@@ -345,12 +327,12 @@ class Clocks:
         issued: rank, thread and number of parts that threads have issued alone; where these are among the lanes, the
         parts are offered in the order of issue.
         """
-        self.expand()
+        self.part()
         by_warp: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for rank, thread, number in issued:
             by_warp.setdefault((rank, thread >> 5), []).append((thread & 31, number))
         for k in range(len(who)):
-            row, warp = int(self.at(who.rows[k])), int(who.warps[k])
+            row, warp = int(who.rows[k]), int(who.warps[k])
             own = [knower for thread, knower in self.alone.items() if thread >> 5 == warp and who.lanes[k, thread & 31]]
             if (who.lanes[k] | ~self.wave.run.exists[0, warp]).all():
                 own.append(warp)
@@ -385,15 +367,15 @@ class Clocks:
 
     def all_met(self, ctas: slice) -> None:
         """All threads of these CTAs have met."""
-        if len(numbers(ctas)) < self.wave.ctas:
-            self.expand()
-        rows = slice(0, 1, 1) if len(self.known) == 1 else ctas
+        if len(numbers(ctas)) < self.ctas:
+            self.part()
+        rows = slice(0, 1, 1) if self.is_one else ctas
         if self.width == self.threads and self.parts.shape[-1] == 1 and not self.far:  # the CTA has no other knowers
             np.copyto(self.known[rows], self.now, where=self.wave.run.exists.reshape(-1))
             self._changed()
         else:
             self._meet(np.array(numbers(rows)), slice(None), self.wave.run.exists.reshape(-1), slice(0, self.threads))
-        if len(numbers(ctas)) == self.wave.ctas:
+        if len(numbers(ctas)) == self.ctas:
             self.floor = self.now
 
     def _meet(self, rows: Ints, knowers: slice | list[int], exists: Bools, threads: slice) -> None:
@@ -416,12 +398,13 @@ class Clocks:
             self.far |= {(row, knower): far for knower in who.tolist() if far}
         self._changed()
 
-    def warps_met(self, look: Look, active: Bools) -> None:
+    def warps_met(self, look: Look, mask: Mask) -> None:
         """The lanes of each warp with active lanes."""
-        alike = len(self.known) == 1
-        here = np.asarray(active.any(-1))
+        if look.as_one(mask) is None:
+            self.part()
+        here = np.asarray(mask.full.any(-1))
         for k, warp in enumerate(numbers(look.warps)):
-            rows = np.zeros(1, np.int64) if alike else np.array(numbers(look.ctas))[here[:, k]]
+            rows = np.zeros(1, np.int64) if self.is_one else np.array(numbers(look.ctas))[here[:, k]]
             if here[:, k].any():
                 knowers = [warp, *(knower for thread, knower in self.alone.items() if thread >> 5 == warp)]
                 self._meet(rows, knowers, self.wave.run.exists[0, warp], slice(32 * warp, 32 * warp + 32))

@@ -29,7 +29,7 @@ from tilewright.sim.order.knowledge.known import Known, Remembered, joined, publ
 from tilewright.sim.order.knowledge.releases import gathered
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Ints
+    from tilewright.sim.machine import Ints
     from tilewright.sim.order.knowledge.clocks import Actors, Clocks
     from tilewright.sim.order.knowledge.known import Far, Times
     from tilewright.sim.order.knowledge.releases import Release
@@ -112,7 +112,7 @@ class KnownBySc:
         if not reaches:
             return
         clocks = self.clocks
-        clocks.expand()
+        clocks.part()
         clocks.changes[who.rows] += 1
         which, lane = np.nonzero(who.lanes)
         self._let_alone(who)

@@ -16,7 +16,7 @@ from tilewright.sim.order.knowledge.releases import Pattern, hold_each_other
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine import Bools, Ints
     from tilewright.sim.order.knowledge.known import Known
 
 # Fences as points of the order: what comes before each of them, and which threads come after it.

@@ -25,11 +25,10 @@ from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.sim.machine.arrays import Ints
+from tilewright.sim.machine import Bools, Ints
 from tilewright.sim.order.bounds import FAR_CTAS, FAR_TIMES
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Bools
     from tilewright.sim.order.knowledge.clocks import Clocks
 
 SEEN, OFFERED, HEARD, ORDERED, FENCED, OVER, ISSUED, BEHIND = 1, 2, 4, 8, 16, 32, 64, 128

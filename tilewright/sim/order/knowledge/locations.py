@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.machine.batch import numbers, spread
-from tilewright.sim.machine.memory import UNITS
+from tilewright.sim.machine import UNITS, Array, Batch, Bits, Bools, Device, Ints, Look, Site, numbers, spread
 from tilewright.sim.order.bounds import STATES
 from tilewright.sim.order.knowledge.clocks import Actors, Clocks
 from tilewright.sim.order.knowledge.fences import Fences
@@ -24,10 +23,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tilewright.isa import Lanes
-    from tilewright.sim.machine.arrays import Array, Bits, Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Look
-    from tilewright.sim.machine.device import Device
-    from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.knowledge.clocks import Heard, Thread
     from tilewright.sim.order.knowledge.known import Known
     from tilewright.sim.order.races.records import AccessRecord

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.isa import phase_of
-from tilewright.sim.machine.arrays import Ints
-from tilewright.sim.machine.signals import Actors, Signals
+from tilewright.sim.machine import Actors, Ints, Signals
 from tilewright.sim.order.knowledge.known import Known, Ledger, Times, begun, gather_at
 from tilewright.sim.order.knowledge.releases import Pattern, Release
 

@@ -12,12 +12,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.machine.arrays import Ints
+from tilewright.sim.machine import Bools, Device, Ints
 from tilewright.sim.order.knowledge.known import Far, Known, joined, later
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.machine.device import Device
     from tilewright.sim.order.knowledge.clocks import Actors, Clocks
     from tilewright.sim.order.knowledge.known import Times
 

@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.arrays import Bools
-    from tilewright.sim.machine.signals import Signals
+    from tilewright.sim.machine import Bools, Signals
 
 
 @dataclass(frozen=True, eq=False, slots=True)

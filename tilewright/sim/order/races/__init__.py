@@ -4,8 +4,8 @@ records         one access, and the tags that it leaves; their statements
 places          the last accesses of each place in shared and in global memory; places that several threads have
                 touched, unordered
 clash           pairs of accesses, and the race that is reported of them
-permitted       pairs that may meet in any order
-observed        what a thread observes by a strong read comes before its next access of that place
+permitted       pairs that may meet in any order; what a thread observes by a strong read comes before its next access
+                of that place
 lone            accesses by one thread of what many CTAs touch, by numbers instead of arrays
 detector        which pairs race; rely on an order that they have not got; numbers that threads take at counters, with
                 a fence on one side alone; all of these for one run

@@ -7,14 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine import Batch, Bools, Device, Ints, Shape, Site, numbers
 from tilewright.sim.order.races.records import CTA, CTA_BITS, MANY, THREAD, AccessRecord
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Bools, Ints, Shape
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.device import Device
-    from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.knowledge.clocks import Thread
     from tilewright.sim.order.races.records import Candidates, Record
 

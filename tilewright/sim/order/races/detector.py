@@ -4,25 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import gcd
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 
 from tilewright.explain.steps import for_all
-from tilewright.sim.machine.batch import Mask, numbers
-from tilewright.sim.machine.places import buffer_name
-from tilewright.sim.machine.signals import Actors
-from tilewright.sim.machine.unknown import Doubt, Moment
+from tilewright.sim.machine import Actors, Doubt, Mask, Moment, buffer_name, numbers
 from tilewright.sim.order.bounds import OBSERVATIONS, STRONG_WRITES
 from tilewright.sim.order.knowledge.fences import Stamps, apart
 from tilewright.sim.order.knowledge.locations import Locations, Where, threads_of
 from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED, Clash, Pairs, pairs_of
-from tilewright.sim.order.races.observed import has_observed, keep_newest, last_read
 from tilewright.sim.order.races.permitted import (
     are_morally_strong,
     finds_out,
+    has_observed,
     is_begun_by,
     is_surely_strong,
+    last_read,
     reaches,
     went_along,
 )
@@ -35,13 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from tilewright.errors import SimulationError
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch
-    from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine import Address, Batch, Bools, Ints, Place, Site, Subject, Wave
     from tilewright.sim.order.engine import WaveOrder
     from tilewright.sim.order.knowledge.clocks import Clocks, Thread
     from tilewright.sim.order.knowledge.known import Far, Known
@@ -54,6 +46,14 @@ if TYPE_CHECKING:
 
 
 Excused: TypeAlias = "Callable[[AccessRecord, Pairs], Bools]"
+Key = TypeVar("Key")
+Kept = TypeVar("Kept")
+
+
+def keep_newest(known: dict[Key, Kept], most: int) -> None:
+    """Drop the oldest of more than ``most``."""
+    if len(known) > most:
+        del known[next(iter(known))]
 
 
 def clash_with_reads(access: AccessRecord, found: Candidates) -> Clash | None:
@@ -408,8 +408,7 @@ class RaceDetector:
         self.warned: set[tuple[str, str]] = set()
         self.told: list[ToldRace] = []
         self.written = {site.place.window if site.place else ANYWHERE for site in program.sites if site.write}
-        touched = (one for bound in program.operations for one in bound.form.touched)
-        if any(one.write and one.space not in ("tmem", "shared") for one in touched):
+        if any(access.write and access.space not in ("tmem", "shared") for _, access in program.touched):
             self.written.add(ANYWHERE)  # by addresses that are no operands
 
     def is_written(self, window: int) -> bool:
@@ -426,7 +425,7 @@ class RaceDetector:
         """The places of a global buffer."""
         if (window := place.window) not in self.buffers:
             nbytes = batch.wave.run.blocks[place.name].nbytes
-            self.buffers[window] = TaggedPlaces(f"window {window}", nbytes, self.grain(window), is_global=True)
+            self.buffers[window] = TaggedPlaces(f"window {window}", nbytes, self.grain(window))
         return self.buffers[window]
 
     def access(self, places: TaggedPlaces, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
@@ -537,10 +536,10 @@ class RaceDetector:
         """What is said of a race; with a thread that has ended before a barrier, of that one, too."""
         run, other = clash.batch.wave.run, clash.other
         error = report(self.program, clash, self.orders, self.buffers, self.locations)
-        if run.met_without and clash.apart <= 1 and run.ended_before[clash.earlier[1]]:
-            met, (text, _) = next(iter(run.met_without.items()))
-            error.given = told("{}\n{} was met without that one, which had ended", error.given, text)
-            if (hint := for_all(met, text, other.site.at if other is not None else None)) is not None:
+        missed = (met for met in run.met_without.items() if met[1].threads[clash.earlier[1]])
+        for at, meeting in [*missed][:1] if clash.apart <= 1 else ():
+            error.given = told("{}\n{} was met without that one, which had ended", error.given, meeting.barrier)
+            if (hint := for_all(at, meeting.barrier, other.site.at if other is not None else None)) is not None:
                 error.hint, error.facts["remedy"] = hint, hint.remedy
         return error
 

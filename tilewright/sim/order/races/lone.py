@@ -10,15 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine.address import Address
-from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine import Address, Look, Mask, MemoryRows, Site, numbers
 from tilewright.sim.order.races.permitted import is_frail, newest_frail
 from tilewright.sim.order.races.records import CTA, CTA_BITS, MANY, THREAD, UNIT, Candidates
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.batch import Look, Mask
-    from tilewright.sim.machine.memory import MemoryRows
-    from tilewright.sim.machine.sites import Site
     from tilewright.sim.order.races.records import AccessRecord, Tags
 
 

@@ -2,7 +2,8 @@
 
 Morally strong ones: both strong, each scope holding the other thread, of one size and proxy. Source: PTX ISA, "Memory
 Consistency Model: Morally strong operations". A compare-and-swap and a plain read; the end of an m-barrier by one lane
-for others.
+for others. And what threads observe by strong reads: their next access of that place comes after it, and nothing else
+does. Source: PTX ISA, "Memory Consistency Model: Observation, Communication order".
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import numpy as np
 from tilewright.sim.order.knowledge.releases import hold_each_other, holds
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine import Bools, Ints, Site
+    from tilewright.sim.order.knowledge.clocks import Thread
     from tilewright.sim.order.races.clash import Pairs
     from tilewright.sim.order.races.records import AccessRecord, Record
 
@@ -103,3 +104,22 @@ def went_along(access: AccessRecord, pairs: Pairs, record: Record | None = None)
         itself = (threads == pairs.thread[k]) & (ctas == pairs.cta[k])
         found[k] = bool(((known | itself) & one.holds(ctas, threads)).any())
     return found
+
+
+def last_read(access: AccessRecord, lane: tuple[int, int, int], who: Thread) -> Record | None:
+    """The last strong read by a thread, which has this lane, of what it is about to access."""
+    address, width = access.address(lane), access.site.width
+    for record in access.places.log.newest_first():
+        if record.site.how.sem != "weak" and record.site.shows and record.touched(*who, address, width):
+            return record
+    return None
+
+
+def has_observed(access: AccessRecord, read: Record | None, who: Thread, write: Record, writer: Thread) -> bool:
+    """Has a thread by its strong read seen what another one wrote? Then it comes after that, at this place alone."""
+    if read is None or read.time < write.time or read.site.element != write.site.element:
+        return False
+    run = access.batch.wave.run
+    if read.time == write.time and not (read is write and read.comes_first(writer, who, run.precedence)):
+        return False
+    return bool(hold_each_other(read.site.how.scope, who[0], write.site.how.scope, writer[0], run))

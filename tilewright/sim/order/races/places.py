@@ -15,24 +15,21 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tilewright.sim.machine.address import Address
-from tilewright.sim.machine.batch import spread
-from tilewright.sim.machine.memory import MemoryRows
-from tilewright.sim.machine.sites import harmless
+from tilewright.sim.machine import Address, Batch, Bools, CtaRows, Ints, Look, Mask, MemoryRows, Site, harmless, spread
 from tilewright.sim.order.bounds import LATE_ACCESSES
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fences import Stamps
 from tilewright.sim.order.knowledge.known import Times
 from tilewright.sim.order.races.clash import CHECKED, Clash, Pairs, pairs_of
 from tilewright.sim.order.races.lone import Lone
-from tilewright.sim.order.races.observed import has_observed, last_read
 from tilewright.sim.order.races.permitted import (
     are_morally_strong,
     finds_out,
+    has_observed,
     is_frail,
     is_surely_strong,
+    last_read,
     newest_frail,
     went_along,
 )
@@ -53,8 +50,8 @@ from tilewright.sim.order.races.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tilewright.sim.machine.arrays import Bools, Ints
     from tilewright.sim.order.knowledge.clocks import Thread
+    from tilewright.sim.order.races.records import Tags
 
 # Places that several threads have touched which do not know each other: there each of their accesses is examined.
 #
@@ -193,49 +190,80 @@ def _portions(*found: Ints) -> Iterator[list[Ints]]:
         yield from zip(*(np.array_split(each, parts) for each in found), strict=True)
 
 
-if TYPE_CHECKING:
-    from typing import TypeAlias
-
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Look, Mask
-    from tilewright.sim.machine.sites import Site
-
-    Tags: TypeAlias = "NDArray[np.unsignedinteger]"
-
-
 NOWHERE = (1 << 62, -1)  # a span without bytes
 
 
-class TaggedPlaces:
-    """The tags of a wave's shared memory, or of a global buffer. grain: bytes that share a tag.
+class Latest:
+    """What a memory remembers of all writes, or of all reads, beside their tags. time: of the last. span: of their
+    bytes, in global memory. by_buffer: when each warp touched it last, in shared memory.
+    """
+
+    def __init__(self) -> None:
+        self.time = 0
+        self.span = NOWHERE
+        self.by_buffer: dict[str, Times] = {}
+
+    def note(self, access: AccessRecord) -> None:
+        """One more."""
+        if access.places.is_global:
+            self.span = _joined_spans(self.span, access.span)
+        if access.places.is_shared:
+            name = access.site.line.buffer
+            if name not in self.by_buffer:
+                self.by_buffer[name] = np.zeros(access.batch.wave.run.warps, np.int32)
+            self.by_buffer[name][access.batch.warps] = access.time
+
+    def may_race(self, access: AccessRecord) -> bool:
+        """Has the buffer been touched since the time up to which the warps of the access know all threads?"""
+        if access.places.is_global:
+            return _meet(self.span, access.span)
+        name, arena = access.site.line.buffer, access.places.arena
+        names = self.by_buffer if name == arena else (name, arena)  # a pointer of run time may have touched any buffer
+        times = [self.by_buffer[each] for each in names if each in self.by_buffer]
+        if not times:
+            return False
+        latest = np.max(times, axis=0) if len(times) > 1 else times[0]
+        clocks = access.clocks
+        return bool(latest.max() > clocks.floor and (clocks.known_warps(access.look) < latest).any())
+
+
+def _joined_spans(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
+    return min(one[0], other[0]), max(one[1], other[1])
+
+
+def _meet(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return one[0] < other[1] and other[0] < one[1]
+
+
+class TaggedPlaces(CtaRows):
+    """The tags of the shared memory of a wave of ``ctas``, or of a global buffer. grain: bytes that share a tag.
 
     is_global: may all CTAs touch it? So is the shared memory of clusters: their CTAs' follow each other, ``pitch``
     bytes apart. arena: the buffer that stands for all of it, where pointers of run time lead.
     """
 
+    tables = ()
+
     def __init__(
-        self, name: str, nbytes: int, grain: int, *, is_global: bool, pitch: int = 1 << 62, arena: str = ""
+        self, name: str, nbytes: int, grain: int, *, ctas: int = 0, pitch: int = 1 << 62, arena: str = ""
     ) -> None:
+        super().__init__(1, max(ctas, 1))
         self.pitch = pitch
         self.name = name
         self.arena = arena or name
         self.grain = grain
-        self.is_global = is_global
+        self.is_global = is_global = not ctas
         self.is_shared = not is_global or pitch < 1 << 62
         self.tag = np.dtype(np.uint64 if is_global else np.uint32)
         self.shift = CTA + (CTA_BITS + 1 if is_global else 0)
         self.who = (1 << CTA + (CTA_BITS if is_global else 0)) - 1  # the bits that say by whom
         self.nbytes = nbytes
-        self.rows = 1  # that tags and marks have
-        self.written: dict[str, Times] = {}  # by buffer: when each warp wrote there last
-        self.read: dict[str, Times] = {}
-        self.newest_write = self.newest_read = 0  # times
+        self.writes, self.reads = Latest(), Latest()
         self.has_strong = False  # any strong accesses?
         self.log = Log()
         self._late: list[tuple[AccessRecord, Times]] = []  # reads without tags so far, and what the readers knew then
         self._late_writes: list[AccessRecord] = []
         self._late_span = NOWHERE  # of their bytes
-        self._spans = {True: NOWHERE, False: NOWHERE}  # of bytes that were written, that were read
 
     @cached_property
     def writers(self) -> MemoryRows:
@@ -255,25 +283,24 @@ class TaggedPlaces:
     def _block(self) -> MemoryRows:
         return MemoryRows.zeros(self.rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
 
-    def expand(self, ctas: int) -> None:
-        """From now on every CTA has tags of its own."""
-        if not self.is_global and self.rows == 1 and ctas > 1:
+    def part(self) -> None:
+        if self.is_for_all:
             self._write_all_down()
-            self.rows = ctas
-            for block in self._tags().values():
-                block.part(ctas)
+            super().part()
+
+    def parted(self) -> None:
+        for name, block in self._tags().items():
+            setattr(self, name, MemoryRows(np.repeat(block.data, self.ctas, axis=0), block.nbytes, self.ctas))
 
     def _tags(self) -> dict[str, MemoryRows]:
         """The blocks of tags that are there."""
         return {name: vars(self)[name] for name in ("writers", "readers", "frail") if name in vars(self)}
 
     def _view(self, clocks: Clocks, batch: Batch, mask: Mask, at: Address) -> tuple[Look, Mask]:
-        if self.is_global or batch.wave.ctas == 1 or self.rows > 1:
-            return batch, mask
-        if (one := batch.as_one(mask, at)) is not None:
-            return one
-        self.expand(batch.wave.ctas)
-        return batch, mask
+        one = batch.as_one(mask, at) if self.is_for_all and clocks.is_one else None
+        if one is None:
+            self.part()
+        return one or (batch, mask)
 
     def access(self, clocks: Clocks, site: Site, batch: Batch, mask: Mask, at: Address) -> AccessRecord:
         """An access that is about to take place, with its record."""
@@ -307,7 +334,7 @@ class TaggedPlaces:
 
     def is_calm(self, clocks: Clocks, *, write: bool) -> bool:
         """Do all threads know all that may race with an access?"""
-        newest = max(self.newest_write, self.newest_read) if write else self.newest_write
+        newest = max(self.writes.time, self.reads.time) if write else self.writes.time
         return not self.is_global and newest <= clocks.floor
 
     def is_surely_free(self, access: AccessRecord) -> bool:
@@ -316,33 +343,15 @@ class TaggedPlaces:
             return False
         if self.is_calm(access.clocks, write=access.site.write):
             return True
-        low, high = access.span
-        if self._late_writes and (low < self._late_span[1] and self._late_span[0] < high):
+        if self._late_writes and _meet(access.span, self._late_span):
             return False
-        return not self._may_race(access, self.written) and not (
-            access.site.write and self._may_race(access, self.read)
-        )
-
-    def _may_race(self, access: AccessRecord, latest: dict[str, Times]) -> bool:
-        """Has the buffer been touched since the time up to which the warps of the access know all threads?"""
-        if self.is_global:
-            low, high = self._spans[latest is self.written]
-            first, end = access.span
-            return first <= high and end > low
-        name, arena = access.site.line.buffer, access.batch.wave.run.places.arena.name
-        names = latest if name == arena else (name, arena)  # a pointer of run time may have touched any buffer
-        times = [latest[each] for each in names if each in latest]
-        if not times:
-            return False
-        found = np.max(times, axis=0) if len(times) > 1 else times[0]
-        clocks = access.clocks
-        return bool(found.max() > clocks.floor and (clocks.known_warps(access.look) < found).any())
+        return not (self.writes.may_race(access) or (access.site.write and self.reads.may_race(access)))
 
     def writes_before(self, access: AccessRecord) -> Candidates | None:
         """The last writes at an access's places that may not be ordered before it."""
         if self._late_writes and self._meets_late(access):
             self._settle_writes()
-        if not self._may_race(access, self.written):
+        if not self.writes.may_race(access):
             return None
         found = self._candidates(access, self.writers)
         if access.site.how.sem == "weak" or "frail" not in vars(self):
@@ -354,14 +363,13 @@ class TaggedPlaces:
         """May an access touch what a late write does?"""
         if not access.is_aligned() or (not self.is_global and self._late_writes[-1].time <= access.clocks.floor):
             return True
-        low, high = self._late_span
-        if access.at.lo >= high or access.at.hi + access.site.width <= low:
+        if not _meet((access.at.lo, access.at.hi + access.site.width), self._late_span):
             return False
         return not access.is_apart(self._late_writes)
 
     def reads_before(self, access: AccessRecord) -> Candidates | None:
         """The last reads at an access's places that may not be ordered before it."""
-        if not self._may_race(access, self.read):
+        if not self.reads.may_race(access):
             return None
         self._settle_reads()
         return self._candidates(access, self.readers)
@@ -407,42 +415,30 @@ class TaggedPlaces:
 
     def is_untouched(self, reach: tuple[int, int], name: str, *, write: bool) -> bool:
         """Is it certain that no thread has written between two bytes of the buffer (nor read, before a write)?"""
-        touched = {*self.written, *(self.read if write else ())}
+        touched = {*self.writes.by_buffer, *(self.reads.by_buffer if write else ())}
         if self.is_shared and self.is_global:  # of a cluster: the bytes are those of any of its CTAs
             touched |= {late.site.line.buffer for late in self._late_writes}
             return name != self.arena and touched.isdisjoint((name, self.arena))
         spans = [self._late_span]
         if self.is_global:
-            spans += [self._spans[True], self._spans[not write]]
+            spans += [self.writes.span, *([self.reads.span] if write else [])]
         elif name == self.name or not touched.isdisjoint((name, self.name)):
             return False
-        return all(high < reach[0] or low >= reach[1] for low, high in spans)
-
-    def _latest(self, access: AccessRecord, latest: dict[str, Times]) -> None:
-        if self.is_global:
-            low, high = self._spans[latest is self.written]
-            first, end = access.span
-            self._spans[latest is self.written] = min(low, first), max(high, end - 1)
-        if not self.is_shared:
-            return
-        name = access.site.line.buffer
-        if name not in latest:
-            latest[name] = np.zeros(access.batch.wave.run.warps, np.int32)
-        latest[name][access.batch.warps] = access.time
+        return not any(_meet(span, reach) for span in spans)
 
     def write(self, access: AccessRecord) -> tuple[Bools, Ints] | None:
         """Records a write; returns lanes that another lane of it has overwritten, and the tags there now."""
         if access.lone is not None:
             if self._late_writes and self._meets_late(access):
                 self._settle_writes()
-            self._latest(access, self.written)
+            self.writes.note(access)
             access.lone.write(access, self.writers)
             return None
         if access.is_one_to_one():
             self.write_later(access)
             return None
         self._settle_writes()
-        self._latest(access, self.written)
+        self.writes.note(access)
         tags = spread(access.tags(), access.look.shape)
         access.store(self.writers, tags)
         lost = access.lost(self.writers, tags)
@@ -486,8 +482,7 @@ class TaggedPlaces:
         if self._late_writes and not self._matters(self._late_writes[-1]):
             self._settle_writes()
         self._late_writes.append(access)
-        (low, high), (first, end) = self._late_span, access.span
-        self._late_span = min(low, first), max(high, end)
+        self._late_span = _joined_spans(self._late_span, access.span)
         if len(self._late_writes) >= LATE_ACCESSES:
             self._settle_writes()
 
@@ -507,11 +502,9 @@ class TaggedPlaces:
         """Remember an access; the tags of a read are written when a later write needs them."""
         self.has_strong |= access.site.how.sem != "weak"
         self.log.add(access.record, reads=reads)
-        if not reads:
-            self.newest_write = access.time
-        else:
-            self.newest_read = access.time
-            self._latest(access, self.read)
+        (self.reads if reads else self.writes).time = access.time
+        if reads:
+            self.reads.note(access)
             if access.lone is not None:
                 self._settle_reads()
                 access.lone.read(access, self.readers)
@@ -540,7 +533,7 @@ class TaggedPlaces:
         self._late_span = NOWHERE
         for access in late:
             if self._matters(access):
-                self._latest(access, self.written)
+                self.writes.note(access)
                 for one in access.each():
                     one.store(self.writers, spread(access.tags(), access.look.shape))
 

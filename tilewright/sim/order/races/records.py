@@ -3,44 +3,30 @@
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.sim.machine.address import Address, Part, are_apart
-from tilewright.sim.machine.batch import numbers, spread
-from tilewright.sim.machine.memory import WIDEST, MemoryRows
-from tilewright.sim.machine.sites import harmless
+from tilewright.sim.machine import WIDEST, Address, MemoryRows, Part, are_apart, harmless, numbers, spread
 from tilewright.sim.order.bounds import RECORD_BYTES, RECORDS
 from tilewright.sim.order.knowledge.clocks import THREADS, Clocks, numbered
 from tilewright.sim.order.knowledge.fences import Stamps
 from tilewright.sim.order.knowledge.known import Times
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.precedence import Precedence
-    from tilewright.sim.machine.sites import Site
-
-# One access, as the tags of its places will tell of it, and how those are read and written.
-
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import TypeAlias
 
-    from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Look, Mask
-    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine import Batch, Bools, Ints, Look, Mask, Precedence, Site
     from tilewright.sim.order.races.clash import Pairs
     from tilewright.sim.order.races.lone import Lone
     from tilewright.sim.order.races.places import TaggedPlaces
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
+
+# One access, as the tags of its places will tell of it, and how those are read and written.
 
 
 THREAD, MANY, CTA = (1 << 10) - 1, 1 << 10, 11  # bits of the thread; the bit of "several threads"; bits below the CTA
@@ -70,6 +56,7 @@ class AccessRecord:
     more: tuple[Address, ...] = ()
     lone: Lone | None = None
     _tags: Tags | None = None
+    _where: tuple[tuple[int, int], Address] | None = field(default=None, init=False)
 
     def each(self) -> Iterator[AccessRecord]:
         """The access of each of the addresses."""
@@ -146,7 +133,10 @@ class AccessRecord:
     @property
     def where(self) -> Address:
         """The tags of each lane."""
-        return _scaled(self.at, self.places.grain, self.places.tag.itemsize)
+        unit = self.places.grain, self.places.tag.itemsize
+        if self._where is None or self._where[0] != unit:
+            self._where = unit, _scaled(self.at, *unit)
+        return self._where[1]
 
     @property
     def width(self) -> int:

@@ -16,20 +16,17 @@ import numpy as np
 from tilewright.explain import Way, advised, between, insert, move, replaced
 from tilewright.explain.statements import commit_call, fence_call, wait_call
 from tilewright.isa import ProxyFence
-from tilewright.sim.machine.places import pointer_to
-from tilewright.sim.machine.subject import is_uncommitted
+from tilewright.sim.machine import Operation, Wave, is_uncommitted, pointer_to
 from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN
 from tilewright.sim.order.knowledge.releases import holds
 from tilewright.sim.order.races.records import Record
 from tilewright.sim.order.reports.mbarrier_phases import too_soon
-from tilewright.terms import Operand, Told, barrier, call, fence, told
+from tilewright.terms import Operand, Term, Told, barrier, call, fence, told
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.asynchronous.operations import Operations
     from tilewright.sim.order.asynchronous.scoreboard import OperationPart
     from tilewright.sim.order.engine import WaveOrder
@@ -138,7 +135,7 @@ def _wait_for(
         return None
     commit = commit_call(group, signals=False)
     if commit and is_uncommitted(operation, row, thread):
-        text = told("{} after the {} at {}, then {}", commit, operation.name, earlier.at, wait)
+        text = told("{} after the {} at {}, then {}", commit, Term("operation", (operation.name,)), earlier.at, wait)
         return text, [(*between(commit, *lines), *between(wait, *lines)), between(commit, *lines)]
     past = (one for one in operations.waits if one.effect.group == group and one.last >= operation.number)
     last = next((one for one in reversed([*past]) if one.threads[row, thread] and one.at is not None), None)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.explain import advised, instruction, move, operand, other_parity
 from tilewright.isa import Signal, phase_state
-from tilewright.sim.machine.places import pointer_to
+from tilewright.sim.machine import pointer_to
 from tilewright.sim.order.reports.words import shared_text
 from tilewright.terms import Operand, Told, barrier, call, told
 

@@ -22,8 +22,7 @@ from tilewright.ir import Binary, Cast, Stmt, Store
 from tilewright.isa import INSTRUCTIONS
 from tilewright.isa.calls import calls_in
 from tilewright.isa.effects import SCOPES
-from tilewright.sim.machine.batch import numbers, threads_of
-from tilewright.sim.machine.places import buffer_name, coordinate_text
+from tilewright.sim.machine import Site, Subject, Wave, buffer_name, coordinate_text, numbers, threads_of
 from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED
 from tilewright.sim.order.races.records import EQUAL, ROUNDED
 from tilewright.sim.order.reports.handover import Witness
@@ -35,9 +34,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.subject import Subject
-    from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.engine import WaveOrder
     from tilewright.sim.order.knowledge.locations import Locations
     from tilewright.sim.order.races.clash import Clash
@@ -54,12 +50,14 @@ def is_update(clash: Clash) -> bool:
     other, access = clash.other, clash.access
     if other is None or clash.at_once or clash.site.write == clash.with_writer:
         return False
-    address, width = access.address(clash.lane), clash.site.width
-    own, theirs = clash.later, clash.earlier
+    own, theirs, place = clash.later, clash.earlier, (access.address(clash.lane), clash.site.width)
     if clash.site.write:
-        return other.touched(*own, address, width) and access.record.touched(*theirs, address, width)
-    reads = (one for one in access.places.log.newest_first() if one.site is clash.site and one.time < other.time)
-    return clash.site.at == other.site.at and any(one.touched(*theirs, address, width) for one in reads)
+        return other.touched(*own, *place) and access.record.touched(*theirs, *place)
+    reads = [record for record in access.places.log.newest_first() if record.site is clash.site]
+    # A thread that reads other places there, too, uses what others have made: it does not change this one.
+    is_only = all(record.touched(*own, *place) for record in reads if record.of_thread(*own))
+    have_read = any(record.touched(*theirs, *place) for record in reads if record.time < other.time)
+    return clash.site.at == other.site.at and is_only and have_read
 
 
 def in_one_turn(clash: Clash) -> bool:
@@ -293,10 +291,9 @@ def _scope(clash: Clash) -> str:
 
 def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witness) -> str | None:
     first, then, scope = (other.over or other.at) if other else None, clash.site.at, _scope(clash)
-    far, text = scope in ("gpu", "sys"), program.text
+    far, text, compiled = scope in ("gpu", "sys"), program.text, program.kernel.compiled
     stronger = _strength(clash.site, other, scope) if other else None
     counts = other is not None and _counts(clash.site, other)
-    compiled = program.kernel.compiled
     hint = (
         _paired_up(clash, witness)
         or overlap(program, clash)

@@ -11,10 +11,8 @@ from tilewright.explain import OtherAccess, advised, between, move, operand
 from tilewright.explain.rules import LackingFence, broken
 from tilewright.explain.statements import fence_call, wait_call
 from tilewright.isa import Access, Fence, ProxyFence
-from tilewright.sim.machine.places import WINDOW_BITS, coordinate_text, pointer_to
-from tilewright.sim.machine.subject import completion_text
-from tilewright.sim.machine.tmem import INITIALISED, cells_text
-from tilewright.sim.order.asynchronous.issue_order import may_queue
+from tilewright.sim.machine import INITIALISED, WINDOW_BITS, cells_text, completion_text, coordinate_text, pointer_to
+from tilewright.sim.order.asynchronous.scoreboard import may_queue
 from tilewright.sim.order.reports.handover import missing_step
 from tilewright.sim.order.reports.words import grid_thread_text, not_yet_written, shared_text
 from tilewright.terms import Operand, Told, barrier, call, operation, told
@@ -24,11 +22,7 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.explain import Threads
-    from tilewright.sim.machine.arrays import Ints
-    from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.sites import Site
-    from tilewright.sim.machine.units import Touched
-    from tilewright.sim.machine.wave import Wave
+    from tilewright.sim.machine import Ints, Operation, Site, Touched, Wave
     from tilewright.sim.order.asynchronous.operations import Operations
     from tilewright.sim.order.asynchronous.scoreboard import OperationPart
     from tilewright.sim.order.knowledge.clocks import Clocks
@@ -310,7 +304,7 @@ def early_access(
     memory = f"{site.place.space} memory" if site.place is not None else "shared memory"
     who = operations.wave.warp_at(place[0], warp)
     return broken(
-        *("early access", operation(site.op), verb, memory, earlier.operation.name, doing),
+        *("early access", operation(site.op), verb, memory, operation(earlier.operation.name), doing),
         at=site.at,
         who=who,
         given=f"{site.at}: {who}\n{PAST[doing]} at {earlier.at}: {earlier.who(place[0])}",

@@ -6,13 +6,11 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
 from tilewright.explain import OtherAccess
-from tilewright.sim.machine.places import element_text
+from tilewright.sim.machine import Device, Wave, element_text
 from tilewright.terms import Term, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine.device import Device
-    from tilewright.sim.machine.wave import Wave
 
 
 def grid_thread_text(wave: Wave, cta: int, thread: int) -> str:

@@ -1,0 +1,171 @@
+"""`tilewright check` of a whole .cu file: what its host code lacks around a launch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_check import run
+
+HISTOGRAM = """
+__global__ void histogram(const unsigned char* data, int n, unsigned* bins) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) atomicAdd(&bins[data[i]], 1u);
+}
+int main() {
+    unsigned char* d;
+    unsigned* b;
+    cudaMalloc(&d, 256);
+    cudaMalloc(&b, 256 * sizeof(unsigned));
+    cudaMemcpy(d, h, 256, cudaMemcpyHostToDevice);
+    BEFORE
+    LOOP histogram<<<4, 64>>>(d, 256, b);
+    cudaMemcpy(out, b, 1024, cudaMemcpyDeviceToHost);
+}
+"""
+CLEARED = "cudaMemset(b, 0, 256 * sizeof(unsigned));"
+LOOP = "for (int i = 0; i < 10; ++i)"
+WORKERS = """
+__global__ void worker(const float* x, float* y, int n, int* next) {
+    __shared__ int tile;
+    for (;;) {
+        if (threadIdx.x == 0) tile = atomicAdd(next, 1);
+        __syncthreads();
+        int i = tile * 32 + threadIdx.x;
+        __syncthreads();
+        if (i - threadIdx.x >= n) break;
+        if (i < n) y[i] = 2 * x[i];
+    }
+    END
+}
+int main() {
+    float *x, *y;
+    int* next;
+    cudaMalloc(&x, 400);
+    cudaMalloc(&y, 400);
+    cudaMalloc(&next, 4);
+    cudaMemcpy(x, h, 400, cudaMemcpyHostToDevice);
+    cudaMemset(next, 0, 4);
+    for (int i = 0; i < 10; ++i) {
+        BEFORE
+        worker<<<2, 32>>>(x, y, 100, next);
+    }
+}
+"""
+
+
+def checked(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[int, str]:
+    (tmp_path / "k.cu").write_text(text)
+    code, out, _ = run(monkeypatch, tmp_path / "k.cu", *options)
+    return code, out
+
+
+@pytest.mark.parametrize("options", [(), ("--sequence",)])
+def test_a_histogram_that_nobody_clears_is_told(
+    options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = HISTOGRAM.replace("LOOP", "")
+
+    code, out = checked(text.replace("BEFORE", ""), tmp_path, monkeypatch, *options)
+    cleared, _ = checked(text.replace("BEFORE", CLEARED), tmp_path, monkeypatch, *options)
+
+    assert (code, cleared) == (1, 0)
+    assert "k.cu:4: bins is not set before the launch, and what it holds decides the results [poison]" in out
+    assert "allocated in line 10, launched in line 13" in out
+    assert "try:     cudaMemset(b, 0, ...) before line 13" in out
+
+
+def test_an_output_that_is_only_written_needs_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = HISTOGRAM.replace("atomicAdd(&bins[data[i]], 1u)", "bins[i] = data[i]")
+
+    code, out = checked(text.replace("BEFORE", "").replace("LOOP", ""), tmp_path, monkeypatch)
+
+    assert (code, out.splitlines()[0]) == (0, "histogram: clean")
+
+
+def test_an_input_that_nobody_sets_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = HISTOGRAM.replace("cudaMemcpy(d, h, 256, cudaMemcpyHostToDevice);", "").replace("LOOP", "")
+
+    code, out = checked(text.replace("BEFORE", CLEARED), tmp_path, monkeypatch)
+
+    assert (code, out.splitlines()[0]) == (0, "histogram: clean but for 1 warning")
+    assert "warning: k.cu:4: reads data, which nothing sets between its allocation in line 9 and the launch" in out
+
+
+def test_a_sum_that_a_loop_of_the_host_goes_on_adding_to_is_a_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once = HISTOGRAM.replace("BEFORE", CLEARED)
+
+    code, out = checked(once.replace("LOOP", LOOP), tmp_path, monkeypatch)
+    in_turns = HISTOGRAM.replace("BEFORE", f"{LOOP} {{ {CLEARED}").replace("LOOP", "").replace("256, b);", "256, b); }")
+    _, cleared = checked(in_turns, tmp_path, monkeypatch)
+
+    assert code == 0
+    assert "warning: each turn of the loop at line 13 adds to what the last has left in bins" in out
+    assert cleared.startswith("histogram: clean\n")
+
+
+@pytest.mark.parametrize(
+    ("before", "end", "code"),
+    [("", "", 1), ("cudaMemset(next, 0, 4);", "", 0)],
+)
+def test_a_counter_that_a_loop_of_the_host_does_not_set_back_is_told(
+    before: str, end: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, out = checked(WORKERS.replace("BEFORE", before).replace("END", end), tmp_path, monkeypatch)
+
+    assert left == code
+    assert ("each turn of the loop at line 22 finds next as the last has left it" in out) is bool(code)
+
+
+INTEGERS = """
+__global__ void k(const int* x, int* m, int n) {
+    int i = threadIdx.x;
+    if (i < n && x[i] > *m) *m = x[i];
+}
+int main() {
+    int *x, *m;
+    cudaMalloc(&x, 256);
+    cudaMalloc(&m, 4);
+    cudaMemcpy(x, h, 256, cudaMemcpyHostToDevice);
+    cudaMemset(m, 0, 4);
+    k<<<1, 64>>>(x, m, 64);
+}
+"""
+
+
+def test_integers_that_host_code_copies_are_not_all_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out = checked(INTEGERS, tmp_path, monkeypatch)
+
+    assert code == 1
+    assert "atomicMax(m, x[i]) in place of line 4" in out
+
+
+def test_integers_that_lead_out_of_an_array_are_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = INTEGERS.replace("if (i < n && x[i] > *m) *m = x[i];", "if (i < n) atomicAdd(&m[x[i] * 8], 1);")
+
+    code, out = checked(text, tmp_path, monkeypatch)
+
+    assert (code, out.splitlines()[0]) == (0, "k: clean")
+
+
+def test_too_little_shared_memory_is_told_at_the_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+__global__ void k(int* x) {
+    extern __shared__ int s[];
+    s[threadIdx.x] = threadIdx.x;
+    __syncthreads();
+    x[threadIdx.x] = s[63 - threadIdx.x];
+}
+int main() {
+    int* x;
+    cudaMalloc(&x, 256);
+    k<<<1, 64, 128>>>(x);
+}
+"""
+    code, out = checked(text, tmp_path, monkeypatch)
+
+    assert code == 1
+    assert "try:     256 bytes of dynamic shared memory in the launch of line 11" in out

@@ -1,0 +1,81 @@
+"""What host code does with arrays around a launch: what nothing sets, and what a loop leaves as the last turn has."""
+
+from __future__ import annotations
+
+import pytest
+
+from tilewright.load.cu_launches import LaunchShape, launched
+from tilewright.load.cu_life import LaunchLoop, launch_loop, unset
+
+HEAD = """
+__global__ void k(const float* x, float* y, int n) {}
+__global__ void begin(float* y) {}
+__global__ void look(const float* y) {}
+"""
+
+
+def shape(body: str) -> LaunchShape:
+    (launch,) = launched(f"{HEAD}void more(float*);\nint main() {{\n{body}\n}}\n", "k")
+    return launch
+
+
+def test_an_array_that_is_only_allocated_is_unset() -> None:
+    launch = shape("float* y;\nCHECK(cudaMalloc((void**)&y, 400));\nk<<<1, 32>>>(x, y, 100);")
+
+    assert launch.host is not None
+    assert unset(launch.host, "y") == 8
+
+
+@pytest.mark.parametrize(
+    "between",
+    ["cudaMemcpy(h, y, 400, cudaMemcpyDeviceToHost);", "look<<<1, 32>>>(y);", "if (y == nullptr) return 1;",
+     "void* list[] = {&y};"],
+)  # fmt: skip
+def test_what_only_looks_at_an_array_does_not_set_it(between: str) -> None:
+    launch = shape(f"float* y; cudaMalloc(&y, 400); {between} k<<<1, 32>>>(x, y, 100);")
+
+    assert launch.host is not None
+    assert unset(launch.host, "y") == 7
+
+
+@pytest.mark.parametrize(
+    "between",
+    ["cudaMemset(y, 0, 400);", "cudaMemcpy(y, h, 400, cudaMemcpyHostToDevice);", "begin<<<1, 32>>>(y);", "more(y);",
+     "float* z = y;", "y[0] = 1;", "std::swap(x, y);", "if (argc > 1) cudaMemsetAsync(y, 0, 400);"],
+)  # fmt: skip
+def test_what_may_set_an_array_does(between: str) -> None:
+    launch = shape(f"float* y; cudaMalloc(&y, 400); {between} k<<<1, 32>>>(x, y, 100);")
+
+    assert launch.host is not None
+    assert unset(launch.host, "y") is None
+
+
+def test_an_array_of_the_caller_is_looked_for_there() -> None:
+    text = """
+__global__ void k(const float* x, float* y, int n) {}
+void run(const float* x, float* y) { k<<<1, 32>>>(x, y, 100); }
+int main() { float *a, *b; cudaMalloc(&a, 400); cudaMalloc(&b, 400); cudaMemset(a, 0, 400); run(a, b); }
+"""
+    (launch,) = launched(text, "k")
+
+    assert launch.host is not None
+    assert (unset(launch.host, "x"), unset(launch.host, "y")) == (None, 4)
+
+
+@pytest.mark.parametrize(
+    ("loop", "around"),
+    [
+        ("for (int i = 0; i < 9; ++i) { k<<<1, 32>>>(x, y, 100); }", LaunchLoop(7, ("x", "y"), ())),
+        ("while (more()) k<<<1, 32>>>(x, y, 100); cudaMemcpy(h, y, 4, d2h);", LaunchLoop(7, ("x", "y"), ("y",))),
+        ("for (int i = 0; i < 9; ++i) { cudaMemset(y, 0, 4); k<<<1, 32>>>(x, y, 100); }", LaunchLoop(7, ("x",), ())),
+        ("for (int i = 0; i < 9; ++i) k<<<1, 32>>>(x, y, i);", None),
+        ("for (int i = 0; i < 9; ++i) { k<<<1, 32>>>(x, y, 100); std::swap(x, y); }", None),
+        ("for (int n = 32; n < 99; n *= 2) k<<<n / 32, 32>>>(x, y, 100);", None),
+        ("k<<<1, 32>>>(x, y, 100);", None),
+    ],
+)
+def test_a_loop_that_launches_the_same_again_keeps_what_it_does_not_set(loop: str, around: LaunchLoop | None) -> None:
+    launch = shape(loop)
+
+    assert launch.host is not None
+    assert launch_loop(launch.host, ("x", "y", "100") if around else launch.words) == around

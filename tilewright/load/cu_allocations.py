@@ -1,0 +1,225 @@
+"""How many bytes an array of host code has been allocated with: by a call of cudaMalloc here, in a function that is
+called for it, in the constructor of its class, or in the caller.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tilewright.load.cu_numbers import Number, expression, said, type_bytes
+from tilewright.load.cu_tree import Tree, below, template_parameters, tree_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from tilewright.load.cu_host import Host
+
+ALLOCATES = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "cudaMallocHost", "cudaHostAlloc")
+_DEPTH = 8  # of functions that are called for an allocation
+_CLASSES = ("class_specifier", "struct_specifier")
+
+
+def base_of(word: str) -> str:
+    """The array in ``thrust::raw_pointer_cast(d.data())``, ``(float*)d``, ``&d[0]`` and ``d.get()``."""
+    plain = re.sub(r"\s", "", word)
+    match = re.search(r"(\w+)(?:\.(?:data|get|ptr|device_ptr)\(\)|\[0\])", plain)
+    match = match or re.fullmatch(r"(?:\([\w:*]+\))?([\w.]+(?:->\w+)?)", plain)
+    return match[1] if match and not re.fullmatch(r"\w+\[\d+\]", plain) else plain
+
+
+def allocation(host: Host, word: str) -> str | None:
+    """The bytes, as an expression of the host code; None where the text does not say."""
+    name = base_of(word)
+    if (many := host.names.get(f"{name}.size()")) is not None:
+        size = type_bytes(str(host.names.get(f"{name}[0]", "")))
+        return f"({many}) * {size}" if size else None
+    inside = [host.function] if host.function is not None else []
+    for node in (*inside, host.tree.root):
+        for call, words in allocating(node, host.tree):
+            if _is_address_of(words[0], name, call, host.tree):
+                return words[1]
+    if host.depth >= _DEPTH:
+        return None
+    for way in (_by_function, _by_result, _by_class):
+        if (value := way(host, name)) is not None:
+            return str(int(value))
+    return _by_caller(host, name)
+
+
+def allocating(node: Node, tree: Tree) -> Iterator[tuple[Node, list[str]]]:
+    """The calls below a node that allocate, with the words of their arguments."""
+    for call, name, words in _calls(node, tree):
+        if name in ALLOCATES and len(words) > 1:
+            yield call, words
+
+
+def _calls(node: Node, tree: Tree) -> Iterator[tuple[Node, str, list[str]]]:
+    """The calls below a node: name without namespaces and arguments of a template, and the words of the arguments."""
+    for call in below(node, "call_expression"):
+        called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+        if called is not None and listed is not None:
+            words = [tree.of(child) for child in listed.named_children if child.type != "comment"]
+            yield call, tree.of(called).partition("<")[0].rpartition("::")[2].strip(), words
+
+
+def _address(word: str) -> str:
+    """``&a`` of ``(void**)&a`` and ``(void**)(&a)``."""
+    return re.sub(r"\s|\([^()&]*\)|\w+_cast<[^<>]*>", "", word).strip("()")
+
+
+def _is_address_of(word: str, name: str, call: Node, tree: Tree) -> bool:
+    """Is the first argument of a call the address of a variable, of an element of an array of variables, or of each
+    variable of a loop's list?
+    """
+    plain = _address(word)
+    if plain == f"&{name}":
+        return True
+    if "[" in name and (element := re.fullmatch(r"&(\w+)\[(\w+)\]", plain)):
+        return element[1] == name.partition("[")[0] and not element[2].isdigit()
+    loop = call.parent
+    while loop is not None and loop.type != "for_range_loop":
+        loop = loop.parent
+    variable, listed = (loop.child_by_field_name(side) for side in ("declarator", "right")) if loop else (None, None)
+    if variable is None or listed is None or tree.of(variable).strip("*& ") != plain:
+        return False
+    return f"&{name}" in [re.sub(r"\s", "", tree.of(child)) for child in listed.named_children]
+
+
+@dataclass(frozen=True)
+class _Definition:
+    """A function of the host that is called for an allocation."""
+
+    tree: Tree
+    node: Node
+    names: list[str]
+    template: list[str]
+
+
+def _definitions(host: Host, name: str) -> Iterator[_Definition]:
+    """The functions of this name in the texts."""
+    for tree in (host.tree, *(tree_of(text) for text in host.around if name in text)):
+        for node in below(tree.root, "function_definition"):
+            head = next(below(node, "function_declarator"), None)
+            declared = head.child_by_field_name("declarator") if head is not None else None
+            if head is not None and declared is not None and tree.of(declared).rpartition("::")[2] == name:
+                yield _Definition(tree, node, _names(head, tree), _template(node, tree))
+
+
+def _names(head: Node, tree: Tree) -> list[str]:
+    """The names of a function's parameters."""
+    listed = head.child_by_field_name("parameters")
+    texts = [tree.of(child).partition("=")[0] for child in listed.named_children] if listed is not None else []
+    return [words[-1] if (words := re.findall(r"\w+", text)) else "" for text in texts]
+
+
+def _template(node: Node, tree: Tree) -> list[str]:
+    above = node.parent
+    return (template_parameters(above, tree) or []) if above is not None else []
+
+
+def _within(host: Host, place: Node, definition: _Definition, words: list[str], kinds: list[str]) -> Host:
+    """Host code at a place of a function that is called with these words, and types for its template."""
+    values = {name: host.number(word) for name, word in zip(definition.names, words, strict=False)}
+    numbers: Mapping[str, Number] = {name: value for name, value in values.items() if value is not None}
+    bound = dict(zip(definition.template, kinds, strict=False))
+    if definition.template and not bound:
+        bound = _deduced(host, definition, words)
+    return replace(host, tree=definition.tree, node=place, given=numbers, bound=bound, depth=host.depth + 1)
+
+
+def _deduced(host: Host, definition: _Definition, words: list[str]) -> dict[str, str]:
+    """The types of a template that the arguments decide: T of ``T** p`` where a ``float*`` is passed by its address."""
+    head = next(below(definition.node, "function_declarator"), None)
+    listed = head.child_by_field_name("parameters") if head is not None else None
+    for parameter, word in zip(listed.named_children if listed is not None else (), words, strict=False):
+        text, kind = definition.tree.of(parameter), host.type_of(_address(word).lstrip("&")) + "*" * ("&" in word)
+        for name in definition.template:
+            if re.search(rf"\b{name}\b", text) and kind.strip("* "):
+                return {name: kind[: len(kind) - text.count("*")]}
+    return {}
+
+
+def _kinds(word: str) -> list[str]:
+    """The arguments of the template in ``f<float, 2>(n)``."""
+    node = expression(word)
+    listed = next(below(node, "template_argument_list"), None) if node is not None else None
+    return [said(child, word) for child in listed.named_children] if listed is not None else []
+
+
+def _by_function(host: Host, name: str) -> Number | None:
+    """``alloc(&a, n)``: by what a function does with the address."""
+    inside = host.function if host.function is not None else host.tree.root
+    for call, called, words in _calls(inside, host.tree):
+        place = next((k for k, word in enumerate(words) if _is_address_of(word, name, call, host.tree)), None)
+        for definition in _definitions(host, called) if place is not None and called not in ALLOCATES else ():
+            names = definition.names[place : place + 1] if place is not None else []
+            for inner, given_words in allocating(definition.node, definition.tree):
+                if [_address(given_words[0]).lstrip("&*")] == names:
+                    at = _within(host, inner, definition, words, _kinds(host.tree.of(call)))
+                    return at.number(given_words[1])
+    return None
+
+
+def _by_result(host: Host, name: str) -> Number | None:
+    """``a = alloc(n)``: by what a function returns."""
+    node = expression(word := host.word(name))
+    if node is None or node.type != "call_expression":
+        return None
+    called, listed = node.child_by_field_name("function"), node.child_by_field_name("arguments")
+    plain = said(called, word).partition("<")[0].rpartition("::")[2].strip()
+    words = [said(child, word) for child in listed.named_children] if listed is not None else []
+    for definition in _definitions(host, plain):
+        for end in below(definition.node, "return_statement"):
+            result = definition.tree.of(end)[len("return") :].strip(" ;")
+            at = _within(host, end, definition, words, _kinds(word))
+            if (text := allocation(at, result)) is not None:
+                return at.number(text)
+    return None
+
+
+def _by_class(host: Host, name: str) -> Number | None:
+    """``Buffer<float> a(n)``: by the constructor of its class."""
+    kind = host.type_of(name)
+    plain, listed = kind.partition("<")[0].rpartition("::")[2].strip(), re.search(r"<(.*)>", kind)
+    word = host.word(name)
+    arguments = re.fullmatch(r"[\w:<>, ]*[({](.*)[)}]", word, re.DOTALL)
+    words = [said(child, f"f({arguments[1]})") for child in _listed(f"f({arguments[1]})")] if arguments else []
+    for tree in (host.tree, *(tree_of(text) for text in host.around if plain and plain in text)):
+        for node in below(tree.root, *_CLASSES) if plain else ():
+            named = node.child_by_field_name("name")
+            if named is None or tree.of(named) != plain:
+                continue
+            for method in below(node, "function_definition"):
+                head = next(below(method, "function_declarator"), None)
+                if head is not None and tree.of(head).partition("(")[0].strip() == plain:
+                    definition = _Definition(tree, method, _names(head, tree), _template(node, tree))
+                    for inner, inner_words in allocating(method, tree):
+                        at = _within(host, inner, definition, words, [listed[1]] if listed else [])
+                        return at.number(inner_words[1])
+    return None
+
+
+def _listed(word: str) -> list[Node]:
+    node = expression(word)
+    arguments = node.child_by_field_name("arguments") if node is not None else None
+    return arguments.named_children if arguments is not None else []
+
+
+def _by_caller(host: Host, name: str) -> str | None:
+    """What the function is called with."""
+    if host.call is None or name not in host.call[1]:
+        return None
+    caller, words = host.call
+    text = allocation(caller, words[name])
+    value = caller.number(text) if text is not None else None
+    return text if value is None else str(int(value))
+
+
+def variables_set(host: Host) -> Iterator[tuple[str, str]]:
+    """The variables of the device that host code copies to, with what it copies: ``&n``, ``h``."""
+    for _, name, words in _calls(host.tree.root, host.tree):
+        if name in ("cudaMemcpyToSymbol", "cudaMemcpyToSymbolAsync") and len(words) > 1:
+            yield words[0].lstrip("&* "), words[1]

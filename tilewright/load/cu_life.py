@@ -1,0 +1,171 @@
+"""What host code does with arrays around a launch: which of them nothing sets before it, and which a loop around it
+leaves as the last turn has.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tilewright.load.cu_allocations import ALLOCATES, allocating, base_of
+from tilewright.load.cu_tree import below, parameters
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from tilewright.load.cu_host import Host
+
+_LOOKS = ("cudaFree", "cudaFreeAsync", "printf", "fprintf", "assert", "cudaMemAdvise", "cudaMemPrefetchAsync",
+          "cudaPointerGetAttributes", "cudaStreamAttachMemAsync")  # fmt: skip
+_COPIES = ("cudaMemcpy", "cudaMemcpyAsync", "cudaMemcpy2D", "cudaMemcpyPeer")  # to the first argument, from the second
+_FREES = ("cudaFree", "cudaFreeAsync")
+_LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
+
+
+@dataclass(frozen=True)
+class LaunchLoop:
+    """A loop that launches a kernel with the same arguments in each turn. line: where it begins. kept: the words of
+    arrays that a turn does not set. looked_at: of those, what host code uses behind the launch.
+    """
+
+    line: int
+    kept: tuple[str, ...]
+    looked_at: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HostAround:
+    """What host code does around a launch, by the names of parameters. line: of the launch. unset: arrays that nothing
+    sets before it, with the lines that allocate them. loop: the line of a loop that launches it again with the same
+    arguments, 0 for none. kept: arrays that its turns do not set; looked_at: those of them that are used behind it.
+    """
+
+    line: int = 0
+    unset: Mapping[str, int] = field(default_factory=dict)
+    loop: int = 0
+    kept: frozenset[str] = frozenset()
+    looked_at: frozenset[str] = frozenset()
+    words: Mapping[str, str] = field(default_factory=dict)
+
+
+def unset(host: Host, word: str) -> int | None:
+    """The line where an array is allocated that nothing sets before the launch; None of any other array."""
+    name, function = base_of(word), host.function
+    if function is None or not re.fullmatch(r"\w+", name):
+        return None
+    if any(_sets(use, host) for use in _uses(host, name) if use.start_byte < host.node.start_byte):
+        return None
+    for call, words in allocating(function, host.tree):
+        if re.search(rf"&\s*{name}\b(?!\s*[\[.>-])", words[0]):
+            return call.start_point[0] + 1
+    if host.call is not None and name in host.call[1]:
+        caller, passed = host.call
+        return unset(caller, passed[name])
+    return None
+
+
+def is_copied_to(host: Host, word: str) -> bool:
+    """Does host code copy numbers to an array?"""
+    name = base_of(word)
+    if host.call is not None and name in host.call[1]:
+        caller, passed = host.call
+        return is_copied_to(caller, passed[name])
+    calls = (_called(use, host) for use in _uses(host, name))
+    return any(called in _COPIES and place == 0 for called, place, _ in calls)
+
+
+def launch_loop(host: Host, words: Sequence[str]) -> LaunchLoop | None:
+    """The loop around a launch with these arguments; None where there is none, or where turns differ in them."""
+    loop = host.node.parent
+    while loop is not None and loop.type not in _LOOPS:
+        if loop.type in ("lambda_expression", "function_definition"):
+            return None
+        loop = loop.parent
+    if loop is None:
+        return None
+    changed = _changed(loop, host)
+    if any(set(re.findall(r"\w+", word)) & changed for word in (host.tree.of(host.node), *words)):
+        return None
+    kept, looked_at = list[str](), list[str]()
+    for word in words:
+        uses = [use for use in _uses(host, base_of(word)) if not _is_in(use, host.node)]
+        if re.fullmatch(r"[A-Za-z_]\w*", base_of(word)) and not any(
+            _sets(use, host) for use in uses if _is_in(use, loop)
+        ):
+            kept.append(word)
+            later = (use for use in uses if use.start_byte > host.node.end_byte)
+            looked_at += [word] * any(_called(use, host)[0] not in _FREES for use in later)
+    return LaunchLoop(loop.start_point[0] + 1, tuple(kept), tuple(looked_at))
+
+
+def _is_in(node: Node, whole: Node) -> bool:
+    return whole.start_byte <= node.start_byte and node.end_byte <= whole.end_byte
+
+
+def _uses(host: Host, name: str) -> Iterator[Node]:
+    """Where the function names a variable."""
+    if host.function is not None:
+        for node in below(host.function, "identifier"):
+            if host.tree.of(node) == name:
+                yield node
+
+
+def _changed(loop: Node, host: Host) -> set[str]:
+    """The names that a turn of a loop declares or changes."""
+    names = set[str]()
+    for node in below(loop, "init_declarator", "assignment_expression", "update_expression", "call_expression"):
+        sides = [node.child_by_field_name(side) for side in ("declarator", "left", "argument")]
+        names |= {word for side in sides if side is not None for word in re.findall(r"\w+", host.tree.of(side))[:1]}
+        if node.type == "call_expression" and re.search(r"\bswap\s*\(", host.tree.of(node)):
+            names |= set(re.findall(r"\w+", host.tree.of(node)))
+    variable = loop.child_by_field_name("declarator")
+    return names | (set(re.findall(r"\w+", host.tree.of(variable))) if variable is not None else set())
+
+
+def _called(use: Node, host: Host) -> tuple[str, int, Node | None]:
+    """The function whose argument a name stands in, "" for none, the number of the argument, and the call."""
+    node = use
+    while node.parent is not None and node.parent.type not in ("compound_statement", "function_definition"):
+        call = node.parent.parent
+        if node.parent.type == "argument_list" and call is not None and call.type == "call_expression":
+            function = call.child_by_field_name("function")
+            place = [child.id for child in node.parent.named_children].index(node.id)
+            name = host.tree.of(function) if function is not None else ""
+            return name.partition("<")[0].rpartition("::")[2].strip(), place, call
+        node = node.parent
+    return "", 0, None
+
+
+def _sets(use: Node, host: Host) -> bool:
+    """May the code at a name set what the variable points to? True wherever that is not clear."""
+    name, place, call = _called(use, host)
+    if call is None:
+        return not _is_bare(use, host)
+    if name in (*ALLOCATES, *_LOOKS) or (name in _COPIES and place == 1):
+        return False
+    if any(child.type == "kernel_call_syntax" for child in call.children):
+        texts = (host.tree.text, *host.around)
+        declared = next((parameters(text)[name] for text in texts if name in parameters(text)), ())
+        return not (place < len(declared) and "const" in declared[place].type.partition("*")[0])
+    return True
+
+
+def _is_bare(use: Node, host: Host) -> bool:
+    """Is a name only declared, compared, or put into a list of a launch's arguments?"""
+    node, above = use, use.parent
+    while above is not None and above.type in ("pointer_declarator", "pointer_expression", "cast_expression"):
+        node, above = above, above.parent
+    if above is None:
+        return False
+    if above.type == "init_declarator" and above.child_by_field_name("declarator") == node:
+        value = above.child_by_field_name("value")
+        return value is None or host.tree.of(value) in ("nullptr", "NULL", "0") or "(" in host.tree.of(value)
+    if above.type == "initializer_list":
+        declared = above.parent.parent if above.parent is not None else None
+        return declared is not None and "void" in host.tree.of(declared).partition("=")[0]
+    words = host.tree.of(above)
+    return above.type in ("declaration", "parameter_declaration") or (
+        above.type == "binary_expression" and bool(re.search(r"[=!]=", words))
+    )
