@@ -563,6 +563,37 @@ template <typename T> __global__ void scale(T* to, const signed char* from, unsi
         load_cu(text, kernels=["scale<float>"])
 
 
+def test_what_a_constructor_initialises_may_depend_on_macros() -> None:
+    """Between its head and its body, which are one function, as in GLM."""
+    text = """
+#define GPU __host__ __device__
+#if __cplusplus > 201000
+#define HAS_LISTS 1
+#endif
+template <int N, typename T> struct Vector {
+    T value[N];
+    GPU constexpr Vector(T a, T b);
+};
+template <int N, typename T>
+GPU constexpr Vector<N, T>::Vector(T a, T b)
+#   if HAS_LISTS
+        : value{a, b}
+#   endif
+{
+#   if !HAS_LISTS
+        value[0] = a;
+        value[1] = b;
+#   endif
+}
+__global__ void k(float* x) { Vector<2, float> v(x[0], 3); x[1] = v.value[0] + v.value[1]; }
+void run(float* x) { k<<<1, 1>>>(x); }
+"""
+    x = np.ones(2, np.float32)
+    load_cu(text)["k"].simulate(x, grid=1, block=1)
+
+    assert x.tolist() == [1, 4]
+
+
 def test_functions_of_the_host_that_kept_code_calls_stay_declared() -> None:
     """As those that tell of an error in a `constexpr` function, which a kernel's configuration needs."""
     text = """

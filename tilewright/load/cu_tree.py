@@ -234,8 +234,8 @@ class Tree:
 
 def _one_branch(plain: str) -> str:
     """The text with one branch of each ``#if`` that the grammar has no branches for: of those that open or close
-    brackets which they do not close or open themselves, as ``if (a) {`` here and ``if (b) {`` there, and of those
-    between the arguments of a call.
+    brackets which they do not close or open themselves, as ``if (a) {`` here and ``if (b) {`` there, of those
+    between the arguments of a call, and of those with what a constructor initialises.
     """
     opened, gone = list[list[re.Match[str]]](), list[tuple[int, int]]()
     for mark in _CONDITION.finditer(plain):
@@ -249,7 +249,8 @@ def _one_branch(plain: str) -> str:
         texts = {branch: _without(plain, gone, *branch)
                  for branch in ((first.end(), last.start()) for first, last in itertools.pairwise(marks))}  # fmt: skip
         kept = [branch for branch, text in texts.items() if not _closes_itself(text)]
-        if not kept and _is_between_brackets(plain, gone, marks[0].start()):
+        initialises = any(_INITIALISES.match(text) for text in texts.values())
+        if not kept and (initialises or _is_between_brackets(plain, gone, marks[0].start())):
             kept = sorted(texts, key=lambda branch: bool(texts[branch].strip()))
         for start, stop in kept[-1:]:  # a piece that ends in the last one holds the others
             gone += [(marks[0].start(), start), (stop, mark.end())]
@@ -346,6 +347,7 @@ def _below(node: Node, kinds: tuple[str, ...], passing: tuple[str, ...]) -> tupl
 # Host functions are blanked, so that every line stays where it was. NVRTC judges what is left.
 
 
+_INITIALISES = re.compile(r"\s*(?::(?!:)|,)")
 _SCOPES = ("namespace_definition", "linkage_specification")
 _BRANCHES = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef", "ERROR")
 _NOTHING = ("comment", ";", "{", "}", "preproc_include", "preproc_def", "preproc_function_def", "preproc_call")
