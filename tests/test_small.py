@@ -76,6 +76,7 @@ int main() {{
     int n = {n};
     float* x;
     cudaMalloc(&x, n * sizeof(float));
+    cudaMemset(x, 0, n * sizeof(float));
     scale<<<(n + 63) / 64, 64>>>(x, n);
 }}
 """)

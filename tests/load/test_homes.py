@@ -34,7 +34,7 @@ def copy_from(at: int) -> None:
 
 @pytest.mark.parametrize("at", [80, 128, 144])
 def test_a_bulk_copy_out_of_the_next_variable_is_told(at: int) -> None:
-    with pytest.raises(SimulationError, match=r"cp_async\.bulk\.s2g reads outside of a"):
+    with pytest.raises(SimulationError, match=r"cp\.async\.bulk\.s2g reads outside of a"):
         copy_from(at)
 
 
