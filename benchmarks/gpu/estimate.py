@@ -54,10 +54,9 @@ NOTE = (
     "had been seen. The newest changes (arithmetic of kernels that name a type of an instruction, HBM by bytes on "
     "their way and by pieces, what the cache keeps of what is written, stores that wait, loads that wait for "
     "registers, late cp.async, finer turns of warps) come from residuals of fitted and held pairs both, and from "
-    "figures and SASS: held pairs tell no longer how good the model is on what nobody has looked at. They were "
+    "figures and SASS: held pairs tell no longer how good the model is on what nobody has looked at. Both were "
     "measured a second time afterwards, with the kernels of that day, of which attention and products had changed; "
-    "estimates are of these. "
-    "Fitted pairs of `matmul` and attention were measured with older kernels than the estimated ones. Ranks of two "
+    "estimates are of these. Ranks of two "
     "measurements: those of one day by those of another, on another machine; no estimate does better."
 )
 
