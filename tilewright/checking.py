@@ -168,9 +168,7 @@ def ran(
     if verdict and not isinstance(outcome, TilewrightError | MemoryError):
         after = variables_of(subject)
         run = EndedRun(trial, (variables, after), before, values, outcome.counts.lines, verdict.seconds)
-        told = [*told_of_host(run, policy.around)]
-        status = "wrong" if any(finding.severity == "error" for finding in told) else verdict.status
-        verdict = replace(verdict, status=status, findings=(*verdict.findings, *told))
+        verdict = with_later(verdict, told_of_host(run, policy.around))
         once_more = partial(come_again, trial, (variables, after), before, values)
         is_whole = not outcome.left_out and verdict.status == "clean"
         again = [replace(finding, severity="warning") for finding in once_more()] if is_whole else []
@@ -243,6 +241,13 @@ def come_again(
             given=str(finding.given).replace("unoptimised", "then").replace("optimised", "at first"),
             allowed="the same results for the same arguments", hint=mended,
         )  # fmt: skip
+
+
+def with_later(verdict: Verdict, told: Iterable[Finding]) -> Verdict:
+    """The verdict with what was found later."""
+    later = (*told,)
+    is_wrong = any(finding.severity == "error" for finding in later)
+    return replace(verdict, status="wrong" if is_wrong else verdict.status, findings=(*verdict.findings, *later))
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,11 @@ class Span:
     end_column: int = 0
     outer: Span | None = None
 
+    @classmethod
+    def from_column(cls, file: str | None, line: int | None, column: int | None) -> Span | None:
+        """A line from a column on, 0 if left out; None where file or line is."""
+        return cls(file, line, column or 0, 1 << 16) if file and line else None
+
     def __str__(self) -> str:
         here = f"{self.file.rsplit('/', 1)[-1]}:{self.line}"
         return here if self.outer is None else f"{here}, called from {self.outer}"

@@ -23,10 +23,11 @@ from tilewright.checking import (
     joined,
     told_of_host,
     variables_of,
+    with_later,
 )
 from tilewright.compiler import Executable, compile
 from tilewright.errors import ArgumentError, ToolError, described
-from tilewright.explain import Finding, parse_idioms
+from tilewright.explain import parse_idioms
 from tilewright.inputs import LAUNCH, without_launch
 from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
@@ -167,10 +168,10 @@ class _Sequence:
             if verdict and planned.around.unset and isinstance(outcome, Run) and isinstance(kernel, LoadedKernel):
                 variables = states[number], variables_of(kernel)
                 run = EndedRun(trial, variables, kept[number], ended[number], outcome.counts.lines, verdict.seconds)
-                verdict = _with(verdict, told_of_host(run, planned.around))
+                verdict = with_later(verdict, told_of_host(run, planned.around))
             if first is not None and verdict and isinstance(kernel, LoadedKernel):
                 told = come_again(trial, (states[first], states[number]), kept[first], ended[first])
-                verdict = _with(verdict, told)
+                verdict = with_later(verdict, told)
             verdicts.append(verdict)
             if not verdict:
                 left = f"launches {number + 2} to {len(self.launches)}" if number + 1 < len(self.launches) else ""
@@ -181,13 +182,6 @@ class _Sequence:
 
     def _comes_again(self, number: int) -> bool:
         return any(later.repeats(self.launches[number]) for later in self.launches[number + 1 :])
-
-
-def _with(verdict: Verdict, told: Iterable[Finding]) -> Verdict:
-    """The verdict with what was found later."""
-    later = (*told,)
-    is_wrong = any(finding.severity == "error" for finding in later)
-    return replace(verdict, status="wrong" if is_wrong else verdict.status, findings=(*verdict.findings, *later))
 
 
 def _names(planned: PlannedLaunch) -> tuple[str, ...]:

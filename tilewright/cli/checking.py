@@ -203,7 +203,7 @@ def _ran_in_order(asked: Asked, limits: Mapping[str, Any], launches: Sequence[Pl
 def _with_line(finding: Finding) -> str:
     """A finding with the line of its file."""
     head, *fields = str(finding).split("\n")
-    at = Span(finding.file, finding.line, finding.column or 0, 1 << 16) if finding.file and finding.line else None
+    at = Span.from_column(finding.file, finding.line, finding.column)
     return "\n".join([head, *(at.excerpt() if at is not None else ()), *fields])
 
 

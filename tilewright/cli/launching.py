@@ -326,20 +326,19 @@ def _options(param: Parameter, needs: Sequence[str], elements: int) -> list[str]
 
 
 def _pointee(param: Parameter) -> str:
-    """The type that an array of a pointer has on the command line."""
-    pointee = re.sub(r"\b(?:const|volatile|struct)\b|[*&\s]", "", param.type)
-    return next((short for short, name in TYPES.items() if name == param.element), _POINTEES.get(pointee, "b8"))
+    """What a pointer points to, in the author's words."""
+    return re.sub(r"\b(?:const|volatile|struct)\b|[*&\s]", "", param.type)
 
 
 def _sample(param: Parameter, elements: int) -> str:
     """An array of so many elements for a pointer."""
-    pointee = re.sub(r"\b(?:const|volatile|struct)\b|[*&\s]", "", param.type)
-    return _array(param, elements * (type_bytes(pointee) or param.element_bytes or 4))
+    return _array(param, elements * (type_bytes(_pointee(param)) or param.element_bytes or 4))
 
 
 def _array(param: Parameter, nbytes: int) -> str:
     """An array of so many bytes for a pointer: floats are random."""
-    short = _pointee(param)
+    by_word = _POINTEES.get(_pointee(param), "b8")
+    short = next((short for short, name in TYPES.items() if name == param.element), by_word)
     many = ceil(nbytes * 8 / dtype(TYPES[short]).bits)
     return f"{param.name}:{short}[{many}]{'=random' * ('f' in short)}"
 

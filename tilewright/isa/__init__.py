@@ -31,20 +31,20 @@ import pkgutil
 
 from tilewright.isa import declared
 from tilewright.isa.arch import *  # noqa: F403  # the room's public names are its modules' __all__  # noqa: F403
-from tilewright.isa.atoms import *  # noqa: F403  # noqa: F403
+from tilewright.isa.atoms import *  # noqa: F403
 from tilewright.isa.boxes import *  # noqa: F403
-from tilewright.isa.calls import *  # noqa: F403  # noqa: F403
+from tilewright.isa.calls import *  # noqa: F403
 from tilewright.isa.descriptors import *  # noqa: F403
 from tilewright.isa.instruction_descriptors import *  # noqa: F403
 from tilewright.isa.machine import *  # noqa: F403
 from tilewright.isa.mbarrier import *  # noqa: F403
 from tilewright.isa.products import *  # noqa: F403
-from tilewright.isa.table import *  # noqa: F403  # noqa: F403
-from tilewright.isa.tcgen05 import *  # noqa: F403  # noqa: F403  # noqa: F403
+from tilewright.isa.table import *  # noqa: F403
+from tilewright.isa.tcgen05 import *  # noqa: F403
 from tilewright.isa.tcgen05_mma import *  # noqa: F403
 from tilewright.isa.units import *  # noqa: F403
 from tilewright.isa.warp import *  # noqa: F403
-from tilewright.isa.wgmma import *  # noqa: F403  # noqa: F403
+from tilewright.isa.wgmma import *  # noqa: F403
 
 for _module in sorted(info.name for info in pkgutil.iter_modules(__path__)):  # noqa: F405  # Python's own
     importlib.import_module(f"{__name__}.{_module}")

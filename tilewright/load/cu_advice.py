@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.explain import Finding, Remedy, at_once, replaced
 from tilewright.load.cu_host import bare, function_around, typed
-from tilewright.load.cu_tree import Tree, below, tree_of
+from tilewright.load.cu_tree import LOOPS, Tree, below, tree_of
 from tilewright.load.declared import number_name
 
 if TYPE_CHECKING:
@@ -313,16 +313,13 @@ def _by_fence(finding: Finding, at: SourceLine) -> Finding:
     return finding
 
 
-_LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
-
-
 def _by_turns(finding: Finding, at: SourceLine) -> Finding:
     """Two accesses of which the later one stands first: they are of different turns of a loop."""
     other, remedy = finding.other, finding.remedy
     first, then = (other.line if other is not None else 0) or 0, finding.line or 0
     if other is None or not then or other.file != finding.file or first < then:
         return finding
-    loops = [loop for loop in at.nodes(*_LOOPS) if first <= loop.end_point[0] + 1]
+    loops = [loop for loop in at.nodes(*LOOPS) if first <= loop.end_point[0] + 1]
     loops = loops or _calling_loops(at, first)
     if not loops:
         if remedy is not None and remedy.step == "barrier" and remedy.where == (then, then):
@@ -348,7 +345,7 @@ def _calling_loops(at: SourceLine, line: int) -> list[Node]:
     for call in below(at.tree.root, "call_expression"):
         called, above = call.child_by_field_name("function"), call.parent
         while called is not None and at.tree.of(called) == word and above is not None:
-            if above.type in _LOOPS and above.start_point[0] < line <= above.end_point[0] + 1:
+            if above.type in LOOPS and above.start_point[0] < line <= above.end_point[0] + 1:
                 loops.insert(0, above)
             above = above.parent
     return loops

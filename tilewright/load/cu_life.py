@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.load.cu_allocations import ALLOCATES, allocating, base_of
-from tilewright.load.cu_tree import below, parameters
+from tilewright.load.cu_tree import LOOPS, below, parameters
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -21,7 +21,6 @@ _LOOKS = ("cudaFree", "cudaFreeAsync", "printf", "fprintf", "assert", "cudaMemAd
           "cudaPointerGetAttributes", "cudaStreamAttachMemAsync")  # fmt: skip
 _COPIES = ("cudaMemcpy", "cudaMemcpyAsync", "cudaMemcpy2D", "cudaMemcpyPeer")  # to the first argument, from the second
 _FREES = ("cudaFree", "cudaFreeAsync")
-_LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
 
 
 @dataclass(frozen=True)
@@ -79,7 +78,7 @@ def is_copied_to(host: Host, word: str) -> bool:
 def launch_loop(host: Host, words: Sequence[str]) -> LaunchLoop | None:
     """The loop around a launch with these arguments; None where there is none, or where turns differ in them."""
     loop = host.node.parent
-    while loop is not None and loop.type not in _LOOPS:
+    while loop is not None and loop.type not in LOOPS:
         if loop.type in ("lambda_expression", "function_definition"):
             return None
         loop = loop.parent

@@ -21,6 +21,7 @@ from tilewright.load.declared import Parameter, number_name
 if TYPE_CHECKING:
     from tree_sitter import Node
 
+LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
 KEPT = 256  # texts of which the syntax is kept: a file and its headers, each with two sets of macros
 _SKIP = re.compile(
     r"""//(?:[^\n\\]|\\.|\\\n)*|/\*.*?(?:\*/|\Z)

@@ -351,7 +351,7 @@ class LoadedKernel:
         error.what, error.given, error.allowed, error.hint = first.message, first.given, first.allowed, first.hint
         error.args = (error.what,)
         if error.at is None or (first.file, first.line) != (error.at.file, error.at.line):
-            error.at, error.kind = _span(first), first.kind
+            error.at, error.kind = Span.from_column(first.file, first.line, first.column), first.kind
             error.facts = {name: getattr(first, name) for name in ("buffer", "threads", "other", "place")}
         error.facts |= {"remedy": first.remedy} if first.remedy is not None else {}
         if error.is_told:
@@ -551,11 +551,6 @@ class LoadedKernel:
     def target(self) -> str:
         """The architecture that the text is for; "" where it does not say."""
         return next(iter(self.module.module.target), "")
-
-
-def _span(finding: Finding) -> Span | None:
-    """The line of a finding."""
-    return Span(finding.file, finding.line, finding.column or 0, 1 << 16) if finding.file and finding.line else None
 
 
 @contextmanager
