@@ -185,6 +185,7 @@ class Public:
 
     def knows(self, annotation: str, name: str) -> bool:
         """Is there a row for the annotation, or for each of its parts?"""
+        annotation = _text(annotation)
         special = (f"{stars}{name}: {annotation}" for stars in ("", "*", "**"))
         if annotation in self._kinds or any(row in self._kinds for row in special):
             return True
@@ -290,7 +291,9 @@ def keywords_of(function: Callable[..., Any]) -> list[str]:
 
 
 def _text(annotation: object) -> str:
-    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    """The annotation, in which ``ir.Value`` is ``Value``."""
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    return text.replace("ir.", "")
 
 
 def _alternatives(annotation: str) -> Iterator[str]:
