@@ -100,9 +100,9 @@ def told_of_host(run: EndedRun) -> Iterator[Finding]:
     """What host code lacks around a launch, up to what is an error."""
     yield from _inputs_unset(run)
     for rule in VARIATIONS:
-        found = [*filter(None, map(run.differs, rule(run)))]
-        yield from found
-        if any(finding.severity == "error" for finding in found):
+        differences = [*filter(None, map(run.differs, rule(run)))]
+        yield from differences
+        if any(finding.severity == "error" for finding in differences):
             return
 
 

@@ -37,6 +37,7 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
             "_dialect",
             "_headers",
             "_host",
+            "_choices",
             "_launches",
             "_life",
             "_numbers",
