@@ -39,3 +39,13 @@ def test_a_counter_is_one_number_though_lanes_leave_the_loop() -> None:
 )
 def test_a_counter_varies_where_lanes_need_what_it_was(body: Body) -> None:
     assert axes(body) == LANE
+
+
+def test_a_value_is_asked_again_once_what_it_reads_varies_more() -> None:
+    """In the first turn of a loop ``x`` is a copy of one number; the second gives the copy of a lane's."""
+    body = (Bind(COUNTER, ZERO), Bind(X, ZERO), loop(Assign(X, COUNTER + 0), Assign(COUNTER, lane)))
+
+    asked = Axes(Kernel("k", (), (), body))
+
+    assert asked.variables["x"] == LANE
+    assert asked.of(X + COUNTER) == LANE

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 
 from tilewright.errors import TargetError, choices, described
@@ -124,10 +125,15 @@ class Requirement:
 
     def archs(self) -> tuple[Arch, ...]:
         """All architectures of the table that have the form, the first one first."""
-        return tuple(row for row in ARCHS.values() if self.admits(row))
+        return _having(self)
 
     def __str__(self) -> str:
         return ", ".join(self.names) if self.names else f"{self.first} and later"
+
+
+@cache
+def _having(requirement: Requirement) -> tuple[Arch, ...]:
+    return tuple(row for row in ARCHS.values() if requirement.admits(row))
 
 
 def since(first: str) -> Requirement:

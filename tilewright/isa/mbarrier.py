@@ -175,6 +175,17 @@ def completed(word: Lanes, nbytes: Lanes) -> Lanes:
     return _counted(word, 0, -nbytes.astype(np.int64))
 
 
+def at_once(words: Lanes, place: NDArray[np.int64], nbytes: Lanes) -> tuple[NDArray[np.int64], Lanes]:
+    """Bytes that come to m-barriers at these places, those of a place together where that is the same: where only the
+    last of them can end the phase.
+    """
+    places, which = np.unique(place, return_inverse=True)
+    sums: Lanes = np.bincount(which, nbytes).astype(np.uint64)
+    state = phase_state(words[places])
+    same = (state.pending > 0) | (sums.astype(np.int64) <= state.tx)
+    return (places, sums) if same.all() else (place, nbytes)
+
+
 def announced_and_arrived(word: Lanes, nbytes: Lanes) -> Lanes:
     """The m-barrier with ``nbytes`` more to wait for and one arrival less."""
     return _counted(word, 1, nbytes.astype(np.int64))

@@ -144,15 +144,7 @@ _printf_row("cuda.printf")
 def _debug_row(
     name: str, text: str, source: str, doc: str, execute: Callable[..., object], result: DType = VOID
 ) -> None:
-    single(
-        name,
-        Cuda(text),
-        since("sm_75"),
-        source,
-        Meaning(execute, on="machine"),
-        doc=doc,
-        result=result,
-    )
+    single(name, Cuda(text), since("sm_75"), source, Meaning(execute, on="machine"), doc=doc, result=result)
 
 
 def trap(machine: Machine) -> None:

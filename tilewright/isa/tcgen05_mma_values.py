@@ -19,11 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.descriptors import MatrixDescriptor, descriptor_addresses, descriptor_trouble
-from tilewright.isa.instruction_descriptors import (
-    PRODUCT_KINDS,
-    InstructionDescriptor,
-    product_descriptor,
-)
+from tilewright.isa.instruction_descriptors import PRODUCT_KINDS, InstructionDescriptor, product_descriptor
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mma import LISTED, WHOLE, spread, unlisted_codes
 from tilewright.isa.operands import WORDS
