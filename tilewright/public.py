@@ -1,6 +1,7 @@
 """Checks of public functions' arguments: a table from annotations to tests, and a decorator that applies them.
 
-A room has one `Public` with its own words. Arguments are checked where users call, and the code behind relies on it:
+A room has one `Public` with its own words. Arguments are checked where users call, not in calls from inside of the
+compiler, and the code behind relies on it:
 
     public = Public(LayoutError, {"Value": Kind("an int or an integer expression", is_value)})
 
@@ -21,7 +22,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from tilewright.errors import TilewrightError, choices, described
-from tilewright.frames import from_outside, shortened
+from tilewright.frames import from_inside, from_outside, shortened
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -85,12 +86,14 @@ class Public:
         self._kinds = {**GENERAL, **kinds}
 
     def __call__(self, function: F) -> F:
-        """The function, its arguments checked by its annotations, their names too. How many there are is for Python."""
+        """The function, its arguments checked by annotation, and their names. How many there are is for Python."""
         plan: list[Parameters] = []  # made at the first call: an import costs nothing
 
         @wraps(function)
         def checked(*args: Any, **named: Any) -> Any:
             __tracebackhide__ = True
+            if from_inside(sys._getframe(1)):
+                return function(*args, **named)
             if not plan:
                 plan.append(self._parameters(function))
             parameters = plan[0]

@@ -156,14 +156,14 @@ def substituted(
     return _inside_out(node, lambda part: part, dict(by), renewed)
 
 
-def rewrite(node: Node, change: Callable[[Expr], Expr | None]) -> Node:
-    """``node`` with every expression replaced by ``change`` of it, inside out; None keeps it.
+def rewrite(node: Node, change: Callable[[Expr], Expr | None], of: type[Expr] | tuple[type[Expr], ...] = Expr) -> Node:
+    """``node`` with every expression ``of`` these kinds replaced by ``change`` of it, inside out; None keeps it.
 
     Parts are rewritten first, once each; a node whose parts did not change is returned as it is.
     """
 
     def changed(part: object) -> object:
-        new = change(part) if isinstance(part, Expr) else None
+        new = change(part) if isinstance(part, of) else None
         return part if new is None else new
 
     return _inside_out(node, changed, {})

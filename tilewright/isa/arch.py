@@ -14,25 +14,10 @@ from math import prod
 from tilewright.errors import TargetError, choices, described
 
 __all__ = [
-    "ARCHS",
-    "GPU_ARCHS",
-    "MOST_CLUSTER",
-    "MOST_REGISTERS",
-    "PORTABLE_CLUSTER",
-    "Arch",
-    "Requirement",
-    "arch",
-    "check_cluster",
-    "ctas_of_an_sm",
-    "default_arch",
-    "gpu_named",
-    "most_registers",
-    "nearest",
-    "only",
-    "resident_ctas",
-    "since",
-    "suffixed",
-]
+    "ARCHS", "GPU_ARCHS", "MOST_CLUSTER", "MOST_REGISTERS", "PORTABLE_CLUSTER", "Arch", "Requirement", "arch",
+    "check_cluster", "ctas_of_an_sm", "default_arch", "gpu_named", "most_registers", "nearest", "only", "resident_ctas",
+    "since", "suffixed",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, order=True)
