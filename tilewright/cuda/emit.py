@@ -13,8 +13,23 @@ from functools import partial
 from tilewright import ir
 from tilewright.cuda.emit_call import in_flight, settled
 from tilewright.cuda.emit_expr import expression
-from tilewright.cuda.emit_memory import local_array, pointer_type, read_only, restricted, shared_pointer, store, view
-from tilewright.cuda.emit_unit import LINE_LENGTH, Cpp, LazyFacts, Level, Names, Scope, TranslationUnit, cpp_type
+from tilewright.cuda.emit_unit import (
+    LINE_LENGTH,
+    Cpp,
+    LazyFacts,
+    Level,
+    Names,
+    Scope,
+    TranslationUnit,
+    cpp_type,
+    local_array,
+    pointer_type,
+    read_only,
+    restricted,
+    shared_pointer,
+    store,
+    view,
+)
 from tilewright.errors import TargetError
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES
