@@ -32,6 +32,7 @@ def wide(array: Array) -> Array:
     return array.astype(np.float32)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", ["bfloat16", "float16", "float32", "float8_e4m3fn", "float8_e5m2"])
 @pytest.mark.parametrize("shape", [(128, 256, 64), RAGGED])
 def test_products_of_every_type_are_numpys(shape: tuple[int, int, int], kind: str) -> None:
@@ -55,6 +56,7 @@ def test_rows_that_are_not_aligned_are_copied(kind: str) -> None:
     assert np.array_equal(kernels.matmul(a, b, dtype="float32"), wide(a) @ wide(b))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("m", "k"), [(1, 72), (3, 512), (16, 72), (40, 72), (64, 512)])
 def test_few_rows_are_the_columns_of_the_weights_product(m: int, k: int) -> None:
     a, w, bias = integers(m, k), integers(136, k), integers(136)
@@ -71,6 +73,7 @@ def test_batches_are_multiplied_one_by_one(flat: bool) -> None:
     assert np.array_equal(kernels.matmul(few, b), (wide(few) @ wide(b)).astype(a.dtype))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("activation", "result"),
     [(None, "float32"), ("relu", "bfloat16"), ("gelu", "bfloat16"), ("gelu", "float32"), ("silu", "float32")],
@@ -107,6 +110,7 @@ def test_the_ctas_of_a_cluster_share_k_where_tiles_are_few() -> None:
     assert chosen(8192, 8192, 128, 132)[0][0].parts == 1
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("parts", "rows", "columns", "lies", "result"),
     [(2, 5, 72, "batched", "float32"), (2, 5, 72, "plain", "bfloat16"), (4, 40, 72, "turned", "bfloat16"),

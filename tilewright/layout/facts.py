@@ -128,6 +128,7 @@ public = Public(
         "Ends": Kind("(begin, end) or a range for each dimension: [(0, 8), range(16, 32)]", _are_ends, plain_number),
         "Region": Kind("(start, extent) for each dimension: [(0, 8), (16, 16)]", _is_region, plain_number),
     },
+    inside=True,
 )
 """The decorator of this room's public functions."""
 

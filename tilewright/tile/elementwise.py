@@ -365,7 +365,7 @@ def _(plan: OneByOne, call: TileCall, out: Builder) -> None:
 def _digits(plan: OneByOne, call: TileCall, out: Builder, stack: ExitStack) -> Sequence[Value]:
     """The coordinates of an element, in loops that are entered."""
     if plan.threads == 1:
-        return [stack.enter_context(out.each("i", extent)) for extent in plan.extents]
+        return [stack.enter_context(out.loop("i", extent)) for extent in plan.extents]
     size: Value = 1
     for extent in plan.extents:
         size = times(size, extent)

@@ -503,10 +503,7 @@ def rounds(products: Products, out: Builder) -> Iterator[list[list[ir.Value]]]:
             yield [table.tolist() for table in (products.d[m, n], products.a[m, k], products.b[n, k])]
         return
     with ExitStack() as loops:
-        counters: dict[str, ir.Value] = {
-            name: loops.enter_context(out.loop(name, count, "unroll")) if count > 1 else 0
-            for name, count in counts.items()
-        }
+        counters = {name: loops.enter_context(out.loop(name, count, "unroll")) for name, count in counts.items()}
         yield [
             slots_at(table, counters[row], counters[column])
             for table, row, column in ((products.d, "m", "n"), (products.a, "m", "k"), (products.b, "n", "k"))

@@ -141,9 +141,9 @@ def _(plan: Moves, call: TileCall, out: Builder) -> None:
     run = out.local("run", plan.count, str(call.dtype)).flat()
     with out.when(plan.guard):
         to, source = out.offsets(plan.dst, "r"), out.offsets(plan.src, "r")
-        with out.each("j", plan.count) as j:
+        with out.loop("j", plan.count) as j:
             out.store(run, j, Load(src, (as_expr(source(j)),)))
-        with out.each("j", plan.count) as j:
+        with out.loop("j", plan.count) as j:
             out.store(dst, to(j), Load(run, (as_expr(j),)))
 
 
@@ -199,10 +199,10 @@ def _(plan: Transposes, call: TileCall, out: Builder) -> None:
     dst, src = call["dst"].buffer.flat(), call["src"].buffer.flat()
     run = out.local("run", 2 * plan.count, str(call.dtype)).flat()
     to, source = out.offsets(plan.dst, "r"), out.offsets(plan.src, "r")
-    with out.each("j", plan.count) as j:
+    with out.loop("j", plan.count) as j:
         place, source_value = (Load(flat, (as_expr(at),)) for flat, at in ((run, plus(j, j)), (src, source(j))))
         out.call("ptx.movmatrix", place, source_value, shape="m8n8", trans=True, type=".b16")
-    with out.each("j", plan.count) as j:
+    with out.loop("j", plan.count) as j:
         for half in (0, 1):
             out.store(dst, plus(to(j), half), Load(run, (as_expr(plus(plus(j, j), half)),)))
 

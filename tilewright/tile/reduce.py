@@ -198,7 +198,7 @@ def _(plan: MemoryReduction, call: TileCall, out: Builder) -> None:
     if plan.delivery:
         scratch = reductions.scratch_for(plan.delivery.pieces * plan.delivery.results, reduction, call, out)
     workers = None if deal.workers == call.scope.threads else binary("<", call.scope.index, deal.workers)
-    with out.when(workers), out.each("b", plan.blocks) as block:
+    with out.when(workers), out.loop("b", plan.blocks) as block:
         column = plus(times(block, deal.across), deal.column(emission.thread))
         exists = below(column, deal.kept.count, plan.blocks * deal.across)
         reductions.begin_with_nothing(reduction, out, parts, deal.parts)
@@ -216,15 +216,15 @@ def _take_in_all(emission: _Emission, column: Value) -> None:
     """The loop over the elements: a batch of loads, then the elements of that batch."""
     plan, out, deal = emission.plan, emission.out, emission.plan.deal
     finds = emission.reduction.row.finds
-    with out.each("i", plan.rounds) as round:
-        with out.each("u", plan.batch) as load:
+    with out.loop("i", plan.rounds) as round:
+        with out.loop("u", plan.batch) as load:
             turn = out.let("n", emission.turn(round, load))
             digits = emission.digits(column, turn)
             run = emission.run, times(load, deal.vector), deal.vector
             load_run(
                 emission.call, out, run, digits, emission.exists(turn, digits), emission.reduction.padding, deal.cut
             )
-        with out.each("u", plan.batch) as load, out.each("e", deal.vector) as e:
+        with out.loop("u", plan.batch) as load, out.loop("e", deal.vector) as e:
             value = Load(emission.run, (as_expr(plus(times(load, deal.vector), e)),))
             position = _position(emission, column, emission.turn(round, load), e) if finds else None
             part = e if deal.kept.vector > 1 else 0
@@ -250,7 +250,7 @@ def _hand_on(
     plan, call, out, deal = emission.plan, emission.call, emission.out, emission.plan.deal
     if plan.slots is not None:
         slot, flat = out.offsets(plan.slots, "r"), call["dst"].buffer.flat()
-        with out.when(plan.guard), out.each("j", deal.parts) as j:
+        with out.when(plan.guard), out.loop("j", deal.parts) as j:
             value = emission.parts.get(j)
             reductions.put(emission.reduction, call, out, flat, slot(plus(times(block, deal.parts), j)), value)
         return
@@ -261,7 +261,7 @@ def _hand_on(
         with out.when(mine):
             _store_runs(emission, column)
         return
-    with out.when(mine), out.each("j", deal.parts) as j:
+    with out.when(mine), out.loop("j", deal.parts) as j:
         digits = deal.kept.digits(column)
         if deal.kept.vector > 1:
             digits[deal.kept.dims[-1]] = plus(digits[deal.kept.dims[-1]], j)
@@ -278,9 +278,9 @@ def _store_runs(emission: _Emission, column: Value) -> None:
     plan, call, out = emission.plan, emission.call, emission.out
     dst, count = call["dst"], plan.stored
     run = out.local("result", plan.deal.parts, str(dst.dtype)).flat()
-    with out.each("j", plan.deal.parts) as j:
+    with out.loop("j", plan.deal.parts) as j:
         out.store(run, j, emission.reduction.result(emission.parts.get(j)))
-    with out.each("j", plan.deal.parts // count) as j:
+    with out.loop("j", plan.deal.parts // count) as j:
         digits = plan.deal.kept.digits(column)
         last = plan.deal.kept.dims[-1]
         digits[last] = plus(digits[last], times(j, count))
@@ -372,7 +372,7 @@ def _(plan: RegisterReduction, call: TileCall, out: Builder) -> None:
             value = Load(src.buffer.flat(), (as_expr(slot(number)),))
             return reduction.of_element(value, None if position is None else as_expr(position(number)))
 
-        with out.each("j", plan.parts) as j, out.each("i", plan.length // at_once) as i:
+        with out.loop("j", plan.parts) as j, out.loop("i", plan.length // at_once) as i:
             first = plus(times(j, plan.length), times(i, at_once))
             run = [element(plus(first, k)) for k in range(at_once)]
             while len(run) > 1:

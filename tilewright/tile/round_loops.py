@@ -90,12 +90,10 @@ class Writer:
         plan, out = self.plan, self.out
         kind = "unroll" if plan.slots else "serial"
         with ExitStack() as stack:
-            group: ir.Value = 0
-            if plan.rounds > plan.batch:
-                group = times(stack.enter_context(out.loop("f", plan.rounds // plan.batch, kind)), plan.batch)
+            group = times(stack.enter_context(out.loop("f", plan.rounds // plan.batch, kind)), plan.batch)
             for step in self.steps():
                 with ExitStack() as inner:
-                    u = inner.enter_context(out.each("u", plan.batch, "unroll"))
+                    u = inner.enter_context(out.loop("u", plan.batch, "unroll"))
                     round_ = plus(group, u)
                     number = plus(times(round_, plan.threads), self.call.scope.index)
                     if plan.accesses:
@@ -121,7 +119,7 @@ class Writer:
         together = all_hold(tests(0, plan.vector - 1))
 
         def one_by_one() -> None:
-            with out.each("e", plan.vector, "unroll") as e:
+            with out.loop("e", plan.vector, "unroll") as e:
                 inside = all_hold(tests(e, e)) if plan.vector > 1 and plan.parts else None
                 if outside is None:
                     with out.when(inside):
@@ -205,7 +203,7 @@ class Writer:
 
         def whole() -> None:
             pairs = plan.pairs
-            with out.each("e", plan.vector // (2 if pairs else 1), "unroll") as e:
+            with out.loop("e", plan.vector // (2 if pairs else 1), "unroll") as e:
                 if pairs:
                     both = self.paired(u, round_, times(e, 2))
                     for half in (0, 1):
@@ -300,9 +298,7 @@ class RowWriter(Writer):
         batches = facts.simplify((ir.as_expr(self.rows.total) + (at_once - 1)) // at_once)
         even = facts.divides(at_once, self.rows.total)
         with ExitStack() as stack:
-            group: ir.Value = (
-                0 if ir.const_value(batches) == 1 else stack.enter_context(out.loop("f", ir.cast(batches, INT32)))
-            )
+            group = stack.enter_context(out.loop("f", ir.cast(batches, INT32)))
             fast = self.all_whole(group, at_once)
             if fast is None:
                 self.batch(group, even=even, asked=self.rows.partial or plan.asked)
@@ -330,7 +326,7 @@ class RowWriter(Writer):
         plan, out = self.plan, self.out
         for step in self.steps():
             with ExitStack() as inner:
-                u = inner.enter_context(out.each("u", plan.batch, "unroll"))
+                u = inner.enter_context(out.loop("u", plan.batch, "unroll"))
                 turn = plus(times(group, plan.batch), u)
                 number = out.let("number", self.number_of(turn))
                 inner.enter_context(out.when(None if even else ir.binary("<", number, self.rows.total)))

@@ -94,12 +94,12 @@ def _(plan: MemoryScan, call: TileCall, out: Builder) -> None:
     emission = _ScanEmission(plan, call, out, reduction, run, sums, totals, carry, scratch)
     with (
         out.when(None if deal.workers == call.scope.threads else binary("<", call.scope.index, deal.workers)),
-        out.each("b", plan.blocks) as block,
+        out.loop("b", plan.blocks) as block,
     ):
         column = out.let("line", plus(times(block, deal.across), deal.column(call.scope.index)))
         exists = deals.below(column, deal.kept.count, plan.blocks * deal.across)
         reductions.begin_with_nothing(reduction, out, carry, 1)
-        with out.each("i", plan.rounds) as round:
+        with out.loop("i", plan.rounds) as round:
             _emit_round(emission, column, exists, round)
     if call["dst"].space == "shared":
         out.meet(call)
@@ -112,7 +112,7 @@ def _emit_round(emission: _ScanEmission, column: Value, exists: Expr | None, rou
     digits = emission.digits(column, turn)
     there = all_hold((exists, deals.below(turn, deal.reduced.count, plan.rounds * deal.along)))
     _load(emission, digits, there)
-    with out.each("e", deal.vector) as e:
+    with out.loop("e", deal.vector) as e:
         sums.set(out, e, reduction.of_element(Load(emission.run, (as_expr(e),))))
     if deal.vector > 1:
         with out.loop("e", deal.vector - 1) as e:
@@ -304,12 +304,12 @@ def _(plan: RegisterScan, call: TileCall, out: Builder) -> None:
         reductions.registers_for(reduction, out, size, name) for size, name in ((count, "sums"), (plan.parts, "total"))
     )
     slot = out.offsets(plan.src, "r")
-    with out.each("j", count) as j:
+    with out.loop("j", count) as j:
         sums.set(out, j, reduction.nothing if plan.guard is not None else _element(reduction, src, slot(j)))
     if plan.guard is not None:
-        with out.when(plan.guard), out.each("j", count) as j:
+        with out.when(plan.guard), out.loop("j", count) as j:
             sums.set(out, j, _element(reduction, src, slot(j)))
-    with out.each("j", plan.parts) as j:
+    with out.loop("j", plan.parts) as j:
         if plan.length > 1:
             with out.loop("e", plan.length - 1) as e:
                 here = plus(times(j, plan.length), e)
@@ -319,13 +319,13 @@ def _(plan: RegisterScan, call: TileCall, out: Builder) -> None:
     number = out.offsets(plan.numbers, "k")
     before, _ = deals.Prefixes(plan.line, reduction, call, out, scratch, number).emit(totals, plan.parts)
     to, exclusive = out.offsets(plan.dst, "r"), bool(call.option("exclusive", False))
-    with out.when(plan.guard), out.each("j", plan.parts) as j:
+    with out.when(plan.guard), out.loop("j", plan.parts) as j:
         start = times(j, plan.length)
         if exclusive:
             out.store(dst, to(start), reduction.result(before.get(j)))
         moved = plan.length - 1 if exclusive else plan.length
         if moved:
-            with out.each("e", moved) as e:
+            with out.loop("e", moved) as e:
                 result = reduction.joined(before.get(j), sums.get(plus(start, e)))
                 out.store(dst, to(plus(plus(start, e), 1) if exclusive else plus(start, e)), reduction.result(result))
 

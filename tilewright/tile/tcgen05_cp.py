@@ -389,7 +389,7 @@ def emit_copies(plan: TmemCopyPlan, call: TileCall, out: Builder) -> None:
     shared = call["src"].buffer
     encoded = out.once_behind(shared, plan.descriptor, lambda before: _encode(plan.descriptor, call["src"], before))
     for run in plan.runs:
-        with out.each("tile", run.count, "unroll") as tile:
+        with out.loop("tile", run.count, "unroll") as tile:
             _issue(plan, run, tile, encoded, call, out)
 
 

@@ -300,7 +300,7 @@ def _runs(places: Found, slots: Ints) -> tuple[LoadRun, ...]:
 def _(plan: LdstPlan, call: TileCall, out: Builder) -> None:
     with out.when(plan.guard):
         for run in plan.runs:
-            with out.each("group", run.count, "unroll") as group:
+            with out.loop("group", run.count, "unroll") as group:
                 _issue(plan, run, group, call, out)
 
 
