@@ -63,14 +63,14 @@ def seconds_of(shape: tuple[int, int, int], tiles: Any) -> tuple[float, float]:
     """Of a product with these tiles: as it is, and turned."""
     m, n, _ = shape
     record = recorded_tiles(shape, tiles)
-    found = []
+    seconds: dict[int, float] = {}  # by clusters, which are all that differs
     for down, across in ((m, n), (n, m)):
-        work = clusters_of(tiles, down, across)
-        most = min(work, clusters_at_once(tiles, PROCESSORS))
-        whole = replace(record.whole, tiles=1 if tiles.parts > 1 else -(-work // most))
-        ctas = tiles.ctas * (work if tiles.parts > 1 else most)
-        found.append(estimated(replace(record, whole=whole, ctas=ctas), gpu("H200")).seconds)
-    return found[0], found[1]
+        if (work := clusters_of(tiles, down, across)) not in seconds:
+            most = min(work, clusters_at_once(tiles, PROCESSORS))
+            whole = replace(record.whole, tiles=1 if tiles.parts > 1 else -(-work // most))
+            ctas = tiles.ctas * (work if tiles.parts > 1 else most)
+            seconds[work] = estimated(replace(record, whole=whole, ctas=ctas), gpu("H200")).seconds
+    return seconds[clusters_of(tiles, m, n)], seconds[clusters_of(tiles, n, m)]
 
 
 def least_seconds(shape: tuple[int, int, int], tiles: Any, *, turned: bool) -> float:

@@ -19,6 +19,7 @@ from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, SimulationError
 from tilewright.ir import Buffer, Var, row_major
+from tilewright.isa.mbarrier import announced, arrived, at_once, completed, fresh
 from tilewright.isa.table import Bound
 
 FORMS = [bound for bound in every_form() if bound.instruction.name in COVERED]
@@ -285,3 +286,30 @@ def test_an_arrival_that_must_not_end_a_phase_is_an_error_where_it_does() -> Non
 
     with pytest.raises(SimulationError, match="noComplete ends the phase"):
         run(form("arrive.no_complete"), machine, np.zeros(32, np.int64), np.full(32, 2, np.uint32))
+
+
+@pytest.mark.parametrize(
+    ("pending", "tx", "nbytes", "together"),
+    [
+        (0, 64, (16, 16, 32), True),  # the last of them ends the phase
+        (1, 0, (16, 16), True),  # an arrival is missing: none of them does
+        (0, 64, (64, 16), False),  # the first does, and the second counts in the next one
+        (0, 32, (16, 16, 16), False),
+    ],
+)
+def test_bytes_that_come_together_count_as_one_after_the_other(
+    pending: int, tx: int, nbytes: tuple[int, ...], together: bool
+) -> None:
+    words = fresh(np.array([2], np.uint64))
+    words = arrived(announced(words, np.array([tx])), np.array([2 - pending])) if tx or pending else words
+    amounts, place = np.array(nbytes, np.uint64), np.zeros(len(nbytes), np.int64)
+    in_turns = words
+    for amount in amounts:
+        in_turns = completed(in_turns, np.array([amount]))
+
+    places, sums = at_once(words, place, amounts)
+    for amount in sums:
+        words = completed(words, np.array([amount]))
+
+    assert words == in_turns
+    assert (len(places) == 1) == together

@@ -61,7 +61,7 @@ def test_a_register_goes_on_in_each_turn(first: int, step: int) -> None:
     k = rows(turn, first=first, leaves=lambda i: i == 8)
 
     assert written(k)[:, 5].tolist() == ([*range(1, 9), 0] if step > 0 else [0, *range(8, 0, -1)])
-    assert "offset__turn" in Program(k.kernel(), parse_checks("none")).source
+    assert "offset__turn" in Program(k.kernel(), parse_checks("none")).compiled.source
 
 
 def test_what_is_computed_from_it_is_what_it_was_then() -> None:

@@ -130,7 +130,7 @@ def test_loops_stay_loops() -> None:
         k.store(a, tid, get(a, tid) + i)
     program = Program(k.kernel(), parse_checks("none"))
 
-    assert len(program.source.splitlines()) < 30
+    assert len(program.compiled.source.splitlines()) < 30
 
 
 def test_statements_of_one_object_are_told_apart() -> None:

@@ -65,7 +65,7 @@ def test_a_run_that_is_not_recorded_knows_nothing_of_it() -> None:
     exe = tw.compile(ring)
     made = exe.simulate(np.zeros((TURNS, 128), np.float32), np.zeros(128, np.float32))
     assert made.recording is None
-    assert "executed(" not in exe.program("all").source
+    assert "executed(" not in exe.program("all").compiled.source
 
 
 @pytest.mark.parametrize("name", ["matmul_ring", "stencil", "softmax", "scan"])
@@ -226,3 +226,34 @@ def test_steps_show_where_tensor_memory_changes() -> None:
     assert boxes
     lanes, columns = max((words.shape for _, _, words in boxes), key=prod)
     assert (lanes, columns >= 32) == (128, True)
+
+
+def test_a_run_that_is_recorded_is_compiled_for_that_alone() -> None:
+    exe = tw.compile(ring)
+    exe.simulate(np.zeros((TURNS, 128), np.float32), np.zeros(128, np.float32), check="none", record=True)
+
+    (code,) = exe.program("none")._by_groups.values()
+    assert code.recorder is not None
+
+
+@pytest.mark.parametrize("waits", [True, False])
+def test_operations_that_all_have_waited_for_are_not_looked_at_again(waits: bool) -> None:
+    @T.prim_func
+    def copied(A: T.Buffer((8, 32), "float32"), B: T.Buffer((8, 32), "float32")):
+        lane = T.thread_id([32])
+        held = T.alloc_shared((8, 32), "float32")
+        for i in T.serial(8):
+            T.ptx.cp_async(held.ptr_to([i, lane]), A.ptr_to([i, lane]), 4)
+            T.ptx.cp_async.commit_group()
+            T.ptx.cp_async.wait_group(0 if waits else 7)
+        T.ptx.cp_async.wait_group(0)
+        B[0, lane] = held[0, lane]
+
+    exe = tw.compile(copied, "sm_80")
+    run = exe.simulate(*(np.zeros((8, 32), np.float32) for _ in "AB"), check="none", record=True)
+    waited = [len(event.operations) for event in events(recording_of(run), Waited)]
+
+    assert waited == ([1] * 8 + [0] if waits else [0] * 7 + [1, 7])
+    (code,) = exe.program("none")._by_groups.values()
+    assert code.recorder is not None
+    assert not any(code.recorder.of_group.values())

@@ -46,21 +46,9 @@ from tilewright.terms import Operand as OperandTerm
 from tilewright.terms import Term, call, told
 
 __all__ = [
-    "INVALIDATED",
-    "MBARRIER_LIMIT",
-    "PhaseState",
-    "announced",
-    "announced_and_arrived",
-    "announced_and_dropped",
-    "arrived",
-    "completed",
-    "dropped",
-    "fresh",
-    "is_alive",
-    "phase_of",
-    "phase_state",
-    "trouble",
-]
+    "INVALIDATED", "MBARRIER_LIMIT", "PhaseState", "announced", "announced_and_arrived", "announced_and_dropped",
+    "arrived", "completed", "dropped", "fresh", "is_alive", "phase_of", "phase_state", "trouble",
+]  # fmt: skip
 
 # The 64 bits of an m-barrier: what arrivals and bytes do to them.
 #
@@ -185,6 +173,17 @@ def announced(word: Lanes, nbytes: Lanes) -> Lanes:
 def completed(word: Lanes, nbytes: Lanes) -> Lanes:
     """The m-barrier after ``nbytes`` have come."""
     return _counted(word, 0, -nbytes.astype(np.int64))
+
+
+def at_once(words: Lanes, place: NDArray[np.int64], nbytes: Lanes) -> tuple[NDArray[np.int64], Lanes]:
+    """Bytes that come to m-barriers at these places, those of a place together where that is the same: where only the
+    last of them can end the phase.
+    """
+    places, which = np.unique(place, return_inverse=True)
+    sums: Lanes = np.bincount(which, nbytes).astype(np.uint64)
+    state = phase_state(words[places])
+    same = (state.pending > 0) | (sums.astype(np.int64) <= state.tx)
+    return (places, sums) if same.all() else (place, nbytes)
 
 
 def announced_and_arrived(word: Lanes, nbytes: Lanes) -> Lanes:

@@ -19,7 +19,6 @@ from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import REQUIRED, Bound, Cuda, Form, Meaning, instruction, reads, single
 from tilewright.terms import Term, symbol, told
 
-SOURCE = 'CUDA C++ Programming Guide, "Formatted Output"'
 MOST_ARGUMENTS = 32
 
 # flags, width, precision, length, conversion: C11, 7.21.6.1. A width of `*` is not supported, strings only in compiled
@@ -130,7 +129,7 @@ def _printf_row(name: str) -> None:
         name,
         Cuda("printf({fmt}{args})"),
         since("sm_75"),
-        SOURCE,
+        'CUDA C++ Programming Guide, "Formatted Output"',
         Meaning(printf, on="machine"),
         operands=(reads("fmt", "text"), reads("*args", "value")),
         doc="Prints one line per active lane, formatted as C does.",
@@ -145,15 +144,7 @@ _printf_row("cuda.printf")
 def _debug_row(
     name: str, text: str, source: str, doc: str, execute: Callable[..., object], result: DType = VOID
 ) -> None:
-    single(
-        name,
-        Cuda(text),
-        since("sm_75"),
-        source,
-        Meaning(execute, on="machine"),
-        doc=doc,
-        result=result,
-    )
+    single(name, Cuda(text), since("sm_75"), source, Meaning(execute, on="machine"), doc=doc, result=result)
 
 
 def trap(machine: Machine) -> None:

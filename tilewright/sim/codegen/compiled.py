@@ -36,6 +36,20 @@ if TYPE_CHECKING:
 Function: TypeAlias = "Callable[[Batch], int | None]"  # of a segment: which one comes next
 
 
+def with_arrays_of_maps(kernel: ir.Kernel) -> ir.Kernel:
+    """The kernel with a buffer for the array of each tensor map that is an argument."""
+    arrays = (mapped(tensor_map.name) for tensor_map in kernel.maps if not tensor_map.is_made)
+    hidden = (ir.Buffer(name, dtype("uint8"), (1,), "global", None, data=ir.Var(name, HANDLE)) for name in arrays)
+    return replace(kernel, buffers=(*kernel.buffers, *hidden))
+
+
+def handles(kernel: ir.Kernel) -> Iterator[tuple[ir.Buffer, ir.Var]]:
+    """The global buffers and their parameters."""
+    for buffer in kernel.buffers:
+        assert isinstance(buffer.data, ir.Var)
+        yield buffer, buffer.data
+
+
 class Compiled(Subject):
     """A kernel that is cut into segments, and their functions, ``segments``. Emitters add sites and instructions that
     are counted. `source` shows the functions; they run in `namespace`.
@@ -58,13 +72,9 @@ class Compiled(Subject):
         pauses: bool = False,
         recorded: bool = False,
     ) -> None:
-        arrays = (mapped(tensor_map.name) for tensor_map in kernel.maps if not tensor_map.is_made)
-        hidden = (ir.Buffer(name, dtype("uint8"), (1,), "global", None, data=ir.Var(name, HANDLE)) for name in arrays)
-        buffers = (*kernel.buffers, *hidden)
-        super().__init__(prepared(replace(kernel, buffers=buffers)), checks, groups, ranks)
-        self.parameters = frozenset(
-            [*(var.name for var in (*kernel.params, *kernel.symbols)), *(tensor_map.name for tensor_map in kernel.maps)]
-        )
+        super().__init__(prepared(kernel), checks, groups, ranks)
+        names = [var.name for var in (*kernel.params, *kernel.symbols)]
+        self.parameters = frozenset(names + [tensor_map.name for tensor_map in kernel.maps])
         self.raw = kernel.compiled
         self.part_ids: dict[str, int] = {}
         self.own_checks = checks_of(checks, self)
@@ -113,16 +123,10 @@ class Compiled(Subject):
 
     # Arguments
 
-    def handles(self) -> Iterator[tuple[ir.Buffer, ir.Var]]:
-        """The global buffers and their parameters."""
-        for buffer in self.kernel.buffers:
-            assert isinstance(buffer.data, ir.Var)
-            yield buffer, buffer.data
-
     def bound_scalars(self, scalars: Mapping[str, ir.Number]) -> dict[str, ir.Number]:
         """Parameters as the generated code wants them: Python integers, NumPy floats, pointers as addresses."""
         bound: dict[str, ir.Number] = {}
-        for buffer, handle in self.handles():
+        for buffer, handle in handles(self.kernel):
             bound[handle.name] = self.places.by_name[buffer.name].base
         for var in (*self.kernel.params, *self.kernel.symbols):
             if var.name in bound:

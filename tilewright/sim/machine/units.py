@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa import Access, Signal
+from tilewright.isa.mbarrier import at_once, completed
 from tilewright.sim.machine.memory import SHIFT, UNITS, combined
 from tilewright.sim.machine.places import OFFSET_BITS, WINDOW_BITS, escaped, split
 from tilewright.sim.machine.tmem import INITIALISED, CellSet, are_taken, trouble_with
@@ -245,12 +246,8 @@ class Touched:
         if place.own:
             home = (self.rows.reshape(len(self.at), -1)[:, 0] + wave.first) // wave.run.reach["gpu"]
         for rank in np.unique(home).tolist():
-            yield (
-                place,
-                place.base + rank * place.pitch,
-                place.nbytes,
-                there & self.along(home == rank).astype(np.bool_),
-            )
+            its = there & self.along(home == rank).astype(np.bool_)
+            yield place, place.base + rank * place.pitch, place.nbytes, its
 
     def _memories(self, memories: Memories) -> Iterator[tuple[MemoryRows, Ints, Ints, Bools]]:
         """The blocks: rows and addresses of the places there, and which of these places count."""
@@ -290,9 +287,8 @@ class Touched:
 
     def flags(self, wave: Wave) -> Array | None:
         """The flags of what `load` finds; None where all of it is initialised. Bytes that do not count are."""
-        if self.space not in ("shared", "tmem") or (
-            self.space == "shared" and wave.shadows.shared.are_set(*self.reach)
-        ):
+        is_set = self.space == "shared" and wave.shadows.shared.are_set(*self.reach)
+        if is_set or self.space not in ("shared", "tmem"):
             return None
         flags = self._read(wave.shadows, 1)
         return flags if self.space == "tmem" or not flags.all() else None
@@ -399,8 +395,10 @@ class Touched:
         assert isinstance(self.effect, Signal)
         assert self.effect.change is not None
         words = wave.shared.to_change(8)
-        place = self.rows * words.shape[1] + (self.at >> 3)
-        combined(words, place, self.effect.change, (amounts[self.issuer],), np.arange(len(place)))
+        place, amounts = self.rows * words.shape[1] + (self.at >> 3), amounts[self.issuer]
+        if self.effect.change is completed:
+            place, amounts = at_once(words.reshape(-1), place, amounts)
+        combined(words, place, self.effect.change, (amounts,), np.arange(len(place)))
 
 
 def _repeated(places: Ints, count: int) -> Ints:

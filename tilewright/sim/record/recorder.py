@@ -156,8 +156,7 @@ class Recorder(Check):
             return
         self.record, self.wanted = self.wanted, None
         self.run, self.limit = run, self.record.events
-        self.seq = self.events = self.step = self.now = self.segment = 0
-        self.instance = 0
+        self.seq = self.events = self.step = self.now = self.segment = self.instance = 0
         self.batch: Look | None = None
         self.streams: Streams = []
         self.pending: list[tuple[int, Mask]] = []
@@ -174,9 +173,8 @@ class Recorder(Check):
         self.hears = True
         self.mask: Mask | None = None
         run.findings.heard = self.found
-        self.room = [self.record.nbytes]
-        tmem: dict[int, Array] = {}
-        self.tmem = tmem
+        self.room = [self.record.nbytes * bool(self.record.stepped)]
+        self.tmem: dict[int, Array] = {}
         self.detailed: dict[tuple[int, int], Detailed] = {}
         self.cut: int | None = None
 
@@ -467,7 +465,7 @@ class Recorder(Check):
     def awaited(self, wave: Wave, waiting: Waiting) -> None:
         if not self.on or not self.streams:
             return
-        seq, group = self.event(), waiting.effect.group
+        seq, group, reads = self.event(), waiting.effect.group, waiting.effect.reads
         operations = self.of_group.get((wave.first, group), [])
         covered: dict[tuple[int, int], list[int]] = {}
         for operation, parts in operations:
@@ -476,17 +474,21 @@ class Recorder(Check):
                 if any(covers[k] for k in part.issuers if k < len(covers)):
                     for warp in range(part.data.warp, part.data.warp + part.data.warps):
                         covered.setdefault((part.data.cta, warp), []).append(part.number)
-        row = self.last_row
         for _, _, stream in self.streams:
             if waiting.threads[stream.cta - wave.first, 32 * stream.warp : 32 * stream.warp + 32].any():
-                reads = waiting.effect.reads
                 every = covered.get((stream.cta, stream.warp), ())
                 waited = tuple(n for n in every if not {(n, reads), (n, False)} & stream.waited_for)
                 stream.waited_for.update((n, reads) for n in waited)
                 done = [self.operations[n].data.completed or 0 for n in waited]
-                self.add(stream, Waited(seq, self.now, row, "group", group=group, pending=waiting.pending,
+                self.add(stream, Waited(seq, self.now, self.last_row, "group", group=group, pending=waiting.pending,
                                         operations=waited, reads=reads, until=seq,
                                         cause=max(done, default=0) or None))  # fmt: skip
+        operations[:] = [(op, parts) for op, parts in operations if not all(map(self._is_over, parts))]
+
+    def _is_over(self, part: OpenOperation) -> bool:
+        """Has each warp that issued it waited for its end?"""
+        warps = self.by_cta[part.data.cta][part.data.warp : part.data.warp + part.data.warps]
+        return all((part.number, False) in stream.waited_for for stream in warps)
 
     # m-barriers
 

@@ -18,7 +18,7 @@ from tilewright.ir import Body, Break, Continue, For, Stmt, While, bodies
 from tilewright.ir.tensor_map import MapFields
 from tilewright.isa import MOST_REGISTERS, bind, most_registers, resident_ctas
 from tilewright.process import one_blas_thread
-from tilewright.sim.codegen.compiled import Compiled
+from tilewright.sim.codegen.compiled import Compiled, handles, with_arrays_of_maps
 from tilewright.sim.codegen.values import calls_of
 from tilewright.sim.machine.places import ALONE, Group, Ranks, groups_of
 from tilewright.sim.machine.precedence import FORWARDS, PATIENT, REFUSING, Made, Precedence, others, seeded
@@ -37,27 +37,27 @@ MORE_STEPS = 10_000  # that a run may take to come from a value that is missing 
 
 
 class Program:
-    """``run`` executes the kernel on arrays. It is compiled once, and once more for arguments that share memory.
+    """``run`` executes the kernel on arrays. It is compiled when it first runs, and once more for arguments that share
+    memory, or for a run that is recorded.
 
     kernel: of stage "lowered". checks: names out of `CHECKS`. target: the architecture whose largest GPU says how many
     CTAs run at once; None for a GPU that has room for all.
     """
 
     def __init__(self, kernel: Kernel, checks: frozenset[str], target: Arch | None = None) -> None:
-        self._lowered = kernel
+        self._lowered = with_arrays_of_maps(kernel)
         self._target = target
         self._checks = checks
-        self.compiled = Compiled(kernel, checks)
-        self._by_groups: dict[object, Compiled] = {((), ALONE, False, False): self.compiled}  # see `_of`
+        self._by_groups: dict[object, Compiled] = {}  # see `_of`
 
     @property
-    def source(self) -> str:
-        """The Python functions of the kernel's segments."""
-        return self.compiled.source
+    def compiled(self) -> Compiled:
+        """The code for arguments that share no memory."""
+        return self._of(())
 
     def base_of(self, name: str, arrays: Mapping[str, Array]) -> int:
         """The address of a buffer's first byte, where the arguments are these arrays."""
-        return self._of(groups_of(arrays)).places.by_name[name].base
+        return self._of(groups_of(arrays, views=self._lowered.compiled)).places.by_name[name].base
 
     def _of(
         self, groups: tuple[Group, ...], ranks: Ranks = ALONE, *, pauses: bool = False, recorded: bool = False
@@ -90,9 +90,9 @@ class Program:
         """
         hidden = {tensor_map.name for tensor_map in self._lowered.maps}
         named = {
-            buffer.name: arrays[handle.name] for buffer, handle in self.compiled.handles() if buffer.name not in hidden
+            buffer.name: arrays[handle.name] for buffer, handle in handles(self._lowered) if buffer.name not in hidden
         }
-        program = self._of(groups_of(named), recorded=record is not None)
+        program = self._of(groups_of(named, views=self._lowered.compiled), recorded=record is not None)
         starts = {name: place.base for name, place in program.places.by_name.items()}
         encodings = encoded(program.kernel, starts, maps, scalars)
         named |= {name: np.frombuffer(data, np.uint8).copy() for name, data in encodings}
@@ -122,7 +122,7 @@ class Program:
         """`run` on several GPUs: arrays and maps of each, in the order of their ranks, and scalars of all."""
         own = {tensor_map.name for tensor_map in self._lowered.maps}
         named = [
-            {b.name: arrays[handle.name] for b, handle in self.compiled.handles() if handle.name in arrays.keys() - own}
+            {b.name: arrays[handle.name] for b, handle in handles(self._lowered) if handle.name in arrays.keys() - own}
             for arrays in of_ranks
         ]
         with Several.of(self.compiled.kernel, named, maps, scalars) as several:
@@ -134,7 +134,7 @@ class Program:
         """The limits, with the CTAs that so many of the target run at once. How many registers a thread has is found
         out where CTAs may wait for each other, and are too many for threads with as many as there can be.
         """
-        launch = self.compiled.launch
+        launch = program.launch
         if self._target is None:
             return limits
         room = partial(resident_ctas, self._target, launch.threads, launch.shared_bytes, prod(launch.cluster))
