@@ -375,3 +375,9 @@ def test_names_that_macros_and_callers_choose_are_followed(body: str, name: str)
     text = f"{CHOOSES}template <typename T, int N> __global__ void k(T* x, T* y, int n);\n{body}\n"
 
     assert instances(text) == [name]
+
+
+def test_negative_numbers_are_numbers() -> None:
+    (shape,) = launched("__global__ void k(int a, float b, int c);\nvoid f() { k<<<1, 32>>>(-1, -2.5f, -0x10); }\n")
+
+    assert shape.arguments == (-1, -2.5, -16)

@@ -32,7 +32,7 @@ from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_allocations import variables_set
 from tilewright.load.cu_host import bare, parts_of
 from tilewright.load.cu_launches import LaunchShape, launched
-from tilewright.load.cu_life import HostAround, is_copied_to, launch_loop, unset
+from tilewright.load.cu_life import HostAround, filled_with, is_copied_to, launch_loop, unset
 from tilewright.load.cu_numbers import type_bytes
 from tilewright.load.cu_tree import template_names
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
@@ -272,9 +272,7 @@ def _arguments(
         if param.name in texts:
             words[param.name] = re.sub(r"^\s*\w+", param.name, texts[param.name])
         elif param.type[-1:] == "*" and word in shape.allocated:
-            words[param.name] = _array(param, shape.allocated[word])
-            if shape.host is not None and words[param.name].endswith("]") and is_copied_to(shape.host, word):
-                words[param.name] += f"={RAMP}"
+            words[param.name] = _allocated(param, shape, word)
         elif param.type[-1:] == "*" and word in _NULL:
             words[param.name] = f"{param.name}=null"
         elif param.type[-1:] != "*" and isinstance(value, (int, float)):
@@ -322,6 +320,22 @@ def _named(param: Parameter, word: str, shape: LaunchShape) -> list[str]:
     if is_array:
         return names if word in shape.sized and len(names) == len(needs) and param.name not in needs else []
     return [] if param.fields or number_name(param.type).startswith("float") else names
+
+
+def _allocated(param: Parameter, shape: LaunchShape, word: str) -> str:
+    """An array that host code allocates, with what it sets it to."""
+    text = _array(param, shape.allocated[word])
+    if shape.host is not None and (byte := filled_with(shape.host, word)):
+        return _filled(text, byte)
+    is_ramp = shape.host is not None and text.endswith("]") and is_copied_to(shape.host, word)
+    return f"{text}={RAMP}" if is_ramp else text
+
+
+def _filled(text: str, byte: int) -> str:
+    """An array whose bytes are all alike, as the command line has it."""
+    kind = dtype(TYPES[text.partition(":")[2].partition("[")[0]]).numpy
+    value = np.frombuffer(bytes([byte]) * kind.itemsize, kind)[0]
+    return f"{text.partition('=')[0]}={int(value) if kind.kind in 'iu' else value}"
 
 
 def _structure(param: Parameter, word: str, host: Host | None) -> str | None:
