@@ -60,14 +60,15 @@ def pytest_collect_file() -> Generator[None, list[pytest.Collector], list[pytest
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """A property whose examples nobody has counted draws few of them here, and all in `make test-long`; of a test that
-    says so every n-th case runs here, the others there.
+    says so every n-th case runs here, the others there; those that are long anyway do not count.
     """
     cases = Counter[str]()
     for item in items:
         rule = item.nodeid.partition("[")[0]
-        if (every := item.get_closest_marker("every")) and cases[rule] % every.args[0]:
-            item.add_marker(pytest.mark.long)
-        cases[rule] += 1
+        if (every := item.get_closest_marker("every")) and not item.get_closest_marker("long"):
+            if cases[rule] % every.args[0]:
+                item.add_marker(pytest.mark.long)
+            cases[rule] += 1
         test = getattr(item, "obj", None)
         if is_hypothesis_test(test) and not item.get_closest_marker("gpu"):
             usual = settings().max_examples

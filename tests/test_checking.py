@@ -17,9 +17,10 @@ import tilewright as tw
 from tests.texts import readable
 from tests.wrong.test_mutated_kernels import NAMES, slips
 from tilewright import T
-from tilewright.checking import copies_of, joined
+from tilewright.checking import joined
 from tilewright.errors import Span, TilewrightError, ToolError
 from tilewright.ir import Kernel
+from tilewright.trials import copies_of
 from tilewright.verdict import EXIT_CODES, SCHEMA, Finding, Verdict, report_from, verdict_on
 
 

@@ -93,6 +93,10 @@ class TilewrightError(Exception):
         self.hint = hint
         self.at = at
 
+    def advise(self, hint: str | None) -> None:
+        """Give it another hint, with the remedy that this carries."""
+        self.hint, self.facts = hint, {**self.facts, "remedy": getattr(hint, "remedy", None)}
+
     def __init_subclass__(cls) -> None:
         cls.KIND = cls.__name__.removesuffix("Error").lower()
 

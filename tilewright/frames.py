@@ -20,6 +20,7 @@ from tilewright.errors import Span, TilewrightError
 F = TypeVar("F", bound=Callable[..., Any])
 OURS = str(Path(__file__).parent)
 GENERATED = "<segments of "
+INSIDE = tuple(f"{OURS}/{room}/" for room in ("layout", "ir", "tile", "lower", "cuda", "sim", "ptx"))
 
 
 def at_the_edge(function: F) -> F:
@@ -41,6 +42,11 @@ def at_the_edge(function: F) -> F:
 def from_outside(caller: FrameType) -> bool:
     """Is the caller other code than tilewright's?"""
     return not _is_ours(caller)
+
+
+def from_inside(caller: FrameType) -> bool:
+    """Is the caller in a room of the compiler or the simulator, whose arguments are no user's? The parser's are."""
+    return caller.f_code.co_filename.startswith(INSIDE)
 
 
 def shortened(error: TilewrightError) -> TilewrightError:

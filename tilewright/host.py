@@ -272,13 +272,15 @@ def copies(values: Iterable[Any]) -> list[Any]:
     share memory as these do.
     """
     listed = list(values)
-    spans = sorted(_addresses(value) for value in listed if isinstance(value, np.ndarray) and value.size)
+    arrays = [value for value in listed if isinstance(value, np.ndarray) and value.size]
+    spans = sorted(_addresses(value) for value in arrays)
+    views = {low: inside_of(value) for value in arrays for low, _ in [_addresses(value)]}
     groups = list[list[int]]()  # where memory begins and ends that arrays share, and how many they are
     for low, high in spans:
         if groups and low < groups[-1][1]:
             groups[-1][1:] = [max(high, groups[-1][1]), groups[-1][2] + 1]
         else:
-            groups.append([low, high, 1])
+            groups.append([low - views[low], high, 1 + bool(views[low])])
     shared = {low: _copy(_bytes_of(low, high)) for low, high, many in groups if many > 1}
     return [
         _shared(value, shared) if isinstance(value, np.ndarray) and value.size else _copied(value) for value in listed
@@ -319,6 +321,23 @@ def _addresses(array: NDArray[Any]) -> tuple[int, int]:
     steps = [step * (extent - 1) for step, extent in zip(array.strides, array.shape, strict=True)]
     first = array.ctypes.data
     return first + sum(step for step in steps if step < 0), first + array.itemsize + sum(s for s in steps if s > 0)
+
+
+def inside_of(array: Any) -> int:
+    """Where in the middle of another array one begins, in bytes from the last multiple of what an allocation begins at;
+    0 for one that is no such view.
+
+    >>> inside_of(np.zeros(100, np.float32)[65:])
+    4
+    """
+    whole = array
+    while isinstance(getattr(whole, "base", None), np.ndarray):
+        whole = whole.base
+    first = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
+    return int(first) % ALLOCATED if first > 0 else 0
+
+
+ALLOCATED = 256  # bytes: what cudaMalloc returns is a multiple of that
 
 
 def _bytes_of(low: int, high: int) -> NDArray[np.uint8]:

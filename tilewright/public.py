@@ -1,6 +1,7 @@
 """Checks of public functions' arguments: a table from annotations to tests, and a decorator that applies them.
 
-A room has one `Public` with its own words. Arguments are checked where users call, and the code behind relies on it:
+A room has one `Public` with its own words. Arguments are checked where users call, and the code behind relies on it; of
+a room that the compiler itself calls all the time (``inside=True``) not in calls from there:
 
     public = Public(LayoutError, {"Value": Kind("an int or an integer expression", is_value)})
 
@@ -21,7 +22,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from tilewright.errors import TilewrightError, choices, described
-from tilewright.frames import from_outside, shortened
+from tilewright.frames import from_inside, from_outside, shortened
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound=type)
@@ -80,17 +81,21 @@ class Public:
     Unions, ``Sequence[...]``, ``Iterable[...]`` and ``Mapping[...]`` of these are understood.
     """
 
-    def __init__(self, error: type[TilewrightError], kinds: Mapping[str, Kind]) -> None:
+    def __init__(self, error: type[TilewrightError], kinds: Mapping[str, Kind], *, inside: bool = False) -> None:
         self._error = error
         self._kinds = {**GENERAL, **kinds}
+        self._inside = inside
 
     def __call__(self, function: F) -> F:
-        """The function, its arguments checked by its annotations, their names too. How many there are is for Python."""
+        """The function, its arguments checked by annotation, and their names. How many there are is for Python."""
         plan: list[Parameters] = []  # made at the first call: an import costs nothing
+        inside = self._inside  # torch.compile goes through public kernels, and cannot ask who calls
 
         @wraps(function)
         def checked(*args: Any, **named: Any) -> Any:
             __tracebackhide__ = True
+            if inside and from_inside(sys._getframe(1)):
+                return function(*args, **named)
             if not plan:
                 plan.append(self._parameters(function))
             parameters = plan[0]
@@ -182,6 +187,7 @@ class Public:
 
     def knows(self, annotation: str, name: str) -> bool:
         """Is there a row for the annotation, or for each of its parts?"""
+        annotation = _text(annotation)
         special = (f"{stars}{name}: {annotation}" for stars in ("", "*", "**"))
         if annotation in self._kinds or any(row in self._kinds for row in special):
             return True
@@ -287,7 +293,9 @@ def keywords_of(function: Callable[..., Any]) -> list[str]:
 
 
 def _text(annotation: object) -> str:
-    return annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    """The annotation, in which ``ir.Value`` is ``Value``."""
+    text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
+    return text.replace("ir.", "")
 
 
 def _alternatives(annotation: str) -> Iterator[str]:

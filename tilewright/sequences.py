@@ -12,19 +12,7 @@ from typing import Any
 import numpy as np
 
 from tilewright import host
-from tilewright.checking import (
-    EXPLORED,
-    EndedRun,
-    Policy,
-    TrialRun,
-    Wanted,
-    come_again,
-    copies_of,
-    joined,
-    told_of_host,
-    variables_of,
-    with_later,
-)
+from tilewright.checking import EXPLORED, Policy, joined, with_later
 from tilewright.compiler import Executable, compile
 from tilewright.errors import ArgumentError, ToolError, described
 from tilewright.explain import parse_idioms
@@ -35,6 +23,8 @@ from tilewright.load.cu_life import HostAround
 from tilewright.public import Public
 from tilewright.ranks import named_arguments
 from tilewright.sim.machine.device import Footprint, GridsMeet
+from tilewright.trials import TrialRun, Wanted, copies_of, variables_of
+from tilewright.variations import EndedRun, told_of_host, told_of_the_next
 from tilewright.verdict import Report, Verdict
 
 public = Public(ArgumentError, {})
@@ -144,8 +134,7 @@ class _Sequence:
         shared: dict[int, Any] = {}
         verdicts: list[Verdict] = []
         states: list[dict[str, Any]] = []
-        kept: dict[int, dict[str, Any]] = {}
-        ended: dict[int, dict[str, Any]] = {}
+        runs: dict[int, EndedRun] = {}
         last: GridsMeet | None = None
         for number, planned in enumerate(self.launches):
             kernel = planned.kernel
@@ -162,16 +151,15 @@ class _Sequence:
             trial = TrialRun(name, kernel, self.checks, planned.shape, limits, Wanted())
             first = next((k for k in range(number) if planned.repeats(self.launches[k])), None)
             is_kept = self._comes_again(number) or bool(planned.around.unset)
-            kept[number] = copies_of(values) if is_kept else {}
+            before = copies_of(values) if is_kept else {}
             verdict, outcome = trial.run(values)
-            ended[number] = copies_of(values) if is_kept else {}
-            if verdict and planned.around.unset and isinstance(outcome, Run) and isinstance(kernel, LoadedKernel):
-                variables = states[number], variables_of(kernel)
-                run = EndedRun(trial, variables, kept[number], ended[number], outcome.counts.lines, verdict.seconds)
-                verdict = with_later(verdict, told_of_host(run, planned.around))
-            if first is not None and verdict and isinstance(kernel, LoadedKernel):
-                told = come_again(trial, (states[first], states[number]), kept[first], ended[first])
-                verdict = with_later(verdict, told)
+            if verdict and is_kept and isinstance(outcome, Run) and isinstance(kernel, LoadedKernel):
+                variables, lines = (states[number], variables_of(kernel)), outcome.counts.lines
+                run = EndedRun(trial, variables, before, copies_of(values), lines, verdict.seconds, planned.around)
+                verdict, runs[number] = with_later(verdict, told_of_host(run)), run
+            if verdict and first in runs:
+                next_one = replace(runs[first], variables=(states[first], states[number]))
+                verdict = with_later(verdict, filter(None, [told_of_the_next(next_one)]))
             verdicts.append(verdict)
             if not verdict:
                 left = f"launches {number + 2} to {len(self.launches)}" if number + 1 < len(self.launches) else ""

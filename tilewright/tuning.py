@@ -273,7 +273,7 @@ class Tuned:
 
     def _stored(self, args: Sequence[Any]) -> list[Any]:
         """The arrays that some configuration stores to."""
-        from tilewright.cuda.emit_memory import written
+        from tilewright.cuda.emit_unit import written
 
         names = {name for exe in self._executables().values() for name in written(exe.lowered)}
         params = next(iter(self._executables().values())).kernel.params

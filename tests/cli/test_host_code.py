@@ -181,3 +181,31 @@ def test_a_histogram_without_atomics_is_told_where_integers_are_equal(
 
     assert (plain, permuted) == (1, 0)
     assert "atomicAdd(&bins[data[i]], 1) in place of line 4" in out
+
+
+SEEN = """
+__global__ void k(const int* parents, int* out) {
+    out[threadIdx.x] = parents[threadIdx.x] < 0 ? 0 : threadIdx.x;
+    if (parents[threadIdx.x] < 0) out[0] = threadIdx.x;
+}
+int main() {
+    int *p, *o;
+    cudaMalloc(&p, 256);
+    cudaMalloc(&o, 256);
+    cudaMemset(p, BYTE, 256);
+    AGAIN
+    k<<<1, 64>>>(p, o);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("byte", "again", "code"),
+    [("0xff", "", 1), ("-1", "", 1), ("0", "", 0), ("0xff", "cudaMemcpy(p, h, 256, cudaMemcpyHostToDevice);", 0)],
+)
+def test_an_array_holds_what_host_code_fills_it_with(
+    byte: str, again: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    got, _ = checked(SEEN.replace("BYTE", byte).replace("AGAIN", again), tmp_path, monkeypatch)
+
+    assert got == code

@@ -33,6 +33,7 @@ def written(value: Expr, arch: str = "sm_90a") -> str:
     return lines[-2].strip().removeprefix("out[0] = ").removesuffix(";")
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("arch", STEPS)
 def test_every_operator_and_cast_of_a_dtype_assembles(arch: str) -> None:
     kinds = [kind for kind in SCALARS if kind.is_float or arch == STEPS[0]]

@@ -25,6 +25,7 @@ def test_an_example_has_fewer_than_60_lines(name: str) -> None:
     assert len((EXAMPLES / f"{name}.py").read_text(encoding="utf-8").splitlines()) < 60
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90a"])
 @pytest.mark.parametrize("name", COMPUTE)
 def test_an_example_assembles(name: str, arch: str) -> None:

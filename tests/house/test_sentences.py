@@ -6,7 +6,19 @@ import ast
 
 from tests.house.sources import Source, sources
 
-ROOMS = ("explain", "sim", "load", "advise", "cli", "checking.py", "verdict.py", "errors.py", "pytest_plugin.py")
+ROOMS = (
+    "explain",
+    "sim",
+    "load",
+    "advise",
+    "cli",
+    "checking.py",
+    "trials.py",
+    "variations.py",
+    "verdict.py",
+    "errors.py",
+    "pytest_plugin.py",
+)
 OTHER_TEXTS = {  # files whose patterns read what users write, or code
     "load/module.py",
     "cli/app.py",
@@ -25,6 +37,7 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
             "_dialect",
             "_headers",
             "_host",
+            "_choices",
             "_launches",
             "_life",
             "_numbers",

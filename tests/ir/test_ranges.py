@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,6 +30,7 @@ from tilewright.ir import (
 from tilewright.ir.intervals import Interval, point, strided
 from tilewright.ir.launch import special
 from tilewright.ir.numbers import evaluate
+from tilewright.ir.operators import OPERATORS, transfer
 from tilewright.ir.ranges import RangeFacts
 
 INT64, UINT8, FLOAT32 = map(dtype, ("int64", "uint8", "float32"))
@@ -137,6 +140,23 @@ def test_under_a_condition_every_value_lies_in_its_interval(
 def holds(known: Interval, value: int) -> bool:
     on_step = value == known.residue if known.modulus == 0 else (value - known.residue) % known.modulus == 0
     return known.low <= value <= known.high and on_step
+
+
+SMALL = sorted({strided(low, low + span, step, low) for low in (-5, -1, 0, 2, 4) for span, step in
+                ((0, 1), (1, 1), (4, 1), (4, 4), (6, 2), (8, 8))})  # fmt: skip
+
+
+@pytest.mark.parametrize("op", [row.symbol for row in OPERATORS.values() if row.ranges is not None])
+def test_every_result_of_an_operator_lies_in_its_range(op: str) -> None:
+    """Of all values of each two sets: a comparison of ends that is off by one is seen."""
+    for a, b in product(SMALL, SMALL):
+        if (reach := transfer(op, a, b, 32)) is not None:
+            results = (int(OPERATORS[op].number(x, y)) for x in values_of(a) for y in values_of(b))
+            assert {result for result in results if not holds(reach, result)} == set(), f"{a} {op} {b}: {reach}"
+
+
+def values_of(of: Interval) -> range:
+    return range(of.low, of.high + 1, of.modulus or 1)
 
 
 def intervals() -> st.SearchStrategy[Interval]:

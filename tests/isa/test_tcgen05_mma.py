@@ -143,6 +143,7 @@ def run(bound: Bound, unit: PlainUnit, issues: list[Issue], **more: Any) -> None
     unit.completed(bound, {name: operands[name] for name in order})
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize("ctas", [1, 2])
 @pytest.mark.parametrize("in_tmem", [False, True])

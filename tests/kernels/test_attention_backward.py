@@ -63,7 +63,7 @@ CASES: dict[str, tuple[tuple[int, ...], dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_are_those_in_double_precision(name: str) -> None:
     (batch, heads, heads_kv, m, n, width, *width_v), how, kind = CASES[name]

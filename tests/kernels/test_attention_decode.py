@@ -76,6 +76,7 @@ def test_keys_are_divided_and_combined_by_their_sums() -> None:
     Case((150, 3), width=128, width_v=128).check(splits=3)  # the last parts of a short sequence have no key
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("page", [1, 5, 16, 64, 100])
 def test_pages_have_any_number_of_rows(page: int) -> None:
     Case((150, 70), page=page).check(splits=2)

@@ -100,7 +100,7 @@ def test_the_kernel_as_it_is_has_no_finding(tmp_path: Path, monkeypatch: pytest.
     run("", "", tmp_path, monkeypatch)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before, after, told = MISTAKES[name]

@@ -123,7 +123,7 @@ def close(found: Array, wanted: Array, kind: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
-@settings(max_examples=8, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(
     rows=st.integers(1, 5), columns=st.sampled_from(COLUMNS), kind=st.sampled_from(sorted(EPSILON)),
     gap=st.sampled_from((0, 0, 1, 8)), start=st.sampled_from((0, 0, 1, 4)), seed=st.integers(0, 99),
@@ -286,6 +286,7 @@ LONG: dict[str, tuple[str, Callable[..., Array]]] = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("columns", [16385, 20000, 40001, 65536])
 @pytest.mark.parametrize("name", LONG)
 def test_ctas_of_a_cluster_share_a_long_row(name: str, columns: int) -> None:
@@ -303,6 +304,7 @@ def test_ctas_of_a_cluster_share_a_long_row(name: str, columns: int) -> None:
     np.testing.assert_allclose(y, meaning(wide(x), wide(w)), 2e-4, 5e-5 if weights else 1e-9)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("rows", "columns"),
     [

@@ -3,6 +3,8 @@
 # ruff: noqa: F841  the names of a kernel are read by its parser
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -121,6 +123,30 @@ def test_fields_of_a_meta_class_are_scalars_of_the_kernel() -> None:
     run(k, a)
 
     assert (a == (2 * np.arange(32) + 1) * 10 + 5).all()
+
+
+@T.meta_class
+class Walk:
+    """Each field begins as a value of run time and is assigned later."""
+
+    def __init__(self, start):
+        self.row, self.column, self.batch, self.head, self.key = (start + k for k in range(5))
+
+    def step(self):
+        self.head = self.key = self.row = self.batch = self.column = 0
+
+
+def test_scalars_of_fields_stand_in_the_order_of_the_fields() -> None:
+    """In the order of a set the text of a kernel would be another one in each process."""
+
+    @T.prim_func
+    def k():
+        walk = Walk(T.thread_id([32]))
+        walk.step()
+
+    names = re.findall(r"(\w+): T.int32 = ", str(k))
+
+    assert [name.partition("_")[0] for name in names] == ["row", "column", "batch", "head", "key"]
 
 
 def test_a_field_of_python_takes_no_value_of_run_time() -> None:

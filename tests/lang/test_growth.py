@@ -6,7 +6,7 @@ import pytest
 
 from tests.lang.kernels import body
 from tilewright.errors import KernelError
-from tilewright.lang import T, arithmetic, parse_script
+from tilewright.lang import T, parse_script, parser
 
 GROWING = {
     "2 ** 10 ** 9": "a number grows out of bounds",
@@ -82,4 +82,4 @@ def test_functions_that_call_themselves_twice_end(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_million_steps_are_allowed() -> None:
-    assert arithmetic.MOST_STEPS >= 1_000_000
+    assert parser.MOST_STEPS >= 1_000_000

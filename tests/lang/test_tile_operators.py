@@ -18,7 +18,7 @@ from tilewright.errors import DispatchError, KernelError
 from tilewright.ir import Kernel, TileCallStmt, as_expr, statements
 from tilewright.lang import parse_script
 from tilewright.layout import R, S, TileLayout, laneid, tid_in_wg, tx
-from tilewright.primitives.compute import formula_of
+from tilewright.primitives.elementwise import formula_of
 
 ROWS = TileLayout(S[(8, 4, 8) : (4 @ laneid, 1 @ laneid, 1)])
 ONE = TileLayout(S[(8,) : (4 @ laneid,)] + R[4 : 1 @ laneid])

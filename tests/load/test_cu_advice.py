@@ -217,6 +217,55 @@ __global__ void k(const int* x, int* out) {
     assert error.hint == "__syncthreads() behind line 8, at the end of each turn of the loop at line 5"
 
 
+STEPS = """
+__global__ void k(const int* x, int* out) {
+    __shared__ int s[256];
+    int lane = threadIdx.x % 32, i = THREAD;
+    s[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    for (int o = START; o > 0; o >>= 1) {
+        if (i < o) s[i] += s[i + o];
+    }
+    out[threadIdx.x] = s[threadIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("thread", "start", "words"),
+    [("threadIdx.x", "blockDim.x / 2", "__syncthreads()"), ("threadIdx.x", "32", "__syncthreads()"),
+     ("(threadIdx.x - lane + lane)", "16", "__syncwarp()")],
+)  # fmt: skip
+def test_a_reduction_of_a_block_is_told_its_barrier(thread: str, start: str, words: str) -> None:
+    text = STEPS.replace("THREAD", thread).replace("START", start)
+
+    error = found(text, "k", np.zeros(64, np.int32), np.zeros(64, np.int32), grid=1)
+
+    remedy = error.findings[0].remedy
+    assert error.findings[0].hint == f"{words} outside of `if`s at the end of each turn of the loop at line 7"
+    assert remedy is not None
+    assert {edit.text for way in remedy.ways for edit in way} <= {f"{words};"}
+
+
+def test_a_barrier_stands_where_a_turn_that_goes_on_early_meets_it() -> None:
+    text = """
+__global__ void k(const int* x, int* out) {
+    __shared__ int s[64];
+    int sum = 0;
+    for (int tile = 0; tile < 4; ++tile) {
+        s[threadIdx.x] = x[tile * 64 + threadIdx.x];
+        __syncthreads();
+        if (s[63 - threadIdx.x] == 0) continue;
+        sum += 1;
+    }
+    out[threadIdx.x] = sum;
+}
+"""
+    error = found(text, "k", np.zeros(256, np.int32), np.zeros(64, np.int32), grid=1)
+
+    assert error.hint == "__syncthreads() outside of `if`s at the beginning of each turn of the loop at line 5"
+
+
 def test_a_lambda_function_that_a_loop_calls_is_of_the_next_turn() -> None:
     text = """
 __global__ void k(const int* x, int* out) {

@@ -336,3 +336,48 @@ void host(void* x, int n) {
         ("k<float, 4>", ("1", "4"), 6), ("k<const __half*, 32>", ("1", "32"), 7),
         ("k<double, (n < 4 ? 8 : 16)>", ("1", "(n < 4 ? 8 : 16)"), 9),
     ]  # fmt: skip
+
+
+CHOOSES = """
+#define CASE(TYPE, NAME, ...) \\
+  case TYPE: { using scalar_t = NAME; __VA_ARGS__; break; }
+#define CHOOSE(TYPE, \\
+               LABEL, ...) \\
+  switch (TYPE) { CASE(0, at::Half, __VA_ARGS__) CASE(1, float, __VA_ARGS__) }
+#define BOTH(FLAG, ...) \\
+  if (FLAG) { constexpr bool wide = true; __VA_ARGS__ } else { const bool wide = false; __VA_ARGS__ }
+#define RUN(N) CHOOSE(t, "run", k<scalar_t, N><<<1, 32>>>(x, y, 4);)
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        ("void f(float* x) { CHOOSE(t, \"f\", k<scalar_t, 4><<<1, 32>>>(x, x, 4);) }", "k<float, 4>"),
+        ("void f(float* x) { CHOOSE(t, \"f\", ([&] { k<scalar_t, 4><<<1, 32>>>(x, x, 4); })) }", "k<float, 4>"),
+        ("void f(float* x) { BOTH(x, CHOOSE(t, \"f\", k<scalar_t, wide><<<1, 32>>>(x, x, 4);)) }", "k<float, true>"),
+        ("void f(float* x, float* y) { RUN(8) }", "k<float, 8>"),
+        ("void f(T x) { AT_DISPATCH_INTEGRAL_TYPES(x.type(), \"f\", [&] { k<scalar_t, 4><<<1, 32>>>(p, p, 4); }); }",
+         "k<int, 4>"),
+        ("void f(T x) { AT_DISPATCH_SWITCH(x.type(), \"f\", AT_DISPATCH_CASE(at::ScalarType::BFloat16, [&] {"
+         " k<scalar_t, 4><<<1, 32>>>(p, p, 4); })); }", "k<at::BFloat16, 4>"),
+        ("template <typename T> void f(T* x) { k<T, 2><<<1, 32>>>(x, x, 4); }\n"
+         "void g(Tensor x) { CHOOSE(t, \"g\", f<scalar_t>(x.data_ptr<scalar_t>());) }", "k<float, 2>"),
+        ("template <typename T> void f(T* x) { k<T, 2><<<1, 32>>>(x, x, 4); }\n"
+         "void g(Tensor x) { CHOOSE(t, \"g\", f(x.data_ptr<scalar_t>());) }", "k<float, 2>"),
+        ("template <typename T, int N = 3> void f(T* x) { k<T, N><<<1, 32>>>(x, x, 4); }\n"
+         "#define MAKE(T) template void f<T>(T*);\nMAKE(double)", "k<double, 3>"),
+        ("template <typename T, int N> void f(T* x) { k<T, N><<<1, 32>>>(x, x, 4); }\n"
+         "template <typename T> void g(T* x) { f<T, 6>(x); }\nvoid h(half2* x) { g<half2>(x); }", "k<half2, 6>"),
+    ],
+)  # fmt: skip
+def test_names_that_macros_and_callers_choose_are_followed(body: str, name: str) -> None:
+    text = f"{CHOOSES}template <typename T, int N> __global__ void k(T* x, T* y, int n);\n{body}\n"
+
+    assert instances(text) == [name]
+
+
+def test_negative_numbers_are_numbers() -> None:
+    (shape,) = launched("__global__ void k(int a, float b, int c);\nvoid f() { k<<<1, 32>>>(-1, -2.5f, -0x10); }\n")
+
+    assert shape.arguments == (-1, -2.5, -16)

@@ -136,6 +136,36 @@ def test_a_counter_of_ctas_that_nobody_sets_back_is_told(reset: str, host: str, 
     assert any("unless it is set back" in each for each in found.not_covered) == (not reset and not host)
 
 
+MET = """
+__device__ unsigned arrived = 0;
+__global__ void steps(float* x, float* y) {
+    x[blockIdx.x] = blockIdx.x;
+    __threadfence();
+    atomicAdd(&arrived, 1);
+    while (atomicAdd(&arrived, 0) < UNTIL) {}
+    __threadfence();
+    y[blockIdx.x] = x[gridDim.x - 1 - blockIdx.x];
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("until", "told"), [("gridDim.x", True), ("1", None)]
+)  # fmt: skip
+def test_a_barrier_of_the_grid_that_lets_the_next_launch_pass_is_told(until: str, told: bool | None) -> None:
+    kernel = tw.load_cu(MET.replace("UNTIL", until))["steps"]
+
+    found = tw.check(kernel, np.zeros(4, np.float32), np.zeros(4, np.float32), grid=4, block=1)
+
+    messages = [each.message for each in found.findings]
+    if told is None:
+        assert found.status == "wrong"  # a race at once: nothing is said of the next launch
+        assert not [message for message in messages if "comes again" in message]
+    else:
+        assert found.status == "clean"
+        assert messages == ["the launch comes again and goes wrong: it finds what the first has left in arrived"]
+
+
 def test_a_histogram_that_goes_on_is_no_counter_of_ctas() -> None:
     text = """
     __global__ void add(const int* x, unsigned* bins, unsigned* most) {

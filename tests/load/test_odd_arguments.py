@@ -9,7 +9,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import T
-from tilewright.errors import ArgumentError, KernelError
+from tilewright.errors import ArgumentError, KernelError, SimulationError
 
 PTX = """
 .version 8.0
@@ -65,3 +65,30 @@ __global__ void k(const char* x, unsigned char* y, int pitch) {
     assert (x == y).all()
     with pytest.raises(ArgumentError, match="argument x points to float32"):
         tw.load_cu(text.replace("const char", "const float"))["k"].simulate(x.astype("f8"), y, 1, grid=1, block=32)
+
+
+@pytest.mark.parametrize(("first", "status"), [(0, "clean"), (1, "wrong"), (4, "clean"), (64, "clean"), (66, "wrong")])
+def test_an_array_that_begins_inside_of_another_is_aligned_as_it_lies(first: int, status: str) -> None:
+    text = "__global__ void k(const float4* x, float4* y) { y[threadIdx.x] = x[threadIdx.x]; }\n"
+    whole, out = np.arange(200, dtype=np.float32), np.zeros(128, np.float32)
+
+    verdict = tw.check(tw.load_cu(text)["k"], whole[first : first + 128], out, grid=1, block=32)
+
+    assert (verdict.status, {each.kind for each in verdict.findings}) == (
+        status,
+        {"alignment"} if status == "wrong" else set(),
+    )
+
+
+def test_an_array_that_begins_inside_of_another_keeps_its_bounds_and_is_written_in_place() -> None:
+    text = "__global__ void k(float* x, int from) { x[threadIdx.x + from] = threadIdx.x; }\n"
+    whole = np.full(100, -1, np.float32)
+    kernel = tw.load_cu(text)["k"]
+
+    kernel.simulate(whole[3:67], 0, grid=1, block=64)
+
+    assert (whole[3:67] == np.arange(64)).all()
+    assert (np.delete(whole, range(3, 67)) == -1).all()
+    for start in (-1, 1):
+        with pytest.raises(SimulationError, match="outside of x"):
+            kernel.simulate(whole[3:67], start, grid=1, block=64)

@@ -262,6 +262,22 @@ def test_an_index_below_0_is_told_by_the_name_of_its_array(rules: LoadedModule, 
     assert f"{-4 * min(steps)} bytes before {name}, in CTA (0, 0, 0), warp 0, lane" in str(raised.value.given)
 
 
+def test_a_read_below_an_array_hides_no_race_behind_it() -> None:
+    text = """
+__global__ void k(const int* x, int* out) {
+    __shared__ int s[66];
+    s[threadIdx.x + 2] = x[threadIdx.x];
+    if (threadIdx.x < 2) s[threadIdx.x] = x[(int)threadIdx.x - 2];
+    out[threadIdx.x] = s[threadIdx.x] + s[threadIdx.x + 2];
+}
+"""
+    with pytest.raises(SimulationError) as raised:
+        load_cu(text)["k"].simulate(zeros(64), zeros(64), grid=1, block=64)
+
+    assert [(each.kind, each.line) for each in raised.value.findings][:2] == [("bounds", 5), ("races", 6)]
+    assert raised.value.given == "8 bytes before x, in CTA (0, 0, 0), warp 0, lanes 0..1"
+
+
 def test_an_alias_of_a_namespace_is_kept_where_host_code_is_left_out() -> None:
     text = (
         "#include <vector>\nnamespace deep { __device__ int seven() { return 7; } }\nnamespace d = deep;\n"

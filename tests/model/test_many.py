@@ -176,6 +176,7 @@ def test_a_race_is_told_whoever_of_many_accesses_the_place_last(given: tuple[Sha
     assert is_told(shape, steps) == wanted, source(shape, steps)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("begin", KINDS)
 @pytest.mark.parametrize("cta", [0, 1, 2])
 def test_a_race_that_all_ctas_begin_is_told_whichever_of_them_accesses_last(begin: tuple[str, str], cta: int) -> None:

@@ -127,7 +127,7 @@ TAMPERING = {
     "a module is read anew": ("import importlib, tilewright.compiler as c\nimportlib.reload(c)", "harness"),
     "random numbers are others": ("import numpy\nnumpy.random.default_rng = print", "harness"),
     "a function has other code": (
-        "import tilewright.checking as c\nc.differing.__code__ = (lambda *a, **k: None).__code__",
+        "import tilewright.trials as c\nc.differing.__code__ = (lambda *a, **k: None).__code__",
         "harness",
     ),
     "a part is replaced by way of its dictionary": ("import numpy\nvars(numpy).update(isclose=print)", "harness"),

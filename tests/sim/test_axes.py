@@ -32,10 +32,27 @@ def test_a_counter_is_one_number_though_lanes_leave_the_loop() -> None:
     [
         (Bind(COUNTER, ZERO), loop(If(lane == COUNTER, (Break(),))), Bind(X, COUNTER)),
         (Bind(COUNTER, ZERO), loop(If(lane == COUNTER, (Continue(),)))),
+        (Bind(COUNTER, ZERO), loop(If(lane == COUNTER, (Continue(),))), Bind(X, COUNTER)),
         (Bind(COUNTER, ZERO), loop(If(lane == COUNTER, (Assign(COUNTER, COUNTER + 2),)))),
         (Bind(COUNTER, ZERO), While(Const(True, BOOL), (loop(If(lane == COUNTER, (Break(),))),))),
     ],
-    ids=["read behind the loop", "lanes go on with the next turn", "given under a condition", "needed in another turn"],
+    ids=[
+        "read behind the loop",
+        "lanes go on with the next turn",
+        "lanes go on, and it is read behind the loop",
+        "given under a condition",
+        "needed in another turn",
+    ],
 )
 def test_a_counter_varies_where_lanes_need_what_it_was(body: Body) -> None:
     assert axes(body) == LANE
+
+
+def test_a_value_is_asked_again_once_what_it_reads_varies_more() -> None:
+    """In the first turn of a loop ``x`` is a copy of one number; the second gives the copy of a lane's."""
+    body = (Bind(COUNTER, ZERO), Bind(X, ZERO), loop(Assign(X, COUNTER + 0), Assign(COUNTER, lane)))
+
+    asked = Axes(Kernel("k", (), (), body))
+
+    assert asked.variables["x"] == LANE
+    assert asked.of(X + COUNTER) == LANE

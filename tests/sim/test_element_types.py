@@ -24,6 +24,7 @@ def test_a_copy_through_every_memory_keeps_every_element(kind: DType) -> None:
             assert same_bits(a, b), (check, a, b)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_copy_of_every_type_assembles(kind: DType) -> None:
     assert assemble(tw.compile(copying(kind), "sm_90a").source("cuda"), "sm_90a").cubin

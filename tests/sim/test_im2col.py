@@ -80,6 +80,7 @@ def test_pixels_are_not_stored_by_a_map_that_leaves_the_images(lower: Any, upper
         tw.simulate(pixels_stored(4, (0, 0, 0, 0), 256), made, np.zeros(256, np.uint8))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("rank", [3, 4, 5])
 @pytest.mark.parametrize(("wide", "pixels", "halo"), [("w", 24, 0), ("w", 16, 3), ("w128", 128, 2)])
 def test_a_walk_along_w_stays_in_its_row(wide: str, pixels: int, halo: int, rank: int) -> None:

@@ -96,6 +96,7 @@ class Machine:
     rows: list[Ints] = field(default_factory=list)  # what lanes supplied as addresses to ldmatrix and stmatrix
 
     def __post_init__(self) -> None:
+        self.constants: dict[tuple[type, float], Ints] = {}
         self.threads = launch_of(self.kernel).threads
         tid = np.arange(self.threads)
         self.specials = {"tid": tid, "laneid": tid % 32, "warpid": tid // 32, "ctaid.x": tid * 0}
@@ -122,7 +123,7 @@ class Machine:
 
     def value(self, expr: object) -> Ints | Pointer:
         if isinstance(expr, Const):
-            return np.full(self.threads, expr.value)
+            return self.constant(expr.value)
         if isinstance(expr, Var):
             return self.values[expr.name]
         if isinstance(expr, Special):
@@ -139,6 +140,13 @@ class Machine:
             offset = self.value(expr.indices[0]) if expr.indices else np.zeros(self.threads, np.int64)
             return Pointer(expr.buffer, np.asarray(offset))
         raise NotImplementedError(type(expr))
+
+    def constant(self, number: float) -> Ints:
+        """The same number for all threads; made once, as unrolled code is full of them."""
+        key = (type(number), number)
+        if key not in self.constants:
+            self.constants[key] = np.full(self.threads, number)
+        return self.constants[key]
 
     # Statements
 

@@ -51,9 +51,9 @@ def refusal(*statements: ir.Stmt) -> TilewrightError:
 
 def test_candidates_are_tried_by_falling_priority_then_by_name() -> None:
     assert [(v.name, v.priority) for v in VARIANTS["copy"].variants] == [
-        ("peer", 30), ("multimem", 20), ("replicas", 10), ("gmem_smem", 10), ("ldstmatrix", 10),
+        ("peer", 30), ("multimem", 20), ("replicas", 11), ("gmem_smem", 10), ("ldstmatrix", 10),
         ("ldstmatrix_bits", 10), ("reg", 10), ("rows", 4), ("clipped", 3), ("parts", 2), ("permuted", 1),
-        ("converted", 1), ("permuted_and_converted", 0), ("fallback", 0),
+        ("converted", 1), ("permuted_and_converted", 1), ("fallback", 0),
     ]  # fmt: skip
 
 

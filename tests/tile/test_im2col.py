@@ -13,7 +13,7 @@ from tilewright.errors import DispatchError, SimulationError
 from tilewright.lang import parse_script
 from tilewright.layout import ComposeLayout, S, SwizzleLayout, mma_shared_layout
 from tilewright.primitives import PRIMITIVES
-from tilewright.primitives.im2col_async import Window
+from tilewright.primitives.copy import Window
 
 SHAPE, TILE = (2, 6, 7, 64), (32, 64)
 FLAT = S[TILE : (64, 1)]

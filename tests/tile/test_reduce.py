@@ -155,6 +155,7 @@ def test_columns_that_lie_apart_or_accumulate_are_stored_one_by_one() -> None:
     assert "at a store" not in apart.plan + more.plan
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("threads", [16, 48, 96])
 @pytest.mark.parametrize("axes", [0, 1, (0, 1)])
 @pytest.mark.parametrize("space", ["local", "shared"])

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.isa.banks import BANK_BYTES, BANKS, default_phase
+from tilewright.isa.machine import BANK_BYTES, BANKS, default_phase
 from tilewright.sim.machine.device import Events
 
 if TYPE_CHECKING:

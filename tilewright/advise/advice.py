@@ -17,7 +17,7 @@ from tilewright.errors import LayoutError, SimulationError, Span, TilewrightErro
 from tilewright.explain import Finding
 from tilewright.inputs import make_arguments
 from tilewright.ir import AddressOf, AllocBuffer, Buffer, DeclBuffer, Kernel, const_value, map_buffers, statements
-from tilewright.isa.banks import default_phase
+from tilewright.isa.machine import default_phase
 from tilewright.layout import ComposeLayout, Iter, Layout, S, SwizzleLayout, SwizzleMode, TileLayout, mma_shared_layout
 from tilewright.records import replace
 from tilewright.sim.machine.address import Address, Part

@@ -44,7 +44,8 @@ TYPES = {
 }  # fmt: skip
 FILLS = ("zeros", "ones", "ramp", "random")
 _ARGUMENT = re.compile(
-    r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>\s*\d+\s*(?:[,x]\s*\d+\s*)*)\]\s*(?:=\s*(?P<how>.+))?"
+    r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>\s*\d+\s*(?:[,x]\s*\d+\s*)*)\]"
+    r"\s*(?:\[(?P<first>\d+):\])?\s*(?:=\s*(?P<how>.+))?"
 )
 _STRUCTURE = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?\{(?P<fields>.*)\}", re.DOTALL)
 _WRAPPED = re.compile(r"ramp\(\s*([1-9]\d*)\s*\)")
@@ -53,7 +54,8 @@ _SAME = re.compile(r"(\w+)\s*=\s*(?!null$|nan$|inf$|infinity$|true$|false$)([A-Z
 _TYPED = re.compile(r"(?P<type>\w+)\((?P<value>[^()]+)\)")
 MOST_RANDOM = 1 << 26  # numbers that are made of one array
 ALLOWED = (
-    "NAME:f32[1024]=random, NAME:i32[8,16] (zeros), NAME:i32[3]=0,5,9, NAME=FILE.npy, NAME=7, null, NAME=OTHER (the "
+    "NAME:f32[1024]=random, NAME:f32[1024][1:] (from its second on), "
+    "NAME:i32[8,16] (zeros), NAME:i32[3]=0,5,9, NAME=FILE.npy, NAME=7, null, NAME=OTHER (the "
     "same array), or NAME={FIELD, FIELD} of such, where i32(7) has its type"
 )
 
@@ -184,6 +186,8 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
 
     >>> made_argument("x:f32[2,3]=ramp", np.random.default_rng(0))[1].tolist()
     [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    >>> made_argument("x:i32[5][2:]=ramp", np.random.default_rng(0))[1].tolist()  # a pointer into the middle
+    [2, 3, 4]
     """
     structure = _STRUCTURE.fullmatch(text.strip())
     if structure is not None:
@@ -194,7 +198,8 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
     array = _ARGUMENT.fullmatch(text.strip())
     if array is not None:
         shape = tuple(int(part) for part in re.split(r"[,x]", array["extents"]))
-        return array["name"], _array(text, array["type"], shape, (array["how"] or "zeros").strip(), random)
+        whole = _array(text, array["type"], shape, (array["how"] or "zeros").strip(), random)
+        return array["name"], whole.reshape(-1)[int(array["first"]) :] if array["first"] else whole
     name, _, value = text.rpartition("=")
     name = name.partition(":")[0].strip()
     if value.strip() == "null":

@@ -32,7 +32,7 @@ from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_allocations import variables_set
 from tilewright.load.cu_host import bare, parts_of
 from tilewright.load.cu_launches import LaunchShape, launched
-from tilewright.load.cu_life import HostAround, is_copied_to, launch_loop, unset
+from tilewright.load.cu_life import HostAround, filled_with, is_copied_to, launch_loop, unset
 from tilewright.load.cu_numbers import type_bytes
 from tilewright.load.cu_tree import template_names
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
@@ -49,6 +49,7 @@ _POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "
              "uint3": "u32", "uint4": "u32"}  # fmt: skip
 _NULL = ("nullptr", "NULL", "0")
 RAMP = "ramp(*)"  # of integers that host code copies to an array: 0, 1, 2, ..., below the size of the smallest array
+FEW_NAMES = 6  # of parameters that are told with their types
 FEW = 32  # elements of an array in which integers of another one are no places
 _SIZED = re.compile(r":\w+\[(\d+)\]")
 INTEGERS = ("int32", "uint32", "int64", "uint64")
@@ -57,20 +58,48 @@ MOST_ELEMENTS = 1 << 24  # of an array that is suggested
 
 @dataclass
 class _Lacks:
-    """What the host code of a file does not say. what: sentences. options: those that would say it."""
+    """What the host code of a file does not say. what: sentences, with the lines where they hold. options: those that
+    would say it; numbers: names of host code that do, and whether arguments depend on them; arrays: pointers, and the
+    names of the integers that lack beside each.
+    """
 
-    what: list[str] = field(default_factory=list)
+    what: dict[str, list[int]] = field(default_factory=dict)
     options: dict[str, None] = field(default_factory=dict)
+    numbers: dict[str, bool] = field(default_factory=dict)
+    arrays: dict[str, tuple[Parameter, int, set[str]]] = field(default_factory=dict)
 
-    def add(self, what: str, options: Iterable[str]) -> None:
-        self.what.append(what)
+    def add(self, what: str, line: int = 0, options: Iterable[str] = ()) -> None:
+        lines = self.what.setdefault(what, [])
+        lines += [line] * (line not in lines)
         self.options |= dict.fromkeys(options)
+
+    def add_number(self, name: str, *, is_argument: bool) -> None:
+        self.numbers[name] = self.numbers.get(name, False) or is_argument
+
+    def add_array(self, param: Parameter, elements: int, beside: set[str]) -> None:
+        """A pointer, with the elements that known integers ask for, and the names of those that are not known."""
+        if param.name not in self.arrays or len(beside) > len(self.arrays[param.name][2]):
+            self.arrays[param.name] = param, elements, beside
+
+    def proposed(self) -> Iterator[str]:
+        """Options that would say it: arrays have room for the sizes that are proposed beside them."""
+        side = 64 if any(len(beside) > 1 for _, _, beside in self.arrays.values()) else 1024
+        for param, elements, beside in self.arrays.values():
+            many = min(elements * side ** min(len(beside), 3), MOST_ELEMENTS) if beside else elements
+            yield f"--arg {_sample(param, many)}"
+        yield from (f"--size {name}={side if is_argument else 4}" for name, is_argument in self.numbers.items())
+        yield from self.options
 
     def check(self, file: Path) -> None:
         """Raises ArgumentError if anything is lacking."""
         if self.what:
-            raise ArgumentError(f"{file.name} does not say all that its launches take", given="\n".join(self.what),
-                                allowed=ALLOWED, hint=" ".join(self.options))  # fmt: skip
+            said = (f"{_lines(lines)}{what}" for what, lines in self.what.items())
+            raise ArgumentError(f"{file.name} does not say all that its launches take", given="\n".join(said),
+                                allowed=ALLOWED, hint=" ".join(dict.fromkeys(self.proposed())))  # fmt: skip
+
+
+def _lines(lines: Sequence[int]) -> str:
+    return f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines))}, " if any(lines) else ""
 
 
 @dataclass(frozen=True)
@@ -93,22 +122,28 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
     Raises ArgumentError where a launch or an argument is neither in the text nor in the request.
     """
     kernels = _asked_for(module, request, file, sizes)
-    lacks, launches, used = _Lacks(), list[Launched](), set[str]()
+    lacks, launches, used, asked_of = _Lacks(), list[Launched](), set[str](), dict[str, list[str]]()
     for name, kernel in kernels:
         shape = _shape(module, name, kernel, request, sizes)
         if shape is None:
-            lacks.add(f"{kernel.name} is not launched", ["--grid 4", "--block 256"])
+            lacks.add(f"{kernel.name} is not launched", options=["--grid 4", "--block 256"])
             continue
         texts = _own(kernel, shape, request.args)
         used |= {*texts.values()}
         by_place = bool({*request.args} - {*texts.values()}) and len(kernels) == 1
+        kinds = [param.type for param in kernel.written]
+        is_open = any(param.type[-1:] == "*" and (param.name in texts or word not in (*shape.allocated, *_NULL))
+                      for param, word in zip(kernel.written, shape.words, strict=False))  # fmt: skip
+        if is_open and asked_of.setdefault(bare(kernel.name), kinds) != kinds:
+            continue  # the arrays that are asked for, or given, are those of the first instance
         filled = {} if by_place else _arguments(kernel.written, shape, texts, lacks)
         if shape.lacks:
             needed = {name for names in shape.needs.values() for name in names}
             named = [name for name in shape.lacks if name.isidentifier()]
-            lacks.add(f"line {shape.line}, {kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}",
-                      [f"--size {name}={1024 if name in needed else 4}" for name in named]
-                      or ["--grid 4", "--block 256"] * (not any("." in name for name in shape.lacks)))  # fmt: skip
+            for name in named:
+                lacks.add_number(name, is_argument=name in needed)
+            shown = ["--grid 4", "--block 256"] * (not named and not any("." in name for name in shape.lacks))
+            lacks.add(f"{kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}", shape.line, shown)
         args = tuple(filled.values()) if filled else request.args
         launch = replace(request, kernel=name, grid=shape.grid, block=shape.block, cluster=request.cluster or
                        shape.cluster, shared_bytes=request.shared_bytes or shape.shared_bytes, args=args,
@@ -230,16 +265,14 @@ def _arguments(
     params: Sequence[Parameter], shape: LaunchShape, texts: Mapping[str, str], lacks: _Lacks
 ) -> dict[str, str]:
     """An argument for each parameter, as the command line has it."""
-    words, missing, options = dict[str, str](), list[Parameter](), dict[str, None]()
+    words, missing = dict[str, str](), list[tuple[Parameter, str]]()
     for place, param in enumerate(params):
         value = shape.arguments[place] if place < len(shape.arguments) else ""
         word = shape.words[place] if place < len(shape.words) else ""
         if param.name in texts:
             words[param.name] = re.sub(r"^\s*\w+", param.name, texts[param.name])
         elif param.type[-1:] == "*" and word in shape.allocated:
-            words[param.name] = _array(param, shape.allocated[word])
-            if shape.host is not None and words[param.name].endswith("]") and is_copied_to(shape.host, word):
-                words[param.name] += f"={RAMP}"
+            words[param.name] = _allocated(param, shape, word)
         elif param.type[-1:] == "*" and word in _NULL:
             words[param.name] = f"{param.name}=null"
         elif param.type[-1:] != "*" and isinstance(value, (int, float)):
@@ -248,14 +281,61 @@ def _arguments(
         elif param.fields and (structure := _structure(param, word, shape.host)) is not None:
             words[param.name] = structure
         elif not param.is_empty:
-            missing.append(param)
-            options |= dict.fromkeys(_options(param, shape.needs.get(word, ()), _elements(params, shape)))
+            missing.append((param, word))
     sizes = [size for text in words.values() if (match := _SIZED.search(text)) and (size := int(match[1])) >= FEW]
     words = {name: text.replace(RAMP, f"ramp({min(sizes, default=FEW)})") for name, text in words.items()}
     if missing:
-        declared = ", ".join(f"{param.type} {param.name}".strip() for param in missing)
-        lacks.add(f"line {shape.line}, {bare(shape.kernel)}: no value of {declared}", options)
+        _ask(missing, params, shape, lacks)
     return words
+
+
+def _ask(
+    missing: Sequence[tuple[Parameter, str]], params: Sequence[Parameter], shape: LaunchShape, lacks: _Lacks
+) -> None:
+    """Ask for the arguments that host code does not say, by their names or by those of the numbers they are made of."""
+    names = [param.name for param, _ in missing]
+    declared = [f"{param.type} {param.name}".strip() for param, _ in missing] if len(names) <= FEW_NAMES else names
+    lacks.add(f"{bare(shape.kernel)}: no value of {', '.join(declared)}", shape.line)
+    asked = {param.name: _named(param, word, shape) for param, word in missing}
+    beside = {name for names in asked.values() for name in names} | {
+        param.name for param, _ in missing if not asked[param.name] and number_name(param.type) in INTEGERS
+    }
+    beside |= set(shape.lacks)
+    for param, _ in missing:
+        for name in asked[param.name]:
+            lacks.add_number(name, is_argument=True)
+        if asked[param.name]:
+            continue
+        if param.type[-1:] == "*" or not param.type:
+            lacks.add_array(param, _elements(params, shape, known=bool(beside)), beside)
+        else:
+            lacks.options |= {f"--arg {example(param)}": None}
+
+
+def _named(param: Parameter, word: str, shape: LaunchShape) -> list[str]:
+    """The names of host code that decide an argument, where they decide it alone."""
+    needs = shape.needs.get(word, ())
+    names = [name for name in needs if name.isidentifier()]
+    is_array = param.type[-1:] == "*" or not param.type
+    if is_array:
+        return names if word in shape.sized and len(names) == len(needs) and param.name not in needs else []
+    return [] if param.fields or number_name(param.type).startswith("float") else names
+
+
+def _allocated(param: Parameter, shape: LaunchShape, word: str) -> str:
+    """An array that host code allocates, with what it sets it to."""
+    text = _array(param, shape.allocated[word])
+    if shape.host is not None and (byte := filled_with(shape.host, word)):
+        return _filled(text, byte)
+    is_ramp = shape.host is not None and text.endswith("]") and is_copied_to(shape.host, word)
+    return f"{text}={RAMP}" if is_ramp else text
+
+
+def _filled(text: str, byte: int) -> str:
+    """An array whose bytes are all alike, as the command line has it."""
+    kind = dtype(TYPES[text.partition(":")[2].partition("[")[0]]).numpy
+    value = np.frombuffer(bytes([byte]) * kind.itemsize, kind)[0]
+    return f"{text.partition('=')[0]}={int(value) if kind.kind in 'iu' else value}"
 
 
 def _structure(param: Parameter, word: str, host: Host | None) -> str | None:
@@ -282,11 +362,15 @@ def _member(member: Field, word: str, value: str, host: Host) -> str | None:
     return None if number is None else str(number if member.kind.startswith("float") else int(number))
 
 
-def _elements(params: Sequence[Parameter], shape: LaunchShape) -> int:
-    """How many elements an array needs, by what bounds the kernel: its integers, or the threads that there are."""
+def _elements(params: Sequence[Parameter], shape: LaunchShape, *, known: bool = False) -> int:
+    """How many elements an array needs, by what bounds the kernel: its integers, or the threads that there are. known:
+    by the largest integer alone, as others are asked for.
+    """
     pairs = zip(params, shape.arguments, strict=False)
     sizes = [int(value) for param, value in pairs if number_name(param.type) in INTEGERS and isinstance(value, int)]
     most = [size for size in sizes if 1 < size < MOST_ELEMENTS]
+    if known:
+        return max(most, default=1)
     many = max([*most, *(a * b for a, b in combinations(most, 2))], default=0)
     threads = prod(shape.grid) * prod(shape.block) if shape.grid else 1024
     return many if 0 < many < MOST_ELEMENTS else min(threads, MOST_ELEMENTS)
@@ -309,20 +393,6 @@ def _variables(module: LoadedModule, shape: LaunchShape) -> Iterator[str]:
             yield f"{name}:{short}[{place.size}]={','.join(filled)}" if place.size > 1 else f"{name}={filled[0]}"
         elif short.startswith(("f", "bf")):
             yield f"{name}:{short}[{place.size}]=random"
-
-
-def _options(param: Parameter, needs: Sequence[str], elements: int) -> list[str]:
-    """Options that give a parameter a value: its own, or those of the names that its value is made of."""
-    by_name = [f"--size {name}=1024" for name in needs if name.isidentifier()]
-    if param.type[-1:] == "*" or not param.type:
-        return (
-            by_name
-            if needs and len(by_name) == len(needs) and param.name not in needs
-            else [f"--arg {_sample(param, elements)}"]
-        )
-    if param.fields or number_name(param.type).startswith("float") or not by_name:
-        return [f"--arg {example(param)}"]
-    return by_name
 
 
 def _pointee(param: Parameter) -> str:
@@ -424,9 +494,9 @@ def in_order(
             elif isinstance(value, str) and word not in arguments:
                 sized = replace(param, name=word)
                 option = _sample(sized, _elements(kernel.written, shape)) if param.type[-1:] == "*" else f"{word}=7"
-                lacks.add(f"line {shape.line}, {kernel.name}: no value of {param.type} {word}", [f"--arg {option}"])
+                lacks.add(f"{kernel.name}: no value of {param.type} {word}", shape.line, [f"--arg {option}"])
         if shape.lacks:
-            lacks.add(f"line {shape.line}, {kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}",
+            lacks.add(f"{kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}", shape.line,
                       [f"--size {name}=1024" for name in shape.lacks])  # fmt: skip
         if lacks.what:
             continue

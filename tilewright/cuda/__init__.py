@@ -1,7 +1,7 @@
 """How a kernel runs on a GPU: CUDA source, NVRTC, cache, launch.
 
-Read `emit` first: the text of a kernel and its statements. It writes places by `emit_memory`, expressions by
-`emit_expr`, casts and calls of the instruction table by `emit_call`; `emit_unit` has what all of them write on. `nvrtc`
+Read `emit` first: the text of a kernel and its statements. It writes expressions by `emit_expr`, casts and calls of the
+instruction table by `emit_call`; `emit_unit` has what all of them write on, and places in memory. `nvrtc`
 assembles the text, `cache` keeps the result. `launch` runs it through the `driver`, on the arguments that `tensors`
 reads; `staging` copies arrays of the host, `timing` measures, `torch_op` makes an operator.
 """

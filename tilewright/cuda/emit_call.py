@@ -5,7 +5,6 @@ The rows have all that is needed; nothing here names an instruction.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import chain, count
 from typing import NamedTuple
 
@@ -360,14 +359,11 @@ def _level(code: str) -> int:
 
 def _assembly(bound: Bound, scope: Scope) -> Cpp:
     name = _declared(bound, scope)
-    arguments = [_argument(operand, node, bound, scope) for operand, node in _operands(bound)]
-    return Cpp(f"{name}({', '.join(arguments)})")
-
-
-def _operands(bound: Bound) -> Iterator[tuple[Operand, Expr]]:
+    arguments: list[str] = []
     for operand in bound.given:
-        for node in bound.operands[operand.name] if operand.in_register else ():
-            yield operand, node
+        kind, nodes = _kind(operand, bound), bound.operands[operand.name] if operand.in_register else ()
+        arguments += [_argument(operand, node, kind, scope) for node in nodes]
+    return Cpp(f"{name}({', '.join(arguments)})")
 
 
 def _declared(bound: Bound, scope: Scope) -> str:
@@ -389,19 +385,17 @@ def _declared(bound: Bound, scope: Scope) -> str:
 
 def _function(name: str, bound: Bound) -> str:
     registers = _registers(bound)
-    outputs: list[str] = []
-    inputs: list[str] = []
+    outputs, inputs = list[str](), list[str]()
+    letters = {operand.name: CONSTRAINTS[_kind(operand, bound)] for operand in bound.given if operand.in_register}
     for _, parameter, operand in registers:
         mark = "" if not operand.written else "+" if operand.read else "="
-        (outputs if operand.written else inputs).append(f'"{mark}{CONSTRAINTS[_kind(operand, bound)]}"({parameter})')
+        (outputs if operand.written else inputs).append(f'"{mark}{letters[operand.name]}"({parameter})')
     result = bound.result
     if result != VOID:
         outputs = [f'"={CONSTRAINTS[_result_kind(bound)]}"({place})' for place in _result_places(bound)] + outputs
     code = _numbered(bound, registers, result).replace('"', '\\"')
-    pure = _is_pure(bound)
-    clobbers = [] if pure else ['"memory"']
-    keyword = "asm" if pure else "asm volatile"
-    statement = assembly(keyword, code, *(", ".join(part) for part in (outputs, inputs, clobbers)))
+    keyword, clobbers = ("asm", "") if _is_pure(bound) else ("asm volatile", '"memory"')
+    statement = assembly(keyword, code, ", ".join(outputs), ", ".join(inputs), clobbers)
     params = ", ".join(f"{kind} {parameter}" for kind, parameter, _ in registers)
     kind, lines = _body(statement, bound)
     head = function_head(kind, name, params)
@@ -494,10 +488,10 @@ def _body(statement: list[str], bound: Bound) -> tuple[str, list[str]]:
 # Arguments
 
 
-def _argument(operand: Operand, node: Expr, bound: Bound, scope: Scope) -> str:
+def _argument(operand: Operand, node: Expr, register_of: str, scope: Scope) -> str:
     if operand.kind == "shared":
         return _shared_address(node, scope)
-    kind = REGISTER_TYPES.get(_kind(operand, bound))
+    kind = REGISTER_TYPES.get(register_of)
     if kind is None:
         value = scope.cpp(node)
         if operand.kind in ("global", "generic") and node.dtype.kind != "handle":

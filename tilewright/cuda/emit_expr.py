@@ -6,8 +6,18 @@ from collections.abc import Callable
 
 from tilewright import ir
 from tilewright.cuda.emit_call import call, convert, from_float32, to_float32
-from tilewright.cuda.emit_memory import address, load
-from tilewright.cuda.emit_unit import LEVELS, Cpp, Level, Scope, TranslationUnit, assembly, carried_as_bits, cpp_type
+from tilewright.cuda.emit_unit import (
+    LEVELS,
+    Cpp,
+    Level,
+    Scope,
+    TranslationUnit,
+    address,
+    assembly,
+    carried_as_bits,
+    cpp_type,
+    load,
+)
 from tilewright.dtypes import INT32, DType, dtype
 from tilewright.ir.intervals import Interval, limits
 from tilewright.ir.operators import DIVIDED_BY_ZERO, DIVISIONS, MODULAR, OPERATORS, SHIFTS, UNARY, transfer

@@ -23,7 +23,7 @@ from tilewright import host
 from tilewright.cuda import driver
 from tilewright.cuda.driver import GpuDevice, LaunchConfig
 from tilewright.cuda.emit import dynamic_shared_bytes, entry_name
-from tilewright.cuda.emit_memory import begins_early, restricted, written
+from tilewright.cuda.emit_unit import begins_early, restricted, written
 from tilewright.cuda.tensors import QUICK, TORCH, Inspected, Reader, inspected, stream_of
 from tilewright.dtypes import NAMES, dtype
 from tilewright.errors import ArgumentError, TargetError

@@ -2,20 +2,24 @@
 
 dialects   what the terms of `tilewright.terms` are called in other languages
 remedy     what would mend a finding, as changes of a text
-finding    one thing that a check has found, with its place, its threads and the other access
-idioms     what is benign by policy, and why
-collected  the findings of a run: alike ones counted, those that follow from another one kept apart
-rules      what holds in every schedule, and what is said where it is broken
-tales      why a phase of an m-barrier never ends, by its signals
-handovers  what a handover in a kernel's text lacks: flags, m-barriers, the cluster's barrier
-statements the statements that wait, commit or fence, found by what rows say they do
+finding    one thing that a check has found, with its place, its threads and the other access; what is benign by policy;
+           the findings of a run: alike ones counted, those that follow from another one kept apart
+rules      what holds in every schedule, and what is said where it is broken; why a phase of an m-barrier never ends
 steps      the step that is missing between two lines of a kernel: a barrier, a wait, a fence, a handover
 """
 
-from tilewright.explain.collected import Collected
 from tilewright.explain.dialects import COMMAND, CUDA, NUMBA, PTX, TRITON
-from tilewright.explain.finding import BUILDS, Facts, Finding, OtherAccess, Threads, reworded
-from tilewright.explain.idioms import IDIOMS, parse_idioms
+from tilewright.explain.finding import (
+    BUILDS,
+    IDIOMS,
+    Collected,
+    Facts,
+    Finding,
+    OtherAccess,
+    Threads,
+    parse_idioms,
+    reworded,
+)
 from tilewright.explain.remedy import (
     Edit,
     Remedy,

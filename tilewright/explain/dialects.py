@@ -18,13 +18,13 @@ def _in_ptx(name: str, operands: Operands, keywords: Keywords) -> str:
     """
     row = INSTRUCTIONS.get(name)
     name = name.removeprefix("ptx.")
-    given = [*operands, *(value for _, value in keywords)]
-    if row is None or any(isinstance(each, Operand) for each in given):
+    values = [*operands, *(value for _, value in keywords)]
+    if row is None or any(isinstance(value, Operand) for value in values):
         return f"{name}({listed(operands, keywords)})"
     names = [*row.params[: len(operands)], *row.keywords][: len(operands)]
     mods: dict[str, Any] = {**row.keywords, **dict(zip(names, operands, strict=False)), **dict(keywords)}
-    numbers = "".join(f" {value}" for value in given if type(value) is int)
-    fitting = (form.mnemonic(mods) for form in row.forms if form.fits(mods) and ... not in given)
+    numbers = "".join(f" {value}" for value in values if type(value) is int)
+    fitting = (form.mnemonic(mods) for form in row.forms if form.fits(mods) and ... not in values)
     return next(fitting, row.forms[0].wording.template.partition("{")[0].rstrip(".")) + numbers
 
 

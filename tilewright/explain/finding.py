@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from tilewright.errors import Span, TilewrightError
-from tilewright.explain.remedy import Remedy
+from tilewright.errors import ArgumentError, Span, TilewrightError, choices
+from tilewright.explain.remedy import Remedy, advised
+from tilewright.terms import Told, barrier, told
 
 if TYPE_CHECKING:
+    from tilewright.errors import SimulationError
     from tilewright.terms import Dialect
 
 BUILDS = {"optimised": "only in optimised code", "unoptimised": "hidden by the compiler today"}
@@ -36,8 +38,8 @@ class Threads:
         """``CTA (3, 0, 0), warp 1, lane 2``; of several CTAs the first."""
         rank = f" of rank {self.rank}" if self.rank is not None else ""
         some = (("warp", self.warps), ("lane", None if self.lanes == (0, 31) else self.lanes))
-        named = [f"{name} {each[0]}" if each[0] == each[1] else f"{name}s {each[0]}..{each[1]}"
-                 for name, each in some if each is not None]  # fmt: skip
+        named = [f"{name} {ends[0]}" if ends[0] == ends[1] else f"{name}s {ends[0]}..{ends[1]}"
+                 for name, ends in some if ends is not None]  # fmt: skip
         return ", ".join([f"CTA ({', '.join(map(str, self.cta))}){rank}", *named])
 
     def as_v1(self) -> dict[str, Any]:
@@ -98,24 +100,24 @@ class Finding:
     def of(cls, error: TilewrightError, **more: Any) -> Finding:
         """An error as a finding. more: fields that the error does not know."""
         at: Span | None = error.at
-        given, allowed = (_text(field) for field in (error.given, error.allowed))
+        passed, allowed = (_text(field) for field in (error.given, error.allowed))
         place = {"file": at.file, "line": at.line, "column": at.column} if at else {}
         fields: dict[str, Any] = {**place, **error.facts, **more}
-        return cls(error.kind, error.what, given=given, allowed=allowed, hint=error.hint, **fields)
+        return cls(error.kind, error.what, given=passed, allowed=allowed, hint=error.hint, **fields)
 
     def said(self, dialect: Dialect) -> Finding:
         """The same finding in another language."""
-        message, given, allowed, hint = (
+        message, passed, allowed, hint = (
             text and dialect.said(text) for text in (self.message, self.given, self.allowed, self.hint)
         )
         remedy = self.remedy and self.remedy.said(dialect)
-        return replace(self, message=message or "", given=given, allowed=allowed, hint=hint, remedy=remedy)
+        return replace(self, message=message or "", given=passed, allowed=allowed, hint=hint, remedy=remedy)
 
     def as_v1(self) -> dict[str, Any]:
         """Its fields as version 1 of the schema has them; threads: the first of each of the two accesses."""
         fields = {name: value for name, value in asdict(self).items() if name in V1}
         every = (*self.threads[:1], *(self.other.threads[:1] if self.other else ()))
-        return fields | {"threads": [each.as_v1() for each in every]}
+        return fields | {"threads": [threads.as_v1() for threads in every]}
 
     @classmethod
     def from_dict(cls, fields: Mapping[str, Any]) -> Finding:
@@ -145,8 +147,8 @@ V1 = ("kind", "message", "severity", "file", "line", "column", "buffer", "given"
 
 
 def _threads(rows: Iterable[Mapping[str, Any]]) -> tuple[Threads, ...]:
-    made = ({name: tuple(value) if isinstance(value, list) else value for name, value in row.items()} for row in rows)
-    return tuple(Threads(**row) for row in made)  # type: ignore[arg-type]  # as many numbers as were written
+    fields = ({name: tuple(value) if isinstance(value, list) else value for name, value in row.items()} for row in rows)
+    return tuple(Threads(**row) for row in fields)  # type: ignore[arg-type]  # as many numbers as were written
 
 
 def _text(field: object) -> str | None:
@@ -156,7 +158,7 @@ def _text(field: object) -> str | None:
 
 def reworded(error: TilewrightError, dialect: Dialect) -> TilewrightError:
     """The same error, its fields in another language."""
-    findings = tuple(each.said(dialect) for each in error.findings) if error.is_told else ()
+    findings = tuple(finding.said(dialect) for finding in error.findings) if error.is_told else ()
     error.what = dialect.said(error.what)
     error.args = (error.what,)
     error.given, error.allowed = (
@@ -170,3 +172,183 @@ def reworded(error: TilewrightError, dialect: Dialect) -> TilewrightError:
     if (seen := error.recording) is not None:
         error.recording = replace(seen, findings=error.findings)
     return error
+
+
+# Benign idioms: what the memory model does not order, and is no finding in kernels of others, since practice does.
+
+
+@dataclass(frozen=True, slots=True)
+class Idiom:
+    """what: a sentence of what the kernel does; reason: why it is no mistake."""
+
+    what: str
+    reason: str
+
+
+IDIOMS = {
+    "equal-values": Idiom(
+        "Several threads store one value to one place, unordered.",
+        "Whichever comes last, the value is the same, also where sums differ in rounding alone.",
+    ),
+    "last-block": Idiom(
+        "The CTA that takes the last number at a counter reads what others wrote before a fence and their number, "
+        "without a fence of its own behind the number.",
+        "NVIDIA's guide and its sample threadFenceReduction are written like that; on every GPU the atomic and the "
+        "branch on its result keep the reads behind it.",
+    ),
+    "checked-read": Idiom(
+        "A place is read plainly, and a compare-and-swap changes it only where it still holds what was read.",
+        "An old value costs a turn of the loop, and no more.",
+    ),
+    "shuffled": Idiom(
+        "A lane stores to shared memory where another lane of its warp has read, and what it stores depends by "
+        "shuffles on what that lane has read, as in the reduction of a block.",
+        "The value is not there before the read has taken place.",
+    ),
+    "narrow-scope": Idiom(
+        "A buffer is filled again by another CTA of the cluster after reads that an m-barrier tells of, at a scope "
+        "that does not hold both threads.",
+        "Compilers, Triton's for Blackwell among them, leave the scope at that of the CTA: reads are over by then.",
+    ),
+    "ended-mbarrier": Idiom(
+        "One lane ends an m-barrier for all that have used it with it.",
+        "libcu++'s pipelines and barriers end theirs like that, once the warp has met.",
+    ),
+    "ended-lanes": Idiom(
+        "The mask of a vote, a shuffle or a barrier of a warp names lanes that have returned.",
+        "PTX has the others go on without them; to read from such a lane is an error.",
+    ),
+}
+"""By name: `check` leaves their warnings out, unless it is asked to be strict about them."""
+
+
+def parse_idioms(wanted: str | Iterable[str]) -> frozenset[str]:
+    """The idioms that are meant: "all", names with commas between them, or several names.
+
+    >>> sorted(parse_idioms("shuffled,last-block"))
+    ['last-block', 'shuffled']
+    """
+    names = wanted.split(",") if isinstance(wanted, str) else [*wanted]
+    idioms: set[str] = set()
+    for name in filter(None, (name.strip() for name in names)):
+        if name != "all" and name not in IDIOMS:
+            raise ArgumentError(f"unknown idiom {name!r}", given=name, allowed=choices(name, ("all", *IDIOMS)))
+        idioms |= IDIOMS.keys() if name == "all" else {name}
+    return frozenset(idioms)
+
+
+# The findings of one run: alike ones are counted, what follows from another one is not told as a new one.
+
+
+@dataclass
+class _Entry:
+    error: SimulationError
+    count: int = 1
+    follows: int = 0
+
+
+@dataclass
+class Collected:
+    """A mutable list of errors after which a run goes on. most: at the last of so many it stops. heard: is called with
+    each that is new.
+    """
+
+    most: int
+    entries: dict[Hashable, _Entry] = field(default_factory=dict)
+    heard: Callable[[SimulationError], None] | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.entries)
+
+    def again(self, key: Hashable) -> bool:
+        """Has one of this key been told? Then it is counted once more."""
+        if (entry := self.entries.get(key)) is None:
+            return False
+        entry.count += 1
+        return True
+
+    def followed(self, key: Hashable) -> None:
+        """Something was found that follows from the finding of this key."""
+        self.entries[key].follows += 1
+
+    def about(self, buffer: str) -> Hashable | None:
+        """The key of a finding about a buffer; None where there is none."""
+        return next((key for key, entry in self.entries.items() if entry.error.facts.get("buffer") == buffer), None)
+
+    def tell(self, key: Hashable, error: SimulationError) -> None:
+        """A finding. One of the same key was told before: this one is it again, or at another line follows from it.
+
+        Raises the error that is the run's, once there are as many as wanted.
+        """
+        if (entry := self.entries.get(key)) is not None:
+            if _line(entry.error) == _line(error):
+                entry.count += 1
+            else:
+                entry.follows += 1
+            return
+        self.entries[key] = _Entry(error)
+        if self.heard is not None:
+            self.heard(error)
+        if len(self.entries) >= self.most:
+            raise self.error()
+
+    def error(self, last: SimulationError | None = None) -> SimulationError:
+        """The first error, with the findings of all. last: the one that has ended the run."""
+        if last is not None and all(entry.error is not last for entry in self.entries.values()):
+            self._end(last)
+        entries = [*self.entries.values()]
+        _widen([entry.error for entry in entries])
+        first = entries[0].error
+        first.findings = tuple(
+            replace(Finding.of(entry.error), count=entry.count, follows=entry.follows) for entry in entries
+        )
+        return first
+
+    def _end(self, last: SimulationError) -> None:
+        """The error that ended the run. At a limit, or where threads wait after a conflict of counts, it follows."""
+        here = (key for key, entry in self.entries.items() if _line(entry.error) == _line(last) and last.at)
+        if (same := next((key for key in here if self.entries[key].error.kind == last.kind), None)) is not None:
+            self.followed(same)
+            return
+        kinds = {entry.error.kind: key for key, entry in self.entries.items()}
+        cause = kinds.get("divergence") if last.kind in WAITING else next(iter(kinds.values()), None)
+        if cause is not None and last.kind in (*WAITING, "limit"):
+            self.followed(cause)
+        else:
+            self.entries["end"] = _Entry(last)
+
+    def told_as(self, kind: str, error: SimulationError) -> None:
+        """Another run has explained the first finding of a kind: its error takes the place."""
+        buffer = error.facts.get("buffer")
+        same = [entry for entry in self.entries.values() if entry.error.kind == kind]
+        there = [entry for entry in same if entry.error.facts.get("buffer") == buffer]
+        for entry in (there or same)[:1]:
+            entry.error = error
+
+
+def _widen(errors: Sequence[SimulationError]) -> None:
+    """Where a barrier of a warp would mend one race and one of the CTA another, and one place does for both, the latter
+    is enough. Of lines around a loop the later one stands first.
+    """
+    barriers = [(error, hint.remedy) for error in errors if isinstance(hint := error.hint, Told) and hint.remedy]
+    barriers = [(error, remedy) for error, remedy in barriers if remedy.step == "barrier" and len(remedy.where) == 2]
+    for error, remedy in barriers:
+        for other, wide in barriers if remedy.scope == "warp" else ():
+            first, then = max(remedy.where[0], wide.where[0]), min(remedy.where[1], wide.where[1])
+            turns = [where[0] > where[1] for where in (remedy.where, wide.where, (first, then))]
+            if wide.scope == "cta" and first != then and len({*turns}) == 1 and _file(other) == _file(error):
+                text = told("{} between line {} and line {}", barrier("cta"), first, then)
+                error.hint = hint = advised(text, "barrier", "cta", (first, then), barrier("cta"))
+                error.facts = {**error.facts, "remedy": hint.remedy}
+                break
+
+
+WAITING = ("deadlock", "livelock")
+
+
+def _file(error: SimulationError) -> str | None:
+    return error.at.file if error.at else None
+
+
+def _line(error: SimulationError) -> object:
+    return error.at and (error.at.file, error.at.line)

@@ -132,9 +132,9 @@ def advised(
     """A hint and the fields of its remedy. ways: left out, the code between the lines."""
     if ways is None:
         ways = [between(code, *where)] if code is not None and where else []
-    made = told("{}", text)
+    hint = told("{}", text)
     kept = tuple(way for way in ways if way)
-    return Told(made.parts, Remedy(step, scope, where, code=None if code is None else _text(code), ways=kept))
+    return Told(hint.parts, Remedy(step, scope, where, code=None if code is None else _text(code), ways=kept))
 
 
 def either(text: str, *ways: Way, step: str = "other") -> Told:
@@ -146,10 +146,10 @@ def either(text: str, *ways: Way, step: str = "other") -> Told:
 
 def joined(texts: Iterable[str | None]) -> Told:
     """Hints one after the other, as one: its remedy does what all of them say, the first names its step."""
-    given = [text for text in texts if text]
-    remedies = [each.remedy for each in given if isinstance(each, Told) and each.remedy is not None]
-    every = told("; ".join("{}" for _ in given), *given)
+    hints = [text for text in texts if text]
+    remedies = [hint.remedy for hint in hints if isinstance(hint, Told) and hint.remedy is not None]
+    every = told("; ".join("{}" for _ in hints), *hints)
     if not remedies:
         return every
-    whole = tuple(edit for each in remedies for edit in (each.ways[0] if each.ways else ()))
+    whole = tuple(edit for remedy in remedies for edit in (remedy.ways[0] if remedy.ways else ()))
     return Told(every.parts, replace(remedies[0], ways=(whole,) if whole else ()))

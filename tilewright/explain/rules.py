@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.explain.remedy import advised
-from tilewright.terms import Term, Told, barrier, call, told
+from tilewright.explain.remedy import Way, advised, between, insert, instruction, operand, replaced
+from tilewright.terms import Operand, Term, Told, barrier, call, told
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from tilewright.errors import Span
     from tilewright.explain.finding import Facts, Threads
+
+    Ints: TypeAlias = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,17 +118,18 @@ def broken(
     *fields: object,
     at: Span | None,
     who: Threads | None = None,
-    given: object = None,
     instead: tuple[str, ...] = (),
     hint: str | None = None,
     **facts: object,
 ) -> SimulationError:
-    """The finding. given: left out, who. instead: the fields of what is allowed. hint: in place of the rule's."""
-    row = RULES[rule]
+    """The finding. facts: ``given`` among them, else it is who. instead: the fields of what is allowed. hint: in place
+    of the rule's.
+    """
+    row, shown = RULES[rule], facts.pop("given", None)
     facts = {name: fact for name, fact in facts.items() if fact is not None} | ({"threads": (who,)} if who else {})
     return SimulationError(
         told(row.what, *fields),
-        given=given or str(who),
+        given=shown or str(who),
         allowed=row.allowed.format(*instead),
         hint=hint or row.hint,
         at=at,
@@ -161,9 +168,156 @@ class LackingFence:
         place = {"file": at.file if at else None, "line": at.line if at else None}
         return {**place, "operation": name, "buffer": self.buffer, "remedy": self.remedy(at).remedy, "threads": (who,)}
 
-    def error(self, name: str, at: Span | None, who: Threads, given: str) -> SimulationError:
+    def error(self, name: str, at: Span | None, who: Threads, shown: str) -> SimulationError:
         """The finding."""
         hint, buffer = self.remedy(at), self.buffer
         return broken(
-            "unfenced", name, self.what, at=at, who=who, given=given, hint=hint, operation=name, buffer=buffer
+            "unfenced", name, self.what, at=at, who=who, given=shown, hint=hint, operation=name, buffer=buffer
         )
+
+
+# Why a phase of an m-barrier never ends: what its signals in a run that is stuck tell.
+
+
+CAME = "came"
+
+
+class PastEvent(NamedTuple):
+    """A signal to m-barriers, by CTA and address, and their phases. kind: of the `Signal`, or CAME: bytes came."""
+
+    kind: str
+    by: str
+    at: Span | None
+    rows: Ints
+    address: Ints
+    phase: Ints
+    nbytes: Ints
+
+    def where(self) -> Iterator[tuple[int, int]]:
+        """CTA row and address of each m-barrier."""
+        return zip(self.rows.tolist(), self.address.tolist(), strict=True)
+
+    def of(self, row: int, address: int) -> Ints:
+        """The entries of this record that are of one m-barrier."""
+        return np.flatnonzero((self.rows == row) & (self.address == address))
+
+
+class Tale(NamedTuple):
+    """An m-barrier of a run that is stuck: what its phase lacks, and its signals in this phase and in all phases."""
+
+    name: str
+    cta: str
+    address: int
+    pending: int
+    expected: int
+    tx: int
+    now: list[PastEvent]
+    ever: list[PastEvent]
+    came: int
+    is_whole: bool  # are these all of its signals, with none dropped?
+    pointer: Operand | None  # to it, as the kernel writes it
+    asked: Span | None  # where a thread waits for it
+
+    def last(self, *kinds: str, ever: bool = False) -> PastEvent | None:
+        """The last record of one of these kinds."""
+        return next((event for event in reversed(self.ever if ever else self.now) if event.kind in kinds), None)
+
+
+# Possible causes, for one m-barrier
+
+
+def other_bytes(tale: Tale, all_tales: Iterable[Tale]) -> str:
+    """All threads have arrived, but other bytes came than were announced."""
+    announced, copy = tale.last("arrive", "bytes"), tale.last(CAME)
+    if tale.pending or not tale.tx or announced is None:
+        return ""
+    expected = tale.came + tale.tx
+    if copy is not None:
+        text = (f"{tale.came} bytes announced at {announced.at}, not {expected}: "
+                f"so many came to {tale.name}, the last of {copy.by} at {copy.at}")  # fmt: skip
+        ways = [(operand(line, "bytes", tale.came),) for line in _line(announced)]
+        return advised(text, "count", "cta", _line(announced), ways=ways)
+    told = ""
+    for other in all_tales:
+        event = other.last(CAME, ever=True)
+        if event is not None and other is not tale and (other.tx < 0 or other.address == tale.address):
+            told = f"; that of {event.by} at {event.at} came to {other.name} of CTA {other.cta}"
+    lacks = f"a copy that tells {tale.name} of CTA {tale.cta}"
+    return f"{lacks}: {expected} bytes were announced at {announced.at}, and none came{told}"
+
+
+def announced_alone(tale: Tale, _: Iterable[Tale]) -> str:
+    """Bytes were announced by `expect_tx`, but no thread has arrived."""
+    announced = tale.last("bytes")
+    if announced is None or tale.pending < tale.expected or tale.tx < 0:
+        return ""
+    text = told(
+        "{} at {}, or an arrival beside it: expect_tx alone announces bytes to {}, and arrives nowhere",
+        *(Term("named", ("ptx.mbarrier.arrive.expect_tx",)), announced.at, tale.name),
+    )
+    ways = [(instruction(line, "ptx.mbarrier.arrive.expect_tx"),) for line in _line(announced)]
+    return advised(text, "arrival", "cta", _line(announced), ways=ways)
+
+
+def unannounced(tale: Tale, _: Iterable[Tale]) -> str:
+    """Bytes have come that no thread has announced."""
+    copy = tale.last(CAME)
+    if not tale.pending or tale.tx >= 0 or copy is None:
+        return ""
+    named = call("ptx.mbarrier.arrive.expect_tx", Operand(tale.name), tale.came)
+    why = f"{copy.by} at {copy.at} has brought {-tale.tx} bytes that nobody there has announced"
+    text = told("{} in CTA {}: {}", named, tale.cta, why)
+    code = call("ptx.mbarrier.arrive.expect_tx", tale.pointer, tale.came) if tale.pointer is not None else None
+    ways = [between(code, *_line(copy))] if code is not None else []
+    if (arrived := tale.last("arrive")) is not None and code is not None:
+        ways = [(replaced(line, code),) for line in _line(arrived)] + ways
+    return advised(text, "count", "cta", _line(copy), code, ways)
+
+
+def too_few(tale: Tale, _: Iterable[Tale]) -> str:
+    """Fewer threads arrived than the m-barrier was made for."""
+    begun, last, came = tale.last("init", ever=True), tale.last("arrive"), tale.expected - tale.pending
+    if last is None or begun is None or not 0 < came < tale.expected:
+        return ""
+    text = (f"{tale.expected - came} more at {tale.name}, or a count of {came} in mbarrier.init at {begun.at}: "
+            f"it was made for {tale.expected} arrivals, and {came} came, the last at {last.at}")  # fmt: skip
+    ways = [(operand(line, "count", came),) for line in _line(begun)]
+    return advised(text, "count", "cta", _line(begun), ways=[*ways, *_arrivals(tale)])
+
+
+def nobody(tale: Tale, _: Iterable[Tale]) -> str:
+    """No thread and no copy has ever arrived."""
+    if not tale.is_whole or not tale.expected or tale.last("arrive", CAME, ever=True):
+        return ""
+    lacks = f"an arrival at {tale.name}, where nobody has ever arrived"
+    if tale.last("wait", ever=True):
+        return advised(lacks, "arrival", "cta", ways=_arrivals(tale))
+    text = f"{lacks}; or parity 1, if this is the first wait for a place that is still empty"
+    return advised(text, "arrival", "cta", ways=_arrivals(tale))
+
+
+def _arrivals(tale: Tale) -> list[Way]:
+    """An arrival somewhere."""
+    return [] if tale.pointer is None else [(insert(told("{}", call("ptx.mbarrier.arrive", tale.pointer)), 0),)]
+
+
+def _line(event: PastEvent | None) -> tuple[int, ...]:
+    return (event.at.line,) if event is not None and event.at is not None else ()
+
+
+CAUSES: tuple[tuple[Callable[[Tale, Iterable[Tale]], str], str], ...] = (
+    (other_bytes, "all"),
+    (announced_alone, "all"),
+    (unannounced, "all"),
+    (too_few, "awaited"),
+    (nobody, "awaited"),
+)
+
+
+def cause_of(tales: Sequence[Tale], awaited: int) -> str:
+    """What may be the cause, in words, empty where nothing tells. awaited: at so many, the first, threads wait."""
+    for rule, those in CAUSES:
+        for tale in tales[:awaited] if those == "awaited" else tales:
+            if idea := rule(tale, tales):
+                return idea
+    return ""

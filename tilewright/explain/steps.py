@@ -1,28 +1,326 @@
-"""The step that is missing between two lines of a kernel, by its text alone: a barrier, a wait, a fence, a handover.
-
-Only where a step can stand is it named, and it helps where it lies on the way from the one line to the other.
-"""
+"""The step that a kernel's text lacks between two of its lines: a barrier, a wait, a fence, a handover."""
 
 from __future__ import annotations
 
 import linecache
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from itertools import product, takewhile
+from typing import TYPE_CHECKING, TypeAlias
 
-from tilewright.explain.handovers import StepDown, Steps, arrivals_behind, handover_advice, misplaced, name_of
-from tilewright.explain.remedy import advised, between, insert, move
-from tilewright.ir import Body, Call, For, If, Stmt, While, bodies, const_value, expressions, statements
+from tilewright import ir
+from tilewright.explain.remedy import Edit, advised, between, insert, joined, keyword, move
 from tilewright.ir.launch import CTA, LANE, WARP
-from tilewright.isa import Fence
+from tilewright.isa import INSTRUCTIONS, Fence
 from tilewright.isa.calls import calls_at, calls_in
-from tilewright.terms import Operand, Told, barrier, call, told
+from tilewright.isa.effects import SCOPES
+from tilewright.terms import Operand, Term, Told, barrier, call, fence, told
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from tilewright.errors import Span
     from tilewright.ir.uniformity import Uniformity
+    from tilewright.isa import Bound, Form, Instruction, ProxyFence
+
+
+# The statements of a kernel that wait for an operation, commit it, or are a fence: found by what rows say they do.
+
+
+def _call(name: str, row: Instruction, form: Form, n: int) -> Term:
+    """A call of a form, with the keywords whose default another form has."""
+    modifiers = form.wording.modifiers.items()
+    others = {
+        key: next(iter(table)) for key, table in modifiers if key in row.keywords and row.keywords[key] not in table
+    }
+    return call(name, *[n][: bool(row.operands)], **others)
+
+
+def wait_call(group: str, *, n: int = 0, reads: bool = False) -> Term | None:
+    """``T.ptx.cp_async.wait_group(0)``: the wait for all but the newest n commits of a group; None where there is none.
+
+    reads: is it enough that the sources have been read?
+    """
+    wider: Term | None = None
+    for name, row in INSTRUCTIONS.items():
+        for form in row.forms:
+            if form.wait is not None and form.wait.group == group and (form.wait.pending is not None or not n):
+                if form.wait.reads is reads:
+                    return _call(name, row, form, n)
+                wider = wider or (None if form.wait.reads else _call(name, row, form, n))
+    return wider
+
+
+def commit_call(group: str, *, signals: bool) -> Term | None:
+    """``T.ptx.tcgen05.commit(...)``: the commit of a group, one that signals an m-barrier or one that closes the group;
+    None where there is none.
+    """
+    for name, row in INSTRUCTIONS.items():
+        for form in row.forms:
+            if form.commit is not None and form.commit.group == group and bool(form.signals) is signals:
+                return call(name, *[...][: bool(row.operands)])
+    return None
+
+
+def fence_call(wanted: Fence | ProxyFence, *operands: object) -> Term:
+    """``T.ptx.fence.proxy_async()``: the instruction that is this fence."""
+    for name, row in INSTRUCTIONS.items():
+        for form in row.forms:
+            if form.fence is not None and any(form.fence_of(mods) == wanted for mods in form.all_mods()):
+                return call(name, *operands)
+    raise AssertionError(f"no instruction is {wanted}")
+
+
+# Handovers in a kernel's text: threads synchronise by flags, m-barriers or the cluster's barrier, and yet race.
+#
+# The signal comes after the earlier access, the wait before the later one, both at one place. Each needs its order, or
+# a fence beside it, and a scope that holds the other thread. A step that is named can stand where it is put.
+
+
+@dataclass(frozen=True, slots=True)
+class StepDown:
+    """A statement on the way down to an access, and the body that it stands in."""
+
+    body: ir.Body
+    stmt: ir.Stmt
+
+    @property
+    def index(self) -> int:
+        """Its place in the body."""
+        return next(k for k, stmt in enumerate(self.body) if stmt is self.stmt)
+
+
+Steps: TypeAlias = "tuple[StepDown, ...]"
+SIDES = {True: ("release", "before"), False: ("acquire", "after")}
+FULL = ("acq_rel", "sc")
+MOST_WAYS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A statement by which threads signal or wait. place: the name of a buffer, or of a barrier. has_order: may it be
+    given one? alone: does a condition choose lanes for it? warps: the conditions that choose warps for it. waits: does
+    a thread stay there until it hears? near: may the threads of the access come by?
+    """
+
+    line: int
+    place: str
+    tells: bool
+    sem: str
+    scope: str
+    has_order: bool
+    alone: bool
+    warps: tuple[int, ...]
+    waits: bool
+    near: bool
+
+
+class _Together:
+    """A barrier of one warp between the two."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Fenced:
+    """A fence between the two."""
+
+    line: int
+    sem: str
+    scope: str
+    warps: tuple[int, ...]
+
+
+class _Met:
+    """A barrier of warps between the two."""
+
+
+_Item: TypeAlias = "_Word | _Fenced | _Met | _Together"
+
+
+def handover_advice(axes: Uniformity, before: Steps, after: Steps, scope: str) -> Told | None:
+    """The change with which a handover orders the first access before the other; None where there is no handover, or
+    where nothing is missing. scope: the narrowest that holds both threads.
+    """
+    tells = list(_words(axes, _following(before)))
+    listens = list(_words(axes, _preceding(after)))[::-1]
+    for k, heard in enumerate(listens):
+        for i, tell in enumerate(tells):
+            if isinstance(tell, _Word) and isinstance(heard, _Word) and _meet(tell, heard):
+                if not (_may(tell, tells[:i]) and _may(heard, listens[:k])):
+                    continue
+                ends = _lacks(tell, tells[:i], scope), _lacks(heard, listens[:k], scope)
+                lanes = _apart(tell, tells[:i], _line(before)), _apart(heard, listens[:k], _line(after))
+                return joined((*ends, *lanes)) or None
+    return None
+
+
+def misplaced(axes: Uniformity, before: Steps, after: Steps) -> Told | None:
+    """The signal that comes before the first access, or the wait that comes behind the other one, and where it belongs;
+    None where there is no such pair.
+    """
+    first, last = _line(before), _line(after)
+    tells, early = list(_words(axes, _following(before))), list(_words(axes, _preceding(before)))
+    listens, late = list(_words(axes, _preceding(after)))[::-1], list(_words(axes, _following(after)))
+    ways: dict[str, tuple[Edit, ...]] = {}
+    for tell, heard in product((*tells, *early[::-1]), (*listens, *late)):
+        if not (isinstance(tell, _Word) and isinstance(heard, _Word) and heard.waits and _meet(tell, heard)):
+            continue
+        is_early, is_late = tell in early and tell not in tells, heard in late and heard not in listens
+        if not (is_early or is_late) or (is_early and not tell.near) or (is_late and not heard.near):
+            continue
+        texts = [f"the signal of line {tell.line} behind line {first}"] * is_early
+        texts += [f"the wait of line {heard.line} before line {last}"] * is_late
+        moves = [move(tell.line, first + 1, first + 1)] * is_early + [move(heard.line, last, last)] * is_late
+        ways.setdefault("; ".join(texts), tuple(moves))
+    return advised(next(iter(ways)), "order", ways=[*ways.values()][:MOST_WAYS]) if ways else None
+
+
+def _meet(tell: _Word, heard: _Word) -> bool:
+    return tell.tells and not heard.tells and tell.place == heard.place
+
+
+def _may(word: _Word, between: list[_Item]) -> bool:
+    """May other lanes of the warp signal or wait for a thread, since they have met it?"""
+    return not word.warps or any(isinstance(item, _Met) for item in between)
+
+
+def _lacks(word: _Word, between: list[_Item], scope: str) -> Told | None:
+    """The missing step at one end: an order, a fence by the same warp, or a scope; None where there is none."""
+    near = takewhile(lambda item: not (word.warps and isinstance(item, _Met)), reversed(between))
+    fences = [item for item in near if isinstance(item, _Fenced) and item.warps == word.warps]
+    side, where = SIDES[word.tells]
+    if _narrow(word.scope, scope):
+        missing = _ordered("scope", scope, word.line)
+        has_order = word.sem in (side, "acq_rel") or fences or not word.has_order
+        return missing if has_order else joined((_ordered("sem", side, word.line), missing))
+    if word.sem in (side, "acq_rel"):
+        return None
+    fitting = [fence for fence in fences if fence.sem in (*FULL, side)]
+    if any(not _narrow(fence.scope, scope) for fence in fitting):
+        return None
+    if fitting:
+        ways = [(keyword(fitting[0].line, "scope", scope),)]
+        return advised(f"scope {scope!r} of the fence at line {fitting[0].line}", "fence", scope, ways=ways)
+    if word.has_order and word.sem != "volatile":
+        return _ordered("sem", side, word.line)
+    text = told("{}", fence(scope, where, word.line))
+    lines = (word.line, word.line + 1) if where == "after" else (word.line,)
+    behind = word.line + 1
+    way = (insert(told("{}", fence(scope)), *((behind, behind + 1) if where == "after" else (word.line,))),)
+    return advised(text, "fence", scope, lines, fence(scope), [way])
+
+
+def _ordered(name: str, value: str, line: int) -> Told:
+    """An order, or its scope, that an instruction gets."""
+    return advised(f"{name}={value!r} at line {line}", "order", None, (line,), ways=[(keyword(line, name, value),)])
+
+
+def _narrow(scope: str, wanted: str) -> bool:
+    return scope in SCOPES and SCOPES.index(scope) < SCOPES.index(wanted)
+
+
+def _apart(word: _Word, between: list[_Item], line: int) -> Told | None:
+    """The warp's barrier, where one of its lanes signals or waits for the others and none stands there."""
+    if any(isinstance(item, (_Together, _Met)) for item in between):
+        return None
+    first, then = sorted((line, word.line))
+    if not word.alone or word.warps:
+        return None
+    text = told("{} between line {} and line {}", barrier("warp"), first, then)
+    return advised(text, "barrier", "warp", (first, then), barrier("warp"))
+
+
+def _line(way: Steps) -> int:
+    at = way[-1].stmt.at
+    return at.line if at else 0
+
+
+# The statements around an access
+
+
+def _following(way: Steps) -> Iterator[tuple[ir.Stmt, tuple[ir.Stmt, ...]]]:
+    """The statements after an access, nearest first, with the conditions around them that are not around the access."""
+    for step in reversed(way):
+        for stmt in step.body[step.index + 1 :]:
+            yield from _inside(stmt, ())
+
+
+def arrivals_behind(way: Steps) -> Iterator[tuple[str, int]]:
+    """The m-barriers that threads arrive at behind an access: the name of the buffer, and the line."""
+    for stmt, _ in _following(way):
+        for bound in calls_at(stmt):
+            signal = bound.form.signal_of("arrive")
+            if stmt.at and signal is not None:
+                yield name_of(bound, signal.barrier), stmt.at.line
+
+
+def _preceding(way: Steps) -> Iterator[tuple[ir.Stmt, tuple[ir.Stmt, ...]]]:
+    """The statements before an access, farthest first, with the conditions around them that are not around it."""
+    for step in way:
+        for stmt in step.body[: step.index]:
+            yield from _inside(stmt, ())
+        if isinstance(step.stmt, (ir.If, ir.While)):
+            yield step.stmt, ()
+
+
+def _inside(stmt: ir.Stmt, around: tuple[ir.Stmt, ...]) -> Iterator[tuple[ir.Stmt, tuple[ir.Stmt, ...]]]:
+    yield stmt, around
+    if isinstance(stmt, ir.If):
+        for body in (stmt.then, stmt.orelse):
+            for inner in body:
+                yield from _inside(inner, (*around, stmt))
+        return
+    for inner in ir.statements((stmt,)):
+        if inner is not stmt:
+            yield inner, around
+
+
+def _words(axes: Uniformity, stmts: Iterator[tuple[ir.Stmt, tuple[ir.Stmt, ...]]]) -> Iterator[_Item]:
+    for stmt, around in stmts:
+        line = stmt.at.line if stmt.at else 0
+        alone = any(isinstance(outer, ir.If) and axes.of(outer.cond) & LANE for outer in around)
+        near = not any(isinstance(outer, ir.If) and axes.of(outer.cond) & (WARP | CTA) for outer in around)
+        warps = tuple(id(outer) for outer in around if isinstance(outer, ir.If) and axes.of(outer.cond) & WARP)
+        for bound in calls_at(stmt):
+            if bound.form.sync is not None and bound.form.sync.scope not in ("warp", "poll"):
+                yield _Met()
+            fence = bound.fence
+            if "warp" in (getattr(bound.form.sync, "scope", ""), getattr(fence, "scope", "")):
+                yield _Together()
+            elif isinstance(fence, Fence) and not fence.only:
+                yield _Fenced(line, str(fence.sem), str(fence.scope), warps)
+            for place, tells, sem, scope in _said(bound):
+                waits = isinstance(stmt, ir.While) or bound.form.signal_of("wait") is not None
+                yield _Word(line, place, tells, sem, scope, "sem" in bound.mods, alone, warps, waits, near)
+
+
+def _said(bound: Bound) -> Iterator[tuple[str, bool, str, str]]:
+    """The handovers that a call takes part in: place, is it the signal, order and scope."""
+    form, signal = bound.form, bound.form.signal_of("arrive", "wait")
+    if signal is not None:
+        yield name_of(bound, signal.barrier), signal.kind == "arrive", signal.sem, bound.word(signal.scope)
+    elif form.sync is not None and form.sync.scope == "cluster":
+        if not form.sync.wait_only:
+            yield "cluster", True, "release" if form.sync.orders else "relaxed", "cluster"
+        if not form.sync.arrive_only:
+            yield "cluster", False, "acquire", "cluster"
+    else:
+        for access in form.accesses:
+            sem = bound.word(access.sem)
+            if sem != "weak" and (access.write or form.result):
+                yield name_of(bound, access.operand), access.write, sem, bound.word(access.scope)
+
+
+def name_of(bound: Bound, operand: str) -> str:
+    """The buffer that an operand leads into; empty where that is not known."""
+    names = (node.buffer.name for node in ir.walk(bound.operands[operand][0]) if isinstance(node, ir.AddressOf))
+    return next(names, "")
+
+
+# The step that is missing between two lines of a kernel, by its text alone: a barrier, a wait, a fence, a handover.
+#
+# Only where a step can stand is it named, and it helps where it lies on the way from the one line to the other.
+
 
 # What orders two racing accesses: the missing step of a handover, or a barrier where one can stand and helps.
 #
@@ -44,7 +342,7 @@ _ENDS = re.compile(r"[;{}:]\s*(?://.*)?$")  # a statement, or its head
 class KernelText:
     """The statements of a kernel as their author has them, none of compiled code; over what their values vary."""
 
-    written: Body
+    written: ir.Body
     axes: Uniformity
 
     def advice(self, scope: str, first: Span | None, then: Span | None, *, one_turn: bool) -> str | None:
@@ -89,9 +387,9 @@ class KernelText:
         for stmt, bound in calls_in(self.written):
             signal = bound.form.signal_of("init")
             if signal is not None and stmt.at and name_of(bound, signal.barrier) == name:
-                yield stmt.at.line, int(const_value(bound.operands["count"][0]) or 0)
+                yield stmt.at.line, int(ir.const_value(bound.operands["count"][0]) or 0)
 
-    def statement_at(self, at: Span | None) -> Stmt | None:
+    def statement_at(self, at: Span | None) -> ir.Stmt | None:
         """The last statement of a line's place."""
         (way,) = self._ways(at)
         return way[-1].stmt if way else None
@@ -211,7 +509,7 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _taken_apart(scope: str, line: int, branch: Stmt | None = None) -> Told:
+def _taken_apart(scope: str, line: int, branch: ir.Stmt | None = None) -> Told:
     """One line that reads and writes, with a barrier in between."""
     outside = f" behind the `if` of line {_line_of(branch)}" if branch is not None else ""
     then = "then the store under that condition" if branch is not None else "then the rest"
@@ -222,7 +520,7 @@ def _taken_apart(scope: str, line: int, branch: Stmt | None = None) -> Told:
     return _barrier(text, scope, line)
 
 
-def _way(body: Body, at: Span) -> Steps:
+def _way(body: ir.Body, at: Span) -> Steps:
     """From the kernel's body down to the last statement of a line's place; empty where there is none.
 
     Statements that prepare a tile call come before the access itself.
@@ -230,7 +528,7 @@ def _way(body: Body, at: Span) -> Steps:
     for stmt in reversed(body):
         if stmt.at == at:
             return (StepDown(body, stmt),)
-        for inner in bodies(stmt):
+        for inner in ir.bodies(stmt):
             if way := _way(inner, at):
                 return (StepDown(body, stmt), *way)
     return ()
@@ -245,12 +543,12 @@ def _between(axes: Uniformity, scope: str, before: Steps, after: Steps, *, one_t
     parting = [stmt for stmt in around if _parting(axes, stmt) & BARRIERS[scope]]
     first, then = before[depth], after[depth]
     if first.body is then.body and first.index < then.index:
-        found = _in_order(scope, around, parting, _last_line(first.stmt), _line_of(then.stmt))
-        return None if _stands(scope, first.body[first.index + 1 : then.index]) else found
+        advice = _in_order(scope, around, parting, _last_line(first.stmt), _line_of(then.stmt))
+        return None if _stands(scope, first.body[first.index + 1 : then.index]) else advice
     turns = _each_turn(axes, scope, before, after)
-    if first.stmt is not then.stmt or bodies(first.stmt) or not (one_turn or turns is None):
+    if first.stmt is not then.stmt or ir.bodies(first.stmt) or not (one_turn or turns is None):
         return turns
-    branches = [stmt for stmt in parting if isinstance(stmt, If)]
+    branches = [stmt for stmt in parting if isinstance(stmt, ir.If)]
     if len(branches) < len(parting):
         return f"another array to write to than line {_line_of(first.stmt)} reads"
     apart = _taken_apart(scope, _line_of(first.stmt), branches[0] if branches else None)
@@ -260,7 +558,7 @@ def _between(axes: Uniformity, scope: str, before: Steps, after: Steps, *, one_t
 def _each_turn(axes: Uniformity, scope: str, before: Steps, after: Steps) -> Told | None:
     """A barrier between two turns of the innermost loop around both accesses; None where one stands, or none can."""
     depth, among = _common(before, after), BARRIERS[scope]
-    loop = next((k for k in reversed(range(depth)) if isinstance(before[k].stmt, (For, While))), None)
+    loop = next((k for k in reversed(range(depth)) if isinstance(before[k].stmt, (ir.For, ir.While))), None)
     if loop is None or any(_parting(axes, step.stmt) & among for step in before[: loop + 1]):
         return None
     behind = ""
@@ -276,18 +574,18 @@ def _each_turn(axes: Uniformity, scope: str, before: Steps, after: Steps) -> Tol
     return _barrier(text, scope, end, start)
 
 
-def _stands(scope: str, stmts: Sequence[Stmt]) -> bool:
+def _stands(scope: str, stmts: Sequence[ir.Stmt]) -> bool:
     """Is there a barrier among statements that is as wide?"""
     wide = list(ROWS.values())[list(ROWS).index(scope) :]
-    calls = (node for stmt in stmts for node in expressions(stmt) if isinstance(node, Call))
-    return any(one.op in wide and not one.args for one in calls)
+    calls = (node for stmt in stmts for node in ir.expressions(stmt) if isinstance(node, ir.Call))
+    return any(call.op in wide and not call.args for call in calls)
 
 
-def _in_order(scope: str, around: list[Stmt], parting: list[Stmt], start: int, end: int) -> Told | None:
+def _in_order(scope: str, around: list[ir.Stmt], parting: list[ir.Stmt], start: int, end: int) -> Told | None:
     """Between two lines of one body, or, where threads diverge there, with their `if` cut in two."""
     if not parting:
         return _in_between(scope, f"line {start}", f"line {end}", start, end)
-    if len(parting) == 1 and parting[0] is around[-1] and isinstance(parting[0], If):
+    if len(parting) == 1 and parting[0] is around[-1] and isinstance(parting[0], ir.If):
         twice = f"the `if` of line {_line_of(parting[0])} twice"
         text = told("{}, up to line {} and from line {}, {} between them", twice, start, end, barrier(scope))
         return _barrier(text, scope, start, end)
@@ -303,18 +601,18 @@ def _common(before: Steps, after: Steps) -> int:
     return depth
 
 
-def _parting(axes: Uniformity, stmt: Stmt) -> int:
-    if isinstance(stmt, If):
+def _parting(axes: Uniformity, stmt: ir.Stmt) -> int:
+    if isinstance(stmt, ir.If):
         return axes.of(stmt.cond)
-    return axes.divergence(stmt) if isinstance(stmt, (For, While)) else 0
+    return axes.divergence(stmt) if isinstance(stmt, (ir.For, ir.While)) else 0
 
 
-def _line_of(stmt: Stmt) -> int:
+def _line_of(stmt: ir.Stmt) -> int:
     return stmt.at.line if stmt.at else 0
 
 
-def _last_line(stmt: Stmt) -> int:
-    return max([_line_of(stmt), *(_line_of(inner) for body in bodies(stmt) for inner in statements(body))])
+def _last_line(stmt: ir.Stmt) -> int:
+    return max([_line_of(stmt), *(_line_of(inner) for body in ir.bodies(stmt) for inner in ir.statements(body))])
 
 
 # Other means than a barrier
@@ -339,16 +637,16 @@ def _waited_for(before: Steps, after: Steps) -> str | None:
 def _lock(way: Steps) -> str | None:
     """A fence, where an access is between a loop that takes a lock by an atomic and the statement that releases it."""
     for step in reversed(way):
-        takes = [stmt for stmt in step.body[: step.index] if isinstance(stmt, While) and _atomic(stmt)]
+        takes = [stmt for stmt in step.body[: step.index] if isinstance(stmt, ir.While) and _atomic(stmt)]
         gives = [stmt for stmt in step.body[step.index + 1 :] if _atomic(stmt)]
         if takes and gives:
             return _fences(step, takes[-1], gives[0])
     return None
 
 
-def _fences(step: StepDown, take: Stmt, give: Stmt) -> str | None:
+def _fences(step: StepDown, take: ir.Stmt, give: ir.Stmt) -> str | None:
     """The fences that are missing between a lock's loop, an access, and the release of the lock."""
-    first, last = (next(k for k, stmt in enumerate(step.body) if stmt is one) for one in (take, give))
+    first, last = (next(k for k, stmt in enumerate(step.body) if stmt is end) for end in (take, give))
     ends = (f"after the loop at line {_line_of(take)}", _line_of(step.stmt), step.body[first + 1 : step.index])
     others = (f"before line {_line_of(give)}", _line_of(give), step.body[step.index + 1 : last])
     lacks = [(where, line) for where, line, stmts in (ends, others) if not any(_is_fence(stmt) for stmt in stmts)]
@@ -360,11 +658,11 @@ def _fences(step: StepDown, take: Stmt, give: Stmt) -> str | None:
     return advised(text, "fence", "gpu", (lacks[0][1],), call("cuda.thread_fence"), ways)
 
 
-def _is_fence(stmt: Stmt) -> bool:
+def _is_fence(stmt: ir.Stmt) -> bool:
     return any(isinstance(bound.fence, Fence) for bound in calls_at(stmt))
 
 
-def _atomic(stmt: Stmt) -> bool:
+def _atomic(stmt: ir.Stmt) -> bool:
     """Does a statement hold an atomic whose spelling has no order?"""
     inner = (bound for _, bound in calls_in((stmt,)) if "sem" not in bound.mods)
     return any(access.rmw for bound in inner for access in bound.form.accesses)

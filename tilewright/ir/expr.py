@@ -306,9 +306,7 @@ def const_value(value: object) -> Number | None:
     """The Python number that ``value`` is known to be, or None."""
     if isinstance(value, Const):
         return value.value
-    if isinstance(value, (bool, int, float)):
-        return value
-    return None
+    return value if isinstance(value, (bool, int, float)) else None
 
 
 def same(a: object, b: object) -> bool:

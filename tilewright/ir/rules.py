@@ -567,6 +567,11 @@ def root_of(expr: ir.Expr) -> tuple[str, str]:
     return type(expr).__name__.lower(), domain(expr.dtype)
 
 
+_PARTS: dict[type[ir.Expr], str] = {  # what is simplified in nodes that no operator builds
+    ir.Load: "indices", ir.AddressOf: "indices", ir.Call: "args", ir.Vector: "parts", ir.Component: "a",
+}  # fmt: skip
+
+
 def _with_parts(expr: ir.Expr, facts: RangeFacts, change: Callable[[ir.Expr, RangeFacts], ir.Expr]) -> ir.Expr:
     """The same node over simplified parts; ``expr`` itself where none changes."""
     if isinstance(expr, ir.Binary):
@@ -574,18 +579,10 @@ def _with_parts(expr: ir.Expr, facts: RangeFacts, change: Callable[[ir.Expr, Ran
     if isinstance(expr, ir.Select):
         cond, x, y = change(expr.cond, facts), change(expr.a, facts), change(expr.b, facts)
         return expr if cond is expr.cond and x is expr.a and y is expr.b else ir.select(cond, x, y)
-    if isinstance(expr, (ir.Load, ir.AddressOf)):
-        indices = tuple(change(index, facts) for index in expr.indices)
-        return expr if all(map(operator.is_, indices, expr.indices)) else replace(expr, indices=indices)
-    if isinstance(expr, ir.Call):
-        args = tuple(_argument(arg, facts, change) for arg in expr.args)
-        return expr if all(map(operator.is_, args, expr.args)) else replace(expr, args=args)
-    if isinstance(expr, ir.Vector):
-        parts = tuple(change(part, facts) for part in expr.parts)
-        return expr if all(map(operator.is_, parts, expr.parts)) else replace(expr, parts=parts)
-    if isinstance(expr, ir.Component):
-        a = change(expr.a, facts)
-        return expr if a is expr.a else replace(expr, a=a)
+    if (name := _PARTS.get(type(expr))) is not None:
+        part = getattr(expr, name)
+        new = _argument(part, facts, change)
+        return expr if new is part else replace(expr, **{name: new})
     if isinstance(expr, (ir.Unary, ir.Cast, ir.Reinterpret)):
         a = change(expr.a, facts)
         return expr if a is expr.a else _unary(expr, a)
@@ -610,5 +607,6 @@ def _binary(expr: ir.Binary, a: ir.Expr, b: ir.Expr) -> ir.Expr:
 
 def _argument(arg: ir.Argument, facts: RangeFacts, change: Callable[[ir.Expr, RangeFacts], ir.Expr]) -> ir.Argument:
     if isinstance(arg, tuple):
-        return tuple(_argument(part, facts, change) for part in arg)
+        parts = tuple(_argument(part, facts, change) for part in arg)
+        return parts if any(map(operator.is_not, parts, arg)) else arg
     return change(arg, facts) if isinstance(arg, ir.Expr) else arg

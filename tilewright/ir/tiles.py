@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from tilewright.errors import KernelError
-from tilewright.primitives.compute import OPERATORS
+from tilewright.primitives.elementwise import OPERATORS
 
 __all__ = ["Computed", "Operated", "Reduced", "Tiled"]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Uniformity:
     """The axes of every variable of a kernel, found by going over it until nothing changes. Ask with `of`.
 
-    Rooms that know more override `of`, or a rule.
+    Rooms that know more override `_derived`, or a rule.
     """
 
     def __init__(self, kernel: ir.Kernel) -> None:
@@ -31,6 +31,7 @@ class Uniformity:
         self.variables: dict[str, int] = {}
         self._depth: dict[str, int] = {}  # of the variable's declaration: how many conditions stood around it
         self._conditions: list[tuple[int, int, frozenset[str]]] = []  # see `_under`
+        self._answers: dict[int, tuple[ir.Expr, int]] = {}  # by ``id``, until a variable varies more than it did
         before: dict[str, int] | None = None
         while before != self.variables:
             before = dict(self.variables)
@@ -38,15 +39,21 @@ class Uniformity:
 
     def of(self, expr: ir.Expr) -> int:
         """The axes over which the value of ``expr`` may differ."""
+        answer = self._answers.get(id(expr))
+        if answer is None:
+            answer = self._answers[id(expr)] = (expr, self._derived(expr))
+        return answer[1]
+
+    def of_all(self, exprs: Iterable[ir.Expr]) -> int:
+        """The axes over which any of the values may differ."""
+        return reduce(or_, map(self.of, exprs), UNIFORM)
+
+    def _derived(self, expr: ir.Expr) -> int:
         rule = _RULES.get(type(expr))
         if rule is not None:
             return rule(self, expr)
         parts = expr.parts if isinstance(expr, ir.Vector) else ir.parts(expr)  # it computes with these alone
         return self.of_all(parts)  # type: ignore[arg-type]  # expressions, of which an expression is made
-
-    def of_all(self, exprs: Iterable[ir.Expr]) -> int:
-        """The axes over which any of the values may differ."""
-        return reduce(or_, map(self.of, exprs), UNIFORM)
 
     # Expressions
 
@@ -110,7 +117,9 @@ class Uniformity:
         self._conditions.pop()
 
     def _join(self, var: ir.Var, axes: int) -> None:
-        self.variables[var.name] = self.variables.get(var.name, UNIFORM) | axes
+        if axes & ~self.variables.setdefault(var.name, UNIFORM):
+            self.variables[var.name] |= axes
+            self._answers.clear()
 
     def divergence(self, loop: ir.For | ir.While) -> int:
         """The axes over which the lanes of a loop diverge: by its bounds or condition, and by break and continue."""

@@ -6,7 +6,7 @@ import operator
 import sys
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, TypeVar, get_args
 
 from tilewright.errors import KernelError, choices, described
@@ -156,14 +156,14 @@ def substituted(
     return _inside_out(node, lambda part: part, dict(by), renewed)
 
 
-def rewrite(node: Node, change: Callable[[Expr], Expr | None]) -> Node:
-    """``node`` with every expression replaced by ``change`` of it, inside out; None keeps it.
+def rewrite(node: Node, change: Callable[[Expr], Expr | None], of: type[Expr] | tuple[type[Expr], ...] = Expr) -> Node:
+    """``node`` with every expression ``of`` these kinds replaced by ``change`` of it, inside out; None keeps it.
 
     Parts are rewritten first, once each; a node whose parts did not change is returned as it is.
     """
 
     def changed(part: object) -> object:
-        new = change(part) if isinstance(part, Expr) else None
+        new = change(part) if isinstance(part, of) else None
         return part if new is None else new
 
     return _inside_out(node, changed, {})
@@ -180,7 +180,8 @@ def _inside_out(
     def visit(part: object) -> object:
         new = done.get(id(part))
         if new is None:
-            new = done[id(part)] = change(_with_parts(part, visit))
+            rebuilt = _rebuilding(type(part))  # type: ignore[arg-type]  # a class is hashable
+            new = done[id(part)] = change(part if rebuilt is None else rebuilt(part, visit))
             if new is not part:
                 renewed(part, new)
         return new
@@ -188,13 +189,21 @@ def _inside_out(
     return visit(node)  # type: ignore[return-value]  # an Expr for an Expr
 
 
-def _with_parts(node: Node, change: Callable[[object], object]) -> Node:
-    kind = type(node)
-    if kind is tuple:
-        parts = tuple([part if type(part) in _PLAIN else change(part) for part in node])  # type: ignore[attr-defined]
-        return parts if any(map(operator.is_not, parts, node)) else node  # type: ignore[return-value,call-overload]
+@cache
+def _rebuilding(kind: type) -> Callable[[object, Callable[[object], object]], object] | None:
+    """What gives a tuple or node over its parts as another function gives them; None for what has none."""
+    names = _fields(kind)
+    return _tuple_over if kind is tuple else partial(_node_over, names) if names else None  # type: ignore[return-value]
+
+
+def _tuple_over(parts: tuple[object, ...], change: Callable[[object], object]) -> tuple[object, ...]:
+    new = tuple([part if type(part) in _PLAIN else change(part) for part in parts])
+    return new if any(map(operator.is_not, new, parts)) else parts
+
+
+def _node_over(names: tuple[str, ...], node: Node, change: Callable[[object], object]) -> Node:
     changed = {}
-    for name in _fields(kind):
+    for name in names:
         part = getattr(node, name)
         if part is not _NOTHING and type(part) not in _PLAIN and (new := change(part)) is not part:
             changed[name] = new
@@ -268,14 +277,8 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
 
 def rewrite_values(stmt: Stmt, change: Callable[[Expr], Expr | None]) -> Stmt:
     """One statement with its own expressions rewritten; statements inside it are left alone."""
-    changed = {}
-    for name in _fields(type(stmt)):
-        part = getattr(stmt, name)
-        if name in _BODIES or type(part) in _PLAIN:
-            continue
-        if (new := rewrite(part, change)) is not part:
-            changed[name] = new
-    return replace(stmt, **changed) if changed else stmt
+    names = tuple(name for name in _fields(type(stmt)) if name not in _BODIES)
+    return _node_over(names, stmt, lambda part: rewrite(part, change))
 
 
 def map_body(body: Body, change: Callable[[Stmt], Body | None]) -> Body:

@@ -7,11 +7,10 @@ In the order in which to read:
                         what a row is; its forms: how they are written, what they mean; its operands; its effects
     declared            what a row says of itself, checked where it is declared: words and names; what goes together
     agreed              what the functions of a row take and give, checked as they run
-    arch, machine, banks
-                        where a form exists, and how many CTAs a GPU runs at once; what a meaning may ask of the
+    arch, machine       where a form exists, and how many CTAs a GPU runs at once; what a meaning may ask of the
                         machine; the passes of shared memory
     calls               from ``T.ptx.name(...)`` to the row and back, and from a PTX mnemonic
-    mma                 products of matrices in registers, with warp_matrices, products, and by CuTe's names: atoms
+    mma                 products of matrices in registers, with products, and by CuTe's names: atoms
     copy, cluster, places, atomics, multimem
                         memory, and the windows that addresses point into; atomic accesses, with an order and a scope
     sync, warp          threads that meet, order and tell each other; mbarrier: phases

@@ -8,30 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from math import prod
 
 from tilewright.errors import TargetError, choices, described
 
 __all__ = [
-    "ARCHS",
-    "GPU_ARCHS",
-    "MOST_CLUSTER",
-    "MOST_REGISTERS",
-    "PORTABLE_CLUSTER",
-    "Arch",
-    "Requirement",
-    "arch",
-    "check_cluster",
-    "ctas_of_an_sm",
-    "default_arch",
-    "gpu_named",
-    "most_registers",
-    "nearest",
-    "only",
-    "resident_ctas",
-    "since",
-    "suffixed",
-]
+    "ARCHS", "GPU_ARCHS", "MOST_CLUSTER", "MOST_REGISTERS", "PORTABLE_CLUSTER", "Arch", "Requirement", "arch",
+    "check_cluster", "ctas_of_an_sm", "default_arch", "gpu_named", "most_registers", "nearest", "only", "resident_ctas",
+    "since", "suffixed",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -139,10 +125,15 @@ class Requirement:
 
     def archs(self) -> tuple[Arch, ...]:
         """All architectures of the table that have the form, the first one first."""
-        return tuple(row for row in ARCHS.values() if self.admits(row))
+        return _having(self)
 
     def __str__(self) -> str:
         return ", ".join(self.names) if self.names else f"{self.first} and later"
+
+
+@cache
+def _having(requirement: Requirement) -> tuple[Arch, ...]:
+    return tuple(row for row in ARCHS.values() if requirement.admits(row))
 
 
 def since(first: str) -> Requirement:

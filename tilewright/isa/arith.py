@@ -123,8 +123,6 @@ instruction(
     ),
 )
 
-HALF_SOURCE = 'PTX ISA, "Half Precision Floating Point Instructions"'
-
 
 @dataclass(frozen=True, slots=True)
 class NumberRow:
@@ -201,7 +199,7 @@ ARITHMETIC = {
         f"b{dtype(name).bits}",
         (f"b{dtype(name).bits}",) * 2,
         since(first),
-        HALF_SOURCE,
+        'PTX ISA, "Half Precision Floating Point Instructions"',
         _on_bits(operator, name),
     )
     for op, (opcode, operator) in _OPERATORS.items()
@@ -213,7 +211,6 @@ ARITHMETIC = {
 # The simulator computes a nearby number and on which side of it the exact result lies (Knuth's exact sums), and takes
 # the neighbour where the rounding says so. Source: CUDA Math API, "Single Precision Intrinsics".
 
-ROUNDED_SOURCE = 'CUDA Math API, "Single Precision Intrinsics"'
 MODES = {"rn": "rn", "rz": "rz", "rm": "rd", "rp": "ru"}  # PTX's word -> CUDA's
 
 
@@ -296,7 +293,7 @@ def _row(name: str, params: tuple[str, ...], stem: str, execute: Callable[..., L
             {"dtype": {"float32": ""}, "rounding": MODES},
         ),
         since("sm_75"),
-        ROUNDED_SOURCE,
+        'CUDA Math API, "Single Precision Intrinsics"',
         Meaning(execute, passes=("rounding",)),
         keywords={"rounding": "rn"},
         operands=tuple(reads(param, "typed") for param in params),
@@ -317,7 +314,6 @@ _row("div", ("a", "b"), "__fdiv", _quotient, "The quotient")
 # The larger and the smaller number as NumPy has them: NaN where either side is NaN. (``fmax`` and ``fmin`` take the
 # number.) float32 has an instruction for it. Source: PTX ISA, "Floating Point Instructions: max".
 
-EXTREME_SOURCE = 'PTX ISA, "Floating Point Instructions: max"'
 _SINGLE = """\
 __device__ __forceinline__ float tw_{name}f(float a, float b) {{
 #if __CUDA_ARCH__ >= 800
@@ -365,7 +361,7 @@ def _extreme_row(name: str, extreme: Callable[[Lanes, Lanes], Lanes], doc: str) 
             Form(
                 Cuda("{dtype}({a}, {b})", {"dtype": {kind: called}}, helper=helper),
                 since("sm_75"),
-                EXTREME_SOURCE,
+                'PTX ISA, "Floating Point Instructions: max"',
                 Meaning(_with_nan(extreme)),
                 result="a",
             )

@@ -30,20 +30,9 @@ from tilewright.isa.table import Form, Instruction, Mods, public
 from tilewright.layout import Iter, TileLayout, laneid, m
 
 __all__ = [
-    "ATOMS",
-    "BLAS",
-    "Atom",
-    "CopyAtom",
-    "Majorness",
-    "MmaAtom",
-    "OperandCopy",
-    "atom",
-    "copy_atom",
-    "from_thread_value",
-    "majorness",
-    "mma_atom",
-    "mma_atoms",
-]
+    "ATOMS", "BLAS", "Atom", "CopyAtom", "Majorness", "MmaAtom", "OperandCopy", "atom", "copy_atom",
+    "from_thread_value", "majorness", "mma_atom", "mma_atoms",
+]  # fmt: skip
 
 
 class Atom:

@@ -17,26 +17,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright import ir
 from tilewright.dtypes import BOOL, HANDLE, INT32, INT64, DType, dtype
 from tilewright.errors import InstructionError, choices
-from tilewright.ir import (
-    AddressOf,
-    Argument,
-    Body,
-    Buffer,
-    Call,
-    Expr,
-    Load,
-    Region,
-    Reinterpret,
-    Stmt,
-    as_expr,
-    cast,
-    common_dtype,
-    const_value,
-    expressions,
-    statements,
-)
 from tilewright.ir.convert import converted
 from tilewright.isa.declared import check_links
 from tilewright.isa.operands import register_word
@@ -69,7 +52,7 @@ FLOAT32 = dtype("float32")
 UINT64 = dtype("uint64")
 
 
-def call(name: str, /, *args: object, **kwargs: object) -> Expr:
+def call(name: str, /, *args: object, **kwargs: object) -> ir.Expr:
     """``T.<name>(*args, **kwargs)`` as an expression, checked against the table.
 
     It is a `Call`; where a row widens narrow floats, a `Cast` around one. A vector operand may be a tuple or list of
@@ -90,7 +73,7 @@ def call(name: str, /, *args: object, **kwargs: object) -> Expr:
         positional = [(param, _as_element(row, param, value, element)) for param, value in positional]
     kind, computed = _typed_dtype(row, arguments)
     types = register_types(row, keywords)
-    node = Call(
+    node = ir.Call(
         name,
         tuple(
             chain.from_iterable(
@@ -109,8 +92,8 @@ def call(name: str, /, *args: object, **kwargs: object) -> Expr:
     node = replace(node, dtype=result)
     object.__setattr__(node, "_bound", bound)
     if element is not None and result != element and result.bits == element.bits:
-        return Reinterpret(node, element)
-    return cast(node, kind) if kind is not None and kind != computed and result == computed else node
+        return ir.Reinterpret(node, element)
+    return ir.cast(node, kind) if kind is not None and kind != computed and result == computed else node
 
 
 def _is_default(row: Instruction, key: str, value: object) -> bool:
@@ -161,12 +144,12 @@ def _folded(
 def _moved(row: Instruction, param: str, value: object, steps: list[tuple[str, object, int]]) -> object:
     """The operand ``param`` plus the values of its folding keywords."""
     for target, step, shift in steps:
-        if target == param and const_value(as_expr(step)) != 0:  # type: ignore[arg-type]  # as_expr refuses
+        if target == param and ir.const_value(ir.as_expr(step)) != 0:  # type: ignore[arg-type]  # as_expr refuses
             operand = row.operand(param)
             assert operand is not None, f"{row.name} folds into {param}, which it lacks"
             base = _expression(row, operand, value, None)
-            assert isinstance(base, Expr)
-            moved = step if isinstance(step, int) else cast(step, base.dtype)  # type: ignore[arg-type]  # cast refuses
+            assert isinstance(base, ir.Expr)
+            moved = step if isinstance(step, int) else ir.cast(step, base.dtype)  # type: ignore[arg-type]  # cast refuses
             value = base + (moved << shift if shift else moved)
     return value
 
@@ -181,13 +164,13 @@ def _typed_dtype(row: Instruction, arguments: list[tuple[str, object]]) -> tuple
         return None, None
     places = [_buffer_of(value) for name, value in arguments if _kind(row, name) != "typed"]
     pointed = [place.dtype for place in places if place is not None]
-    dtypes = pointed[:1] or [value.dtype for value in typed if isinstance(value, Expr)]
+    dtypes = pointed[:1] or [value.dtype for value in typed if isinstance(value, ir.Expr)]
     kinds = {kind for form in row.forms for kind in form.wording.modifiers["dtype"]}
     if not dtypes:
-        floats = [as_expr(value).dtype.is_float for value in typed]  # type: ignore[arg-type]  # as_expr refuses the rest
+        floats = [ir.as_expr(value).dtype.is_float for value in typed]  # type: ignore[arg-type]  # as_expr refuses the rest
         kind = FLOAT32 if any(floats) else INT32
         return (kind, kind) if kind in kinds else (FLOAT32, FLOAT32)
-    kind = reduce(common_dtype, dtypes)
+    kind = reduce(ir.common_dtype, dtypes)
     if kind == HANDLE and kind not in kinds:  # a pointer moves as the number that it is
         return kind, next((number for number in (INT64, UINT64) if number in kinds), kind)
     widened = row.widens and kind.is_float and kind not in kinds
@@ -200,7 +183,7 @@ def _element_dtype(row: Instruction, arguments: list[tuple[str, object]]) -> DTy
     values = [value for name, value in arguments if _kind(row, name) == "bits"]
     if not values or _buffer_of(pointer) is not None:
         return _pointed(row, pointer, None)
-    return as_expr(values[0]).dtype  # type: ignore[arg-type]  # as_expr refuses what is no value
+    return ir.as_expr(values[0]).dtype  # type: ignore[arg-type]  # as_expr refuses what is no value
 
 
 def _as_element(row: Instruction, param: str, value: object, element: DType) -> object:
@@ -220,9 +203,15 @@ def _pointed(row: Instruction, pointer: object, kind: object) -> DType:
     return place.dtype
 
 
-def _buffer_of(value: object) -> Buffer | None:
+def _buffer_of(value: object) -> ir.Buffer | None:
     """The buffer that a pointer, a region or the buffer itself leads to."""
-    return value.buffer if isinstance(value, (AddressOf, Region)) else value if isinstance(value, Buffer) else None
+    return (
+        value.buffer
+        if isinstance(value, (ir.AddressOf, ir.Region))
+        else value
+        if isinstance(value, ir.Buffer)
+        else None
+    )
 
 
 def _kind(row: Instruction, name: str) -> str:
@@ -230,7 +219,7 @@ def _kind(row: Instruction, name: str) -> str:
     return operand.kind if operand else ""
 
 
-def _arguments(row: Instruction, param: str, value: object, typed: DType | None) -> Iterator[Argument]:
+def _arguments(row: Instruction, param: str, value: object, typed: DType | None) -> Iterator[ir.Argument]:
     """One argument of the call for ``param``, or for a starred one as many as there are registers."""
     operand = row.operand(param.lstrip("*"))
     if operand is None or not operand.many:
@@ -248,17 +237,17 @@ def _parts(operand: Operand, value: object) -> Iterator[object]:
     if isinstance(value, (tuple, list)):
         for part in value:
             yield from _parts(operand, part)
-    elif isinstance(value, Buffer) and operand.kind in CONSTRAINTS:
+    elif isinstance(value, ir.Buffer) and operand.kind in CONSTRAINTS:
         yield from _parts(operand, value.region())
-    elif isinstance(value, Region) and operand.kind in CONSTRAINTS:
+    elif isinstance(value, ir.Region) and operand.kind in CONSTRAINTS:
         yield from _registers(operand, value)
     else:
         yield value
 
 
-def _registers(operand: Operand, run: Region) -> Iterator[Expr]:
+def _registers(operand: Operand, run: ir.Region) -> Iterator[ir.Expr]:
     """A register for every 32 bits of a run of a local buffer."""
-    buffer, extent = run.buffer, const_value(run.extents[0])
+    buffer, extent = run.buffer, ir.const_value(run.extents[0])
     if len(run.box) != 1 or buffer.space != "local" or extent is None:
         raise InstructionError(
             f"{operand.name} is a vector of registers",
@@ -270,7 +259,7 @@ def _registers(operand: Operand, run: Region) -> Iterator[Expr]:
     yield from (buffer.ptr_to([run.box[0][0] + slot]) for slot in range(0, int(extent), per_register))
 
 
-def _argument(row: Instruction, name: str, value: object, typed: DType | None) -> Argument:
+def _argument(row: Instruction, name: str, value: object, typed: DType | None) -> ir.Argument:
     """Operands become expressions; modifiers plain Python values (a constant expression is its value)."""
     operand = row.operand(name)
     if operand is not None:
@@ -294,11 +283,11 @@ def _as_spelled(row: Instruction, name: str, value: object) -> object:
     return next(spelled, value)
 
 
-def _modifier(value: object) -> Argument:
+def _modifier(value: object) -> ir.Argument:
     """A constant as its Python value, entries of a list too."""
     if isinstance(value, (tuple, list)):
         return tuple(map(_modifier, value))
-    number = const_value(value.value if isinstance(value, IntEnum) else value)
+    number = ir.const_value(value.value if isinstance(value, IntEnum) else value)
     return value if number is None else number  # type: ignore[return-value]  # whoever asks looks at what it is
 
 
@@ -308,13 +297,13 @@ def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, (str, int, float, np.number, np.bool_))
 
 
-def _expression(row: Instruction, operand: Operand, value: object, typed: DType | None) -> Argument:
+def _expression(row: Instruction, operand: Operand, value: object, typed: DType | None) -> ir.Argument:
     """The value of one operand, converted as its kind asks."""
     what = f"T.{row.name}: {operand.name}"
-    if operand.optional and not operand.many and (value is None or const_value(value) == 0):
+    if operand.optional and not operand.many and (value is None or ir.const_value(value) == 0):
         return None
-    if isinstance(value, (Buffer, Region)):  # its first element
-        region = value.region() if isinstance(value, Buffer) else value
+    if isinstance(value, (ir.Buffer, ir.Region)):  # its first element
+        region = value.region() if isinstance(value, ir.Buffer) else value
         value = region.buffer.ptr_to([start for start, _ in region.box])
     if operand.kind in ("text", "symbol"):
         if not isinstance(value, str):
@@ -324,35 +313,35 @@ def _expression(row: Instruction, operand: Operand, value: object, typed: DType 
         raise InstructionError(f"{what} is an operand", given=repr(value), allowed="an expression")
     if operand.kind in ADDRESS:
         return ADDRESS[operand.kind](what, value)
-    if operand.kind == "imm" and type(const_value(value)) is not int:
+    if operand.kind == "imm" and type(ir.const_value(value)) is not int:
         raise InstructionError(f"{what} is part of the instruction", given=str(value), allowed="an integer constant")
     if operand.kind == "pred":
-        return cast(value, BOOL)  # type: ignore[arg-type]  # cast refuses what is no value
+        return ir.cast(value, BOOL)  # type: ignore[arg-type]  # cast refuses what is no value
     if operand.kind in _TYPED and typed is not None:
         return _TYPED[operand.kind](value, typed, what)
-    expr = as_expr(value, integer_dtype(value))  # type: ignore[arg-type]
+    expr = ir.as_expr(value, integer_dtype(value))  # type: ignore[arg-type]
     return as_register(what, operand, expr)
 
 
-_TYPED: Mapping[str, Callable[..., Expr]] = {"bits": as_bits, "typed": converted}
+_TYPED: Mapping[str, Callable[..., ir.Expr]] = {"bits": as_bits, "typed": converted}
 
 
-def _given(value: object) -> Expr:
+def _given(value: object) -> ir.Expr:
     """An operand of a call that was made; a default that is a number may be any 32 bits."""
-    return cast(value, INT32) if type(value) is int else as_expr(value)  # type: ignore[arg-type]  # checked by call
+    return ir.cast(value, INT32) if type(value) is int else ir.as_expr(value)  # type: ignore[arg-type]  # checked by call
 
 
-def calls_in(body: Body) -> Iterator[tuple[Stmt, Bound]]:
+def calls_in(body: ir.Body) -> Iterator[tuple[ir.Stmt, Bound]]:
     """Every call of an instruction in a body, with its statement."""
-    return ((stmt, bound) for stmt in statements(body) for bound in calls_at(stmt))
+    return ((stmt, bound) for stmt in ir.statements(body) for bound in calls_at(stmt))
 
 
-def calls_at(stmt: Stmt) -> Iterator[Bound]:
+def calls_at(stmt: ir.Stmt) -> Iterator[Bound]:
     """Every call of an instruction in a statement's own expressions."""
-    return (bind(node) for node in expressions(stmt) if isinstance(node, Call))
+    return (bind(node) for node in ir.expressions(stmt) if isinstance(node, ir.Call))
 
 
-def bind(node: Call) -> Bound:
+def bind(node: ir.Call) -> Bound:
     """The row, modifiers and operands of a call, found once.
 
     Raises InstructionError where no form has these modifiers, or the register count is wrong.
@@ -364,13 +353,13 @@ def bind(node: Call) -> Bound:
         return bound
 
 
-def _bound(node: Call) -> Bound:
+def _bound(node: ir.Call) -> Bound:
     row = lookup(node.op)
     positional, keywords = _arranged(row, node.args, dict(node.attrs))
-    mods: dict[str, Argument] = {}
+    mods: dict[str, ir.Argument] = {}
     texts: dict[str, str] = {}
     optional = [operand.name for operand in row.operands if row.keywords.get(operand.name, REQUIRED) is None]
-    operands: dict[str, tuple[Expr, ...]] = {
+    operands: dict[str, tuple[ir.Expr, ...]] = {
         operand.name: () for operand in row.operands if operand.many or operand.name in optional
     }
     arguments = {param.lstrip("*"): value for param, value in positional} | keywords
@@ -412,7 +401,7 @@ def _check_registers(bound: Bound) -> None:
                     allowed=f"{count}",
                 )
         for place in places if operand.written else ():
-            buffer = place.buffer if isinstance(place, (Load, AddressOf)) else None
+            buffer = place.buffer if isinstance(place, (ir.Load, ir.AddressOf)) else None
             if buffer is None or buffer.space != "local":
                 raise InstructionError(
                     f"T.{bound.instruction.name} writes {operand.name}",
@@ -444,7 +433,7 @@ class Opcode:
 
     row: Instruction
     form: Form
-    mods: Mapping[str, Argument]
+    mods: Mapping[str, ir.Argument]
     outs: tuple[str, ...] = ()
     hints: Words = field(default=())
 
@@ -479,7 +468,7 @@ class _Hole:
     """A place in a form's text: the words of each value of its modifiers, several of which may make one word."""
 
     modifiers: Words
-    spellings: tuple[tuple[tuple[Argument, ...], Words], ...]
+    spellings: tuple[tuple[tuple[ir.Argument, ...], Words], ...]
 
     def before(self, other: _Hole) -> _Hole:
         """This word with what the other one adds to it, ``m64n8k16``."""
@@ -531,7 +520,7 @@ def _taken(words: Words, rest: Words, also: Mapping[str, str]) -> Words | None:
     return tuple(left)
 
 
-def _matched(holes: tuple[_Hole, ...], rest: Words, also: Mapping[str, str]) -> dict[str, Argument] | None:
+def _matched(holes: tuple[_Hole, ...], rest: Words, also: Mapping[str, str]) -> dict[str, ir.Argument] | None:
     """The modifiers that use up all words."""
     if not holes:
         return None if rest else {}
@@ -612,7 +601,7 @@ def _is_hint(row: Instruction, word: str) -> bool:
     return any(re.fullmatch(hint, word) for hint in row.hints)
 
 
-def _outs(row: Instruction, form: Form, mods: Mapping[str, Argument]) -> tuple[str, ...]:
+def _outs(row: Instruction, form: Form, mods: Mapping[str, ir.Argument]) -> tuple[str, ...]:
     """The results of a row that may have several: forms with the same spelling but for ``out``."""
     if "out" not in form.wording.modifiers:
         return ()
@@ -622,7 +611,7 @@ def _outs(row: Instruction, form: Form, mods: Mapping[str, Argument]) -> tuple[s
 
 
 @public
-def spelled(mnemonic: str) -> tuple[Instruction, Form, dict[str, Argument]]:
+def spelled(mnemonic: str) -> tuple[Instruction, Form, dict[str, ir.Argument]]:
     """The form that ``mnemonic`` spells, its modifiers in any order that assemblers take.
 
     >>> spelled("ldmatrix.sync.aligned.x4.trans.m8n8.shared.b16")[2]["num"]

@@ -32,16 +32,9 @@ from tilewright.errors import InstructionError, choices
 from tilewright.isa.descriptors import Bits
 
 __all__ = [
-    "PRODUCT_FIELDS",
-    "PRODUCT_KINDS",
-    "SCALED_FIELDS",
-    "WORD_BLOCKS",
-    "InstructionDescriptor",
-    "MultiplicationKind",
-    "product_descriptor",
-    "product_heights",
-    "product_widths",
-]
+    "PRODUCT_FIELDS", "PRODUCT_KINDS", "SCALED_FIELDS", "WORD_BLOCKS", "InstructionDescriptor", "MultiplicationKind",
+    "product_descriptor", "product_heights", "product_widths",
+]  # fmt: skip
 
 OPERAND_BYTES = 32  # of each row of A and each column of B, elements narrower than a byte in one of their own
 WORD_BLOCKS = {"1X": 32, "2X": 32, "4X": 16, "block32": 32, "block16": 16}

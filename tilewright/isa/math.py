@@ -169,7 +169,6 @@ _question_row("isfinite", np.isfinite, "Whether x is neither infinite nor NaN.")
 
 # Counting and turning the bits of integers. Source: CUDA Math API, "Integer Intrinsics".
 
-BITS_SOURCE = 'CUDA Math API, "Integer Intrinsics"'
 _BYTES = np.arange(256, dtype=np.uint8)
 _COUNT = np.unpackbits(_BYTES[:, None], axis=1).sum(axis=1, dtype=np.uint8)
 _REVERSED = np.packbits(np.unpackbits(_BYTES[:, None], axis=1), axis=1, bitorder="little")[:, 0]
@@ -218,7 +217,7 @@ def _bits_row(name: str, stem: str, execute: Callable[[Lanes], Lanes], doc: str,
                     {"dtype": dict.fromkeys(dtypes, stem + suffix)},
                 ),
                 since("sm_75"),
-                BITS_SOURCE,
+                'CUDA Math API, "Integer Intrinsics"',
                 Meaning(execute),
                 result=INT32 if counts else "x",
             )
@@ -243,7 +242,6 @@ _bits_row("brev", "__brev", brev, "The bits of x in reverse order.", counts=Fals
 # Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (Philox-4x32-10); the hash is the
 # finalizer of MurmurHash3.
 
-RANDOM_SOURCE = 'Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3"'
 ROUNDS = 10
 MULTIPLIERS, WEYL = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
 MIXERS = (0x85EBCA6B, 0xC2B2AE35)
@@ -313,7 +311,7 @@ for _name, _text, _meaning, _result, _doc in (
             helper=PHILOX,
         ),
         since("sm_75"),
-        RANDOM_SOURCE,
+        'Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3"',
         Meaning(_meaning, passes=("word",)),
         keywords={"word": 0},
         operands=(reads("seed", "typed"), reads("offset", "typed")),

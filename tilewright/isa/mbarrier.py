@@ -46,21 +46,9 @@ from tilewright.terms import Operand as OperandTerm
 from tilewright.terms import Term, call, told
 
 __all__ = [
-    "INVALIDATED",
-    "MBARRIER_LIMIT",
-    "PhaseState",
-    "announced",
-    "announced_and_arrived",
-    "announced_and_dropped",
-    "arrived",
-    "completed",
-    "dropped",
-    "fresh",
-    "is_alive",
-    "phase_of",
-    "phase_state",
-    "trouble",
-]
+    "INVALIDATED", "MBARRIER_LIMIT", "PhaseState", "announced", "announced_and_arrived", "announced_and_dropped",
+    "arrived", "completed", "dropped", "fresh", "is_alive", "phase_of", "phase_state", "trouble",
+]  # fmt: skip
 
 # The 64 bits of an m-barrier: what arrivals and bytes do to them.
 #

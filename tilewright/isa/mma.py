@@ -19,7 +19,20 @@ from tilewright.ir import Argument
 from tilewright.isa.arch import Requirement, since, suffixed
 from tilewright.isa.machine import Lanes
 from tilewright.isa.operands import ELEMENTS
-from tilewright.isa.products import Floats, MatrixProduct, Patterns, float_product, widened
+from tilewright.isa.products import ELEMENTS as MATRIX_ELEMENTS
+from tilewright.isa.products import (
+    REGISTERS,
+    Floats,
+    Matrix,
+    MatrixProduct,
+    Patterns,
+    dealt_out,
+    extents,
+    float_product,
+    numbers,
+    sides_of,
+    widened,
+)
 from tilewright.isa.scalar.floats import arithmetic
 from tilewright.isa.table import (
     WHOLE_WARP,
@@ -36,8 +49,6 @@ from tilewright.isa.table import (
     spoken,
     writes,
 )
-from tilewright.isa.warp_matrices import ELEMENTS as MATRIX_ELEMENTS
-from tilewright.isa.warp_matrices import REGISTERS, Matrix, dealt_out, extents, numbers, sides_of
 from tilewright.records import replace
 
 SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma"'
@@ -352,7 +363,6 @@ single(
 # bits, or half a tf32. Source: PTX ISA, "Matrix multiply-accumulate operation using mma.sp instruction with sparse
 # matrix A". Its figures of the metadata are pictures: whose bits are which row's was found on an H200.
 
-SPARSE_SOURCE = 'PTX ISA, "Warp-level Matrix Instructions: mma.sp"'
 
 Places = Callable[[Matrix, Matrix, int], tuple[Matrix, Matrix]]
 METADATA: Mapping[tuple[int, bool], Places] = {
@@ -486,7 +496,7 @@ instruction(
                 },
             ),
             first,
-            SPARSE_SOURCE,
+            'PTX ISA, "Warp-level Matrix Instructions: mma.sp"',
             Meaning(_sparse, passes=("shape", "types", "selector", "saturate", "ordered"), unlisted=_unlisted),
             registers={**REGISTERS, "a": _registers_of_a, "e": 1},
         )

@@ -22,7 +22,6 @@ from tilewright.isa.places import SCOPES, nbytes, scope_of, sem_of
 from tilewright.isa.scalar.memory import load, store
 from tilewright.isa.table import Access, Form, Meaning, Ptx, Spellings, instruction, reads
 
-SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: multimem.ld_reduce, multimem.st, multimem.red"'
 FIRST = "sm_90"
 
 INTEGERS: Spellings = {"uint32": ".u32", "int32": ".s32", "uint64": ".u64", "int64": ".s64"}
@@ -71,7 +70,7 @@ def _forms(name: str, text: str, tables: Mapping[str, Spellings], meaning: Meani
         yield Form(
             Ptx(f"multimem.{name}{{sem}}{{scope}}.global{text}", {"sem": sems, "scope": scopes, **tables}),
             since(FIRST),
-            SOURCE,
+            'PTX ISA, "Data Movement and Conversion Instructions: multimem.ld_reduce, multimem.st, multimem.red"',
             meaning,
             effects=both if name == "red" else (access,),
             **more,

@@ -19,7 +19,6 @@ from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.table import REQUIRED, Bound, Cuda, Form, Meaning, instruction, reads, single
 from tilewright.terms import Term, symbol, told
 
-SOURCE = 'CUDA C++ Programming Guide, "Formatted Output"'
 MOST_ARGUMENTS = 32
 
 # flags, width, precision, length, conversion: C11, 7.21.6.1. A width of `*` is not supported, strings only in compiled
@@ -130,7 +129,7 @@ def _printf_row(name: str) -> None:
         name,
         Cuda("printf({fmt}{args})"),
         since("sm_75"),
-        SOURCE,
+        'CUDA C++ Programming Guide, "Formatted Output"',
         Meaning(printf, on="machine"),
         operands=(reads("fmt", "text"), reads("*args", "value")),
         doc="Prints one line per active lane, formatted as C does.",

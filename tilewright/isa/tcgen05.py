@@ -46,19 +46,9 @@ from tilewright.isa.table import (
 from tilewright.isa.units import access_of_unit, in_ctas, in_pairs
 
 __all__ = [
-    "COPY_SHAPES",
-    "CTA_GROUP",
-    "EXPAND",
-    "PLACE",
-    "TMEM_ARCHS",
-    "TMEM_COLUMNS",
-    "TMEM_LANES",
-    "TMEM_SHAPES",
-    "CopyShape",
-    "TmemShape",
-    "cells_of",
-    "copied_lanes",
-]
+    "COPY_SHAPES", "CTA_GROUP", "EXPAND", "PLACE", "TMEM_ARCHS", "TMEM_COLUMNS", "TMEM_LANES", "TMEM_SHAPES",
+    "CopyShape", "TmemShape", "cells_of", "copied_lanes",
+]  # fmt: skip
 
 TMEM_LANES, TMEM_COLUMNS = 128, 512
 LEAST_COLUMNS = 32

@@ -23,10 +23,10 @@ from tilewright.isa.instruction_descriptors import PRODUCT_KINDS, InstructionDes
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mma import LISTED, WHOLE, spread, unlisted_codes
 from tilewright.isa.operands import WORDS
+from tilewright.isa.products import numbers
 from tilewright.isa.table import Unlisted
 from tilewright.isa.tcgen05 import EXPAND
 from tilewright.isa.units import in_pairs
-from tilewright.isa.warp_matrices import numbers
 from tilewright.isa.wgmma import rounded_sum
 
 Array = NDArray[Any]

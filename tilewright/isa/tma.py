@@ -540,7 +540,6 @@ instruction(
 #
 # Source: PTX ISA, "Data Movement and Conversion Instructions: tensormap.replace".
 
-FIELDS_SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: tensormap.replace"'
 REPLACING = only("sm_90a", *(f"sm_{number}{suffix}" for number in (100, 103, 110, 120, 121) for suffix in "af"))
 NBYTES = 64  # of a map's 128, all that fields are in
 
@@ -618,7 +617,7 @@ def _forms(space: str, *, constant: bool) -> Iterator[Form]:
                 pattern="{mnemonic} [{ptr}], " + ("{ordinal}, " if row.ordinals else "") + f"{value};",
             ),
             REPLACING,
-            FIELDS_SOURCE,
+            'PTX ISA, "Data Movement and Conversion Instructions: tensormap.replace"',
             Meaning(
                 replaced,
                 on="shared" if space == "shared" else "memory",

@@ -180,7 +180,6 @@ single(
 #
 # Source: CUDA C++ Programming Guide, "Warp Reduce Functions".
 
-SOURCE = 'CUDA C++ Programming Guide, "Warp Reduce Functions"'
 NUMBERS = {"int32": "int", "uint32": "unsigned int"}
 
 
@@ -224,7 +223,7 @@ for _name, _join in JOINS.items():
         f"cuda.reduce_{_name}_sync",
         Cuda(f"({{dtype}})__reduce_{_name}_sync({{mask}}, {{value}})", {"dtype": NUMBERS}),
         since("sm_80"),
-        SOURCE,
+        'CUDA C++ Programming Guide, "Warp Reduce Functions"',
         Meaning(reduced_by(_name), on="machine"),
         operands=(counts("mask"), reads("value", "typed")),
         lanes=BY_MASK,

@@ -61,19 +61,9 @@ from tilewright.isa.units import access_of_unit
 from tilewright.layout import TileLayout, wgmma_fragment
 
 __all__ = [
-    "WGMMA_TYPES",
-    "WgmmaAtom",
-    "WgmmaType",
-    "addresses",
-    "addresses_of_b",
-    "along_k",
-    "form_of",
-    "into_registers",
-    "modifiers",
-    "product_rows",
-    "wgmma_atom",
-    "wgmma_widths",
-]
+    "WGMMA_TYPES", "WgmmaAtom", "WgmmaType", "addresses", "addresses_of_b", "along_k", "form_of", "into_registers",
+    "modifiers", "product_rows", "wgmma_atom", "wgmma_widths",
+]  # fmt: skip
 
 # What wgmma computes: a 64 x K by a K x N matrix, added to a 64 x N one that is spread over a warpgroup's registers.
 #

@@ -16,7 +16,7 @@ from typing import Any
 
 from tilewright.compiler import Executable
 from tilewright.cuda import driver
-from tilewright.cuda.emit_memory import written
+from tilewright.cuda.emit_unit import written
 from tilewright.cuda.launch import MOST_PLANS, LaunchPlan, launch_text, tensor_guards
 from tilewright.cuda.tensors import torch_stream
 

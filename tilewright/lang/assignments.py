@@ -17,12 +17,11 @@ from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, described
 from tilewright.ir import as_expr
 from tilewright.isa import written
-from tilewright.lang.arithmetic import computed
 from tilewright.lang.builder import ArrayType, KernelBuilder, LetType, TypeName
 from tilewright.lang.expressions import registers_instead
 from tilewright.lang.memory import new_buffer
 from tilewright.lang.meta import is_meta
-from tilewright.lang.parser import NameEntry, Parser, statement
+from tilewright.lang.parser import NameEntry, Parser, computed, statement
 from tilewright.lang.tile_assignments import assign_tile, hold, is_single, region_of
 from tilewright.lang.values import MetaValue
 

@@ -12,22 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias, TypeVar
 from tilewright import ir
 from tilewright.dtypes import HANDLE, VOID, DType, dtype
 from tilewright.errors import InstructionError, KernelError, Span, choices
-from tilewright.ir import (
-    Computed,
-    Expr,
-    Tiled,
-    binary,
-    cast,
-    const_value,
-    expressions,
-    is_small,
-    parts,
-    select,
-    substituted,
-    unary,
-    vector,
-    walk,
-)
+from tilewright.ir import parts
 from tilewright.ir.convert import converted
 from tilewright.ir.intervals import Interval, strided
 from tilewright.ir.ranges import RangeFacts
@@ -53,8 +38,8 @@ _MAY_FAIL = ("//", "%", "/", "truncdiv", "truncmod")
 
 def in_steps(node: object, bind: Callable[[ir.Expr], ir.Expr], renewed: Callable[[object, object], None]) -> object:
     """``node`` with every part that is too deep bound to a name; ``renewed`` is called with each rebuilt node."""
-    nodes = walk(node) if isinstance(node, (ir.Expr, tuple)) else expressions(node)  # type: ignore[arg-type]  # a Stmt
-    if len(nodes) < FEW or is_small(node, DEEPEST):
+    nodes = ir.walk(node) if isinstance(node, (ir.Expr, tuple)) else ir.expressions(node)  # type: ignore[arg-type]  # a Stmt
+    if len(nodes) < FEW or ir.is_small(node, DEEPEST):
         return node
     names: dict[int, ir.Expr] = {}
     extents: dict[int, ExprSize] = {}
@@ -71,16 +56,16 @@ def in_steps(node: object, bind: Callable[[ir.Expr], ir.Expr], renewed: Callable
                 part, [(id(child), extents[id(child)]) for child, _, _ in inner if id(child) in extents]
             )
             if extent.is_large and isinstance(part, ir.Expr) and part is not node and part.dtype != VOID:
-                renamed = substituted(part, names, renewed)
+                renamed = ir.substituted(part, names, renewed)
                 value: ir.Expr | None = renamed
                 if choice is not None and extent.may_fail:  # a part that only some arm of a choice evaluates
                     guards = Guards(node) if guards is None else guards
-                    value = guards.guarded(part, renamed, lambda cond: bind(substituted(cond, names, renewed)))
+                    value = guards.guarded(part, renamed, lambda cond: bind(ir.substituted(cond, names, renewed)))
                 if value is not None:
                     names[id(part)] = bind(value)
                     extent = ExprSize(0, 1, extent.may_fail)
             extents[id(part)] = extent
-    return substituted(node, names, renewed) if names else node
+    return ir.substituted(node, names, renewed) if names else node
 
 
 Way: TypeAlias = tuple[tuple[int, bool], ...]  # ids of conditions, and whether they hold, the outermost first
@@ -113,18 +98,18 @@ class Guards:
         if ways is None or part.dtype.lanes > 1 or part.dtype == HANDLE or not all(map(self._may_repeat, ways)):
             return None
         asked = [self._all_hold(way, bind) for way in ways]
-        return select(reduce(partial(binary, "or"), asked), value, cast(0, part.dtype))
+        return ir.select(reduce(partial(ir.binary, "or"), asked), value, ir.cast(0, part.dtype))
 
     def _may_repeat(self, way: Way) -> bool:
-        return not any(isinstance(part, ir.Call) for cond, _ in way for part in walk(self._conditions[cond]))
+        return not any(isinstance(part, ir.Call) for cond, _ in way for part in ir.walk(self._conditions[cond]))
 
     def _all_hold(self, way: Way, bind: Callable[[ir.Expr], ir.Expr]) -> ir.Expr:
         """The conditions of a way, each bound once, and evaluated only where those before it hold."""
         joined: ir.Expr | None = None
         for end, (cond, holds) in enumerate(way, 1):
             if (holding := self._holding.get(way[:end])) is None:
-                test = self._conditions[cond] if holds else unary("not", self._conditions[cond])
-                holding = self._holding[way[:end]] = bind(test if joined is None else binary("and", joined, test))
+                test = self._conditions[cond] if holds else ir.unary("not", self._conditions[cond])
+                holding = self._holding[way[:end]] = bind(test if joined is None else ir.binary("and", joined, test))
             joined = holding
         assert joined is not None
         return joined
@@ -515,21 +500,21 @@ class TypeName(DType):
     ``n = T.int32()`` without a value is a symbolic extent of the arguments.
     """
 
-    def __call__(self, value: object = _NOTHING, *more: object) -> Expr:
+    def __call__(self, value: object = _NOTHING, *more: object) -> ir.Expr:
         kind = dtype(str(self))
         if more:
-            return vector((value, *more), kind)  # type: ignore[arg-type]  # cast refuses what is no value
+            return ir.vector((value, *more), kind)  # type: ignore[arg-type]  # cast refuses what is no value
         if value is _NOTHING:
             return current(f"T.{self}()").symbol(kind)
-        if isinstance(value, Tiled):
-            return Computed("cast", (value,), (), str(kind))  # type: ignore[return-value]  # a tile's elements
+        if isinstance(value, ir.Tiled):
+            return ir.Computed("cast", (value,), (), str(kind))  # type: ignore[return-value]  # a tile's elements
         if isinstance(value, str):
             if kind == HANDLE:
                 return PointerType(value)  # type: ignore[return-value]  # ``T.handle("tensormap")``, an annotation
             if value not in WRITTEN:
                 raise KernelError(f"T.{self} of a string", given=repr(value), allowed=choices(value, WRITTEN))
             value = float(value)
-        return cast(value, kind)  # type: ignore[arg-type]  # cast refuses what is no value
+        return ir.cast(value, kind)  # type: ignore[arg-type]  # cast refuses what is no value
 
     def __getitem__(self, shape: object) -> ArrayType:  # type: ignore[override]  # a dtype's letters are of no use
         return ArrayType(dtype(str(self)), shape if isinstance(shape, tuple) else (shape,))
@@ -573,10 +558,10 @@ def var_type(name: str = "", dtype: object = None, ty: object = None) -> VarType
     return VarType(name, HANDLE if isinstance(kind, PointerType) else _dtype(kind, f"the variable {name}"))
 
 
-def constant(kind: str, value: float) -> Expr:
+def constant(kind: str, value: float) -> ir.Expr:
     """``T.FloatImm("float32", 1.0)``, ``T.IntImm("int32", 1)``: a constant of a dtype."""
-    number = cast(value, _dtype(kind, "a constant"))
-    if const_value(number) is None:
+    number = ir.cast(value, _dtype(kind, "a constant"))
+    if ir.const_value(number) is None:
         raise KernelError("a constant has a number", given=f"`{value}`", allowed="a Python number", hint=f"T.{kind}(x)")
     return number
 

@@ -1,54 +1,128 @@
-"""Expressions: what each kind of Python expression means in a kernel.
-
-Values that Python knows stay Python values and follow Python's rules; with an IR expression among the operands the
-result is an IR expression.
-"""
+"""Expressions and calls of a kernel, evaluated while it is parsed."""
 
 from __future__ import annotations
 
 import ast
+import builtins
 import inspect
 import operator
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from math import inf
+from types import BuiltinFunctionType
 
 import numpy as np
 
 from tilewright import ir
 from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError, TilewrightError, choices
-from tilewright.ir import (
-    Assign,
-    Buffer,
-    Computed,
-    Const,
-    Expr,
-    If,
-    Load,
-    Region,
-    binary,
-    cast,
-    component,
-    select,
-    unary,
-    whole_indices,
-)
 from tilewright.ir.operators import OPERATORS, SYMBOLS
-from tilewright.lang.arithmetic import computed
 from tilewright.lang.builder import KernelBuilder
-from tilewright.lang.calls import call, elements
 from tilewright.lang.elsewhere import formula_for, hint_for
+from tilewright.lang.loops import run_time_range
 from tilewright.lang.moments import OpenBlock
-from tilewright.lang.parser import Parser, expression
+from tilewright.lang.parser import Parser, computed, expression
+from tilewright.lang.settings import evaluate
 from tilewright.lang.tile_assignments import hold
-from tilewright.lang.values import MetaValue
+from tilewright.lang.tile_functions import EXPORTS as TILE_FUNCTIONS
+from tilewright.lang.values import MetaValue, absolute
+
+# Calls: what a kernel calls runs in Python while the kernel is parsed, be it ``T`` or the user's own code.
+
+
+_WITH_EXPRESSIONS: dict[int, object] = {  # Python's builtins that have a meaning at run time too
+    id(builtins.range): run_time_range,
+    id(builtins.min): TILE_FUNCTIONS["min"],
+    id(builtins.max): TILE_FUNCTIONS["max"],
+    id(builtins.abs): absolute,
+}
+
+
+def call(parser: Parser, node: ast.Call) -> object:
+    """The result of a call. A view without a name that comes out of it is declared before the statement."""
+    builder = parser.builder
+    hints, builder.hints = builder.hints, ()
+    function = parser.eval(node.func)
+    evaluates = getattr(function, "__wrapped__", None) is evaluate  # it takes a call without a value
+    args = elements(parser, node.args, may_be_void=evaluates)
+    kwargs: dict[str, object] = {}
+    for keyword in node.keywords:
+        value = parser.eval(keyword.value)
+        kwargs.update({keyword.arg: value} if keyword.arg else value)  # type: ignore[call-overload]
+    builder.hints = hints
+    if id(function) in _WITH_EXPRESSIONS and any(isinstance(value, (ir.Expr, ir.Tiled)) for value in args):
+        function = _WITH_EXPRESSIONS[id(function)]
+    result = _called(parser, function, args, kwargs)
+    if isinstance(result, ir.Buffer):
+        result = builder.declared(result)
+    elif isinstance(result, ir.Load) and builder.known.get(result.buffer.name) is not result.buffer:
+        builder.foreign = True  # an element of a view that a method has made
+    builder.hints = ()
+    return result
+
+
+def elements(parser: Parser, nodes: Sequence[ast.expr], *, may_be_void: bool = False) -> list[object]:
+    """The values of a display or of positional arguments, starred ones spread out."""
+    values: list[object] = []
+    for node in nodes:
+        if isinstance(node, ast.Starred):
+            values += parser.eval(node.value)  # type: ignore[arg-type]  # Python's own error is the right one
+        else:
+            values.append(parser.eval(node, may_be_void=may_be_void))
+    return values
+
+
+def _called(parser: Parser, function: object, args: list[object], kwargs: dict[str, object]) -> object:
+    """Call a function of this project, or the user's own."""
+    if _is_ours(function):
+        return _checked(function, args, kwargs)  # type: ignore[arg-type]  # Python's own error is the right one
+    parser.builder.foreign = True  # its values may hold views that are not declared
+    return function(*args, **kwargs)  # type: ignore[operator]  # Python's own error is the right one
+
+
+def _checked(function: Callable[..., object], args: list[object], kwargs: dict[str, object]) -> object:
+    """Call a function of this project. Raises KernelError with its parameters where the arguments do not fit."""
+    try:
+        return function(*args, **kwargs)
+    except TypeError:
+        _check_arguments(function, args, kwargs)
+        raise
+
+
+def _check_arguments(function: Callable[..., object], args: list[object], kwargs: dict[str, object]) -> None:
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # a builtin, or no function at all
+        return
+    try:
+        signature.bind(*args, **kwargs)
+    except TypeError as error:
+        unknown = next((name for name in kwargs if name not in signature.parameters), "")
+        raise KernelError(
+            f"{getattr(function, '__name__', function)}: {error}",
+            given=unknown or f"{len(args)} positional, {', '.join(kwargs) or 'no'} keywords",
+            allowed=choices(unknown, signature.parameters),
+        ) from None
+
+
+def _is_ours(function: object) -> bool:
+    if isinstance(function, (type, BuiltinFunctionType)) and getattr(function, "__module__", "") == "builtins":
+        return True
+    home = getattr(function, "__module__", None) or type(function).__module__
+    return home == "tilewright" or home.startswith("tilewright.")
+
+
+# Expressions: what each kind of Python expression means in a kernel.
+#
+# Values that Python knows stay Python values and follow Python's rules; with an IR expression among the operands the
+# result is an IR expression.
+
 
 # ``buf[i, a:b]`` in the text of a kernel: an element or a region, with what is known about the index checked.
 
 
-def element(builder: KernelBuilder, buffer: Buffer, index: object) -> Load | Region:
+def element(builder: KernelBuilder, buffer: ir.Buffer, index: object) -> ir.Load | ir.Region:
     """``buffer[index]``: an element or a region, with what is known about the index checked."""
     indices = index if isinstance(index, tuple) else (index,)
     if listed := next((part for part in indices if isinstance(part, (tuple, list))), None):
@@ -57,9 +131,9 @@ def element(builder: KernelBuilder, buffer: Buffer, index: object) -> Load | Reg
             f"an index of {buffer.name} is one value", given=shown, hint="one of them, by its number: t[0]"
         )
     place = buffer[indices]
-    if isinstance(place, Region) and place.buffer is not buffer:  # of a view, that None and steps make
+    if isinstance(place, ir.Region) and place.buffer is not buffer:  # of a view, that None and steps make
         place = replace(place, buffer=builder.declared(place.buffer))
-    places = [part for part in whole_indices(indices, len(buffer.shape)) if part is not None]
+    places = [part for part in ir.whole_indices(indices, len(buffer.shape)) if part is not None]
     for dim, (part, extent) in enumerate(zip(places, buffer.shape, strict=False)):  # the rest is whole
         for value, past in _bounds(part):
             _check_index(buffer, dim, value, extent, past=past)
@@ -84,11 +158,11 @@ def _number(value: object) -> float:
     return number if isinstance(number, (int, float)) else 0
 
 
-def _check_index(buffer: Buffer, dim: int, value: object, extent: object, *, past: float) -> None:
-    if isinstance(value, Expr) and not value.dtype.is_integer:
+def _check_index(buffer: ir.Buffer, dim: int, value: object, extent: object, *, past: float) -> None:
+    if isinstance(value, ir.Expr) and not value.dtype.is_integer:
         raise KernelError(f"an index of {buffer.name} is an integer", given=f"`{value}` of {value.dtype}")
-    number = value.value if isinstance(value, Const) else value
-    if isinstance(number, Expr) or not isinstance(extent, int):
+    number = value.value if isinstance(value, ir.Const) else value
+    if isinstance(number, ir.Expr) or not isinstance(extent, int):
         return
     if not hasattr(number, "__index__") or isinstance(number, bool):
         raise KernelError(f"an index of {buffer.name} is an integer", given=f"{value!r}")
@@ -228,7 +302,7 @@ def negation(parser: Parser, node: ast.UnaryOp) -> object:
         raise KernelError(f"tiles have no operator {symbol}", given=ast.unparse(node), hint="~x of bools; x == 0")
     if not isinstance(value, ir.Expr):
         return python(value)
-    return value if symbol == "+" else unary(symbol, value)
+    return value if symbol == "+" else ir.unary(symbol, value)
 
 
 def compared(op: ast.cmpop, left: object, right: object) -> object:
@@ -243,7 +317,7 @@ def compared(op: ast.cmpop, left: object, right: object) -> object:
     if any(isinstance(value, ir.Tiled) for value in values) and None not in values:
         return ir.Computed.of(symbol, left, right)
     if any(isinstance(v, ir.Expr) for v in values) and all(isinstance(v, (ir.Expr, int, float)) for v in values):
-        return binary(symbol, left, right)  # type: ignore[arg-type]
+        return ir.binary(symbol, left, right)  # type: ignore[arg-type]
     return OPERATORS[symbol].number(left, right)
 
 
@@ -253,8 +327,8 @@ def _member(item: object, values: object, *, inside: bool) -> object:
         return (item in values) is inside  # type: ignore[operator]  # Python's own error is the right one
     equal: ir.Expr | bool = False
     for value in values:
-        equal = binary("or", equal, item == value)
-    return equal if inside else unary("not", equal)
+        equal = ir.binary("or", equal, item == value)
+    return equal if inside else ir.unary("not", equal)
 
 
 @expression(ast.Subscript)
@@ -267,7 +341,7 @@ def subscript(parser: Parser, node: ast.Subscript) -> object:
     if isinstance(value, ir.Region):
         return value.part(index, partial(element, parser.builder, value.buffer))
     if isinstance(value, ir.Expr) and value.dtype.lanes > 1:
-        return component(value, index)
+        return ir.component(value, index)
     if isinstance(value, ir.Load):
         if index in (0, (0,)):  # a scalar that lives in memory is an array of one
             return value
@@ -459,7 +533,7 @@ def condition(parser: Parser, node: ast.expr) -> object:
 
     def truth(part: ast.expr) -> object:
         value = condition(parser, part)
-        return cast(value, BOOL) if isinstance(value, Expr) else value
+        return ir.cast(value, BOOL) if isinstance(value, ir.Expr) else value
 
     return _logic(parser, node, truth)
 
@@ -479,9 +553,9 @@ def _logic(parser: Parser, node: ast.BoolOp, value_of: Callable[[ast.expr], obje
 
 def _joined(parser: Parser, symbol: str, left: object, right: object, block: OpenBlock) -> object:
     """``left and right``: logic where both are conditions, else the operand that Python would give."""
-    both = all(isinstance(v, (bool, np.bool_)) or (isinstance(v, Expr) and v.dtype == BOOL) for v in (left, right))
+    both = all(isinstance(v, (bool, np.bool_)) or (isinstance(v, ir.Expr) and v.dtype == BOOL) for v in (left, right))
     if both and not block and not block.has_bindings:
-        condition = binary(symbol, left, right)  # type: ignore[arg-type]  # both are conditions
+        condition = ir.binary(symbol, left, right)  # type: ignore[arg-type]  # both are conditions
         parser.builder.chose(condition, block)
         return condition
     nothing = OpenBlock()
@@ -494,7 +568,7 @@ def _aside(parser: Parser, make: Callable[[], object]) -> tuple[object, OpenBloc
     builder = parser.builder
     with builder.aside() as block:
         value = make()
-        if isinstance(value, Expr):
+        if isinstance(value, ir.Expr):
             value = builder.tried(value)
     return value, block
 
@@ -502,15 +576,15 @@ def _aside(parser: Parser, make: Callable[[], object]) -> tuple[object, OpenBloc
 def _chosen(parser: Parser, cond: object, then: tuple[object, OpenBlock], orelse: tuple[object, OpenBlock]) -> object:
     """``then if cond else orelse``: an expression where that is enough, else a branch that sets a scalar."""
     builder, (a, before_a), (b, before_b) = parser.builder, then, orelse
-    choice = select(cond, a, b)  # type: ignore[arg-type]  # select refuses what is no value
+    choice = ir.select(cond, a, b)  # type: ignore[arg-type]  # select refuses what is no value
     if not any(block or block.has_bindings for block in (before_a, before_b)):
         for block in (before_a, before_b):
             builder.chose(choice, block)
         return choice
-    at, test = builder.at, builder.settled(cast(cond, BOOL))  # type: ignore[arg-type]
-    var = builder.bind("chosen", cast(0, choice.dtype), mutable=True)
-    yes, no = ((*block, Assign(var, cast(value, choice.dtype), at=at)) for value, block in (then, orelse))  # type: ignore[arg-type]
-    builder.emit(If(test, yes, no, at=at))
+    at, test = builder.at, builder.settled(ir.cast(cond, BOOL))  # type: ignore[arg-type]
+    var = builder.bind("chosen", ir.cast(0, choice.dtype), mutable=True)
+    yes, no = ((*block, ir.Assign(var, ir.cast(value, choice.dtype), at=at)) for value, block in (then, orelse))  # type: ignore[arg-type]
+    builder.emit(ir.If(test, yes, no, at=at))
     return var
 
 
@@ -522,10 +596,10 @@ def comparison(parser: Parser, node: ast.Compare) -> object:
     result = compared(node.ops[0], left, right)
     for op, part in zip(node.ops[1:], node.comparators[1:], strict=True):
         left = right
-        if not isinstance(result, Expr):
+        if not isinstance(result, ir.Expr):
             right = parser.eval(part)
-            if isinstance(result, Computed):
-                result = Computed.of("&", result, compared(op, left, right))
+            if isinstance(result, ir.Computed):
+                result = ir.Computed.of("&", result, compared(op, left, right))
             else:
                 result = result and compared(op, left, right)
             continue

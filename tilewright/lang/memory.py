@@ -7,22 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tilewright import ir
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import KernelError, choices, described
-from tilewright.ir import (
-    AddressOf,
-    Buffer,
-    Expr,
-    Load,
-    Value,
-    Var,
-    as_expr,
-    as_index,
-    binary,
-    const_value,
-    reached,
-    row_major,
-)
 from tilewright.ir.verify import check_placement
 from tilewright.lang.builder import BufferType, KernelBuilder, current
 from tilewright.layout import Layout, S, TileLayout
@@ -32,15 +19,15 @@ _ALLOCATED = ("local", "shared", "shared.dyn")
 TMEM_COLUMNS = 512  # columns of 32 bits in each lane of tensor memory
 
 
-def extents(shape: object, what: str) -> tuple[Value, ...]:
+def extents(shape: object, what: str) -> tuple[ir.Value, ...]:
     """A shape as IR holds it: ints where they are known. Raises KernelError for what is no extent."""
     values = tuple(shape) if isinstance(shape, (tuple, list)) else (shape,)
-    checked: list[Value] = []
+    checked: list[ir.Value] = []
     for value in values:
-        number = const_value(value)
+        number = ir.const_value(value)
         if number is None and hasattr(type(value), "__index__") and not isinstance(value, type | np.ndarray):
             number = int(value)
-        if number is None and isinstance(value, Expr) and value.dtype.is_integer:
+        if number is None and isinstance(value, ir.Expr) and value.dtype.is_integer:
             checked.append(value)
         elif isinstance(number, int) and not isinstance(number, bool) and 0 < number < 1 << 64:
             checked.append(number)
@@ -71,7 +58,7 @@ def new_buffer(
     *,
     flat: bool = False,
     **fields: object,
-) -> Buffer:
+) -> ir.Buffer:
     """A buffer that is not declared yet; row major without a layout, flat in the lowered stage."""
     shape, layout = extents(shape, name), None if isinstance(layout, str) and layout == DEFAULT else layout
     if not isinstance(kind, str):
@@ -81,13 +68,13 @@ def new_buffer(
             f"the layout of {name}", given=repr(layout), allowed="S[...], TileLayout, SwizzleLayout, ComposeLayout"
         )
     if layout is None and not flat and builder.stage != "lowered":
-        layout = row_major(shape)
+        layout = ir.row_major(shape)
     if layout is not None:
-        layout = reached(name, shape, layout)
+        layout = ir.reached(name, shape, layout)
     element = dtype(str(kind))
     if not element.bits:
         raise KernelError(f"{name} has elements without bits", given=element, allowed='a number\'s type, as "float16"')
-    buffer = Buffer(name, element, shape, space, layout, **fields)  # type: ignore[arg-type]  # its own fields
+    buffer = ir.Buffer(name, element, shape, space, layout, **fields)  # type: ignore[arg-type]  # its own fields
     check_placement(buffer)
     return buffer
 
@@ -112,7 +99,7 @@ def check_argument(name: str, scope: str) -> None:
         raise KernelError(f"the argument {name} is in global memory", given=f"scope={scope!r}", allowed='"global"')
 
 
-def bind_parameter(builder: KernelBuilder, pointer: Var, buffer: Buffer) -> Buffer:
+def bind_parameter(builder: KernelBuilder, pointer: ir.Var, buffer: ir.Buffer) -> ir.Buffer:
     """Make ``made`` the array that a call passes for ``pointer``."""
     if any(other.data is pointer for other in builder.buffers):
         raise KernelError(f"{pointer.name} is matched already", allowed="one T.match_buffer for each handle")
@@ -121,24 +108,24 @@ def bind_parameter(builder: KernelBuilder, pointer: Var, buffer: Buffer) -> Buff
 
 
 def match_buffer(
-    param: Var,
+    param: ir.Var,
     shape: object,
     dtype: str = "float32",
     *,
     layout: Layout | None = None,
     strides: object = None,
     scope: str = "global",
-    elem_offset: Value = 0,
+    elem_offset: ir.Value = 0,
     align: int = 0,
     flat: bool = False,
     peers: int = 0,
-) -> Buffer:
+) -> ir.Buffer:
     """The array behind a handle parameter. Symbolic extents and strides (``n = T.int32()``) take their values from the
     call. strides: in elements, ``(lda, 1)`` for rows that are lda elements apart. peers: of a `T.SymmetricBuffer` in
     printed scripts, its ranks.
     """
     builder = current("T.match_buffer")
-    if not isinstance(param, Var) or param not in builder.params or param.dtype != "handle":
+    if not isinstance(param, ir.Var) or param not in builder.params or param.dtype != "handle":
         handles = [var.name for var in builder.params if var.dtype == "handle"]
         raise KernelError(
             "T.match_buffer takes a parameter", given=str(param), allowed=choices(param, handles) or "a T.handle"
@@ -156,17 +143,17 @@ def match_buffer(
 def alloc_buffer(
     shape: object,
     dtype: str = "float32",
-    data: Expr | Buffer | None = None,
+    data: ir.Expr | ir.Buffer | None = None,
     strides: object = None,
-    elem_offset: Value = 0,
-    byte_offset: Value | None = None,
+    elem_offset: ir.Value = 0,
+    byte_offset: ir.Value | None = None,
     scope: str = "",
     *,
     layout: Layout | None = None,
     align: int = 0,
     offset: int | None = None,
     flat: bool = False,
-) -> Buffer:
+) -> ir.Buffer:
     """Storage for a tile of a logical shape. A local one whose layout has thread axes holds a part in each thread.
 
     scope: local, shared or shared.dyn. align: bytes. offset: the place in shared memory, in bytes, once it is planned.
@@ -186,7 +173,7 @@ def alloc_buffer(
             else None,
         )
     name = builder.named("buffer")
-    if const_value(elem_offset) != 0 or byte_offset is not None:
+    if ir.const_value(elem_offset) != 0 or byte_offset is not None:
         asked = f"elem_offset={elem_offset}" if byte_offset is None else f"byte_offset={byte_offset}"
         raise KernelError(f"{name} is storage of its own, which begins at its first element", given=asked,
                           allowed="an offset into data=")  # fmt: skip
@@ -199,9 +186,9 @@ def alloc_buffer(
     return builder.allocate(buffer, offset)
 
 
-def _check_constant(buffer: Buffer) -> None:
+def _check_constant(buffer: ir.Buffer) -> None:
     for extent in buffer.shape:
-        if isinstance(extent, Expr):
+        if isinstance(extent, ir.Expr):
             raise KernelError(
                 f"the shape of {buffer.name} must be constant",
                 given=f"extent {extent}",
@@ -210,12 +197,12 @@ def _check_constant(buffer: Buffer) -> None:
             )
 
 
-def alloc_shared(shape: object, dtype: str = "float32", *, layout: Layout | None = None, align: int = 0) -> Buffer:
+def alloc_shared(shape: object, dtype: str = "float32", *, layout: Layout | None = None, align: int = 0) -> ir.Buffer:
     """`alloc_buffer` in shared memory."""
     return alloc_buffer(shape, dtype, scope="shared", layout=layout, align=align)
 
 
-def alloc_local(shape: object, dtype: str = "float32", *, layout: Layout | None = None, align: int = 0) -> Buffer:
+def alloc_local(shape: object, dtype: str = "float32", *, layout: Layout | None = None, align: int = 0) -> ir.Buffer:
     """`alloc_buffer` in registers."""
     return alloc_buffer(shape, dtype, scope="local", layout=layout, align=align)
 
@@ -234,26 +221,26 @@ class BufferOrView(BufferType):
 def decl_buffer(
     shape: object,
     dtype: str | None = None,
-    data: Expr | Buffer | None = None,
+    data: ir.Expr | ir.Buffer | None = None,
     strides: object = None,
-    elem_offset: Value = 0,
-    byte_offset: Value | None = None,
+    elem_offset: ir.Value = 0,
+    byte_offset: ir.Value | None = None,
     scope: str | None = None,
     *,
     layout: Layout | None = None,
     align: int = 0,
-    allocated_addr: Value | None = None,
+    allocated_addr: ir.Value | None = None,
     flat: bool = False,
-) -> Buffer:
+) -> ir.Buffer:
     """A view of memory that exists: ``data`` points to it, an offset in elements or bytes leads to its first element.
 
     dtype and scope are those of what ``data`` points into, if left out. Tensor memory is named by ``allocated_addr``.
     """
     builder = current("T.decl_buffer")
-    if isinstance(data, Buffer):
+    if isinstance(data, ir.Buffer):
         data = data.pointer
-    pointer = builder.first.get(data.name, data) if isinstance(data, Var) else data
-    root = pointer.buffer if isinstance(pointer, AddressOf) else None
+    pointer = builder.first.get(data.name, data) if isinstance(data, ir.Var) else data
+    root = pointer.buffer if isinstance(pointer, ir.AddressOf) else None
     kind: str = dtype or (root.dtype if root else "float32")
     space = scope or (root.space if root else "tmem" if allocated_addr is not None else "global")
     if data is None and allocated_addr is None and space != "tmem":
@@ -275,9 +262,9 @@ def decl_buffer(
     return builder.declare(view)
 
 
-def ptr_byte_offset(ptr: Expr | Buffer, offset: Value, dtype: str | None = None) -> Expr:
+def ptr_byte_offset(ptr: ir.Expr | ir.Buffer, offset: ir.Value, dtype: str | None = None) -> ir.Expr:
     """A pointer so many bytes further on; ``dtype`` is for readers."""
-    start = ptr.pointer if isinstance(ptr, Buffer) else ptr
+    start = ptr.pointer if isinstance(ptr, ir.Buffer) else ptr
     if start.dtype != HANDLE:
         raise KernelError(
             "T.ptr_byte_offset moves a pointer",
@@ -285,10 +272,10 @@ def ptr_byte_offset(ptr: Expr | Buffer, offset: Value, dtype: str | None = None)
             allowed="A.data, A.ptr_to([i]), a handle",
             hint='T.reinterpret("handle", address)',
         )
-    return start + as_index(offset)
+    return start + ir.as_index(offset)
 
 
-def _check_view(name: str, space: str, root: Buffer | None, data: object, address: object) -> None:
+def _check_view(name: str, space: str, root: ir.Buffer | None, data: object, address: object) -> None:
     """Raises KernelError where the arguments of a view disagree: its scope with that of ``data``, or two starts."""
     exact = current("T.decl_buffer").exact  # a printed script shows what passes have made
     if not exact and space != "tmem" and root is not None and space.partition(".")[0] != root.space.partition(".")[0]:
@@ -304,21 +291,21 @@ def _check_view(name: str, space: str, root: Buffer | None, data: object, addres
         )
 
 
-def _check_one_offset(name: str, byte_offset: Value, elem_offset: Value) -> None:
-    if const_value(elem_offset) != 0:
+def _check_one_offset(name: str, byte_offset: ir.Value, elem_offset: ir.Value) -> None:
+    if ir.const_value(elem_offset) != 0:
         offsets = f"byte_offset={byte_offset}, elem_offset={elem_offset}"
         raise KernelError(f"the view {name} has two offsets", given=offsets, allowed="one of them")
 
 
-def _address(value: object) -> Expr | None:
+def _address(value: object) -> ir.Expr | None:
     """The address that ``allocated_addr=`` gives: a value, or an element of a buffer, which is read at each use."""
     if isinstance(value, (tuple, list)) and len(value) == 1:
         value = value[0]
-    if isinstance(value, Buffer):
-        value = Load(value, tuple(as_expr(0) for _ in value.shape))
-    if isinstance(value, Load):
+    if isinstance(value, ir.Buffer):
+        value = ir.Load(value, tuple(ir.as_expr(0) for _ in value.shape))
+    if isinstance(value, ir.Load):
         return replace(value)
-    return None if value is None else as_expr(value)  # type: ignore[arg-type]  # as_expr refuses what is no value
+    return None if value is None else ir.as_expr(value)  # type: ignore[arg-type]  # as_expr refuses what is no value
 
 
 def _check_tmem(builder: KernelBuilder, name: str, kind: str, layout: Layout | None, address: object) -> None:
@@ -338,7 +325,7 @@ def _check_tmem(builder: KernelBuilder, name: str, kind: str, layout: Layout | N
         )
     if isinstance(layout, TileLayout):
         layout.verify_well_formed()
-        columns = const_value(layout.cosize("TCol"))
+        columns = ir.const_value(layout.cosize("TCol"))
         if columns is not None and columns * dtype(str(kind)).bits > TMEM_COLUMNS * 32:
             raise KernelError(
                 f"{name} has more columns than tensor memory",
@@ -351,55 +338,55 @@ def _foreign(layout: TileLayout) -> bool:
     return any(axis.name not in ("TLane", "TCol") for axis in layout.axes)
 
 
-def _elements(byte_offset: Value, kind: str) -> Value:
+def _elements(byte_offset: ir.Value, kind: str) -> ir.Value:
     nbytes = max(1, dtype(str(kind)).bits // 8)
-    number = const_value(byte_offset)
+    number = ir.const_value(byte_offset)
     if number is not None and number % nbytes:
         raise KernelError(
             "byte_offset cuts an element", given=f"{number} bytes", allowed=f"a multiple of {nbytes} bytes ({kind})"
         )
-    return binary("//", byte_offset, nbytes)
+    return ir.binary("//", byte_offset, nbytes)
 
 
-def _number(value: Value) -> Value:
-    number = const_value(value)
-    return as_index(value) if number is None else number
+def _number(value: ir.Value) -> ir.Value:
+    number = ir.const_value(value)
+    return ir.as_index(value) if number is None else number
 
 
 # One value in memory, read and assigned by its name: ``s = T.local_scalar("int32")``, then ``s += 1``.
 
 
-def alloc_scalar(dtype: str = "float32", scope: str = "local") -> Load:
+def alloc_scalar(dtype: str = "float32", scope: str = "local") -> ir.Load:
     """One value in memory of its own, in registers or shared: a name for it reads and assigns that value."""
     return _scalar(alloc_buffer((1,), dtype, scope=scope))
 
 
-def shared_scalar(dtype: str = "float32") -> Load:
+def shared_scalar(dtype: str = "float32") -> ir.Load:
     """`alloc_scalar` in shared memory."""
     return alloc_scalar(dtype, "shared")
 
 
-def local_scalar(dtype: str = "float32") -> Load:
+def local_scalar(dtype: str = "float32") -> ir.Load:
     """`alloc_scalar` in registers."""
     return alloc_scalar(dtype)
 
 
 def decl_scalar(
     dtype: str | None = None,
-    data: Expr | Buffer | None = None,
+    data: ir.Expr | ir.Buffer | None = None,
     scope: str | None = None,
-    elem_offset: Value = 0,
-    byte_offset: Value | None = None,
-) -> Load:
+    elem_offset: ir.Value = 0,
+    byte_offset: ir.Value | None = None,
+) -> ir.Load:
     """One value in memory that exists: a name for it reads and assigns that value."""
     if data is None:
         raise KernelError("T.decl_scalar names memory that exists", given="no data", hint="T.alloc_scalar")
     return _scalar(decl_buffer((1,), dtype, data, None, elem_offset, byte_offset, scope))
 
 
-def _scalar(storage: Buffer) -> Load:
+def _scalar(storage: ir.Buffer) -> ir.Load:
     current("a scalar").fresh.add(storage.name)
-    return Load(storage, (as_expr(0),))
+    return ir.Load(storage, (ir.as_expr(0),))
 
 
 EXPORTS: dict[str, object] = {

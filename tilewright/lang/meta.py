@@ -96,8 +96,8 @@ def _stored(method: object) -> set[str]:
 
 def _scalars_of_its_own(self: Any, builder: KernelBuilder) -> None:
     """Values of run time in fields that methods assign become scalars, which begin as these."""
-    for name in _assigned_later(type(self)) & vars(self).keys():  # type: ignore[arg-type]  # classes hash
-        value = vars(self)[name]
+    later = _assigned_later(type(self))  # type: ignore[arg-type]  # classes hash
+    for name, value in [item for item in vars(self).items() if item[0] in later]:
         if _varies(builder, value):
             object.__setattr__(self, name, Var(value.name, value.dtype))  # read where it is used, not here
         elif isinstance(value, Expr) and not isinstance(value, (Load, AddressOf)):

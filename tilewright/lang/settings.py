@@ -7,43 +7,27 @@ from contextlib import AbstractContextManager, nullcontext
 from difflib import get_close_matches
 from typing import cast as typed
 
+from tilewright import ir
 from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError, choices
-from tilewright.ir import (
-    AddressOf,
-    Argument,
-    Assume,
-    Attr,
-    Buffer,
-    Call,
-    Const,
-    DeviceEntry,
-    Evaluate,
-    Expr,
-    Launch,
-    Value,
-    as_expr,
-    cast,
-    const_value,
-)
 from tilewright.ir.launch import BLOCKS_PER_SM, MAX_REGISTERS, NON_PORTABLE_CLUSTER
 from tilewright.lang.builder import current
 
 Rule = tuple[Callable[[object], bool], str]
 
 
-def argument(value: object) -> Argument:
+def argument(value: object) -> ir.Argument:
     """A setting as IR holds it: lists and dicts become tuples, a buffer a pointer to it, a constant its number."""
-    if isinstance(value, Const):
+    if isinstance(value, ir.Const):
         return value.value
-    if isinstance(value, Buffer):
-        return AddressOf(value)
+    if isinstance(value, ir.Buffer):
+        return ir.AddressOf(value)
     if isinstance(value, (list, tuple)):
         return tuple(argument(part) for part in value)
     if isinstance(value, Mapping):
         return tuple((str(key), argument(part)) for key, part in value.items())
-    if value is None or isinstance(value, (Expr, str, bool, int, float)):
-        return str(value) if isinstance(value, str) else typed("Argument", value)
+    if value is None or isinstance(value, (ir.Expr, str, bool, int, float)):
+        return str(value) if isinstance(value, str) else typed("ir.Argument", value)
     if hasattr(value, "__index__"):
         return int(value)
     raise KernelError(
@@ -73,11 +57,11 @@ OF_FUNCTION = {**LAUNCH, "rank": TEXT, "ranks": COUNT, "global_symbol": TEXT, "t
 OF_KERNEL = {**LAUNCH, "comment": TEXT, "hint": TEXT, "trace": TEXT}
 
 
-def checked_settings(what: str, values: object, rules: Mapping[str, Rule]) -> tuple[tuple[str, Argument], ...]:
+def checked_settings(what: str, values: object, rules: Mapping[str, Rule]) -> tuple[tuple[str, ir.Argument], ...]:
     """Settings under their own names. Raises KernelError for an unknown one: none is ignored."""
     if not isinstance(values, Mapping):
         raise KernelError(f"{what} takes a dict", given=repr(values), allowed='{"name": value}')
-    settings: dict[str, Argument] = {}
+    settings: dict[str, ir.Argument] = {}
     for key, value in values.items():
         if key not in rules:
             raise KernelError(
@@ -97,22 +81,22 @@ def checked_settings(what: str, values: object, rules: Mapping[str, Rule]) -> tu
 def device_entry() -> None:
     """From here on the code runs on the device."""
     builder = current("T.device_entry()")
-    builder.emit(DeviceEntry(at=builder.at))
+    builder.emit(ir.DeviceEntry(at=builder.at))
 
 
-def assume(cond: Value) -> None:
+def assume(cond: ir.Value) -> None:
     """A fact about the arguments (``T.assume(n % 8 == 0)``), checked when the kernel is called."""
     builder = current("T.assume")
-    truth = const_value(cond)
+    truth = ir.const_value(cond)
     if truth is not None and not truth and not builder.exact:
         raise KernelError("T.assume states what is false", given="a condition that is constant")
-    builder.emit(Assume(cast(cond, BOOL), at=builder.at))
+    builder.emit(ir.Assume(ir.cast(cond, BOOL), at=builder.at))
 
 
 def attr(settings: Mapping[str, object]) -> None:
     """Settings of the kernel: ``T.attr({"min_blocks": 2})``, in full "tirx.launch_bounds_min_blocks_per_sm"."""
     builder = current("T.attr")
-    builder.emit(Attr(checked_settings("T.attr", settings, OF_KERNEL), at=builder.at))
+    builder.emit(ir.Attr(checked_settings("T.attr", settings, OF_KERNEL), at=builder.at))
 
 
 def hint(*message: object, **settings: object) -> AbstractContextManager[None]:
@@ -123,7 +107,7 @@ def hint(*message: object, **settings: object) -> AbstractContextManager[None]:
     builder = current("T.hint")
     words = [*map(str, message), *(f"{key}={value}" for key, value in settings.items())]
     if words:
-        builder.emit(Attr((("hint", ", ".join(words)),), at=builder.at))
+        builder.emit(ir.Attr((("hint", ", ".join(words)),), at=builder.at))
     return nullcontext()
 
 
@@ -135,7 +119,7 @@ def trace(name: str) -> None:
     builder = current("T.trace")
     if not isinstance(name, str) or not name:
         raise KernelError("the name of a mark is a word", given=repr(name), allowed='T.trace("load")')
-    builder.emit(Attr((("trace", name),), at=builder.at))
+    builder.emit(ir.Attr((("trace", name),), at=builder.at))
 
 
 def func_attr(settings: Mapping[str, object]) -> None:
@@ -149,16 +133,16 @@ def _is_of_others(key: str) -> bool:
     return key.startswith(("tir.", "tirx.")) and not get_close_matches(key, OF_FUNCTION, cutoff=0.8)
 
 
-def evaluate(value: Value) -> None:
+def evaluate(value: ir.Value) -> None:
     """Compute an expression for its effect."""
     builder = current("T.evaluate")
-    if not isinstance(value, Call) or value.dtype != "void":  # a call without a value is a statement already
-        builder.emit(Evaluate(as_expr(value), at=builder.at))
+    if not isinstance(value, ir.Call) or value.dtype != "void":  # a call without a value is a statement already
+        builder.emit(ir.Evaluate(ir.as_expr(value), at=builder.at))
 
 
 def launch(
     *,
-    grid: tuple[Value, Value, Value],
+    grid: tuple[ir.Value, ir.Value, ir.Value],
     threads: int,
     cluster: tuple[int, int, int] = (1, 1, 1),
     shared_bytes: int = 0,
@@ -167,7 +151,7 @@ def launch(
     max_registers: int = 0,
 ) -> None:
     """How the kernel is launched: a line of printed scripts of the lowered stage."""
-    current("T.launch").launch = Launch(
+    current("T.launch").launch = ir.Launch(
         grid, threads, cluster, shared_bytes, min_blocks_per_sm, non_portable_cluster, max_registers
     )
 

@@ -20,7 +20,6 @@ from tilewright.lang import (
     meta,
     pools,
     ranks,
-    reductions,
     roles,
     scopes,
     settings,
@@ -46,7 +45,7 @@ def _checked(value: object) -> object:
 _NAMES: dict[str, object] = {"Axis": layout.Axis}
 _NAMES.update(functions.EXPORTS)  # decorators, which look at what they are called from
 _PARTS = (
-    scopes, statements, forms, instructions, loops, memory, meta, roles, pools, ranks, reductions, settings,
+    scopes, statements, forms, instructions, loops, memory, meta, roles, pools, ranks, settings,
     tensor_maps, builder, values, tile_functions,
 )  # fmt: skip
 for _part in _PARTS:

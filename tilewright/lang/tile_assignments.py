@@ -16,25 +16,9 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from tilewright import ir
 from tilewright.dtypes import BOOL, INT32, INT64, DType, dtype
 from tilewright.errors import KernelError, choices, described
-from tilewright.ir import (
-    ELEMENT,
-    Buffer,
-    Computed,
-    Const,
-    Expr,
-    Load,
-    Reduced,
-    Region,
-    TileCallStmt,
-    Tiled,
-    Value,
-    as_expr,
-    const_value,
-    same,
-    special,
-)
 from tilewright.ir.expr import truth_is_an_error
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.verify import check_regions
@@ -45,10 +29,9 @@ from tilewright.lang.settings import argument
 from tilewright.layout import Iter, Layout, TileLayout
 from tilewright.layout.facts import listed
 from tilewright.primitives import COMMON, PRIMITIVES, Primitive, TileOperand
-from tilewright.primitives.compute import CAST, COMPUTE, FORMULA, NAMES, FormulaStep
-from tilewright.primitives.copy import copy
+from tilewright.primitives.copy import copy, fill
 from tilewright.primitives.elements import FLOAT32, narrowed
-from tilewright.primitives.fill import fill
+from tilewright.primitives.elementwise import CAST, COMPUTE, FORMULA, NAMES, FormulaStep
 from tilewright.primitives.reduce import ACCUMULATES
 from tilewright.records import replace
 
@@ -88,11 +71,11 @@ def tile_function(name: str, scope: str, prefix: str) -> Callable[..., None]:
             raise KernelError(f"Tx.{name}: dispatch is the name of a variant", given=shown, allowed="a string")
         operands = _operands(row, args, config)
         first = operands[0]
-        assert isinstance(first, Region), "a primitive writes its first operand"
+        assert isinstance(first, ir.Region), "a primitive writes its first operand"
         settings = tuple(
             (key, argument(value)) for key, value in config.items() if value is not None and value is not False
         )
-        stmt = TileCallStmt(name, scope, operands, dispatch, settings, at=builder.at)
+        stmt = ir.TileCallStmt(name, scope, operands, dispatch, settings, at=builder.at)
         check_regions(stmt)
         builder.emit(stmt)
 
@@ -109,7 +92,7 @@ def _check_keywords(row: Primitive, config: dict[str, object]) -> None:
             raise KernelError(f"Tx.{row.name} has no keyword {key!r}", given=f"{key}=...", allowed=keywords, hint=hint)
 
 
-def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object]) -> tuple[Region | Expr, ...]:
+def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object]) -> tuple[ir.Region | ir.Expr, ...]:
     """The operands in the order of the declaration; those given by name leave ``config``.
 
     Keywords that are given by position go there.
@@ -125,7 +108,7 @@ def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object
         raise KernelError(
             f"Tx.{row.name} takes {' and '.join(names)}", given=f"{max(len(args), len(values))} arguments"
         )
-    operands: list[Region | Expr] = []
+    operands: list[ir.Region | ir.Expr] = []
     for operand in row.operands[: max(names.index(name) for name in present) + 1]:
         what = f"{row.name}: {operand.name}"
         value = present.get(operand.name, operand.default)
@@ -140,77 +123,79 @@ def _operands(row: Primitive, args: tuple[object, ...], config: dict[str, object
     return tuple(operands)
 
 
-def _check_as_large(what: str, value: object, first: Region | Expr) -> None:
+def _check_as_large(what: str, value: object, first: ir.Region | ir.Expr) -> None:
     """Raises KernelError for a tile that nothing reads, and that has other extents than the one that is written."""
     if value is None:
         return
     sizes = [
-        tuple(number for number in map(const_value, part.extents) if number != 1)
+        tuple(number for number in map(ir.const_value, part.extents) if number != 1)
         for part in (_region(what, value), first)
-        if isinstance(part, Region)
+        if isinstance(part, ir.Region)
     ]
     if None not in (*sizes[0], *sizes[1]) and sizes[0] != sizes[1]:
         raise KernelError(f"{what} is as large as what is written", given=f"{value}", allowed=f"the extents of {first}")
 
 
-def _either(what: str, value: object, before: list[Region | Expr]) -> Region | Expr:
+def _either(what: str, value: object, before: list[ir.Region | ir.Expr]) -> ir.Region | ir.Expr:
     """A tile, or a value: a number keeps Python's precision, and a function is called with the coordinates of an
     element in the region that is written.
     """
-    if isinstance(value, (Region, Buffer)):
+    if isinstance(value, (ir.Region, ir.Buffer)):
         return _region(what, value)
-    if isinstance(value, Expr):
+    if isinstance(value, ir.Expr):
         return value
     if callable(value):
         with truth_is_an_error():
             value = value(*_places(what, value, before[0]))
-        if isinstance(value, Expr):
+        if isinstance(value, ir.Expr):
             return value
     kind = FLOAT64 if isinstance(value, float) else INT64 if _is_long(value) else INT32
-    return as_expr(value, kind)  # type: ignore[arg-type]  # it refuses what is no number
+    return ir.as_expr(value, kind)  # type: ignore[arg-type]  # it refuses what is no number
 
 
-def _places(what: str, function: Callable[..., object], dst: Region | Expr) -> list[Expr]:
+def _places(what: str, function: Callable[..., object], dst: ir.Region | ir.Expr) -> list[ir.Expr]:
     """Where an element is in the region that is written; dimensions of 1 in front count if they are asked for."""
-    extents = dst.extents if isinstance(dst, Region) else ()
-    if len(extents) > len(ELEMENT):
-        raise KernelError(f"{what} is a function of at most {len(ELEMENT)} places", given=f"{len(extents)} dimensions")
+    extents = dst.extents if isinstance(dst, ir.Region) else ()
+    if len(extents) > len(ir.ELEMENT):
+        raise KernelError(
+            f"{what} is a function of at most {len(ir.ELEMENT)} places", given=f"{len(extents)} dimensions"
+        )
     asked, skipped = len(inspect.signature(function).parameters), 0
-    while len(extents) - skipped > asked and const_value(extents[skipped]) == 1:
+    while len(extents) - skipped > asked and ir.const_value(extents[skipped]) == 1:
         skipped += 1
-    return [special(name) for name in ELEMENT[skipped : len(extents)]]
+    return [ir.special(name) for name in ir.ELEMENT[skipped : len(extents)]]
 
 
 def _is_long(value: object) -> bool:
     return isinstance(value, int) and not -(1 << 31) <= value < 1 << 31
 
 
-def _scalar(row: Primitive, operand: TileOperand, value: object, before: list[Region | Expr]) -> Expr:
+def _scalar(row: Primitive, operand: TileOperand, value: object, before: list[ir.Region | ir.Expr]) -> ir.Expr:
     """A value, converted to the dtype of the first tile."""
     what = f"{row.name}: {operand.name}"
-    if isinstance(value, (Region, Buffer)) or not isinstance(value, (Expr, int, float)):
-        shown = value.name if isinstance(value, Buffer) else str(value)
+    if isinstance(value, (ir.Region, ir.Buffer)) or not isinstance(value, (ir.Expr, int, float)):
+        shown = value.name if isinstance(value, ir.Buffer) else str(value)
         raise KernelError(f"{what} is a number", given=shown, allowed="a number, a scalar or one element: 0, x, A[0]")
     return current(f"Tx.{row.name}").converted(value, before[0].dtype, what)
 
 
-def _region(what: str, value: object) -> Region:
+def _region(what: str, value: object) -> ir.Region:
     """A tile: a region, a whole buffer, or one element."""
     tile = region_of(value)
     if tile is None:
-        shown = f"`{as_expr(value)}`" if isinstance(value, Expr) else repr(value)
+        shown = f"`{ir.as_expr(value)}`" if isinstance(value, ir.Expr) else repr(value)
         raise KernelError(f"{what} is a tile", given=shown, allowed="a buffer or a region of one: A, A[0:8, :]")
     return tile
 
 
-def region_of(place: object) -> Region | None:
+def region_of(place: object) -> ir.Region | None:
     """A tile as a region; of an element the region that is only it. None for anything else."""
-    if isinstance(place, Region):
+    if isinstance(place, ir.Region):
         return place
-    if isinstance(place, Buffer):
+    if isinstance(place, ir.Buffer):
         return place.region()
-    if isinstance(place, Load):
-        box = Region.of(place.buffer, tuple(slice(index, index + 1) for index in place.indices))
+    if isinstance(place, ir.Load):
+        box = ir.Region.of(place.buffer, tuple(slice(index, index + 1) for index in place.indices))
         return replace(box, owed=place.owed) if place.owed else box
     return None
 
@@ -263,24 +248,24 @@ WIDER = ("warp", "warpgroup", "cta")
 
 def is_single(value: object) -> bool:
     """May an element get it: an expression over tiles, or a tile of one element?"""
-    if isinstance(value, (Computed, Reduced)):
+    if isinstance(value, (ir.Computed, ir.Reduced)):
         return True
-    tile = region_of(value) if isinstance(value, Tiled) else None
-    return tile is not None and all(const_value(extent) == 1 for extent in tile.extents)
+    tile = region_of(value) if isinstance(value, ir.Tiled) else None
+    return tile is not None and all(ir.const_value(extent) == 1 for extent in tile.extents)
 
 
-def assign_tile(place: Region, value: object) -> None:
+def assign_tile(place: ir.Region, value: object) -> None:
     """Make the call that gives ``value`` to a tile."""
     joined = _accumulated(place, value)
     if joined is not None:
         _reduce(place, joined, accum=True)
-    elif isinstance(value, Reduced):
+    elif isinstance(value, ir.Reduced):
         _reduce(place, value)
-    elif isinstance(value, Computed):
+    elif isinstance(value, ir.Computed):
         _compute(place, value)
-    elif (source := region_of(value) if isinstance(value, Tiled) else None) is not None:
+    elif (source := region_of(value) if isinstance(value, ir.Tiled) else None) is not None:
         _copy(place, source)
-    elif not isinstance(value, (Expr, int, float, np.generic)):
+    elif not isinstance(value, (ir.Expr, int, float, np.generic)):
         hint = "T.select(lambda i, j: j <= i, x, 0)" if callable(value) else None
         raise KernelError(f"what {place} gets", given=described(value), allowed="a tile or a value", hint=hint)
     else:
@@ -290,13 +275,13 @@ def assign_tile(place: Region, value: object) -> None:
 # The calls
 
 
-def _call(name: str, tiles: Sequence[Region], *args: object, **config: object) -> None:
+def _call(name: str, tiles: Sequence[ir.Region], *args: object, **config: object) -> None:
     """A call at the scope that holds here."""
     scope, prefix = _scope(tiles)
     tile_function(name, scope, prefix)(*args, **config)
 
 
-def _scope(tiles: Sequence[Region]) -> tuple[str, str]:
+def _scope(tiles: Sequence[ir.Region]) -> tuple[str, str]:
     """The scope of the ``with Tx.cta:`` around the statement; without one that over which the registers are spread.
 
     Raises KernelError where all tiles are in memory, which any threads may compute.
@@ -318,16 +303,16 @@ def _scope(tiles: Sequence[Region]) -> tuple[str, str]:
     return scope, f"Tx.{next(word for word, meant in SCOPES.items() if meant == scope)}"
 
 
-def _distinct(tiles: Sequence[Region]) -> list[Region]:
+def _distinct(tiles: Sequence[ir.Region]) -> list[ir.Region]:
     return list({tile.buffer.name: tile for tile in tiles}.values())
 
 
-def _copy(dst: Region, src: Region) -> None:
+def _copy(dst: ir.Region, src: ir.Region) -> None:
     """A copy, which leaves out what is outside of its buffers if one side is global; a cast if it broadcasts."""
-    long = [[extent for extent in tile.extents if const_value(extent) != 1] for tile in (dst, src)]
+    long = [[extent for extent in tile.extents if ir.const_value(extent) != 1] for tile in (dst, src)]
     if why := narrowed(dst.buffer.name, dst.dtype, src.dtype, f"{src} is {src.dtype}"):
         raise KernelError(why.what, given=why.given, allowed=why.allowed, hint=f'T.cast({src}, "{dst.dtype}")')
-    if dst.dtype != src.dtype or not same(*map(tuple, long)):
+    if dst.dtype != src.dtype or not ir.same(*map(tuple, long)):
         _call(CAST, [dst, src], dst, src)
         return
     leaves = any(tile.buffer.space == "global" and not _is_inside(tile) for tile in (dst, src))
@@ -335,25 +320,26 @@ def _copy(dst: Region, src: Region) -> None:
     _call(copy.name, [dst, src], dst, src, clip=leaves)
 
 
-def _is_inside(tile: Region) -> bool:
+def _is_inside(tile: ir.Region) -> bool:
     """Is the region inside of its buffer, by what is known of scope ids and loop counters?"""
     facts = RangeFacts(current("an assignment to a tile").ranges)
     return all(
-        (const_value(start) == 0 and same(extent, total))
+        (ir.const_value(start) == 0 and ir.same(extent, total))
         or (facts.less(-1, start) and facts.less(start + extent - 1, total))
         for (start, extent), total in zip(tile.box, tile.buffer.shape, strict=True)
     )
 
 
-def _is_outside(tile: Region) -> bool:
+def _is_outside(tile: ir.Region) -> bool:
     """Do numbers say that the region leaves its buffer in every run?"""
     boxes = [
-        (*map(const_value, span), const_value(total)) for span, total in zip(tile.box, tile.buffer.shape, strict=True)
+        (*map(ir.const_value, span), ir.const_value(total))
+        for span, total in zip(tile.box, tile.buffer.shape, strict=True)
     ]
     return any(None not in box and box[0] + box[1] > box[2] for box in boxes)  # type: ignore[operator]  # numbers
 
 
-def _compute(dst: Region, value: Computed) -> None:
+def _compute(dst: ir.Region, value: ir.Computed) -> None:
     sources = Sources()
     step = sources.step(_with_held(value))
     tiles = [dst, *sources.tiles]
@@ -366,39 +352,39 @@ def _compute(dst: Region, value: Computed) -> None:
     _call(step.name, tiles, dst, *plain, **dict(step.keywords))
 
 
-def _is_private(tile: Region) -> bool:
+def _is_private(tile: ir.Region) -> bool:
     """Is it one element that each thread has for itself?"""
-    single = all(const_value(extent) == 1 for extent in tile.extents) and tile.buffer.space == "local"
+    single = all(ir.const_value(extent) == 1 for extent in tile.extents) and tile.buffer.space == "local"
     return single and tile.buffer.layout is not None and not any(axis.is_thread() for axis in tile.buffer.layout.axes)
 
 
 def _as_value(operand: object) -> object:
     """A private element as a value, which is read once, before the tiles."""
-    if isinstance(operand, Region) and _is_private(operand):
-        return Load(operand.buffer, tuple(as_expr(start) for start, _ in operand.box))
+    if isinstance(operand, ir.Region) and _is_private(operand):
+        return ir.Load(operand.buffer, tuple(ir.as_expr(start) for start, _ in operand.box))
     return operand
 
 
-def _reduce(dst: Region, value: Reduced, *, accum: bool = False) -> None:
+def _reduce(dst: ir.Region, value: ir.Reduced, *, accum: bool = False) -> None:
     src = region_of(value.source) or hold(value.source)
     _call(value.primitive, [dst, src], dst, src, axes=_reduced_axes(value, len(src.extents)), accum=accum,
           **dict(value.keywords))  # fmt: skip
 
 
-def _accumulated(place: Region, value: object) -> Reduced | None:
+def _accumulated(place: ir.Region, value: object) -> ir.Reduced | None:
     """The reduction of ``s += T.sum(x)`` and ``m = T.maximum(m, T.max(x))``, which counts what the tile has."""
-    if not isinstance(value, Computed) or value.primitive not in ACCUMULATES or value.keywords:
+    if not isinstance(value, ir.Computed) or value.primitive not in ACCUMULATES or value.keywords:
         return None
     for old, new in (value.sources, value.sources[::-1]):
-        mine = region_of(old) if isinstance(old, Tiled) else None
-        fits = isinstance(new, Reduced) and new.primitive == ACCUMULATES[value.primitive]
+        mine = region_of(old) if isinstance(old, ir.Tiled) else None
+        fits = isinstance(new, ir.Reduced) and new.primitive == ACCUMULATES[value.primitive]
         if fits and mine is not None and _is_same(mine, place):
-            return cast(Reduced, new)
+            return cast(ir.Reduced, new)
     return None
 
 
-def _is_same(a: Region, b: Region) -> bool:
-    return a.buffer is b.buffer and same(a.box, b.box)
+def _is_same(a: ir.Region, b: ir.Region) -> bool:
+    return a.buffer is b.buffer and ir.same(a.box, b.box)
 
 
 class Sources:
@@ -408,30 +394,30 @@ class Sources:
         self.operands: list[object] = []
 
     @property
-    def tiles(self) -> list[Region]:
+    def tiles(self) -> list[ir.Region]:
         """Those that are tiles."""
-        return [operand for operand in self.operands if isinstance(operand, Region)]
+        return [operand for operand in self.operands if isinstance(operand, ir.Region)]
 
-    def step(self, value: Computed) -> FormulaStep:
+    def step(self, value: ir.Computed) -> FormulaStep:
         """The steps of an expression over tiles."""
         return FormulaStep(value.primitive, tuple(map(self.source, value.sources)), value.keywords, value.to)
 
     def source(self, value: object) -> FormulaStep | str | int | float:
         """A step, the name of an operand, or a number."""
-        if isinstance(value, Computed):
+        if isinstance(value, ir.Computed):
             return self.step(value)
-        if isinstance(value, Const):
+        if isinstance(value, ir.Const):
             value = value.value
         if isinstance(value, (bool, int)):
             return int(value)
         if isinstance(value, float):
             return value
-        return self.named(region_of(value) if isinstance(value, Tiled) else value)
+        return self.named(region_of(value) if isinstance(value, ir.Tiled) else value)
 
     def named(self, operand: object) -> str:
         """The name of an operand."""
         for name, source in zip(NAMES, self.operands, strict=False):
-            both = isinstance(source, Region) and isinstance(operand, Region)
+            both = isinstance(source, ir.Region) and isinstance(operand, ir.Region)
             if source is operand or (both and _is_same(source, operand)):  # type: ignore[arg-type]  # asked
                 return name
         if len(self.operands) == len(NAMES):
@@ -442,20 +428,20 @@ class Sources:
 
     def dtypes(self) -> dict[str, DType]:
         """The dtypes of the operands, by name."""
-        return {name: operand.dtype if isinstance(operand, (Region, Expr)) else INT32
+        return {name: operand.dtype if isinstance(operand, (ir.Region, ir.Expr)) else INT32
                 for name, operand in zip(NAMES, self.operands, strict=False)}  # fmt: skip
 
 
 # Results that get a tile of their own
 
 
-def hold(value: Computed | Reduced, name: str = "tile") -> Region:
+def hold(value: ir.Computed | ir.Reduced, name: str = "tile") -> ir.Region:
     """A new tile in registers that has the value: each element where the sources have theirs.
 
     Raises KernelError where no source of its extents is in registers.
     """
     builder = current("an expression over tiles")
-    if isinstance(value, Reduced):
+    if isinstance(value, ir.Reduced):
         source = region_of(value.source) or hold(value.source)
         shape, kind, layout = _reduced(value, source)
     else:
@@ -465,24 +451,23 @@ def hold(value: Computed | Reduced, name: str = "tile") -> Region:
         kind = step.kinds(sources.dtypes(), BOOL)[1]
     buffer = new_buffer(builder, builder.unique(name), shape, str(kind), "local", layout)
     place = builder.allocate(buffer).region()
-    assign_tile(place, replace(value, source=source) if isinstance(value, Reduced) else value)
+    assign_tile(place, replace(value, source=source) if isinstance(value, ir.Reduced) else value)
     return place
 
 
-def _with_held(value: Computed) -> Computed:
+def _with_held(value: ir.Computed) -> ir.Computed:
     """An expression in which reductions have tiles of their own."""
-    if not any(isinstance(source, (Computed, Reduced)) for source in value.sources):
+    if not any(isinstance(source, (ir.Computed, ir.Reduced)) for source in value.sources):
         return value
-    sources = (hold(source) if isinstance(source, Reduced) else
-               _with_held(source) if isinstance(source, Computed) else source for source in value.sources)  # fmt: skip
-    return replace(value, sources=tuple(sources))
+    held = (hold(part) if isinstance(part, ir.Reduced) else part for part in value.sources)
+    return replace(value, sources=tuple(_with_held(part) if isinstance(part, ir.Computed) else part for part in held))
 
 
-def _place(value: Computed, tiles: Sequence[Region]) -> tuple[tuple[Value, ...], Layout | None]:
+def _place(value: ir.Computed, tiles: Sequence[ir.Region]) -> tuple[tuple[ir.Value, ...], Layout | None]:
     """The shape of an expression and the layout of a source that has it."""
     shape = _broadcast([tile.extents for tile in tiles])
     for tile in tiles:
-        if tile.buffer.space == "local" and tile.buffer.shape == shape and same(tile.extents, shape):
+        if tile.buffer.space == "local" and tile.buffer.shape == shape and ir.same(tile.extents, shape):
             return shape, tile.buffer.layout
     shown = ", ".join(map(str, tiles))
     raise KernelError(
@@ -493,19 +478,19 @@ def _place(value: Computed, tiles: Sequence[Region]) -> tuple[tuple[Value, ...],
     )
 
 
-def _broadcast(shapes: Sequence[Sequence[Value]]) -> tuple[Value, ...]:
+def _broadcast(shapes: Sequence[Sequence[ir.Value]]) -> tuple[ir.Value, ...]:
     rank = max(map(len, shapes))
     columns = zip(*([1] * (rank - len(shape)) + list(shape) for shape in shapes), strict=True)
-    return tuple(next((extent for extent in column if const_value(extent) != 1), 1) for column in columns)
+    return tuple(next((extent for extent in column if ir.const_value(extent) != 1), 1) for column in columns)
 
 
-def _reduced_axes(value: Reduced, rank: int) -> tuple[int, ...]:
+def _reduced_axes(value: ir.Reduced, rank: int) -> tuple[int, ...]:
     """The dimensions that are reduced, from 0 on; one that does not exist is left in for the call to refuse."""
     axes = tuple(range(rank)) if value.axes is None else value.axes
     return tuple(axis + rank if -rank <= axis < 0 else axis for axis in axes)
 
 
-def _reduced(value: Reduced, source: Region) -> tuple[tuple[Value, ...], DType, Layout | None]:
+def _reduced(value: ir.Reduced, source: ir.Region) -> tuple[tuple[ir.Value, ...], DType, Layout | None]:
     """Shape, dtype and layout of a reduction's own tile: each result in all threads that have elements of it."""
     axes = _reduced_axes(value, len(source.extents))
     kept = [dim for dim in range(len(source.extents)) if dim not in axes]
@@ -518,14 +503,18 @@ def _reduced(value: Reduced, source: Region) -> tuple[tuple[Value, ...], DType, 
     else:
         least = FLOAT32 if source.dtype.is_float else INT32
         kind = source.dtype if source.dtype.bits >= least.bits else least
-    if all(const_value(source.extents[dim]) == 1 for dim in kept):
+    if all(ir.const_value(source.extents[dim]) == 1 for dim in kept):
         return shape, kind, None
     buffer = source.buffer
-    if buffer.space != "local" or not isinstance(buffer.layout, TileLayout) or not same(source.extents, buffer.shape):
+    if (
+        buffer.space != "local"
+        or not isinstance(buffer.layout, TileLayout)
+        or not ir.same(source.extents, buffer.shape)
+    ):
         raise KernelError(f"{value} has no place", given=f"{source} in {buffer.space} memory",
                           allowed="a tile that gets it, or a source that is a whole tile in registers",
                           hint="m = T.alloc_buffer(..., layout=...); m[:] = ...")  # fmt: skip
-    return shape, kind, _without(buffer.layout, [int(const_value(extent) or 0) for extent in buffer.shape], axes)
+    return shape, kind, _without(buffer.layout, [int(ir.const_value(extent) or 0) for extent in buffer.shape], axes)
 
 
 def _without(layout: TileLayout, shape: Sequence[int], axes: Sequence[int]) -> TileLayout:

@@ -18,7 +18,7 @@ from tilewright.lang.instructions import form, row_call
 from tilewright.lang.public import public
 from tilewright.lang.values import EXPORTS as OF_VALUES
 from tilewright.primitives import PRIMITIVES
-from tilewright.primitives.compute import CAST, COMPUTE, OPERATORS, SELECT
+from tilewright.primitives.elementwise import CAST, COMPUTE, OPERATORS, SELECT
 
 REDUCTIONS = {
     "sum": "sums",

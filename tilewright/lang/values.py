@@ -6,30 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import reduce
 
+from tilewright import ir
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import KernelError, choices
-from tilewright.ir import (
-    SPECIALS,
-    AddressOf,
-    Binary,
-    Buffer,
-    Cast,
-    Const,
-    Expr,
-    Load,
-    Region,
-    Reinterpret,
-    Select,
-    Special,
-    Tiled,
-    Unary,
-    Value,
-    as_expr,
-    binary,
-    select,
-    special,
-    unary,
-)
 from tilewright.ir import cast as convert
 from tilewright.ir.intervals import limits
 from tilewright.ir.numbers import largest_float
@@ -49,24 +28,24 @@ def meta_var(value: object) -> MetaValue:
     return MetaValue(value)
 
 
-def cast(value: Value, kind: str) -> Expr:
+def cast(value: ir.Value, kind: str) -> ir.Expr:
     """``value`` converted as C does; float to int truncates and saturates, NaN becomes 0."""
     return convert(value, _dtype(kind))
 
 
-def typed(kind: str, value: Value) -> Expr:
+def typed(kind: str, value: ir.Value) -> ir.Expr:
     """`T.cast` with the dtype first."""
     return cast(value, kind)
 
 
-def complement(value: Value) -> Expr:
+def complement(value: ir.Value) -> ir.Expr:
     """``~value``."""
-    return unary("~", value)
+    return ir.unary("~", value)
 
 
-def reinterpret(kind: str, value: Value) -> Expr:
+def reinterpret(kind: str, value: ir.Value) -> ir.Expr:
     """The bits of ``value`` as another dtype of the same size."""
-    expr, target = as_expr(value), _dtype(kind)
+    expr, target = ir.as_expr(value), _dtype(kind)
     if expr.dtype.bits != target.bits:
         raise KernelError(
             f"T.reinterpret keeps the bits of `{expr}`",
@@ -74,7 +53,7 @@ def reinterpret(kind: str, value: Value) -> Expr:
             allowed=f"a dtype of {expr.dtype.bits} bits",
             hint="T.cast converts the value",
         )
-    return expr if expr.dtype == target else Reinterpret(expr, target)
+    return expr if expr.dtype == target else ir.Reinterpret(expr, target)
 
 
 def _dtype(kind: object) -> DType:
@@ -83,54 +62,56 @@ def _dtype(kind: object) -> DType:
     return dtype(str(kind))
 
 
-def _operator(op: str) -> Callable[[Value, Value], Expr]:
+def _operator(op: str) -> Callable[[ir.Value, ir.Value], ir.Expr]:
     """A function of two operands for an operator without a symbol in Python, or with another meaning there."""
 
-    def apply(a: Value, b: Value) -> Expr:
-        return binary(op, a, b)
+    def apply(a: ir.Value, b: ir.Value) -> ir.Expr:
+        return ir.binary(op, a, b)
 
     apply.__name__ = op
     apply.__doc__ = f"``a {op} b``"
     return apply
 
 
-def minimum(*values: Value) -> Expr:
+def minimum(*values: ir.Value) -> ir.Expr:
     """The smallest of the values, NaN where one of them is; ``T.fmin`` takes the number."""
     return _least("min", values)
 
 
-def maximum(*values: Value) -> Expr:
+def maximum(*values: ir.Value) -> ir.Expr:
     """The largest of the values, NaN where one of them is; ``T.fmax`` takes the number."""
     return _least("max", values)
 
 
-def _least(op: str, values: tuple[Value, ...]) -> Expr:
+def _least(op: str, values: tuple[ir.Value, ...]) -> ir.Expr:
     if not values:
         raise KernelError(f"T.{op} of no values", given="nothing", allowed=f"T.{op}(a, b, ...)")
     first, *rest = values
-    return reduce(lambda a, b: binary(op, a, b), rest[1:], binary(op, first, rest[0])) if rest else as_expr(first)
+    return (
+        reduce(lambda a, b: ir.binary(op, a, b), rest[1:], ir.binary(op, first, rest[0])) if rest else ir.as_expr(first)
+    )
 
 
-def absolute(value: Value) -> Expr:
+def absolute(value: ir.Value) -> ir.Expr:
     """The value without its sign."""
-    return abs(value) if isinstance(value, Tiled) else call("abs", value)
+    return abs(value) if isinstance(value, ir.Tiled) else call("abs", value)
 
 
-def ceildiv(a: Value, b: Value) -> Expr:
+def ceildiv(a: ir.Value, b: ir.Value) -> ir.Expr:
     """How many times ``b`` it takes to cover ``a``, for a positive ``b``."""
-    return binary("//", binary("-", binary("+", a, b), 1), b)
+    return ir.binary("//", ir.binary("-", ir.binary("+", a, b), 1), b)
 
 
-def address_of(place: Buffer | Load | Region | OpenMap) -> AddressOf:
+def address_of(place: ir.Buffer | ir.Load | ir.Region | OpenMap) -> ir.AddressOf:
     """A pointer to an element; to the first one of a buffer or region; to a tensor map."""
     if isinstance(place, OpenMap):
         place = place.filled()
-    if isinstance(place, Buffer):
-        return AddressOf(place, tuple(as_expr(0) for _ in place.shape))
-    if isinstance(place, Region):
-        return AddressOf(place.buffer, tuple(as_expr(start) for start, _ in place.box), place.owed)
-    if isinstance(place, Load):
-        return AddressOf(place.buffer, place.indices, place.owed)
+    if isinstance(place, ir.Buffer):
+        return ir.AddressOf(place, tuple(ir.as_expr(0) for _ in place.shape))
+    if isinstance(place, ir.Region):
+        return ir.AddressOf(place.buffer, tuple(ir.as_expr(start) for start, _ in place.box), place.owed)
+    if isinstance(place, ir.Load):
+        return ir.AddressOf(place.buffer, place.indices, place.owed)
     raise KernelError(
         f"`{place}` has no address",
         given=type(place).__name__,
@@ -139,87 +120,87 @@ def address_of(place: Buffer | Load | Region | OpenMap) -> AddressOf:
     )
 
 
-def infinity(kind: str) -> Const:
+def infinity(kind: str) -> ir.Const:
     """The positive infinity of a float dtype."""
-    return Const(float("inf"), _dtype(kind))
+    return ir.Const(float("inf"), _dtype(kind))
 
 
-def least_of(kind: str) -> Const:
+def least_of(kind: str) -> ir.Const:
     """The smallest finite number of a dtype."""
     return _last_of(kind, -1)
 
 
-def largest_of(kind: str) -> Const:
+def largest_of(kind: str) -> ir.Const:
     """The largest finite number of a dtype."""
     return _last_of(kind, 1)
 
 
-def _last_of(kind: str, sign: int) -> Const:
+def _last_of(kind: str, sign: int) -> ir.Const:
     element = _dtype(kind)
     if element.is_float:
-        return Const(sign * largest_float(element), element)
+        return ir.Const(sign * largest_float(element), element)
     low, high, *_ = limits(element)
-    return Const(high if sign > 0 else low, element)
+    return ir.Const(high if sign > 0 else low, element)
 
 
-def broadcast(value: Value, lanes: int) -> Expr:
+def broadcast(value: ir.Value, lanes: int) -> ir.Expr:
     """A vector of so many times the same value."""
-    expr = as_expr(value)
+    expr = ir.as_expr(value)
     return convert(expr, dtype(f"{expr.dtype}x{lanes}"))
 
 
-def likely(cond: Value) -> Value:
+def likely(cond: ir.Value) -> ir.Value:
     """The condition itself: how often it holds changes nothing here."""
     return cond
 
 
-def special_register(name: str) -> Special:
+def special_register(name: str) -> ir.Special:
     """A special register by its name, as the lowered stage has them: ``T.special("ctaid.x")`` or ``T.ctaid.x``."""
-    if name not in SPECIALS:
-        raise KernelError(f"unknown special register {name!r}", given=name, allowed=choices(name, SPECIALS))
-    return special(name)
+    if name not in ir.SPECIALS:
+        raise KernelError(f"unknown special register {name!r}", given=name, allowed=choices(name, ir.SPECIALS))
+    return ir.special(name)
 
 
-def exactly(op: str, *operands: Value, kind: str | None = None) -> Expr:
+def exactly(op: str, *operands: ir.Value, kind: str | None = None) -> ir.Expr:
     """The node itself, unfolded: how a printed script writes what building it again would simplify."""
-    values = tuple(as_expr(value) for value in operands)
+    values = tuple(ir.as_expr(value) for value in operands)
     operators = EXACT.get(len(values), ())
     if op not in operators:
         allowed = ", ".join(operators) or "one to three operands"
         raise KernelError(f"T.exactly has no {op!r} of {len(values)} operands", given=op, allowed=allowed)
     if op == "cast":
-        return Cast(values[0], _dtype(kind))
+        return ir.Cast(values[0], _dtype(kind))
     if op == "select":
-        return Select(values[0], values[1], values[2], values[1].dtype)
+        return ir.Select(values[0], values[1], values[2], values[1].dtype)
     if len(values) == 1:
-        return Unary(op, values[0], values[0].dtype)
-    compares = op in (*Binary.COMPARISONS, *Binary.LOGIC)
-    return Binary(op, values[0], values[1], BOOL if compares else values[0].dtype)
+        return ir.Unary(op, values[0], values[0].dtype)
+    compares = op in (*ir.Binary.COMPARISONS, *ir.Binary.LOGIC)
+    return ir.Binary(op, values[0], values[1], BOOL if compares else values[0].dtype)
 
 
 EXACT: dict[int, tuple[str, ...]] = {
     1: ("cast", "-", "~", "not"),
-    2: (*Binary.ARITHMETIC, *Binary.BITS, *Binary.COMPARISONS, *Binary.LOGIC),
+    2: (*ir.Binary.ARITHMETIC, *ir.Binary.BITS, *ir.Binary.COMPARISONS, *ir.Binary.LOGIC),
     3: ("select",),
 }
 """The nodes that `exactly` makes, by their number of operands."""
 
 
-def region(buffer: Buffer, *box: tuple[Value, Value]) -> Region:
+def region(buffer: ir.Buffer, *box: tuple[ir.Value, ir.Value]) -> ir.Region:
     """The box of a buffer with (start, extent) for each dimension: where slices would simplify the extent."""
-    fits = isinstance(buffer, Buffer) and len(box) == len(buffer.shape)
+    fits = isinstance(buffer, ir.Buffer) and len(box) == len(buffer.shape)
     if not fits or not all(isinstance(pair, tuple) and len(pair) == 2 and all(map(_counts, pair)) for pair in box):
         raise KernelError(
             "T.region takes a buffer and a box of it",
             given=", ".join(map(str, (getattr(buffer, "name", buffer), *box))),
             allowed="(start, extent) of integers for each dimension: T.region(A, (0, 8), (i, 16))",
         )
-    return Region(buffer, box)
+    return ir.Region(buffer, box)
 
 
 def _counts(value: object) -> bool:
     """Is the value an integer, known to Python or of run time?"""
-    if isinstance(value, Expr):
+    if isinstance(value, ir.Expr):
         return value.dtype.is_integer
     return hasattr(value, "__index__") and not isinstance(value, bool)
 
@@ -228,8 +209,8 @@ EXPORTS: dict[str, object] = {
     "meta_var": meta_var,
     "cast": cast,
     "reinterpret": reinterpret,
-    "select": select,
-    "if_then_else": select,
+    "select": ir.select,
+    "if_then_else": ir.select,
     "min": minimum,
     "max": maximum,
     "floordiv": _operator("//"),
@@ -250,7 +231,7 @@ EXPORTS: dict[str, object] = {
     "max_value": largest_of,
     "likely": likely,
     "Broadcast": broadcast,
-    "Select": select,
+    "Select": ir.select,
     "Cast": typed,
     "bitwise_not": complement,
     "special": special_register,

@@ -12,7 +12,6 @@ from itertools import permutations
 from typing import Any, ClassVar, NamedTuple
 
 from tilewright.errors import LayoutError, choices, quoted
-from tilewright.frames import at_the_edge
 from tilewright.layout.facts import INDEX, Value, checked, public
 
 __all__ = [
@@ -140,6 +139,7 @@ class Axis(metaclass=_ByName):
 
 
 @public.kind_of("a distance along an axis: 4 @ laneid")
+@public.fields
 @dataclass(frozen=True, slots=True)
 class OnAxis:
     """A distance along an axis: a stride, or an offset.
@@ -151,7 +151,6 @@ class OnAxis:
     value: Value
     axis: Axis
 
-    @at_the_edge
     def __post_init__(self) -> None:
         object.__setattr__(self, "axis", Axis.get(self.axis))
         object.__setattr__(self, "value", checked(self.value, f"a distance along {self.axis}", INDEX))

@@ -65,7 +65,7 @@ class Layout(ABC):
         """
         if shape is not None and len(coord) == 1:
             shape = (product(shape),)
-        check_inside(coord, self.counted(len(coord), shape), facts)
+        check_inside(coord, self._counted(len(coord), shape), facts)
         return self.place(*coord, shape=shape, facts=facts)
 
     @abstractmethod
@@ -73,7 +73,7 @@ class Layout(ABC):
         """`apply` without the check that the coordinate is inside: an outermost digit may exceed its extent."""
 
     @abstractmethod
-    def counted(self, rank: int, shape: Sequence[Value] | None = None) -> Sequence[Value] | None:
+    def _counted(self, rank: int, shape: Sequence[Value] | None = None) -> Sequence[Value] | None:
         """The extents that bound a coordinate of this rank; None where nothing bounds it."""
 
     def apply_to_shape(self, coord: Sequence[Value], shape: Sequence[Value], facts: Facts = INTS) -> dict[str, Value]:

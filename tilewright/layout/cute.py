@@ -227,7 +227,7 @@ def thread_values(layout: Layout, shape: Sequence[int] | None) -> list[Iters]:
         raise _without_text(layout, f"axes {', '.join(map(str, plain.axes))}")
     leaves = [Leaf(it.axis, it.stride, it.extent, 0) for it in plain.replica]
     inner = 1
-    for iters in regroup(plain.shard, layout.counted(1) if shape is None else shape):
+    for iters in regroup(plain.shard, layout._counted(1) if shape is None else shape):
         for it in reversed(iters):
             leaves.append(Leaf(it.axis, it.stride, it.extent, inner))
             inner *= it.extent

@@ -68,6 +68,16 @@ def as_int(value: Value) -> int | None:
     return int(value) if isinstance(value, int | np.integer) else None
 
 
+def are_equal(a: Value, b: Value, facts: Facts) -> bool:
+    """Are both proven to be the same number? Of ints nobody is asked."""
+    return bool(a == b) if type(a) is int is type(b) else facts.equal(a, b)
+
+
+def simplified(value: Value, facts: Facts) -> Value:
+    """The same number in a simpler form, as an int has it already."""
+    return value if type(value) is int else facts.simplify(value)
+
+
 def _is_symbolic(value: object) -> bool:
     """Is the value an expression: it has the operators of an integer and is no array?"""
     kind = type(value)
@@ -118,6 +128,7 @@ public = Public(
         "Ends": Kind("(begin, end) or a range for each dimension: [(0, 8), range(16, 32)]", _are_ends, plain_number),
         "Region": Kind("(start, extent) for each dimension: [(0, 8), (16, 16)]", _is_region, plain_number),
     },
+    inside=True,
 )
 """The decorator of this room's public functions."""
 

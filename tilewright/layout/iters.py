@@ -8,7 +8,20 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import LayoutError
 from tilewright.layout.axes import Axis, OnAxis, m
-from tilewright.layout.facts import INTS, Facts, Value, as_int, checked, listed, plus, product, public, times
+from tilewright.layout.facts import (
+    INTS,
+    Facts,
+    Value,
+    are_equal,
+    as_int,
+    checked,
+    listed,
+    plus,
+    product,
+    public,
+    simplified,
+    times,
+)
 
 if TYPE_CHECKING:
     from tilewright.layout.tile import TileLayout
@@ -55,7 +68,7 @@ Iters = tuple[Iter, ...]
 
 def is_one(value: Value, facts: Facts = INTS) -> bool:
     """Is the value proven to be 1?"""
-    return facts.equal(value, 1)
+    return are_equal(value, 1, facts)
 
 
 def several(*iters: Iter) -> list[Iter]:
@@ -96,8 +109,8 @@ def fuse(iters: Iterable[Iter], facts: Facts = INTS) -> Iters:
     for it in iters:
         if is_one(it.extent, facts):
             continue
-        if out and out[-1].axis == it.axis and facts.equal(out[-1].stride, times(it.extent, it.stride)):
-            out[-1] = Iter(facts.simplify(times(out[-1].extent, it.extent)), it.stride, it.axis)
+        if out and out[-1].axis == it.axis and are_equal(out[-1].stride, times(it.extent, it.stride), facts):
+            out[-1] = Iter(simplified(times(out[-1].extent, it.extent), facts), it.stride, it.axis)
         else:
             out.append(it)
     return tuple(out)
@@ -115,8 +128,8 @@ def point(iters: Sequence[Iter], index: Value, facts: Facts = INTS) -> list[OnAx
         digit = index if as_int(inner) == 1 else index // inner
         if position:
             digit = digit % it.extent
-            inner = facts.simplify(times(inner, it.extent))
-        terms.append(OnAxis(facts.simplify(times(digit, it.stride)), it.axis))
+            inner = simplified(times(inner, it.extent), facts)
+        terms.append(OnAxis(simplified(times(digit, it.stride), facts), it.axis))
     return terms
 
 
@@ -130,7 +143,7 @@ def regroup(iters: Sequence[Iter], shape: Sequence[Value], facts: Facts = INTS) 
 
     Raises LayoutError where an entry would cut an iter, or the sizes differ.
     """
-    size, asked = (as_int(facts.simplify(product(values))) for values in ((it.extent for it in iters), shape))
+    size, asked = (as_int(simplified(product(values), facts)) for values in ((it.extent for it in iters), shape))
     if size is not None and asked is not None and size != asked:
         raise LayoutError(
             f"S[{spell(iters)}] does not have the shape {listed(shape)}",
@@ -171,14 +184,14 @@ def _take(rest: list[Iter], need: Value, facts: Facts, what: str) -> list[Iter]:
         if not rest:
             raise LayoutError(what + " is too large", given=f"{need} more", allowed="the extents of the iters")
         it = rest.pop()
-        if facts.equal(it.extent, need):
+        if are_equal(it.extent, need, facts):
             group.insert(0, it)
             need = 1
         elif facts.divides(it.extent, need):
             group.insert(0, it)
-            need = facts.simplify(need // it.extent)
+            need = simplified(need // it.extent, facts)
         elif facts.divides(need, it.extent):
-            rest.append(Iter(facts.simplify(it.extent // need), facts.simplify(times(it.stride, need)), it.axis))
+            rest.append(Iter(simplified(it.extent // need, facts), simplified(times(it.stride, need), facts), it.axis))
             group.insert(0, Iter(need, it.stride, it.axis))
             need = 1
         else:

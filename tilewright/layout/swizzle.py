@@ -163,7 +163,7 @@ class SwizzleLayout(SwizzledLayout):
         rows = [self.size()] if shape is None else shape
         return self.over(rows).place(*coord, shape=rows, facts=facts)
 
-    def counted(self, rank: int, shape: Sequence[Value] | None = None) -> Sequence[Value] | None:
+    def _counted(self, rank: int, shape: Sequence[Value] | None = None) -> Sequence[Value] | None:
         """The extents of ``shape``; without one the addresses have no end, as the pattern repeats."""
         return shape
 
@@ -329,9 +329,9 @@ class ComposeLayout(SwizzledLayout):
             out["m"] = facts.simplify(self.swizzle.address(out["m"]))
         return out
 
-    def counted(self, rank: int, shape: Sequence[Value] | None = None) -> Sequence[Value]:
-        """`TileLayout.counted`."""
-        return self.tile.counted(rank, shape)
+    def _counted(self, rank: int, shape: Sequence[Value] | None = None) -> Sequence[Value]:
+        """`TileLayout._counted`."""
+        return self.tile._counted(rank, shape)
 
     def size(self, axis: str | Axis | None = None) -> Value:
         """`TileLayout.size`: a swizzle adds and drops nothing."""

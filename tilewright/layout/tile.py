@@ -4,13 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any, NoReturn
 
 from tilewright.errors import LayoutError, described
 from tilewright.layout import products
 from tilewright.layout.axes import AXES, Axis, AxisDistances, OnAxis, ScopeName, m
 from tilewright.layout.base import Layout, Region, Table, require_layout
-from tilewright.layout.facts import INTS, Facts, Value, as_int, checked, listed, plus, product, public, times
+from tilewright.layout.facts import (
+    INTS,
+    Facts,
+    Value,
+    as_int,
+    checked,
+    listed,
+    plus,
+    product,
+    public,
+    simplified,
+    times,
+)
 from tilewright.layout.iters import Iter, Iters, fuse, merged, point, regroup, row_major, spell
 from tilewright.layout.tables import Collision, find_collision, same_places, table_of
 from tilewright.layout.thread_axes import check_scopes, compose_threads, expand_threads, extremes, scope_of
@@ -181,13 +194,13 @@ class TileLayout(Layout):
 
     def place(self, *coord: Value, shape: Sequence[Value] | None = None, facts: Facts = INTS) -> dict[str, Value]:
         """`apply` without the check that the coordinate is inside: the outermost digit may exceed its extent."""
-        out: dict[str, Value] = {axis.name: self.offset_on(axis) for axis in self.axes}
-        for iters, index in self._digits(coord, shape, facts):
-            for term in point(iters, index, facts):
-                out[term.axis.name] = plus(out[term.axis.name], term.value)
-        return {name: facts.simplify(value) for name, value in out.items()}
+        out: dict[str, Value] = dict.fromkeys((axis.name for axis in self.axes), 0)
+        steps = (point(iters, index, facts) for iters, index in self._digits(coord, shape, facts))
+        for term in chain(self.offset, *steps):
+            out[term.axis.name] = plus(out[term.axis.name], term.value)
+        return {name: simplified(value, facts) for name, value in out.items()}
 
-    def counted(self, rank: int, shape: Sequence[Value] | None = None) -> Sequence[Value]:
+    def _counted(self, rank: int, shape: Sequence[Value] | None = None) -> Sequence[Value]:
         """The extents that bound a coordinate of this rank: ``shape``, the size, or those of the shard iters."""
         if shape is not None:
             return shape
@@ -199,7 +212,7 @@ class TileLayout(Layout):
         """Runs of iters, each with its own row-major index: one per dimension where the shape groups the iters."""
         if shape is None and len(coord) == 1:
             return [(self.shard, coord[0])]
-        dims = self.counted(len(coord), shape)
+        dims = self._counted(len(coord), shape)
         if len(dims) != len(coord):
             raise LayoutError(
                 f"a coordinate of rank {len(coord)} in a shape of rank {len(dims)}",
@@ -242,7 +255,7 @@ class TileLayout(Layout):
         return TileLayout(
             fuse(whole.shard, facts),
             fuse(_sorted(whole.replica, facts), facts),
-            [OnAxis(facts.simplify(term.value), term.axis) for term in whole.offset],
+            [OnAxis(simplified(term.value, facts), term.axis) for term in whole.offset],
         )
 
     def equivalent(self, other: Layout, facts: Facts = INTS) -> bool:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.explain import Finding, Remedy, at_once, replaced
 from tilewright.load.cu_host import bare, function_around, typed
+from tilewright.load.cu_numbers import literal
 from tilewright.load.cu_tree import LOOPS, Tree, below, tree_of
 from tilewright.load.declared import number_name
 
@@ -329,10 +330,36 @@ def _by_turns(finding: Finding, at: SourceLine) -> Finding:
     loop = f"turn of the loop at line {loops[-1].start_point[0] + 1}"
     if first > then:
         finding = replace(finding, given=f"{finding.given}\nline {then} comes after line {first} in the next {loop}")
+    if remedy is not None and remedy.scope == "warp" and _is_for_all_warps(loops[-1], at):
+        narrow, wide = remedy.code or "", "__syncthreads();"
+        ways = tuple(tuple(replace(edit, text=wide) if edit.text == narrow else edit for edit in way)
+                     for way in remedy.ways)  # fmt: skip
+        remedy = replace(remedy, scope="cta", code=wide, ways=ways)
+        finding = replace(finding, remedy=remedy)
     if remedy is not None and remedy.step == "barrier" and remedy.where == (first, then):
         behind = f"behind line {first}, at the end" if first > then else "outside of `if`s at the end"
+        if any(below(loops[-1], "continue_statement")):
+            behind = "outside of `if`s at the beginning"
         return replace(finding, hint=f"{(remedy.code or '').rstrip(';')} {behind} of each {loop}")
     return finding
+
+
+def _is_for_all_warps(loop: Node, at: SourceLine) -> bool:
+    """Does a loop hand over between all threads of a CTA, and not of a warp? Its steps go on from 32 or from a number
+    that the text has by a name, and no thread has gone another way before it.
+    """
+    above = loop.parent
+    while above is not None and above.type != "function_definition":
+        if above.type in (*LOOPS, "if_statement"):
+            return False
+        above = above.parent
+    begin = loop.child_by_field_name("initializer")
+    body = loop.child_by_field_name("body")
+    head = at.tree.between(loop.start_byte, body.start_byte if body is not None else loop.end_byte)
+    start = at.tree.of(begin).rpartition("=")[2].strip("; ") if begin is not None else ""
+    number = literal(start)
+    is_wide = bool(start) and (number is None or number >= 32) and not re.search(r"warp|WARP|lane", start)
+    return is_wide and not re.search(r"threadIdx|\blane|\btid\b", head) and bool(re.search(r">>=|/=|<<=|\*=", head))
 
 
 def _calling_loops(at: SourceLine, line: int) -> list[Node]:

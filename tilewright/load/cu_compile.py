@@ -50,6 +50,7 @@ OF_CUTLASS = 240  # seconds, where its headers are included
 WAITS = 5  # times that, on a machine that others use, too
 KILLED = -9  # by the limit of a processor
 ROUNDS = 8  # in which host code is left out
+_OF_HOST = ("<<<", "cudaLaunch", "cudaMalloc(", "int main(")
 _COMPLAINT = r"^{file}\((\d+)\): (?:catastrophic )?error: (.*)$"
 _MESSAGES_SHOWN = 4
 HOST_ALGORITHMS = ("thrust/", "cub/device/", "cub/util_allocator", "cub/grid/")  # headers
@@ -148,11 +149,12 @@ def _made(
     request: dict[str, Any], sources: Sequence[_Source], others: Mapping[str, str], wanted: list[str],
     asked: tuple[str, ...],
 ) -> dict[str, Any]:  # fmt: skip
-    """What NVRTC makes of the texts as they are, or without their host code: launches are such code, always, and
-    CUTLASS has functions that say neither.
+    """What NVRTC makes of the texts as they are, or without their host code, which it refuses wherever it launches or
+    allocates; CUTLASS has functions that say neither.
     """
     made = {"ptx": "", "log": ""}
-    if not any("<<<" in each.text for each in sources) and not any(name.startswith(CUTLASS) for name in others):
+    has_host_code = any(sign in each.text for each in sources for sign in _OF_HOST)
+    if not has_host_code and not any(name.startswith(CUTLASS) for name in others):
         made = answered(request | _texts(sources, others) | {"names": wanted})
     return made if made["ptx"] else _without_host_code(request, sources, others, wanted, asked, made)
 

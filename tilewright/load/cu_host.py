@@ -20,13 +20,14 @@ from tilewright.load.cu_tree import LOOPS, Tree, below, defined, tree_of, withou
 if TYPE_CHECKING:
     from tree_sitter import Node
 
-_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w ,.]*)\)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
+_MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w\s,.\\]*)\)((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 _IF = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif|define|undef)\b(.*)")
 _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))")
 _OF_HEADERS = re.compile(r"_|CU[A-Z]|CCCL|THRUST|NV[A-Z]")  # how names of macros begin that compilers and headers have
 _FUNCTION, _BLOCKS = "function_definition", ("compound_statement", "for_statement", "lambda_expression")
 _REPEATED = (*LOOPS, "case_statement", "lambda_expression")
 _HOLDS_MANY = re.compile(r"(?:std|thrust)\s*::\s*(?:\w+_)?vector\s*<(.+)>$", re.DOTALL)
+_POINTS = re.compile(r"\bdata_ptr\s*<\s*(?:const\s+)?([\w:]+)\s*>\s*\(\s*\)$")  # of a tensor, as a pointer to a type
 _CLEARS = r"emset|\bzeros?_?\b|\bfill|Memcpy\w*\s*\([^,;]*\b{}\b"  # by which it sets arguments
 _ASKED: Mapping[str, tuple[Number, ...]] = {  # functions of CUDA, by what their first arguments are afterwards
     "cudaGetDevice": (0,), "cudaGetDeviceCount": (1,), "cudaOccupancyMaxActiveBlocksPerMultiprocessor": (1,),
@@ -59,7 +60,11 @@ def clears(text: str, name: str) -> bool:
 def macros_of(text: str) -> Iterator[tuple[str, tuple[str, ...], str]]:
     """Macros with parameters: name, parameters and body."""
     for name, parameters, body in _MACRO.findall(without_comments(text)):
-        yield name, tuple(each.strip() for each in parameters.split(",")), body.replace("\\\n", " ").strip()
+        yield (
+            name,
+            tuple(each.strip(" \t\\\n") for each in parameters.split(",")),
+            re.sub('"+', '""', body.replace("\\\n", " ")).strip(),
+        )
 
 
 def chosen(texts: Sequence[str], defines: Mapping[str, object]) -> list[str]:
@@ -368,11 +373,15 @@ class Host:
         """The type of an expression, "" where the text does not say."""
         if literal(word) is not None:
             return "float" if word[-1:] in "fF" else "double" if "." in word else "int"
+        if asked := _POINTS.search(word):
+            return f"{self.bound.get(asked[1], asked[1])}*"
         kind = self.types.get(base_of(word), "")
         many = _HOLDS_MANY.match(kind)
         if found := re.fullmatch(r"(\w+)\s*[{(].*[)}]", word, re.DOTALL):
             return found[1] if not many else ""
-        return f"{many[1].strip()}*" if many else self.bound.get(kind, kind)
+        return re.sub(
+            r"\b\w+\b", lambda each: self.bound.get(each[0], each[0]), f"{many[1].strip()}*" if many else kind
+        )
 
 
 @kept
@@ -482,26 +491,3 @@ def parts_of(word: str, kind: str) -> list[str] | None:
     elif node.type != "initializer_list":
         return None
     return [said(each, word) for each in node.named_children]
-
-
-def host_of(tree: Tree, node: Node, around: tuple[str, ...], given: Mapping[str, Number]) -> list[Host]:
-    """Host code at a node: once, or for each instance that the texts make of the template around it."""
-    plain = Host(tree, node, around, given, {})
-    if plain.function is None:
-        return [plain]
-    template, head = plain.function.parent, next(below(plain.function, "function_declarator"), None)
-    listed = template.child_by_field_name("parameters") if template is not None else None
-    if listed is None or head is None or (template is not None and template.type != "template_declaration"):
-        return [plain]
-    names = [tree.of(each).partition("=")[0].split()[-1] for each in listed.named_children]
-    name = bare(tree.of(head).partition("(")[0])
-    found = dict.fromkeys(args for text in (tree.text, *around) for args in _instances(name, tree_of(text)))
-    return [Host(tree, node, around, given, dict(zip(names, args, strict=False))) for args in found] or [plain]
-
-
-def _instances(name: str, tree: Tree) -> Iterator[tuple[str, ...]]:
-    """The arguments with which a template of a function is made or called."""
-    for node in below(tree.root, "template_function"):
-        called, listed = node.child_by_field_name("name"), node.child_by_field_name("arguments")
-        if called is not None and listed is not None and bare(tree.of(called)) == name:
-            yield tuple(tree.of(each) for each in listed.named_children)

@@ -12,9 +12,18 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
-from tilewright.load.cu_host import Host, bare, host_of, macros_of
+from tilewright.load.cu_choices import (
+    Macros,
+    argument,
+    deduced,
+    expanded,
+    host_of,
+    macros_with_parameters,
+    with_choices,
+)
+from tilewright.load.cu_host import Host, bare, macros_of
 from tilewright.load.cu_kept import kept
-from tilewright.load.cu_numbers import Number, expression, literal, said
+from tilewright.load.cu_numbers import Number, expression, said
 from tilewright.load.cu_tree import Tree, below, defined, explicit_instances, parameters, split, template_names, tree_of
 
 if TYPE_CHECKING:
@@ -62,6 +71,7 @@ class LaunchShape:
     cluster: tuple[int, ...] | None = None
     allocated: Mapping[str, int] = field(default_factory=dict)
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    sized: frozenset[str] = frozenset()  # arguments that are arrays which host code allocates
     numbers: Mapping[str, int] = field(default_factory=dict)
     host: Host | None = field(default=None, compare=False, repr=False)  # the code around it
 
@@ -96,6 +106,7 @@ class _Launchers(NamedTuple):
 
     launching: _Bodies
     calling: _Bodies
+    every: Macros
 
     def called(self, name: str, arguments: Sequence[str]) -> tuple[tuple[str, ...], str] | None:
         """The macro of a call that launches, if it is one."""
@@ -112,19 +123,12 @@ def _launchers(texts: tuple[str, ...]) -> _Launchers:
         launching |= {name: (names, body) for name, names, body in every
                       if any(sign in body for sign in (*_signs(), *launching))}  # fmt: skip
     others = (macro for text in texts if launching for macro in macros_of(text))
-    return _Launchers(launching, {name: (names, body) for name, names, body in others if _calls(body, names)})
+    calling = {name: (names, body) for name, names, body in others if _calls(body, names)}
+    return _Launchers(launching, calling, macros_with_parameters(texts))
 
 
 def _calls(body: str, names: Iterable[str]) -> bool:
     return any(re.search(rf"\b{name}\s*\(", body) for name in names if name.isidentifier())
-
-
-def _expanded(names: Sequence[str], body: str, arguments: Sequence[str]) -> str:
-    """What a call of a macro stands for."""
-    values = dict(zip(names, arguments, strict=False))
-    if names and names[-1].endswith("..."):
-        values[names[-1][:-3] or "__VA_ARGS__"] = ", ".join(arguments[len(names) - 1 :])
-    return re.sub(r"(?:##?\s*)?\b([A-Za-z_]\w*)", lambda word: values.get(word[1], word[0]), body).replace("##", "")
 
 
 def made_functions(texts: Sequence[str]) -> Iterator[str]:
@@ -137,8 +141,8 @@ def made_functions(texts: Sequence[str]) -> Iterator[str]:
         for start, stop in tree.made:
             name, _, listed = tree.text[start:stop].rstrip("; \n").partition("(")
             if (macro := macros.get(name.strip())) is not None:
-                made = _expanded(*macro, split(listed[: listed.rfind(")")]))
-                yield _expanded([*words], made, [*words.values()])
+                made = expanded(*macro, split(listed[: listed.rfind(")")]))
+                yield expanded([*words], made, [*words.values()])
 
 
 def _of_tree(tree: Tree, macros: _Launchers, depth: int) -> Iterator[tuple[Node, HostLaunch]]:
@@ -167,8 +171,9 @@ def _of_macros(tree: Tree, macros: _Launchers, depth: int) -> Iterator[tuple[Nod
     for name, start, stop in tree.calls([*macros.launching, *macros.calling]):
         node = tree.root.descendant_for_byte_range(start, start + len(name))
         if node is not None and (macro := macros.called(name, given := _arguments_of(tree, node, start, stop))):
-            line, inner = node.start_point[0] + 1, tree_of(f"void expanded() {{ {_expanded(*macro, given)}; }}")
-            yield from ((node, replace(each, line=line)) for _, each in _of_tree(inner, macros, depth - 1))
+            line, inner = node.start_point[0] + 1, tree_of(f"void expanded() {{ {expanded(*macro, given)}; }}")
+            for at, each in _of_tree(inner, macros, depth - 1):
+                yield node, replace(each, line=line, kernel=with_choices(each.kernel, inner, at, macros.every))
 
 
 def _arguments_of(tree: Tree, node: Node, start: int, stop: int) -> list[str]:
@@ -239,6 +244,7 @@ def _in_numbers(launch: HostLaunch, kernel: str, host: Host) -> LaunchShape:
         grid, block, rest[0][0] if rest and rest[0] else 0, launch.line, kernel, values, arguments,
         () if complete else lacks or ("grid", "block"), _has_pdl(launch, host), _cluster(launch, host), allocated,
         {word: _needed(sizes.get(word, word), host) for word in arguments},
+        frozenset(sizes),
         {name: value for name, value in host.numbers.used.items() if name in host.local or name in host.given},
         host,
     )  # fmt: skip
@@ -321,7 +327,7 @@ def _named(kernel: str, arguments: Sequence[str], host: Host) -> str:
         name = _function(host.word(name))
     node = expression(name)
     listed = next(below(node, "template_argument_list"), None) if node is not None else None
-    parts = [_argument(said(each, name), host) for each in listed.named_children] if listed is not None else []
+    parts = [argument(said(each, name), host) for each in listed.named_children] if listed is not None else []
     more = _deduced(name.partition("<")[0], len(parts), arguments, host)
     return f"{name.partition('<')[0]}<{', '.join([*parts, *more])}>" if parts or more else name
 
@@ -331,20 +337,7 @@ def _deduced(name: str, explicit: int, arguments: Sequence[str], host: Host) -> 
     for text in (host.tree.text, *host.around):
         names = template_names(text).get(bare(name), ())[explicit:]
         if names:
-            patterns = [re.sub(r"\bconst\b|\s", "", each.type) for each in parameters(text).get(bare(name), ())]
-            kinds = [re.sub(r"\bconst\b|\s*(?=\*)", "", host.type_of(word)).strip() for word in arguments]
-            found = dict[str, str]()
-            for pattern, kind in zip(patterns, kinds, strict=False):
-                if kind and kind.count("*") >= pattern.count("*"):
-                    found.setdefault(pattern.rstrip("*&"), kind[: len(kind) - pattern.count("*")])
-            if all(each in found for each in names):
-                return [found[each] for each in names]
+            kinds = [each.type for each in parameters(text).get(bare(name), ())]
+            if found := deduced(names, kinds, arguments, host):
+                return [*found]
     return []
-
-
-def _argument(part: str, host: Host) -> str:
-    """An argument of a template without names of the function that launches."""
-    part = re.sub(r"\b\w+\b", lambda each: host.bound.get(each[0], each[0]), part)
-    words = set(re.findall(r"\b[A-Za-z_]\w*", part))
-    value = host.number(part) if literal(part) is None and words & host.local.keys() else None
-    return part if value is None else str(value)

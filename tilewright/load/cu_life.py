@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _LOOKS = ("cudaFree", "cudaFreeAsync", "printf", "fprintf", "assert", "cudaMemAdvise", "cudaMemPrefetchAsync",
           "cudaPointerGetAttributes", "cudaStreamAttachMemAsync")  # fmt: skip
 _COPIES = ("cudaMemcpy", "cudaMemcpyAsync", "cudaMemcpy2D", "cudaMemcpyPeer")  # to the first argument, from the second
+_FILLS = ("cudaMemset", "cudaMemsetAsync")
 _FREES = ("cudaFree", "cudaFreeAsync")
 
 
@@ -73,6 +74,20 @@ def is_copied_to(host: Host, word: str) -> bool:
         return is_copied_to(caller, passed[name])
     calls = (_called(use, host) for use in _uses(host, name))
     return any(called in _COPIES and place == 0 for called, place, _ in calls)
+
+
+def filled_with(host: Host, word: str) -> int:
+    """The byte that host code fills an array with, where that is what sets it last before the launch; else 0."""
+    name = base_of(word)
+    if host.call is not None and name in host.call[1]:
+        caller, passed = host.call
+        return filled_with(caller, passed[name])
+    before = [use for use in _uses(host, name) if use.start_byte < host.node.start_byte and _sets(use, host)]
+    called, place, call = _called(before[-1], host) if before else ("", 0, None)
+    listed = call.child_by_field_name("arguments") if call is not None else None
+    if called not in _FILLS or place != 0 or listed is None or len(listed.named_children) < 3:
+        return 0
+    return int(host.number(host.tree.of(listed.named_children[1])) or 0) & 0xFF
 
 
 def launch_loop(host: Host, words: Sequence[str]) -> LaunchLoop | None:

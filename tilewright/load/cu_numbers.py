@@ -26,7 +26,7 @@ Number = int | float
 _BEFORE = 9  # letters that stand before an expression where it is read
 _DEPTH = 40  # of names that lead to names
 _MOST = 1 << 63
-_LITERAL = re.compile(r"(0[xX][\da-fA-F]+|[\d.]+(?:[eE][+-]?\d+)?)[uUlLzZfF]*")
+_LITERAL = re.compile(r"([+-]?0[xX][\da-fA-F]+|[+-]?[\d.]+(?:[eE][+-]?\d+)?)[uUlLzZfF]*")
 _TWO: Mapping[str, Callable[[Number, Number], Number]] = {
     "+": operator.add, "-": operator.sub, "*": operator.mul, "<": operator.lt, ">": operator.gt, "<=": operator.le,
     ">=": operator.ge, "==": operator.eq, "!=": operator.ne,
@@ -71,9 +71,9 @@ def literal(word: str) -> Number | None:
         return None
     digits = found[1]
     try:
-        if digits[:2] in ("0x", "0X"):
+        if digits.lstrip("+-")[:2] in ("0x", "0X"):
             return int(digits, 16)
-        return float(digits) if re.search(r"[.eE]", digits) else int(digits, 8 if re.match(r"0\d", digits) else 10)
+        return float(digits) if re.search(r"[.eE]", digits) else int(digits, 8 if re.match(r"[+-]?0\d", digits) else 10)
     except ValueError:
         return None
 

@@ -51,10 +51,10 @@ class Parameter:
 def number_name(kind: str) -> str:
     """The dtype of a plain number by C++'s words for its type, in any of their orders; "" of any other type.
 
-    >>> number_name("long unsigned int"), number_name("std::int16_t"), number_name("float4")
+    >>> number_name("long unsigned int"), number_name("const std::int16_t"), number_name("float4")
     ('uint64', 'int16', '')
     """
-    words = [word.rpartition("::")[2] for word in kind.split()]
+    words = [word.rpartition("::")[2] for word in kind.split() if word not in ("const", "volatile")]
     kept = [word for word in words if word != "int" and (word != "signed" or "char" in words)]
     ordered = sorted(kept, key=lambda word: word not in ("signed", "unsigned"))
     return _NUMBERS.get(" ".join(ordered), "") if words else ""

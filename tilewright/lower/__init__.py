@@ -1,6 +1,6 @@
 """From authored to flat: scope ids become special registers, layouts addresses, shared buffers offsets in one arena.
 
-Read `flatten` first, then `vectorize`, which it calls for loops of lanes, and `memory`.
+Read `flatten` first, then `memory`.
 """
 
 from dataclasses import replace

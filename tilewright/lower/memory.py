@@ -96,24 +96,16 @@ def settle_tmem(body: ir.Body) -> ir.Body:
     Raises InstructionError where two instructions of the kernel differ in what all must have in common.
     """
     _check_agreement(body)
-    rounded: list[ir.Stmt] = []
-
-    def changed(stmt: ir.Stmt) -> ir.Body | None:
-        new = _rounded(stmt)
-        if new is None:
-            return None
-        rounded.append(stmt)
-        return (new,)
-
-    done = ir.map_body(body, changed)
-    if rounded:
-        columns = _columns(rounded[0])
-        warn(
-            f"{columns} columns of tensor memory are rounded up to {_size(columns)}: the hardware allocates powers of"
-            f" two from {LEAST_COLUMNS} on; those beyond the {columns} are not the kernel's",
-            rounded[0].at,
-        )
-    return done
+    first = next((stmt for stmt in ir.statements(body) if _rounded(stmt) is not None), None)
+    if first is None:
+        return body
+    columns = _columns(first)
+    warn(
+        f"{columns} columns of tensor memory are rounded up to {_size(columns)}: the hardware allocates powers of"
+        f" two from {LEAST_COLUMNS} on; those beyond the {columns} are not the kernel's",
+        first.at,
+    )
+    return ir.map_body(body, lambda stmt: None if (new := _rounded(stmt)) is None else (new,))
 
 
 def _size(columns: int) -> int:

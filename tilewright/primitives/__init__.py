@@ -4,7 +4,7 @@ In the order in which to read:
 
     table               Primitive, its operands and their roles, its keywords
     elements            rules that several primitives share: on extents, on dtypes
-    copy, copy_async, im2col_async, fill, elementwise, compute, reduce, scan, permute_layout, gemm
+    copy, elementwise, reduce, gemm
                         the primitives, found by discovery; a declaration is a NumPy function
 """
 

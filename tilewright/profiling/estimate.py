@@ -253,7 +253,7 @@ class RecordedLaunch:
 
 def recorded(exe: Executable, args: Sequence[Any], gpu: Gpu) -> RecordedLaunch:
     """Run the first CTAs of a launch on copies of its arguments; of arrays on a GPU only the shapes are used."""
-    from tilewright.cuda.emit_memory import written
+    from tilewright.cuda.emit_unit import written
     from tilewright.sim import RecordingOptions
 
     if len(args) != len(exe.kernel.params):

@@ -21,10 +21,9 @@ from tilewright.isa import Operand as Kind
 from tilewright.isa.arch import only, since
 from tilewright.isa.operands import TYPES
 from tilewright.isa.tma import MAP_FIELDS
-from tilewright.ptx.alloca import allocate, restore, save
-from tilewright.ptx.bits import unsigned
 from tilewright.ptx.constants import operands
-from tilewright.ptx.names import Symbol, type_word
+from tilewright.ptx.flow import allocate, restore, save
+from tilewright.ptx.names import Symbol, type_word, unsigned
 from tilewright.ptx.plain import (
     alone,
     convert_address,

@@ -14,29 +14,13 @@ from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError, Span, TilewrightError
 from tilewright.ir import map_body, rewrite, statements, unary
 from tilewright.ir.structure import body_of
-from tilewright.ptx.declare import module_symbol, parameter, place_dynamic, variable
-from tilewright.ptx.flow import FLOW, inlined
+from tilewright.ptx import tree
+from tilewright.ptx.declare import are_short, module_symbol, parameter, place_dynamic, short_address, variable
+from tilewright.ptx.flow import FLOW, inlined, save_registers
 from tilewright.ptx.instructions import instruction
 from tilewright.ptx.names import Memory, Scope, all_statements, bounded, named_once, nbytes
-from tilewright.ptx.recursion import save_registers
-from tilewright.ptx.short import are_short, short_address
 from tilewright.ptx.special import Machine
 from tilewright.ptx.state import Lowering, Step
-from tilewright.ptx.tree import (
-    Address,
-    Block,
-    Body,
-    Function,
-    Instruction,
-    Label,
-    Loc,
-    Module,
-    Name,
-    Registers,
-    Sum,
-    Variable,
-    operand_text,
-)
 from tilewright.ptx.values import lookup, read
 from tilewright.ptx.wmma import place_fragments
 
@@ -79,14 +63,14 @@ class Lowered:
     """
 
     kernel: ir.Kernel
-    globals: Mapping[str, Variable]
+    globals: Mapping[str, tree.Variable]
     names: Mapping[str, str]
-    in_bytes: Mapping[str, Variable]
+    in_bytes: Mapping[str, tree.Variable]
     functions: Mapping[str, int]
     short: Mapping[str, int]
 
 
-def lower(module: Module, entry: Function, arrays: Mapping[str, ir.Buffer], machine: Machine) -> Lowered:
+def lower(module: tree.Module, entry: tree.Function, arrays: Mapping[str, ir.Buffer], machine: Machine) -> Lowered:
     """The entry for a launch. arrays: the buffers that parameters point to, by the parameter's name.
 
     Raises KernelError, at the author's line, for what the simulator lacks; InstructionError for an unknown instruction.
@@ -166,25 +150,25 @@ def _constants_copied(low: Lowering, block: ir.Block) -> ir.Block:
     return ir.Block(tuple(body), block.end)
 
 
-def _body(low: Lowering, body: Body, scope: Scope, returns: int | None) -> None:
+def _body(low: Lowering, body: tree.Body, scope: Scope, returns: int | None) -> None:
     """The statements of a scope. returns: the block after the call, in an inlined function."""
     scope.hold_labels(body, low.new, low.lines.current)
     if scope.outer is None and any(
-        isinstance(inner, Instruction) and inner.opcode == "atom" for inner in all_statements(body)
+        isinstance(inner, tree.Instruction) and inner.opcode == "atom" for inner in all_statements(body)
     ):
         scope.unread = named_once(body)
     for statement in body:
-        if isinstance(statement, Instruction):
+        if isinstance(statement, tree.Instruction):
             _instruction(low, statement, scope, returns)
-        elif isinstance(statement, Loc):
+        elif isinstance(statement, tree.Loc):
             low.lines.move(statement)
-        elif isinstance(statement, Label):
+        elif isinstance(statement, tree.Label):
             low.end(ir.Jump(scope.labels[statement.name], at=low.lines.current), scope.labels[statement.name])
-        elif isinstance(statement, Registers):
+        elif isinstance(statement, tree.Registers):
             scope.declare(statement)
-        elif isinstance(statement, Variable):
+        elif isinstance(statement, tree.Variable):
             scope.symbols[statement.name] = variable(low, statement, scope)
-        elif isinstance(statement, Block):
+        elif isinstance(statement, tree.Block):
             low.scopes += 1
             used = low.frame.used if low.frame else 0
             _body(low, statement.body, Scope(scope, f"{scope.suffix}__{low.scopes}"), returns)
@@ -195,7 +179,7 @@ def _body(low: Lowering, body: Body, scope: Scope, returns: int | None) -> None:
 inlined.append(_body)
 
 
-def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: int | None) -> None:
+def _instruction(low: Lowering, ins: tree.Instruction, scope: Scope, returns: int | None) -> None:
     at = low.lines.of(ins)
     if not FIRST.isdisjoint(low.module.target):
         ins = replace(ins, mnemonic=EARLY.get(ins.mnemonic, ins.mnemonic))
@@ -208,23 +192,23 @@ def _instruction(low: Lowering, ins: Instruction, scope: Scope, returns: int | N
     except TilewrightError as error:
         raise error.located(at) from None
     except SHAPES as cause:  # operands of a form that the instruction does not have
-        listed = ", ".join(map(operand_text, ins.operands))
+        listed = ", ".join(map(tree.operand_text, ins.operands))
         raise KernelError(f"{ins.mnemonic} has other operands", given=listed or "none", at=at) from cause
 
 
-def _in_bytes(low: Lowering, ins: Instruction, scope: Scope) -> Instruction:
+def _in_bytes(low: Lowering, ins: tree.Instruction, scope: Scope) -> tree.Instruction:
     """An instruction in which elements of arrays, ``a[2]``, are addresses in bytes."""
     operands = list(ins.operands)
     for place, operand in enumerate(operands):
-        if isinstance(operand, Sum) and operand.element:
+        if isinstance(operand, tree.Sum) and operand.element:
             symbol = lookup(low, operand.name.text, scope)
             offset = operand.offset * (symbol.element if isinstance(symbol, Memory) else 1)
-            operand_type = Address if ins.opcode in ACCESSES else Sum
+            operand_type = tree.Address if ins.opcode in ACCESSES else tree.Sum
             operands[place] = operand_type(operand.name, offset)
     return ins if operands == list(ins.operands) else replace(ins, operands=tuple(operands))
 
 
-def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: int | None, at: Span) -> None:
+def _checked(low: Lowering, ins: tree.Instruction, scope: Scope, returns: int | None, at: Span) -> None:
     family = ".".join((ins.opcode, *ins.modifiers[:1]))
     reason = next((UNSUPPORTED[name] for name in _names(ins) if name in UNSUPPORTED), None)
     if reason is not None:
@@ -239,14 +223,14 @@ def _checked(low: Lowering, ins: Instruction, scope: Scope, returns: int | None,
     low.add(stmts if guard is None or not stmts else [ir.If(guard, stmts, at=at)])
 
 
-def _names(ins: Instruction) -> Iterator[str]:
+def _names(ins: tree.Instruction) -> Iterator[str]:
     """Its opcode, and the opcode with each of its modifiers."""
     yield ins.opcode
     yield from (f"{ins.opcode}.{word}" for word in ins.modifiers)
 
 
-def _guard(low: Lowering, ins: Instruction, scope: Scope, at: Span) -> ir.Expr | None:
+def _guard(low: Lowering, ins: tree.Instruction, scope: Scope, at: Span) -> ir.Expr | None:
     if not ins.guard:
         return None
-    value = read(low, Name(ins.guard.lstrip("!")), Step(ins, scope, None, None, at), BOOL)
+    value = read(low, tree.Name(ins.guard.lstrip("!")), Step(ins, scope, None, None, at), BOOL)
     return unary("not", value) if ins.guard[0] == "!" else value

@@ -15,26 +15,12 @@ from typing import TypeAlias
 from tilewright import ir
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import KernelError, Span
-from tilewright.ir import AddressOf, Buffer, Expr, Var, as_expr, binary, cast, rewrite, statements
+from tilewright.ir import AddressOf, Buffer, Const, Expr, Reinterpret, Var, as_expr, binary, cast, rewrite, statements
 from tilewright.isa import bind
 from tilewright.isa.operands import TYPES
+from tilewright.ptx import tree
 from tilewright.ptx.parser import WORDS
 from tilewright.ptx.special import VECTORS
-from tilewright.ptx.tree import (
-    Block,
-    Body,
-    Function,
-    Instruction,
-    Label,
-    Name,
-    Operand,
-    Prototype,
-    Registers,
-    Statement,
-    Targets,
-    Variable,
-    Vector,
-)
 
 # Addresses of variables: an access by a register that only ever holds addresses in one variable must stay in that
 # variable.
@@ -187,7 +173,7 @@ class Parameter:
     value: Expr
 
 
-Symbol: TypeAlias = Var | Memory | Parameter | Function | Targets | Prototype
+Symbol: TypeAlias = Var | Memory | Parameter | tree.Function | tree.Targets | tree.Prototype
 
 
 def number_dtype(kind: str) -> DType:
@@ -207,12 +193,12 @@ def type_word(words: Sequence[str]) -> str:
     return next((word for word in reversed(words) if word in WORDS), "")
 
 
-def stride(variable: Variable) -> int:
+def stride(variable: tree.Variable) -> int:
     """The bytes from one element of a variable to the next."""
     return element_bytes(variable.type) * variable.vector
 
 
-def nbytes(variable: Variable) -> int:
+def nbytes(variable: tree.Variable) -> int:
     """The bytes of a variable; an extent that is left open counts as none."""
     total = stride(variable)
     for extent in variable.extents:
@@ -267,9 +253,9 @@ class Scope:
             return ""
         return next((scope.types.get(name, "") for scope in self.around() if name in scope.symbols), "")
 
-    def named(self, operand: Operand) -> Symbol | None:
+    def named(self, operand: tree.Operand) -> Symbol | None:
         """The meaning of an operand that is a name; None of any other."""
-        return self.find(operand.text) if isinstance(operand, Name) else None
+        return self.find(operand.text) if isinstance(operand, tree.Name) else None
 
     def label(self, name: str) -> int | None:
         """The block that a label of this scope, or one outside, begins."""
@@ -288,7 +274,7 @@ class Scope:
                 return register
         return None
 
-    def declare(self, registers: Registers) -> None:
+    def declare(self, registers: tree.Registers) -> None:
         """Registers, alone, in families, or as vectors."""
         lanes = lanes_of(registers)
         kind = _WIDTHS[64] if registers.type == "b128" else register_dtype(registers.type)
@@ -318,30 +304,30 @@ class Scope:
             self.vectors[stem] = tuple(parts)
             self.symbols |= {f"{stem}.{part}": parts[at] for part, at in _VECTOR_PARTS.items() if at < len(parts)}
 
-    def spread(self, operand: Operand) -> Operand:
+    def spread(self, operand: tree.Operand) -> tree.Operand:
         """A register of several parts as a vector of them; ``%tid`` is one, too."""
-        if not isinstance(operand, Name):
+        if not isinstance(operand, tree.Name):
             return operand
         if operand.text.startswith("%") and operand.text[1:] in VECTORS:
-            return Vector(tuple(map(Name, part_names(operand.text, 4))))
+            return tree.Vector(tuple(map(tree.Name, part_names(operand.text, 4))))
         parts = self.vector(operand.text)
-        return operand if parts is None else Vector(tuple(map(Name, part_names(operand.text, len(parts)))))
+        return operand if parts is None else tree.Vector(tuple(map(tree.Name, part_names(operand.text, len(parts)))))
 
-    def hold_labels(self, body: Body, block: Callable[[], int], at: Span | None) -> None:
+    def hold_labels(self, body: tree.Body, block: Callable[[], int], at: Span | None) -> None:
         """The labels that stand in this scope itself, before any statement of it: jumps go forwards, too.
 
         block: gives the number for another block.
         """
         for statement in body:
-            if isinstance(statement, Label):
+            if isinstance(statement, tree.Label):
                 if statement.name in self.labels:
                     raise KernelError(f"the label {statement.name} stands twice in one scope", at=at)
                 self.labels[statement.name] = block()
-            elif isinstance(statement, (Targets, Prototype)):
+            elif isinstance(statement, (tree.Targets, tree.Prototype)):
                 self.symbols[statement.name] = statement
 
 
-def lanes_of(declared: Registers | Variable) -> int:
+def lanes_of(declared: tree.Registers | tree.Variable) -> int:
     """The registers that one of a type is: those of 128 bits are two of 64."""
     return 2 if declared.type == "b128" else declared.vector
 
@@ -351,17 +337,17 @@ def part_names(name: str, lanes: int) -> list[str]:
     return [f"{name}.{part}" for part in "xyzw"[:lanes]]
 
 
-def named_once(body: Body) -> frozenset[str]:
+def named_once(body: tree.Body) -> frozenset[str]:
     """The names that stand in one operand of a body alone: of a destination, a register that nothing reads."""
     counted = Counter[str]()
     for statement in all_statements(body):
-        if isinstance(statement, Instruction):
+        if isinstance(statement, tree.Instruction):
             counted.update([*_named(statement.operands), statement.guard.lstrip("!")])
     return frozenset(name for name, times in counted.items() if times == 1)
 
 
 def _named(part: object) -> Iterator[str]:
-    if isinstance(part, Name):
+    if isinstance(part, tree.Name):
         yield part.text
     elif isinstance(part, tuple):
         for member in part:
@@ -371,9 +357,40 @@ def _named(part: object) -> Iterator[str]:
             yield from _named(getattr(part, slot))
 
 
-def all_statements(body: Body) -> Iterator[Statement]:
+def all_statements(body: tree.Body) -> Iterator[tree.Statement]:
     """The statements of a body and of its scopes."""
     for statement in body:
         yield statement
-        if isinstance(statement, Block):
+        if isinstance(statement, tree.Block):
             yield from all_statements(statement.body)
+
+
+# Values as the bits of registers, and types of PTX as the unsigned integers that these are.
+
+
+def unsigned(bits: int) -> DType:
+    """The dtype of so many bits."""
+    return BOOL if bits == 1 else dtype(f"uint{bits}")
+
+
+def raw_dtype(kind: str) -> DType:
+    """The unsigned integer as wide as a type, by PTX's word."""
+    return unsigned(8 * element_bytes(kind))
+
+
+def start_of(buffer: Buffer) -> Expr:
+    """The address at which a buffer begins, in 64 bits."""
+    return cast(AddressOf(buffer, (as_expr(0),)), dtype("uint64"))
+
+
+def bits_of(value: Expr, kind: DType) -> Expr:
+    """A value as bits of ``kind``, which may be wider: filled by the value's sign then, or with zeros."""
+    held = value.dtype
+    if held == kind or kind.kind == "bool" or held.kind in ("bool", "handle"):
+        return cast(value, kind)
+    if held.is_signed and kind.bits > held.bits:
+        value = cast(value, dtype(f"int{kind.bits}"))
+    if value.dtype.kind != "uint":
+        same = unsigned(value.dtype.bits)
+        value = cast(value, same) if isinstance(value, Const) and not held.is_float else Reinterpret(value, same)
+    return cast(value, kind)

@@ -12,23 +12,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tilewright.errors import KernelError
+from tilewright.ptx import tree
 from tilewright.ptx.constants import NAME, STATEMENT, Scanner, Text, Unreadable, operands
 from tilewright.ptx.lines import with_lines_of_assembly
-from tilewright.ptx.tree import (
-    Block,
-    Body,
-    Directive,
-    Function,
-    Instruction,
-    Label,
-    Loc,
-    Module,
-    Prototype,
-    Registers,
-    Statement,
-    Targets,
-    Variable,
-)
 
 if TYPE_CHECKING:
     from tilewright.ptx.tree import Operand
@@ -51,7 +37,7 @@ OPAQUE = ("texref", "samplerref", "surfref")
 _TYPE = r"\.(?:" + "|".join(WORDS) + ")"
 
 
-def registers(scan: Scanner, line: int) -> Registers:
+def registers(scan: Scanner, line: int) -> tree.Registers:
     """What follows ``.reg``."""
     vector = 1
     kind = scan.of(rf"\.v[248]|{_TYPE}", "the type of a register")
@@ -59,7 +45,7 @@ def registers(scan: Scanner, line: int) -> Registers:
         vector, kind = int(kind[2:]), scan.of(_TYPE, "the type of a register")
     names = scan.listed(lambda: _register(scan))
     scan.expect(";")
-    return Registers(kind[1:], tuple(names), vector, line)
+    return tree.Registers(kind[1:], tuple(names), vector, line)
 
 
 def _register(scan: Scanner) -> tuple[str, int | None]:
@@ -72,18 +58,18 @@ def _register(scan: Scanner) -> tuple[str, int | None]:
     return name, count
 
 
-def variables(scan: Scanner, space: str, linkage: str, line: int) -> list[Variable]:
+def variables(scan: Scanner, space: str, linkage: str, line: int) -> list[tree.Variable]:
     """What follows ``.global`` or another space: one variable, or several of one type."""
     if space == "const":  # a bank has its number in old texts
         _extents(scan)
     align, vector, kind, attributes = _qualifiers(scan)
 
-    def variable() -> Variable:
+    def variable() -> tree.Variable:
         name, extents = scan.name("the name of a variable"), _extents(scan)
         initial = _initial(scan) if scan.accept("=") else ""
         if extents[:1] == (None,) and initial:
             extents = (_count(initial), *extents[1:])
-        return Variable(space, kind, name, extents, align, vector, linkage, attributes, initial, line)
+        return tree.Variable(space, kind, name, extents, align, vector, linkage, attributes, initial, line)
 
     declared = scan.listed(variable)
     scan.expect(";")
@@ -161,9 +147,9 @@ def _count(initial: str) -> int:
     return len([value for value in inner.split(",") if value.strip()])
 
 
-def params(scan: Scanner) -> tuple[Variable, ...]:
+def params(scan: Scanner) -> tuple[tree.Variable, ...]:
     """Parameters in parentheses, in registers or in the space of parameters; none where there are no parentheses."""
-    parameters: list[Variable] = []
+    parameters: list[tree.Variable] = []
     if not scan.accept("("):
         return ()
     while not scan.accept(")"):
@@ -173,11 +159,11 @@ def params(scan: Scanner) -> tuple[Variable, ...]:
         space = scan.of(r"\.param|\.reg", "`.param` or `.reg`")[1:]
         align, vector, kind, attributes = _qualifiers(scan)
         name = scan.name("the name of a parameter")
-        parameters.append(Variable(space, kind, name, _extents(scan), align, vector, "", attributes, "", line))
+        parameters.append(tree.Variable(space, kind, name, _extents(scan), align, vector, "", attributes, "", line))
     return tuple(parameters)
 
 
-def header(scan: Scanner, kind: str, linkage: str, line: int) -> Function:
+def header(scan: Scanner, kind: str, linkage: str, line: int) -> tree.Function:
     """What follows ``.entry`` or ``.func``, up to its body or ``;``."""
     attributes = []
     while scan.peek() in (".noreturn", ".attribute"):
@@ -188,15 +174,15 @@ def header(scan: Scanner, kind: str, linkage: str, line: int) -> Function:
     names = [param.name for param in (*returns, *parameters)]
     if twice := next((param for param in names if names.count(param) > 1), ""):
         raise KernelError(f"{name} has two parameters of one name", given=twice, at=scan.text.span(scan.position))
-    directives = [Directive(text, line) for text in attributes]
+    directives = [tree.Directive(text, line) for text in attributes]
     while (word := scan.peek()).startswith("."):
         at = scan.text.line(scan.text.skipped(scan.position))
         scan.next()
         rest = ", ".join(map(str, scan.listed(scan.integer))) if word[1:] in NUMBERED else _tail(scan)
-        directives.append(Directive(f"{word} {rest}".strip(), at))
+        directives.append(tree.Directive(f"{word} {rest}".strip(), at))
         if word == ".pragma":
             scan.accept(";")
-    return Function(name, kind == "entry", parameters, returns, tuple(directives), linkage, None, line)
+    return tree.Function(name, kind == "entry", parameters, returns, tuple(directives), linkage, None, line)
 
 
 def _tail(scan: Scanner) -> str:
@@ -207,7 +193,7 @@ def _tail(scan: Scanner) -> str:
     return " ".join(parts).replace(" ,", ",")
 
 
-def prototype(scan: Scanner, name: str, line: int) -> Prototype:
+def prototype(scan: Scanner, name: str, line: int) -> tree.Prototype:
     """What follows ``name: .callprototype``."""
     returns = params(scan)
     scan.of(rf"_|{NAME}", "`_`")
@@ -217,7 +203,7 @@ def prototype(scan: Scanner, name: str, line: int) -> Prototype:
         scan.next()
         attributes.append(f"{word} {_tail(scan)}".strip())
     scan.expect(";")
-    return Prototype(name, returns, parameters, tuple(attributes), line)
+    return tree.Prototype(name, returns, parameters, tuple(attributes), line)
 
 
 # The statements of a function: most are one match of `STATEMENT`; declarations are read token by token.
@@ -228,11 +214,11 @@ MOST_NESTED = 100
 _STATEMENT = "an instruction that ends in `;`, a label, a directive or `}`"
 
 
-def body(scan: Scanner) -> Body:
+def body(scan: Scanner) -> tree.Body:
     """The statements up to the ``}`` that closes the scope; its ``{`` has been read."""
     text, clean = scan.text, scan.text.clean
-    statements: list[Statement] = []
-    outer: list[tuple[list[Statement], int]] = []  # the scopes around, and the lines where they open
+    statements: list[tree.Statement] = []
+    outer: list[tuple[list[tree.Statement], int]] = []  # the scopes around, and the lines where they open
     position, counted, line = scan.position, scan.position, text.line(scan.position)
     while True:
         match = STATEMENT.match(clean, position)
@@ -255,7 +241,7 @@ def body(scan: Scanner) -> Body:
             position = _MORE[kind](text, match, line, statements) if kind in _MORE else position
         elif outer:
             (statements, at), inner = outer.pop(), statements
-            statements.append(Block(tuple(inner), at))
+            statements.append(tree.Block(tuple(inner), at))
         else:
             scan.position = position
             return tuple(statements)
@@ -264,9 +250,9 @@ def body(scan: Scanner) -> Body:
 _FIRST = {"operands": "mnemonic", "inlined": "file"}  # the group in which a statement begins
 
 
-def _instruction(text: Text, match: re.Match[str], line: int) -> Instruction:
+def _instruction(text: Text, match: re.Match[str], line: int) -> tree.Instruction:
     guard, mnemonic, listed = match["guard"], match["mnemonic"], match["operands"]
-    return Instruction(
+    return tree.Instruction(
         mnemonic, _operands(text, match, listed), guard.replace(" ", "") if guard else "", line,
         text.column(match.start("guard" if guard else "mnemonic")),
     )  # fmt: skip
@@ -288,19 +274,19 @@ def _operands(text: Text, match: re.Match[str], listed: str) -> tuple[Operand, .
     raise text.expected("operands, then `;`", match.start("operands"))
 
 
-def _loc(text: Text, match: re.Match[str]) -> Loc:
+def _loc(text: Text, match: re.Match[str]) -> tree.Loc:
     place = int(match["file"]), int(match["line"]), int(match["column"])
     rest = match["inlined"]
     if not rest or rest.isspace():
-        return Loc(*place)
+        return tree.Loc(*place)
     inlined = _INLINED.fullmatch(rest)
     if inlined is None:
         raise text.expected("`, function_name LABEL, inlined_at FILE LINE COLUMN`", match.start("inlined"))
     label, offset, *outer = inlined.groups()
-    return Loc(*place, (label, int(offset or 0)), (int(outer[0]), int(outer[1]), int(outer[2])))
+    return tree.Loc(*place, (label, int(offset or 0)), (int(outer[0]), int(outer[1]), int(outer[2])))
 
 
-def _label(text: Text, match: re.Match[str], line: int, statements: list[Statement]) -> int:
+def _label(text: Text, match: re.Match[str], line: int, statements: list[tree.Statement]) -> int:
     """A label, or a list of targets under a name; the position behind it."""
     name = match["label"]
     scan = Scanner(text, match.end())
@@ -308,17 +294,17 @@ def _label(text: Text, match: re.Match[str], line: int, statements: list[Stateme
     if word in (".branchtargets", ".calltargets"):
         scan.next()
         names = tuple(re.split(r"\s*,\s*", scan.until(";")))
-        statements.append(Targets(name, word[1:], names, line))
+        statements.append(tree.Targets(name, word[1:], names, line))
         return scan.position
     if word == ".callprototype":
         scan.next()
         statements.append(prototype(scan, name, line))
         return scan.position
-    statements.append(Label(name, line))
+    statements.append(tree.Label(name, line))
     return match.end()
 
 
-def _directive(text: Text, match: re.Match[str], line: int, statements: list[Statement]) -> int:
+def _directive(text: Text, match: re.Match[str], line: int, statements: list[tree.Statement]) -> int:
     """A declaration, a hint; the position behind it."""
     word = match["directive"][1:]
     scan = Scanner(text, match.end())
@@ -330,7 +316,7 @@ def _directive(text: Text, match: re.Match[str], line: int, statements: list[Sta
     elif word in SPACES:
         statements += variables(scan, word, linkage, line)
     elif word in ("pragma", "section", "file"):
-        statements.append(Directive(f".{word} {scan.until(';')};" if word == "pragma" else f".{word}", line))
+        statements.append(tree.Directive(f".{word} {scan.until(';')};" if word == "pragma" else f".{word}", line))
     else:
         raise text.expected(
             "a directive of a body: .reg, .local, .shared, .param, .loc, .pragma", match.start("directive")
@@ -344,7 +330,7 @@ _MORE = {"label": _label, "directive": _directive}
 _BYTES = re.compile(r"\s*(?:([\w$]+):)?\s*(?:\.(b8|b16|b32|b64)\s+([^\n]*))?")
 
 
-def parse(text: str, file: str = "") -> Module:
+def parse(text: str, file: str = "") -> tree.Module:
     """The tree of a PTX text. file: its path, for messages.
 
     >>> module = parse(".version 8.0 .target sm_90 .address_size 64 .entry k() { ret; }")
@@ -371,14 +357,14 @@ class _Reader:
         self.version = ""
         self.target: tuple[str, ...] = ()
         self.address_size = 64
-        self.variables: list[Variable] = []
-        self.functions: list[Function] = []
-        self.directives: list[Directive] = []
+        self.variables: list[tree.Variable] = []
+        self.functions: list[tree.Function] = []
+        self.directives: list[tree.Directive] = []
         self.files: list[tuple[int, str]] = []
         self.strings: dict[str, bytes] = {}
 
-    def module(self) -> Module:
-        return Module(
+    def module(self) -> tree.Module:
+        return tree.Module(
             self.version, self.target, self.address_size, tuple(self.variables), tuple(self.functions),
             tuple(self.directives), tuple(self.files), tuple(self.strings.items()), self.text.file,
         )  # fmt: skip
@@ -401,7 +387,7 @@ class _Reader:
         elif word != ";":
             raise self.text.expected("a directive of a module: .version, .target, .global, .func, .entry, ...", start)
 
-    def _function(self, function: Function) -> None:
+    def _function(self, function: tree.Function) -> None:
         if self.scan.accept("{"):
             function = replace(function, body=body(self.scan))
         elif not self.scan.accept(";"):
@@ -445,7 +431,7 @@ class _Reader:
 
     def kept(self, word: str, line: int) -> None:
         """A directive that stays as it is written."""
-        self.directives.append(Directive(f".{word} {self.scan.until(';')};", line))
+        self.directives.append(tree.Directive(f".{word} {self.scan.until(';')};", line))
 
 
 _DIRECTIVES: Mapping[str, Callable[[_Reader, int], None]] = {

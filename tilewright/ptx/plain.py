@@ -10,10 +10,8 @@ from tilewright.dtypes import BOOL, DType
 from tilewright.errors import InstructionError
 from tilewright.ir import Assign, Bind, Component, Evaluate, Expr, Stmt, Var, binary, cast, const, select, unary
 from tilewright.isa.arch import since
-from tilewright.ptx.bits import start_of, unsigned
-from tilewright.ptx.declare import generic_address
-from tilewright.ptx.names import Memory, Parameter, Symbol, nbytes, number_dtype, type_word
-from tilewright.ptx.short import SHARED, are_short, widened
+from tilewright.ptx.declare import SHARED, are_short, generic_address, widened
+from tilewright.ptx.names import Memory, Parameter, Symbol, nbytes, number_dtype, start_of, type_word, unsigned
 from tilewright.ptx.special import cta_number
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.strict import check_address, check_number, check_register, check_together, check_value, is_mixed

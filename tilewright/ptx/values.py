@@ -8,10 +8,8 @@ from tilewright import ir
 from tilewright.dtypes import BOOL, DType
 from tilewright.errors import KernelError, Span
 from tilewright.ir import as_expr, binary, cast, const, unary
-from tilewright.ptx.bits import bits_of, start_of
-from tilewright.ptx.declare import RESERVED_PARTS, module_symbol, place_of, reserved
-from tilewright.ptx.names import Memory, Scope, Symbol
-from tilewright.ptx.short import are_short, short_address, widened
+from tilewright.ptx.declare import RESERVED_PARTS, are_short, module_symbol, place_of, reserved, short_address, widened
+from tilewright.ptx.names import Memory, Scope, Symbol, bits_of, start_of
 from tilewright.ptx.special import special_register
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
 from tilewright.ptx.strict import check_address, check_result

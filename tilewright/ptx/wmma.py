@@ -21,7 +21,7 @@ from tilewright.ir import as_expr, binary, cast, const, expressions, statements,
 from tilewright.ir.flow import live_before
 from tilewright.isa import WHOLE_WARP, Bound, bind
 from tilewright.isa.arch import since
-from tilewright.ptx.bits import bits_of, unsigned
+from tilewright.ptx.names import bits_of, unsigned
 from tilewright.ptx.plain import as_many
 from tilewright.ptx.special import special_register
 from tilewright.ptx.state import UINT32, UINT64, Lowering, Step

@@ -20,7 +20,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from tilewright.checking import Wanted, finished
 from tilewright.compiler import Executable
 from tilewright.errors import TilewrightError
 from tilewright.explain import Finding
@@ -33,6 +32,7 @@ from tilewright.serve.inline import load_inline
 from tilewright.serve.on_cpu import redirected
 from tilewright.serve.problem import Problem, function_of
 from tilewright.sim import parse_checks
+from tilewright.trials import Wanted, finished
 from tilewright.verdict import Report, Verdict, report_from, verdict_on
 
 NO_KERNEL = "kernels: the submission launched none; its results are what Python computed"

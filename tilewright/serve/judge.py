@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.checking import differing, ran
+from tilewright.checking import ran
 from tilewright.compiler import Executable, compile
 from tilewright.errors import ArgumentError, TilewrightError, choices
 from tilewright.explain import Finding
@@ -30,6 +30,7 @@ from tilewright.serve.jitted import jitted
 from tilewright.serve.reading import Loads, SubmissionRefused, kernel_of
 from tilewright.serve.submission import Case, Extent, Submission, cases_of, evaluated, submission_of
 from tilewright.serve.unaware import Read, read_here
+from tilewright.trials import differing
 from tilewright.verdict import Report, Verdict, verdict_on
 
 ANSWER = "tilewright.answer/1"

@@ -186,22 +186,16 @@ class Builder:
         self.add(ir.Store(ir.Load(buffer, (ir.as_expr(offset),)), value, at=self.at))
 
     @contextmanager
-    def loop(self, name: str, count: ir.Value, kind: str = "serial") -> Iterator[ir.Var]:
-        """What is written inside is the body of ``for name in range(count)``."""
+    def loop(self, name: str, count: ir.Value, kind: str = "serial", *, always: bool = False) -> Iterator[ir.Value]:
+        """What is written inside is the body of ``for name in range(count)``; of a single round if ``always``."""
+        if ir.const_value(count) == 1 and not always:
+            yield 0
+            return
         var = ir.Var(self.names.new(name), INT32)
         self._bodies.append([])
         yield var
         body = tuple(self._bodies.pop())
         self.add(ir.For(var, ir.as_expr(0), ir.as_expr(count), body, kind, at=self.at))
-
-    @contextmanager
-    def each(self, name: str, count: ir.Value, kind: str = "serial") -> Iterator[ir.Value]:
-        """Like `loop`, but a single round is written without one."""
-        if ir.const_value(count) == 1:
-            yield 0
-            return
-        with self.loop(name, count, kind) as index:
-            yield index
 
     @contextmanager
     def when(self, cond: ir.Expr | None) -> Iterator[None]:

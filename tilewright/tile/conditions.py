@@ -13,7 +13,7 @@ from tilewright.layout import ComposeLayout, Iter, Layout, TileLayout
 from tilewright.primitives.elements import VECTOR_BYTES
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Change, Condition, Decline, condition
-from tilewright.tile.inside import open_dimensions
+from tilewright.tile.owners import open_dimensions
 from tilewright.tile.partition import missing_fact, places, storage_start
 from tilewright.tile.scope import SPOKEN
 
@@ -22,30 +22,11 @@ if TYPE_CHECKING:
     from tilewright.tile.partition import Places
 
 __all__ = [
-    "alignments",
-    "between",
-    "between_in_order",
-    "bits_only",
-    "by_several",
-    "check_target",
-    "constant_extents",
-    "element_bits",
-    "from_registers",
-    "kept_inside",
-    "misplaced",
-    "one_place_each",
-    "one_way_keywords",
-    "only_in",
-    "plain_registers",
-    "registers_inside",
-    "several_issuers",
-    "single_thread",
-    "stated",
-    "tmem_address",
-    "whole_bytes",
-    "whole_warps",
-    "wider",
-]
+    "alignments", "between", "between_in_order", "bits_only", "by_several", "check_target", "constant_extents",
+    "element_bits", "from_registers", "kept_inside", "misplaced", "one_place_each", "one_way_keywords", "only_in",
+    "plain_registers", "registers_inside", "several_issuers", "single_thread", "stated", "tmem_address", "whole_bytes",
+    "whole_warps", "wider",
+]  # fmt: skip
 
 
 # Changes that might let a better variant take a call. The dispatcher tries them, and shows only one that works.

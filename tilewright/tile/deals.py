@@ -18,7 +18,7 @@ from tilewright.layout import Iter
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import alignments, stated
-from tilewright.tile.inside import open_dimensions
+from tilewright.tile.owners import open_dimensions
 from tilewright.tile.partition import missing_fact, places, storage_start
 from tilewright.tile.reductions import Lanes, Partial, PartialStore, Reduction, registers_for, scratch_for
 from tilewright.tile.walks import digits_of, plus, times
@@ -82,7 +82,7 @@ class Prefixes:
         out, nothing = self.out, self.reduction.nothing
         before, whole = (registers_for(self.reduction, out, count, name) for name in ("before", "whole"))
         if self.line.lanes == 1:
-            with out.each("j", count) as j:
+            with out.loop("j", count) as j:
                 before.set(out, j, nothing)
                 whole.set(out, j, totals.get(j))
         else:
@@ -94,14 +94,14 @@ class Prefixes:
     def _by_lanes(self, totals: PartialStore, before: PartialStore, whole: PartialStore, count: int) -> None:
         line, out = self.line, self.out
         for distance in (1 << bit for bit in range(line.lanes.bit_length() - 1)):
-            with out.each("j", count) as j:
+            with out.loop("j", count) as j:
                 mine = totals.get(j)
                 names = [isa.call("cuda.shfl_up_sync", line.mask, value, distance * line.step) for value in mine]
                 theirs = tuple(out.let("lower", value) for value in names)
                 follows = binary(">=", line.lane, distance)
                 totals.set(out, j, _selected(follows, self.reduction.joined(theirs, mine), mine))
         last = plus(special("laneid"), times(plus(line.lanes - 1, times(line.lane, -1)), line.step))
-        with out.each("j", count) as j:
+        with out.loop("j", count) as j:
             mine = totals.get(j)
             names = [isa.call("cuda.shfl_up_sync", line.mask, value, line.step) for value in mine]
             below = tuple(out.let("lower", value) for value in names)
@@ -110,14 +110,14 @@ class Prefixes:
 
     def _by_warps(self, scratch: PartialStore, before: PartialStore, whole: PartialStore, count: int) -> None:
         line, out, reduction = self.line, self.out, self.reduction
-        with out.when(binary("==", line.lane, line.lanes - 1) if line.lanes > 1 else None), out.each("j", count) as j:
+        with out.when(binary("==", line.lane, line.lanes - 1) if line.lanes > 1 else None), out.loop("j", count) as j:
             scratch.set(out, plus(times(line.warp, line.lines), self.number(j)), whole.get(j))
         out.meet(self.call)
         base = registers_for(reduction, out, 1, "base")
-        with out.each("j", count) as j:
+        with out.loop("j", count) as j:
             base.set(out, 0, reduction.nothing)
             whole.set(out, j, reduction.nothing)
-            with out.each("w", line.warps) as w:
+            with out.loop("w", line.warps) as w:
                 values = scratch.get(plus(times(w, line.lines), self.number(j)))
                 piece = tuple(out.let("piece", value) for value in values)
                 with out.when(binary("<", w, line.warp)):
@@ -429,7 +429,7 @@ def load_run(
     registers, first, length = run
     src = call["src"]
     if exists is not None or cut is not None:
-        with out.each("e", length) as e:
+        with out.loop("e", length) as e:
             out.store(registers, plus(first, e), else_)
     with out.when(exists):
         offset, flat = src.place(digits, call.facts).get("m", 0), src.buffer.flat()
@@ -442,7 +442,7 @@ def load_run(
             out.call("cuda.copy_bytes", AddressOf(registers, (as_expr(first),)), pointer, nbytes)
 
         def some(end: Value) -> None:
-            with out.each("e", length) as e, out.when(binary("<", plus(digits[cut or 0], e), end)):
+            with out.loop("e", length) as e, out.when(binary("<", plus(digits[cut or 0], e), end)):
                 out.store(registers, plus(first, e), Load(flat, (as_expr(plus(offset, e)),)))
 
         if cut is None:

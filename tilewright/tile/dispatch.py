@@ -15,10 +15,8 @@ import numpy as np
 from tilewright.errors import DispatchError, choices
 from tilewright.ir import const_value
 from tilewright.primitives import COMMON, PRIMITIVES
-from tilewright.primitives.copy import copy
-from tilewright.primitives.copy_async import copy_async
+from tilewright.primitives.copy import copy, copy_async, fill, memset, zero
 from tilewright.primitives.elements import lengths_of
-from tilewright.primitives.fill import fill, memset, zero
 from tilewright.records import replace
 from tilewright.tile.call import TileCall, call_name
 from tilewright.tile.walks import Ints

@@ -9,63 +9,57 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from tilewright import isa
+from tilewright import ir, isa
 from tilewright.dtypes import BOOL, INT32, DType, dtype
 from tilewright.errors import KernelError
-from tilewright.ir import (
-    ELEMENT,
-    Const,
-    Expr,
-    Reinterpret,
-    Special,
-    Value,
-    as_expr,
-    binary,
-    cast,
-    const_value,
-    rewrite,
-    select,
-    unary,
-    walk,
-)
 from tilewright.ir.numbers import rounded
 from tilewright.isa.arith import ARITHMETIC
 from tilewright.isa.convert import SATURATING
 from tilewright.primitives import PRIMITIVES, Mismatch
-from tilewright.primitives.compute import CAST, COMPARISONS, COMPUTE, FORMULA, PREDICATE, FormulaStep, formula_of
 from tilewright.primitives.elements import INTEGRAL, arithmetic_dtype, narrowed
-from tilewright.primitives.elementwise import OVERFLOW, ROUNDING, Formula
+from tilewright.primitives.elementwise import (
+    CAST,
+    COMPARISONS,
+    COMPUTE,
+    FORMULA,
+    OVERFLOW,
+    PREDICATE,
+    ROUNDING,
+    Formula,
+    FormulaStep,
+    formula_of,
+)
 from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import check_target
 
 
-def _called(name: str) -> Callable[..., Expr]:
+def _called(name: str) -> Callable[..., ir.Expr]:
     return lambda *values: isa.call(name, *values)
 
 
-def _of_numbers(op: str) -> Callable[[Expr, Expr], Expr]:
+def _of_numbers(op: str) -> Callable[[ir.Expr, ir.Expr], ir.Expr]:
     """The smaller or larger one, of floats the one that is no NaN."""
-    return lambda a, b: isa.call(f"f{op}", a, b) if a.dtype.is_float else binary(op, a, b)
+    return lambda a, b: isa.call(f"f{op}", a, b) if a.dtype.is_float else ir.binary(op, a, b)
 
 
-def _multiplied(a: Expr, b: Expr, c: Expr) -> Expr:
+def _multiplied(a: ir.Expr, b: ir.Expr, c: ir.Expr) -> ir.Expr:
     return isa.call("fma", a, b, c) if a.dtype.is_float else a * b + c
 
 
-def _rounded(name: str) -> Callable[..., Expr]:
+def _rounded(name: str) -> Callable[..., ir.Expr]:
     return lambda *values: isa.call(name, *values[:-1], rounding=values[-1])
 
 
-NAMES: Mapping[str, Callable[..., Expr]] = {
+NAMES: Mapping[str, Callable[..., ir.Expr]] = {
     **{name: _called(name) for name in ("exp", "exp2", "log", "log2", "sin", "cos", "tanh", "erf", "pow")},
     **{name: _called(name) for name in ("sqrt", "rsqrt", "abs", "rint", "floor", "ceil", "trunc")},
-    "maximum": partial(binary, "max"),
-    "minimum": partial(binary, "min"),
+    "maximum": partial(ir.binary, "max"),
+    "minimum": partial(ir.binary, "min"),
     "fmax": _of_numbers("max"),
     "fmin": _of_numbers("min"),
     "fma": _multiplied,
-    "where": select,
-    "invert": lambda a: unary("not" if a.dtype == BOOL else "~", a),
+    "where": ir.select,
+    "invert": lambda a: ir.unary("not" if a.dtype == BOOL else "~", a),
     **{f"rounded_{op}": _rounded(f"rounded_{op}") for op in ("add", "sub", "mul", "div", "fma")},
 }
 """The functions that formulas use, on expressions."""
@@ -84,16 +78,16 @@ class Computation:
     formula: Formula
     kind: DType
     dst: DType
-    fixed: Mapping[str, Expr]
+    fixed: Mapping[str, ir.Expr]
     keywords: Mapping[str, object]
 
-    def of(self, tiles: Mapping[str, Expr], values: Mapping[str, Expr]) -> Expr:
+    def of(self, tiles: Mapping[str, ir.Expr], values: Mapping[str, ir.Expr]) -> ir.Expr:
         """The element of dst, from those of the tiles and from the values, which `typed` has prepared."""
         sources = {**values, **{name: self.typed(name, value) for name, value in tiles.items()}}
-        result: Expr = self.formula.of(NAMES, sources, self.keywords)
+        result: ir.Expr = self.formula.of(NAMES, sources, self.keywords)
         if self.keywords.get(OVERFLOW.name):
-            return isa.call("saturated", cast(result, dtype("float32")), to=str(self.dst))
-        return cast(result, self.dst)
+            return isa.call("saturated", ir.cast(result, dtype("float32")), to=str(self.dst))
+        return ir.cast(result, self.dst)
 
     def packs(self, call: TileCall) -> bool:
         """Has the target an instruction that computes two elements, with the bits of one at a time? It rounds each
@@ -114,21 +108,21 @@ class Computation:
         """Is it a fused multiply and add of float32, which one instruction does for two in registers of 64 bits?"""
         return self.formula.by(self.keywords) == FUSED and self.kind == self.dst == "float32"
 
-    def of_pairs(self, sources: Mapping[str, Expr]) -> Expr:
+    def of_pairs(self, sources: Mapping[str, ir.Expr]) -> ir.Expr:
         """Two elements at a time, of vectors of two."""
         kind = self.dst.with_lanes(2)
         if not self.fuses:
-            return cast(self.formula.of(NAMES, sources, self.keywords), kind)
-        operands = [Reinterpret(sources[name], dtype("uint64")) for name in ("src", "scale", "bias")]
-        return Reinterpret(isa.call("ptx.fma", *operands, type="f32x2", rnd="rn"), kind)
+            return ir.cast(self.formula.of(NAMES, sources, self.keywords), kind)
+        operands = [ir.Reinterpret(sources[name], dtype("uint64")) for name in ("src", "scale", "bias")]
+        return ir.Reinterpret(isa.call("ptx.fma", *operands, type="f32x2", rnd="rn"), kind)
 
-    def at(self, values: Mapping[str, Expr], digits: Sequence[Value]) -> dict[str, Expr]:
+    def at(self, values: Mapping[str, ir.Expr], digits: Sequence[ir.Value]) -> dict[str, ir.Expr]:
         """The values of the element with these coordinates in dst."""
-        return {name: rewrite(value, lambda node: _placed(node, digits)) for name, value in values.items()}
+        return {name: ir.rewrite(value, lambda node: _placed(node, digits)) for name, value in values.items()}
 
-    def typed(self, name: str, value: Expr) -> Expr:
+    def typed(self, name: str, value: ir.Expr) -> ir.Expr:
         """A source in the type of arithmetic."""
-        return _truth(value) if name == PREDICATE else cast(value, self.kind)
+        return _truth(value) if name == PREDICATE else ir.cast(value, self.kind)
 
     def summary(self) -> str:
         """``in float32``, where that says something."""
@@ -137,20 +131,20 @@ class Computation:
         return f", computed in {self.kind}" if self.kind != self.dst else ""
 
 
-def value_of(step: FormulaStep, sources: Mapping[str, Expr], dst: DType) -> Expr:
+def value_of(step: FormulaStep, sources: Mapping[str, ir.Expr], dst: DType) -> ir.Expr:
     """What a formula comes to, each step in its own type of arithmetic."""
     kind = step.kinds({name: value.dtype for name, value in sources.items()}, dst)[0]
-    converted: dict[str, Expr] = {}
+    converted: dict[str, ir.Expr] = {}
     for place, source in step.named():
         if isinstance(source, FormulaStep):
-            value: Value = value_of(source, sources, step.asked(source, place, dst))
+            value: ir.Value = value_of(source, sources, step.asked(source, place, dst))
         else:
             value = sources[source] if isinstance(source, str) else source
-        converted[place] = _truth(value) if place == PREDICATE else cast(value, kind)
+        converted[place] = _truth(value) if place == PREDICATE else ir.cast(value, kind)
     row = PRIMITIVES[step.name]
     keywords = {**{keyword.name: keyword.default for keyword in row.keywords}, **dict(step.keywords)}
-    defaults = {part.name: as_expr(part.default, kind) for part in row.operands[1:] if part.default is not None}
-    result: Expr = step.formula.of(NAMES, {**defaults, **converted}, keywords)
+    defaults = {part.name: ir.as_expr(part.default, kind) for part in row.operands[1:] if part.default is not None}
+    result: ir.Expr = step.formula.of(NAMES, {**defaults, **converted}, keywords)
     return result
 
 
@@ -160,15 +154,15 @@ class Fused(Computation):
 
     step: FormulaStep
 
-    def of(self, tiles: Mapping[str, Expr], values: Mapping[str, Expr]) -> Expr:
+    def of(self, tiles: Mapping[str, ir.Expr], values: Mapping[str, ir.Expr]) -> ir.Expr:
         """The element of dst: each step in its own type of arithmetic."""
-        return cast(value_of(self.step, {**values, **tiles}, self.dst), self.dst)
+        return ir.cast(value_of(self.step, {**values, **tiles}, self.dst), self.dst)
 
     def packs(self, call: TileCall) -> bool:
         """No instruction computes several steps."""
         return False
 
-    def typed(self, name: str, value: Expr) -> Expr:
+    def typed(self, name: str, value: ir.Expr) -> ir.Expr:
         """Each step converts its sources."""
         return value
 
@@ -183,12 +177,12 @@ class Moving:
 
     dst: DType
 
-    def of(self, tiles: Mapping[str, Expr], values: Mapping[str, Expr]) -> Expr:
+    def of(self, tiles: Mapping[str, ir.Expr], values: Mapping[str, ir.Expr]) -> ir.Expr:
         """The element of the source, bit by bit; the value where there is none, 0 if there is none either."""
         first = next(iter((*tiles.values(), *values.values())), None)
-        return cast(0, self.dst) if first is None else first
+        return ir.cast(0, self.dst) if first is None else first
 
-    def typed(self, _: str, value: Expr) -> Expr:
+    def typed(self, _: str, value: ir.Expr) -> ir.Expr:
         """The value of a fill has the dtype of dst."""
         return value
 
@@ -197,20 +191,20 @@ class Moving:
         return ""
 
 
-def _truth(value: Value) -> Expr:
-    expr = as_expr(value)
-    return expr if expr.dtype == BOOL else as_expr(expr != 0)
+def _truth(value: ir.Value) -> ir.Expr:
+    expr = ir.as_expr(value)
+    return expr if expr.dtype == BOOL else ir.as_expr(expr != 0)
 
 
-def indexed(value: Expr) -> bool:
+def indexed(value: ir.Expr) -> bool:
     """Does the value depend on where the element is?"""
-    return any(isinstance(node, Special) and node.name in ELEMENT for node in walk(value))
+    return any(isinstance(node, ir.Special) and node.name in ir.ELEMENT for node in ir.walk(value))
 
 
-def _placed(node: Expr, digits: Sequence[Value]) -> Expr | None:
-    if not isinstance(node, Special) or node.name not in ELEMENT:
+def _placed(node: ir.Expr, digits: Sequence[ir.Value]) -> ir.Expr | None:
+    if not isinstance(node, ir.Special) or node.name not in ir.ELEMENT:
         return None
-    return cast(as_expr(digits[ELEMENT.index(node.name)]), INT32)
+    return ir.cast(ir.as_expr(digits[ir.ELEMENT.index(node.name)]), INT32)
 
 
 def computation(call: TileCall) -> Computation | Moving:
@@ -248,7 +242,7 @@ def _fused(call: TileCall, dst: DType, formula: Formula) -> Fused:
         if missing := sorted(set(step.names()) - set(dtypes)):
             raise KernelError(f"{text} asks for {', '.join(missing)}", given=f"sources {', '.join(dtypes)}",
                               allowed="a source for each name of the formula")  # fmt: skip
-        step = step.filled({name: value.value for name, value in call.scalars.items() if isinstance(value, Const)})
+        step = step.filled({name: value.value for name, value in call.scalars.items() if isinstance(value, ir.Const)})
         kind, result = step.kinds(dtypes, dst)
     except KernelError as error:
         raise call.invalid(
@@ -270,10 +264,10 @@ def _conversion(call: TileCall) -> Formula | None:
     return PRIMITIVES["cast"].formula if len({side.dtype for side in call.tiles}) > 1 else None
 
 
-def _kind(call: TileCall, tiles: list[DType], values: Mapping[str, Expr], dst: DType, formula: Formula) -> DType:
-    typed = [value.dtype for value in values.values() if not isinstance(value, Const)]
+def _kind(call: TileCall, tiles: list[DType], values: Mapping[str, ir.Expr], dst: DType, formula: Formula) -> DType:
+    typed = [value.dtype for value in values.values() if not isinstance(value, ir.Const)]
     floats = any(
-        isinstance(value, Const) and value.dtype.is_float for value in values.values() if not _neutral(call, value)
+        isinstance(value, ir.Const) and value.dtype.is_float for value in values.values() if not _neutral(call, value)
     )
     if not tiles and not typed:
         tiles = [dst]
@@ -292,15 +286,15 @@ def _kind(call: TileCall, tiles: list[DType], values: Mapping[str, Expr], dst: D
     return kind
 
 
-def _neutral(call: TileCall, value: Expr) -> bool:
+def _neutral(call: TileCall, value: ir.Expr) -> bool:
     return any(call.scalars.get(operand.name) is value for operand in call.row.operands if operand.default is not None
-               and const_value(value) == operand.default)  # fmt: skip
+               and ir.const_value(value) == operand.default)  # fmt: skip
 
 
-def _check_numbers(call: TileCall, kind: DType, values: Mapping[str, Expr]) -> None:
+def _check_numbers(call: TileCall, kind: DType, values: Mapping[str, ir.Expr]) -> None:
     """Raise DispatchError for a Python number that integer arithmetic would change."""
     for name, value in values.items():
-        if isinstance(value, Const) and kind.is_integer and cast(value, kind).value != value.value:  # type: ignore[attr-defined]  # of a Const a Const
+        if isinstance(value, ir.Const) and kind.is_integer and ir.cast(value, kind).value != value.value:  # type: ignore[attr-defined]  # of a Const a Const
             raise call.invalid(Mismatch(f"{name} is computed in {kind}", str(value), f"a number that {kind} holds"))
 
 

@@ -14,31 +14,6 @@ import numpy as np
 
 from tilewright import ir, isa
 from tilewright.errors import KernelError
-from tilewright.ir import (
-    AddressOf,
-    AllocBuffer,
-    Assign,
-    Bind,
-    Body,
-    Buffer,
-    Call,
-    Evaluate,
-    Expr,
-    For,
-    If,
-    Kernel,
-    Load,
-    Region,
-    Stmt,
-    Store,
-    TileCallStmt,
-    Var,
-    While,
-    const_value,
-    expressions,
-    map_buffers,
-    statements,
-)
 from tilewright.ir.launch import BLOCKS_PER_SM, launch_of
 from tilewright.isa import shared_alignment
 from tilewright.layout import SwizzleMode
@@ -53,29 +28,29 @@ if TYPE_CHECKING:
 # A greater alignment than a kernel asks for changes nothing that it computes, so that nobody needs to write it down.
 
 
-def aligned(kernel: Kernel) -> Kernel:
+def aligned(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel with the memory of each shared tile that one thread copies to or from an array so aligned.
 
     Before: tile calls are nodes. After: `storage_start` of these tiles, and of what lies in the same memory, gives a
     multiple of the alignment, unless the kernel says where in that memory they begin.
     """
     asked: dict[str, int] = {}
-    for stmt in statements(kernel.body):
-        if isinstance(stmt, TileCallStmt) and stmt.primitive == "copy_async" and stmt.scope == "thread":
-            tiles = [part.buffer for part in stmt.args if isinstance(part, Region)]
+    for stmt in ir.statements(kernel.body):
+        if isinstance(stmt, ir.TileCallStmt) and stmt.primitive == "copy_async" and stmt.scope == "thread":
+            tiles = [part.buffer for part in stmt.args if isinstance(part, ir.Region)]
             shared = [buffer for buffer in tiles if buffer.is_shared]
             if len(shared) == 1 and any(buffer.space == "global" for buffer in tiles):
                 root, needed = shared[0].root, _alignment(shared[0], asked_for=stmt.dispatch == "tma")
                 asked[root.name] = max(asked.get(root.name, root.align), needed)
 
-    def raised(buffer: Buffer) -> Buffer:
+    def raised(buffer: ir.Buffer) -> ir.Buffer:
         wanted = asked.get(buffer.name, 0) if buffer.data is None else 0
         return replace(buffer, align=wanted) if wanted > buffer.align else buffer
 
-    return replace(kernel, body=map_buffers(kernel.body, raised)) if asked else kernel
+    return replace(kernel, body=ir.map_buffers(kernel.body, raised)) if asked else kernel
 
 
-def _alignment(tile: Buffer, *, asked_for: bool) -> int:
+def _alignment(tile: ir.Buffer, *, asked_for: bool) -> int:
     """Of a tile with a swizzle; of another one where the call asks for the copy engine."""
     swizzle, _ = tile.layout.parted(tile.shape) if tile.layout is not None else (None, None)
     mode = mode_of(swizzle, tile.dtype.bits) if swizzle is not None else None
@@ -85,20 +60,20 @@ def _alignment(tile: Buffer, *, asked_for: bool) -> int:
 # Boxes of a tensor map that the kernel names itself: the map and the layout of the tile have to say the same swizzle.
 
 
-def with_swizzles(kernel: Kernel) -> Kernel:
+def with_swizzles(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel whose tensor maps know the swizzles of the tiles that their boxes come from and go to.
 
     Raises KernelError at a copy between a map that the kernel makes and a tile that its layout swizzles otherwise.
     """
     if not kernel.maps:
         return kernel
-    body = list(statements(kernel.body))
+    body = list(ir.statements(kernel.body))
     by_layout = {
         part.buffer.name
         for stmt in body
-        if isinstance(stmt, TileCallStmt)
+        if isinstance(stmt, ir.TileCallStmt)
         for part in stmt.args
-        if isinstance(part, Region)
+        if isinstance(part, ir.Region)
     }
     tiles: dict[str, dict[str, int]] = {}
     maps = {tensor_map.name: tensor_map for tensor_map in kernel.maps}
@@ -120,16 +95,16 @@ def with_swizzles(kernel: Kernel) -> Kernel:
     return replace(kernel, maps=tuple(told))
 
 
-def _boxes(stmt: Stmt) -> Iterator[tuple[str, Buffer]]:
+def _boxes(stmt: ir.Stmt) -> Iterator[tuple[str, ir.Buffer]]:
     """The copies of boxes that a statement begins: the map, and the tile in shared memory."""
-    for expr in expressions(stmt):
-        operands = isa.bind(expr).operands if isinstance(expr, Call) and "tensor" in expr.op else {}
+    for expr in ir.expressions(stmt):
+        operands = isa.bind(expr).operands if isinstance(expr, ir.Call) and "tensor" in expr.op else {}
         ends = [operands[name][0] for name in ("map", "dst", "src") if name in operands]
-        if len(ends) == 2 and isinstance(ends[0], AddressOf) and isinstance(ends[1], AddressOf):
+        if len(ends) == 2 and isinstance(ends[0], ir.AddressOf) and isinstance(ends[1], ir.AddressOf):
             yield ends[0].buffer.name, ends[1].buffer
 
 
-def _swizzle(tile: Buffer, by_layout: set[str]) -> int | None:
+def _swizzle(tile: ir.Buffer, by_layout: set[str]) -> int | None:
     """The mode that the layout of a tile has; None where it has another swizzle, or none that the kernel keeps to."""
     swizzle, _ = tile.layout.parted(tile.shape) if tile.layout is not None and tile.is_shared else (None, None)
     if swizzle is not None:
@@ -157,7 +132,7 @@ class Handover(NamedTuple):
     groups: tuple[int, ...]
 
 
-def check_registers(kernel: Kernel) -> None:
+def check_registers(kernel: ir.Kernel) -> None:
     """Raises KernelError at the first `setmaxnreg` that ptxas would refuse, or that could wait for ever."""
     if not _hands_over(kernel):
         return
@@ -168,7 +143,7 @@ def check_registers(kernel: Kernel) -> None:
     _check_pool(handovers, entry, launch.threads // 128)
 
 
-def promised(kernel: Kernel) -> Kernel:
+def promised(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel with a promise that holds for every launch, one CTA on a multiprocessor, where it has none.
 
     Without one ptxas does not know how many registers threads have at entry, and ignores `setmaxnreg`.
@@ -178,8 +153,8 @@ def promised(kernel: Kernel) -> Kernel:
     return replace(kernel, attrs=(*kernel.attrs, (BLOCKS_PER_SM, 1)))
 
 
-def _hands_over(kernel: Kernel) -> bool:
-    return any(_handover(stmt) is not None for stmt in statements(kernel.body))
+def _hands_over(kernel: ir.Kernel) -> bool:
+    return any(_handover(stmt) is not None for stmt in ir.statements(kernel.body))
 
 
 def _check_pool(handovers: list[Handover], entry: int, groups: int) -> None:
@@ -212,35 +187,35 @@ def _fitting(handovers: list[Handover], has: list[int], pool: int) -> str | None
     return f"T.ptx.setmaxnreg(True, {fits})" if fits >= pool // len(has) else None
 
 
-def _handover(stmt: Stmt) -> Call | None:
-    call = stmt.value if isinstance(stmt, Evaluate) else None
-    return call if isinstance(call, Call) and call.op == HANDOVER else None
+def _handover(stmt: ir.Stmt) -> ir.Call | None:
+    call = stmt.value if isinstance(stmt, ir.Evaluate) else None
+    return call if isinstance(call, ir.Call) and call.op == HANDOVER else None
 
 
-def _handovers(body: Body, reach: Reach, control: ControlFlow) -> Iterator[Handover]:
+def _handovers(body: ir.Body, reach: Reach, control: ControlFlow) -> Iterator[Handover]:
     """All `setmaxnreg` of a body, with their warpgroups. Raises DispatchError where some of their warps do not."""
     for stmt in body:
         if (call := _handover(stmt)) is not None:
             bound = isa.bind(call)
             scope = control.scope("warpgroup", reach, f"T.{HANDOVER}")
             groups = np.flatnonzero(scope.active.reshape(-1, 128).any(1)).tolist()
-            count = int(const_value(bound.operands["n"][0]) or 0)
+            count = int(ir.const_value(bound.operands["n"][0]) or 0)
             yield Handover(stmt.at, bool(bound.mods["inc"]), count, tuple(groups))
-        elif isinstance(stmt, If):
+        elif isinstance(stmt, ir.If):
             for branch, taken in ((stmt.then, True), (stmt.orelse, False)):
                 yield from _handovers(branch, control.behind(reach, stmt.cond, stmt.at, taken=taken), control)
-        elif isinstance(stmt, (For, While)):
+        elif isinstance(stmt, (ir.For, ir.While)):
             yield from _handovers(stmt.body, control.inside(reach, stmt), control)
         reach = control.after(reach, stmt)
 
 
-def with_variables(kernel: Kernel) -> Kernel:
+def with_variables(kernel: ir.Kernel) -> ir.Kernel:
     """The kernel with a variable for every one-element local buffer whose first store comes before every other use.
 
     One whose address is taken, which an instruction writes or which a tile call has for a tile stays a buffer.
     """
     every = ir.statements(kernel.body)
-    scalars = {stmt.buffer.name for stmt in every if isinstance(stmt, AllocBuffer) and _is_scalar(stmt.buffer)}
+    scalars = {stmt.buffer.name for stmt in every if isinstance(stmt, ir.AllocBuffer) and _is_scalar(stmt.buffer)}
     for stmt in every if scalars else ():
         scalars -= _held(stmt)
     mentions = _mentions(kernel.body, scalars) if scalars else {}
@@ -248,7 +223,7 @@ def with_variables(kernel: Kernel) -> Kernel:
     return replace(kernel, body=_rewritten(kernel.body, first)) if first else kernel
 
 
-def _is_scalar(buffer: Buffer) -> bool:
+def _is_scalar(buffer: ir.Buffer) -> bool:
     return (
         buffer.space == "local"
         and buffer.shape == (1,)
@@ -258,26 +233,26 @@ def _is_scalar(buffer: Buffer) -> bool:
     )
 
 
-def _held(stmt: Stmt) -> set[str]:
+def _held(stmt: ir.Stmt) -> set[str]:
     """The buffers of which a statement uses more than the value."""
     names: set[str] = set()
     if isinstance(stmt, ir.TileCallStmt):
-        names |= {part.buffer.name for part in stmt.args if isinstance(part, Region)}
+        names |= {part.buffer.name for part in stmt.args if isinstance(part, ir.Region)}
     for node in ir.expressions(stmt):
         if isinstance(node, ir.AddressOf):
             names.add(node.buffer.name)
         elif isinstance(node, ir.Call):
             bound = isa.bind(node)
             places = (place for operand in bound.given if operand.written for place in bound.operands[operand.name])
-            names |= {place.buffer.name for place in places if isinstance(place, Load)}
+            names |= {place.buffer.name for place in places if isinstance(place, ir.Load)}
     return names
 
 
-def _mentions(body: Body, scalars: set[str]) -> dict[int, set[str]]:
+def _mentions(body: ir.Body, scalars: set[str]) -> dict[int, set[str]]:
     """The scalars that each statement, given by its `id`, or one inside it, reads or writes."""
     mentions: dict[int, set[str]] = {}
     for stmt in body:
-        names = {node.buffer.name for node in ir.expressions(stmt) if isinstance(node, Load)} & scalars
+        names = {node.buffer.name for node in ir.expressions(stmt) if isinstance(node, ir.Load)} & scalars
         for inner in ir.bodies(stmt):
             mentions |= _mentions(inner, scalars)
             names |= set().union(*(mentions[id(child)] for child in inner))
@@ -285,36 +260,36 @@ def _mentions(body: Body, scalars: set[str]) -> dict[int, set[str]]:
     return mentions
 
 
-def _first_store(body: Body, name: str, mentions: dict[int, set[str]]) -> Store | None:
+def _first_store(body: ir.Body, name: str, mentions: dict[int, set[str]]) -> ir.Store | None:
     """The store that comes before everything else that names the scalar, and whose block holds all of that."""
     stmts = [stmt for stmt in body if name in mentions[id(stmt)]]
     if not stmts:
         return None
     first = stmts[0]
-    if isinstance(first, Store):
+    if isinstance(first, ir.Store):
         is_first = first.place.buffer.name == name and not any(_reads(node, name) for node in ir.walk(first.value))
         return first if is_first else None
-    heads = {node.buffer.name for node in ir.expressions(first) if isinstance(node, Load)}
+    heads = {node.buffer.name for node in ir.expressions(first) if isinstance(node, ir.Load)}
     inner = [part for part in ir.bodies(first) if any(name in mentions[id(stmt)] for stmt in part)]
     alone = len(stmts) == 1 and len(inner) == 1 and name not in heads
     return _first_store(inner[0], name, mentions) if alone else None
 
 
-def _reads(node: Expr, name: str) -> bool:
-    return isinstance(node, Load) and node.buffer.name == name
+def _reads(node: ir.Expr, name: str) -> bool:
+    return isinstance(node, ir.Load) and node.buffer.name == name
 
 
-def _rewritten(body: Body, first: dict[str, Store]) -> Body:
-    def value(node: Expr) -> Expr | None:
-        return Var(node.buffer.name, node.dtype) if isinstance(node, Load) and node.buffer.name in first else None
+def _rewritten(body: ir.Body, first: dict[str, ir.Store]) -> ir.Body:
+    def value(node: ir.Expr) -> ir.Expr | None:
+        return ir.Var(node.buffer.name, node.dtype) if isinstance(node, ir.Load) and node.buffer.name in first else None
 
-    def change(stmt: Stmt) -> Body | None:
-        if isinstance(stmt, AllocBuffer) and stmt.buffer.name in first:
+    def change(stmt: ir.Stmt) -> ir.Body | None:
+        if isinstance(stmt, ir.AllocBuffer) and stmt.buffer.name in first:
             return ()
-        if isinstance(stmt, Store) and stmt.place.buffer.name in first:
-            var, new = Var(stmt.place.buffer.name, stmt.place.dtype), ir.rewrite(stmt.value, value)
+        if isinstance(stmt, ir.Store) and stmt.place.buffer.name in first:
+            var, new = ir.Var(stmt.place.buffer.name, stmt.place.dtype), ir.rewrite(stmt.value, value)
             begins = first[var.name] is stmt
-            return (Bind(var, new, at=stmt.at) if begins else Assign(var, new, at=stmt.at),)
+            return (ir.Bind(var, new, at=stmt.at) if begins else ir.Assign(var, new, at=stmt.at),)
         new_stmt = ir.rewrite_values(stmt, value)
         if isinstance(new_stmt, ir.If):
             then, orelse = (ir.map_body(part, change) for part in (new_stmt.then, new_stmt.orelse))

@@ -22,8 +22,7 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.elements import value_of
-from tilewright.tile.inside import inside
-from tilewright.tile.owners import Owners, owners
+from tilewright.tile.owners import Owners, inside, owners
 from tilewright.tile.partition import element_numbers
 from tilewright.tile.walks import Ints, Offset, Walk, digits_of, plus, times, walk_of
 
@@ -447,7 +446,7 @@ def registers_for(reduction: Reduction, out: Builder, count: int, name: str = "p
 
 def begin_with_nothing(reduction: Reduction, out: Builder, store: PartialStore, count: int) -> None:
     """Set the partial results to those of no element."""
-    with out.each("j", count) as j:
+    with out.loop("j", count) as j:
         store.set(out, j, reduction.nothing)
 
 
@@ -462,12 +461,12 @@ def take_in(reduction: Reduction, out: Builder, store: PartialStore, index: Valu
 def emit_lanes(reduction: Reduction, lanes: Lanes, out: Builder, store: PartialStore, count: int) -> None:
     """Join the pieces of lanes."""
     if lanes.instruction:
-        with out.each("j", count) as j:
+        with out.loop("j", count) as j:
             (value,) = store.get(j)
             store.set(out, j, (isa.call(lanes.instruction, const(lanes.mask, dtype("uint32")), value),))
         return
     for mask in lanes.masks:
-        with out.each("j", count) as j:
+        with out.loop("j", count) as j:
             theirs = [isa.call("cuda.shfl_xor_sync", lanes.mask, value, mask) for value in store.get(j)]
             take_in(reduction, out, store, j, tuple(out.let("other", value) for value in theirs))
 
@@ -485,7 +484,7 @@ def emit_delivery(
     assert plan.index is not None
     with out.when(plan.writers):
         index = out.offsets(plan.index, "s")
-        with out.each("j", count) as j:
+        with out.loop("j", count) as j:
             scratch.set(out, index(j), store.get(j))
     emit_taking(plan, reduction, call, out, scratch)
 
@@ -512,12 +511,12 @@ def _emit_direct(plan: Delivery, reduction: Reduction, call: TileCall, out: Buil
         if plan.slots is not None:
             assert plan.parts is not None
             slot = out.offsets(plan.slots, "r")
-            with out.each("j", plan.rounds) as j:
+            with out.loop("j", plan.rounds) as j:
                 put(reduction, call, out, dst.buffer.flat(), slot(j), store.get(plan.parts.at(j)))
         else:
             assert plan.taken is not None
             number = out.offsets(plan.taken, "k")
-            with out.each("j", plan.rounds) as j:
+            with out.loop("j", plan.rounds) as j:
                 digits = digits_of(out.let("k", number(j)), call["dst"].extents)
                 put_element(reduction, call, out, digits, store.get(j))
 
@@ -527,14 +526,14 @@ def _emit_to_owners(plan: Delivery, reduction: Reduction, call: TileCall, out: B
     assert plan.taken is not None
     with out.when(plan.guard):
         slot, number = out.offsets(plan.slots, "r"), out.offsets(plan.taken, "k")
-        with out.each("j", plan.rounds) as j:
+        with out.loop("j", plan.rounds) as j:
             whole = _collected(plan, reduction, out, scratch, number(j))
             put(reduction, call, out, call["dst"].buffer.flat(), slot(j), whole)
 
 
 def _emit_to_memory(plan: Delivery, reduction: Reduction, call: TileCall, out: Builder, scratch: PartialStore) -> None:
     threads = call.scope.threads
-    with out.each("f", plan.rounds) as f:
+    with out.loop("f", plan.rounds) as f:
         number = plus(times(f, threads), call.scope.index)
         with out.when(binary("<", number, plan.results) if plan.results < plan.rounds * threads else None):
             whole = _collected(plan, reduction, out, scratch, number)
@@ -547,7 +546,7 @@ def _collected(plan: Delivery, reduction: Reduction, out: Builder, scratch: Part
         return scratch.get(number)
     whole = registers_for(reduction, out, 1, "whole")
     whole.set(out, 0, scratch.get(number))
-    with out.each("w", plan.pieces - 1) as w:
+    with out.loop("w", plan.pieces - 1) as w:
         piece = scratch.get(plus(number, times(plus(w, 1), plan.results)))
         take_in(reduction, out, whole, 0, tuple(out.let("piece", value) for value in piece))
     return whole.get(0)

@@ -11,35 +11,19 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from typing import TypeAlias
 
+from tilewright import ir
 from tilewright.dtypes import INT32, INT64
-from tilewright.ir import (
-    AddressOf,
-    Buffer,
-    Component,
-    Const,
-    Expr,
-    Load,
-    Value,
-    Vector,
-    as_expr,
-    binary,
-    cast,
-    const_value,
-    same,
-)
 from tilewright.primitives.copy import FILL
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, own_digits
-from tilewright.tile.distribution import LETTERS, Distribution, RowRuns
+from tilewright.tile.distribution import LETTERS, Distribution, RowRuns, covered, flattened
 from tilewright.tile.elements import Computation, Moving, indexed
-from tilewright.tile.flow import covered, flattened
-from tilewright.tile.inside import inside_tests
-from tilewright.tile.owners import all_hold
+from tilewright.tile.owners import all_hold, inside_tests
 from tilewright.tile.walks import digits_of, plus, times
 
 Write: TypeAlias = Callable[[], None]
-Each: TypeAlias = Callable[[Value], None]
-Step: TypeAlias = Callable[["Writer", Value, Value, Value, bool], None]
+Each: TypeAlias = Callable[[ir.Value], None]
+Step: TypeAlias = Callable[["Writer", ir.Value, ir.Value, ir.Value, bool], None]
 """What is done with a run: its number in the batch, the round, the access, and whether to ask if it is inside."""
 
 
@@ -56,8 +40,8 @@ class Writer:
 
     def __init__(self, plan: Distribution, call: TileCall, out: Builder, instead: Step | None) -> None:
         self.plan, self.call, self.out, self.instead = plan, call, out, instead
-        self.values: dict[str, Expr] = {}
-        self.loaded: dict[str, Buffer] = {}
+        self.values: dict[str, ir.Expr] = {}
+        self.loaded: dict[str, ir.Buffer] = {}
         fill = call.option(FILL)
         self.fill = fill if isinstance(fill, (int, float)) else None
 
@@ -85,7 +69,7 @@ class Writer:
             return
         for name, value in self.call.scalars.items():
             typed = self.computing.typed(name, value)
-            fixed = isinstance(typed, Const) or indexed(typed)
+            fixed = isinstance(typed, ir.Const) or indexed(typed)
             self.values[name] = typed if fixed else self.out.let(name, typed)
         for name in in_memory:
             side, word = self.call[name], "out" if name == "dst" else "run"
@@ -93,11 +77,11 @@ class Writer:
             if name != "dst" or self.plan.vector > 1:
                 self.loaded[name] = self.out.local(f"{side.name}_{word}", count, str(side.dtype)).flat()
 
-    def tile_tests(self) -> list[Expr]:
+    def tile_tests(self) -> list[ir.Expr]:
         """The conditions under which all regions are inside of their buffers as a whole."""
-        tests: list[Expr] = []
+        tests: list[ir.Expr] = []
         for side in self.call.tiles:
-            last = [as_expr(extent) - 1 for extent in side.extents]
+            last = [ir.as_expr(extent) - 1 for extent in side.extents]
             tests += inside_tests(self.call, side, [0] * len(last), last)
         return once_each(tests)
 
@@ -105,16 +89,14 @@ class Writer:
         plan, out = self.plan, self.out
         kind = "unroll" if plan.slots else "serial"
         with ExitStack() as stack:
-            group: Value = 0
-            if plan.rounds > plan.batch:
-                group = times(stack.enter_context(out.loop("f", plan.rounds // plan.batch, kind)), plan.batch)
+            group = times(stack.enter_context(out.loop("f", plan.rounds // plan.batch, kind)), plan.batch)
             for step in self.steps():
                 with ExitStack() as inner:
-                    u = inner.enter_context(out.each("u", plan.batch, "unroll"))
+                    u = inner.enter_context(out.loop("u", plan.batch, "unroll"))
                     round_ = plus(group, u)
                     number = plus(times(round_, plan.threads), self.call.scope.index)
                     if plan.accesses:
-                        inner.enter_context(out.when(binary("<", number, plan.accesses)))
+                        inner.enter_context(out.when(ir.binary("<", number, plan.accesses)))
                     access = round_ if plan.spread else number
                     step(self, u, round_, access, asked)
 
@@ -125,7 +107,7 @@ class Writer:
         return [Writer.load, Writer.store] if set(self.loaded) - {"dst"} else [Writer.store]
 
     def asked(
-        self, access: Value, tiles: Sequence[Side], whole: Write, element: Each, outside: Each | None = None
+        self, access: ir.Value, tiles: Sequence[Side], whole: Write, element: Each, outside: Each | None = None
     ) -> None:
         """A run as a whole where it is inside of these tiles' buffers, else those of its elements that are.
 
@@ -136,7 +118,7 @@ class Writer:
         together = all_hold(tests(0, plan.vector - 1))
 
         def one_by_one() -> None:
-            with out.each("e", plan.vector, "unroll") as e:
+            with out.loop("e", plan.vector, "unroll") as e:
                 inside = all_hold(tests(e, e)) if plan.vector > 1 and plan.parts else None
                 if outside is None:
                     with out.when(inside):
@@ -152,7 +134,7 @@ class Writer:
             with out.when(together):
                 whole()
 
-    def tests(self, access: Value, tiles: Sequence[Side]) -> Callable[[Value, Value], list[Expr]]:
+    def tests(self, access: ir.Value, tiles: Sequence[Side]) -> Callable[[ir.Value, ir.Value], list[ir.Expr]]:
         """The conditions under which the elements from one to another of a run are inside."""
         assert self.number is not None
         number = self.out.let("element", self.number(access))
@@ -161,15 +143,15 @@ class Writer:
             digits_of(plus(number, first), extents), digits_of(plus(number, last), extents), tiles
         )
 
-    def inside(self, first: Sequence[Value], last: Sequence[Value], tiles: Sequence[Side]) -> list[Expr]:
+    def inside(self, first: Sequence[ir.Value], last: Sequence[ir.Value], tiles: Sequence[Side]) -> list[ir.Expr]:
         """The conditions under which these tiles are inside of their buffers between these coordinates of dst."""
-        tests: list[Expr] = []
+        tests: list[ir.Expr] = []
         for side in tiles:
             begin, end = (own_digits(side, digits, self.call["dst"].extents) for digits in (first, last))
             tests += inside_tests(self.call, side, begin, end)
         return once_each(tests)
 
-    def load(self, u: Value, _: Value, access: Value, asked: bool) -> None:
+    def load(self, u: ir.Value, _: ir.Value, access: ir.Value, asked: bool) -> None:
         """The runs of all sources in memory."""
         call, out, plan = self.call, self.out, self.plan
         sources = [name for name in self.loaded if name != "dst"]
@@ -180,14 +162,14 @@ class Writer:
                 flat, count = call[name].buffer.flat(), 1 if name in plan.single else plan.vector
                 self.moved(self.loaded[name], times(u, count), flat, at[name], count)
 
-        def one(e: Value) -> None:
+        def one(e: ir.Value) -> None:
             for name in sources:
                 single = name in plan.single
-                here = Load(call[name].buffer.flat(), (as_expr(at[name] if single else plus(at[name], e)),))
+                here = ir.Load(call[name].buffer.flat(), (ir.as_expr(at[name] if single else plus(at[name], e)),))
                 out.store(self.loaded[name], u if single else plus(times(u, plan.vector), e), here)
 
-        def filled(e: Value) -> None:
-            out.store(self.loaded["src"], plus(times(u, plan.vector), e), cast(self.fill, call["src"].dtype))  # type: ignore[arg-type]  # asked first
+        def filled(e: ir.Value) -> None:
+            out.store(self.loaded["src"], plus(times(u, plan.vector), e), ir.cast(self.fill, call["src"].dtype))  # type: ignore[arg-type]  # asked first
 
         if not asked:
             runs()
@@ -196,22 +178,22 @@ class Writer:
         else:
             self.asked(access, [call[name] for name in sources], runs, one, filled)
 
-    def moved(self, to: Buffer, into: Value, source: Buffer, at: Value, count: int) -> None:
+    def moved(self, to: ir.Buffer, into: ir.Value, source: ir.Buffer, at: ir.Value, count: int) -> None:
         """A run from one memory to another by one access."""
         nbytes = count * to.dtype.bits // 8
         if count == 1:
-            self.out.store(to, into, Load(source, (as_expr(at),)))
+            self.out.store(to, into, ir.Load(source, (ir.as_expr(at),)))
         else:
             self.out.call(
-                "cuda.copy_bytes", *(AddressOf(b, (as_expr(i),)) for b, i in ((to, into), (source, at))), nbytes
+                "cuda.copy_bytes", *(ir.AddressOf(b, (ir.as_expr(i),)) for b, i in ((to, into), (source, at))), nbytes
             )
 
-    def at(self, name: str, access: Value) -> Value:
+    def at(self, name: str, access: ir.Value) -> ir.Value:
         """Where the run of a tile starts."""
         where = self.starts[name](access)
         return where if isinstance(where, int) else self.out.let(f"{self.call[name].name}_at", where)
 
-    def store(self, u: Value, round_: Value, access: Value, asked: bool) -> None:
+    def store(self, u: ir.Value, round_: ir.Value, access: ir.Value, asked: bool) -> None:
         """Computes, and stores to dst."""
         plan, out, dst = self.plan, self.out, self.call["dst"]
         flat, in_memory = dst.buffer.flat(), dst.space != "local"
@@ -220,15 +202,15 @@ class Writer:
 
         def whole() -> None:
             pairs = plan.pairs
-            with out.each("e", plan.vector // (2 if pairs else 1), "unroll") as e:
+            with out.loop("e", plan.vector // (2 if pairs else 1), "unroll") as e:
                 if pairs:
                     both = self.paired(u, round_, times(e, 2))
                     for half in (0, 1):
                         place = plus(times(e, 2), half)
                         if run is not None:
-                            out.store(run, plus(times(u, plan.vector), place), Component(both, half))
+                            out.store(run, plus(times(u, plan.vector), place), ir.Component(both, half))
                         else:
-                            out.store(flat, self.slot("dst", round_, place), Component(both, half))
+                            out.store(flat, self.slot("dst", round_, place), ir.Component(both, half))
                 elif run is not None:
                     out.store(run, plus(times(u, plan.vector), e), self.computed(u, round_, e))
                 else:
@@ -236,7 +218,7 @@ class Writer:
             if run is not None:
                 self.moved(flat, at, run, times(u, plan.vector), plan.vector)
 
-        def one(e: Value) -> None:
+        def one(e: ir.Value) -> None:
             out.store(flat, plus(at, e) if in_memory else self.slot("dst", round_, e), self.computed(u, round_, e))
 
         if asked:
@@ -244,54 +226,56 @@ class Writer:
         else:
             whole()
 
-    def paired(self, u: Value, round_: Value, e: Value) -> Expr:
+    def paired(self, u: ir.Value, round_: ir.Value, e: ir.Value) -> ir.Expr:
         """The values of an element and of the next one, as a vector that has a name."""
         assert isinstance(self.computing, Computation), "asked first"
         halves = [self._elements(u, round_, plus(e, half)) for half in (0, 1)]
         kind = self.call.dtype.with_lanes(2)
-        sources: dict[str, Expr] = {name: Vector((first, halves[1][name]), kind) for name, first in halves[0].items()}
-        sources |= {name: cast(cast(value, self.call.dtype), kind) for name, value in self.call.scalars.items()}
+        sources: dict[str, ir.Expr] = {
+            name: ir.Vector((first, halves[1][name]), kind) for name, first in halves[0].items()
+        }
+        sources |= {name: ir.cast(ir.cast(value, self.call.dtype), kind) for name, value in self.call.scalars.items()}
         return self.out.let("pair", self.computing.of_pairs(sources))
 
-    def computed(self, u: Value, round_: Value, e: Value) -> Expr:
+    def computed(self, u: ir.Value, round_: ir.Value, e: ir.Value) -> ir.Expr:
         """The value of an element."""
         values = self.values
         if isinstance(self.computing, Computation) and any(map(indexed, values.values())):
             values = self.computing.at(values, self.coordinates_of(round_, e))
         return self.computing.of(self._elements(u, round_, e), values)
 
-    def coordinates_of(self, round_: Value, e: Value) -> Sequence[Value]:
+    def coordinates_of(self, round_: ir.Value, e: ir.Value) -> Sequence[ir.Value]:
         """Where an element of dst is."""
         assert self.number is not None, "the plan has it where a value asks"
         thread = self.call.scope.index
         access = round_ if self.plan.spread else plus(times(round_, self.plan.threads), thread)
         return digits_of(plus(self.number(access), e), self.call["dst"].extents)
 
-    def slot(self, name: str, round_: Value, e: Value) -> Value:
+    def slot(self, name: str, round_: ir.Value, e: ir.Value) -> ir.Value:
         """Where a register tile has the element of a round."""
         base, walk = dict(self.plan.slots)[name]
-        place: Value = plus(base, walk.at(plus(times(round_, self.plan.vector), e)))
+        place: ir.Value = plus(base, walk.at(plus(times(round_, self.plan.vector), e)))
         return place
 
-    def _elements(self, u: Value, round_: Value, e: Value) -> dict[str, Expr]:
+    def _elements(self, u: ir.Value, round_: ir.Value, e: ir.Value) -> dict[str, ir.Expr]:
         """The sources' elements."""
-        elements: dict[str, Expr] = {}
+        elements: dict[str, ir.Expr] = {}
         for name, side in self.call.sides.items():
             if name == "dst":
                 continue
             if name in self.loaded:
                 place = u if name in self.plan.single else plus(times(u, self.plan.vector), e)
-                elements[name] = Load(self.loaded[name], (as_expr(place),))
+                elements[name] = ir.Load(self.loaded[name], (ir.as_expr(place),))
             else:
-                elements[name] = Load(side.buffer.flat(), (as_expr(self.slot(name, round_, e)),))
+                elements[name] = ir.Load(side.buffer.flat(), (ir.as_expr(self.slot(name, round_, e)),))
         return elements
 
 
-def once_each(tests: Sequence[Expr]) -> list[Expr]:
+def once_each(tests: Sequence[ir.Expr]) -> list[ir.Expr]:
     """The tests without those that are among the earlier ones."""
-    distinct: list[Expr] = []
+    distinct: list[ir.Expr] = []
     for test in tests:
-        if not any(same(test, other) for other in distinct):
+        if not any(ir.same(test, other) for other in distinct):
             distinct.append(test)
     return distinct
 
@@ -310,10 +294,10 @@ class RowWriter(Writer):
         plan, out, facts = self.plan, self.out, self.call.facts
         self.prepare(list(self.call.sides))
         at_once = plan.threads * plan.batch
-        batches = facts.simplify((as_expr(self.rows.total) + (at_once - 1)) // at_once)
+        batches = facts.simplify((ir.as_expr(self.rows.total) + (at_once - 1)) // at_once)
         even = facts.divides(at_once, self.rows.total)
         with ExitStack() as stack:
-            group: Value = 0 if const_value(batches) == 1 else stack.enter_context(out.loop("f", cast(batches, INT32)))
+            group = stack.enter_context(out.loop("f", ir.cast(batches, INT32)))
             fast = self.all_whole(group, at_once)
             if fast is None:
                 self.batch(group, even=even, asked=self.rows.partial or plan.asked)
@@ -324,74 +308,70 @@ class RowWriter(Writer):
                     lambda: self.batch(group, even=even, asked=self.rows.partial or plan.asked),
                 )
 
-    def all_whole(self, group: Value, at_once: int) -> list[Expr] | None:
+    def all_whole(self, group: ir.Value, at_once: int) -> list[ir.Expr] | None:
         """The condition that all runs of a batch exist and are inside; None where that takes more than a few tests."""
         plan = self.plan
-        is_row = all(const_value(extent) == 1 for extent in self.rows.extents[:-1])
+        is_row = all(ir.const_value(extent) == 1 for extent in self.rows.extents[:-1])
         if self.rows.partial and not is_row:
             return None
         tests = []
         if not self.call.facts.divides(at_once, self.rows.total):
             end = times(self.wide(plus(group, 1)), at_once * (plan.vector if self.rows.partial else 1))
-            tests.append(binary("<=", end, self.rows.extents[-1] if self.rows.partial else self.rows.total))
+            tests.append(ir.binary("<=", end, self.rows.extents[-1] if self.rows.partial else self.rows.total))
         return once_each([*tests, *self.tile_tests()]) or None
 
-    def batch(self, group: Value, *, even: bool, asked: bool) -> None:
+    def batch(self, group: ir.Value, *, even: bool, asked: bool) -> None:
         """The runs of a batch. even: all of them exist. asked: whether they are inside."""
         plan, out = self.plan, self.out
         for step in self.steps():
             with ExitStack() as inner:
-                u = inner.enter_context(out.each("u", plan.batch, "unroll"))
+                u = inner.enter_context(out.loop("u", plan.batch, "unroll"))
                 turn = plus(times(group, plan.batch), u)
                 number = out.let("number", self.number_of(turn))
-                inner.enter_context(out.when(None if even else binary("<", number, self.rows.total)))
+                inner.enter_context(out.when(None if even else ir.binary("<", number, self.rows.total)))
                 self.digits = self.coordinates(number)
                 step(self, u, turn, number, asked)
 
-    def number_of(self, turn: Value) -> Value:
+    def number_of(self, turn: ir.Value) -> ir.Value:
         """Which run the thread takes in its turn, with as many bits as their number has."""
-        number: Value = plus(times(self.wide(turn), self.plan.threads), self.call.scope.index)
+        number: ir.Value = plus(times(self.wide(turn), self.plan.threads), self.call.scope.index)
         return number
 
-    def wide(self, value: Value) -> Value:
+    def wide(self, value: ir.Value) -> ir.Value:
         """A number of runs, in the integer type that the number of all runs needs."""
-        wide = isinstance(self.rows.total, Expr) and self.rows.total.dtype == INT64
-        return cast(value, INT64) if wide and isinstance(value, Expr) else value
+        wide = isinstance(self.rows.total, ir.Expr) and self.rows.total.dtype == INT64
+        return ir.cast(value, INT64) if wide and isinstance(value, ir.Expr) else value
 
-    def coordinates(self, number: Expr) -> list[Value]:
+    def coordinates(self, number: ir.Expr) -> list[ir.Value]:
         """The coordinates of the first element of a run."""
-        digits: list[Value] = []
-        for position, extent in reversed(list(enumerate((*self.rows.extents[:-1], self.rows.row)))):
-            constant = const_value(extent) is not None  # else a division as C has it: there is a run, so no extent is 0
-            digits.insert(
-                0, number if not position else number % extent if constant else binary("truncmod", number, extent)
-            )
-            number = number // extent if constant else binary("truncdiv", number, extent)
+        extents = (*self.rows.extents[:-1], self.rows.row)
         *outer, run = (
-            cast(digit, extent.dtype if isinstance(extent, Expr) else INT32) if isinstance(digit, Expr) else digit
-            for digit, extent in zip(digits, (*self.rows.extents[:-1], self.rows.row), strict=True)
+            ir.cast(digit, extent.dtype if isinstance(extent, ir.Expr) else INT32)
+            if isinstance(digit, ir.Expr)
+            else digit
+            for digit, extent in zip(digits_of(number, extents), extents, strict=True)
         )
         return [*outer, times(run, self.plan.vector)]
 
-    def at(self, name: str, access: Value) -> Value:
+    def at(self, name: str, access: ir.Value) -> ir.Value:
         """Where the run of a tile starts."""
         side = self.call[name]
         return self.out.let(
             f"{side.name}_at", side.place(own_digits(side, self.digits, self.rows.extents), self.call.facts).get("m", 0)
         )
 
-    def coordinates_of(self, round_: Value, e: Value) -> Sequence[Value]:
+    def coordinates_of(self, round_: ir.Value, e: ir.Value) -> Sequence[ir.Value]:
         """Where an element of dst is."""
         *outer, inner = self.digits
         return [*outer, plus(inner, e)]
 
-    def tests(self, access: Value, tiles: Sequence[Side]) -> Callable[[Value, Value], list[Expr]]:
+    def tests(self, access: ir.Value, tiles: Sequence[Side]) -> Callable[[ir.Value, ir.Value], list[ir.Expr]]:
         """The conditions that the elements from one to another of a run are inside of the row and of the buffers."""
         *outer, inner = self.digits
 
-        def between(first: Value, last: Value) -> list[Expr]:
+        def between(first: ir.Value, last: ir.Value) -> list[ir.Expr]:
             tests = self.inside([*outer, plus(inner, first)], [*outer, plus(inner, last)], tiles)
-            ends = [binary("<", plus(inner, last), self.rows.extents[-1])] if self.rows.partial else []
+            ends = [ir.binary("<", plus(inner, last), self.rows.extents[-1])] if self.rows.partial else []
             return [*ends, *tests]
 
         return between

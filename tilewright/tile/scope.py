@@ -235,10 +235,10 @@ class _Known(Uniformity):
         self.control = control
         super().__init__(kernel)
 
-    def of(self, expr: ir.Expr) -> int:
+    def _derived(self, expr: ir.Expr) -> int:
         value = self.control.value(expr)
         if value is None:
-            return super().of(expr)
+            return super()._derived(expr)
         values = np.broadcast_to(value, (self.control.threads,))
         for axis, size in ((UNIFORM, len(values)), (WARPGROUP, 128), (WARP, 32)):
             if all(bool((values[at : at + size] == values[at]).all()) for at in range(0, len(values), size)):

@@ -19,13 +19,12 @@ from tilewright.errors import LayoutError
 from tilewright.ir import AddressOf, Expr, Load, Region, Value, as_expr, const_value
 from tilewright.isa.tcgen05_mma_values import metadata_places, path_of, scale_places
 from tilewright.layout import SwizzleLayout, SwizzleMode, sf_tmem_layout, sp_meta_tmem_layout
-from tilewright.primitives.gemm_async import scale_extents
+from tilewright.primitives.gemm import scale_extents
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
-from tilewright.tile.cells import COLUMN_BITS, tmem_cells
 from tilewright.tile.dispatch import Change, Decline
 from tilewright.tile.matrices import mma_layouts
-from tilewright.tile.partition import places, storage_start
+from tilewright.tile.partition import COLUMN_BITS, places, storage_start, tmem_cells
 from tilewright.tile.walks import Ints, plus, quotient
 
 UNIT, GROUP = 16, 8

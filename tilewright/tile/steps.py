@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise, product
 from math import prod
 from typing import Protocol, TypeAlias
 
+from tilewright import ir
 from tilewright.dtypes import DType
-from tilewright.errors import DispatchError
-from tilewright.ir import AddressOf, AllocBuffer, Argument, Buffer, DeclBuffer, as_expr, row_major
-from tilewright.layout import Layout
+from tilewright.errors import DispatchError, LayoutError
+from tilewright.ir.launch import ELEMENT
+from tilewright.layout import Iter, Layout, TileLayout
+from tilewright.primitives.copy import ASKED
+from tilewright.records import replace
 from tilewright.tile.builder import Builder
-from tilewright.tile.call import Side, TileCall, side_of
-from tilewright.tile.dispatch import Chosen, Decline, choose
+from tilewright.tile.call import Side, TileCall, dimensions_of, side_of
+from tilewright.tile.conditions import only_in
+from tilewright.tile.dispatch import ELEMENTWISE, FILLS, Chosen, Decline, Plan, choose, condition, keywords_of, variant
+from tilewright.tile.distribution import Distribution
+from tilewright.tile.elements import indexed
+from tilewright.tile.partition import vector_lengths
 from tilewright.tile.scope import which_of_its_kind
 from tilewright.tile.walks import times
 
@@ -21,7 +30,7 @@ MOST_BYTES = 96 * 1024  # bytes of scratch memory for one call
 APART = 1024  # bytes: each scope's part begins at a multiple, where every swizzle's pattern begins
 
 
-def inner_call(call: TileCall, primitive: str, sides: dict[str, Side], **config: Argument) -> TileCall:
+def inner_call(call: TileCall, primitive: str, sides: dict[str, Side], **config: ir.Argument) -> TileCall:
     """A call by the same threads, in the place of a part of ``call``."""
     settings = tuple(config.items())
     regions = tuple(side.region for side in sides.values())
@@ -60,7 +69,7 @@ class ScratchRegisters:
     def allocated(self, call: TileCall, out: Builder) -> Side:
         """The same tile in registers of its own."""
         buffer = replace(self.side.buffer, name=out.names.new(self.side.name))
-        out.add(AllocBuffer(buffer, at=out.at))
+        out.add(ir.AllocBuffer(buffer, at=out.at))
         return side_of(buffer.region(), call.facts)
 
 
@@ -74,22 +83,24 @@ class Staging:
     def allocated(self, call: TileCall, out: Builder) -> Side:
         """The same tile in scratch memory of the call."""
         base, start = out.scratch(call, "scratch", self.count, str(self.side.dtype), align=APART)
-        view = replace(self.side.buffer, name=out.names.new("staged"), data=AddressOf(base, (as_expr(start),)), align=0)
-        out.add(DeclBuffer(view, at=out.at))
+        view = replace(
+            self.side.buffer, name=out.names.new("staged"), data=ir.AddressOf(base, (ir.as_expr(start),)), align=0
+        )
+        out.add(ir.DeclBuffer(view, at=out.at))
         return side_of(view.region(), call.facts)
 
 
 def staging(call: TileCall, shape: tuple[int, ...], kind: DType, layout: Layout | None = None) -> Staging:
     """Scratch memory for a tile of this shape, row-major unless a layout is given. Raises Decline if too large."""
-    buffer = Buffer("scratch", kind, shape, "shared", layout or row_major(shape))
+    buffer = ir.Buffer("scratch", kind, shape, "shared", layout or ir.row_major(shape))
     unit = max(1, APART * 8 // kind.bits)
     count = -(-buffer.storage_size() // unit) * unit
     groups = call.scope.cta_threads // call.scope.threads
     if count * kind.bits // 8 * groups > MOST_BYTES:
         needed = prod(shape) * kind.bits // 8 * groups
         raise Decline(f"{needed} bytes of scratch memory, at most {MOST_BYTES} are taken")
-    base = Buffer("scratch", kind, (count * groups,), "shared", row_major((count * groups,)), align=APART)
-    view = replace(buffer, data=AddressOf(base, (as_expr(times(which_of_its_kind(call.scope), count)),)))
+    base = ir.Buffer("scratch", kind, (count * groups,), "shared", ir.row_major((count * groups,)), align=APART)
+    view = replace(buffer, data=ir.AddressOf(base, (ir.as_expr(times(which_of_its_kind(call.scope), count)),)))
     return Staging(side_of(view.region(), call.facts), count)
 
 
@@ -132,3 +143,181 @@ def emit_steps(plan: CallSteps, call: TileCall, out: Builder) -> None:
         touched |= names
     if touched:
         out.meet(call)
+
+
+# A part of a register tile that no layout describes, as boxes that layouts describe. With eight elements in a thread
+# ``x[0:1001]`` is all registers of 125 threads and one of another. Each box is a tile call of its own. So are the runs
+# of a line that is no multiple of an access: of 127 elements 124 go by 16 bytes, two by 8 bytes, and one by itself.
+
+
+MOST_PIECES = 16
+Box = tuple[tuple[int, int], ...]
+
+
+@condition("a tile in registers is a part of its buffer, or has lines that are no multiple of an access")
+def registers_cut(call: TileCall) -> str | None:
+    cut = any(map(_is_cut, call.tiles)) or len(_boxes(call, _longest_run(call))) > 1
+    return None if cut else "no tile in registers is cut"
+
+
+def in_pieces(call: TileCall) -> CallSteps:
+    """The plans of the boxes, cut into runs where that makes fewer accesses.
+
+    Raises Decline where one box is all, or there are too many, or one has no plan.
+    """
+    if any(ir.const_value(extent) is None for extent in call["dst"].extents):
+        raise Decline("registers have extents that are numbers")
+    coarse, fine = _boxes(call), _boxes(call, _longest_run(call))
+    several = [boxes for boxes in dict.fromkeys((fine, coarse)) if 1 < len(boxes) <= MOST_PIECES]
+    if not several:
+        raise Decline(f"the region makes {len(coarse)} boxes of registers, not 2 to {MOST_PIECES}")
+    plans = (in_steps(call, partial(_pieces, boxes=boxes)) for boxes in several)
+    plan = min(plans, key=accesses_of)
+    parts = "; ".join(f"{piece.variant.name}, {piece.plan.summary()}" for piece in plan.chosen)
+    return replace(plan, words=f"in {len(plan.chosen)} parts: {parts}")
+
+
+def accesses_of(plan: Plan) -> int:
+    """Of a thread, as far as they are counted."""
+    if isinstance(plan, CallSteps):
+        return sum(accesses_of(piece.plan) for piece in plan.chosen)
+    return plan.rounds if isinstance(plan, Distribution) else 0
+
+
+def by_fewer_accesses(call: TileCall, plan: Distribution) -> Decline | None:
+    """Why the plan is left to `in_pieces`: whole runs of its lines, and what is left of them, are fewer accesses."""
+    asked = call.stmt.dispatch is not None or call.option("vec_len") is not None
+    if not plan.limit or asked or _has_whole_lines(call) or len(_boxes(call, _longest_run(call))) < 2:
+        return None
+    try:
+        pieces = in_pieces(call)
+    except Decline:
+        return None
+    accesses, simple = accesses_of(pieces), all(isinstance(piece.plan, Distribution) for piece in pieces.chosen)
+    fewer = simple and accesses < plan.rounds
+    return Decline(f"{accesses} accesses in {len(pieces.chosen)} parts, here {plan.rounds}") if fewer else None
+
+
+def _has_whole_lines(call: TileCall) -> bool:
+    """Are all registers whole buffers whose lines are multiples of the widest access? Then there is nothing to cut."""
+    run = _longest_run(call)
+    local = [side for side in call.tiles if side.space == "local"]
+    return all(not _is_cut(side) and int(ir.const_value(side.extents[-1]) or 1) % run == 0 for side in local)
+
+
+def _boxes(call: TileCall, run: int = 1) -> tuple[Box, ...]:
+    """The boxes of dst; their runs along registers are multiples of ``run``, or shorter ones at either end."""
+    extents = call["dst"].extents
+    cuts: list[set[int]] = [{0, int(ir.const_value(extent) or 0)} for extent in extents]
+    for side in call.tiles:
+        if side.space == "local" and (run > 1 or _is_cut(side)):
+            for side_dim, dim in dimensions_of(side, extents):
+                cuts[dim].update(_cuts(side, side_dim, run))
+    return tuple(product(*(list(pairwise(sorted(places))) for places in cuts)))
+
+
+def _longest_run(call: TileCall) -> int:
+    """Elements of the widest access to memory; 1 where all tiles are in registers."""
+    return 1 if set(call.spaces) == {"local"} else max(vector_lengths(call), default=1)
+
+
+def emit_pieces(plan: CallSteps, call: TileCall, out: Builder) -> None:
+    """Writes one box after the other; values are computed once, before the first."""
+    scalars = {
+        name: value if isinstance(value, ir.Const) or indexed(value) else out.let(name, value)
+        for name, value in call.scalars.items()
+    }
+    emit_steps(plan, replace(call, scalars=scalars), out)
+
+
+def parts(call: TileCall) -> CallSteps:
+    """A part of registers that no layout describes goes in several boxes that layouts describe."""
+    return in_pieces(call)
+
+
+for _names, _priority, _keywords in (
+    (("copy",), 2, ("vec_len", *ASKED)),
+    (FILLS, 5, ("vec_len",)),
+    (ELEMENTWISE, 15, keywords_of(*ELEMENTWISE)),
+):
+    _when = [registers_cut, only_in("local", "shared", "global")]
+    variant(*_names, priority=_priority, keywords=_keywords, when=_when)(parts).emit(emit_pieces)
+
+
+def _is_cut(side: Side) -> bool:
+    return side.space == "local" and side.extents != side.buffer.shape
+
+
+def _cuts(side: Side, dim: int, run: int) -> list[int]:
+    """Where a region of registers is cut in a dimension, counted from its begin: see `_between` and `_runs`."""
+    begin, count, shape = ir.const_value(side.starts[dim]), ir.const_value(side.extents[dim]), side.buffer.shape
+    tile = side.buffer.layout.parted(shape)[1] if side.buffer.layout is not None else None
+    if begin is None or count is None or not isinstance(tile, TileLayout):
+        return []
+    try:
+        grouped, ends = tile.canonicalize().group(shape)
+    except LayoutError:
+        return []
+    iters = grouped.shard[ends[dim] : ends[dim + 1]]
+    cuts = _between([int(ir.const_value(it.extent) or 1) for it in iters], int(begin), int(begin + count))
+    return [cut - int(begin) for part in pairwise(sorted({*cuts})) for cut in (*part, *_runs(iters, *part, run))]
+
+
+def _runs(iters: Sequence[Iter], begin: int, end: int, run: int) -> list[int]:
+    """Where a piece of one line of neighbouring registers is cut, so that the longest part is a multiple of ``run``."""
+    if run == 1 or not iters or iters[-1].axis.name != "m" or iters[-1].stride != 1:
+        return []
+    line = int(ir.const_value(iters[-1].extent) or 1)
+    if begin // line != (end - 1) // line:
+        return []
+    cuts, at, last = list[int](), begin % line, begin % line + end - begin
+    while at < last:
+        step = next(size for size in _powers(run) if at % size == 0 and at + size <= last)
+        at += (last - at) // run * run if step == run else step
+        cuts.append(at - begin % line + begin)
+    return cuts
+
+
+def _powers(most: int) -> list[int]:
+    """The powers of two up to ``most``, from there down."""
+    return [1 << bit for bit in reversed(range(most.bit_length()))]
+
+
+def _between(extents: Sequence[int], begin: int, end: int) -> list[int]:
+    """The cuts between ``begin`` and ``end``: in a piece one digit varies, and those after it take all their values."""
+    size = 1
+    for extent in extents[1:]:
+        size *= extent
+    if begin >= end or size == 1:
+        return [begin, end]
+    first, last = -(-begin // size) * size, end // size * size
+    if first > last:  # inside of one block
+        block = begin // size * size
+        return [block + cut for cut in _between(extents[1:], begin - block, end - block)]
+    head = [first - size + cut for cut in _between(extents[1:], begin - first + size, size)] if begin < first else []
+    tail = [last + cut for cut in _between(extents[1:], 0, end - last)] if last < end else []
+    return [*head, begin if begin == first else first, last, *tail]
+
+
+def _pieces(call: TileCall, _: Mapping[str, Side], boxes: Sequence[Box]) -> list[TileCall]:
+    return [_piece(call, box) for box in boxes]
+
+
+def _piece(call: TileCall, box: Box) -> TileCall:
+    """The call for one box of dst."""
+    extents, sides = call["dst"].extents, dict[str, Side]()
+    for name, side in call.sides.items():
+        parts = list(side.region.box)
+        for side_dim, dim in dimensions_of(side, extents):
+            low, high = box[dim]
+            parts[side_dim] = (side.starts[side_dim] + low, high - low)
+        sides[name] = side_of(ir.Region(side.buffer, tuple(parts)), call.facts)
+
+    def moved(node: ir.Expr) -> ir.Expr | None:
+        if isinstance(node, ir.Special) and node.name in ELEMENT:
+            return node + box[ELEMENT.index(node.name)][0]
+        return None
+
+    values = {name: ir.rewrite(value, moved) if indexed(value) else value for name, value in call.scalars.items()}
+    stmt = replace(call.stmt, dispatch=None)
+    return replace(call, stmt=stmt, sides=sides, scalars=values)

@@ -37,7 +37,7 @@ def misaligned(program: Subject, site: Site, batch: Batch, lanes: Bools, at: Add
     address = first_of(full, bad)
     what, place = told("{}: a misaligned address in {}", operation(site.op), site.place.name), site.place
     element, allowed = coordinate_text(program, site, address), f"a multiple of {site.width} bytes"
-    shown = f"{element}, byte {address - place.start}, in {where_text(batch, bad)}"
+    shown = f"{element}, byte {address - place.start * (place.space != 'global')}, in {where_text(batch, bad)}"
     raise batch.error("alignment", what, bad, site.at, given=shown, allowed=allowed, buffer=place.name, place=element)
 
 

@@ -75,9 +75,8 @@ def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Addre
     lanes = np.broadcast_to(outside, (*batch.shape[:2], outside.shape[2]))
     addresses = np.broadcast_to(at.full(), batch.shape)[lanes]
     size = site.place.nbytes if site.place.nbytes >= 0 else batch.wave.run.sizes[site.place.name]
-    verb = "writes" if site.write else "reads"
-    by, hint = site.advice
-    if (place := site.place).own and not place.outside(addresses[:1], site.width, addresses[:1] // place.pitch).any():
+    place, verb, (by, hint) = site.place, "writes" if site.write else "reads", site.advice
+    if place.own and not place.outside(addresses[:1], site.width, addresses[:1] // place.pitch).any():
         return _of_another_rank(program, site, batch, lanes, int(addresses[0]))
     span = _span(program, site, int(addresses[0]), int(addresses.max()) + site.width - 1, size)
     return batch.error(
@@ -86,7 +85,7 @@ def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Addre
         lanes,
         site.at,
         given=f"{span} in {where_text(batch, lanes)}",
-        allowed=program.extent_text(site.place, size, batch.wave.run.scalars),
+        allowed=program.extent_text(place, size, batch.wave.run.scalars),
         hint=hint,
         buffer=site.place.name,
         place=coordinate_text(program, site, int(addresses[0])),
@@ -134,9 +133,10 @@ def _span(program: Subject, site: Site, address: int, last: int, size: int) -> s
     last: the last byte that any thread of the batch takes outside: of shared memory without a buffer it says how much
     is missing.
     """
-    first = coordinate_text(program, site, address)
-    place = site.place
+    first, place = coordinate_text(program, site, address), site.place
     buffer = program.authored.get(place.name) if place is not None else None
+    if place is not None and address < place.start and place.space == "global" and program.kernel.compiled:
+        return f"{place.start - address:,} bytes before {place.name},"
     if place is not None and place.name == ARENA:
         return f"{ARENA}, bytes {address - place.start} to {last - place.start}"
     if place is None or buffer is None or buffer.dtype.bits >= 8 * site.width:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.explain import advised
-from tilewright.explain.statements import wait_call
+from tilewright.explain.steps import wait_call
 from tilewright.sim.checks.base import Check, register
 from tilewright.sim.machine import Bools, Operation, Wave, completion_text
 from tilewright.terms import Term, told

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.explain.tales import CAME, PastEvent, Tale, cause_of
+from tilewright.explain.rules import CAME, PastEvent, Tale, cause_of
 from tilewright.isa import Signal, phase_of, phase_state
 from tilewright.sim.checks.base import Check, hear, register
 from tilewright.sim.machine import element_text, pointer_to, where_text

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from tilewright.isa.banks import EVERY, at_one_place, default_phase, passes
+from tilewright.isa.machine import EVERY, at_one_place, default_phase, passes
 
 if TYPE_CHECKING:
     from tilewright.errors import Span

@@ -15,6 +15,7 @@ import numpy as np
 
 from tilewright import ir
 from tilewright.errors import SimulationError
+from tilewright.host import inside_of
 from tilewright.ir import Load, Var, const_value, rewrite
 from tilewright.ir.buffer import index_at, is_dealt_out
 from tilewright.isa import Signal, bind
@@ -228,7 +229,8 @@ class BufferPlaces:
         for name, offset in group:
             del self.globals[self.by_name[name].window]
             self.by_name[name] = Place(name, "global", window, offset)
-        self.globals[window] = Place(_name_of(group), "global", window)
+        is_alone = len(group) == 1
+        self.globals[window] = self.by_name[group[0][0]] if is_alone else Place(_name_of(group), "global", window)
 
     def of(self, buffer: ir.Buffer) -> Place | None:
         """The storage of a buffer that owns some; None for a view."""
@@ -319,8 +321,9 @@ def _widths(expr: ir.Expr) -> Iterator[tuple[str, int]]:
 # Arguments that share memory
 
 
-def groups_of(arrays: Mapping[str, Array]) -> tuple[Group, ...]:
-    """The buffers that overlap others, by name; C-contiguous arrays.
+def groups_of(arrays: Mapping[str, Array], *, views: bool = False) -> tuple[Group, ...]:
+    """The buffers that overlap others, by name; C-contiguous arrays. views: those, too, that begin in the middle of an
+    array, at no multiple of the bytes that an allocation begins at.
 
     >>> a = np.zeros(10, np.int32)
     >>> groups_of({"A": a[:6], "B": a[4:], "C": np.zeros(3)})
@@ -335,7 +338,9 @@ def groups_of(arrays: Mapping[str, Array]) -> tuple[Group, ...]:
             first = address
         groups[-1].append((name, address - first))
         end = max(end, address + arrays[name].nbytes)
-    return tuple(tuple(group) for group in groups if len(group) > 1)
+    inside = {name: inside_of(array) for name, array in arrays.items() if views}
+    groups = [[(name, inside.get(name, 0))] if len(group) == 1 else group for group in groups for name, _ in group[:1]]
+    return tuple(tuple(group) for group in groups if len(group) > 1 or group[0][1])
 
 
 def _name_of(group: Group) -> str:
@@ -347,7 +352,7 @@ def blocks_of(arrays: Mapping[str, Array], groups: tuple[Group, ...]) -> dict[st
     """The block with each buffer's bytes, by name; the buffers of a group have one together, as has the group."""
     blocks = {name: MemoryRows.of(array) for name, array in arrays.items()}
     for group in groups:
-        start = host_address(arrays[group[0][0]])
+        start = host_address(arrays[group[0][0]]) - group[0][1]
         nbytes = max(offset + arrays[name].nbytes for name, offset in group)
         together = memoryview((ctypes.c_uint8 * nbytes).from_address(start))
         block = MemoryRows.of(np.frombuffer(together, np.uint8))

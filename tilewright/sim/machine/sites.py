@@ -351,6 +351,11 @@ class Site:
             assert lanes is not None
             if window == SHARED_WINDOW and there.hi >> OFFSET_BITS and batch.wave.run.cluster_ctas > 1:
                 yield from self._in_cluster(batch, lanes, there)
+            elif there.hi >= FAR and window + 1 in batch.wave.run.places.globals:
+                for near, rest in ((0, lanes.narrowed(there.full() < FAR)), (1, lanes.narrowed(there.full() >= FAR))):
+                    if rest is not None:  # those far off are below the start of the next buffer
+                        moved = harmless(there.shifted(-near << WINDOW_BITS), rest)
+                        yield self.inside(batch, window + near, moved, rest), rest, moved
             else:
                 yield self.inside(batch, window, there, lanes), lanes, there
 
@@ -383,8 +388,6 @@ class Site:
                 hint=f"{place.name}.peer(rank), or {place.name} itself",
                 at=self.at,
             )
-        if at.hi >= FAR and (after := places.globals.get(window + 1)) is not None:
-            self._check_before(batch, after, at, mask)
         if not places.has_window(window):
             what, shown = (
                 told("{} through a pointer to nowhere", operation(self.op)),
@@ -397,17 +400,6 @@ class Site:
         if place not in self._derived:
             self._derived[place] = replace(self, place=place)
         return self._derived[place]
-
-    def _check_before(self, batch: Batch, place: Place, at: Address, mask: Mask) -> None:
-        """Raises SimulationError for lanes that point to shortly before a buffer, into the window before its own."""
-        offsets = np.broadcast_to(at.full(), mask.shape)
-        before = mask.full & (offsets >= FAR)
-        if before.any():
-            missing = (1 << WINDOW_BITS) - first_of(offsets, before)
-            what = told("{} {} outside of {}", operation(self.op), "writes" if self.write else "reads", place.name)
-            shown = f"{missing:,} bytes before {place.name}, in {where_text(batch, before)}"
-            allowed = f"addresses from {place.name} on"
-            raise batch.error("bounds", what, before, self.at, given=shown, allowed=allowed, buffer=place.name)
 
     def lines(self) -> list[Line]:
         """What was counted here since `reset`, as lines that no later run changes."""

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tilewright import ir
-from tilewright.explain.statements import commit_call, wait_call
-from tilewright.explain.steps import KernelText
+from tilewright.explain.steps import KernelText, commit_call, wait_call
 from tilewright.isa import Fence
 from tilewright.isa.calls import calls_in
 from tilewright.sim.machine.places import ALONE, BufferPlaces, Place, Ranks, element_text, storage_bytes

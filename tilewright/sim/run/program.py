@@ -57,7 +57,7 @@ class Program:
 
     def base_of(self, name: str, arrays: Mapping[str, Array]) -> int:
         """The address of a buffer's first byte, where the arguments are these arrays."""
-        return self._of(groups_of(arrays)).places.by_name[name].base
+        return self._of(groups_of(arrays, views=self._lowered.compiled)).places.by_name[name].base
 
     def _of(
         self, groups: tuple[Group, ...], ranks: Ranks = ALONE, *, pauses: bool = False, recorded: bool = False
@@ -92,7 +92,7 @@ class Program:
         named = {
             buffer.name: arrays[handle.name] for buffer, handle in handles(self._lowered) if buffer.name not in hidden
         }
-        program = self._of(groups_of(named), recorded=record is not None)
+        program = self._of(groups_of(named, views=self._lowered.compiled), recorded=record is not None)
         starts = {name: place.base for name, place in program.places.by_name.items()}
         encodings = encoded(program.kernel, starts, maps, scalars)
         named |= {name: np.frombuffer(data, np.uint8).copy() for name, data in encodings}

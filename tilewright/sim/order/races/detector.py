@@ -530,7 +530,7 @@ class RaceDetector:
         for number, known_race in enumerate(self.told):
             if known_race.key == key and known_race.apart < clash.apart:
                 self.told[number] = replace(known_race, apart=clash.apart)
-                clash.batch.wave.run.findings.entries[key].error.hint = self._error(clash).hint
+                clash.batch.wave.run.findings.entries[key].error.advise(self._error(clash).hint)
 
     def _error(self, clash: Clash) -> SimulationError:
         """What is said of a race; with a thread that has ended before a barrier, of that one, too."""

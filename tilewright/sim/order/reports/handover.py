@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.explain import Way, advised, between, insert, move, replaced
-from tilewright.explain.statements import commit_call, fence_call, wait_call
+from tilewright.explain.steps import commit_call, fence_call, wait_call
 from tilewright.isa import ProxyFence
 from tilewright.sim.machine import Operation, Wave, is_uncommitted, pointer_to
 from tilewright.sim.order.knowledge.known import HEARD, ISSUED, SEEN

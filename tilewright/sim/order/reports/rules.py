@@ -9,7 +9,7 @@ import numpy as np
 from tilewright.errors import SimulationError
 from tilewright.explain import OtherAccess, advised, between, move, operand
 from tilewright.explain.rules import LackingFence, broken
-from tilewright.explain.statements import fence_call, wait_call
+from tilewright.explain.steps import fence_call, wait_call
 from tilewright.isa import Access, Fence, ProxyFence
 from tilewright.sim.machine import INITIALISED, WINDOW_BITS, cells_text, completion_text, coordinate_text, pointer_to
 from tilewright.sim.order.asynchronous.scoreboard import may_queue

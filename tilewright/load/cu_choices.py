@@ -1,0 +1,191 @@
+"""What the names of a template's arguments stand for around host code: what instantiations and calls give, and what
+macros that choose between types (``AT_DISPATCH_FLOATING_TYPES``, a project's own ``DISPATCH``) declare.
+
+Of several choices of a macro one counts: ``float`` where it is among them, else the first.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from tilewright.load.cu_host import Host, bare, macros_of, typed
+from tilewright.load.cu_numbers import Number, literal
+from tilewright.load.cu_tree import Tree, below, split, tree_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+DEPTH = 4  # of macros, and of templates of functions, that call each other
+MOST = 4  # instances of a function that are followed
+_FUNCTION, _TEMPLATE = "function_definition", "template_declaration"
+_SCALARS = {"Double": "double", "Float": "float", "Half": "at::Half", "BFloat16": "at::BFloat16", "Int": "int",
+            "Long": "int64_t", "Short": "int16_t", "Byte": "uint8_t", "Char": "int8_t", "Bool": "bool"}  # fmt: skip
+_OF_TORCH = (  # its macros, by a word in their names: what they declare
+    ("INDEX", "index_t", "int"), ("INTEGRAL", "scalar_t", "int"), ("REDUCED", "scalar_t", "at::Half"),
+    ("", "scalar_t", "float"),
+)  # fmt: skip
+_DISPATCHES = re.compile(r"\b(?:AT|THO)_DISPATCH_\w+")
+_CASE = re.compile(r"\bScalarType::(\w+)\s*(?:,\s*([A-Za-z_]\w*)\s*(?=[,)]))?")
+_DECLARES = re.compile(
+    r"\busing\s+(\w+)\s*=\s*([^;{}]+?)\s*;|\btypedef\s+([^;{}]+?)\s+(\w+)\s*;"
+    r"|\bconst(?:expr)?\s+(?:static\s+)?(?:const(?:expr)?\s+)?[\w:]+\s+(\w+)\s*=\s*(\w+)\s*;"
+)
+_BODY = "__BODY__"  # what a macro is handed to stand behind its declarations
+
+
+def expanded(names: Sequence[str], body: str, arguments: Sequence[str]) -> str:
+    """What a call of a macro stands for."""
+    values = dict(zip(names, arguments, strict=False))
+    if names and names[-1].endswith("..."):
+        values[names[-1][:-3] or "__VA_ARGS__"] = ", ".join(arguments[len(names) - 1 :])
+    return re.sub(r"(?:##?\s*)?\b([A-Za-z_]\w*)", lambda word: values.get(word[1], word[0]), body).replace("##", "")
+
+
+def host_of(
+    tree: Tree, node: Node, around: tuple[str, ...], sizes: Mapping[str, Number], depth: int = DEPTH
+) -> list[Host]:
+    """Host code at a node: once, or for each instance that the texts make of the template around it."""
+    texts = tuple(dict.fromkeys((tree.text, *around)))
+    chosen = dict(_chosen(tree, node, macros_with_parameters(texts)))
+    plain = Host(tree, node, around, sizes, chosen)
+    template, head = plain.function and plain.function.parent, None
+    if plain.function is not None and template is not None and template.type == _TEMPLATE and depth:
+        head = next(below(plain.function, "function_declarator"), None)
+    listed = template.child_by_field_name("parameters") if template is not None and head is not None else None
+    if head is None or listed is None:
+        return [plain]
+    words = [tree.of(word).partition("=") for word in listed.named_children]
+    names = [word.split()[-1] for word, _, _ in words]
+    standard = {name: value.strip() for name, (_, equals, value) in zip(names, words, strict=True) if equals}
+    function = _Function(bare(tree.of(head).partition("(")[0]), tuple(names), tuple(_kinds(head, tree)))
+    instances = dict.fromkeys(islice(_said(function, texts, sizes, depth - 1), MOST))
+    bound = [{**chosen, **standard, **dict(zip(names, args, strict=False))} for args in instances]
+    return [Host(tree, node, around, sizes, names) for names in bound] or [plain]
+
+
+def argument(part: str, host: Host) -> str:
+    """An argument of a template without names of the function that it stands in."""
+    part = re.sub(r"\b\w+\b", lambda word: host.bound.get(word[0], word[0]), part)
+    words = set(re.findall(r"\b[A-Za-z_]\w*", part))
+    value = host.number(part) if literal(part) is None and words & host.local.keys() else None
+    return part if value is None else str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """A template of a function: the names of its parameters, and the types of what the function takes."""
+
+    name: str
+    names: tuple[str, ...]
+    kinds: tuple[str, ...]
+
+
+def _kinds(head: Node, tree: Tree) -> Iterator[str]:
+    """The types that a function takes, in order."""
+    listed = head.child_by_field_name("parameters")
+    for word in listed.named_children if listed is not None else ():
+        yield next((kind for _, kind in typed(word, tree)), "")
+
+
+def deduced(names: Sequence[str], kinds: Sequence[str], arguments: Sequence[str], host: Host) -> tuple[str, ...]:
+    """The arguments of a template that those of a call decide, by the types that the function takes; () where one stays
+    open.
+    """
+    match = dict[str, str]()
+    for kind, word in zip(kinds, arguments, strict=False):
+        pattern = re.sub(r"\bconst\b|\s", "", kind)
+        sizes = re.sub(r"\bconst\b|\s*(?=\*)", "", host.type_of(word)).strip()
+        if sizes and sizes.count("*") >= pattern.count("*"):
+            match.setdefault(pattern.rstrip("*&"), sizes[: len(sizes) - pattern.count("*")])
+    return tuple(match[word] for word in names) if all(word in match for word in names) else ()
+
+
+def _said(
+    function: _Function, texts: tuple[str, ...], sizes: Mapping[str, Number], depth: int
+) -> Iterator[tuple[str, ...]]:
+    """The arguments with which a template of a function is made, or called."""
+    named, macros = re.compile(rf"\b{function.name}\s*[<(]"), macros_with_parameters(texts)
+    for text in (text for text in texts if named.search(text)):
+        tree, around = tree_of(text), tuple(word for word in texts if word != text)
+        for node, parts in _listed(function.name, tree):
+            is_plain = all(literal(part) is not None for part in parts) or not depth
+            hosts = [] if is_plain else host_of(tree, node, around, sizes, depth)
+            yield from (
+                [tuple(parts)] if is_plain else [tuple(argument(part, host) for part in parts) for host in hosts]
+            )
+        for call, words in _called(function.name, tree) if depth else ():
+            hosts = host_of(tree, call, around, sizes, depth)
+            yield from filter(None, (deduced(function.names, function.kinds, words, host) for host in hosts))
+    makers = {maker: macro for maker, macro in macros.items() if named.search(macro[1])}
+    for tree in (tree_of(text) for text in texts if any(maker in text for maker in makers)):
+        for maker, start, stop in tree.calls(makers):
+            text = expanded(*makers[maker], split(tree.between(start, stop).partition("(")[2][:-1]))
+            yield from (tuple(parts) for _, parts in _listed(function.name, tree_of(text)))
+
+
+def _listed(name: str, tree: Tree) -> Iterator[tuple[Node, list[str]]]:
+    """Where a template is named with its arguments."""
+    for node in below(tree.root, "template_function"):
+        called, listed = node.child_by_field_name("name"), node.child_by_field_name("arguments")
+        if called is not None and listed is not None and bare(tree.of(called)) == name:
+            yield node, [tree.of(word) for word in listed.named_children]
+
+
+def _called(name: str, tree: Tree) -> Iterator[tuple[Node, list[str]]]:
+    """Where a function is called without arguments of its template."""
+    for call in below(tree.root, "call_expression"):
+        called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+        if called is not None and listed is not None and tree.of(called).rpartition("::")[2] == name:
+            yield call, [tree.of(word) for word in listed.named_children]
+
+
+Macros = Mapping[str, tuple[tuple[str, ...], str]]
+
+
+@lru_cache(maxsize=8)
+def macros_with_parameters(texts: tuple[str, ...]) -> Macros:
+    return {name: (names, body) for text in texts for name, names, body in macros_of(text)}
+
+
+def _chosen(tree: Tree, node: Node, macros: Macros) -> Iterator[tuple[str, str]]:
+    """What the macros declare in whose arguments a node stands, the outer ones first."""
+    dispatches = {*macros, *_DISPATCHES.findall(tree.text)}
+    for name, start, stop in tree.calls(dispatches & set(re.findall(r"\w+", tree.text))):
+        if start < node.start_byte and node.end_byte <= stop:
+            choices = dict[str, list[str]]()
+            for declared, value in _declared(name, tree.between(start, stop), macros, DEPTH):
+                choices.setdefault(declared, []).append(value)
+            for declared, values in choices.items():
+                yield declared, "float" if "float" in values else values[0]
+
+
+def with_choices(name: str, tree: Tree, node: Node, macros: Macros) -> str:
+    """A kernel's name with what macros around its launch declare in the place of names."""
+    bound = dict(_chosen(tree, node, macros))
+    return re.sub(r"\b\w+\b", lambda word: bound.get(word[0], word[0]), name) if "<" in name else name
+
+
+def _declared(name: str, call: str, macros: Macros, depth: int) -> Iterator[tuple[str, str]]:
+    """The names that a macro declares in front of its body, and what they stand for."""
+    if name not in macros:
+        words = _OF_TORCH if _DISPATCHES.fullmatch(name) and not re.search("SWITCH|CASE", name) else ()
+        yield from [(declared, kind) for word, declared, kind in words if word in name][:1] or _cases(call)
+        return
+    names, body = macros[name]
+    text = expanded(names, body, [*split(call.partition("(")[2][:-1])[: len(names) - 1], _BODY])
+    said = [(match[1] or match[4] or match[5], match[2] or match[3] or match[6]) for match in _DECLARES.finditer(text)]
+    inner = {*re.findall(r"\b[A-Za-z_]\w*(?=\s*\()", text)} & {*macros, *_DISPATCHES.findall(text)} - {name}
+    for macro, start, stop in tree_of(text).calls(inner) if depth else ():
+        said += _declared(macro, text[start:stop], macros, depth - 1)
+    yield from said or _cases(text)
+
+
+def _cases(text: str) -> Iterator[tuple[str, str]]:
+    """The types of a text by the numbers that Torch gives them, ``CASE(at::ScalarType::Half, scalar_t, ...)``."""
+    for match in _CASE.finditer(text):
+        yield match[2] if match[2] not in (None, _BODY) else "scalar_t", _SCALARS.get(match[1], f"at::{match[1]}")

@@ -1,1 +1,0 @@
-"""The variants of `copy_async`."""

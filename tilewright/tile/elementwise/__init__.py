@@ -1,1 +1,0 @@
-"""The variants of the elementwise primitives, which they share: the threads of elements, and accesses."""

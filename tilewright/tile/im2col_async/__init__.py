@@ -1,1 +1,0 @@
-"""The variants of ``Tx.im2col_async``."""

@@ -1,1 +1,0 @@
-"""The variants of the reductions: from registers, from memory, and through shared memory."""

@@ -1,0 +1,358 @@
+"""The variants of `scan`: in memory, in registers, and through shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary, const_value, special
+from tilewright.tile import deals, reductions
+from tilewright.tile.builder import Builder
+from tilewright.tile.call import Side, TileCall, own_digits
+from tilewright.tile.conditions import constant_extents, kept_inside, only_in, whole_bytes
+from tilewright.tile.dispatch import Decline, counted, variant
+from tilewright.tile.owners import Owners, all_hold, inside, owners
+from tilewright.tile.partition import element_numbers
+from tilewright.tile.steps import CallSteps, emit_steps, in_steps, inner_call, staging
+from tilewright.tile.walks import Ints, Offset, linear, plus, times
+
+# Shared and global memory: threads take neighbouring runs of a line, round by round, and pass on their totals.
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryScan:
+    """blocks: of lines, one after the other. rounds: of a line's threads along it. together: are runs stored by one
+    access? widened: what would make the accesses wider.
+    """
+
+    deal: deals.Deal
+    line: deals.LaneLine
+    blocks: Value
+    rounds: Value
+    nbytes: int
+    together: bool
+    widened: str | None = None
+
+    def summary(self) -> str:
+        """``32 threads along each line by 16 bytes, 6 shuffles``."""
+        first = f"{counted(self.deal.along, 'thread')} along each line by {self.nbytes} bytes, {self.rounds} rounds"
+        return ", ".join([first, *self.line.steps(1)])
+
+
+@variant("scan", priority=10, keywords=("axis", "op", "exclusive"), when=[only_in("shared", "global"), whole_bytes])
+def memory(call: TileCall) -> MemoryScan:
+    """Threads take neighbouring runs of a line; lanes hand on by shuffles, warps through shared memory."""
+    src, facts = call["src"], call.facts
+    axis = int(str(call.option("axis", -1))) % len(src.extents)
+    deal = deals.dealt_along(call, (axis,), in_order=True)
+    if deal.pieces > 1 and deal.workers != call.scope.threads:
+        raise Decline(f"{call.scope.threads} threads are no whole warps")
+    row = deal.row(call.scope.index)
+    members = min(deal.workers, 32)
+    lane = special("laneid") % deal.together if deal.together < members else special("laneid")
+    line = deals.LaneLine(
+        deal.together, 1, lane, members, deal.pieces, row // 32 if deal.pieces > 1 else 0, deal.across
+    )
+    blocks = facts.simplify(deals.ceiling(deal.kept.count, deal.across))
+    rounds = facts.simplify(deals.ceiling(deal.reduced.count, deal.along))
+    widened = deals.wider_runs(call, deal, lambda other: deals.dealt_along(other, (axis,), in_order=True))
+    together = deal.vector > 1 and deals.takes_runs(call, call["dst"], _axis_in(call), deal.vector)
+    return MemoryScan(deal, line, blocks, rounds, max(1, deal.vector * src.dtype.bits // 8), together, widened)
+
+
+@dataclass(frozen=True, slots=True)
+class _ScanEmission:
+    """The state that parts of the emitted code share. run: elements as they are in memory; sums: their prefixes."""
+
+    plan: MemoryScan
+    call: TileCall
+    out: Builder
+    reduction: reductions.Reduction
+    run: Buffer
+    sums: reductions.PartialStore
+    totals: reductions.PartialStore
+    carry: reductions.PartialStore
+    scratch: reductions.PartialStore | None
+
+    def digits(self, column: Value, turn: Value) -> list[Value]:
+        """The coordinates of a run."""
+        return self.plan.deal.digits(column, turn, len(self.call["src"].extents))
+
+
+@memory.emit
+def _(plan: MemoryScan, call: TileCall, out: Builder) -> None:
+    deal, reduction = plan.deal, reductions.reduction_of(call, None)
+    run = out.local("run", deal.vector, str(call["src"].dtype)).flat()
+    sums, totals, carry = (
+        reductions.registers_for(reduction, out, count, name)
+        for name, count in (("sums", deal.vector), ("total", 1), ("carry", 1))
+    )
+    scratch = plan.line.scratch(reduction, call, out)
+    emission = _ScanEmission(plan, call, out, reduction, run, sums, totals, carry, scratch)
+    with (
+        out.when(None if deal.workers == call.scope.threads else binary("<", call.scope.index, deal.workers)),
+        out.loop("b", plan.blocks) as block,
+    ):
+        column = out.let("line", plus(times(block, deal.across), deal.column(call.scope.index)))
+        exists = deals.below(column, deal.kept.count, plan.blocks * deal.across)
+        reductions.begin_with_nothing(reduction, out, carry, 1)
+        with out.loop("i", plan.rounds) as round:
+            _emit_round(emission, column, exists, round)
+    if call["dst"].space == "shared":
+        out.meet(call)
+
+
+def _emit_round(emission: _ScanEmission, column: Value, exists: Expr | None, round: Value) -> None:
+    plan, call, out, reduction = emission.plan, emission.call, emission.out, emission.reduction
+    deal, sums, carry = plan.deal, emission.sums, emission.carry
+    turn = out.let("n", plus(times(round, deal.along), deal.row(call.scope.index)))
+    digits = emission.digits(column, turn)
+    there = all_hold((exists, deals.below(turn, deal.reduced.count, plan.rounds * deal.along)))
+    _load(emission, digits, there)
+    with out.loop("e", deal.vector) as e:
+        sums.set(out, e, reduction.of_element(Load(emission.run, (as_expr(e),))))
+    if deal.vector > 1:
+        with out.loop("e", deal.vector - 1) as e:
+            sums.set(out, plus(e, 1), reduction.joined(sums.get(e), sums.get(plus(e, 1))))
+    emission.totals.set(out, 0, sums.get(deal.vector - 1))
+    lines = deal.column(call.scope.index)
+    before, whole = deals.Prefixes(plan.line, reduction, call, out, emission.scratch, lambda _: lines).emit(
+        emission.totals, 1
+    )
+    before.set(out, 0, reduction.joined(carry.get(0), before.get(0)))
+    carry.set(out, 0, reduction.joined(carry.get(0), whole.get(0)))
+    _store(emission, own_digits(call["dst"], digits, call["src"].extents), there, before.get(0))
+
+
+def _load(emission: _ScanEmission, digits: list[Value], there: Expr | None) -> None:
+    """The elements of a run; those that do not exist become neutral ones."""
+    out, src, deal = emission.out, emission.call["src"], emission.plan.deal
+    exists = all_hold((there, inside(emission.call, src, digits)))
+    run = emission.run, 0, deal.vector
+    deals.load_run(emission.call, out, run, digits, exists, emission.reduction.padding, deal.cut)
+
+
+def _store(emission: _ScanEmission, digits: list[Value], there: Expr | None, before: reductions.Partial) -> None:
+    """The prefixes of a run's elements: by one access where the destination has such runs, and the line goes on."""
+    out, call, deal = emission.out, emission.call, emission.plan.deal
+    dst, position, flat = call["dst"], _axis_in(call) if deal.vector > 1 else 0, call["dst"].buffer.flat()
+    end = None if deal.cut is None else deals.end_of_row(call, call["src"], deal.cut)
+
+    def each() -> None:
+        for e, value in enumerate(_prefixes(emission, before)):
+            here = [plus(digit, e) if dim == position else digit for dim, digit in enumerate(digits)]
+            exists = None if end is None else binary("<", here[position], end)
+            with out.when(all_hold((exists, inside(call, dst, here)))):
+                out.store(flat, dst.place(here, call.facts).get("m", 0), value)
+
+    def together() -> None:
+        run = out.local("result", deal.vector, str(dst.dtype)).flat()
+        for e, value in enumerate(_prefixes(emission, before)):
+            out.store(run, e, value)
+        pointer = out.pointer("ptr", flat, dst.place(digits, call.facts).get("m", 0))
+        nbytes = deal.vector * dst.dtype.bits // 8
+        out.call("cuda.copy_bytes", pointer, AddressOf(run, (as_expr(0),)), nbytes)
+
+    with out.when(there):
+        if not emission.plan.together:
+            each()
+        else:
+            whole = None if end is None else binary("<=", plus(digits[position], deal.vector), end)
+            out.either(whole, together, each)
+
+
+def _prefixes(emission: _ScanEmission, before: reductions.Partial) -> list[Expr]:
+    """What the destination gets of a run."""
+    reduction, sums = emission.reduction, emission.sums
+    joined = [reduction.joined(before, sums.get(e)) for e in range(emission.plan.deal.vector)]
+    return list(map(reduction.result, [before, *joined[:-1]] if emission.call.option("exclusive", False) else joined))
+
+
+def _axis_in(call: TileCall) -> int:
+    """The dimension of the destination along which the scan goes."""
+    src, dst = call["src"], call["dst"]
+    axis = int(str(call.option("axis", -1))) % len(src.extents)
+    rank = sum(const_value(extent) != 1 for extent in src.extents[:axis])
+    return [dim for dim, extent in enumerate(dst.extents) if const_value(extent) != 1][rank]
+
+
+# Registers: each thread has runs of lines; lanes hand on by shuffles, warps through shared memory.
+
+
+@dataclass(frozen=True, slots=True)
+class RegisterScan:
+    """parts: runs of a thread, each of ``length`` elements. dst, src: their slots, one run after the other. guard:
+    holds in threads that hold some. numbers: of the lines of a thread's runs.
+    """
+
+    parts: int
+    length: int
+    dst: Offset
+    src: Offset
+    guard: Expr | None
+    line: deals.LaneLine
+    numbers: Offset
+
+    def summary(self) -> str:
+        """``2 x 4 elements per thread, 12 shuffles``."""
+        return ", ".join([f"{self.parts} x {self.length} elements per thread", *self.line.steps(self.parts)])
+
+
+@variant(
+    "scan",
+    priority=10,
+    keywords=("axis", "op", "exclusive"),
+    when=[only_in("local"), constant_extents, kept_inside],
+)
+def registers(call: TileCall) -> RegisterScan:
+    """Each thread scans the runs that it holds; lanes hand on by shuffles, warps through shared memory."""
+    dst, src = call["dst"], call["src"]
+    held, into = owners(call, src, loading=True), owners(call, dst, loading=True)
+    lines, positions, extent = _numbers(call)
+    order = _runs(lines[held.elements], positions[held.elements])
+    elements = held.elements[:, order]
+    chunks = _chunks(positions[elements], extent)
+    line = _line(call, held, chunks, lines[elements[:, :, 0]], extent // order.shape[1])
+    mine = np.array_equal(held.threads, into.threads) and held.space == into.space
+    fits = (into.elements[:, None, :] == elements.reshape(len(elements), -1)[:, :, None]).all(axis=0) if mine else None
+    if fits is None or not fits.any(axis=1).all():
+        raise Decline(f"elements of {src.name} are held by other threads in {dst.name}")
+    slots, to = held.offset_of(held.slots[order].reshape(-1)), into.offset_of(into.slots[fits.argmax(axis=1)])
+    numbers = element_numbers(lines[elements[:, :, 0]], [held.rank])
+    if slots is None or to is None or numbers is None:
+        raise Decline(f"the slots of {src.name} follow no pattern")
+    parts, length = order.shape
+    return RegisterScan(parts, length, to, slots, held.guard(storing=False), line, numbers)
+
+
+def _numbers(call: TileCall) -> tuple[Ints, Ints, int]:
+    """For each element of the source the number of its line and its position there; and how long a line is."""
+    extents = call["src"].shape
+    axis = int(str(call.option("axis", -1))) % len(extents)
+    coordinates = np.indices(extents)
+    others = [extent for dim, extent in enumerate(extents) if dim != axis]
+    lines = np.zeros(extents, np.int64)
+    for dim, extent in enumerate(extents):
+        lines = lines if dim == axis else lines * extent + coordinates[dim]
+    assert int(np.prod(others)) == int(lines.max()) + 1
+    return lines.reshape(-1), coordinates[axis].reshape(-1), extents[axis]
+
+
+def _runs(lines: Ints, positions: Ints) -> Ints:
+    """The slots of each line's elements in their order: (parts, elements). lines, positions: (threads, slots).
+
+    Raises Decline where threads have them in different orders.
+    """
+    parts = reductions.parts_of(lines, "lines")
+    order = np.take_along_axis(parts, np.argsort(positions[0, parts], axis=1), axis=1)
+    if (np.diff(positions[:, order], axis=-1) != 1).any():
+        raise Decline("a thread has no runs of a line")
+    return order
+
+
+def _chunks(positions: Ints, extent: int) -> Ints:
+    """Which run of its lines each thread has. positions: (threads, parts, elements)."""
+    length = positions.shape[-1]
+    starts = positions[:, :, 0]
+    if (starts != starts[:, :1]).any() or (starts % length).any() or extent % length:
+        raise Decline("the runs of a thread begin at different positions of their lines")
+    return np.asarray(starts[:, 0] // length)
+
+
+def _line(call: TileCall, held: Owners, chunks: Ints, lines: Ints, count: int) -> deals.LaneLine:
+    """How the runs of a line are dealt out. Raises Decline where its threads do not follow one another."""
+    scope = call.scope
+    if count == 1:
+        return deals.LaneLine(1, 1, 0)
+    which, numbers = reductions.spread(call, held, chunks[:, None])[:, 0], reductions.spread(call, held, lines)
+    threads = np.arange(scope.threads)
+    members = min(32, scope.threads)
+    if (which < 0).any() or scope.threads % members or members & (members - 1):
+        raise Decline("lanes that hold nothing are among the others")
+    of_lanes = which[:members] if scope.threads > members else which
+    together = len(np.unique(of_lanes))
+    step = next((lane for lane in range(1, members) if of_lanes[lane] != of_lanes[0]), members)
+    lane, warp = threads % members // step % together, which // together
+    alone = together & (together - 1) == 0 and step * together <= members and count % together == 0
+    if not alone or not np.array_equal(which, warp * together + lane) or (warp[threads // 32 * 32] != warp).any():
+        raise Decline("the runs of a line do not go from lane to lane")
+    partner = threads - lane * step
+    if not np.array_equal(numbers[partner], numbers):
+        raise Decline("the lanes of a line are apart")
+    first = linear(warp[::32], [scope.index // 32]) if scope.threads > 32 else 0
+    if first is None or not _is_whole(which, numbers, count):
+        raise Decline("the warps of a line follow no pattern")
+    within: Value = scope.index % 32 if scope.threads > 32 else scope.index
+    mine: Value = within // step % together if together > 1 else 0
+    return deals.LaneLine(together, step, mine, members, count // together, first, int(lines.max()) + 1)
+
+
+def _is_whole(which: Ints, lines: Ints, count: int) -> bool:
+    """Has each line of the first parts all of its runs, each once among the warps?"""
+    pairs = np.unique(np.stack([lines[:, 0], which]), axis=1)
+    return bool((np.bincount(pairs[0])[np.unique(pairs[0])] == count).all())
+
+
+@registers.emit
+def _(plan: RegisterScan, call: TileCall, out: Builder) -> None:
+    dst, src, reduction = call["dst"].buffer.flat(), call["src"].buffer.flat(), reductions.reduction_of(call, None)
+    count = plan.parts * plan.length
+    sums, totals = (
+        reductions.registers_for(reduction, out, size, name) for size, name in ((count, "sums"), (plan.parts, "total"))
+    )
+    slot = out.offsets(plan.src, "r")
+    with out.loop("j", count) as j:
+        sums.set(out, j, reduction.nothing if plan.guard is not None else _element(reduction, src, slot(j)))
+    if plan.guard is not None:
+        with out.when(plan.guard), out.loop("j", count) as j:
+            sums.set(out, j, _element(reduction, src, slot(j)))
+    with out.loop("j", plan.parts) as j:
+        if plan.length > 1:
+            with out.loop("e", plan.length - 1) as e:
+                here = plus(times(j, plan.length), e)
+                sums.set(out, plus(here, 1), reduction.joined(sums.get(here), sums.get(plus(here, 1))))
+        totals.set(out, j, sums.get(plus(times(j, plan.length), plan.length - 1)))
+    scratch = plan.line.scratch(reduction, call, out)
+    number = out.offsets(plan.numbers, "k")
+    before, _ = deals.Prefixes(plan.line, reduction, call, out, scratch, number).emit(totals, plan.parts)
+    to, exclusive = out.offsets(plan.dst, "r"), bool(call.option("exclusive", False))
+    with out.when(plan.guard), out.loop("j", plan.parts) as j:
+        start = times(j, plan.length)
+        if exclusive:
+            out.store(dst, to(start), reduction.result(before.get(j)))
+        moved = plan.length - 1 if exclusive else plan.length
+        if moved:
+            with out.loop("e", moved) as e:
+                result = reduction.joined(before.get(j), sums.get(plus(start, e)))
+                out.store(dst, to(plus(plus(start, e), 1) if exclusive else plus(start, e)), reduction.result(result))
+
+
+def _element(reduction: reductions.Reduction, src: Buffer, slot: Value) -> reductions.Partial:
+    return reduction.of_element(Load(src, (as_expr(slot),)))
+
+
+# Registers whose lines follow no pattern, and sides in different memories: through scratch memory.
+
+
+@variant(
+    "scan",
+    priority=5,
+    keywords=("axis", "op", "exclusive"),
+    when=[only_in("local", "shared", "global"), constant_extents, kept_inside],
+)
+def staged(call: TileCall) -> CallSteps:
+    """The elements go to shared memory, and are scanned there."""
+    local = {name: call[name] for name in ("src", "dst") if call[name].space == "local"}
+    plan = in_steps(call, _calls, {name: staging(call, side.shape, side.dtype) for name, side in local.items()})
+    return replace(plan, words=f"through shared memory: {plan.summary()}")
+
+
+def _calls(call: TileCall, scratch: Mapping[str, Side]) -> list[TileCall]:
+    before = [inner_call(call, "copy", {"dst": scratch["src"], "src": call["src"]})] if "src" in scratch else []
+    after = [inner_call(call, "copy", {"dst": call["dst"], "src": scratch["dst"]})] if "dst" in scratch else []
+    return [*before, inner_call(call, "scan", {**call.sides, **scratch}, **dict(call.config)), *after]
+
+
+staged.emit(emit_steps)

@@ -1,1 +1,0 @@
-"""The variants of `scan`: in registers, in memory, and through shared memory."""
