@@ -466,7 +466,7 @@ def planned(module: LoadedModule, asked: SequenceRequest) -> list[PlannedLaunch]
 
 def is_dependent(module: LoadedModule) -> bool:
     """Does the host code launch a kernel so that it may begin before the last one ends?"""
-    return any(shape.pdl for shape in _launches(module, None, {}))
+    return any(shape.pdl and _names(module, shape) for shape in _launches(module, None, {}))
 
 
 def in_order(
@@ -480,7 +480,8 @@ def in_order(
     random = np.random.default_rng(seed)
     arguments: dict[str, Any] = dict(made_argument(text, random) for text in args if not text.startswith("{"))  # type: ignore[misc]  # names
     numbers = {**sizes, **{name: value for name, value in arguments.items() if isinstance(value, (int, float))}}
-    shapes, lacks, planned = _launches(module, None, numbers), _Lacks(), list[PlannedLaunch]()
+    shapes = [shape for shape in _launches(module, None, numbers) if _names(module, shape)]
+    lacks, planned = _Lacks(), list[PlannedLaunch]()
     if not shapes:
         raise ArgumentError(f"{file.name} has no launch", allowed="kernel<<<4, 256>>>(x, n)")
     for number, shape in enumerate(shapes):
