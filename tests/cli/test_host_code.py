@@ -103,7 +103,7 @@ def test_a_sum_that_a_loop_of_the_host_goes_on_adding_to_is_a_warning(
     _, cleared = checked(in_turns, tmp_path, monkeypatch)
 
     assert code == 0
-    assert "warning: each turn of the loop at line 13 adds to what the last has left in bins" in out
+    assert "warning: k.cu:4: each turn of the loop at line 13 adds to what the last has left in bins" in out
     assert cleared.startswith("histogram: clean\n")
 
 
@@ -209,3 +209,48 @@ def test_an_array_holds_what_host_code_fills_it_with(
     got, _ = checked(SEEN.replace("BYTE", byte).replace("AGAIN", again), tmp_path, monkeypatch)
 
     assert got == code
+
+
+TEXTURES = """
+__global__ void fetch(cudaTextureObject_t t, float* out) { out[threadIdx.x] = tex1Dfetch<float>(t, threadIdx.x); }
+__global__ void fill(float* out) { out[threadIdx.x] = 1; }
+int main() {
+    float* o;
+    cudaTextureObject_t t = 0;
+    cudaMalloc(&o, 128);
+    fill<<<1, 32>>>(o);
+    fetch<<<1, 32>>>(t, o);
+}
+"""
+
+
+def test_what_nobody_can_run_is_refused_by_name_and_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out = checked(TEXTURES, tmp_path, monkeypatch)
+
+    assert code == 2
+    assert "fill: clean" in out
+    assert "fetch: refused" in out
+    assert "given:   textures and surfaces" in out
+
+
+TWICE = """
+__global__ void smooth(float* out, const float* in, int n) {
+    int i = threadIdx.x;
+    out[i] = 0.5f * (in[i] + in[(i + 1) % n]);
+}
+int main() {
+    float *x, *y;
+    cudaMalloc(&x, 512);
+    cudaMalloc(&y, 512);
+    smooth<<<1, 128>>>(x, SECOND, 128);
+}
+"""
+
+
+@pytest.mark.parametrize(("second", "options", "code"), [
+    ("x", (), 1), ("y", (), 0), ("x", ("--arg", "x:f32[128]=random"), 1), ("x", ("--arg", "in:f32[128]=random"), 0),
+])  # fmt: skip
+def test_an_array_that_host_code_passes_twice_is_one(
+    second: str, options: tuple[str, ...], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert checked(TWICE.replace("SECOND", second), tmp_path, monkeypatch, *options)[0] == code

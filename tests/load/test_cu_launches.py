@@ -365,6 +365,11 @@ CHOOSES = """
          "void g(Tensor x) { CHOOSE(t, \"g\", f<scalar_t>(x.data_ptr<scalar_t>());) }", "k<float, 2>"),
         ("template <typename T> void f(T* x) { k<T, 2><<<1, 32>>>(x, x, 4); }\n"
          "void g(Tensor x) { CHOOSE(t, \"g\", f(x.data_ptr<scalar_t>());) }", "k<float, 2>"),
+        ("template <typename T> void f(T* x) { k<T, 2><<<1, 32>>>(x, x, 4); }\n"
+         "void g(Tensor* x) { f((const __half *) x->data); }", "k<__half, 2>"),
+        ("template <typename K, typename... A> void go(K kernel, A... a) { kernel<<<1, 32>>>(a...); }\n"
+         "template <typename T> void f(T* x) { go(k<T, 2>, x, x, 4); }\n"
+         "void g(void* x) { f(static_cast<double*>(x)); }", "k<double, 2>"),
         ("template <typename T, int N = 3> void f(T* x) { k<T, N><<<1, 32>>>(x, x, 4); }\n"
          "#define MAKE(T) template void f<T>(T*);\nMAKE(double)", "k<double, 3>"),
         ("template <typename T, int N> void f(T* x) { k<T, N><<<1, 32>>>(x, x, 4); }\n"

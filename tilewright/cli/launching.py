@@ -47,6 +47,7 @@ _POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "
              "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_bfloat162": "bf16", "float2": "f32", "float3": "f32",
              "float4": "f32", "double2": "f64", "int2": "i32", "int3": "i32", "int4": "i32", "uint2": "u32",
              "uint3": "u32", "uint4": "u32"}  # fmt: skip
+_OF_TEXTURES = re.compile(r"\bcuda(?:Texture|Surface)Object_t\b")
 _NULL = ("nullptr", "NULL", "0")
 RAMP = "ramp(*)"  # of integers that host code copies to an array: 0, 1, 2, ..., below the size of the smallest array
 FEW_NAMES = 6  # of parameters that are told with their types
@@ -265,21 +266,16 @@ def _arguments(
     params: Sequence[Parameter], shape: LaunchShape, texts: Mapping[str, str], lacks: _Lacks
 ) -> dict[str, str]:
     """An argument for each parameter, as the command line has it."""
-    words, missing = dict[str, str](), list[tuple[Parameter, str]]()
+    words, missing, arrays = dict[str, str](), list[tuple[Parameter, str]](), dict[str, str]()
     for place, param in enumerate(params):
         value = shape.arguments[place] if place < len(shape.arguments) else ""
         word = shape.words[place] if place < len(shape.words) else ""
-        if param.name in texts:
-            words[param.name] = re.sub(r"^\s*\w+", param.name, texts[param.name])
-        elif param.type[-1:] == "*" and word in shape.allocated:
-            words[param.name] = _allocated(param, shape, word)
-        elif param.type[-1:] == "*" and word in _NULL:
-            words[param.name] = f"{param.name}=null"
-        elif param.type[-1:] != "*" and isinstance(value, (int, float)):
-            is_float = "float" in param.type or "double" in param.type
-            words[param.name] = f"{param.name}={value if is_float else int(value)}"
-        elif param.fields and (structure := _structure(param, word, shape.host)) is not None:
-            words[param.name] = structure
+        first = arrays.get(word, "") if param.type[-1:] == "*" else ""
+        if first and texts.get(param.name) == texts.get(first):
+            words[param.name] = f"{param.name}={first}"  # host code passes one array twice
+        elif (text := _argument(param, word, value, shape, texts)) is not None:
+            words[param.name] = text
+            arrays |= {word: param.name} if word.isidentifier() and _SIZED.search(text) else {}
         elif not param.is_empty:
             missing.append((param, word))
     sizes = [size for text in words.values() if (match := _SIZED.search(text)) and (size := int(match[1])) >= FEW]
@@ -287,6 +283,22 @@ def _arguments(
     if missing:
         _ask(missing, params, shape, lacks)
     return words
+
+
+def _argument(
+    param: Parameter, word: str, value: str | Number, shape: LaunchShape, texts: Mapping[str, str]
+) -> str | None:
+    """An argument as the command line has it; None where neither the request nor host code says it."""
+    if param.name in texts:
+        return re.sub(r"^\s*\w+", param.name, texts[param.name])
+    if param.type[-1:] == "*":
+        return f"{param.name}=null" if word in _NULL else _allocated(param, shape, word)
+    if _OF_TEXTURES.search(param.type):
+        return f"{param.name}=0"  # what reads it is refused by name
+    if isinstance(value, (int, float)):
+        is_float = "float" in param.type or "double" in param.type
+        return f"{param.name}={value if is_float else int(value)}"
+    return _structure(param, word, shape.host) if param.fields else None
 
 
 def _ask(
@@ -322,8 +334,10 @@ def _named(param: Parameter, word: str, shape: LaunchShape) -> list[str]:
     return [] if param.fields or number_name(param.type).startswith("float") else names
 
 
-def _allocated(param: Parameter, shape: LaunchShape, word: str) -> str:
-    """An array that host code allocates, with what it sets it to."""
+def _allocated(param: Parameter, shape: LaunchShape, word: str) -> str | None:
+    """An array that host code allocates, with what it sets it to; None of any other."""
+    if word not in shape.allocated:
+        return None
     text = _array(param, shape.allocated[word])
     if shape.host is not None and (byte := filled_with(shape.host, word)):
         return _filled(text, byte)

@@ -27,7 +27,10 @@ _OF_HEADERS = re.compile(r"_|CU[A-Z]|CCCL|THRUST|NV[A-Z]")  # how names of macro
 _FUNCTION, _BLOCKS = "function_definition", ("compound_statement", "for_statement", "lambda_expression")
 _REPEATED = (*LOOPS, "case_statement", "lambda_expression")
 _HOLDS_MANY = re.compile(r"(?:std|thrust)\s*::\s*(?:\w+_)?vector\s*<(.+)>$", re.DOTALL)
-_POINTS = re.compile(r"\bdata_ptr\s*<\s*(?:const\s+)?([\w:]+)\s*>\s*\(\s*\)$")  # of a tensor, as a pointer to a type
+_POINTS = re.compile(  # what is a pointer to a type by its own words: a tensor's, or one that is cast
+    r".*\bdata_ptr\s*<\s*(?:const\s+)?([\w:]+)\s*>\s*\(\s*\)$|\(\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*\)[^,]*$"
+    r"|(?:static|reinterpret)_cast\s*<\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*>[^,]*$"
+)
 _CLEARS = r"emset|\bzeros?_?\b|\bfill|Memcpy\w*\s*\([^,;]*\b{}\b"  # by which it sets arguments
 _ASKED: Mapping[str, tuple[Number, ...]] = {  # functions of CUDA, by what their first arguments are afterwards
     "cudaGetDevice": (0,), "cudaGetDeviceCount": (1,), "cudaOccupancyMaxActiveBlocksPerMultiprocessor": (1,),
@@ -400,8 +403,9 @@ class Host:
         """The type of an expression, "" where the text does not say."""
         if literal(word) is not None:
             return "float" if word[-1:] in "fF" else "double" if "." in word else "int"
-        if asked := _POINTS.search(word):
-            return f"{self.bound.get(asked[1], asked[1])}*"
+        if points := _POINTS.match(word):
+            kind = points[1] or points[2] or points[3]
+            return f"{self.bound.get(kind, kind)}*"
         kind = self.types.get(base_of(word), "")
         many = _HOLDS_MANY.match(kind)
         if found := re.fullmatch(r"(\w+)\s*[{(].*[)}]", word, re.DOTALL):

@@ -259,7 +259,8 @@ def _handed_on(launch: HostLaunch, host: Host) -> Iterator[_Placed]:
         listed = [rest if word.endswith("...") else passed.get(word, word) for word in launch.arguments]
         handed = replace(launch, kernel=_function(passed.get(launch.kernel, "")), line=caller.node.start_point[0] + 1,
                          arguments=tuple(filter(None, split(", ".join(listed)))))  # fmt: skip
-        yield _Placed(handed, replace(host, via=(caller, passed)), caller)
+        for outer in host_of(caller.tree, caller.node, caller.around, caller.given):
+            yield _Placed(handed, replace(host, via=(outer, passed)), outer)
 
 
 def _in_numbers(placed: _Placed) -> LaunchShape:
