@@ -1,7 +1,7 @@
 """Checks of public functions' arguments: a table from annotations to tests, and a decorator that applies them.
 
-A room has one `Public` with its own words. Arguments are checked where users call, and the code behind relies on it; of a
-room that the compiler itself calls all the time (``inside=True``) not in calls from there:
+A room has one `Public` with its own words. Arguments are checked where users call, and the code behind relies on it; of
+a room that the compiler itself calls all the time (``inside=True``) not in calls from there:
 
     public = Public(LayoutError, {"Value": Kind("an int or an integer expression", is_value)})
 

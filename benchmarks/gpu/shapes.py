@@ -33,7 +33,7 @@ from benchmarks.gpu.matmul import (
 from benchmarks.gpu.measure import Claim, Table
 from tilewright import kernels
 from tilewright.kernels.forms import MatmulKind, Tiles
-from tilewright.kernels.products import MOST_TRIED, chosen, has_registers
+from tilewright.kernels.products import MOST_TRIED, Lies, chosen, has_registers
 
 Job = tuple[Shape, bool]
 LEAST, MOST, DRAWN, LAYERS, ROUNDS = 64, 16384, 60, 20, 9
@@ -70,8 +70,8 @@ def plan(job: Job) -> tuple[Tiles, MatmulKind]:
     from tilewright.cuda import driver
 
     (m, n, k), across = job
-    aligned = k % 16 == 0, (n if across else k) % 16 == 0
-    best = chosen(m, n, -(-k // 64), driver.device(0).multiprocessors, aligned=aligned, most=MOST_TRIED)
+    lie = Lies(k % 16 == 0), Lies((n if across else k) % 16 == 0, across)
+    best = chosen(m, n, -(-k // 64), driver.device(0).multiprocessors, lie=lie, most=MOST_TRIED)
     forms = [
         (tiles, MatmulKind("bfloat16", "bfloat16", "bfloat16", (across and turned, across and not turned, turned)))
         for tiles, turned in best
@@ -102,9 +102,10 @@ def rows(plans: dict[Job, tuple[Tiles, MatmulKind]], jobs: list[Job]) -> Iterato
             yield (" x ".join(map(str, shape)), "NN" if across else "NT", type(error).__name__, "-", "-", "-"), 0.0
             continue
         tiles, form = plans[shape, across]
-        ctas = f", {tiles.cluster} CTAs" if tiles.cluster > 1 else ""
-        parts = f", K in {tiles.parts}" if tiles.parts > 1 else ", 4 CTAs in a square" if tiles.beside > 1 else ctas
-        text = f"{tiles.m} x {tiles.n}{parts}{', turned' if form.turned[2] else ''}"
+        ctas = f", {tiles.cluster} x {tiles.beside} CTAs" if tiles.cluster * tiles.beside > 1 else ""
+        parts = f", K in {tiles.parts}" if tiles.parts > 1 else ""
+        apart = f", K in {tiles.apart} anywhere" if tiles.apart > 1 else ""
+        text = f"{tiles.m} x {tiles.n}{ctas}{parts}{apart}{', turned' if form.turned[2] else ''}"
         cells = (" x ".join(map(str, shape)), "NN" if across else "NT", text, f"{ours * 1e6:.1f}",
                  f"{theirs * 1e6:.1f}", f"{theirs / ours:.3f}")  # fmt: skip
         print(*cells, sep=" | ", flush=True)

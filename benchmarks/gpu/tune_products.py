@@ -3,8 +3,9 @@
     python -m benchmarks.gpu.tune_products out.jsonl 120      # seconds
 
 Each line of the file: the shape, the seconds of torch.matmul, and of each candidate by its number in `candidates()`,
-"t" behind that of a turned one, "b4" for bands of 4. Candidates that are estimated to be far behind the best are left
-out. A time is that of a product in a CUDA graph of several, back to back, each on other inputs.
+"t" behind that of a turned one, "/3" for K in 3 parts anywhere, "b4" for bands of 4. Candidates that are estimated to
+be far behind the best are left out. A time is that of a product in a CUDA graph of several, back to back, each on other
+inputs.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from benchmarks.gpu.shapes import drawn_shapes
 from tilewright.kernels import products
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.products import candidates, estimated_us
+from tilewright.kernels.products import Lies, candidates, chosen
 
 Plan = tuple[Tiles, bool]
 PROCESSORS = 132
-FURTHEST, MOST_TRIED, ROUNDS = 1.5, 44, 3
+MOST_TRIED, ROUNDS = 44, 3
 LONG, BANDED, BANDS = 1e11, 4, (4, 16)  # where bands are compared, too
 TURN_SECONDS, MOST_LAUNCHES = 7e-4, 24
 
@@ -39,27 +40,21 @@ TURN_SECONDS, MOST_LAUNCHES = 7e-4, 24
 def tried(shape: Shape) -> list[Plan]:
     """The candidates that may be good."""
     m, n, k = shape
-    steps = -(-k // 64)
-    every = [(tiles, turned) for tiles in candidates() if tiles.parts <= steps for turned in (False, True)]
-    aligned = (k % 16 == 0, k % 16 == 0)
-    costs = {
-        plan: estimated_us(plan[0], (n, m) if plan[1] else (m, n), steps, PROCESSORS, aligned=aligned) for plan in every
-    }
-    best = sorted(costs, key=lambda plan: costs[plan])
-    near = [plan for plan in best if costs[plan] <= FURTHEST * costs[best[0]]][:MOST_TRIED]
+    near = list(chosen(m, n, -(-k // 64), PROCESSORS, lie=(Lies(k % 16 == 0),) * 2, most=MOST_TRIED))
     if m * n * k < LONG:
         return near
     return near + [(replace(tiles, band=band), turned) for tiles, turned in near[:BANDED] for band in BANDS]
 
 
-def form_of(turned: bool) -> MatmulKind:
-    return MatmulKind("bfloat16", "bfloat16", "bfloat16", (False, False, turned))
+def kernel_of(plan: Plan) -> tuple[Tiles, MatmulKind]:
+    tiles, turned = plan
+    return products.kernel_of(tiles, MatmulKind("bfloat16", "bfloat16", "bfloat16", (False, False, turned)))
 
 
 def made(plan: Plan) -> tuple[Plan, Any]:
     """The kernel, assembled, as bytes that another process reads; or why there is none."""
     try:
-        exe = product(plan[0], form_of(plan[1]))
+        exe = product(*kernel_of(plan))
         exe.resources  # noqa: B018  # assembles
         return plan, pickle.dumps(exe)
     except Exception as error:  # of any compiler
@@ -74,9 +69,9 @@ def assembled(plans: list[Plan]) -> list[Plan]:
             if isinstance(found, str):
                 print(plan, found, flush=True)
             else:
-                kernels[plan[0], form_of(plan[1])] = pickle.loads(found)
+                kernels[kernel_of(plan)] = pickle.loads(found)
     products.product = lambda tiles, form: kernels[tiles, form]  # type: ignore[assignment, attr-defined]
-    return [plan for plan in plans if (plan[0], form_of(plan[1])) in kernels]
+    return [plan for plan in plans if kernel_of(plan) in kernels]
 
 
 def raced(shape: Shape, plans: list[Plan]) -> dict[str, float]:
@@ -99,8 +94,9 @@ def raced(shape: Shape, plans: list[Plan]) -> dict[str, float]:
 
 def named(plan: Plan) -> str:
     tiles, turned = plan
-    usual = replace(tiles, band=Tiles().band)
-    return f"{candidates().index(usual)}{'t' if turned else ''}{'' if tiles == usual else f'b{tiles.band}'}"
+    usual = replace(tiles, band=Tiles().band, apart=1)
+    parts, bands = f"/{tiles.apart}" if tiles.apart > 1 else "", f"b{tiles.band}" if tiles.band != usual.band else ""
+    return f"{candidates().index(usual)}{'t' if turned else ''}{parts}{bands}"
 
 
 def wrong(plans: list[Plan]) -> Iterator[Plan]:

@@ -21,7 +21,9 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.kernels.lines import for_shifts, shifted
-from tilewright.kernels.rows import Rows, chosen
+from tilewright.kernels.rows import MOST_STAGED, Rows, chosen
+from tilewright.kernels.rows import shifted as shifted_rows
+from tilewright.kernels.rows import staged as staged_rows
 
 KINDS = {"float32": 4, "bfloat16": 2}
 LENGTHS = (1024, 4096, 16384, 131072)
@@ -39,9 +41,12 @@ TABLE = {"": "plain", "w": "weighted", "ww": "biased", "t": "reduced"}
 
 def usual(name: str, columns: int, item_bytes: int) -> Rows:
     """The distribution that the kernel chooses for rows without gaps."""
-    vector = 16 // item_bytes
-    vector = vector if columns % vector == 0 else 1
-    return chosen(columns, vector, item_bytes, clusters=True, table=TABLE[EXTRA[name]], many=True)
+    vector, table = 16 // item_bytes, TABLE[EXTRA[name]]
+    if columns % vector == 0:
+        return chosen(columns, vector, item_bytes, clusters=True, table=table, many=True)
+    if columns <= MOST_STAGED:
+        return staged_rows(columns, vector, table)
+    return shifted_rows(columns, vector, True, table, True)
 
 
 def ways(columns: int, item_bytes: int, weights: int) -> Iterator[Rows]:
@@ -51,6 +56,7 @@ def ways(columns: int, item_bytes: int, weights: int) -> Iterator[Rows]:
         yield from shifted_ways(columns, vector, item_bytes, weights)
     elif columns > 16384:
         yield from shared_ways(columns, item_bytes)
+        yield from () if weights else part_by_part(vector, anywhere=False)
     else:
         yield from alone_ways(columns, vector, item_bytes)
 
@@ -95,17 +101,25 @@ def shifted_ways(columns: int, vector: int, item_bytes: int, weights: int) -> It
     for cluster, threads in product((1, 2, 4, 8), (128, 160, 192, 256, 320, 384, 416, 512, 640, 768, 1024)):
         runs = -(-taken // (cluster * threads * vector))
         held = runs * vector
-        if not 12 <= held <= 40 or cluster * threads * held > taken * 1.12 or taken < 2000 * cluster:
+        if not 12 <= held <= 64 or cluster * threads * held > taken * 1.12 or taken < 2000 * cluster:
             continue
-        for many, ahead in ((1, 0), (4, 0), (4, 1)) if weights else ((1, 0),):
-            if threads * held * item_bytes * ahead <= SHARED_BYTES - 1024:
-                yield Rows(threads, runs, vector, False, cluster=cluster, turns=many, ahead=ahead, early=many > 1,
-                           shifted=True)  # fmt: skip
+        for many, ahead, near in ((1, 0, False), (4, 1, False), (8, 1, False), (4, 1, True), (8, 1, True)):
+            near_bytes = threads * held * item_bytes * (ahead + near * weights)
+            if near_bytes <= SHARED_BYTES - 1024 and (weights or not near):
+                yield Rows(threads, runs, vector, False, cluster=cluster, turns=many, ahead=ahead,
+                           early=many > 1 and weights > 0, near=near, shifted=True)  # fmt: skip
+    yield from () if weights else part_by_part(vector, anywhere=True)
     for threads in (4, 8, 16, 32):
         if 4 <= (held := -(-columns // threads)) <= 40:
             for turns in {max(vector * threads // 32, 1)}:
                 for resident in (0, 8, 12):
                     yield Rows(threads, held, 1, True, turns=turns, staged=columns, resident=resident)
+
+
+def part_by_part(vector: int, *, anywhere: bool) -> Iterator[Rows]:
+    """For rows that a CTA goes through, beginning anywhere or on 16 bytes."""
+    for threads, runs in product((128, 192, 256, 512), (1, 2, 3, 4)):
+        yield Rows(threads, runs, vector, not anywhere, long=True, shifted=anywhere)
 
 
 def made(name: str, rows: Rows, kind: str) -> Any:
@@ -147,7 +161,9 @@ def measure(name: str, columns: int, kind: str, found: dict[Rows, int]) -> str:
         star = "*" if rows == taken else " "
         turns = f" t{rows.turns} a{rows.ahead}" if rows.turns > 1 else ""
         turns += " early" if rows.early else ""
+        turns += " near" if rows.near else ""
         turns += " shifted" if rows.shifted else ""
+        turns += " long" if rows.long else ""
         label = f"{star}{rows.threads}x{rows.runs}x{rows.vector} c{rows.cluster}{turns} r{rows.resident} {used} regs"
         call = Captured(partial(made(name, rows, kind), *for_rows(rows, name, args)))
         gap = apart(name, args, call)

@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from tilewright import kernels
+from tilewright.kernels.arrays import multiprocessors
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.products import candidates, multiplied
+from tilewright.kernels.products import After, candidates, chosen, multiplied
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # what torch warns of is its own affair
 
@@ -59,6 +60,48 @@ def test_parts_of_k_give_the_same_every_time(torch: Any, rows: int) -> None:
         for each in (c, again):
             multiplied(each, x, w, plan=(tiles, True))
         assert torch.equal(c, again)
+
+
+@pytest.mark.parametrize(
+    "tiles",
+    [
+        Tiles(128, 208, cluster=1, apart=4),
+        Tiles(256, 144, cluster=2, beside=2, apart=3),
+        Tiles(128, 96, cluster=1, beside=2, apart=2),
+        Tiles(64, 96, cluster=1, parts=3, apart=5),
+    ],
+)
+def test_parts_of_k_anywhere_give_the_same_every_time(torch: Any, tiles: Tiles) -> None:
+    a, b, bias = (
+        integers(torch, 200, 2056, "bfloat16"),
+        integers(torch, 520, 2056, "bfloat16"),
+        torch.randn(520, device="cuda"),
+    )
+    x, w = torch.randn(200, 2056, device="cuda").bfloat16(), torch.randn(520, 2056, device="cuda").bfloat16()
+    c, again = (torch.empty(200, 520, device="cuda", dtype=torch.bfloat16) for _ in "ab")
+    multiplied(c, a, b, After(bias), (tiles, True))
+    assert torch.equal(c, ((a.double() @ b.double().T).float() + bias).to(c.dtype))
+    for each in (c, again):
+        multiplied(each, x, w, plan=(tiles, True))
+    assert torch.equal(c, again)
+
+
+def test_products_in_parts_are_remembered_compiled_and_captured(torch: Any) -> None:
+    m, n, k = 200, 4096, 14336
+    assert chosen(m, n, k // 64, multiprocessors(torch.empty(1, device="cuda")))[0][0].apart > 1
+    a, b = integers(torch, m, k, "bfloat16"), integers(torch, n, k, "bfloat16").T
+    bias = integers(torch, 1, n, "bfloat16")[0]
+    wanted = (a.double() @ b.double() + bias).bfloat16()
+    for _ in range(3):
+        assert torch.equal(kernels.matmul(a, b, bias=bias), wanted)
+    assert torch.equal(torch.compile(lambda a, b: kernels.matmul(a, b, bias=bias), fullgraph=True)(a, b), wanted)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        y = kernels.matmul(a, b, bias=bias)
+    for _ in range(2):
+        y.zero_()
+        graph.replay()
+        assert torch.equal(y, wanted)
 
 
 def test_a_product_waits_for_the_one_before_it(torch: Any) -> None:

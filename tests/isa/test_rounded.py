@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tests.isa.forms import executed
 from tilewright import isa
+from tilewright.isa.scalar.floats import arithmetic
 
 Numbers = NDArray[np.float32]
 X = np.array([3.0, -3.0, 1e-45, 0.0, -0.0], np.float32)
@@ -60,3 +61,15 @@ def test_what_is_too_large_is_infinite_only_where_it_is_rounded_away(compute: An
 
     assert up == [most[0], most[0], np.inf]
     assert down == [-most[0], -np.inf, -most[0]]
+
+
+@pytest.mark.parametrize(("op", "kept"), [("add", 1), ("mul", 1), ("div", 0), ("fma", 1)])
+def test_of_operands_that_are_all_nan_a_double_keeps_the_one_that_an_h200_keeps(op: str, kept: int) -> None:
+    """So the GPU's suite found; its payload comes through, and it is quiet."""
+    bits = np.array([0x7FF0_0000_0000_0011, 0x7FF0_0000_0000_0022, 0x7FF0_0000_0000_0033], np.uint64)
+    values = bits[: 3 if op == "fma" else 2].view(np.float64)
+
+    with np.errstate(invalid="ignore"):
+        result = arithmetic(op)(type="f64")(*(np.array([value]) for value in values))
+
+    assert hex(result.view(np.uint64)[0]) == hex(bits[kept] | 1 << 51)

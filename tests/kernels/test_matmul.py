@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tilewright import kernels
 from tilewright.errors import ArgumentError
 from tilewright.kernels import forms
+from tilewright.kernels.combine import combine
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
 from tilewright.kernels.products import After, chosen, multiplied
@@ -128,6 +129,38 @@ def test_shared_sums_are_added_up_before_what_follows_the_product(
     c = np.zeros(residual.shape, result)
     multiplied(c, a, b, After(bias, residual, activation="relu"), (tiles, True))
     assert np.array_equal(c, (np.maximum(sums, 0) + wide(residual)).astype(result))
+
+
+@pytest.mark.parametrize(
+    ("tiles", "turned", "result", "bias"),
+    [(Tiles(64, 32, stages=2, cluster=1, apart=3), False, "bfloat16", ""),
+     (Tiles(64, 64, stages=2, cluster=2, apart=2), True, "float32", "float32"),
+     (Tiles(64, 64, stages=2, cluster=1, beside=2, apart=2), False, "bfloat16", "bfloat16"),
+     (Tiles(64, 32, stages=2, cluster=1, parts=2, apart=3), True, "float16", "")],
+)  # fmt: skip
+@pytest.mark.usefixtures("all_checks")
+def test_parts_of_k_anywhere_are_added_up_by_a_kernel_of_their_own(
+    tiles: Tiles, turned: bool, result: str, bias: str
+) -> None:
+    a, b, more = integers(28, 392), integers(44, 392), integers(44, kind=bias) if bias else None
+    c = np.zeros((28, 48), result)[:, :44]
+    multiplied(c, a, b, After(more), (tiles, turned))
+    assert np.array_equal(c, (wide(a) @ wide(b).T + (wide(more) if bias else 0)).astype(result))
+
+
+def test_parts_are_added_up_in_their_order() -> None:
+    parts = np.array([1e8, 1, -1e8], np.float32).reshape(3, 1, 1) * np.ones((3, 2, 8), np.float32)
+    c = np.zeros((2, 8), np.float32)
+    combine(3, "float32").simulate(parts, 0, c, check="all")
+    assert (c == np.float32(1e8) + np.float32(1) - np.float32(1e8)).all()
+    combine(3, "float32").simulate(parts[[0, 2, 1]].copy(), 0, c, check="all")
+    assert (c == 1).all()
+
+
+def test_few_rows_and_a_long_k_are_multiplied_in_parts_anywhere() -> None:
+    assert chosen(200, 4096, 224, 132)[0][0].apart > 1
+    assert chosen(200, 4096, 224, 132, simple=False)[0][0].apart == 1
+    assert chosen(4096, 4096, 64, 132)[0][0].apart == 1
 
 
 def test_rows_stored_upright_may_be_shared_too() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.kernels.test_kernels import CASES, Array, close, loss_of, shifted_lines, wide
 from tilewright.dtypes import dtype
-from tilewright.kernels.rows import Rows, chosen
+from tilewright.kernels.rows import Rows, chosen, dealt
 
 GUARD = 64  # elements behind an array that nobody may touch
 SHIFTED = {
@@ -30,6 +30,7 @@ SHIFTED = {
     "rows that begin on 16 bytes": lambda vector: (
         Rows(64, 2, vector, True, turns=3, ahead=2, early=True, near=True, cluster=2), 255 * vector, 7
     ),
+    "part by part": lambda vector: (Rows(32, 1, vector, False, long=True, shifted=True), 104 * vector - 9, 9),
     "staged": lambda vector: (Rows(16, 10, 1, True, staged=151, early=True, turns=4), 151, 3),
     "staged, full": lambda vector: (Rows(8, 5, 1, True, staged=37, turns=2), 37, 75),
 }  # fmt: skip
@@ -47,8 +48,11 @@ def aligned(rng: np.random.Generator, rows: int, columns: int, kind: str) -> Arr
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("kind", ["float32", "bfloat16"])
-@pytest.mark.parametrize("way", SHIFTED)
-@pytest.mark.parametrize("name", ["softmax", "rms_norm", "layer_norm", "cross_entropy"])
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [(name, way) for name in ("softmax", "cross_entropy", "rms_norm", "layer_norm") for way in SHIFTED
+     if way != "part by part" or "norm" not in name],
+)  # fmt: skip
 def test_rows_that_begin_anywhere_are_read_and_stored_alone(name: str, way: str, kind: str) -> None:
     rng = np.random.default_rng(0)
     rows, columns, many = SHIFTED[way](16 // (dtype(kind).bits // 8))
@@ -87,6 +91,30 @@ def test_accesses_to_rows_that_begin_anywhere_are_whole_vectors(way: str) -> Non
     assert "&W[" in text
     assert "= W[" not in text  # nowhere an element alone: the copies reach beyond the row
     assert "cp.async.cg" in text if rows.ahead else "*(const uint4*)(&X[" in text
+
+
+@pytest.mark.parametrize("way", ["a CTA", "ahead"])
+def test_reads_of_rows_that_begin_anywhere_are_whole_vectors_but_at_the_end_of_the_array(way: str) -> None:
+    """Neighbours in a row of 16 bytes that another row ends or begins in are read with it, and left out afterwards."""
+    rows, columns, many = SHIFTED[way](8)
+    rng, kind = np.random.default_rng(1), "bfloat16"
+    x, y = aligned(rng, many, columns, kind), aligned(rng, many, columns, kind)
+    x[1], x[0, -1], x[2, 0] = -100, 100, 100  # what is beside the second row would be the largest
+
+    import_module("tilewright.kernels.softmax").forward(rows, kind).simulate(x, y, check="all")
+
+    close(y[1], np.full(columns, 1 / columns), kind)
+
+
+def test_long_rows_that_are_only_read_take_no_cluster() -> None:
+    arrays = {columns: np.zeros((300, columns), "bfloat16") for columns in (16384, 32003, 50264)}
+    taken = {columns: dealt(x, clusters=True, table="reduced") for columns, x in arrays.items()}
+    assert {columns: (rows.cluster, rows.long) for columns, rows in taken.items()} == {
+        16384: (1, False), 32003: (1, True), 50264: (1, True)
+    }  # fmt: skip
+    assert taken[32003].shifted
+    assert dealt(arrays[50264], clusters=True).cluster > 1
+    assert dealt(arrays[50264][:9], clusters=True, table="reduced").cluster > 1  # so few that they are shared
 
 
 @pytest.mark.parametrize("columns", [65536, 131072, 262144])

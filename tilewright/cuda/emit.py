@@ -300,7 +300,7 @@ def lines_of(body: ir.Body, scope: Scope) -> list[str]:
 
 
 def _block(head: str, body: ir.Body, scope: Scope) -> Iterator[str]:
-    yield f"{head} {{"
+    yield f"{head} {{".lstrip()
     for line in lines_of(body, scope):
         yield INDENT + line
     yield "}"
@@ -336,6 +336,8 @@ def _evaluate(stmt: ir.Evaluate, scope: Scope) -> list[str]:
 
 
 def _for(stmt: ir.For, scope: Scope) -> list[str]:
+    if _is_one_round(stmt):
+        return list(_block("", stmt.body, scope))
     kind, name = cpp_type(stmt.var.dtype), scope.unit.names.of(stmt.var.name)
     start = expression(stmt.start, scope).text
     stop = expression(stmt.stop, scope)
@@ -348,6 +350,16 @@ def _for(stmt: ir.For, scope: Scope) -> list[str]:
     head = f"for ({init}; {name} {'<' if stmt.step > 0 else '>'} {stop.at(Level.SHIFT)}; {step})"
     inner = scope.knowing(lambda facts: facts.with_loop(stmt.var, stmt.start, stmt.stop, stmt.step))
     return [*_pragma(stmt), *_block(head, stmt.body, inner)]
+
+
+def _is_one_round(loop: ir.For) -> bool:
+    """Is the body a block that runs once, as which it is shorter? Its variable has its value everywhere by now."""
+    start, stop = ir.const_value(loop.start), ir.const_value(loop.stop)
+    if start is None or stop is None or not 0 < stop - start <= loop.step:
+        return False
+    return loop.var.name not in ir.names_in(loop.body) and not any(
+        isinstance(stmt, (ir.Break, ir.Continue)) for stmt in ir.statements(loop.body)
+    )
 
 
 def _pragma(loop: ir.For) -> list[str]:

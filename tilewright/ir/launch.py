@@ -19,7 +19,7 @@ from tilewright.ir.walk import statements
 from tilewright.layout import AXES, SCOPES, THREADS_IN, Axis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from tilewright.ir.expr import Argument
 
@@ -173,12 +173,9 @@ def scope_id_exprs(kernel: Kernel) -> dict[str, Expr]:
 
     The first of several ids counts along x; a single ``cta_id_in_cluster`` is the rank.
     """
-    warps, block = _warps_of_group(kernel), _thread_block(kernel)
-    return {
-        var.name: value
-        for stmt in _scope_ids(kernel)
-        for var, value in zip(stmt.vars, _values(stmt, warps, block), strict=True)
-    }
+    ids = _scope_ids(kernel)
+    warps, block = _warps_of_group(ids), _thread_block(ids)
+    return {var.name: value for stmt in ids for var, value in zip(stmt.vars, _values(stmt, warps, block), strict=True)}
 
 
 def _values(stmt: ScopeId, warps: int, block: Sequence[int]) -> list[Expr]:
@@ -204,16 +201,17 @@ def launch_of(kernel: Kernel) -> Launch:
 
     Raises KernelError, at the scope id's line, where extents disagree or one that is needed does not follow.
     """
-    cluster, grid = _blocks(kernel)
+    ids = _scope_ids(kernel)
+    cluster, grid = _blocks(ids)
     settings = _settings(kernel)
     names = (BLOCKS_PER_SM, NON_PORTABLE_CLUSTER, MAX_REGISTERS)
     blocks, wide, registers = (int(const_value(settings.get(name)) or 0) for name in names)
-    return Launch(grid, _threads(kernel), cluster, min_blocks_per_sm=blocks, non_portable_cluster=bool(wide),
+    return Launch(grid, _threads(ids), cluster, min_blocks_per_sm=blocks, non_portable_cluster=bool(wide),
                   max_registers=registers)  # fmt: skip
 
 
-def _scope_ids(kernel: Kernel) -> Iterator[ScopeId]:
-    return (stmt for stmt in statements(kernel.body) if isinstance(stmt, ScopeId))
+def _scope_ids(kernel: Kernel) -> Sequence[ScopeId]:
+    return [stmt for stmt in statements(kernel.body) if isinstance(stmt, ScopeId)]
 
 
 def _settings(kernel: Kernel) -> dict[str, Argument]:
@@ -228,20 +226,20 @@ def _settings(kernel: Kernel) -> dict[str, Argument]:
 # Threads of a CTA
 
 
-def _threads(kernel: Kernel) -> int:
+def _threads(ids: Sequence[ScopeId]) -> int:
     said: tuple[int, ScopeId] | None = None
-    whole, asked, warps = 1, None, _warps_of_group(kernel)
-    for stmt in _scope_ids(kernel):
+    whole, asked, warps = 1, None, _warps_of_group(ids)
+    for stmt in ids:
         if stmt.kind in COUNTS and stmt.kind not in COUNTED:
             _check_inside(stmt, warps)
             if (needs := _threads_in(warps)[COUNTS[stmt.kind][1]]) > whole:
                 whole, asked = needs, stmt
-        elif (count := _count(kernel, stmt, warps)) is not None:
+        elif (count := _count(ids, stmt, warps)) is not None:
             if said and said[0] != count:
                 raise _disagree(f"{count} threads per CTA", stmt, f"{said[0]} threads", said[1])
             said = count, stmt
     if said is None:
-        return _only_inside(kernel, whole)
+        return _only_inside(ids, whole)
     count, stmt = said
     if not 1 <= count <= MAX_THREADS:
         raise KernelError(f"a CTA of {count} threads", given=_text(stmt), allowed=f"1 to {MAX_THREADS}", at=stmt.at)
@@ -250,19 +248,19 @@ def _threads(kernel: Kernel) -> int:
     return count
 
 
-def _count(kernel: Kernel, stmt: ScopeId, warps: int) -> int | None:
+def _count(ids: Sequence[ScopeId], stmt: ScopeId, warps: int) -> int | None:
     """The threads of a CTA by one scope id; None where it does not say."""
     if stmt.kind not in COUNTED or all(extent is None for extent in stmt.extents):
         return None
     if len(stmt.extents) > 1:
-        return prod(_thread_block(kernel))
+        return prod(_thread_block(ids))
     return _number(stmt, stmt.extents[0]) * _threads_in(warps)[COUNTS[stmt.kind][0]]  # type: ignore[arg-type]  # it is the one that is said
 
 
-def _thread_block(kernel: Kernel) -> list[int]:
+def _thread_block(ids: Sequence[ScopeId]) -> list[int]:
     """The threads of a CTA along x, y and z, by the thread ids that tell them apart; 1 where nothing is said."""
     said: dict[int, tuple[int, ScopeId]] = {}
-    stmts = [stmt for stmt in _scope_ids(kernel) if stmt.kind == "thread_id" and len(stmt.extents) > 1]
+    stmts = [stmt for stmt in ids if stmt.kind == "thread_id" and len(stmt.extents) > 1]
     for stmt in stmts:
         for axis, extent in enumerate(stmt.extents):
             if extent is not None:
@@ -281,9 +279,9 @@ def _threads_along(block: Sequence[int]) -> list[Expr]:
     return [_TID % x, _TID // x % y, _TID // (x * y)]
 
 
-def _warps_of_group(kernel: Kernel) -> int:
+def _warps_of_group(ids: Sequence[ScopeId]) -> int:
     """How many warps T.warpgroup_id counts as one: four, or what T.warp_id_in_wg says."""
-    said = [stmt for stmt in _scope_ids(kernel) if stmt.kind == "warp_id_in_wg" and stmt.extents[0] is not None]
+    said = [stmt for stmt in ids if stmt.kind == "warp_id_in_wg" and stmt.extents[0] is not None]
     counts = [_number(stmt, stmt.extents[0]) for stmt in said if stmt.extents[0] is not None]
     for stmt, count in zip(said, counts, strict=True):
         if count != counts[0]:
@@ -291,9 +289,9 @@ def _warps_of_group(kernel: Kernel) -> int:
     return counts[0] if counts else WARPS_OF_GROUP
 
 
-def _only_inside(kernel: Kernel, whole: int) -> int:
+def _only_inside(ids: Sequence[ScopeId], whole: int) -> int:
     """Without any extent: one warp for lanes, one warpgroup for what counts inside one, else a single thread."""
-    for stmt in _scope_ids(kernel):
+    for stmt in ids:
         if stmt.kind in COUNTED:
             raise _does_not_follow(stmt)
     return whole
@@ -328,10 +326,10 @@ def _number(stmt: ScopeId, extent: Value) -> int:
 # CTAs of the grid, and of a cluster
 
 
-def _blocks(kernel: Kernel) -> tuple[tuple[int, int, int], tuple[Value, Value, Value]]:
+def _blocks(ids: Sequence[ScopeId]) -> tuple[tuple[int, int, int], tuple[Value, Value, Value]]:
     """The cluster and the grid, in CTAs, along x, y, z."""
-    said = _block_extents(kernel)
-    stmts = {stmt.kind: stmt for stmt in _scope_ids(kernel)}
+    said = _block_extents(ids)
+    stmts = {stmt.kind: stmt for stmt in ids}
     grid, cluster = [], []
     for axis in range(3):
         ctas, clusters, inside = (said[kind][axis] for kind in BLOCKS)
@@ -347,11 +345,11 @@ def _blocks(kernel: Kernel) -> tuple[tuple[int, int, int], tuple[Value, Value, V
     return (cluster[0], cluster[1], cluster[2]), (grid[0], grid[1], grid[2])
 
 
-def _block_extents(kernel: Kernel) -> dict[str, list[Value | None]]:
+def _block_extents(ids: Sequence[ScopeId]) -> dict[str, list[Value | None]]:
     """The extents of each kind of block id along x, y, z; None where the kernel does not say."""
     said: dict[str, list[Value | None]] = {kind: [None, None, None] for kind in BLOCKS}
     seen: dict[str, ScopeId] = {}
-    for stmt in _scope_ids(kernel):
+    for stmt in ids:
         if stmt.kind not in BLOCKS:
             continue
         for axis, extent in enumerate(stmt.extents):

@@ -24,8 +24,9 @@ ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"": lambda x: x, "relu": T.relu,
 class Tiles:
     """m, n: a CTA's tile of C. cluster: CTAs, one below the other, which share B; beside: columns of such CTAs in a
     cluster, of which those of a row share A. parts: of K, one for each CTA of a cluster, which all have the same tile.
-    resident: CTAs of a multiprocessor. band: rows of clusters that are walked down before the walk goes right, as many
-    as the L2 cache likes. stages: of the ring, at most. slabs: of a warpgroup, where C is stored from.
+    apart: parts of K, each multiplied as above by CTAs anywhere, and added up by the kernel `combine`. resident: CTAs
+    of a multiprocessor. band: rows of clusters that are walked down before the walk goes right, as many as the L2 cache
+    likes. stages: of the ring, at most. slabs: of a warpgroup, where C is stored from.
     """
 
     m: int = 128
@@ -33,6 +34,7 @@ class Tiles:
     cluster: int = 2
     beside: int = 1
     parts: int = 1
+    apart: int = 1
     resident: int = 1
     band: int = 8
     stages: int = 16
@@ -81,9 +83,9 @@ class Tiles:
 @dataclass(frozen=True, slots=True)
 class MatmulKind:
     """a, b, c: elements of the arrays, "tf32" of float32 that is multiplied. turned: of A, B and C, whether rows are
-    contiguous in memory along M or N instead of along K, C along M. batched: is there a dimension before? bias,
-    residual: their elements, "" where there is none. scales: "tensor", a number for A and one for B; "rows", one for
-    each row of A and of B; or "".
+    contiguous in memory along M or N instead of K, C along M. batched: is there a dimension before? partial: has C
+    one, for the parts of K whose sums it has? bias, residual: their elements, "" where there is none. scales: "tensor",
+    a number for A and one for B; "rows", one for each row of A and of B; or "".
     """
 
     a: str
@@ -91,6 +93,7 @@ class MatmulKind:
     c: str
     turned: tuple[bool, bool, bool] = (False, False, False)
     batched: bool = False
+    partial: bool = False
     bias: str = ""
     residual: str = ""
     activation: str = ""
@@ -100,7 +103,7 @@ class MatmulKind:
         """An argument whose rows begin at multiples of 16 bytes."""
         pitch, shape = T.int32(), tuple(shape)
         steps: tuple[Any, ...] = (pitch,)
-        if self.batched:
+        if batch is not None:
             steps, shape = (T.int64(), pitch), (batch, *shape)
         view = T.match_buffer(pointer, shape, kind, strides=(*steps, 1))
         for step in steps:
@@ -132,7 +135,7 @@ class MatmulKind:
 
     def part(self, array: Any, batch: Any, *places: slice) -> Any:
         """A region of an argument."""
-        return array[(batch, *places) if self.batched else places]
+        return array[(batch, *places) if len(array.shape) > len(places) else places]
 
     def result(self, pointer: Any, batch: Any, m: Any, n: Any, kind: str = "") -> Any:
         """C, or what is as large, as it lies in memory: M x N, or, turned, N x M."""
@@ -250,7 +253,8 @@ class MatmulOperand:
         pointer, batch, extent, k = argument
         kind, self.turned, self.form = (form.a, form.b)[which], form.turned[which], form
         self.depth = depth = ROW_BYTES * 8 // dtype(kind).bits
-        self.array = form.array(pointer, batch, (k, extent) if self.turned else (extent, k), kind)
+        lead = batch if form.batched else None
+        self.array = form.array(pointer, lead, (k, extent) if self.turned else (extent, k), kind)
         tile, swizzled = ((depth, rows), math.gcd(depth, rows)) if self.turned else ((rows, depth), depth)
         self.ring = pool.alloc_mma((stages, *tile), kind, SWIZZLES[swizzled * ROW_BYTES // depth])
         self.stage_bytes = tile[0] * tile[1] * dtype(kind).bits // 8
@@ -280,13 +284,13 @@ class TilePlace:
     """The tiles of C that a CTA has, one after the other: where this one begins, ``batch``, ``row`` and ``column``."""
 
     def __init__(self, tiles: Tiles, form: MatmulKind, batch: Any, m: Any, n: Any, clusters: Any) -> None:
-        self.tiles, self.form = tiles, form
+        self.tiles, self.form, self.layers = tiles, form, batch
         self.rows = T.ceildiv(m, tiles.m * tiles.cluster)
-        every = self.rows * batch if form.batched else self.rows
+        every = self.rows if batch is None else self.rows * batch
         self.walk = T.ClusterPersistentScheduler2D(
             "tile", every, T.ceildiv(n, tiles.n * tiles.beside), clusters, tiles.band
         )
-        self.batch = T.local_scalar("int32") if form.batched else None
+        self.batch: Any = None if batch is None else T.local_scalar("int32")
         self.row, self.column = T.local_scalar("int32"), T.local_scalar("int32")
 
     def begin(self, cluster: Any, rank: Any, below: Any = 0, right: Any = 0) -> None:
@@ -304,9 +308,15 @@ class TilePlace:
         self.walk.next_tile()
         self._settle()
 
+    def steps(self, number: Any) -> tuple[Any, Any]:
+        """Where this tile's part of K begins, and where it ends, of so many steps along K."""
+        if not self.form.partial:
+            return 0, number
+        return self.batch * number // self.layers, (self.batch + 1) * number // self.layers
+
     def _settle(self) -> None:
         down = self.walk.m_idx
-        if self.form.batched:
+        if self.layers is not None:
             self.batch = down // self.rows
             down = down - self.batch * self.rows
         self.row = down * (self.tiles.m * self.tiles.cluster) + self.shift

@@ -80,7 +80,7 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
     @T.prim_func
     def matmul(a: T.handle, b: T.handle, c: T.handle, bias: T.handle, residual: T.handle, scale_a: T.handle,
                scale_b: T.handle, clusters: T.int32):  # fmt: skip
-        batch, m, n, k = T.int32() if form.batched else None, T.int32(), T.int32(), T.int32()
+        batch, m, n, k = T.int32() if form.batched or form.partial else None, T.int32(), T.int32(), T.int32()
         T.func_attr({"min_blocks": tiles.resident})
         many = T.meta_var(tiles.clusters(clusters, batch, m, n))
         cluster, rank = T.cluster_id([many]), T.cta_id_in_cluster([tiles.ctas])
@@ -93,7 +93,6 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
         ring = T.Pipeline(pool, stages, consumers=4 * tiles.groups, cluster=tiles.cluster * tiles.beside)
         split = Split(pool, tiles, form, rank)
         split.ready(ring)
-        first, end = T.meta_var(split.steps(T.ceildiv(k, A.depth)))
 
         with T.WarpgroupRole(group, 0, tiles.registers[0]):
             T.ptx.griddepcontrol.wait()
@@ -102,6 +101,7 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
                 put, place = ring.producer(A.stage_bytes + B.stage_bytes), TilePlace(tiles, form, batch, m, n, many)
                 place.begin(cluster, split.below, 0, split.right)
                 while place.valid():
+                    first, end = T.meta_var(split.steps(place, T.ceildiv(k, A.depth)))
                     load(put, A, B, place, split.rank, first, end)
                     place.next()
                 T.ptx.griddepcontrol.launch_dependents()
@@ -114,7 +114,7 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
             place.begin(cluster, split.below, who * rows, split.right + split.part * split.share)
             while place.valid():
                 finish.fetch(place, who)
-                multiply(D, take, A, B, who * rows, end - first)
+                multiply(D, take, A, B, who * rows, split.count(place, T.ceildiv(k, A.depth)))
                 sums = T.meta_var(split.added(D, who, thread))
                 if split.stores:
                     store(C, sums, slabs, turn, finish, place, who, warp)

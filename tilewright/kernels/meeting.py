@@ -76,7 +76,16 @@ class Direct:
 
     def take(self, tile: Any, row: Any, part: Any, fill: Any = 0) -> None:
         """Bring a part of the rows at ``row`` to registers; ``fill`` is the value of elements outside."""
-        self.rows.scope.copy(tile, self.rows.of(self.matrix, row, part), fill=fill)
+        there = self.rows.aligned(self.matrix, row, part)
+        if not self.rows.shifted:
+            self.rows.scope.copy(tile, there, fill=fill)
+            return
+        with T.If(self.rows.is_cut(part, self.extents[1])):  # where a row begins and ends
+            with T.Then():
+                self.rows.scope.copy(tile, there, fill=fill)
+                self.rows.clear_outside(tile, part, self.extents[1], fill)
+            with T.Else():
+                self.rows.scope.copy(tile, self.rows.of(self.matrix, row, part))
 
     def place(self, matrix: Any, row: Any, part: Any) -> Any:
         """Where a part of the results for ``matrix`` is to be stored, before `put`."""
@@ -118,9 +127,18 @@ class Coming(Direct):
         """Wait for a row, load it to registers, and issue the copy of another one to its place."""
         slot = (row - self.first) // self.rows.step % self.rows.ahead
         T.ptx.cp_async.wait_group(self.rows.ahead - 1)
-        Tx.cta.copy(tile, self.stages[slot : slot + 1, :], dispatch="reg")  # ldmatrix reads other threads' copies
-        if fill != 0 or self.rows.shifted:
-            self.rows.clear_outside(tile, 0, self.extents[1], fill)
+        near = self.stages[slot : slot + 1, :]
+        if not self.rows.shifted:
+            Tx.cta.copy(tile, near, dispatch="reg")  # ldmatrix reads other threads' copies
+            if fill != 0:
+                self.rows.clear_outside(tile, 0, self.extents[1], fill)
+        else:
+            with T.If(self.rows.is_cut(0, self.extents[1])):
+                with T.Then():
+                    Tx.cta.copy(tile, near, dispatch="reg")
+                    self.rows.clear_outside(tile, 0, self.extents[1], fill)
+                with T.Else():
+                    Tx.cta.copy(tile, near, dispatch="reg")
         self.call(row + self.rows.ahead * self.rows.step, slot)
 
 

@@ -7,18 +7,20 @@ tiles for all multiprocessors, the CTAs of a cluster share K.
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import log2, prod
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 from tilewright import host
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TargetError, choices, described
 from tilewright.kernels.arrays import Array, contiguous, expect, info_of, kind_of, like, multiprocessors, public
+from tilewright.kernels.combine import combine
 from tilewright.kernels.forms import ACTIVATIONS, ROW_BYTES, MatmulKind, Tiles
 from tilewright.kernels.matmul import product
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
@@ -47,33 +49,53 @@ COLUMNS: dict[int, Sequence[int]] = {
 HIGH = 256  # rows: a warpgroup has 128
 TURNED_COLUMNS = {128: (168, 208, 240), 192: (112, 144, 168, 176), 256: (168,)}  # with slabs along C's rows
 LEAST_SHARED = 32  # more columns has a tile whose B is shared
+MOST_APART = 16  # parts of K anywhere
 MOST_SHARED = 128  # no more has one of two that are resident
 # Registers of sums that a thread has room for, by warpgroups and resident CTAs: where at most a bias follows the sums
 # of a single product, and where more is to be held.
 MOST_SUMS = {(1, 1): (128, 48), (2, 1): (192, 128), (3, 1): (96, 0), (1, 2): (64, 16)}
 
 # What the estimate was fitted to: 19 to 60 candidates on each of 298 shapes, bfloat16, on an H200, 2026-11-29
-# (benchmarks/gpu/tune_products.py); half of them alone gave constants that choose as well for the other half.
-CYCLES_A_US, HBM_BYTES_A_US = 1893.0, 3.867e6
-START_US, CTA_US, OVERLAPPED = 0.576, 0.0018, 0.159  # OVERLAPPED: of the shorter of arithmetic and memory
+# (benchmarks/gpu/tune_products.py), where half of them alone gave constants that choose as well for the other half; and
+# from there to 5 to 18 candidates on each of 246 shapes, 2026-11-30, with K in parts anywhere and operands turned.
+CYCLES_A_US, HBM_BYTES_A_US = 1893.0, 4.34e6
+START_US, CTA_US, OVERLAPPED = 0.584, 0.0021, 0.223  # OVERLAPPED: of the shorter of arithmetic and memory
 # Operations of 16 bits, when power is the limit; what loads take of it, and tiles of 256 rows.
-POWERED_A_US, POWERED_LOADS, POWERED_HIGH = 804e6, 5.4, 0.016
-FILL_CYCLES, SQUARE_CYCLES = 2075.0, 282.0  # of a kernel; where four CTAs share A and B
+POWERED_A_US, POWERED_LOADS, POWERED_HIGH = 799e6, 5.2, 0.0155
+FILL_CYCLES, SQUARE_CYCLES = 2240.0, 492.0  # of a kernel; where four CTAs share A and B
 # Of a step; more where CTAs of a cluster wait for each other's loads, where two CTAs share the multiprocessor, and of
 # tiles of 256 rows.
-STEP_CYCLES, CLUSTER_STEP_CYCLES, RESIDENT_STEP_CYCLES, HIGH_STEP_CYCLES = 7.1, 39.6, 112.0, 29.0
-TILE_CYCLES, RESULT_CYCLES, NARROW_CYCLES = 82.0, 0.094, 172.0  # of a tile; of each result; of each halving below 32
-SLAB_CYCLES = 213.0  # of each slab more, where slabs have 16 columns
+STEP_CYCLES, CLUSTER_STEP_CYCLES, RESIDENT_STEP_CYCLES, HIGH_STEP_CYCLES = 7.2, 42.9, 128.0, 35.2
+TILE_CYCLES, RESULT_CYCLES, NARROW_CYCLES = 75.0, 0.0853, 176.0  # of a tile; of each result; of each halving below 32
+SLAB_CYCLES = 161.0  # of each slab more, where slabs have 16 columns
 # Where CTAs share K: to exchange sums, for each column of a warpgroup; where the ring lends its memory; for clusters
 # that begin when others have ended.
-SUM_COLUMN_CYCLES, LENT_CYCLES, AGAIN_CYCLES = 25.6, 3410.0, 18200.0
-TENSOR, TENSOR_BUSY = 1.03, 0.165  # of the ideal time of tensor cores; more, the more of them are at work
+SUM_COLUMN_CYCLES, LENT_CYCLES, AGAIN_CYCLES = 30.1, 4350.0, 18200.0
+# Where K is in parts anywhere: the kernel that adds them up, and what it reads.
+COMBINED_US, PARTS_BYTES_A_US = 6.65, 6.35e6
+TENSOR, TENSOR_BUSY = 1.036, 0.161  # of the ideal time of tensor cores; more, the more of them are at work
 # Cycles for 128 bytes along K: of the L2 cache for a line, if all multiprocessors load (rows that begin inside of a
 # sector, at no multiple of 32 bytes, lie in two); of the multiprocessor that they come to; of such rows beside, alone
 # and with others. What a step needs overlaps, nearly: a mean of this power takes the largest, and a little of the rest.
-LINE_CYCLES, OWN_CYCLES = 2.11, 1.89
-ROW_CYCLES, LEAST_ROW, BUSY_ROW_CYCLES = 2.77, 0.662, 2.67
-OVERLAP_POWER = 8.8
+LINE_CYCLES, OWN_CYCLES = 2.02, 1.75
+ROW_CYCLES, LEAST_ROW, BUSY_ROW_CYCLES = 2.17, 0.592, 2.43
+OVERLAP_POWER = 6.18
+
+
+class Lies(NamedTuple):
+    """How an operand lies in memory. aligned: do all rows begin at multiples of 32 bytes? turned: are rows contiguous
+    along M or N?
+    """
+
+    aligned: bool = True
+    turned: bool = False
+
+    def lines(self, extent: int, there: int) -> float:
+        """How many lines of the cache a tile of that extent asks for, in 128 bytes along K; so much of it is there."""
+        if not self.turned:
+            return min(extent, there)
+        piece = math.gcd(64, extent)
+        return -(-min(extent, there) // piece) * 64
 
 
 @cache
@@ -88,7 +110,7 @@ def _candidates() -> Iterator[Tiles]:
             yield Tiles(m, n, cluster=1)
             if n > LEAST_SHARED and (m, n) != (192, 160):  # to which NVRTC 13.0 gives too few registers
                 yield from (Tiles(m, n, cluster=cluster) for cluster in ((2, 4) if m <= 128 else (2,)))
-                yield Tiles(m, n, cluster=2, beside=2)
+                yield from (Tiles(m, n, cluster=cluster, beside=2) for cluster in ((1, 2) if m != 192 else (1,)))
             pairs = [1, 2] if m == 64 and n <= MOST_SHARED else [1]
             if 2 in pairs:
                 yield Tiles(m, n, cluster=1, resident=2)
@@ -116,22 +138,39 @@ def chosen(
     processors: int,
     batch: int = 1,
     *,
-    aligned: tuple[bool, bool] = (True, True),
+    lie: tuple[Lies, Lies] = (Lies(), Lies()),
     simple: bool = True,
     most: int = 1,
 ) -> tuple[tuple[Tiles, bool], ...]:
     """The tiles that are estimated to be the fastest, best first, and whether the product is turned.
 
-    k: in steps of the ring. aligned: do all rows of a, and of b, begin at multiples of 32 bytes? simple: does at most
-    a bias follow the sums, and is there no batch? most: how many.
+    k: in steps of the ring. lie: how a and b do. simple: does at most a bias follow the sums, and is there no batch?
+    most: how many.
     """
     costs = {}
-    for tiles in candidates():
-        if tiles.parts <= k and _has_room(tiles, simple=simple):
-            if tiles.n not in TURNED_COLUMNS.get(tiles.m, ()):
-                costs[tiles, False] = estimated_us(tiles, (m, n), k, processors, batch, aligned)
-            costs[tiles, True] = estimated_us(tiles, (n, m), k, processors, batch, aligned[::-1])
+    for kernel in candidates():
+        if kernel.parts <= k and _has_room(kernel, simple=simple):
+            for turned, extents in ((False, (m, n)), (True, (n, m))):
+                if kernel.n in TURNED_COLUMNS.get(kernel.m, ()) and not turned:
+                    continue
+                for tiles in (kernel, *(_apart(kernel, extents, k, processors) if simple else ())):
+                    sides = lie[::-1] if turned else lie
+                    costs[tiles, turned] = estimated_us(tiles, extents, k, processors, batch, sides)
     return tuple(sorted(costs, key=lambda plan: costs[plan])[:most])
+
+
+def _apart(tiles: Tiles, extents: tuple[int, int], k: int, processors: int) -> Iterator[Tiles]:
+    """The same tiles with K in as many parts as fill the multiprocessors once, twice or three times."""
+    clusters, at_once = _clusters(tiles, extents), clusters_at_once(tiles, processors)
+    numbers = {rounds * at_once // clusters for rounds in (1, 2, 3)}
+    for number in sorted(numbers):
+        if 1 < number <= min(MOST_APART, k // tiles.parts):
+            yield replace(tiles, apart=number)
+
+
+def _clusters(tiles: Tiles, extents: tuple[int, int]) -> int:
+    """How many clusters have all tiles of C."""
+    return -(-extents[0] // (tiles.m * tiles.cluster)) * -(-extents[1] // (tiles.n * tiles.beside))
 
 
 def clusters_at_once(tiles: Tiles, processors: int) -> int:
@@ -152,29 +191,21 @@ def estimated_us(
     k: int,
     processors: int,
     batch: int = 1,
-    aligned: tuple[bool, bool] = (True, True),
+    lie: tuple[Lies, Lies] = (Lies(), Lies()),
 ) -> float:
-    """About how many microseconds a product takes; extents: of the kernel's M and N."""
+    """About how many microseconds a product takes; extents: of the kernel's M and N; lie: how its A and B do."""
     (rows, columns), ctas = extents, tiles.ctas
-    clusters = -(-rows // (tiles.m * tiles.cluster)) * -(-columns // (tiles.n * tiles.beside)) * batch
+    clusters = _clusters(tiles, extents) * batch * tiles.apart
     at_once = clusters_at_once(tiles, processors)
     busy = min(1.0, clusters * ctas / processors)
     together = max(1, min(tiles.resident, -(-clusters * ctas // processors)))
-    arithmetic = tiles.m // 16 * max(tiles.n / 2, 16 + tiles.n / 4) * TENSOR * (1 + TENSOR_BUSY * busy)
-    a, b = min(tiles.m, rows), min(tiles.n, columns)
-    loaded = tuple(zip((a / tiles.beside, b / tiles.cluster), aligned, strict=True))
-    inside = sum(count for count, fits in loaded if not fits)
-    loads = inside * max(ROW_CYCLES, ROW_CYCLES * LEAST_ROW + BUSY_ROW_CYCLES * busy)
-    lines = sum(count if fits else 2 * count for count, fits in loaded)
-    needs = (arithmetic, loads, LINE_CYCLES * lines * busy, OWN_CYCLES * (a + b))
-    step = float(sum(need**OVERLAP_POWER for need in needs) ** (1 / OVERLAP_POWER)) + STEP_CYCLES
-    step += CLUSTER_STEP_CYCLES * (tiles.cluster > 1) + RESIDENT_STEP_CYCLES * (tiles.resident > 1)
-    step += HIGH_STEP_CYCLES * (tiles.m == HIGH)
-    tile = TILE_CYCLES + RESULT_CYCLES * tiles.m * tiles.n * together + NARROW_CYCLES * max(0.0, 5 - log2(tiles.n))
+    results = tiles.m * tiles.n * (1 if tiles.apart == 1 else 2)  # those of parts have twice the bytes
+    tile = TILE_CYCLES + RESULT_CYCLES * results * together + NARROW_CYCLES * max(0.0, 5 - log2(tiles.n))
     if tiles.n % 32:  # in slabs of 16 columns
         tile += SLAB_CYCLES * tiles.n / 32 * tiles.m // tiles.groups / 64
     rounds = -(-clusters // at_once)
-    cycles = rounds * (k / tiles.parts * step * together + tile) + FILL_CYCLES + SQUARE_CYCLES * (tiles.beside > 1)
+    steps = -(-k // tiles.apart) / tiles.parts * _step_cycles(tiles, extents, lie, busy)
+    cycles = rounds * (steps * together + tile) + FILL_CYCLES + SQUARE_CYCLES * (tiles.cluster > 1 and tiles.beside > 1)
     if tiles.parts > 1:
         cycles += SUM_COLUMN_CYCLES * tiles.n * tiles.groups + LENT_CYCLES * tiles.lends + AGAIN_CYCLES * (rounds - 1)
     computed = cycles / CYCLES_A_US + START_US + CTA_US * min(clusters, at_once) * ctas
@@ -182,7 +213,22 @@ def estimated_us(
     powering = POWERED_LOADS * (tiles.m / tiles.beside + tiles.n / tiles.cluster) / (tiles.m * tiles.n)
     powering += POWERED_HIGH * (tiles.m == HIGH)
     powered = batch * rows * columns * k * ROW_BYTES / POWERED_A_US * (1 + powering)
-    return max(max(computed, moved) + OVERLAPPED * min(computed, moved), powered)
+    combined = COMBINED_US + 4 * tiles.apart * rows * columns / PARTS_BYTES_A_US if tiles.apart > 1 else 0.0
+    return max(max(computed, moved) + OVERLAPPED * min(computed, moved), powered) + combined
+
+
+def _step_cycles(tiles: Tiles, extents: tuple[int, int], lie: tuple[Lies, Lies], busy: float) -> float:
+    """Cycles of a step of the ring. busy: the part of the multiprocessors that have work."""
+    arithmetic = tiles.m // 16 * max(tiles.n / 2, 16 + tiles.n / 4) * TENSOR * (1 + TENSOR_BUSY * busy)
+    a, b = lie[0].lines(tiles.m, extents[0]), lie[1].lines(tiles.n, extents[1])
+    loaded = tuple(zip((a / tiles.beside, b / tiles.cluster), lie, strict=True))
+    inside = sum(count for count, side in loaded if not side.aligned)
+    loads = inside * max(ROW_CYCLES, ROW_CYCLES * LEAST_ROW + BUSY_ROW_CYCLES * busy)
+    lines = sum(count if side.aligned else 2 * count for count, side in loaded)
+    needs = (arithmetic, loads, LINE_CYCLES * lines * busy, OWN_CYCLES * (a + b))
+    step = float(sum(need**OVERLAP_POWER for need in needs) ** (1 / OVERLAP_POWER)) + STEP_CYCLES
+    step += CLUSTER_STEP_CYCLES * (tiles.cluster * tiles.beside > 1) + RESIDENT_STEP_CYCLES * (tiles.resident > 1)
+    return step + HIGH_STEP_CYCLES * (tiles.m == HIGH)
 
 
 HALVES, FLOAT8 = ("bfloat16", "float16"), ("float8_e4m3fn", "float8_e5m2")
@@ -360,12 +406,26 @@ def launches(
     sides = [laid_out(array, may_turn=kind_of(array) in HALVES) for array in (a, b)]
     tiles, turned = plan or _plan(c, a, b, sides, after)
     left, right = sides[::-1] if turned else sides
-    form = _form(c, sides, after, turned)
     down, across = (array.shape[-1 if lies_turned else -2] for array, lies_turned in (left, right))
     high, wide = tiles.m * tiles.cluster, tiles.n * tiles.beside
-    work = (c.shape[0] if form.batched else 1) * -(-down // high) * -(-across // wide)
+    work = tiles.apart * prod(c.shape[:-2]) * -(-down // high) * -(-across // wide)
     clusters = min(work, clusters_at_once(tiles, multiprocessors(a)))
-    yield product(tiles, form), (left[0], right[0], c, *after.arrays(turned=turned, batch=c.shape[:-2]), clusters)
+    form = _form(c, sides, after, turned)
+    kernel = product(*kernel_of(tiles, form))
+    if tiles.apart == 1:
+        yield kernel, (left[0], right[0], c, *after.arrays(turned=turned, batch=c.shape[:-2]), clusters)
+        return
+    sums = room(c, (tiles.apart, *c.shape), "float32")
+    yield kernel, (left[0], right[0], sums, 0, 0, 0, 0, clusters)
+    bias = 0 if after.bias is None else contiguous(after.bias)
+    yield combine(tiles.apart, form.c, form.bias), (sums, bias, c)
+
+
+def kernel_of(tiles: Tiles, form: MatmulKind) -> tuple[Tiles, MatmulKind]:
+    """What the kernel is made of: where K is in parts anywhere, its results are their sums."""
+    if tiles.apart == 1:
+        return tiles, form
+    return replace(tiles, apart=1), replace(form, c="float32", bias="", partial=True)
 
 
 def _plan(c: Array, a: Array, b: Array, sides: Sequence[tuple[Array, bool]], after: After) -> tuple[Tiles, bool]:
@@ -374,19 +434,19 @@ def _plan(c: Array, a: Array, b: Array, sides: Sequence[tuple[Array, bool]], aft
     batched = len(c.shape) > 2
     best = chosen(
         a.shape[-2], b.shape[-2], steps, multiprocessors(a), c.shape[0] if batched else 1,
-        aligned=(_is_aligned(sides[0][0]), _is_aligned(sides[1][0])), simple=after.is_simple and not batched,
+        lie=(_lies(*sides[0]), _lies(*sides[1])), simple=after.is_simple and not batched,
         most=MOST_TRIED,
     )  # fmt: skip
     if host.device_of(a) == "cpu":
         return best[0]
-    return next((choice for choice in best if has_registers(choice[0], _form(c, sides, after, choice[1]))), best[-1])
+    return next((plan for plan in best if has_registers(plan[0], _form(c, sides, after, plan[1]))), best[-1])
 
 
 @cache
 def has_registers(tiles: Tiles, form: MatmulKind) -> bool:
     """Does the kernel assemble without spills? Some versions of the compiler need more registers than others."""
     try:
-        return bool(product(tiles, form).assembly)
+        return bool(product(*kernel_of(tiles, form)).assembly)
     except TargetError:
         return False
 
@@ -394,14 +454,15 @@ def has_registers(tiles: Tiles, form: MatmulKind) -> bool:
 def _form(c: Array, sides: Sequence[tuple[Array, bool]], after: After, turned: bool) -> MatmulKind:
     (a, a_turned), (b, b_turned) = sides[::-1] if turned else sides
     kinds = [_multiplied_as(kind_of(array)) for array in (a, b)]
-    return MatmulKind(kinds[0], kinds[1], kind_of(c), (a_turned, b_turned, turned), len(c.shape) > 2, **after.kinds)
+    lie = (a_turned, b_turned, turned)
+    return MatmulKind(kinds[0], kinds[1], kind_of(c), lie, len(c.shape) > 2, partial=False, **after.kinds)
 
 
-def _is_aligned(array: Array) -> bool:
-    """Do all rows begin at multiples of 32 bytes, which memory moves at once?"""
+def _lies(array: Array, turned: bool) -> Lies:
+    """How an operand lies. Memory moves 32 bytes at once."""
     info = info_of(array)
     starts = [int(step) * _bytes(array) for step in info.steps[:-1]]
-    return all(start % SECTOR_BYTES == 0 for start in (*starts, info.address or 0))
+    return Lies(all(start % SECTOR_BYTES == 0 for start in (*starts, info.address or 0)), turned)
 
 
 def _bytes(array: Array) -> int:

@@ -32,12 +32,13 @@ MOST_KEPT = 32768  # elements of a row that stays in registers
 # written; with weights beside it; where it is only read. A multiprocessor is to have 64 KB of rows on their way.
 # `make tune` (softmax and rms_norm, rows of 1024 to 8192): no other way is estimated to be faster by 1 %.
 SHORT = ((32, 4, 4), (64, 8, 8), (256, 16, 16), (512, 32, 32))
+REDUCED = ((1024, 32, 32), (1536, 64, 32), (2048, 64, 64), (4096, 128, 128), (6144, 256, 128), (16384, 256, 256))
 LAST = (MOST_KEPT, 1024, 1024)
 TABLES = {
     "plain": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 256), (8192, 512, 512), (16384, 512, 512), LAST),
     "weighted": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 256), (8192, 512, 256), (16384, 512, 256), LAST),
     "summed": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 512), (8192, 512, 256), (16384, 512, 256), LAST),
-    "reduced": (*SHORT, (1024, 32, 32), (1536, 64, 32), (2048, 64, 64), (4096, 128, 128), (16384, 256, 256), LAST),
+    "reduced": (*SHORT, *REDUCED, LAST),
 }
 TABLES["biased"] = TABLES["weighted"]
 RESIDENT = {(512, 32): 2, (1024, 32): 1}  # CTAs that must fit, by threads and elements of each
@@ -48,8 +49,12 @@ SHARE_THREADS, SHARE_HELD = 128, 64
 MANY, TURNS = 256, 4  # that many long rows are taken in turns of so many
 WARPS = 4  # of a CTA, where each has rows of its own
 PART = 16  # elements that a thread has of a part
+# Many long rows that are only read: threads that go through one, and accesses of 16 bytes of each to a part, by the
+# bytes of an element, and whether rows begin anywhere; and of the longest.
+READ_ONCE = {(2, True): (192, 3), (2, False): (256, 2), (4, True): (128, 4), (4, False): (128, 4)}
+LONGEST, LONGEST_READ = 131072, (512, 2)
 LEAST_COPIED = 4  # bytes that cp.async moves
-SHIFTED_SHARE = 6400  # elements of a CTA of a cluster, of such rows with weights
+SHIFTED_SHARE = 6400  # elements of a CTA of a cluster that takes such rows in turns
 SHIFTED_RUNS = 7  # accesses of a thread, of a row that begins anywhere and that CTAs of a cluster share
 MOST_STAGED = 256  # elements of rows that are brought to shared memory together
 
@@ -193,7 +198,7 @@ class Rows:
 
     def parts(self, columns: Any) -> Any:
         """A loop over the numbers of a row's parts."""
-        return T.serial(T.ceildiv(columns, self.part)) if self.long else (0,)
+        return T.serial(T.ceildiv(columns + self.shift, self.part)) if self.long else (0,)
 
     def begin(self, part: Any) -> Any:
         """The first column of a part, or of the CTA's share; a negative one is before the row."""
@@ -238,12 +243,16 @@ class Rows:
             return matrix[self.at(row), self.columns(part)]
         return self._row(matrix, row, matrix.shape[1], self.shift)[:, self.columns(part)]
 
-    def aligned(self, matrix: Any, row: Any) -> Any:
-        """The CTA's share of a row, as a region that may begin in the row before."""
+    def aligned(self, matrix: Any, row: Any, part: Any = 0) -> Any:
+        """A part of the rows at ``row``, or of the CTA's share, to read: in whole accesses, so that it may begin in the
+        row before and end in the one behind it.
+        """
         if not self.shifted:
-            return matrix[self.at(row), self.columns(0)]
-        begin = special("cluster_ctarank") * self.part if self.cluster > 1 else 0
-        return self._row(matrix, row, matrix.shape[1] + self.shift, 0)[:, begin : begin + self.part]
+            return matrix[self.at(row), self.columns(part)]
+        end, begin = matrix.shape[1] + self.shift, self.begin(part) + self.shift
+        whole = T.ceildiv(end, self.vector) * self.vector
+        end = T.select(row + 1 < matrix.shape[0], whole, end)
+        return self._row(matrix, row, end, 0)[:, begin : begin + self.part]
 
     def _row(self, matrix: Any, row: Any, columns: Any, before: Any) -> Any:
         """A row as a buffer that begins so many elements behind where its accesses begin."""
@@ -254,6 +263,11 @@ class Rows:
     def access_bytes(self, kind: str) -> int:
         """Bytes of an access to elements of this dtype."""
         return ACCESS_BYTES if self.staged else min(ACCESS_BYTES, self.vector * dtype(kind).bits // 8)
+
+    def is_cut(self, part: Any, columns: Any) -> Any:
+        """Are some elements of a part, or of the CTA's share, outside of the row?"""
+        begin = self.begin(part)
+        return (begin < 0) | (begin + self.part > columns)
 
     def clear_outside(self, tile: Any, part: Any, columns: Any, value: Any = 0.0) -> None:
         """Set the elements beyond the end of their rows to this value."""
@@ -269,10 +283,11 @@ class Rows:
             step = self.vector if self.whole else 1  # one test for an access
             self.scope.select(tile, tile, value, lambda i, j: self.begin(part) + j // step * step < columns)
             return
-        first, last = self.column(part, 0), self.column(part, self.runs * self.vector - 1)
-        with T.If((first < 0) | (last >= columns)), T.Then():
-            mine = tile.local()
-            Tx.select(mine, mine, value, lambda k: (self.column(part, k) >= 0) & (self.column(part, k) < columns))
+        with T.If(self.is_cut(part, columns)), T.Then():
+            for run in range(self.runs):
+                mine, first = tile.local()[run * self.vector :][: self.vector], self.column(part, run * self.vector)
+                with T.If((first < 0) | (first + self.vector > columns)), T.Then():
+                    Tx.select(mine, mine, value, lambda k: (k >= -first) & (k < columns - first))  # noqa: B023  # parsed here
 
     def tile(self, kind: str = "float32") -> Any:
         """A part of the rows that a warp or a CTA has at a time, in registers."""
@@ -332,7 +347,7 @@ def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: 
     begins = [(info.address or 0) % (wide * dtype(info.dtype).bits // 8) for info in infos]
     if clusters and vector < wide and not any(begins):
         if 1 < columns <= MOST_STAGED and all(info.is_contiguous for info in infos):
-            return staged(columns, wide, table in ("weighted", "biased"))
+            return staged(columns, wide, table)
         alike = len({int(step) % wide for info in infos for step in info.steps[:-1]}) == 1
         least = 1024 if table == "plain" and wide == 8 else MOST_STAGED
         if alike and least < columns <= (MOST_SHARED if shares else MOST_ALONE):
@@ -363,6 +378,9 @@ def chosen(
 ) -> Rows:  # fmt: skip
     """The distribution of rows of so many elements, by the tables. many: are there enough rows to take turns?"""
     whole = columns % vector == 0
+    if clusters and many and columns > MOST_ALONE and table == "reduced":
+        threads, runs = LONGEST_READ if columns > LONGEST else READ_ONCE[item_bytes, False]
+        return Rows(threads, runs * ACCESS_BYTES // (item_bytes * vector), vector, whole, long=True)
     if clusters and MOST_ALONE < columns <= MOST_SHARED:
         rows = shared(columns, vector, item_bytes, table)
         ahead = rows_ahead(columns, item_bytes, table)
@@ -392,26 +410,33 @@ def alone(columns: int, vector: int, item_bytes: int, table: str) -> tuple[int, 
 @cache
 def shifted(columns: int, vector: int, clusters: bool, table: str, many: bool) -> Rows:
     """The distribution of rows that begin anywhere: a row that has so many elements may take an access more."""
-    taken, cluster, weights, near = columns + vector - 1, 1, table in ("weighted", "biased"), False
+    taken, cluster, weights, ahead = columns + vector - 1, 1, table in ("weighted", "biased"), False
     runs = 4 if columns <= 2048 else 5
     if clusters and columns > MOST_ALONE:
-        near = many and weights and (table == "biased" or vector == 8)
-        share = SHIFTED_SHARE if table == "biased" or (weights and not near) else SHARE
+        if table == "reduced" and many:
+            return Rows(*READ_ONCE[ACCESS_BYTES // vector, True], vector, False, long=True, shifted=True)
+        short = columns <= 2 * MOST_ALONE
+        ahead = many and (table == "biased" or (vector == 8 and (weights or not short)))
+        share = SHIFTED_SHARE if ahead else SHARE
         cluster = min(power_of_two(columns / share), MOST_CTAS)
-        narrow = weights or vector == 8
-        runs = 4 if narrow and columns <= 2 * MOST_ALONE else 5 if weights else SHIFTED_RUNS
-        runs *= 8 // vector if near else 1
+        runs = (4 if short else 5) if weights or vector == 8 else SHIFTED_RUNS
+        runs *= 8 // vector if weights and (ahead or short) else 1
     threads = -(-taken // (vector * cluster * runs * 32)) * 32
     rows = Rows(threads, runs, vector, False, cluster=cluster, shifted=True)
-    turns = 2 * TURNS if table == "biased" else TURNS
-    return replace(rows, turns=turns, ahead=1, early=True, near=True) if near else rows
+    if not ahead:
+        return rows
+    if table == "biased":
+        return replace(rows, turns=2 * TURNS, ahead=1, early=True, near=True)
+    return replace(rows, turns=TURNS, ahead=2 if weights else 1, early=weights)
 
 
 @cache
-def staged(columns: int, vector: int, weights: bool) -> Rows:
+def staged(columns: int, vector: int, table: str) -> Rows:
     """The distribution of short rows without gaps between them, of which a warp has whole accesses."""
-    threads = min(8 if vector == 8 and not weights else 16, next(row for row in SHORT if columns <= row[0])[1])
-    turns, held = max(vector * threads // 32, 4), -(-columns // threads)
+    weights = table in ("weighted", "biased")
+    most = 16 if weights or vector < 8 else 4 if table == "reduced" else 8
+    threads = min(most, next(row for row in SHORT if columns <= row[0])[1])
+    turns, held = max(vector * threads // 32, 2 if most == 4 else 4), -(-columns // threads)
     return Rows(threads, held, 1, True, turns=turns, staged=columns, early=weights)
 
 
@@ -427,11 +452,11 @@ def shared(columns: int, vector: int, item_bytes: int, table: str) -> Rows:
 def rows_ahead(columns: int, item_bytes: int, table: str) -> int:
     """How many rows are on their way where a cluster takes several; 0 where it is to take one.
 
-    A cluster takes several rows so that it reads weights once, and where one row is too little work.
+    A cluster takes several rows so that it reads weights once.
     """
     if table == "biased":
         return 4 // item_bytes
-    return int((table == "weighted" and columns > SHARE * MOST_CTAS) or (table == "reduced" and item_bytes == 2))
+    return int(table == "weighted" and columns > SHARE * MOST_CTAS)
 
 
 def power_of_two(least: float) -> int:

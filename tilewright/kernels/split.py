@@ -47,9 +47,16 @@ class Split:
         if self.parts > 1:
             T.cuda.cluster_sync()
 
-    def steps(self, number: Any) -> tuple[Any, Any]:
-        """Where the CTA's part begins, and where it ends, of so many steps along K."""
-        return self.part * number // self.parts, (self.part + 1) * number // self.parts
+    def steps(self, place: Any, number: Any) -> tuple[Any, Any]:
+        """Where the CTA's part of a tile begins, and where it ends, of so many steps along K."""
+        first, end = place.steps(number)
+        many = end - first
+        return first + self.part * many // self.parts, first + (self.part + 1) * many // self.parts
+
+    def count(self, place: Any, number: Any) -> Any:
+        """How many steps that are."""
+        first, end = self.steps(place, number)
+        return end - first
 
     def expect(self) -> None:
         """One thread announces the sums that will come."""

@@ -1,9 +1,4 @@
-"""Recursive functions: each function of a cycle of calls is lowered once, and a stack holds the frames of its calls.
-
-The functions of a cycle make up a loop. At its head each thread jumps to the block that is its goal: a function that it
-calls, or what follows a call that has returned. A frame of the stack holds the goal of the caller, the parameters, the
-results and the variables of the function; behind the frame, a call saves the registers that are read later.
-"""
+"""Branches, ends and calls of a PTX body, of recursive functions too; memory that functions take until they return."""
 
 from __future__ import annotations
 
@@ -34,6 +29,13 @@ from tilewright.ptx.names import (
 )
 from tilewright.ptx.state import CLOCK, UINT8, UINT32, UINT64, Lowering, Step, addressed, call_parts
 from tilewright.ptx.values import assigned, element, lookup, number_of, pointer, read, stored
+
+# Recursive functions: each function of a cycle of calls is lowered once, and a stack holds the frames of its calls.
+#
+# The functions of a cycle make up a loop. At its head each thread jumps to the block that is its goal: a function that
+# it calls, or what follows a call that has returned. A frame of the stack holds the goal of the caller, the parameters,
+# the results and the variables of the function; behind the frame, a call saves the registers that are read later.
+
 
 STACK_BYTES = 1 << 15  # the stack of one thread
 SAVED_BYTES = 8  # that a register takes on the stack

@@ -1,5 +1,12 @@
 """What a tile call becomes: the dispatcher, and the variants of each primitive.
 
+Its concepts: a *call* has *sides*, the tiles, and a *scope*, the threads. A *variant* answers with a *plan*, or
+declines with changes that would help. *Places* are a side's addresses as tables, *owners* the threads that hold its
+registers; an *offset* is the way back to code. A *distribution* says which thread takes which elements, a *deal* how
+threads divide the results and the elements of a reduction, whose *partial results* meet. *Matrices* are what
+instructions of a warp take, *boxes* what the copy engine takes. *Steps* are calls inside of a call; the *builder*
+writes.
+
 In the order in which to read:
 
     resolve, dispatch

@@ -186,9 +186,9 @@ class Builder:
         self.add(ir.Store(ir.Load(buffer, (ir.as_expr(offset),)), value, at=self.at))
 
     @contextmanager
-    def loop(self, name: str, count: ir.Value, kind: str = "serial") -> Iterator[ir.Value]:
-        """What is written inside is the body of ``for name in range(count)``; a single round is written without one."""
-        if ir.const_value(count) == 1:
+    def loop(self, name: str, count: ir.Value, kind: str = "serial", *, always: bool = False) -> Iterator[ir.Value]:
+        """What is written inside is the body of ``for name in range(count)``; of a single round if ``always``."""
+        if ir.const_value(count) == 1 and not always:
             yield 0
             return
         var = ir.Var(self.names.new(name), INT32)

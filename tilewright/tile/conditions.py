@@ -13,7 +13,7 @@ from tilewright.layout import ComposeLayout, Iter, Layout, TileLayout
 from tilewright.primitives.elements import VECTOR_BYTES
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Change, Condition, Decline, condition
-from tilewright.tile.inside import open_dimensions
+from tilewright.tile.owners import open_dimensions
 from tilewright.tile.partition import missing_fact, places, storage_start
 from tilewright.tile.scope import SPOKEN
 

@@ -44,8 +44,7 @@ from tilewright.tile.conditions import (
 )
 from tilewright.tile.dispatch import Change, Decline, condition, variant
 from tilewright.tile.distribution import Distribution, by_runs, in_memory_order
-from tilewright.tile.inside import inside_tests, open_dimensions, splits
-from tilewright.tile.owners import all_hold
+from tilewright.tile.owners import all_hold, inside_tests, open_dimensions, splits
 from tilewright.tile.partition import places
 from tilewright.tile.round_loops import Writer, emit_runs
 from tilewright.tile.walks import Ints, digits_of, plus

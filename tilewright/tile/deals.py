@@ -18,7 +18,7 @@ from tilewright.layout import Iter
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import alignments, stated
-from tilewright.tile.inside import open_dimensions
+from tilewright.tile.owners import open_dimensions
 from tilewright.tile.partition import missing_fact, places, storage_start
 from tilewright.tile.reductions import Lanes, Partial, PartialStore, Reduction, registers_for, scratch_for
 from tilewright.tile.walks import digits_of, plus, times

@@ -26,8 +26,7 @@ from tilewright.tile.call import Side, TileCall, dimensions_of, own_digits, side
 from tilewright.tile.conditions import wider
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.elements import Computation, Moving, computation, indexed
-from tilewright.tile.inside import open_dimensions, splits
-from tilewright.tile.owners import Owners, accesses, owners
+from tilewright.tile.owners import Owners, accesses, open_dimensions, owners, splits
 from tilewright.tile.partition import (
     element_numbers,
     not_contiguous,
@@ -133,7 +132,7 @@ class Distribution:
             starts = [(name, out.offsets(offset, LETTERS[call[name].space])) for name, offset in self.offsets]
             if self.number is not None:
                 starts.append((ELEMENT, out.offsets(self.number, "e")))
-            with out.loop("f", self.rounds) as f:
+            with out.loop("f", self.rounds, always=True) as f:
                 number = plus(times(f, self.threads), thread)
                 with out.when(binary("<", number, self.accesses) if self.accesses else None):
                     access = f if self.spread else number

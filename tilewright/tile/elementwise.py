@@ -38,8 +38,7 @@ from tilewright.tile.distribution import (
     registers_alike,
 )
 from tilewright.tile.elements import Computation, Moving, computation, indexed
-from tilewright.tile.inside import inside_tests
-from tilewright.tile.owners import all_hold, axes_of, check_own, gaps, held_here, owners
+from tilewright.tile.owners import all_hold, axes_of, check_own, gaps, held_here, inside_tests, owners
 from tilewright.tile.round_loops import emit_runs, once_each
 from tilewright.tile.steps import (
     CallSteps,

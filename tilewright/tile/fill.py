@@ -12,9 +12,8 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import constant_extents, kept_inside, only_in
 from tilewright.tile.dispatch import FILLS, Decline, variant
-from tilewright.tile.distribution import ELEMENT, Distribution, dealt_out, in_memory_order, widened
-from tilewright.tile.inside import inside, open_dimensions, splits
-from tilewright.tile.owners import owners
+from tilewright.tile.distribution import ELEMENT, MOST_LISTED, Distribution, dealt_out, in_memory_order, widened
+from tilewright.tile.owners import inside, open_dimensions, owners, splits
 from tilewright.tile.partition import places
 from tilewright.tile.walks import Ints, Offset, digits_of
 
@@ -22,9 +21,6 @@ from tilewright.tile.walks import Ints, Offset, digits_of
 #
 # Every place of an element counts: replicas are further elements, numbered after the region's own. Of a region that may
 # leave its buffer a run is inside or outside as a whole.
-
-
-MOST_LISTED = 1 << 17  # elements whose addresses are listed: more than shared memory has
 
 
 @variant(*FILLS, priority=10, keywords=("vec_len",), when=[only_in("shared", "global"), constant_extents])

@@ -22,9 +22,8 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import check_target, only_in, whole_warps
 from tilewright.tile.dispatch import Change, Decline, variant
-from tilewright.tile.inside import open_dimensions
 from tilewright.tile.matrices import Held, Products, RegisterBlocks, blocks_of, held_by_warps, products_of
-from tilewright.tile.owners import all_hold
+from tilewright.tile.owners import all_hold, open_dimensions
 from tilewright.tile.partition import root_of
 from tilewright.tile.staging import Staged, allocated, like, staged
 from tilewright.tile.walks import Ints, linear, plus, walk_of

@@ -480,7 +480,7 @@ def emit_matrices(plan: MatrixPlan, call: TileCall, out: Builder) -> None:
     with out.when(plan.guard):
         address = out.offsets(plan.rows, "smem")
         slots = [out.offsets(slot, "r") for slot in plan.slots]
-        with out.loop("mm", plan.rounds, "unroll") as mm:
+        with out.loop("mm", plan.rounds, "unroll", always=True) as mm:
             smem_ptr = out.pointer("smem_ptr", storage, address(plan.index(mm)))
             at = [slot(mm) for slot in slots]
             pointers = [AddressOf(registers, (as_expr(slot),)) for slot in at]

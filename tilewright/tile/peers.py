@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tilewright.ir import AddressOf, DeclBuffer, Load, Value, as_expr
+from tilewright.ir import AddressOf, DeclBuffer, Load, Value, as_expr, binary
 from tilewright.primitives.copy import ASKED
 from tilewright.tile.boxes import device_of, devices_of, is_everywhere, on_device, spread_sides
 from tilewright.tile.builder import Builder
@@ -114,7 +114,7 @@ def _(plan: MultimemPlan, call: TileCall, out: Builder) -> None:
     out.add(DeclBuffer(dst.buffer, at=out.at))
     with out.loop("i", -(-plan.size // plan.threads)) as i:
         element = i * plan.threads + INDEX[call.scope.kind] if plan.threads > 1 else as_expr(i)
-        with out.when(element < plan.size if plan.size % plan.threads else None):
+        with out.when(binary("<", element, plan.size) if plan.size % plan.threads else None):
             places = [side.at(element, call.facts) for side in (dst, call["src"])]
             there = AddressOf(dst.buffer.flat(), (as_expr(places[0]),))
             value = Load(call["src"].buffer.flat(), (as_expr(places[1]),))

@@ -20,8 +20,7 @@ from tilewright.tile.call import Side, TileCall, own_digits, side_of
 from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside, whole_bytes
 from tilewright.tile.deals import Along, Deal, below, ceiling, dealt_along, load_run, wider_runs
 from tilewright.tile.dispatch import Decline, condition, counted, variant
-from tilewright.tile.inside import inside, open_dimensions
-from tilewright.tile.owners import all_hold, owners
+from tilewright.tile.owners import all_hold, inside, open_dimensions, owners
 from tilewright.tile.partition import element_numbers, one_storage, places, run_problem
 from tilewright.tile.reductions import at_once, delivery
 from tilewright.tile.steps import CallSteps, ScratchRegisters, Staging, emit_steps, in_steps, inner_call, staging

@@ -22,8 +22,7 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.elements import value_of
-from tilewright.tile.inside import inside
-from tilewright.tile.owners import Owners, owners
+from tilewright.tile.owners import Owners, inside, owners
 from tilewright.tile.partition import element_numbers
 from tilewright.tile.walks import Ints, Offset, Walk, digits_of, plus, times, walk_of
 

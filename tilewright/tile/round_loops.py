@@ -18,8 +18,7 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, own_digits
 from tilewright.tile.distribution import LETTERS, Distribution, RowRuns, covered, flattened
 from tilewright.tile.elements import Computation, Moving, indexed
-from tilewright.tile.inside import inside_tests
-from tilewright.tile.owners import all_hold
+from tilewright.tile.owners import all_hold, inside_tests
 from tilewright.tile.walks import digits_of, plus, times
 
 Write: TypeAlias = Callable[[], None]
@@ -345,20 +344,12 @@ class RowWriter(Writer):
 
     def coordinates(self, number: ir.Expr) -> list[ir.Value]:
         """The coordinates of the first element of a run."""
-        digits: list[ir.Value] = []
-        for position, extent in reversed(list(enumerate((*self.rows.extents[:-1], self.rows.row)))):
-            constant = (
-                ir.const_value(extent) is not None
-            )  # else a division as C has it: there is a run, so no extent is 0
-            digits.insert(
-                0, number if not position else number % extent if constant else ir.binary("truncmod", number, extent)
-            )
-            number = number // extent if constant else ir.binary("truncdiv", number, extent)
+        extents = (*self.rows.extents[:-1], self.rows.row)
         *outer, run = (
             ir.cast(digit, extent.dtype if isinstance(extent, ir.Expr) else INT32)
             if isinstance(digit, ir.Expr)
             else digit
-            for digit, extent in zip(digits, (*self.rows.extents[:-1], self.rows.row), strict=True)
+            for digit, extent in zip(digits_of(number, extents), extents, strict=True)
         )
         return [*outer, times(run, self.plan.vector)]
 

@@ -13,8 +13,7 @@ from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, own_digits
 from tilewright.tile.conditions import constant_extents, kept_inside, only_in, whole_bytes
 from tilewright.tile.dispatch import Decline, counted, variant
-from tilewright.tile.inside import inside
-from tilewright.tile.owners import Owners, all_hold, owners
+from tilewright.tile.owners import Owners, all_hold, inside, owners
 from tilewright.tile.partition import element_numbers
 from tilewright.tile.steps import CallSteps, emit_steps, in_steps, inner_call, staging
 from tilewright.tile.walks import Ints, Offset, linear, plus, times

@@ -22,8 +22,7 @@ from tilewright.records import replace
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Chosen, Decline
-from tilewright.tile.inside import open_dimensions
-from tilewright.tile.owners import check_own
+from tilewright.tile.owners import check_own, open_dimensions
 from tilewright.tile.steps import inner_call, planned
 
 

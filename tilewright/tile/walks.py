@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import INT64
-from tilewright.ir import Expr, binary, cast, select
+from tilewright.ir import Expr, binary, cast, const_value, select
 from tilewright.ir.intervals import limits
 from tilewright.ir.sums import Sum
 from tilewright.layout import Value
@@ -80,11 +80,16 @@ class Walk:
 
 
 def digits_of(element: Value, extents: Sequence[Value]) -> list[Value]:
-    """The coordinates of a region's element with this row-major number."""
+    """The coordinates of a region's element with this row-major number. There is one, so that divisions by extents of
+    the run are those of C: no extent is 0.
+    """
     digits: list[Value] = []
     for position, extent in reversed(list(enumerate(extents))):
-        digits.insert(0, element % extent if position else element)
-        element = element // extent
+        fixed = const_value(extent) is not None
+        digits.insert(
+            0, element if not position else element % extent if fixed else binary("truncmod", element, extent)
+        )
+        element = element // extent if fixed else binary("truncdiv", element, extent)
     return digits
 
 
