@@ -254,3 +254,54 @@ def test_an_array_that_host_code_passes_twice_is_one(
     second: str, options: tuple[str, ...], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert checked(TWICE.replace("SECOND", second), tmp_path, monkeypatch, *options)[0] == code
+
+
+LACKING = """
+template <typename T, bool SCALED>
+__global__ void norm(const T* x, T* y, const int cols, const float eps, const int stride) {
+    __shared__ float s[32];
+    const T* row = x + blockIdx.x * stride;
+    float sum = 0;
+    for (int i = threadIdx.x; i < cols; i += blockDim.x) sum += (float)row[i];
+    for (int o = 16; o > 0; o >>= 1) sum += __shfl_xor_sync(0xffffffff, sum, o);
+    if (threadIdx.x % 32 == 0) s[threadIdx.x / 32] = sum;
+    __syncthreads();
+    sum = 0;
+    for (int w = 0; w < blockDim.x / 32; ++w) sum += s[w];
+    for (int i = threadIdx.x; i < cols; i += blockDim.x)
+        y[blockIdx.x * cols + i] = SCALED ? row[i] : row[i] - sum * eps;
+}
+#define DISPATCH(TYPE, NAME, ...) \\
+    switch (TYPE) { \\
+        case 0: { using scalar_t = double; __VA_ARGS__(); break; } \\
+        default: { using scalar_t = float; __VA_ARGS__(); } \\
+    }
+template <typename T> void run(T* x, T* y, int rows, int cols, int stride, bool scaled) {
+    int threads = cols;
+    threads = std::min(threads, 256);
+    if (scaled) norm<T, true><<<rows, threads>>>(x, y, cols, 1e-5f, stride);
+    else norm<T, false><<<rows, threads>>>(x, y, cols, 1e-5f, stride);
+}
+void forward(Tensor x, Tensor y) {
+    DISPATCH(x.type(), "norm", [&] {
+        run<scalar_t>(x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>(), x.size(0), x.size(1), x.stride(0), x.defined());
+    });
+}
+"""
+
+
+def test_what_is_proposed_can_be_pasted_and_makes_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "k.cu").write_text(LACKING)
+
+    code, _, asked = run(monkeypatch, tmp_path / "k.cu")
+    options = asked.partition("try:")[2].split("\n")[0].split()
+    pasted, out, _ = run(monkeypatch, tmp_path / "k.cu", *options)
+
+    assert (code, pasted) == (2, 0)
+    assert options[:4] == ["--arg", "x:f32[262144]=random", "--arg", "y:f32[262144]=random"]
+    assert {"cols=128", "rows=4", "stride=64"} <= set(options)
+    assert asked.count("no value of const float* x") == 1  # both instances lack it
+    assert [line for line in out.split("\n") if line.endswith(": clean")] == [
+        "norm<float, true>: clean",
+        "norm<float, false>: clean",
+    ]

@@ -437,3 +437,18 @@ def test_a_function_that_is_handed_its_kernel_launches_it_for_each_call() -> Non
     assert [each.arguments for each in shapes] == [("x", "y", 640), ("x", "y", 320), ("x", "y", 641)]
     assert all(dict(each.allocated) == {"x": 2560, "y": 2560} for each in shapes)
     assert instances(HANDED) == ["k<float, 4>", "k<float, 8>", "k<float, 2>"]
+
+
+def test_a_name_that_is_made_of_itself_is_made_of_what_it_was() -> None:
+    text = (
+        "#define MOST 256\n__global__ void k(int n);\n"
+        "void f(int rows) { int block = 7 * 64; block = std::min(block, MOST);\n"
+        "block = block / 2; rows = rows + 1; k<<<rows, block>>>(block); }\n"
+    )
+
+    (shape,) = launched(text, "k", given={"rows": 4})
+    (lacking,) = launched(text, "k")
+
+    assert (shape.block, shape.arguments) == ((128,), (128,))
+    assert lacking.lacks == ("rows",)
+    assert lacking.of_block == frozenset()

@@ -50,6 +50,7 @@ _POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "
 _OF_TEXTURES = re.compile(r"\bcuda(?:Texture|Surface)Object_t\b")
 _NULL = ("nullptr", "NULL", "0")
 RAMP = "ramp(*)"  # of integers that host code copies to an array: 0, 1, 2, ..., below the size of the smallest array
+THREADS = 128  # of a block, where the text does not say it
 FEW_NAMES = 6  # of parameters that are told with their types
 FEW = 32  # elements of an array in which integers of another one are no places
 _SIZED = re.compile(r":\w+\[(\d+)\]")
@@ -60,13 +61,14 @@ MOST_ELEMENTS = 1 << 24  # of an array that is suggested
 @dataclass
 class _Lacks:
     """What the host code of a file does not say. what: sentences, with the lines where they hold. options: those that
-    would say it; numbers: names of host code that do, and whether arguments depend on them; arrays: pointers, and the
-    names of the integers that lack beside each.
+    would say it; numbers: names of host code that do, and whether arguments depend on them; of_block: those that the
+    threads of a block depend on; arrays: pointers, and the names of the integers that lack beside each.
     """
 
     what: dict[str, list[int]] = field(default_factory=dict)
     options: dict[str, None] = field(default_factory=dict)
     numbers: dict[str, bool] = field(default_factory=dict)
+    of_block: set[str] = field(default_factory=set)
     arrays: dict[str, tuple[Parameter, int, set[str]]] = field(default_factory=dict)
 
     def add(self, what: str, line: int = 0, options: Iterable[str] = ()) -> None:
@@ -88,7 +90,8 @@ class _Lacks:
         for param, elements, beside in self.arrays.values():
             many = min(elements * side ** min(len(beside), 3), MOST_ELEMENTS) if beside else elements
             yield f"--arg {_sample(param, many)}"
-        yield from (f"--size {name}={side if is_argument else 4}" for name, is_argument in self.numbers.items())
+        for name, is_argument in self.numbers.items():
+            yield f"--size {name}={THREADS if name in self.of_block else side if is_argument else 4}"
         yield from self.options
 
     def check(self, file: Path) -> None:
@@ -140,9 +143,10 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
         filled = {} if by_place else _arguments(kernel.written, shape, texts, lacks)
         if shape.lacks:
             needed = {name for names in shape.needs.values() for name in names}
-            named = [name for name in shape.lacks if name.isidentifier()]
+            named = _asked_names(shape)
             for name in named:
                 lacks.add_number(name, is_argument=name in needed)
+            lacks.of_block |= shape.of_block
             shown = ["--grid 4", "--block 256"] * (not named and not any("." in name for name in shape.lacks))
             lacks.add(f"{kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}", shape.line, shown)
         args = tuple(filled.values()) if filled else request.args
@@ -161,6 +165,13 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
         raise ArgumentError(f"no kernel of {file.name} has this argument", given=unused[0],
                             allowed=choices(text, names))  # fmt: skip
     return launches
+
+
+def _asked_names(shape: LaunchShape) -> list[str]:
+    """The names that say a launch's extents: those that others are made of, where they say all."""
+    names, local = [name for name in shape.lacks if name.isidentifier()], shape.host.local if shape.host else {}
+    first = [name for name in names if not isinstance(local.get(name), str)]
+    return first if first and len(names) == len(shape.lacks) else names
 
 
 def host_around(kernel: LoadedKernel, shape: LaunchShape, asked: Iterable[str] = ()) -> HostAround:
@@ -248,7 +259,7 @@ def _shape(
     wanted = re.sub(r"\s", "", name)
     alike = [shape for shape in shapes if len(shape.arguments) == len(kernel.written)] or shapes
     exact = [shape for shape in alike if re.sub(r"\s", "", shape.kernel) == wanted] or alike
-    return next((shape for shape in exact if not shape.lacks), exact[0] if exact else None)
+    return min(exact, key=lambda shape: len(shape.lacks), default=None)
 
 
 def _own(kernel: LoadedKernel, shape: LaunchShape, args: Sequence[str]) -> dict[str, str]:

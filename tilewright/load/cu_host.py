@@ -306,8 +306,9 @@ class Host:
         runs = self._runs(node, inside, found)
         if runs is None or (runs and (right is None or tree.of(node.child_by_field_name("operator") or node) != "=")):
             found.pop(name, None)
-        elif runs and right is not None:
-            found[name] = tree.of(right)
+        elif runs and right is not None:  # ``n = min(n, 8)``: of what it was before
+            itself = rf"\b{name}\b" if name.isidentifier() else r"(?!)"
+            found[name] = re.sub(itself, f"({found.get(name, name)})".replace("\\", ""), tree.of(right))
 
     def _members(self, node: Node, declarator: Node) -> dict[str, str]:
         """The members of a variable that is a structure of the texts, as its declaration sets them."""

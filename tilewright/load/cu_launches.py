@@ -72,6 +72,7 @@ class LaunchShape:
     allocated: Mapping[str, int] = field(default_factory=dict)
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sized: frozenset[str] = frozenset()  # arguments that are arrays which host code allocates
+    of_block: frozenset[str] = frozenset()  # the names without which the block is not known
     numbers: Mapping[str, int] = field(default_factory=dict)
     host: Host | None = field(default=None, compare=False, repr=False)  # the code around it
 
@@ -267,6 +268,7 @@ def _in_numbers(placed: _Placed) -> LaunchShape:
     (launch, host, outer), kernel = placed, placed.name
     words, arguments = launch.words or _configured(launch.config, host), placed.arguments
     arguments = tuple(_CAST.sub("", word) for word in arguments)
+    of_block = _lacking(words[1], host) if len(words) > 1 else frozenset()
     shapes = [host.extents(word) for word in words[:3]]
     host.numbers.lacks.discard("")
     lacks = tuple(sorted(host.numbers.lacks)) or tuple(
@@ -282,10 +284,19 @@ def _in_numbers(placed: _Placed) -> LaunchShape:
         grid, block, rest[0][0] if rest and rest[0] else 0, launch.line, kernel, values, arguments,
         () if complete else lacks or ("grid", "block"), _has_pdl(launch, host), _cluster(launch, host), allocated,
         {word: _needed(sizes.get(word, word), outer) for word in arguments},
-        frozenset(sizes),
+        frozenset(sizes), of_block,
         {name: value for name, value in outer.numbers.used.items() if name in outer.local or name in outer.given},
         outer,
     )  # fmt: skip
+
+
+def _lacking(word: str, host: Host) -> frozenset[str]:
+    """The names without which extents are not known."""
+    host.numbers.lacks.clear()
+    known = host.extents(word)
+    lacks = frozenset(host.numbers.lacks) if known is None else frozenset()
+    host.numbers.lacks.clear()
+    return lacks
 
 
 def _needed(word: str, host: Host) -> tuple[str, ...]:
