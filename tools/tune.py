@@ -31,7 +31,7 @@ from tilewright.kernels.forms import ROW_BYTES
 from tilewright.kernels.products import candidates, chosen, clusters_at_once
 from tilewright.profiling import gpu
 from tilewright.profiling.acts import product_cycles
-from tilewright.profiling.bounds import SECTOR_RATE
+from tilewright.profiling.play import TENSOR_CLOCK, figures_of
 
 OUT = Path(__file__).parents[1] / "benchmarks" / "results" / "tuned.json"
 PROCESSORS = 132
@@ -74,16 +74,20 @@ def seconds_of(shape: tuple[int, int, int], tiles: Any) -> tuple[float, float]:
 
 
 def least_seconds(shape: tuple[int, int, int], tiles: Any, *, turned: bool) -> float:
-    """Of a product with these tiles at least: what tensor cores or the second-level cache need for whole rounds."""
+    """What a product with these tiles is estimated to take at least: tensor cores, or the second-level cache, are busy
+    for so long, by the figures that the estimate is made with.
+    """
     m, n, k = shape
     down, across = (n, m) if turned else (m, n)
-    work = clusters_of(tiles, down, across)
-    ctas = work * tiles.ctas
-    rounds = -(-work // clusters_at_once(tiles, PROCESSORS))
-    tensor = tiles.m // 64 * ROW_BYTES // 32 * product_cycles(f"m64n{tiles.n}k16")
-    loads = (tiles.m / tiles.beside + min(tiles.n, across) / tiles.cluster) * ROW_BYTES / SECTOR_RATE
-    step = max(tensor, loads) * min(tiles.resident, -(-ctas // PROCESSORS))
-    return float(rounds * (k // 64 // tiles.parts) * step / gpu("H200").clock)
+    work, on = clusters_of(tiles, down, across), gpu("H200")
+    most = min(work, clusters_at_once(tiles, PROCESSORS))
+    rounds = -(-work // most) if tiles.parts == 1 else work / clusters_at_once(tiles, PROCESSORS)
+    clock = on.clock * TENSOR_CLOCK
+    figures = figures_of(on, tiles.ctas * (most if tiles.parts == 1 else work), clock=clock)
+    tensor = tiles.m // 64 * ROW_BYTES // 32 * product_cycles(f"m64n{tiles.n}k16") * figures.tensor_power
+    loads = (tiles.m / tiles.beside + min(tiles.n, across) / tiles.cluster) * ROW_BYTES / figures.l2_shared_bytes
+    step = max(tensor, loads) * min(tiles.resident, max(1, most * tiles.ctas // PROCESSORS))
+    return float(rounds * (k // 64 // tiles.parts) * step / clock)
 
 
 @dataclass(frozen=True, order=True, slots=True)

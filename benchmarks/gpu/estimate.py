@@ -56,9 +56,12 @@ NOTE = (
     "registers, late cp.async, finer turns of warps) come from residuals of fitted and held pairs both, and from "
     "figures and SASS: held pairs tell no longer how good the model is on what nobody has looked at. Both were "
     "measured a second time afterwards, with the kernels of that day, of which attention and products had changed; "
-    "estimates are of these. Ranks of two "
-    "measurements: those of one day by those of another, on another machine; no estimate does better."
+    "estimates are of these. Since then: bulk copies of what several SMs read come at 82 bytes a cycle (bursts; 60 "
+    "had been chosen by pairs), products of one warpgroup have gaps (figures), copies by cp.async stand among products "
+    "as in SASS, and products are recorded with two tiles where any of their pairs has several (before, each tile of "
+    "a wide one had its own start). Ranks of two measurements: of two days, on two machines."
 )
+LIMIT = 0.85  # of ranks: where two measurements agree less, no estimate can be asked for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +277,7 @@ def is_told(pair: str, label_units: Mapping[str, tuple[float, str]], ncu: Mappin
 def run() -> Table:
     """The table, of the estimates that are kept."""
     measured = json.loads(TIMES.read_text(encoding="utf-8"))["pairs"]
-    rows, claims, told, found = [], [], [], estimates()
+    rows, claims, told, found, limited = [], [], [], estimates(), []
     for pair in pairs():
         units = found.get(pair.name, {})
         if pair.name not in measured or len(units) < 3:
@@ -283,7 +286,9 @@ def run() -> Table:
         is_right = is_told(pair.name, units, measured[pair.name].get("ncu", {"configuration": ""}))
         before = measured[pair.name].get("before", {})
         again = [(seconds, measured[pair.name]["seconds"][label]) for label, seconds in before.items()]
-        twice = f"{rank_correlation(*zip(*again, strict=True)):.2f}" if len(again) > 2 else "-"
+        agreed = rank_correlation(*zip(*again, strict=True)) if len(again) > 2 else 1.0
+        twice = f"{agreed:.2f}" if len(again) > 2 else "-"
+        limited += [f"`{pair.name}` ({agreed:.2f})"] * (agreed < LIMIT)
         cells = f"{one.best:.3f}", f"{one.ranks:.2f}", twice, f"{one.error:.2f}", f"{one.worst:.2f}"
         many = f"{len(units)} of {len(measured[pair.name]['seconds'])}"
         rows.append((pair.name, pair.group, many, *cells, {True: "yes", False: "no", None: "-"}[is_right]))
@@ -301,7 +306,8 @@ def run() -> Table:
     claims.append(Claim(f"units as ncu has them, of {sum(one is not None for one in told)}", sum(map(bool, told)), 20))
     head = ("pair", "group", "configurations", "best of five", "ranks", "ranks of two measurements", "error", "worst",
             "unit as ncu")  # fmt: skip
-    return Table("Estimated times", head, tuple(rows), tuple(claims), (NOTE,))
+    few = f"Two measurements of these agree by less than {LIMIT}, so that no estimate can: {', '.join(limited)}."
+    return Table("Estimated times", head, tuple(rows), tuple(claims), (NOTE, *[few] * bool(limited)))
 
 
 if __name__ == "__main__":

@@ -241,7 +241,7 @@ def matmul_pair(
         work, most = clusters_of(tile, down, across), args[-1]
         whole = Whole(1 if tile.parts > 1 else -(-work // most), k / 64 / tile.parts)
         first, more = (min(stages, 3) + 1, 3) if quick else (min(stages, 6) + 2, 5)
-        return in_line(made, first, more, twice=tile.parts == 1 and whole.tiles > 1), whole
+        return in_line(made, first, more, twice=tile.parts == 1), whole  # of the family's pairs some have several tiles
 
     labels = {f"{t.m}x{t.n} c{t.cluster} p{t.parts} r{t.resident}{' square' * (t.beside > 1)}": t for t in tiles}
     shared = f"matmul, turned, of {m} rows" if turned else "matmul"  # a tile is never wider than the product
@@ -522,7 +522,7 @@ def triton_matmul_pair(name: str, group: str, size: int) -> Pair:
             shapes = (rows, depth * steps), (depth * steps, columns), (rows, columns)
             return (*(zeros(*shape, kind="float16") for shape in shapes), rows, columns, depth * steps)
 
-        return in_line(made, stages + 1, 3, twice=False), Whole(1, size / depth)
+        return in_line(made, stages + 1, 8, twice=False), Whole(1, size / depth)
 
     labels = {f"{'x'.join(map(str, w[:3]))} s{w[3]} w{w[4]}": w for w in ways}
     return Pair(name, group, labels, build, small, "Triton matmul 4096^3")

@@ -9,7 +9,11 @@ from pathlib import Path
 from tests.house.sources import parse, sources
 
 NO_NOUNS = {"found", "made", "own", "each", "one", "given", "known"}
-MOST = 803  # in the package: it only falls
+<<<<<<< HEAD
+MOST = 779  # in the package: it only falls
+=======
+MOST = 729  # in the package: it only falls
+>>>>>>> h-estimate
 
 CLEAN = ("cuda", "ir", "layout", "view", "lower", "advise", "demo", "lang", "tile", "ptx", "isa", "kernels", "serve",
          "host.py", "inputs.py")  # fmt: skip

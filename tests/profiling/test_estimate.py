@@ -28,11 +28,21 @@ from tilewright.profiling.acts import (
     Loops,
     Script,
     UnitWork,
+    issued_late,
     reached_by,
     script_of,
 )
 from tilewright.profiling.estimate import KEPT, WholeGrid, shares, together
-from tilewright.profiling.play import CP_ASYNC_LATE, Played, clock_of, figures_of, play
+from tilewright.profiling.play import (
+    CP_ASYNC_LATE,
+    L2_SHARED,
+    LOADED,
+    RECEIVED,
+    Played,
+    clock_of,
+    figures_of,
+    play,
+)
 from tilewright.sim.record.recording import Moved, Row
 from tilewright.tuning import autotune
 
@@ -209,6 +219,46 @@ def test_copies_by_cp_async_are_late_where_there_are_products_to_issue_before_th
     assert beside == pytest.approx(alone + CP_ASYNC_LATE, rel=0.05)
 
 
+PRODUCTS: Any = (WORK, 64.0, {"tensor": 64.0}, 24.0, 0)
+
+
+@pytest.mark.parametrize(
+    ("acts", "order"),
+    [
+        ([(ISSUE, 0), ADD, (ISSUE, 0), *[PRODUCTS] * 4, (GROUP, (0,), False, 0)], "appccppg"),
+        ([(ISSUE, 0), (GROUP, (0,), False, 0), *[PRODUCTS] * 4], "cgpppp"),  # a wait between: they stay apart
+        ([(ISSUE, 1), *[PRODUCTS] * 4], "tpppp"),  # by TMA: another thread's, not moved
+        ([(ISSUE, 0), *[ADD] * 4], "caaaa"),
+    ],
+)
+def test_ptxas_issues_copies_by_cp_async_among_the_products_behind_them(acts: list[Any], order: str) -> None:
+    operations = {0: UnitWork("cp.async", 512.0), 1: UnitWork("TMA", 512.0)}
+    names = {(ISSUE, 0): "c", (ISSUE, 1): "t", (GROUP, (0,), False, 0): "g"}
+
+    assert "".join("p" if act is PRODUCTS else "a" if act is ADD else names[act]
+                   for act in issued_late(acts, operations)) == order  # fmt: skip
+
+
+def test_products_of_one_warpgroup_leave_gaps_that_those_of_another_fill() -> None:
+    operations = {number: UnitWork("tensor", cycles=64.0) for number in range(16)}
+    some, others = ([(ISSUE, number) for number in numbers] for numbers in (range(8), range(8, 16)))
+    alone = played([*some, *others], operations=operations)
+    script = Script([(0, 0, some), (0, 4, others)], operations)
+    together = play([script], MACHINE, 1, 1)
+
+    assert alone.busy["tensor"] == pytest.approx(16 * (64 * MACHINE.tensor_power + MACHINE.product_gap))
+    assert together.busy["tensor"] < alone.busy["tensor"] - 14 * MACHINE.product_gap
+
+
+@pytest.mark.parametrize(("unit", "rate"), [("TMA", L2_SHARED), ("cp.async", LOADED)])
+def test_bytes_that_several_sms_read_come_faster_and_by_cp_async_no_faster_than_an_sm_loads(
+    unit: str, rate: float
+) -> None:
+    found = played([(ISSUE, 0)], operations={0: UnitWork(unit, 65600.0)})
+
+    assert found.busy["L2"] == pytest.approx(65600 / rate)
+
+
 def test_loads_that_are_begun_together_wait_once() -> None:
     load, use = (READ, 512.0, 512.0, 4.0, 0), (USE, 0)
     at_once, apart = played([load, load, use]).ends[0], played([load, use, load, use]).ends[0]
@@ -270,7 +320,7 @@ def test_bytes_for_several_ctas_take_the_port_of_each() -> None:
         cluster([(ISSUE, 0)], load, operations={0: UnitWork("TMA", 64000, into=into)}) for into in ((), (0, 1))
     )
     assert both.ends[-1] > own.ends[-1], "the other CTA's own load waits"
-    assert both.busy["L2"] - own.busy["L2"] == pytest.approx(64000 / MACHINE.received_bytes / 2), "of one SM in two"
+    assert both.busy["L2"] - own.busy["L2"] == pytest.approx(64000 / RECEIVED / 2), "of one SM in two"
 
 
 def test_an_arrival_in_another_cta_takes_the_way_there() -> None:
@@ -376,6 +426,17 @@ def test_many_configurations_are_ranked_by_processes_as_one_after_the_other() ->
 
     assert [one.estimated for one in several] == [one.estimated for one in alone]
     assert several[0].estimated > several[3].estimated  # CTAs of one warp: few of them fit on an SM
+
+
+@pytest.mark.parametrize("number", [20, 110, 188])
+def test_no_product_is_estimated_below_the_bound_that_rules_it_out(number: int) -> None:
+    from tilewright.kernels.products import candidates
+    from tools.tune import least_seconds, seconds_of
+
+    shape, tiles = (1024, 2048, 1024), candidates()[number]
+    least = [least_seconds(shape, tiles, turned=turned) for turned in (False, True)]
+
+    assert all(0 < bound <= seconds for bound, seconds in zip(least, seconds_of(shape, tiles), strict=True))
 
 
 def test_an_estimate_of_too_few_arguments_says_so() -> None:

@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import filterfalse, groupby
 from typing import TYPE_CHECKING, Any
 
 from tilewright.profiling.costs import NOTHING, Cost, compiled_cost, cost_of
@@ -34,7 +35,10 @@ SECTOR, LINE = 32, 128
 UNROLLED_TRIP = 32  # turns of a loop that a compiler unrolls whole
 UNROLLED = 4  # turns of a loop whose loads a compiler begins together
 WIDEST = 16  # bytes of an access of a lane
-CHUNK = 64.0  # slots of work after which another warp may go on
+CHUNK = 64.0  # slots of work, or turns of tensor cores, after which another warp may go on
+# Of the products by `mma` between a cp.async and the next wait, those that ptxas has in front of the copy: copies stand
+# behind 0.39 of a step's products, the wait behind 0.63 (SASS of 12 of `benchmarks.gpu.mma_kernels`, NVRTC 13.0).
+ISSUED_BEHIND = 0.62
 NAME = re.compile(r"[A-Za-z_]\w*")
 DEFINED = re.compile(r"(?:let|store) ([A-Za-z_][\w.]*)|call \S+\(T\.address_of\((\w+)")
 TRIP = re.compile(r"for (\S+) in (T\.unroll|T\.serial|range|T\.vectorized)\(.*?(\d+)\)")
@@ -98,22 +102,38 @@ def script_of(recording: Recording, share: Share, first: int = 0, cached: frozen
     """What the CTA, or the cluster of CTAs, from ``first`` on does. cached: arrays that first-level caches keep."""
     script, blocks = Script(ctas=recording.cluster), ActWriter(recording, share, cached)
     ours = range(first, first + recording.cluster)
-    number = {(one.cta, one.address, one.number): at for at, one in enumerate(recording.phases)}
-    for at, one in enumerate(recording.operations):
-        if one.cta in ours:
-            script.operations[at] = blocks.operation(one)
+    number = {(record.cta, record.address, record.number): at for at, record in enumerate(recording.phases)}
+    for at, record in enumerate(recording.operations):
+        if record.cta in ours:
+            script.operations[at] = blocks.operation(record)
     for stream in recording.streams:
         if stream.cta in ours:
-            acts = list(blocks.acts(stream.events, number, script))
+            acts = list(issued_late(blocks.acts(stream.events, number, script), script.operations))
             script.warps.append((stream.cta - first, stream.warp, acts))
     _count_signals(recording, script, ours)
     return script
 
 
+def issued_late(acts: Iterable[Act], operations: Mapping[int, UnitWork]) -> Iterator[Act]:
+    """The acts in the order in which ptxas issues them: copies by cp.async among the products by `mma` behind them."""
+
+    def is_copy(act: Act) -> bool:
+        return act[0] == ISSUE and act[1] in operations and operations[act[1]].unit == "cp.async"
+
+    for _, several in groupby(acts, key=lambda act: act[0] in (WORK, ISSUE)):
+        part = list(several)
+        last = max((at for at, act in enumerate(part) if is_copy(act)), default=len(part))
+        products = [at for at in range(last, len(part)) if part[at][0] == WORK and "tensor" in part[at][2]]
+        place = products[int(ISSUED_BEHIND * len(products))] if products else 0
+        yield from filterfalse(is_copy, part[:place])
+        yield from filter(is_copy, part[:place])
+        yield from part[place:]
+
+
 def _count_signals(recording: Recording, script: Script, ours: range) -> None:
     """Which tellings and which operations each phase waits for."""
     told = Counter(act[1] for _, _, acts in script.warps for act in acts if act[0] == SIGNAL)
-    ends = {one.completed: at for at, one in enumerate(recording.operations) if one.completed is not None}
+    ends = {move.completed: at for at, move in enumerate(recording.operations) if move.completed is not None}
     for at, phase in enumerate(recording.phases):
         if phase.cta not in ours:
             continue
@@ -166,30 +186,30 @@ class ActWriter:
         elif event.on == "mbarrier" and (event.cta, event.address, event.phase) in phases:
             yield PHASE, phases[event.cta, event.address, event.phase], event.row
 
-    def operation(self, one: Any) -> UnitWork:
-        if one.unit == "tensor core":
-            return UnitWork("tensor", cycles=product_cycles(one.mnemonic or one.name), row=one.row)
-        if one.unit not in ("TMA", "cp.async"):
-            return UnitWork("remote", one.writes.get("shared", 0), row=one.row)
-        read, written = one.reads.get("global", 0), one.writes.get("global", 0)
+    def operation(self, record: Any) -> UnitWork:
+        if record.unit == "tensor core":
+            return UnitWork("tensor", cycles=product_cycles(record.mnemonic or record.name), row=record.row)
+        if record.unit not in ("TMA", "cp.async"):
+            return UnitWork("remote", record.writes.get("shared", 0), row=record.row)
+        read, written = record.reads.get("global", 0), record.writes.get("global", 0)
         nbytes = max(read, written)
-        share = min((self.share[name] for name in one.buffers if name in self.share), default=1.0)
-        unit = "cp.async" if one.unit == "cp.async" else "TMA"
-        receivers = max(1, len(one.signals))
-        filled = max(0, one.writes.get("shared", 0) - read * receivers) if unit == "TMA" and one.signals else 0
-        filled = 0 if one.reads.get("shared") else filled
+        share = min((self.share[name] for name in record.buffers if name in self.share), default=1.0)
+        unit = "cp.async" if record.unit == "cp.async" else "TMA"
+        receivers = max(1, len(record.signals))
+        filled = max(0, record.writes.get("shared", 0) - read * receivers) if unit == "TMA" and record.signals else 0
+        filled = 0 if record.reads.get("shared") else filled
         outside = filled / receivers
-        into = tuple(cta % self.cluster for cta, _ in one.signals) if unit == "TMA" and receivers > 1 else ()
-        return UnitWork(unit, nbytes, nbytes * share, bool(written), 0.0, nbytes / LINE, one.row, outside, receivers,
+        into = tuple(cta % self.cluster for cta, _ in record.signals) if unit == "TMA" and receivers > 1 else ()
+        return UnitWork(unit, nbytes, nbytes * share, bool(written), 0.0, nbytes / LINE, record.row, outside, receivers,
                         into)  # fmt: skip
 
     # Stretches
 
     def stretch(self, stretch: Stretch) -> Iterator[Act]:
         moved: dict[str, list[Moved]] = {}
-        for one in stretch.moved:
-            if not self.sites[one.site].issues:
-                moved.setdefault(self.sites[one.site].op, []).append(one)
+        for access in stretch.moved:
+            if not self.sites[access.site].issues:
+                moved.setdefault(self.sites[access.site].op, []).append(access)
         for rows, turns in self.blocks(stretch.executed):
             yield from self.block(rows, turns, moved)
 
@@ -215,15 +235,15 @@ class ActWriter:
         self.open.clear()
         begun = LoadsBegun()
         for row, times in rows:
-            own, before, many_reads = 0.0, units["lsu"], len(reads)
+            row_slots, before, many_reads = 0.0, units["lsu"], len(reads)
             for name, many in self.rows[row].counts.items():
                 cost = self.cost(row, name)
-                own += cost.slots * many * times
+                row_slots += cost.slots * many * times
                 if cost.unit:
                     units[cost.unit] += cost.turns * many * times
                 for act in self._moves(name, many, moved, row, turns):
                     if act[0] == WORK:
-                        own += act[1]
+                        row_slots += act[1]
                         units["lsu"] += act[2]["lsu"]
                     elif act[0] == READ:
                         if self.compiled and begun.is_full(act[1] / LANES):
@@ -231,25 +251,25 @@ class ActWriter:
                         reads.append(act)
                     else:
                         stores.append(act)
-            begun.follow(*self._names(row), own, loads=len(reads) > many_reads)
-            slots += own
-            most = max(most, (own + 4 * (units["lsu"] - before), row))  # four schedulers share one unit for memory
+            begun.follow(*self._names(row), row_slots, loads=len(reads) > many_reads)
+            slots += row_slots
+            most = max(most, (row_slots + 4 * (units["lsu"] - before), row))  # four schedulers share a unit for memory
         latency = self.longest(rows)
         rounds = -(-turns // together)
-        each = turns / rounds
-        block: list[Act] = [(act[0], *(value * each for value in act[1:-1]), act[-1]) for act in reads]
+        share = turns / rounds
+        block: list[Act] = [(act[0], *(value * share for value in act[1:-1]), act[-1]) for act in reads]
         if block:
             block.append((USE, reads[-1][-1]))
-        work = {unit: many * each for unit, many in units.items()}
-        block += _chunks(slots * each, work, latency + max(0.0, each - 1) * 4, most[1])
-        block += [(act[0], *(value * each for value in act[1:-1]), act[-1]) for act in stores]
+        work = {unit: many * share for unit, many in units.items()}
+        block += _chunks(slots * share, work, latency + max(0.0, share - 1) * 4, most[1])
+        block += [(act[0], *(value * share for value in act[1:-1]), act[-1]) for act in stores]
         for _ in range(rounds):
             yield from block
 
     def cost(self, row: int, name: str) -> Cost:
         if name.startswith("ptx.mma"):
-            found = SHAPE.search(self.rows[row].mnemonic or self.rows[row].text)
-            m, n, k = map(int, found.groups()) if found else (16, 8, 16)
+            shape = SHAPE.search(self.rows[row].mnemonic or self.rows[row].text)
+            m, n, k = map(int, shape.groups()) if shape else (16, 8, 16)
             nbytes = next((size for word, size in ELEMENT_BYTES if word in self.rows[row].text), 2)
             return Cost(1, "tensor", PRODUCT_CYCLES * (m * n * k * nbytes) / (16 * 8 * 32), 24)
         if self.compiled:
@@ -258,7 +278,7 @@ class ActWriter:
 
     def _is_address(self, row: int, name: str) -> bool:
         """Does it compute where the access of its row is? Its register is shared by the accesses around it."""
-        accesses = [one for one in self.rows[row].counts if one.startswith(("load ", "store "))]
+        accesses = [counted for counted in self.rows[row].counts if counted.startswith(("load ", "store "))]
         return bool(accesses) and name not in accesses
 
     def _moves(self, name: str, many: int, moved: dict[str, list[Moved]], row: int, turns: int) -> Iterator[Act]:
@@ -268,25 +288,25 @@ class ActWriter:
         for _ in range(many):
             if not waiting:
                 return
-            one = waiting.pop(0)
-            site = self.sites[one.site]
+            access = waiting.pop(0)
+            site = self.sites[access.site]
             while waiting and ATOMICS.fullmatch(op) and self.sites[waiting[0].site].buffer == site.buffer:
                 waiting.pop(0)  # the other side of the same atomic
             if site.space == "shared":
-                if self.compiled and self._is_merged(one, site):
+                if self.compiled and self._is_merged(access, site):
                     yield WORK, -1.0, {"lsu": 0.0}, 0.0, row
                 else:
-                    part = 1 / self._joined(one, row, site.buffer)
-                    yield WORK, (part - 1) * one.times / turns, {"lsu": part * one.wavefronts / turns}, 0.0, row
+                    part = 1 / self._joined(access, row, site.buffer)
+                    yield WORK, (part - 1) * access.times / turns, {"lsu": part * access.wavefronts / turns}, 0.0, row
                 continue
-            nbytes, lines = one.sectors * SECTOR / turns, max(one.times, one.nbytes / LINE) / turns
+            nbytes, lines = access.sectors * SECTOR / turns, max(access.times, access.nbytes / LINE) / turns
             if ATOMICS.fullmatch(op):
-                yield ATOMIC, one.sectors / turns, lines, row
+                yield ATOMIC, access.sectors / turns, lines, row
             else:
-                share = 0.0 if one.site in self.minor else self.share.get(site.buffer, 1.0)
+                share = 0.0 if access.site in self.minor else self.share.get(site.buffer, 1.0)
                 if site.buffer in self.cached and not site.write:
                     nbytes, share = 0.0, 0.0
-                far = nbytes * share / reached_by(SECTOR * one.sectors / max(1, one.times))
+                far = nbytes * share / reached_by(SECTOR * access.sectors / max(1, access.times))
                 yield STORE if site.write else READ, nbytes, far, lines, row
 
     def _joined(self, access: Moved, row: int, name: str) -> int:
@@ -299,17 +319,17 @@ class ActWriter:
             return 1
         return max(1, min(access.times, WIDEST * access.lanes // max(1, access.nbytes)))
 
-    def _is_merged(self, one: Moved, site: Any) -> bool:
+    def _is_merged(self, access: Moved, site: Any) -> bool:
         """Is it the next part of an access that has begun in this block, of at most 16 aligned bytes? ptxas makes one
         instruction of accesses to shared memory whose addresses follow each other. `Any`: an `AccessSite`.
         """
-        width = one.nbytes // max(1, one.lanes)
-        begun = self.open.pop((one.start, width, one.wavefronts, site.write), -1)
-        if begun < 0 and one.start % WIDEST:
+        width = access.nbytes // max(1, access.lanes)
+        begun = self.open.pop((access.start, width, access.wavefronts, site.write), -1)
+        if begun < 0 and access.start % WIDEST:
             return False
-        first, end = one.start if begun < 0 else begun, one.start + width
+        first, end = access.start if begun < 0 else begun, access.start + width
         if end - first < WIDEST:
-            self.open[end, width, one.wavefronts, site.write] = first
+            self.open[end, width, access.wavefronts, site.write] = first
         return begun >= 0
 
     def longest(self, rows: list[tuple[int, float]]) -> float:
@@ -342,24 +362,24 @@ class ActWriter:
         if row not in self.latencies:
             text = f"{self.rows[row].kind} {self.rows[row].text}"
             text = text.replace("let let ", "let ", 1)
-            found = DEFINED.match(text)
-            defined = (found.group(1) or found.group(2) or "") if found else ""
-            rest = text[found.end() :] if found and found.group(1) else text
+            definition = DEFINED.match(text)
+            defined = (definition.group(1) or definition.group(2) or "") if definition else ""
+            rest = text[definition.end() :] if definition and definition.group(1) else text
             self.latencies[row] = defined, frozenset(NAME.findall(rest))
         return self.latencies[row]
 
 
 def _minor(recording: Recording) -> set[int]:
     """The sites that read little of a buffer that others read."""
-    most, own = Counter[str](), Counter[int]()
+    most, sectors = Counter[str](), Counter[int]()
     for stream in recording.streams:
         for event in stream.events:
-            for one in getattr(event, "moved", ()):
-                site = recording.sites[one.site]
+            for access in getattr(event, "moved", ()):
+                site = recording.sites[access.site]
                 if site.space == "global" and not site.write:
-                    own[one.site] += one.sectors
-                    most[site.buffer] = max(most[site.buffer], own[one.site])
-    return {site for site, many in own.items() if many < MINOR * most[recording.sites[site].buffer]}
+                    sectors[access.site] += access.sectors
+                    most[site.buffer] = max(most[site.buffer], sectors[access.site])
+    return {site for site, many in sectors.items() if many < MINOR * most[recording.sites[site].buffer]}
 
 
 class LoadsBegun:
@@ -394,15 +414,15 @@ class Loops:
 
     def turns(self, row: int, times: int) -> int:
         """times: executions of the row; of a loop those of its body."""
-        found = TRIP.search(self.rows[row].text) if self.rows[row].kind == "loop" else None
-        trip = int(found.group(3)) if found else 1
+        loop = TRIP.search(self.rows[row].text) if self.rows[row].kind == "loop" else None
+        trip = int(loop.group(3)) if loop else 1
         while self.open and (times < self.open[-1][0] * trip or times % self.open[-1][0]):
             self.open.pop()
         turns = 1
-        for _, each in self.open:
-            turns *= each
-        if found is not None:
-            unrolled = found.group(2) in ("T.unroll", "T.vectorized") or trip <= UNROLLED_TRIP
+        for _, count in self.open:
+            turns *= count
+        if loop is not None:
+            unrolled = loop.group(2) in ("T.unroll", "T.vectorized") or trip <= UNROLLED_TRIP
             here = times // self.open[-1][0] if self.open else times  # fewer than its trip where threads wait in it
             self.open.append((times, 1 if unrolled else here))
             return turns
@@ -417,7 +437,7 @@ def _chunks(slots: float, units: Mapping[str, float], latency: float, row: int) 
     """Work in pieces between which other warps may go on."""
     if not (slots or units or latency):
         return []
-    pieces = max(1, int(slots / CHUNK))
+    pieces = max(1, int(max(slots, units.get("tensor", 0.0)) / CHUNK))
     part = {unit: many / pieces for unit, many in units.items()}
     return [(WORK, slots / pieces, part, latency / pieces, row)] * pieces
 
@@ -431,9 +451,9 @@ def product_cycles(mnemonic: str) -> float:
     """Cycles of an SM's tensor cores for a product of a warpgroup. A product reads its operands from shared memory at
     128 bytes a cycle: 64 rows of A, 32 bytes each, and the columns of B.
     """
-    found = SHAPE.search(mnemonic)
-    if not found:
+    shape = SHAPE.search(mnemonic)
+    if not shape:
         return 64.0
-    m, n, k = map(int, found.groups())
+    m, n, k = map(int, shape.groups())
     bits = 256 // k
     return max(2 * m * n * k / (65536 / bits), m * 32 / 128 + n * 32 / 128)

@@ -93,10 +93,10 @@ GPUS = {
 
 def gpu(name: str) -> Gpu:
     """The GPU of that name. Raises ArgumentError with the names."""
-    found = GPUS.get(gpu_named(name) or "")
-    if found is None:
+    entry = GPUS.get(gpu_named(name) or "")
+    if entry is None:
         raise ArgumentError(f"unknown GPU {name!r}", given=name, allowed=choices(name, GPUS))
-    return found
+    return entry
 
 
 public = Public(ArgumentError, {})
@@ -122,8 +122,8 @@ class Occupancy:
         return min(self.by, key=lambda name: self.by[name])
 
     def __str__(self) -> str:
-        each = ", ".join(f"{count} by {name}" for name, count in self.by.items())
-        return f"{self.ctas} CTAs ({self.ctas * self.warps} warps) of an SM, by {self.limit} ({each})"
+        entry = ", ".join(f"{count} by {name}" for name, count in self.by.items())
+        return f"{self.ctas} CTAs ({self.ctas * self.warps} warps) of an SM, by {self.limit} ({entry})"
 
 
 @dataclass(frozen=True, repr=False)
@@ -160,22 +160,22 @@ class Profile:
         hbm = self.read_bytes * self.scale + max(0, self.written_bytes * self.scale - gpu.l2_bytes)
         counted = self.counts.instructions.items()
         instructions = sum(many for name, many in counted if not name.endswith(" local"))  # which are registers
-        found = {
+        seconds = {
             "HBM": hbm / gpu.hbm,
             "L2": self.l2_bytes * self.scale / (SECTOR_RATE * cycles),
             "shared memory": self.counts.wavefronts * self.scale / cycles,
         }
         if self.alike:  # the busiest SM has whole CTAs
-            each, most = 1 / max(1, self.ctas), ceil(ctas / gpu.sms)
+            share, most = 1 / max(1, self.ctas), ceil(ctas / gpu.sms)
             rounds = ceil(most / max(1, self.occupancy.ctas))
-            found["latency"] = rounds * instructions * each / self.occupancy.warps / gpu.clock
+            seconds["latency"] = rounds * instructions * share / self.occupancy.warps / gpu.clock
         else:
-            each, most = self.scale / cycles * gpu.clock, 1
-        found["issue"] = most * instructions * each / (gpu.issue * gpu.clock)
+            share, most = self.scale / cycles * gpu.clock, 1
+        seconds["issue"] = most * instructions * share / (gpu.issue * gpu.clock)
         if self.flops:
             work = sum(many / gpu.tensor[bits] for bits, many in self.flops.items() if bits in gpu.tensor)
-            found["tensor cores"] = most * work * each / gpu.clock
-        return found
+            seconds["tensor cores"] = most * work * share / gpu.clock
+        return seconds
 
     @property
     def bound(self) -> float:
@@ -200,9 +200,9 @@ class Profile:
         rows = sorted(self.bounds.items(), key=lambda row: -row[1])
         lines = [f"  {unit:<14}{seconds * 1e6:12.3f} us" for unit, seconds in rows]
         sectors = [
-            f"  {each.at}  {each.op} {'writes' if each.write else 'reads'} {each.place}: {each.touched:,} sectors, "
-            f"{each.ideal:,} ideal"
-            for each in self.sectors
+            f"  {site.at}  {site.op} {'writes' if site.write else 'reads'} {site.place}: {site.touched:,} sectors, "
+            f"{site.ideal:,} ideal"
+            for site in self.sectors
         ]
         head = f"{self.name} on {self.gpu.name}: at least {self.bound * 1e6:.3f} us, bound by {self.unit}"
         cold = "(arrays come from HBM once; what is written may stay in the L2 cache)"
@@ -214,14 +214,14 @@ def profile(exe: Executable, args: tuple[Any, ...], gpu: Gpu, sizes: Mapping[str
     from tilewright.sim import Program, parse_checks
 
     args = args or tuple(make_arguments(exe.kernel, {}, sizes, seed).values())
-    own = tuple(host.copies(args))
+    copied = tuple(host.copies(args))
     program = Program(exe.lowered, parse_checks("default"))
     _, sectors = record(program)
-    counts = exe.run_program(program, own).counts
+    counts = exe.run_program(program, copied).counts
     launch = exe.lowered.launch
     nbytes = {
         buffer.name: int(value.nbytes)
-        for param, value in zip(exe.kernel.params, own, strict=False)
+        for param, value in zip(exe.kernel.params, copied, strict=False)
         for buffer in exe.kernel.buffers
         if buffer.data == param and isinstance(value, np.ndarray)
     }
@@ -237,8 +237,8 @@ def _moved(
     """The sectors that were touched; bytes that come from HBM and go there, each once; bytes of the second level."""
     read, written = (_once(sectors, counts, nbytes, write=write) for write in (False, True))
     units = sum(line.nbytes for line in counts.lines if line.space == "global" and not _is_at_a_site(line, sectors))
-    touched = tuple(each for each in sectors if each.touched)
-    stored = sum(each.touched for each in touched if each.write)
+    touched = tuple(access for access in sectors if access.touched)
+    stored = sum(access.touched for access in touched if access.write)
     return touched, read, written, (stored + _kept(touched)) * SECTOR + units
 
 
@@ -253,17 +253,17 @@ def profile_loaded(kernel: Any, args: Sequence[Any], launched: Mapping[str, Any]
     sectors: list[Sectors] = []
 
     def watched(program: Program) -> None:
-        sectors.extend(found := record(program)[1])
-        sectors[:] = found
+        sectors.extend(accesses := record(program)[1])
+        sectors[:] = accesses
 
     counts = kernel._run_watched(args, launched, parse_checks("default"), watched).counts
     nbytes = {name: int(value.nbytes) for name, value in zip(kernel.parameters, args, strict=False)
               if isinstance(value, np.ndarray)}  # fmt: skip
-    own = lowered.launch
-    room = ctas_of_an_sm(gpu.arch, own.threads, own.shared_bytes, 0)
+    launch = lowered.launch
+    room = ctas_of_an_sm(gpu.arch, launch.threads, launch.shared_bytes, 0)
     ctas = prod(int(extent) for extent in launched["grid"])
     moved = _moved(sectors, counts, nbytes)
-    return Profile(kernel.name, gpu, ctas, Occupancy(room, -(-own.threads // 32)), counts, *moved, {})
+    return Profile(kernel.name, gpu, ctas, Occupancy(room, -(-launch.threads // 32)), counts, *moved, {})
 
 
 def _is_alike(exe: Executable) -> bool:
@@ -273,12 +273,12 @@ def _is_alike(exe: Executable) -> bool:
     """
     from tilewright.sim.codegen.axes import Axes
 
-    axes, found = Axes(exe.lowered), list(statements(exe.lowered.body))
-    calls = (node for stmt in found for node in expressions(stmt) if isinstance(node, Call) and node.dtype is not VOID)
-    if any(isinstance(stmt, While) for stmt in found) or any(bind(call).form.accesses for call in calls):
+    axes, body = Axes(exe.lowered), list(statements(exe.lowered.body))
+    calls = (node for stmt in body for node in expressions(stmt) if isinstance(node, Call) and node.dtype is not VOID)
+    if any(isinstance(stmt, While) for stmt in body) or any(bind(call).form.accesses for call in calls):
         return False
-    asked = [stmt.cond for stmt in found if isinstance(stmt, If)]
-    asked += [as_expr(end) for stmt in found if isinstance(stmt, For) for end in (stmt.start, stmt.stop)]
+    asked = [stmt.cond for stmt in body if isinstance(stmt, If)]
+    asked += [as_expr(end) for stmt in body if isinstance(stmt, For) for end in (stmt.start, stmt.stop)]
     return not any(axes.of(expr) & CTA for expr in asked)
 
 
@@ -291,21 +291,21 @@ def _number(extent: Any, values: Mapping[str, Any]) -> int:
 def _kept(sectors: Sequence[Sectors]) -> int:
     """Sectors that are read, each once: an SM keeps in its first-level cache what it has read."""
     by_place: dict[str, set[int]] = {}
-    for each in sectors:
-        if not each.write:
-            by_place.setdefault(each.place, set()).update(each.which)
+    for access in sectors:
+        if not access.write:
+            by_place.setdefault(access.place, set()).update(access.which)
     return sum(map(len, by_place.values()))
 
 
 def _is_at_a_site(line: Any, sectors: Sequence[Sectors]) -> bool:
-    return any(each.place == line.buffer and each.op == line.op and str(each.at) == str(line.at) for each in sectors)
+    return any(row.place == line.buffer and row.op == line.op and str(row.at) == str(line.at) for row in sectors)
 
 
 def _once(sectors: Sequence[Sectors], counts: Counts, sizes: Mapping[str, int], *, write: bool) -> int:
     """Bytes of global memory that are read or written, each once."""
     total = 0
     for name, size in sizes.items():
-        touched = [each.which for each in sectors if each.place == name and each.write == write and each.which]
+        touched = [row.which for row in sectors if row.place == name and row.write == write and row.which]
         at_sites = len(set().union(*touched)) * SECTOR if touched else 0
         by_units = sum(
             line.nbytes
@@ -321,10 +321,10 @@ def _flops(exe: Executable, counts: Counts) -> dict[int, int]:
     least: dict[str, tuple[int, int]] = {}
     for name, bits, work in _products(exe):
         least[name] = min(least.get(name, (work, bits)), (work, bits))
-    found: dict[int, int] = {}
+    flops: dict[int, int] = {}
     for name, (work, bits) in least.items():
-        found[bits] = found.get(bits, 0) + work * counts.instructions.get(name, 0)
-    return {bits: work for bits, work in found.items() if work}
+        flops[bits] = flops.get(bits, 0) + work * counts.instructions.get(name, 0)
+    return {bits: work for bits, work in flops.items() if work}
 
 
 def _products(exe: Executable) -> Iterator[tuple[str, int, int]]:

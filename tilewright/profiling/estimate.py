@@ -89,29 +89,29 @@ def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
     machine = figures_of(gpu, busy_sms, written, clock, again=reads_again(scripts))
     sms = gpu.sms * AT_ONCE.get(cluster, 1.0)
     slots = max(1, int(sms * launch.resident) // cluster)
-    each = clusters / (sms / cluster)  # of an SM, or of a group of as many as a cluster has
-    resident = max(1, min(launch.resident, ceil(each)))
-    total = total_played(scripts, resident, each)
-    found = play(scripts, machine, resident, total)
+    per_sm = clusters / (sms / cluster)  # of an SM, or of a group of as many as a cluster has
+    resident = max(1, min(launch.resident, ceil(per_sm)))
+    total = total_played(scripts, resident, per_sm)
+    schedule = play(scripts, machine, resident, total)
     if launch.spilled:
-        found.busy = {**found.busy, "spills": launch.spilled * total}
-    each = each if clusters > slots * WAVES else ceil(each)
-    cycles = extended(found, resident, total, each)
-    if clusters > slots and each > total:  # else the last CTAs of an SM were played, with fewer and fewer beside them
-        cycles += uneven(scripts, gpu, found, resident)
-    cycles = max(cycles, together(many * each / total for unit, many in found.busy.items() if unit != STARTS))
+        schedule.busy = {**schedule.busy, "spills": launch.spilled * total}
+    per_sm = per_sm if clusters > slots * WAVES else ceil(per_sm)
+    cycles = extended(schedule, resident, total, per_sm)
+    if clusters > slots and per_sm > total:  # else the last CTAs of an SM were played, with fewer and fewer beside them
+        cycles += uneven(scripts, gpu, schedule, resident)
+    cycles = max(cycles, together(many * per_sm / total for unit, many in schedule.busy.items() if unit != STARTS))
     least = contention(recording, launch)
     seconds = machine.launch_s + max(cycles / clock, least)
-    used = {name: many * each / total for name, many in found.busy.items()}
-    return Timing(cycles, seconds, used, found.waits, found.units, clock, least)
+    used = {name: many * per_sm / total for name, many in schedule.busy.items()}
+    return Timing(cycles, seconds, used, schedule.waits, schedule.units, clock, least)
 
 
-def uneven(scripts: Sequence[Script], gpu: Gpu, found: Played, resident: int) -> float:
+def uneven(scripts: Sequence[Script], gpu: Gpu, schedule: Played, resident: int) -> float:
     """Cycles at the end of the grid, while some SMs have no CTA any more: as long as one takes that is alone, and the
     less, the less it is slowed down by others.
     """
     alone = play(scripts[:1], figures_of(gpu, 1), 1, 1).ends[-1]
-    lasts = max(alone, resident * found.ends[-1] / len(found.ends))
+    lasts = max(alone, resident * schedule.ends[-1] / len(schedule.ends))
     return UNEVEN * alone * (1 - alone / lasts)
 
 
@@ -120,22 +120,22 @@ def together(used: Iterable[float]) -> float:
     return float(sum(many**OVERLAP for many in used) ** (1 / OVERLAP))
 
 
-def total_played(scripts: Sequence[Script], resident: int, each: float) -> int:
-    acts = max(1, sum(len(one) for script in scripts for _, _, one in script.warps) // len(scripts))
+def total_played(scripts: Sequence[Script], resident: int, per_sm: float) -> int:
+    acts = max(1, sum(len(warp) for script in scripts for _, _, warp in script.warps) // len(scripts))
     most = max(resident, min(WAVES * resident, MOST_ACTS // acts))
-    return max(1, min(ceil(each), most))
+    return max(1, min(ceil(per_sm), most))
 
 
-def extended(found: Played, resident: int, total: int, each: float) -> float:
+def extended(schedule: Played, resident: int, total: int, per_sm: float) -> float:
     """Cycles until so many clusters have ended, of which the first ``total`` were played."""
-    ends = sorted(found.ends)
-    if each <= total:
-        return max(ends[-1], *found.busy.values())
+    ends = sorted(schedule.ends)
+    if per_sm <= total:
+        return max(ends[-1], *schedule.busy.values())
     before = max(0, total - 1 - max(resident, total // 2))
     rate = (ends[-1] - ends[before]) / max(1, total - 1 - before) if total > 1 else ends[-1]
-    rate = max(rate, *(cycles / total for cycles in found.busy.values()))
-    least = max(found.busy.values(), default=0.0) * each / total  # what is on its way at the end has to arrive, too
-    return max(least, ends[-1] + (each - total) * rate)
+    rate = max(rate, *(cycles / total for cycles in schedule.busy.values()))
+    least = max(schedule.busy.values(), default=0.0) * per_sm / total  # what is on its way at the end has to arrive
+    return max(least, ends[-1] + (per_sm - total) * rate)
 
 
 def contention(recording: Any, launch: WholeGrid) -> float:
@@ -143,16 +143,16 @@ def contention(recording: Any, launch: WholeGrid) -> float:
     seconds = defaultdict[str, float](float)
     for stream in recording.streams:
         for event in stream.events:
-            for one in getattr(event, "moved", ()):
-                site = recording.sites[one.site]
+            for access in getattr(event, "moved", ()):
+                site = recording.sites[access.site]
                 if site.space == "global" and site.write and ATOMICS.fullmatch(site.op):
                     at_once = (
-                        one.lanes if one.lanes <= one.sectors * 8 else one.times
+                        access.lanes if access.lanes <= access.sectors * 8 else access.times
                     )  # lanes of one place are added up
-                    seconds[site.buffer] += one.times * LINE_ATOMIC_S + at_once * LANE_ATOMIC_S
+                    seconds[site.buffer] += access.times * LINE_ATOMIC_S + at_once * LANE_ATOMIC_S
     many = launch.ctas / max(1, len(recording.ctas))
     lines = {name: max(1, launch.nbytes.get(name, 0) // 128) for name in seconds}
-    return max((each * many / lines[name] for name, each in seconds.items()), default=0.0)
+    return max((taken * many / lines[name] for name, taken in seconds.items()), default=0.0)
 
 
 def shares(recording: Any, launch: WholeGrid, gpu: Gpu) -> tuple[dict[str, float], float]:
@@ -162,23 +162,23 @@ def shares(recording: Any, launch: WholeGrid, gpu: Gpu) -> tuple[dict[str, float
     read, written = Counter[str](), Counter[str]()
     for stream in recording.streams:
         for event in stream.events:
-            for one in getattr(event, "moved", ()):
-                site = recording.sites[one.site]
+            for move in getattr(event, "moved", ()):
+                site = recording.sites[move.site]
                 if site.space == "global" and not site.issues:
-                    (written if site.write else read)[site.buffer] += one.sectors * 32
-    for one in recording.operations:
-        for name in launch.nbytes.keys() & set(one.buffers):
-            read[name] += one.reads.get("global", 0)
-            written[name] += one.writes.get("global", 0)
+                    (written if site.write else read)[site.buffer] += move.sectors * 32
+    for move in recording.operations:
+        for name in launch.nbytes.keys() & set(move.buffers):
+            read[name] += move.reads.get("global", 0)
+            written[name] += move.writes.get("global", 0)
     many = launch.ctas / max(1, len(recording.ctas)) * launch.work
     far_read = {name: min(nbytes * many, launch.nbytes.get(name, 0)) for name, nbytes in read.items() if nbytes}
     far_written = {name: min(nbytes * many, launch.nbytes.get(name, 0)) for name, nbytes in written.items() if nbytes}
     passed = sum(far_read.values()) + sum(far_written.values())
     kept = max(0.0, 1 - KEPT * gpu.l2_bytes / max(1.0, passed))  # the rest of what is written is among the last bytes
-    found = {name: nbytes / (read[name] * many) for name, nbytes in far_read.items()}
-    found |= {name: kept * nbytes / (written[name] * many) for name, nbytes in far_written.items()}
+    parts = {name: nbytes / (read[name] * many) for name, nbytes in far_read.items()}
+    parts |= {name: kept * nbytes / (written[name] * many) for name, nbytes in far_written.items()}
     out, total = kept * sum(far_written.values()), sum(far_read.values())
-    return found, out / max(1.0, out + total)
+    return parts, out / max(1.0, out + total)
 
 
 CTAS = 2  # that are recorded
@@ -259,17 +259,17 @@ def recorded(exe: Executable, args: Sequence[Any], gpu: Gpu) -> RecordedLaunch:
     if len(args) != len(exe.kernel.params):
         exe.bind(*args)  # raises, and names them
     stored = written(exe.lowered)
-    own = tuple(_stand_in(value, copied=param.name in stored) for param, value in
+    values = tuple(_stand_in(value, copied=param.name in stored) for param, value in
                 zip(exe.kernel.params, args, strict=True))  # fmt: skip
     try:
-        run = exe.simulate(*own, check="none", record=RecordingOptions(CTAS, stepped=0, alone=True), limit_s=SECONDS)
+        run = exe.simulate(*values, check="none", record=RecordingOptions(CTAS, stepped=0, alone=True), limit_s=SECONDS)
     except SimulationError as alone:  # CTAs that wait for others, which do not run
         if "limit" in alone.what:
             raise
-        run = exe.simulate(*own, check="none", record=RecordingOptions(CTAS, stepped=0), limit_s=SECONDS)
-    nbytes = {buffer.name: int(value.nbytes) for param, value in zip(exe.kernel.params, own, strict=True)
+        run = exe.simulate(*values, check="none", record=RecordingOptions(CTAS, stepped=0), limit_s=SECONDS)
+    nbytes = {buffer.name: int(value.nbytes) for param, value in zip(exe.kernel.params, values, strict=True)
               for buffer in exe.kernel.buffers if buffer.data == param and isinstance(value, np.ndarray)}  # fmt: skip
-    occupancy, ctas = _occupancy(exe, gpu), prod(exe.bind(*own).grid)
+    occupancy, ctas = _occupancy(exe, gpu), prod(exe.bind(*values).grid)
     launch = WholeGrid(ctas, occupancy.ctas, nbytes, spilled=spilled_wavefronts(exe, occupancy.warps, run.recording))
     return RecordedLaunch(exe.name, run.recording, launch, occupancy)
 
@@ -317,8 +317,8 @@ def estimate_loaded(kernel: Any, args: Sequence[Any], launched: Mapping[str, Any
     run = kernel.simulate(
         *copies, check="none", record=RecordingOptions(CTAS, stepped=0, alone=True), limit_s=SECONDS, **named
     )
-    own = kernel.lowered(*args, **named).launch
-    occupancy = Occupancy(ctas_of_an_sm(gpu.arch, own.threads, own.shared_bytes, 0), -(-own.threads // 32))
+    whole = kernel.lowered(*args, **named).launch
+    occupancy = Occupancy(ctas_of_an_sm(gpu.arch, whole.threads, whole.shared_bytes, 0), -(-whole.threads // 32))
     nbytes = {name: int(value.nbytes) for name, value in zip(kernel.parameters, args, strict=False)
               if isinstance(value, np.ndarray)}  # fmt: skip
     ctas = prod(int(extent) for extent in launched["grid"])
@@ -340,10 +340,10 @@ def explained(
 ) -> Estimate:  # fmt: skip
     """A timing with its unit, its lines, and its waits in words."""
     busy = {UNITS.get(unit, unit): part for unit, part in timing.busy.items()}
-    unit = max(timing.busy, key=lambda one: timing.busy[one], default="issue")
+    unit = max(timing.busy, key=lambda used: timing.busy[used], default="issue")
     rows = defaultdict[Any, float](float)
-    for (one, row), turns in timing.units.items():
-        if one == unit:
+    for (used, row), turns in timing.units.items():
+        if used == unit:
             rows[recording.rows[row].at] += turns
     total = sum(timing.waits.values()) or 1.0
     waits: dict[tuple[str, Any], float] = {}

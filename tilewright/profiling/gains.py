@@ -76,7 +76,7 @@ def in_time(
     now = recorded(exe, args, gpu)
     before = now.played(gpu)
     ran = [*changed, *_that_agree(exe, {**variants, **_limited(exe, now, gpu)}, args)]
-    gains = [Gain(what, None, recorded(made, args, gpu).played(gpu).seconds, True) for what, made in ran]
+    gains = [Gain(what, None, recorded(variant, args, gpu).played(gpu).seconds, True) for what, variant in ran]
     gains += [Gain(what, at, other.played(gpu).seconds, False) for what, at, other in _ifs(now)]
     told = [gain for gain in gains if gain.seconds < (1 - LEAST_GAIN) * before.seconds]
     return InTime(before, tuple(sorted(told, key=lambda gain: gain.seconds)))
@@ -117,18 +117,18 @@ def _that_agree(
     wanted = _results(exe, args) if variants else []
     for what, other in variants.items():
         try:
-            found = _results(other, args)
+            results = _results(other, args)
         except TilewrightError:  # it does not fit, or cannot run on these arguments
             continue
-        if all(np.allclose(a, b, TOLERANCE, TOLERANCE, equal_nan=True) for a, b in zip(wanted, found, strict=True)):
+        if all(np.allclose(a, b, TOLERANCE, TOLERANCE, equal_nan=True) for a, b in zip(wanted, results, strict=True)):
             yield what, other
 
 
 def _results(exe: Executable, args: Sequence[Any]) -> list[Any]:
     """The arrays after a run, in double precision. `Any`: arrays."""
-    own = host.copies(args)
-    exe.simulate(*own, check="none", limit_s=SECONDS)
-    return [np.asarray(value, np.float64) for value in own if isinstance(value, np.ndarray)]
+    copied = host.copies(args)
+    exe.simulate(*copied, check="none", limit_s=SECONDS)
+    return [np.asarray(value, np.float64) for value in copied if isinstance(value, np.ndarray)]
 
 
 def _ifs(now: RecordedLaunch) -> Iterator[tuple[str, Any, RecordedLaunch]]:
@@ -136,10 +136,12 @@ def _ifs(now: RecordedLaunch) -> Iterator[tuple[str, Any, RecordedLaunch]]:
     totals: dict[int, list[int]] = {}
     for stream in now.recording.streams:
         for event in stream.events:
-            for one in getattr(event, "moved", ()):
-                own = totals.setdefault(one.site, [0, 0, 0, 0, 0])
-                for k, value in enumerate((one.sectors, one.nbytes, one.wavefronts, one.ideal, one.times)):
-                    own[k] += value
+            for access in getattr(event, "moved", ()):
+                sums = totals.setdefault(access.site, [0, 0, 0, 0, 0])
+                for k, value in enumerate(
+                    (access.sectors, access.nbytes, access.wavefronts, access.ideal, access.times)
+                ):
+                    sums[k] += value
     for number, (sectors, nbytes, passes, ideal, times) in totals.items():
         site = now.recording.sites[number]
         verb = "writes" if site.write else "reads"
@@ -148,8 +150,8 @@ def _ifs(now: RecordedLaunch) -> Iterator[tuple[str, Any, RecordedLaunch]]:
             what = f"if a CTA added up what it adds to {site.buffer}, and one lane did so"
             yield what, site.at, _with(now, number, _rare)
         elif site.space == "global" and sectors > 2 * least:
-            each = f"{sectors / times:.0f} sectors of 32 bytes by a warp, {least / times:.0f} would do"
-            what = f"if neighbouring lanes touched neighbouring bytes where it {verb} {site.buffer} ({each})"
+            pieces = f"{sectors / times:.0f} sectors of 32 bytes by a warp, {least / times:.0f} would do"
+            what = f"if neighbouring lanes touched neighbouring bytes where it {verb} {site.buffer} ({pieces})"
             yield what, site.at, _with(now, number, _in_order)
         elif site.space == "shared" and passes > ideal:
             yield f"if what {verb} {site.buffer} had no bank conflicts", site.at, _with(now, number, _without_conflicts)
@@ -159,16 +161,16 @@ def _ifs(now: RecordedLaunch) -> Iterator[tuple[str, Any, RecordedLaunch]]:
         yield f"if {limit} allowed twice as many CTAs of an SM", None, replace(now, launch=more)
 
 
-def _in_order(one: Any) -> Any:
-    return replace(one, sectors=-(-one.nbytes // SECTOR_BYTES))
+def _in_order(access: Any) -> Any:
+    return replace(access, sectors=-(-access.nbytes // SECTOR_BYTES))
 
 
-def _without_conflicts(one: Any) -> Any:
-    return replace(one, wavefronts=one.ideal)
+def _without_conflicts(access: Any) -> Any:
+    return replace(access, wavefronts=access.ideal)
 
 
-def _rare(one: Any) -> Any:
-    return replace(one, times=0, lanes=0, sectors=0)
+def _rare(access: Any) -> Any:
+    return replace(access, times=0, lanes=0, sectors=0)
 
 
 def _with(now: RecordedLaunch, site: int, change: Callable[[Any], Any]) -> RecordedLaunch:
@@ -176,7 +178,7 @@ def _with(now: RecordedLaunch, site: int, change: Callable[[Any], Any]) -> Recor
     streams = []
     for stream in now.recording.streams:
         events = [
-            replace(event, moved=tuple(change(one) if one.site == site else one for one in event.moved))
+            replace(event, moved=tuple(change(access) if access.site == site else access for access in event.moved))
             if getattr(event, "moved", ()) else event
             for event in stream.events
         ]  # fmt: skip

@@ -30,11 +30,12 @@ from tilewright.profiling.bounds import Gpu
 READ_REACHED, WRITE_REACHED, BOTH_REACHED, AGAIN_REACHED = 0.965, 0.92, 0.865, 0.85
 LOADED = 64.0  # bytes that one SM loads in a cycle, whoever else does
 L2_REACHED = 43.0  # bytes of the second-level cache that each SM gets in a cycle where all of them read: 11 TB/s
-L2_SHARED = 60.0  # where asynchronous copies of several SMs bring the same bytes at about the same time; by pairs
+L2_SHARED = 82.0  # where bulk copies of several SMs bring the same bytes at about the same time (bursts, 12 the same)
+RECEIVED = 122.0  # bytes that an SM takes in a cycle from the second-level cache: 48 KB more in 403 cycles (bursts)
 WRITTEN, WRITTEN_ALONE = 16.5, 32.0  # bytes that each SM writes in a cycle where all of them do, and one alone
 TENSOR_CLOCK = 0.905  # of the clock, where tensor cores are in use, even those of one SM: 1.79 GHz of 1.98
 TENSOR_POWER = 0.2  # by how much slower warpgroups' products are where all SMs have them, as power ends; by pairs
-CP_ASYNC_LATE = 400.0  # cycles: ptxas issues cp.async behind products that stand behind it (SASS); by pairs
+CP_ASYNC_LATE = 200.0  # cycles that a copy by cp.async takes longer where there are products, too; by pairs
 DISPATCH = 159.0  # cycles between two CTAs that begin on one SM: 0.607 ns of the whole GPU, whatever they do
 
 
@@ -43,7 +44,7 @@ class SmFigures:
     """Bytes are those of a cycle, latencies cycles; each has a comment where it is not plain."""
 
     l2_bytes: float
-    l2_shared_bytes: float  # that are read as others read them
+    l2_shared_bytes: float  # by TMA, that are read as others read them
     l2_write_bytes: float
     hbm_bytes: float  # its share
     dispatch: float
@@ -54,7 +55,7 @@ class SmFigures:
     hbm_spread: float = 80.0  # cycles of bytes that wait with which HBM reaches half of its rate: fits 2 to 64 KB
     l2_queue: float = 300.0  # times u / (1 - u), where u of the second-level cache's rate is in use; by pairs
     near_latency: float = 40.0  # of a load that hits in the first-level cache
-    received_bytes: float = 122.0  # that an SM takes in a cycle where another has asked for them: 48 KB in 403 cycles
+    product_gap: float = 17.6  # between products of one warpgroup, where no other has any (figures, 1 and 2 warpgroups)
     remote_latency: float = 200.0  # to another CTA of the cluster
     remote_bytes: float = 14.0  # that an SM sends to others of its cluster in a cycle; by pairs
     tensor_latency: float = 60.0  # from the last product's turn to its result
@@ -79,8 +80,8 @@ class SmFigures:
 
 def clock_of(gpu: Gpu, scripts: Sequence[Script]) -> float:
     """Cycles a second: fewer where tensor cores are in use."""
-    acts_of = (act for script in scripts for _, _, own in script.warps for act in own)
-    uses = any(one.unit == "tensor" for script in scripts for one in script.operations.values())
+    acts_of = (act for script in scripts for _, _, warp in script.warps for act in warp)
+    uses = any(operation.unit == "tensor" for script in scripts for operation in script.operations.values())
     return gpu.clock * (
         TENSOR_CLOCK if uses or any(act[0] == acts.WORK and "tensor" in act[2] for act in acts_of) else 1
     )
@@ -110,7 +111,7 @@ def figures_of(gpu: Gpu, busy_sms: int, written: float = 0.0, clock: float = 0.0
     part, reached = gpu.sms / busy, alone * (1 - mixed) + (AGAIN_REACHED if again else BOTH_REACHED) * mixed
     return SmFigures(
         l2_bytes=min(LOADED, L2_REACHED * part),
-        l2_shared_bytes=min(LOADED, L2_SHARED * part),
+        l2_shared_bytes=min(RECEIVED, L2_SHARED * part),
         l2_write_bytes=min(WRITTEN_ALONE, WRITTEN * part),
         hbm_bytes=min(LOADED, gpu.hbm * reached / (clock or gpu.clock) / busy),
         dispatch=DISPATCH / part,
@@ -146,6 +147,7 @@ class Sm:
     )
     lsu: float = 0.0
     tensor: float = 0.0
+    products: dict[tuple[int, int], float] = field(default_factory=dict)  # ends of the last ones, by warpgroup
     l2: float = 0.0
     tma: float = 0.0
     hbm: float = 0.0
@@ -170,11 +172,11 @@ class RunningCluster:
 class RunningWarp:
     """A warp that runs. (Mutable.)"""
 
-    __slots__ = ("acts", "at", "began", "pending", "scheduler", "sm", "unit")
+    __slots__ = ("acts", "at", "began", "number", "pending", "scheduler", "sm", "unit")
 
     def __init__(self, unit: RunningCluster, sm: Sm, warp: int, acts_of: list[Any]) -> None:
-        self.unit, self.sm, self.acts, self.at = unit, sm, acts_of, 0
-        self.pending, self.scheduler = 0.0, warp % 4
+        self.unit, self.sm, self.acts, self.at, self.number = unit, sm, acts_of, 0, warp
+        self.pending, self.scheduler = 0.0, (warp + unit.number) % 4
         self.began: float | None = None  # to wait
 
 
@@ -227,7 +229,7 @@ class Play:
         self.begun += 1
         self.busy[STARTS] += self.machine.dispatch * script.ctas * (self.begun > 1)
         for sm, warp, acts_of in script.warps:
-            heappush(self.heap, (now, next(self.order), RunningWarp(unit, self.sms[sm], warp + unit.number, acts_of)))
+            heappush(self.heap, (now, next(self.order), RunningWarp(unit, self.sms[sm], warp, acts_of)))
 
     def _leave(self, warp: RunningWarp, now: float) -> None:
         unit = warp.unit
@@ -245,6 +247,18 @@ class Play:
         for warp in unit.waiting.pop(key, ()):
             heappush(self.heap, (now, next(self.order), warp))
 
+    def _takes(self, unit: str, row: int, cycles: float) -> None:
+        """A unit of an SM is busy for so long, for a row."""
+        self.busy[unit] += cycles
+        self.units[unit, row] += cycles
+
+    def _passes(self, sm: Sm, now: float, passes: float, row: int) -> float:
+        """When an access begins that takes so many passes of an SM's first-level memory."""
+        begin = max(now, sm.lsu)
+        sm.lsu = begin + passes
+        self._takes("shared memory", row, passes)
+        return begin
+
     # Acts: each returns when the warp goes on, or None where it waits
 
     def _work(self, warp: RunningWarp, now: float, act: Any) -> float:
@@ -253,49 +267,40 @@ class Play:
         begin = max(now, sm.slots[mine])
         end: float = begin + max(slots, latency)
         sm.slots[mine] = begin + slots
-        self.busy["issue"] += slots / 4
+        self._takes("issue", row, slots / 4)
         for unit, turns in units.items():
             if unit == "lsu":
-                turns *= self.machine.lsu_power
-                sm.lsu = max(begin, sm.lsu) + turns
-                self.busy["shared memory"] += turns
-                self.units["shared memory", row] += turns
+                self._passes(sm, begin, turns * self.machine.lsu_power, row)
                 end = max(end, sm.lsu)
             else:
                 pipe = sm.pipes[unit]
                 pipe[mine] = max(begin, pipe[mine]) + turns
-                self.busy[unit] += turns / 4
-                self.units[unit, row] += turns / 4
+                self._takes(unit, row, turns / 4)
                 end = max(end, pipe[mine])
-        self.units["issue", row] += slots / 4
         if end > now + latency:
             self.waits["issue", row] += end - now - max(slots, latency)
         return end
 
     def _moved(
-        self, sm: Sm, now: float, nbytes: float, far: float, row: int, *, out: bool = False, shared: bool = False
+        self, sm: Sm, now: float, nbytes: float, far: float, row: int, *, out: bool = False, rate: float = 0.0
     ) -> float:
-        """When bytes have gone through the second-level cache and come from, or gone to, HBM."""
+        """When bytes have gone through the second-level cache and come from, or gone to, HBM. rate: of bytes that
+        others read, too, at about the same time.
+        """
         machine = self.machine
         far_cycles = far / machine.hbm_bytes
-        cycles = nbytes / machine.l2_bytes
-        if shared:
-            cycles = far / machine.l2_bytes + (nbytes - far) / machine.l2_shared_bytes
+        cycles = far / machine.l2_bytes + (nbytes - far) / (rate or machine.l2_bytes)
         if out:
             cycles = nbytes / machine.l2_write_bytes
             sm.out = max(sm.out, now) + cycles
-            self.busy["L2 writes"] += cycles
-            self.busy["HBM"] += far_cycles
-            self.units["L2 writes", row] += cycles
-            self.units["HBM", row] += far_cycles
+            self._takes("L2 writes", row, cycles)
+            self._takes("HBM", row, far_cycles)
             return max(sm.out, self._through_hbm(sm, now, far_cycles)) + machine.l2_latency
         sm.l2 = max(sm.l2, now) + cycles
-        self.busy["L2"] += cycles
-        self.units["L2", row] += cycles
+        self._takes("L2", row, cycles)
         near = sm.l2 + machine.l2_latency + machine.l2_queue * self._crowd("L2", sm.l2)
         if far:
-            self.busy["HBM"] += far_cycles
-            self.units["HBM", row] += far_cycles
+            self._takes("HBM", row, far_cycles)
             return max(near, self._through_hbm(sm, now, far_cycles) + machine.hbm_latency)
         return near
 
@@ -315,9 +320,7 @@ class Play:
     def _read(self, warp: RunningWarp, now: float, act: Any) -> float:
         _, nbytes, far, passes, row = act
         sm = warp.sm
-        begin = max(now, sm.lsu)
-        sm.lsu = begin + passes
-        self.busy["shared memory"] += passes
+        begin = self._passes(sm, now, passes, row)
         arrives = self._moved(sm, begin, nbytes, far, row) if nbytes else begin + self.machine.near_latency
         warp.pending = max(warp.pending, arrives)
         return begin + 1
@@ -331,9 +334,7 @@ class Play:
     def _store(self, warp: RunningWarp, now: float, act: Any) -> float:
         _, nbytes, far, passes, row = act
         sm = warp.sm
-        begin = max(now, sm.lsu)
-        sm.lsu = begin + passes
-        self.busy["shared memory"] += passes
+        begin = self._passes(sm, now, passes, row)
         done = self._moved(sm, begin, nbytes, far, row, out=True)
         room = done - self.machine.l2_latency - self.machine.store_room
         return max(begin + 1, room, sm.out - self.machine.store_bytes / self.machine.l2_write_bytes)
@@ -345,56 +346,54 @@ class Play:
         sm.lsu = begin + passes
         cycles = sectors * self.machine.atomic_cycles
         sm.out = max(sm.out, begin) + cycles
-        self.busy["atomics"] += cycles
-        self.units["atomics", row] += cycles
+        self._takes("atomics", row, cycles)
         return begin + 1
 
     def _issue(self, warp: RunningWarp, now: float, act: Any) -> float:
         unit, number = warp.unit, act[1]
-        one, machine, sm = unit.script.operations.get(number), self.machine, warp.sm
+        work, machine, sm = unit.script.operations.get(number), self.machine, warp.sm
         begun, issuing = now, 1.0
-        if one is None or number in unit.done:
+        if work is None or number in unit.done:
             return now + 1
-        if one.unit == "tensor":
-            cycles = one.cycles * machine.tensor_power
-            sm.tensor = max(sm.tensor, now) + cycles
-            self.busy["tensor"] += cycles
-            self.units["tensor", one.row] += cycles
+        if work.unit == "tensor":
+            cycles = work.cycles * machine.tensor_power
+            group = unit.number, warp.number // 4
+            if not any(end > now for other, end in sm.products.items() if other != group):
+                cycles += machine.product_gap
+            sm.products[group] = sm.tensor = max(sm.tensor, now) + cycles
+            self._takes("tensor", work.row, cycles)
             done = read = sm.tensor + machine.tensor_latency
-        elif one.unit == "remote":
-            cycles = one.nbytes / machine.remote_bytes
+        elif work.unit == "remote":
+            cycles = work.nbytes / machine.remote_bytes
             sm.remote = max(sm.remote, now) + cycles
-            self.busy["SM to SM"] += cycles
-            self.units["SM to SM", one.row] += cycles
+            self._takes("SM to SM", work.row, cycles)
             done = read = sm.remote + machine.remote_latency
         else:
-            extra = 0.0
-            if one.unit == "TMA":
+            extra, rate = 0.0, machine.l2_shared_bytes
+            if work.unit == "TMA":
                 extra, issuing = machine.tma_latency, machine.tma_issue
-                outside = one.outside * (machine.tma_outside + one.receivers * machine.tma_filled)
-                cycles = (one.nbytes * machine.tma_row + outside) / acts.LINE
+                outside = work.outside * (machine.tma_outside + work.receivers * machine.tma_filled)
+                cycles = (work.nbytes * machine.tma_row + outside) / acts.LINE
                 sm.tma = now = max(sm.tma, now) + cycles
-                self.busy["TMA"] += cycles
-            if one.unit == "cp.async":
-                extra = machine.cp_async_late
-                sm.lsu = max(sm.lsu, now) + one.passes
-                self.busy["shared memory"] += one.passes
-            end = self._moved(sm, now, one.nbytes, one.far, one.row, out=one.writes, shared=True)
-            done = extra + max([end, *self._received(one, sm, now)])
-            read = sm.out + extra if one.writes else done
+                self._takes("TMA", work.row, cycles)
+            if work.unit == "cp.async":
+                extra, rate = machine.cp_async_late, min(LOADED, rate)
+                self._passes(sm, now, work.passes, work.row)
+            end = self._moved(sm, now, work.nbytes, work.far, work.row, out=work.writes, rate=rate)
+            done = extra + max([end, *self._received(work, sm, now)])
+            read = sm.out + extra if work.writes else done
         unit.done[number] = done, read
         for phase in unit.script.ended.get(number, ()):
             self._told(unit, phase, done)
         return begun + issuing
 
-    def _received(self, one: acts.UnitWork, sm: Sm, now: float) -> Iterator[float]:
+    def _received(self, work: acts.UnitWork, sm: Sm, now: float) -> Iterator[float]:
         """When the other SMs that a copy is for have its bytes: each takes them by its own port."""
-        for number in one.into:
-            other, cycles = self.sms[number], one.nbytes / self.machine.received_bytes
+        for number in work.into:
+            other, cycles = self.sms[number], work.nbytes / RECEIVED
             if other is not sm:
                 other.l2 = max(other.l2, now) + cycles
-                self.busy["L2"] += cycles
-                self.units["L2", one.row] += cycles
+                self._takes("L2", work.row, cycles)
                 yield other.l2 + self.machine.l2_latency
 
     def _told(self, unit: RunningCluster, phase: int, now: float) -> None:
@@ -426,7 +425,7 @@ class Play:
     def _group(self, warp: RunningWarp, now: float, act: Any) -> float:
         _, operations, reads, row = act
         done = warp.unit.done
-        after = max((done[one][1 if reads else 0] for one in operations if one in done), default=now)
+        after = max((done[operation][1 if reads else 0] for operation in operations if operation in done), default=now)
         if after > now:
             self.waits["operations", row] += after - now
         return max(now, after)
