@@ -334,7 +334,8 @@ def inside_of(array: Any) -> int:
     while isinstance(getattr(whole, "base", None), np.ndarray):
         whole = whole.base
     first = array.__array_interface__["data"][0] - whole.__array_interface__["data"][0]
-    return int(first) % ALLOCATED if first > 0 else 0
+    step = 4 if array.dtype.itemsize == 1 else 1  # atomics on bytes take the word around them
+    return int(first) % ALLOCATED // step * step if first > 0 else 0
 
 
 ALLOCATED = 256  # bytes: what cudaMalloc returns is a multiple of that

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.errors import ArgumentError, TargetError, TilewrightError, ToolError
+from tilewright.errors import ArgumentError, TargetError, TilewrightError, ToolError, UnsupportedError
 from tilewright.explain import Finding
 
 if TYPE_CHECKING:
@@ -149,6 +149,8 @@ def status_of(error: TilewrightError) -> str:
     """The status for an error: wrong, refused where the call or a missing tool is to blame, or stopped."""
     if error.kind == "limit":
         return "stopped"
+    if isinstance(error, UnsupportedError):
+        return "refused"
     return "refused" if isinstance(error, (ArgumentError, TargetError, ToolError)) and error.at is None else "wrong"
 
 

@@ -103,7 +103,7 @@ def test_a_sum_that_a_loop_of_the_host_goes_on_adding_to_is_a_warning(
     _, cleared = checked(in_turns, tmp_path, monkeypatch)
 
     assert code == 0
-    assert "warning: each turn of the loop at line 13 adds to what the last has left in bins" in out
+    assert "warning: k.cu:4: each turn of the loop at line 13 adds to what the last has left in bins" in out
     assert cleared.startswith("histogram: clean\n")
 
 
@@ -209,3 +209,99 @@ def test_an_array_holds_what_host_code_fills_it_with(
     got, _ = checked(SEEN.replace("BYTE", byte).replace("AGAIN", again), tmp_path, monkeypatch)
 
     assert got == code
+
+
+TEXTURES = """
+__global__ void fetch(cudaTextureObject_t t, float* out) { out[threadIdx.x] = tex1Dfetch<float>(t, threadIdx.x); }
+__global__ void fill(float* out) { out[threadIdx.x] = 1; }
+int main() {
+    float* o;
+    cudaTextureObject_t t = 0;
+    cudaMalloc(&o, 128);
+    fill<<<1, 32>>>(o);
+    fetch<<<1, 32>>>(t, o);
+}
+"""
+
+
+def test_what_nobody_can_run_is_refused_by_name_and_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out = checked(TEXTURES, tmp_path, monkeypatch)
+
+    assert code == 2
+    assert "fill: clean" in out
+    assert "fetch: refused" in out
+    assert "given:   textures and surfaces" in out
+
+
+TWICE = """
+__global__ void smooth(float* out, const float* in, int n) {
+    int i = threadIdx.x;
+    out[i] = 0.5f * (in[i] + in[(i + 1) % n]);
+}
+int main() {
+    float *x, *y;
+    cudaMalloc(&x, 512);
+    cudaMalloc(&y, 512);
+    smooth<<<1, 128>>>(x, SECOND, 128);
+}
+"""
+
+
+@pytest.mark.parametrize(("second", "options", "code"), [
+    ("x", (), 1), ("y", (), 0), ("x", ("--arg", "x:f32[128]=random"), 1), ("x", ("--arg", "in:f32[128]=random"), 0),
+])  # fmt: skip
+def test_an_array_that_host_code_passes_twice_is_one(
+    second: str, options: tuple[str, ...], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert checked(TWICE.replace("SECOND", second), tmp_path, monkeypatch, *options)[0] == code
+
+
+LACKING = """
+template <typename T, bool SCALED>
+__global__ void norm(const T* x, T* y, const int cols, const float eps, const int stride) {
+    __shared__ float s[32];
+    const T* row = x + blockIdx.x * stride;
+    float sum = 0;
+    for (int i = threadIdx.x; i < cols; i += blockDim.x) sum += (float)row[i];
+    for (int o = 16; o > 0; o >>= 1) sum += __shfl_xor_sync(0xffffffff, sum, o);
+    if (threadIdx.x % 32 == 0) s[threadIdx.x / 32] = sum;
+    __syncthreads();
+    sum = 0;
+    for (int w = 0; w < blockDim.x / 32; ++w) sum += s[w];
+    for (int i = threadIdx.x; i < cols; i += blockDim.x)
+        y[blockIdx.x * cols + i] = SCALED ? row[i] : row[i] - sum * eps;
+}
+#define DISPATCH(TYPE, NAME, ...) \\
+    switch (TYPE) { \\
+        case 0: { using scalar_t = double; __VA_ARGS__(); break; } \\
+        default: { using scalar_t = float; __VA_ARGS__(); } \\
+    }
+template <typename T> void run(T* x, T* y, int rows, int cols, int stride, bool scaled) {
+    int threads = cols;
+    threads = std::min(threads, 256);
+    if (scaled) norm<T, true><<<rows, threads>>>(x, y, cols, 1e-5f, stride);
+    else norm<T, false><<<rows, threads>>>(x, y, cols, 1e-5f, stride);
+}
+void forward(Tensor x, Tensor y) {
+    DISPATCH(x.type(), "norm", [&] {
+        run<scalar_t>(x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>(), x.size(0), x.size(1), x.stride(0), x.defined());
+    });
+}
+"""
+
+
+def test_what_is_proposed_can_be_pasted_and_makes_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "k.cu").write_text(LACKING)
+
+    code, _, asked = run(monkeypatch, tmp_path / "k.cu")
+    options = asked.partition("try:")[2].split("\n")[0].split()
+    pasted, out, _ = run(monkeypatch, tmp_path / "k.cu", *options)
+
+    assert (code, pasted) == (2, 0)
+    assert options[:4] == ["--arg", "x:f32[262144]=random", "--arg", "y:f32[262144]=random"]
+    assert {"cols=128", "rows=4", "stride=64"} <= set(options)
+    assert asked.count("no value of const float* x") == 1  # both instances lack it
+    assert [line for line in out.split("\n") if line.endswith(": clean")] == [
+        "norm<float, true>: clean",
+        "norm<float, false>: clean",
+    ]

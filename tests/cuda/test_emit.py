@@ -39,6 +39,7 @@ from tilewright.ir import (
     Assign,
     Assume,
     Bind,
+    Break,
     DeclBuffer,
     Evaluate,
     Expr,
@@ -313,6 +314,31 @@ def test_an_index_that_a_variable_carries_unrolls_its_loop() -> None:
     loop = For(i, as_expr(0), as_expr(4), (Bind(j, 3 - i, mutable=False), store(mine, j, 0)))
 
     assert "#pragma unroll" in body_of(lowered("k", (), (AllocBuffer(mine), loop)))
+
+
+def test_a_loop_of_one_round_is_a_block() -> None:
+    mine, i = flat("mine", "int32", 4, "local"), Var("i")
+
+    lines = body_of(lowered("k", (), (AllocBuffer(mine), For(i, as_expr(3), as_expr(4), (store(mine, 0, 7),)))))
+
+    assert lines[-3:] == ["{", "mine[0] = 7;", "}"]
+
+
+@pytest.mark.parametrize(("start", "stop"), [(0, 0), (0, 2), (4, 3)])
+def test_a_loop_of_no_round_or_of_several_stays_a_loop(start: int, stop: int) -> None:
+    mine, i = flat("mine", "int32", 4, "local"), Var("i")
+
+    lines = body_of(lowered("k", (), (AllocBuffer(mine), For(i, as_expr(start), as_expr(stop), (store(mine, 0, 7),)))))
+
+    assert f"for (int i = {start}; i < {stop}; ++i) {{" in lines
+
+
+def test_a_loop_of_one_round_that_is_left_or_names_its_variable_stays_a_loop() -> None:
+    mine, i, leave = flat("mine", "int32", 4, "local"), Var("i"), If(binary("==", LANE, 0), (Break(),))
+    for body in ((store(mine, 0, i),), (leave, store(mine, 0, 7))):
+        lines = body_of(lowered("k", (), (AllocBuffer(mine), For(i, as_expr(0), as_expr(1), body))))
+
+        assert "for (int i = 0; i < 1; ++i) {" in lines
 
 
 def test_a_bound_that_the_body_changes_is_evaluated_once() -> None:

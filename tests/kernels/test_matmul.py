@@ -145,7 +145,7 @@ def test_parts_of_k_anywhere_are_added_up_by_a_kernel_of_their_own(
     a, b, more = integers(28, 392), integers(44, 392), integers(44, kind=bias) if bias else None
     c = np.zeros((28, 48), result)[:, :44]
     multiplied(c, a, b, After(more), (tiles, turned))
-    assert np.array_equal(c, (wide(a) @ wide(b).T + (wide(more) if bias else 0)).astype(result))
+    assert np.array_equal(c, (wide(a) @ wide(b).T + (0 if more is None else wide(more))).astype(result))
 
 
 def test_parts_are_added_up_in_their_order() -> None:

@@ -411,3 +411,28 @@ __global__ void k(int* out) {
     error = found(text, "k", np.zeros(64, np.int32), grid=1)
 
     assert str(error.allowed) == "252 bytes: __shared__ int s[63] of line 3"
+
+
+GRID = """
+#include <cooperative_groups.h>
+namespace cg = cooperative_groups;
+__global__ void k(int* x, int* y) {
+    GROUP
+    x[blockIdx.x] = 1;
+    y[blockIdx.x] = x[gridDim.x - 1 - blockIdx.x];
+}
+LAUNCH
+"""
+LAUNCHED = "void f(void** args) { cudaLaunchCooperativeKernel((void*)k, 2, 1, args); }"
+
+
+@pytest.mark.parametrize(
+    ("group", "launch", "words"),
+    [("cg::grid_group all = cg::this_grid();", "", "all.sync() between the two, as the launch is cooperative; or"),
+     ("", LAUNCHED, "cooperative_groups::this_grid().sync() between the two, as the launch is cooperative; or"),
+     ("", "", "no barrier orders CTAs: ")],
+)  # fmt: skip
+def test_a_cooperative_launch_is_told_the_barrier_of_its_grid(group: str, launch: str, words: str) -> None:
+    text = GRID.replace("GROUP", group).replace("LAUNCH", launch)
+
+    assert hint(text, "k", np.zeros(2, np.int32), np.zeros(2, np.int32), block=1).startswith(words)

@@ -365,6 +365,11 @@ CHOOSES = """
          "void g(Tensor x) { CHOOSE(t, \"g\", f<scalar_t>(x.data_ptr<scalar_t>());) }", "k<float, 2>"),
         ("template <typename T> void f(T* x) { k<T, 2><<<1, 32>>>(x, x, 4); }\n"
          "void g(Tensor x) { CHOOSE(t, \"g\", f(x.data_ptr<scalar_t>());) }", "k<float, 2>"),
+        ("template <typename T> void f(T* x) { k<T, 2><<<1, 32>>>(x, x, 4); }\n"
+         "void g(Tensor* x) { f((const __half *) x->data); }", "k<__half, 2>"),
+        ("template <typename K, typename... A> void go(K kernel, A... a) { kernel<<<1, 32>>>(a...); }\n"
+         "template <typename T> void f(T* x) { go(k<T, 2>, x, x, 4); }\n"
+         "void g(void* x) { f(static_cast<double*>(x)); }", "k<double, 2>"),
         ("template <typename T, int N = 3> void f(T* x) { k<T, N><<<1, 32>>>(x, x, 4); }\n"
          "#define MAKE(T) template void f<T>(T*);\nMAKE(double)", "k<double, 3>"),
         ("template <typename T, int N> void f(T* x) { k<T, N><<<1, 32>>>(x, x, 4); }\n"
@@ -381,3 +386,69 @@ def test_negative_numbers_are_numbers() -> None:
     (shape,) = launched("__global__ void k(int a, float b, int c);\nvoid f() { k<<<1, 32>>>(-1, -2.5f, -0x10); }\n")
 
     assert shape.arguments == (-1, -2.5, -16)
+
+
+HANDED = """
+template <typename T, int N> __global__ void k(const T* x, T* y, int n);
+struct Shape {
+    dim3 grid; dim3 block; size_t bytes;
+    Shape(dim3 a, dim3 b, size_t c) : grid(a), block(b), bytes(c) {}
+};
+template <typename K, typename... A>
+void with_config(K kernel, dim3 grid, dim3 block, size_t bytes, A&&... args) {
+    cudaLaunchConfig_t c = {};
+    c.gridDim = grid;
+    c.blockDim = block;
+    c.dynamicSmemBytes = bytes;
+    cudaLaunchAttribute at[1];
+    at[0].id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    at[0].val.programmaticStreamSerializationAllowed = 1;
+    c.attrs = at;
+    c.numAttrs = 1;
+    cudaLaunchKernelEx(&c, kernel, std::forward<A>(args)...);
+}
+template <typename K, typename... A>
+void with_angles(K kernel, const Shape& shape, A... args) {
+    kernel<<<shape.grid, shape.block, shape.bytes>>>(args...);
+}
+template <typename K> void never_called(K kernel) { kernel<<<1, 32>>>(1); }
+void run() {
+    float *x, *y;
+    int n = 640;
+    cudaMalloc(&x, n * 4);
+    cudaMalloc(&y, n * 4);
+    with_config(k<float, 4>, dim3(n / 64, 2), 64, 128, x, y, n);
+    with_config(k<float, 8>, n / 128, dim3(128), 0, x, y, 320);
+    const dim3 block(32, 2);
+    const Shape shape = Shape(5, block, 16);
+    with_angles(k<float, 2>, shape, x, y, n + 1);
+}
+"""
+
+
+def test_a_function_that_is_handed_its_kernel_launches_it_for_each_call() -> None:
+    shapes = [shape for shape in launched(HANDED) if "<" in shape.kernel]
+
+    assert [(each.kernel, each.grid, each.block, each.shared_bytes, each.pdl) for each in shapes] == [
+        ("k<float, 4>", (10, 2), (64,), 128, True),
+        ("k<float, 8>", (5,), (128,), 0, True),
+        ("k<float, 2>", (5,), (32, 2), 16, False),
+    ]
+    assert [each.arguments for each in shapes] == [("x", "y", 640), ("x", "y", 320), ("x", "y", 641)]
+    assert all(dict(each.allocated) == {"x": 2560, "y": 2560} for each in shapes)
+    assert instances(HANDED) == ["k<float, 4>", "k<float, 8>", "k<float, 2>"]
+
+
+def test_a_name_that_is_made_of_itself_is_made_of_what_it_was() -> None:
+    text = (
+        "#define MOST 256\n__global__ void k(int n);\n"
+        "void f(int rows) { int block = 7 * 64; block = std::min(block, MOST);\n"
+        "block = block / 2; rows = rows + 1; k<<<rows, block>>>(block); }\n"
+    )
+
+    (shape,) = launched(text, "k", given={"rows": 4})
+    (lacking,) = launched(text, "k")
+
+    assert (shape.block, shape.arguments) == ((128,), (128,))
+    assert lacking.lacks == ("rows",)
+    assert lacking.of_block == frozenset()

@@ -103,3 +103,26 @@ def test_what_happens_in_a_stand_in_is_told_at_the_line_that_calls_it() -> None:
 
     assert [(each.kind, each.line, each.builds) for each in verdict.findings] == [("bounds", 4, verdict.builds)]
     assert "called from" not in str(verdict.findings[0])
+
+
+def test_limits_say_what_libraries_of_vectors_ask_for() -> None:
+    text = """
+#include <torch/extension.h>
+#include <limits>
+template <class T> __device__ int told() {
+    using L = std::numeric_limits<T>;
+    static_assert(L::is_specialized && L::is_bounded && L::radix == 2, "");
+    return L::is_iec559 + 2 * L::is_integer + 4 * L::is_exact + 8 * L::is_modulo + 100 * L::digits10;
+}
+__global__ void k(int* out) {
+    out[0] = told<float>();
+    out[1] = told<double>();
+    out[2] = told<int>();
+    out[3] = told<unsigned>();
+}
+"""
+    out = np.zeros(4, np.int32)
+
+    tw.load_cu(text)["k"].simulate(out, grid=1, block=1)
+
+    assert out.tolist() == [601, 1501, 906, 914]

@@ -145,8 +145,8 @@ def test_a_short_run_is_made_again_for_late_threads_a_long_one_only_backwards(mo
 def test_what_ctas_know_alike_is_kept_once() -> None:
     """Whoever learns of times that are later throughout keeps the array that others keep, and makes none of its own."""
     early, late = np.array([1, 2], np.int32), np.array([3, 2], np.int32)
-    crossed = joined({7: np.array([4, 1], np.int32)}, {7: late})[7]
+    (crossed,) = joined(({7: np.array([4, 1], np.int32)},), ({7: late},))
 
-    assert joined({7: early}, {7: late})[7] is late
-    assert joined({7: late}, {7: early})[7] is late
-    assert crossed.tolist() == [4, 2]
+    assert joined(({7: early},), ({7: late},))[0][7] is late
+    assert joined(({7: late},), ({7: early},))[0][7] is late
+    assert crossed[7].tolist() == [4, 2]

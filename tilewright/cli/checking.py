@@ -27,7 +27,7 @@ from tilewright.cli.arguments import (
 )
 from tilewright.cli.launching import Launched, as_launched, in_order, is_dependent, planned, smaller
 from tilewright.cli.options import constants
-from tilewright.errors import ArgumentError, Span, TilewrightError
+from tilewright.errors import ArgumentError, Span, TilewrightError, UnsupportedError
 from tilewright.explain import BUILDS, COMMAND, Finding, parse_idioms, reworded
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
@@ -229,7 +229,8 @@ def _checked(
     verdict, outcome = ran(kernel, args, launch, request.check, limits, in_place=True, policy=policy)
     if unsaid is not None and unsaid(verdict):
         return verdict
-    if verdict.status == "refused" and isinstance(outcome, TilewrightError):
+    is_refused = verdict.status == "refused" and not isinstance(outcome, UnsupportedError)
+    if is_refused and isinstance(outcome, TilewrightError):
         raise outcome
     if gpu and verdict:
         verdict = _compared(kernel, verdict, before, args, launch)
@@ -277,7 +278,9 @@ def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError, line: i
     shown = len(outcome.findings) if isinstance(outcome, TilewrightError) else 0
     for number, finding in enumerate(verdict.findings):
         if finding.severity == "warning":
-            say(f"warning: {finding.message}")
+            at = Span.from_column(finding.file, finding.line, finding.column)
+            where = f"{at}: " if at is not None and not finding.message.startswith(f"{at}") else ""
+            say(f"warning: {where}{finding.message}" + f"\n  try:     {finding.hint}" * bool(finding.hint))
         elif number >= shown:
             say(_with_line(finding))
         elif len(finding.builds) == 1:

@@ -47,8 +47,10 @@ _POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "
              "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_bfloat162": "bf16", "float2": "f32", "float3": "f32",
              "float4": "f32", "double2": "f64", "int2": "i32", "int3": "i32", "int4": "i32", "uint2": "u32",
              "uint3": "u32", "uint4": "u32"}  # fmt: skip
+_OF_TEXTURES = re.compile(r"\bcuda(?:Texture|Surface)Object_t\b")
 _NULL = ("nullptr", "NULL", "0")
 RAMP = "ramp(*)"  # of integers that host code copies to an array: 0, 1, 2, ..., below the size of the smallest array
+THREADS = 128  # of a block, where the text does not say it
 FEW_NAMES = 6  # of parameters that are told with their types
 FEW = 32  # elements of an array in which integers of another one are no places
 _SIZED = re.compile(r":\w+\[(\d+)\]")
@@ -59,13 +61,14 @@ MOST_ELEMENTS = 1 << 24  # of an array that is suggested
 @dataclass
 class _Lacks:
     """What the host code of a file does not say. what: sentences, with the lines where they hold. options: those that
-    would say it; numbers: names of host code that do, and whether arguments depend on them; arrays: pointers, and the
-    names of the integers that lack beside each.
+    would say it; numbers: names of host code that do, and whether arguments depend on them; of_block: those that the
+    threads of a block depend on; arrays: pointers, and the names of the integers that lack beside each.
     """
 
     what: dict[str, list[int]] = field(default_factory=dict)
     options: dict[str, None] = field(default_factory=dict)
     numbers: dict[str, bool] = field(default_factory=dict)
+    of_block: set[str] = field(default_factory=set)
     arrays: dict[str, tuple[Parameter, int, set[str]]] = field(default_factory=dict)
 
     def add(self, what: str, line: int = 0, options: Iterable[str] = ()) -> None:
@@ -87,7 +90,8 @@ class _Lacks:
         for param, elements, beside in self.arrays.values():
             many = min(elements * side ** min(len(beside), 3), MOST_ELEMENTS) if beside else elements
             yield f"--arg {_sample(param, many)}"
-        yield from (f"--size {name}={side if is_argument else 4}" for name, is_argument in self.numbers.items())
+        for name, is_argument in self.numbers.items():
+            yield f"--size {name}={THREADS if name in self.of_block else side if is_argument else 4}"
         yield from self.options
 
     def check(self, file: Path) -> None:
@@ -139,9 +143,10 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
         filled = {} if by_place else _arguments(kernel.written, shape, texts, lacks)
         if shape.lacks:
             needed = {name for names in shape.needs.values() for name in names}
-            named = [name for name in shape.lacks if name.isidentifier()]
+            named = _asked_names(shape)
             for name in named:
                 lacks.add_number(name, is_argument=name in needed)
+            lacks.of_block |= shape.of_block
             shown = ["--grid 4", "--block 256"] * (not named and not any("." in name for name in shape.lacks))
             lacks.add(f"{kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}", shape.line, shown)
         args = tuple(filled.values()) if filled else request.args
@@ -160,6 +165,13 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
         raise ArgumentError(f"no kernel of {file.name} has this argument", given=unused[0],
                             allowed=choices(text, names))  # fmt: skip
     return launches
+
+
+def _asked_names(shape: LaunchShape) -> list[str]:
+    """The names that say a launch's extents: those that others are made of, where they say all."""
+    names, local = [name for name in shape.lacks if name.isidentifier()], shape.host.local if shape.host else {}
+    first = [name for name in names if not isinstance(local.get(name), str)]
+    return first if first and len(names) == len(shape.lacks) else names
 
 
 def host_around(kernel: LoadedKernel, shape: LaunchShape, asked: Iterable[str] = ()) -> HostAround:
@@ -247,7 +259,7 @@ def _shape(
     wanted = re.sub(r"\s", "", name)
     alike = [shape for shape in shapes if len(shape.arguments) == len(kernel.written)] or shapes
     exact = [shape for shape in alike if re.sub(r"\s", "", shape.kernel) == wanted] or alike
-    return next((shape for shape in exact if not shape.lacks), exact[0] if exact else None)
+    return min(exact, key=lambda shape: len(shape.lacks), default=None)
 
 
 def _own(kernel: LoadedKernel, shape: LaunchShape, args: Sequence[str]) -> dict[str, str]:
@@ -265,21 +277,16 @@ def _arguments(
     params: Sequence[Parameter], shape: LaunchShape, texts: Mapping[str, str], lacks: _Lacks
 ) -> dict[str, str]:
     """An argument for each parameter, as the command line has it."""
-    words, missing = dict[str, str](), list[tuple[Parameter, str]]()
+    words, missing, arrays = dict[str, str](), list[tuple[Parameter, str]](), dict[str, str]()
     for place, param in enumerate(params):
         value = shape.arguments[place] if place < len(shape.arguments) else ""
         word = shape.words[place] if place < len(shape.words) else ""
-        if param.name in texts:
-            words[param.name] = re.sub(r"^\s*\w+", param.name, texts[param.name])
-        elif param.type[-1:] == "*" and word in shape.allocated:
-            words[param.name] = _allocated(param, shape, word)
-        elif param.type[-1:] == "*" and word in _NULL:
-            words[param.name] = f"{param.name}=null"
-        elif param.type[-1:] != "*" and isinstance(value, (int, float)):
-            is_float = "float" in param.type or "double" in param.type
-            words[param.name] = f"{param.name}={value if is_float else int(value)}"
-        elif param.fields and (structure := _structure(param, word, shape.host)) is not None:
-            words[param.name] = structure
+        first = arrays.get(word, "") if param.type[-1:] == "*" else ""
+        if first and texts.get(param.name) == texts.get(first):
+            words[param.name] = f"{param.name}={first}"  # host code passes one array twice
+        elif (text := _argument(param, word, value, shape, texts)) is not None:
+            words[param.name] = text
+            arrays |= {word: param.name} if word.isidentifier() and _SIZED.search(text) else {}
         elif not param.is_empty:
             missing.append((param, word))
     sizes = [size for text in words.values() if (match := _SIZED.search(text)) and (size := int(match[1])) >= FEW]
@@ -287,6 +294,22 @@ def _arguments(
     if missing:
         _ask(missing, params, shape, lacks)
     return words
+
+
+def _argument(
+    param: Parameter, word: str, value: str | Number, shape: LaunchShape, texts: Mapping[str, str]
+) -> str | None:
+    """An argument as the command line has it; None where neither the request nor host code says it."""
+    if param.name in texts:
+        return re.sub(r"^\s*\w+", param.name, texts[param.name])
+    if param.type[-1:] == "*":
+        return f"{param.name}=null" if word in _NULL else _allocated(param, shape, word)
+    if _OF_TEXTURES.search(param.type):
+        return f"{param.name}=0"  # what reads it is refused by name
+    if isinstance(value, (int, float)):
+        is_float = "float" in param.type or "double" in param.type
+        return f"{param.name}={value if is_float else int(value)}"
+    return _structure(param, word, shape.host) if param.fields else None
 
 
 def _ask(
@@ -322,8 +345,10 @@ def _named(param: Parameter, word: str, shape: LaunchShape) -> list[str]:
     return [] if param.fields or number_name(param.type).startswith("float") else names
 
 
-def _allocated(param: Parameter, shape: LaunchShape, word: str) -> str:
-    """An array that host code allocates, with what it sets it to."""
+def _allocated(param: Parameter, shape: LaunchShape, word: str) -> str | None:
+    """An array that host code allocates, with what it sets it to; None of any other."""
+    if word not in shape.allocated:
+        return None
     text = _array(param, shape.allocated[word])
     if shape.host is not None and (byte := filled_with(shape.host, word)):
         return _filled(text, byte)
@@ -466,7 +491,7 @@ def planned(module: LoadedModule, asked: SequenceRequest) -> list[PlannedLaunch]
 
 def is_dependent(module: LoadedModule) -> bool:
     """Does the host code launch a kernel so that it may begin before the last one ends?"""
-    return any(shape.pdl for shape in _launches(module, None, {}))
+    return any(shape.pdl and _names(module, shape) for shape in _launches(module, None, {}))
 
 
 def in_order(
@@ -480,7 +505,8 @@ def in_order(
     random = np.random.default_rng(seed)
     arguments: dict[str, Any] = dict(made_argument(text, random) for text in args if not text.startswith("{"))  # type: ignore[misc]  # names
     numbers = {**sizes, **{name: value for name, value in arguments.items() if isinstance(value, (int, float))}}
-    shapes, lacks, planned = _launches(module, None, numbers), _Lacks(), list[PlannedLaunch]()
+    shapes = [shape for shape in _launches(module, None, numbers) if _names(module, shape)]
+    lacks, planned = _Lacks(), list[PlannedLaunch]()
     if not shapes:
         raise ArgumentError(f"{file.name} has no launch", allowed="kernel<<<4, 256>>>(x, n)")
     for number, shape in enumerate(shapes):

@@ -353,13 +353,14 @@ def _for(stmt: ir.For, scope: Scope) -> list[str]:
 
 
 def _is_one_round(loop: ir.For) -> bool:
-    """Is the body a block that runs once, as which it is shorter? Its variable has its value everywhere by now."""
+    """Is the body a block that runs once, and without the loop's variable, in whose place its value stands?"""
     start, stop = ir.const_value(loop.start), ir.const_value(loop.stop)
     if start is None or stop is None or not 0 < stop - start <= loop.step:
         return False
-    return loop.var.name not in ir.names_in(loop.body) and not any(
-        isinstance(stmt, (ir.Break, ir.Continue)) for stmt in ir.statements(loop.body)
-    )
+    inside = list(ir.statements(loop.body))
+    nodes = (node for stmt in inside for node in ir.expressions(stmt))
+    uses = any(isinstance(node, ir.Var) and node.name == loop.var.name for node in nodes)
+    return not uses and not any(isinstance(stmt, (ir.Break, ir.Continue)) for stmt in inside)
 
 
 def _pragma(loop: ir.For) -> list[str]:

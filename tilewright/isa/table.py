@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 from typing import Any, ParamSpec
 
@@ -191,7 +192,7 @@ class Touch:
     moves: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, as it keeps what it is asked for again and again
 class Bound:
     """A call with its row: what the emitter and the simulator work from.
 
@@ -204,7 +205,7 @@ class Bound:
     operands: Mapping[str, tuple[Expr, ...]]
     texts: Mapping[str, str] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def mnemonic(self) -> str:
         """The opcode with the modifiers of the call."""
         return self.form.mnemonic(self.mods)
@@ -253,19 +254,19 @@ class Bound:
         """The fence that the call is, if it is one."""
         return self.form.fence_of(self.mods)
 
-    @property
+    @cached_property
     def given(self) -> tuple[Operand, ...]:
         """The operands that the call has: the row's, less those that were left out, each place of its own kind."""
         return tuple(
             row.resolved(self.mods) for row in self.instruction.operands if self.mods.get(row.name, row) is not None
         )
 
-    @property
+    @cached_property
     def read(self) -> tuple[Operand, ...]:
         """The operands that `execute` gets."""
         return tuple(operand for operand in self.given if operand.read)
 
-    @property
+    @cached_property
     def arguments(self) -> tuple[Operand, ...]:
         """The operands whose values come with the call: an operation reads what it updates when it is complete."""
         return tuple(operand for operand in self.read if not (operand.written and self.form.issue))

@@ -17,6 +17,7 @@ from tilewright.terms import Dialect, Term
 _ASM = re.compile(r'\basm\b[\s\w]*\(\s*"\s*([a-z][\w.:]*)\s*([%\w]*)[^"]*"')
 _PIPELINE = re.compile(r"\b(\w+)\s*=\s*cuda::make_pipeline|\bcuda::pipeline<[^;{}]*>\s+(\w+)")
 _GROUP = re.compile(r"\bmemcpy_async\s*\(\s*(\w+)\s*,")
+_COOPERATIVE = r"\bcudaLaunchCooperativeKernel\b|\bcudaLaunchAttributeCooperative\b|\bthis_grid\s*\("
 WAIT, COMMIT = "cp.async.wait_group", "cp.async.commit_group"
 
 
@@ -71,7 +72,17 @@ def dialect_of(texts: Sequence[str]) -> Dialect:
             return library(whole, word == WAIT, int(number or 0))
         return f'asm volatile("{plain};" ::: "memory")'
 
-    return replace(CUDA, spellings={**CUDA.spellings, "call": called})
+    grid = _of_grids(whole) if re.search(_COOPERATIVE, whole) else {}
+    return replace(CUDA, spellings={**CUDA.spellings, **grid, "call": called})
+
+
+def _of_grids(text: str) -> dict[str, str]:
+    """What orders CTAs of a launch that is cooperative: the barrier of its grid first of all."""
+    declared = re.search(r"\bgrid_group\s+(\w+)|\b(\w+)\s*=\s*(?:\w+::)?this_grid\s*\(", text)
+    name = (declared[1] or declared[2]) if declared else "cooperative_groups::this_grid()"
+    return {kind: f"{name}.sync() between the two, as the launch is cooperative; or {other}"
+            for kind, other in (("no barrier between", "a second array, which nobody reads, to write to"),
+                                ("no barrier any", "different places, or atomics"))}  # fmt: skip
 
 
 def _by_primitives(_: str, waits: bool, number: int) -> str:

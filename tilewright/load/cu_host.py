@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tilewright.load.cu_allocations import allocation, base_of
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import MULTIPROCESSORS, HostNumbers, Number, expression, literal, said
-from tilewright.load.cu_tree import LOOPS, Tree, below, defined, tree_of, without_comments
+from tilewright.load.cu_tree import LOOPS, Tree, below, defined, split, tree_of, without_comments
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -27,7 +27,10 @@ _OF_HEADERS = re.compile(r"_|CU[A-Z]|CCCL|THRUST|NV[A-Z]")  # how names of macro
 _FUNCTION, _BLOCKS = "function_definition", ("compound_statement", "for_statement", "lambda_expression")
 _REPEATED = (*LOOPS, "case_statement", "lambda_expression")
 _HOLDS_MANY = re.compile(r"(?:std|thrust)\s*::\s*(?:\w+_)?vector\s*<(.+)>$", re.DOTALL)
-_POINTS = re.compile(r"\bdata_ptr\s*<\s*(?:const\s+)?([\w:]+)\s*>\s*\(\s*\)$")  # of a tensor, as a pointer to a type
+_POINTS = re.compile(  # what is a pointer to a type by its own words: a tensor's, or one that is cast
+    r".*\bdata_ptr\s*<\s*(?:const\s+)?([\w:]+)\s*>\s*\(\s*\)$|\(\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*\)[^,]*$"
+    r"|(?:static|reinterpret)_cast\s*<\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*>[^,]*$"
+)
 _CLEARS = r"emset|\bzeros?_?\b|\bfill|Memcpy\w*\s*\([^,;]*\b{}\b"  # by which it sets arguments
 _ASKED: Mapping[str, tuple[Number, ...]] = {  # functions of CUDA, by what their first arguments are afterwards
     "cudaGetDevice": (0,), "cudaGetDeviceCount": (1,), "cudaOccupancyMaxActiveBlocksPerMultiprocessor": (1,),
@@ -172,6 +175,7 @@ class Host:
     given: Mapping[str, Number]
     bound: Mapping[str, str]
     depth: int = 0  # of calls that lead to it
+    via: tuple[Host, dict[str, str]] | None = None  # the call that leads to it, where it is not the first one
 
     @cached_property
     def function(self) -> Node | None:
@@ -232,19 +236,35 @@ class Host:
     @cached_property
     def call(self) -> tuple[Host, dict[str, str]] | None:
         """Where the function around the node is called first, and what is passed there, by its parameters' names."""
+        here = ((host, dict(zip(self.parameters, words, strict=False))) for host, words in self._calls((self.tree,)))
+        return self.via or next(here, None)
+
+    @cached_property
+    def parameters(self) -> list[str]:
+        """The names of the parameters of the function around the node."""
+        head = next(below(self.function, "function_declarator"), None) if self.function is not None else None
+        return [name for name, _ in _parameters(head, self.tree)] if head is not None else []
+
+    @property
+    def calls(self) -> Iterator[tuple[Host, list[str]]]:
+        """Where texts call the function around the node, and what is passed there."""
+        texts = dict.fromkeys((self.tree.text, *self.around))
+        return self._calls(tree_of(text) for text in texts)
+
+    def _calls(self, trees: Iterable[Tree]) -> Iterator[tuple[Host, list[str]]]:
         head = next(below(self.function, "function_declarator"), None) if self.function is not None else None
         if head is None or self.function is None or self.depth >= _DEPTH:
-            return None
-        name, names = bare(self.tree.of(head).partition("(")[0]), [name for name, _ in _parameters(head, self.tree)]
-        for call in below(self.tree.root, "call_expression"):
-            called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
-            if called is None or listed is None or bare(self.tree.of(called)) != name or not self._leads_here(call):
-                continue
-            words = [self.tree.of(each) for each in listed.named_children if each.type != "comment"]
-            return Host(self.tree, call, self.around, self.given, {}, self.depth + 1), dict(
-                zip(names, words, strict=False)
-            )
-        return None
+            return
+        name = bare(self.tree.of(head).partition("(")[0])
+        for tree in trees:
+            for call in below(tree.root, "call_expression") if name in tree.text else ():
+                called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+                if called is None or listed is None or bare(tree.of(called)) != name:
+                    continue
+                if tree.text != self.tree.text or self._leads_here(call):
+                    around = tuple(text for text in (self.tree.text, *self.around) if text != tree.text)
+                    words = [tree.of(word) for word in listed.named_children if word.type != "comment"]
+                    yield Host(tree, call, around, self.given, {}, self.depth + 1), words
 
     def _leads_here(self, call: Node) -> bool:
         """Is a call outside of the function itself, and does it name the arguments of the template that are bound?"""
@@ -259,7 +279,10 @@ class Host:
         if self.call is None:
             return {}
         caller, words = self.call
-        values = {name: caller.number(word) for name, word in words.items()}
+        values: dict[str, Number | str | None] = {name: caller.number(word) for name, word in words.items()}
+        for name, word in words.items() if self.via is not None else ():
+            values[name] = caller.shown(word)
+            values |= {f"{name}.{part}": caller.shown(text) for part, text in caller.members(word).items()}
         return {name: value for name, value in values.items() if value is not None}
 
     def _take(self, node: Node, found: dict[str, str | Number]) -> None:
@@ -283,8 +306,9 @@ class Host:
         runs = self._runs(node, inside, found)
         if runs is None or (runs and (right is None or tree.of(node.child_by_field_name("operator") or node) != "=")):
             found.pop(name, None)
-        elif runs and right is not None:
-            found[name] = tree.of(right)
+        elif runs and right is not None:  # ``n = min(n, 8)``: of what it was before
+            itself = rf"\b{name}\b" if name.isidentifier() else r"(?!)"
+            found[name] = re.sub(itself, f"({found.get(name, name)})".replace("\\", ""), tree.of(right))
 
     def _members(self, node: Node, declarator: Node) -> dict[str, str]:
         """The members of a variable that is a structure of the texts, as its declaration sets them."""
@@ -294,8 +318,9 @@ class Host:
             return {}
         named = declarator.child_by_field_name("declarator") or declarator
         value = declarator.child_by_field_name("value")
-        parts = parts_of(self.tree.of(value), "") if value is not None else []
-        return {f"{self.tree.of(named)}.{name}": word for name, word in _filled(fields, parts or [])}
+        text = self.tree.of(value) if value is not None else ""
+        parts = split(text[1:-1]) if text[:1] == "(" else parts_of(text, self.tree.of(kind) if kind else "") or []
+        return {f"{self.tree.of(named)}.{name}": word for name, word in _filled(fields, parts)}
 
     def _runs(self, node: Node, inside: list[int], found: Mapping[str, str | Number]) -> bool | None:
         """Does a statement run before the node is reached? None where the text does not say."""
@@ -344,6 +369,12 @@ class Host:
         values = values or [1]
         return tuple(int(value) for value in values if value is not None) if None not in values else None
 
+    def shown(self, word: str) -> Number | str | None:
+        """A number, or the numbers of a ``dim3``, in words that say it anywhere."""
+        if (value := self.number(word)) is not None or (extents := self.extents(word)) is None:
+            return value
+        return f"dim3({', '.join(map(str, extents))})"
+
     def members(self, word: str) -> Mapping[str, str]:
         """What the members of a structure are, by their names, as far as the text says: of ``f`` and ``Axpb{2, 1}``."""
         prefix = f"{word}."
@@ -373,8 +404,9 @@ class Host:
         """The type of an expression, "" where the text does not say."""
         if literal(word) is not None:
             return "float" if word[-1:] in "fF" else "double" if "." in word else "int"
-        if asked := _POINTS.search(word):
-            return f"{self.bound.get(asked[1], asked[1])}*"
+        if points := _POINTS.match(word):
+            kind = points[1] or points[2] or points[3]
+            return f"{self.bound.get(kind, kind)}*"
         kind = self.types.get(base_of(word), "")
         many = _HOLDS_MANY.match(kind)
         if found := re.fullmatch(r"(\w+)\s*[{(].*[)}]", word, re.DOTALL):

@@ -72,6 +72,7 @@ class LaunchShape:
     allocated: Mapping[str, int] = field(default_factory=dict)
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sized: frozenset[str] = frozenset()  # arguments that are arrays which host code allocates
+    of_block: frozenset[str] = frozenset()  # the names without which the block is not known
     numbers: Mapping[str, int] = field(default_factory=dict)
     host: Host | None = field(default=None, compare=False, repr=False)  # the code around it
 
@@ -217,18 +218,57 @@ def launched(
     written, or its bare name. given: what names of host code are. around: texts of its headers.
     """
     shapes = list[LaunchShape]()
-    for tree, node, launch in _launches(text, around):
-        for host in host_of(tree, node, tuple(around), given):
-            name = _named(launch.kernel, launch.arguments or _listed(launch, host), host)
-            if kernel is None or bare(kernel) == bare(name):
-                shape = _in_numbers(launch, name, host)
-                shapes += [shape] if shape not in shapes else []
+    for placed in _placed(text, around, given):
+        if kernel is None or bare(kernel) == bare(placed.name):
+            shape = _in_numbers(placed)
+            shapes += [shape] if shape not in shapes else []
     return [shape for shape in shapes if shape.kernel == kernel] or shapes
 
 
-def _in_numbers(launch: HostLaunch, kernel: str, host: Host) -> LaunchShape:
-    words, arguments = launch.words or _configured(launch.config, host), launch.arguments or _listed(launch, host)
+class _Placed(NamedTuple):
+    """A launch where it stands. host: the code around it; outer: that which says its arguments, the caller's where
+    a function launches the kernel that it is handed.
+    """
+
+    launch: HostLaunch
+    host: Host
+    outer: Host
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        return self.launch.arguments or _listed(self.launch, self.host)
+
+    @property
+    def name(self) -> str:
+        return _named(self.launch.kernel, self.arguments, self.outer)
+
+
+def _placed(text: str, around: Sequence[str], given: Mapping[str, Number]) -> Iterator[_Placed]:
+    for tree, node, launch in _launches(text, around):
+        for host in host_of(tree, node, tuple(around), given):
+            yield from [*_handed_on(launch, host)] or [_Placed(launch, host, host)]
+
+
+def _handed_on(launch: HostLaunch, host: Host) -> Iterator[_Placed]:
+    """The launches of a function that is handed its kernel, ``launch(kernel, grid, args...)``: one for each call."""
+    names = host.parameters
+    if launch.kernel not in names:
+        return
+    for caller, words in host.calls:
+        passed = dict(zip(names, words, strict=False))
+        rest = ", ".join(words[len(names) - 1 :])
+        listed = [rest if word.endswith("...") else passed.get(word, word) for word in launch.arguments]
+        handed = replace(launch, kernel=_function(passed.get(launch.kernel, "")), line=caller.node.start_point[0] + 1,
+                         arguments=tuple(filter(None, split(", ".join(listed)))))  # fmt: skip
+        for outer in host_of(caller.tree, caller.node, caller.around, caller.given):
+            yield _Placed(handed, replace(host, via=(outer, passed)), outer)
+
+
+def _in_numbers(placed: _Placed) -> LaunchShape:
+    (launch, host, outer), kernel = placed, placed.name
+    words, arguments = launch.words or _configured(launch.config, host), placed.arguments
     arguments = tuple(_CAST.sub("", word) for word in arguments)
+    of_block = _lacking(words[1], host) if len(words) > 1 else frozenset()
     shapes = [host.extents(word) for word in words[:3]]
     host.numbers.lacks.discard("")
     lacks = tuple(sorted(host.numbers.lacks)) or tuple(
@@ -237,17 +277,26 @@ def _in_numbers(launch: HostLaunch, kernel: str, host: Host) -> LaunchShape:
     known = [each if each is not None and all(0 <= n < _MOST for n in each) else None for each in shapes]
     complete = len(known) > 1 and None not in known
     grid, block, *rest = [each or () for each in known] if complete else [(), ()]
-    values = tuple(word if (value := host.number(word)) is None else value for word in arguments)
-    sizes = {word: said for word in arguments if (said := host.allocation(word)) is not None}
-    allocated = {word: int(size) for word, said in sizes.items() if (size := host.number(said)) is not None}
+    values = tuple(word if (value := outer.number(word)) is None else value for word in arguments)
+    sizes = {word: said for word in arguments if (said := outer.allocation(word)) is not None}
+    allocated = {word: int(size) for word, said in sizes.items() if (size := outer.number(said)) is not None}
     return LaunchShape(
         grid, block, rest[0][0] if rest and rest[0] else 0, launch.line, kernel, values, arguments,
         () if complete else lacks or ("grid", "block"), _has_pdl(launch, host), _cluster(launch, host), allocated,
-        {word: _needed(sizes.get(word, word), host) for word in arguments},
-        frozenset(sizes),
-        {name: value for name, value in host.numbers.used.items() if name in host.local or name in host.given},
-        host,
+        {word: _needed(sizes.get(word, word), outer) for word in arguments},
+        frozenset(sizes), of_block,
+        {name: value for name, value in outer.numbers.used.items() if name in outer.local or name in outer.given},
+        outer,
     )  # fmt: skip
+
+
+def _lacking(word: str, host: Host) -> frozenset[str]:
+    """The names without which extents are not known."""
+    host.numbers.lacks.clear()
+    known = host.extents(word)
+    lacks = frozenset(host.numbers.lacks) if known is None else frozenset()
+    host.numbers.lacks.clear()
+    return lacks
 
 
 def _needed(word: str, host: Host) -> tuple[str, ...]:
@@ -313,9 +362,7 @@ def launched_instances(texts: tuple[str, ...]) -> dict[str, list[str]]:
 
 def instances(text: str, around: Sequence[str] = ()) -> list[str]:
     """The instances of templates that the file itself launches, ``k<128>`` of ``k<128><<<...>>>``, or makes."""
-    hosts = ((launch, host) for tree, node, launch in _launches(text, around)
-             for host in host_of(tree, node, tuple(around), {}))  # fmt: skip
-    made = [_named(launch.kernel, launch.arguments or _listed(launch, host), host) for launch, host in hosts]
+    made = [placed.name for placed in _placed(text, around, {})]
     return list(dict.fromkeys(name for name in (*made, *explicit_instances(text)) if "<" in name))
 
 

@@ -8,7 +8,7 @@ from math import gcd
 
 from tilewright import ir, isa
 from tilewright.dtypes import BOOL
-from tilewright.errors import KernelError, choices
+from tilewright.errors import KernelError, UnsupportedError, choices
 from tilewright.ir.flow import live_before
 from tilewright.isa.arch import since
 from tilewright.ptx import tree
@@ -482,7 +482,7 @@ def call(low: Lowering, step: Step) -> None:
         low.add(OUTSIDE[callee.text](low, arguments, step))
     else:
         reason = REFUSED.get(callee.text, "a function whose body is somewhere else")
-        raise KernelError(f"a call of {callee.text} is not supported", given=reason, at=step.at)
+        raise UnsupportedError(f"a call of {callee.text} is not supported", given=reason, at=step.at)
     low.end(ir.Jump(after, at=step.at), after)
 
 

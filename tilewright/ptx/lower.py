@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from tilewright import ir
 from tilewright.dtypes import BOOL
-from tilewright.errors import KernelError, Span, TilewrightError
+from tilewright.errors import KernelError, Span, TilewrightError, UnsupportedError
 from tilewright.ir import map_body, rewrite, statements, unary
 from tilewright.ir.structure import body_of
 from tilewright.ptx import tree
@@ -212,7 +212,7 @@ def _checked(low: Lowering, ins: tree.Instruction, scope: Scope, returns: int | 
     family = ".".join((ins.opcode, *ins.modifiers[:1]))
     reason = next((UNSUPPORTED[name] for name in _names(ins) if name in UNSUPPORTED), None)
     if reason is not None:
-        raise KernelError(f"{ins.mnemonic} is not supported", given=reason)
+        raise UnsupportedError(f"{ins.mnemonic} is not supported", given=reason)
     guard = _guard(low, ins, scope, at)
     step = Step(ins, scope, returns, guard, at)
     flow = FLOW.get(ins.opcode) or FLOW.get(family)

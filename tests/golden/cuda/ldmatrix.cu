@@ -27,8 +27,9 @@ ldmatrix_tile(const unsigned short* __restrict__ A, unsigned short* B) {
   __syncthreads();
   // copy/ldstmatrix: stage.py:21
   void* smem_ptr = &A_smem[laneid % 16 * 8];
-  {
-    ldmatrix_m8n8_x2_trans_b16((unsigned int&)R[(int)((unsigned int)outer * 2u * 2u)], (unsigned int&)R[(int)((unsigned int)outer * 2u * 2u) + 2], shared_address(smem_ptr));
+  #pragma unroll
+  for (int outer = 0; outer < 1; ++outer) {
+    ldmatrix_m8n8_x2_trans_b16((unsigned int&)R[outer * 2 * 2], (unsigned int&)R[outer * 2 * 2 + 2], shared_address(smem_ptr));
   }
   #pragma unroll
   for (int i = 0; i < 4; ++i) {

@@ -75,7 +75,8 @@ TW_FUNCTOR(less_equal, bool, <=) TW_FUNCTOR(greater_equal, bool, >=) TW_FUNCTOR(
 template <class T> struct numeric_limits {
   static constexpr bool is_specialized = is_arithmetic<T>::value, is_integer = is_integral<T>::value;
   static constexpr bool is_signed = std::is_signed<T>::value, has_infinity = false, has_quiet_NaN = false;
-  static constexpr int digits = 8 * sizeof(T) - is_signed;
+  static constexpr bool is_iec559 = false, is_exact = is_integer, is_bounded = is_specialized, is_modulo = !is_signed;
+  static constexpr int digits = 8 * sizeof(T) - is_signed, digits10 = digits * 301 / 1000, radix = 2;
   static __host__ __device__ constexpr T max() {
     return is_same_v<T, bool> ? T(1) : is_signed ? T((((T(1) << (digits - 1)) - 1) << 1) + 1) : T(~T(0));
   }
@@ -85,8 +86,10 @@ template <class T> struct numeric_limits {
 #define TW_LIMITS(T, most, least, step, bits, inf, nan) \
   template <> struct numeric_limits<T> { \
     static constexpr bool is_specialized = true, is_integer = false, is_signed = true; \
-    static constexpr bool has_infinity = true, has_quiet_NaN = true; \
-    static constexpr int digits = bits; \
+    static constexpr bool has_infinity = true, has_quiet_NaN = true, has_signaling_NaN = true; \
+    static constexpr bool is_iec559 = true, is_exact = false, is_bounded = true, is_modulo = false; \
+    static constexpr int digits = bits, digits10 = (bits - 1) * 301 / 1000, max_digits10 = 2 + bits * 301 / 1000; \
+    static constexpr int radix = 2; \
     static __host__ __device__ constexpr T max() { return most; } \
     static __host__ __device__ constexpr T lowest() { return -most; } \
     static __host__ __device__ constexpr T min() { return least; } \

@@ -1,11 +1,11 @@
 """From a lowered kernel to Python: it is cut into segments, and each becomes one function over arrays.
 
-values          what statements give and read, what expressions depend on
+values          what statements give and read, what expressions depend on, where threads wait
 prepare, loops  the passes before the cut; loops that wait; strong reads that decide a branch, and nothing else; the
                 barriers that threads may skip, and what they do behind them; scalars of compiled code, loaded in the
                 lanes that use them
 axes            over what each value varies: CTAs, warps, lanes, or nothing
-cut, waits      the cut: blocks that end where threads may wait; live variables; and which blocks are one segment
+cut             the cut: blocks that end where threads may wait; live variables; and which blocks are one segment
 source          the state that generators share; the text, and text that is nested too deep for Python
 expressions, addressing, calls, substitution
                 values, addresses in parts, calls of the instruction table: plain functions over one emitter; in

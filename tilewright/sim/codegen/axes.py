@@ -9,17 +9,16 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from tilewright.ir import Bind, Body, Call, For, Kernel, Stmt, Var, While, expressions, statements, stop_of
+from tilewright.ir import Bind, Body, Call, Expr, For, Kernel, Stmt, Var, While, expressions, statements, stop_of
 from tilewright.ir.launch import ALL, CTA, LANE, UNIFORM, WARP
 from tilewright.ir.uniformity import Uniformity
 from tilewright.isa import ANY_LANES, bind
 from tilewright.sim.codegen.loops import polls
-from tilewright.sim.codegen.waits import waits
+from tilewright.sim.codegen.values import ById, waits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tilewright.ir import Expr
 
 __all__ = ["ALL", "CTA", "LANE", "UNIFORM", "WARP", "Axes"]
 
@@ -38,6 +37,7 @@ class Axes(Uniformity):
         self._compiled = kernel.compiled
         self._own: dict[int, frozenset[str]] = {}
         super().__init__(kernel)
+        self.of = ById(self.of)  # type: ignore[method-assign]  # the variables are known: no answer changes any more
 
     def _body(self, body: Body) -> None:
         if any(isinstance(stmt, (For, While)) and id(stmt) not in self._own for stmt in body):

@@ -24,7 +24,7 @@ from tilewright.sim.codegen.functions import NAMESPACE, SegmentEmitter, parts_of
 from tilewright.sim.codegen.loops import polls
 from tilewright.sim.codegen.prepare import prepared
 from tilewright.sim.codegen.source import PySource, compiled
-from tilewright.sim.codegen.values import calls_of, given_in, is_closed, is_collective, is_of_all, names_in, read_by
+from tilewright.sim.codegen.values import ById, acts, calls_of, given_in, is_collective, is_of_all, names_in, read_by
 from tilewright.sim.machine import ALONE, Batch, Everyone, Group, Place, Ranks, Shape, Site, Subject
 from tilewright.sim.record import Recorder
 
@@ -84,6 +84,7 @@ class Compiled(Subject):
             self.own_checks.insert(0, self.recorder)  # what a check finds has been recorded
         self.everyone = Everyone(self.own_checks)
         self._reads: dict[int, frozenset[str]] = {}
+        self.may_be_poison = ById(self._may_be_poison)
         self._site_of: dict[object, Site] = {}  # by what it does
         orders = ("accesses" if pauses else "branches") if "races" in checks else ""
         self.axes, self.cut, live_in, self.skips = cut(self.kernel, self.parameters, orders=orders)
@@ -220,17 +221,19 @@ class Compiled(Subject):
 
     def _fixed(self, names: frozenset[str]) -> frozenset[str]:
         """Registers of compiled code that depend on a thread's place and these names alone, wherever they are read."""
-        if not self.raw:
-            return frozenset()
-        stmts = given_in(stmt for segment in self.cut for stmt in ir.statements(segment.body))
+        fixed, wrong = names | self._computed.keys(), {""}
+        while wrong:
+            wrong = {name for name in self._computed.keys() & fixed if not self._computed[name] <= fixed}
+            fixed -= wrong
+        return fixed - self.shadowed if self.raw else frozenset()
+
+    @cached_property
+    def _computed(self) -> dict[str, set[str]]:
+        """What those registers depend on that are given a value once, which is computed."""
+        stmts = given_in(stmt for segment in self.cut for stmt in ir.statements(segment.body)) if self.raw else []
         times = Counter(stmt.var.name for stmt in stmts)
-        once = [stmt for stmt in stmts if times[stmt.var.name] == 1]
-        fixed = names | {stmt.var.name for stmt in once}
-        while True:
-            wrong = {stmt.var.name for stmt in once if not all(is_closed(node, fixed) for node in ir.walk(stmt.value))}
-            if wrong.isdisjoint(fixed):
-                return fixed - self.shadowed
-            fixed = fixed - wrong
+        nodes = {stmt.var.name: ir.walk(stmt.value) for stmt in stmts if times[stmt.var.name] == 1}
+        return {name: names_in(of) for name, of in nodes.items() if not any(map(acts, of))}
 
     @cached_property
     def passed_on(self) -> frozenset[str]:
@@ -244,7 +247,7 @@ class Compiled(Subject):
 
     # Which values may be uninitialised
 
-    def may_be_poison(self, expr: ir.Expr) -> bool:
+    def _may_be_poison(self, expr: ir.Expr) -> bool:
         """May this value have uninitialised bits? A computed one cannot, since computing with such bits is an error."""
         if not self.with_shadows:
             return False
@@ -274,9 +277,11 @@ class Compiled(Subject):
     def _shadowed(self) -> frozenset[str]:
         undefined = (stmt.var.name for stmt in self.axes.undefined if isinstance(stmt, ir.Bind))
         self.shadowed = frozenset(undefined if self.with_shadows else ())
-        while True:
-            stmts = given_in(ir.statements(self.kernel.body))
-            names = {stmt.var.name for stmt in stmts if self.may_be_poison(stmt.value)}
-            if names <= self.shadowed:
-                return self.shadowed
-            self.shadowed = frozenset(names | self.shadowed)
+        stmts = [(stmt, names_in(ir.walk(stmt.value))) for stmt in given_in(ir.statements(self.kernel.body))]
+        left = stmts if self.with_shadows else []
+        while left:
+            names = {stmt.var.name for stmt, _ in left if self.may_be_poison(stmt.value)} - self.shadowed
+            self.shadowed |= names
+            self.may_be_poison.answers.clear()
+            left = [(stmt, read) for stmt, read in stmts if not read.isdisjoint(names)]
+        return self.shadowed

@@ -94,7 +94,8 @@ def _dependences(exprs: Iterable[ir.Expr], values: dict[str, list[ir.Expr]]) -> 
 def _read_again(conds: Iterable[ir.Expr], turn: Iterable[ir.Stmt]) -> bool:
     """Do conditions depend, through variables that a turn assigns, on memory at the same place in each turn?"""
     turn = [*turn]
-    values, meets = _values(turn), any(meets_cta(call) for stmt in turn for call in calls_of(stmt))
+    values, syncs = _values(turn), [bind(call).form.sync for stmt in turn for call in calls_of(stmt)]
+    meets = any(sync is not None and sync.scope == "cta" for sync in syncs)  # all threads of a CTA
     for node in _dependences(conds, values):
         if isinstance(node, ir.Call) and (is_strong(node) or asks(node)):
             return True
@@ -103,12 +104,6 @@ def _read_again(conds: Iterable[ir.Expr], turn: Iterable[ir.Stmt]) -> bool:
             if address.isdisjoint(values):
                 return True
     return False
-
-
-def meets_cta(call: ir.Call) -> bool:
-    """Is a call a barrier of all threads of a CTA?"""
-    sync = bind(call).form.sync
-    return sync is not None and sync.scope == "cta"
 
 
 def spins(loop: ir.While) -> bool:

@@ -66,11 +66,6 @@ class Operand:
     origin: str = ""
 
 
-def _without_not(expr: Expr) -> Expr:
-    """What a negation negates: that is what has unknown bits."""
-    return expr.a if isinstance(expr, Unary) and expr.op == "not" else expr
-
-
 class Emitter:
     """A mutable writer of one segment. rules: the writer of each kind of expression. spread: the writer of one that may
     have unknown bits, in compiled code (``unknowns``).
@@ -133,7 +128,8 @@ class Emitter:
         operand = self.value(expr, mask)
         if operand.shadow is not None:
             text = self.out.named("v", operand.text)
-            need = self.out.constant("N", self.program.hears("use", _without_not(expr), use, self.at))
+            of = expr.a if isinstance(expr, Unary) and expr.op == "not" else expr  # which has unknown bits
+            need = self.out.constant("N", self.program.hears("use", of, use, self.at))
             if self.unknowns:
                 bits_known = f"({operand.shadow} == 0){'.all(-1)' * (expr.dtype.lanes > 1)}{operand.origin}"
                 self.out.line(f"if {operand.shadow} is not None: {need}(b, {mask}, {bits_known})")

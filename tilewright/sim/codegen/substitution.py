@@ -53,8 +53,9 @@ class _Writer:
             if isinstance(stmt, (ir.For, ir.While)):
                 self.turned(inside, values)
             inner = [self.body(side, dict(values)) for side in ir.bodies(stmt)]
-            new = ir.rewrite_values(stmt, partial(self.changed, values))
-            new = ir.with_bodies(new, inner)
+            new = ir.with_bodies(stmt, inner)
+            if any(isinstance(node, (ir.Vector, ir.Load, ir.AddressOf, ir.Call)) for node in ir.expressions(stmt)):
+                new = ir.rewrite_values(new, partial(self.changed, values))
             if isinstance(new, (ir.Assign, ir.Bind)):
                 self.define(new, values)
             self.turned((stmt, *inside), values)
@@ -176,8 +177,11 @@ def _in_call(call: ir.Call, values: Mapping[str, ir.Expr]) -> ir.Call:
 
 def _without_dead(body: ir.Body, names: frozenset[str]) -> ir.Body:
     """The statements without the dead registers among ``names``; their instructions are still counted."""
+    reads: dict[int, tuple[ir.Stmt, set[str]]] = {}
     while names:
-        dead = names - {name for stmt in ir.statements(body) for name in _read(stmt)}
+        stmts = ir.statements(body)
+        reads |= {id(stmt): (stmt, _read(stmt)) for stmt in stmts if id(stmt) not in reads}
+        dead = names.difference(*(reads[id(stmt)][1] for stmt in stmts))
         if not dead:
             break
         body, names = ir.map_body(body, partial(_cleared, dead)), names - dead

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 from tilewright import ir
-from tilewright.isa import ANY_LANES, bind
+from tilewright.isa import ANY_LANES, WARPGROUP, bind
 
 if TYPE_CHECKING:
     from tilewright.sim.machine import Array
 
 Given: TypeAlias = "ir.Assign | ir.Bind"
 Node = TypeVar("Node")  # an expression, or a tuple of them
+Of = TypeVar("Of")
 
 
 def given_in(stmts: Iterable[ir.Stmt]) -> list[Given]:
@@ -39,9 +40,22 @@ def names_in(nodes: Iterable[object]) -> set[str]:
 
 def put_in(node: Node, values: Mapping[str, ir.Expr]) -> Node:
     """The expression with these expressions in place of variables."""
-    if names_in(ir.walk(node)).isdisjoint(values):
+    if not any(type(part) is ir.Var and part.name in values for part in ir.walk(node)):
         return node
     return ir.rewrite(node, lambda part: values.get(part.name) if isinstance(part, ir.Var) else None)
+
+
+class ById(Generic[Of]):
+    """A question about expressions, each asked once: an answer is remembered by the identity of what it is about."""
+
+    def __init__(self, question: Callable[[ir.Expr], Of]) -> None:
+        self.question = question
+        self.answers: dict[int, tuple[ir.Expr, Of]] = {}
+
+    def __call__(self, expr: ir.Expr) -> Of:
+        if (answer := self.answers.get(id(expr))) is None:
+            answer = self.answers[id(expr)] = expr, self.question(expr)
+        return answer[1]
 
 
 # Calls
@@ -56,6 +70,19 @@ def is_collective(call: ir.Call) -> bool:
     """Does this call concern several lanes together?"""
     bound = bind(call)
     return bound.form.sync is not None or bound.instruction.lanes != ANY_LANES
+
+
+def waits(stmt: ir.Stmt) -> bool | None:
+    """Do threads wait at this statement? None: only where the lanes of a warp can come to it one after the other."""
+    answer: bool | None = False
+    for call in calls_of(stmt):
+        form, lanes = bind(call).form, bind(call).instruction.lanes
+        meets = form.sync is not None and form.sync.scope != "warp"
+        if meets or form.meaning.ready is not None or lanes == WARPGROUP:
+            return True
+        if is_collective(call):
+            answer = None
+    return answer
 
 
 def is_of_all(call: ir.Call) -> bool:

@@ -5,12 +5,12 @@ subject, device
                 threads learn that one is complete, for messages; what a launch did, for the one behind it
 batch, wave     lanes at one segment; which of them are active; the CTAs that run together, and their memories
 address, places
-                the addresses of a batch; where each buffer lives, with arguments that share memory; bytes as elements
-                of the kernel's buffers, and units that leave one, for messages
-rows, memory, registers, tmem, remote, shadows, unknown
-                a row for each CTA, or one for all until they differ; global and shared memory, registers, tensor
-                memory, other CTAs' shared memory; which of their bytes are initialised; which bits of a value are
-                unknown; does what a thread stores depend on what another one has read?
+                the addresses of a batch; where each buffer lives, with arguments that share memory, and the shared
+                memory of other CTAs; bytes as elements of the kernel's buffers, and units that leave one, for messages
+memory, registers, tmem, shadows, unknown
+                global and shared memory, a row for each CTA, or one for all until they differ; registers, tensor
+                memory; which of their bytes are initialised; which bits of a value are unknown; does what a thread
+                stores depend on what another one has read?
 sites, counts   the places of a kernel that touch memory, and what is counted there
 arrays          the kinds of arrays, by name
 convert         between the values of a kernel and the bits in memory, elements of 4 bits too
@@ -38,8 +38,6 @@ from tilewright.sim.machine.operation import *  # noqa: F403
 from tilewright.sim.machine.places import *  # noqa: F403
 from tilewright.sim.machine.precedence import *  # noqa: F403
 from tilewright.sim.machine.registers import *  # noqa: F403
-from tilewright.sim.machine.remote import *  # noqa: F403
-from tilewright.sim.machine.rows import *  # noqa: F403
 from tilewright.sim.machine.shadows import *  # noqa: F403
 from tilewright.sim.machine.signals import *  # noqa: F403
 from tilewright.sim.machine.sites import *  # noqa: F403

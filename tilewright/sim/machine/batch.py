@@ -219,11 +219,12 @@ class Look:
     def rows_and_warps(self, active: Bools | np.bool_) -> tuple[Ints, Ints]:
         """Row of the CTA and number of the warp of each entry that is set in (CTAs, warps, ...) bools."""
         ctas, warps, *_ = np.nonzero(active)
-        return np.array(numbers(self.ctas))[ctas], np.array(numbers(self.warps))[warps]
+        return self.ctas.start + self.ctas.step * ctas, self.warps.start + self.warps.step * warps
 
     def threads(self, active: Bools) -> tuple[Ints, Ints, Ints]:
         """The same, and the lane, of each thread that is set in (CTAs, warps, 32) bools."""
-        return (*self.rows_and_warps(active), np.nonzero(active)[2])
+        ctas, warps, lanes = np.nonzero(active)
+        return self.ctas.start + self.ctas.step * ctas, self.warps.start + self.warps.step * warps, lanes
 
     @cached_property
     def key(self) -> tuple[object, ...]:

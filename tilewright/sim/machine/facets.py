@@ -15,10 +15,17 @@ from tilewright.isa import ANY_LANES, WARPGROUP
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Array, Bools
 from tilewright.sim.machine.batch import Mask, numbers, spread
-from tilewright.sim.machine.memory import SHIFT, UNITS, MemoryRows
-from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, element_text, multicast_steps
+from tilewright.sim.machine.memory import SHIFT, UNITS, MemoryRows, combined
+from tilewright.sim.machine.places import (
+    OFFSET_BITS,
+    SHARED_WINDOW,
+    WINDOW_BITS,
+    across,
+    element_text,
+    multicast_steps,
+    on_rank,
+)
 from tilewright.sim.machine.registers import Registers
-from tilewright.sim.machine.remote import across, combined, on_rank
 from tilewright.sim.machine.tmem import TmemFacet
 
 if TYPE_CHECKING:
@@ -192,13 +199,6 @@ def issuers_of(batch: Batch, mask: Mask, lanes: str, at: Span | None) -> Issuers
     return Issuers(batch.wave, at, rows[first], number[first] * 32, count, places)
 
 
-def _lanes_of(mask: Mask, count: int) -> Mask:
-    """The mask of the first ``count`` lanes of each warp."""
-    return (
-        mask if count == 32 else Mask((*mask.shape[:2], count), None if mask.array is None else mask.full[..., :count])
-    )
-
-
 @dataclass(eq=False)
 class MemoryFacet:
     """All memories as one `Memory`, by generic addresses: the bytes, or their flags."""
@@ -283,7 +283,9 @@ class SharedFacet(MemoryFacet):
     """Shared memory as a `Memory`; addresses may be those of the first lanes of each warp alone."""
 
     def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
-        lanes = _lanes_of(self.mask, address.shape[-1])
+        lanes, count = self.mask, address.shape[-1]
+        if count < 32:
+            lanes = Mask((*lanes.shape[:2], count), None if lanes.array is None else lanes.full[..., :count])
         offsets = lanes.harmless(address.astype(np.int64, copy=False))
         at = Address(0, Part.of_lanes(across(self.batch, self.memories.shared, offsets)))
         return [(self.memories.shared, lanes, at)]

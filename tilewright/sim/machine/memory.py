@@ -9,7 +9,7 @@ item of a void type, which no arithmetic can touch. Addresses are in bounds when
 from __future__ import annotations
 
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +17,13 @@ from numpy.typing import NDArray
 from tilewright.host import zeros
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import spread
-from tilewright.sim.machine.rows import CtaRows
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine import Array, Bits, Look, Mask, Uniform
+    from collections.abc import Callable, Sequence
 
-__all__ = ["UNITS", "WIDEST", "MemoryRows", "initialised"]
+    from tilewright.sim.machine import Array, Bits, Ints, Look, Mask, Uniform
+
+__all__ = ["UNITS", "WIDEST", "CtaRows", "MemoryRows", "in_turns", "initialised"]
 
 UNITS: dict[int, np.dtype[Any]] = {
     1: np.dtype(np.uint8),
@@ -51,6 +52,54 @@ def keep_pages() -> None:
     glibc keeps blocks as large as the largest one that was ever given back, up to 32 MiB. Nothing touches this one.
     """
     np.empty(KEPT_BYTES, np.uint8)
+
+
+# What each CTA of a wave has, as one row that stands for all of them until two of them differ.
+#
+# Most kernels have all CTAs do the same at the same places. What is kept of it (flags of initialised bytes, tags of
+# accesses, clocks) is then the same in all, and costs as much as that of one. Who reads never notices; who writes asks
+# `CtaRows.to_store` how, or has the rows part at the first change at which CTAs differ.
+
+
+class CtaRows:
+    """tables: names of the arrays (rows, ...), which have a row for each of ``ctas``, or one for all."""
+
+    tables: ClassVar[tuple[str, ...]] = ("data",)
+
+    def __init__(self, rows: int, ctas: int) -> None:
+        self.rows = rows
+        self.ctas = ctas
+        self.is_one = rows == 1  # is there one row?
+        self.is_for_all = rows < ctas  # does it stand for several CTAs?
+
+    def at(self, rows: Ints) -> Ints:
+        """Where the rows of CTAs are kept."""
+        return np.zeros_like(rows) if self.is_one else rows
+
+    def taken(self, look: Look) -> slice:
+        """The rows of a batch's CTAs."""
+        return slice(0, 1) if self.is_one else look.ctas
+
+    def part(self) -> None:
+        """From now on each CTA has a row of its own."""
+        if self.is_for_all:
+            for name in self.tables:
+                setattr(self, name, np.repeat(getattr(self, name), self.ctas, axis=0))
+            self.rows, self.is_one, self.is_for_all = self.ctas, False, False
+            self.parted()
+
+    def parted(self) -> None:
+        """What was made of the one row is forgotten, or parts, too."""
+
+    def to_store(self, look: Look, mask: Mask, bits: Bits, *at: Address) -> tuple[Look, Mask, Bits]:
+        """How to write ``bits`` where one row is for all: there if all CTAs write the same at the same places, else in
+        the row of each.
+        """
+        bits, alike = np.atleast_3d(bits), look.as_one(mask, *at)
+        if alike is not None and (len(bits) == 1 or (bits == bits[:1]).all()):
+            return *alike, bits[:1]
+        self.part()
+        return look, mask, bits
 
 
 class MemoryRows(CtaRows):
@@ -221,3 +270,24 @@ class MemoryRows(CtaRows):
         if mask.array is not None:
             where, what = where.take(mask.flat), what.take(mask.flat)
         view.reshape(-1)[first:][where] = what
+
+
+def in_turns(address: Ints, lanes: Ints) -> list[Ints]:
+    """``lanes`` in groups without a common address, in the order in which each address is met."""
+    order = np.argsort(address[lanes], kind="stable")
+    ordered = address[lanes][order]
+    starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
+    rank = np.arange(len(ordered)) - np.repeat(starts, np.diff(np.r_[starts, len(ordered)]))
+    by_rank = np.argsort(rank, kind="stable")
+    ends = np.cumsum(np.bincount(rank))
+    return np.split(lanes[order][by_rank], ends[:-1])
+
+
+def combined(words: Array, place: Ints, combine: Callable[..., Array], values: Sequence[Array], order: Ints) -> Array:
+    """Change words of a block at these places, those that have one in turns; what each has found there."""
+    flat, olds = words.reshape(-1), np.empty(len(place), words.dtype)
+    for turn in in_turns(place, order):
+        there = place[turn]
+        olds[turn] = old = flat[there]
+        flat[there] = np.asarray(combine(old, *(value[turn] for value in values))).astype(words.dtype)
+    return olds

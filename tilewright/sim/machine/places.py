@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.ir import Expr
-    from tilewright.sim.machine import Array, Bools, Device, Ints, Operation, Site, Subject, Touched, Wave
+    from tilewright.sim.machine import Array, Bools, Device, Ints, Look, Operation, Site, Subject, Touched, Wave
 
 __all__ = [
     "ALONE", "ARENA", "OFFSET_BITS", "SHARED_WINDOW", "WINDOW_BITS", "Group", "Place", "Ranks", "buffer_name",
-    "coordinate_text", "element_text", "pointer_to",
+    "coordinate_text", "element_text", "pointer_to", "split",
 ]  # fmt: skip
 
 # From a byte of a buffer back to the logical coordinate that a kernel's author thinks in.
@@ -134,7 +134,7 @@ def escaped(operation: Operation, use: Touched, place: Place, first: int, size: 
 
 
 WINDOW_BITS = 40
-OFFSET_BITS = 24  # of a shared address: see `tilewright.sim.machine.remote`
+OFFSET_BITS = 24  # of a shared address
 LOCAL_WINDOW, SHARED_WINDOW = 126, 127
 MULTICAST = 1 << WINDOW_BITS - 1  # in a window: set in an address that names a place of each GPU
 ARENA = "shared memory"
@@ -363,3 +363,31 @@ def blocks_of(arrays: Mapping[str, Array], groups: tuple[Group, ...]) -> dict[st
 def host_address(array: Array) -> int:
     """Where an array begins in the memory of the host."""
     return int(array.__array_interface__["data"][0])
+
+
+# Shared memory across the CTAs of a cluster.
+#
+# A shared address has its offset in bits 0 to 23. Above them an address of the cluster's window has 1 + the rank of its
+# CTA; 0 is the thread's own CTA, so that an own address is an address of the cluster's window as well.
+
+
+def on_rank(address: Ints, rank: Ints) -> Ints:
+    """The address of an offset in the shared memory of the CTA with this rank."""
+    offset = address.astype(np.int64) & (1 << OFFSET_BITS) - 1
+    addresses: Ints = offset | rank.astype(np.int64) + 1 << OFFSET_BITS
+    return addresses
+
+
+def split(wave: Wave, rows: Ints, address: Ints) -> tuple[Ints, Ints]:
+    """Row in the wave and offset of each address that a thread of CTA ``rows`` gives."""
+    rank = (address >> OFFSET_BITS) - 1
+    return np.where(rank >= 0, rows - wave.rank(rows) + rank, rows), address & (1 << OFFSET_BITS) - 1
+
+
+def across(batch: Look, block: MemoryRows, address: Ints) -> Ints:
+    """Addresses of the cluster's window, counted from the own CTA's first byte: the CTAs follow each other."""
+    if not int(address.max()) >> OFFSET_BITS:
+        return address
+    rows = batch.rows(1)
+    there, offset = split(batch.wave, rows, address)
+    return offset + (there - rows) * block.pitch if block.rows > 1 else offset

@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.batch import numbers
-from tilewright.sim.machine.memory import UNITS, initialised
-from tilewright.sim.machine.rows import CtaRows
+from tilewright.sim.machine.memory import UNITS, CtaRows, initialised
 from tilewright.sim.machine.uniform import Uniform
 
 if TYPE_CHECKING:

@@ -4,24 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tilewright.isa import phase_of
 from tilewright.sim.machine.arrays import Ints
-from tilewright.sim.machine.remote import split
+from tilewright.sim.machine.places import split
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import Lanes, Signal
     from tilewright.sim.machine import Batch, Bools, Look, Mask, Wave
 
-__all__ = ["Actors", "MBarrierSignal", "Signals", "arrivals_of", "visits_of"]
+__all__ = ["Actors", "MBarrierSignal", "Signals", "arrivals_of", "bits_of", "lanes_in", "visits_of"]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+def bits_of(lanes: Bools) -> list[int]:
+    """Rows of lanes, (n, 32), as numbers with a bit for each lane: a set of lanes that is quick to join and to part."""
+    packed: list[int] = np.packbits(lanes, axis=1, bitorder="little").view("<u4")[:, 0].tolist()
+    return packed
+
+
+@cache
+def lanes_in(bits: int) -> tuple[int, ...]:
+    """The lanes of such a number."""
+    return tuple(lane for lane in range(32) if bits >> lane & 1)
+
+
+@dataclass(eq=False)  # not frozen: there are many, and freezing takes time
 class Actors:
     """rows, warps: (n,), the CTA's row in the wave and the number of the warp. lanes: (n, 32) of those that act."""
 
@@ -42,11 +54,6 @@ class Actors:
         return cls(rows, threads >> 5, (threads & 31)[:, None] == np.arange(32))
 
     @classmethod
-    def one(cls, row: int, thread: int) -> Actors:
-        """A single thread."""
-        return cls.threads(np.array([row]), np.array([thread]))
-
-    @classmethod
     def whole_warps(cls, rows: Ints, warps: Ints) -> Actors:
         """All lanes of these warps."""
         return cls(rows, warps, np.ones((len(rows), 32), np.bool_))
@@ -57,9 +64,15 @@ class Actors:
     def __getitem__(self, which: Ints | Bools) -> Actors:
         return Actors(self.rows[which], self.warps[which], self.lanes[which])
 
+    @cached_property
     def places(self) -> list[tuple[int, int]]:
         """Row and warp of each."""
         return list(zip(self.rows.tolist(), self.warps.tolist(), strict=True))
+
+    @cached_property
+    def bits(self) -> list[int]:
+        """The lanes of each, as bits of a number."""
+        return bits_of(self.lanes)
 
     def each(self) -> Iterator[tuple[int, int, int]]:
         """Yield each actor's number, row and first thread."""

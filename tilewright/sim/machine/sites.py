@@ -22,9 +22,16 @@ from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.batch import Mask, first_of, numbers, where_text
 from tilewright.sim.machine.counts import COUNTED, Line, default_phase, wavefronts
 from tilewright.sim.machine.memory import initialised
-from tilewright.sim.machine.places import LOCAL_WINDOW, MULTICAST, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
+from tilewright.sim.machine.places import (
+    LOCAL_WINDOW,
+    MULTICAST,
+    OFFSET_BITS,
+    SHARED_WINDOW,
+    WINDOW_BITS,
+    Place,
+    across,
+)
 from tilewright.sim.machine.registers import Registers
-from tilewright.sim.machine.remote import across
 from tilewright.terms import operation, told
 
 if TYPE_CHECKING:

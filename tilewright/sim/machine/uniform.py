@@ -90,14 +90,10 @@ class Uniform:
 @cache
 def grid_of(warps: int, left: Uniform, right: Uniform) -> Grid | None:
     """The rows and columns of warps where each row is alike on the left, and each column on the right."""
-    grids = ((warps // columns, columns) for columns in _divisors(warps))
+    grids = ((warps // columns, columns) for columns in range(1, warps + 1) if warps % columns == 0)
     fitting = [
         grid
         for grid in grids
         if (grid[1] == 1 or left.has_one_column(grid)) and (grid[0] == 1 or right.has_one_row(grid))
     ]
     return min(fitting, key=sum, default=None)
-
-
-def _divisors(number: int) -> list[int]:
-    return [k for k in range(1, number + 1) if number % k == 0]

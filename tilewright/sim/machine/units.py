@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from tilewright.isa import Access, Signal
 from tilewright.isa.mbarrier import at_once, completed
-from tilewright.sim.machine.memory import SHIFT, UNITS
-from tilewright.sim.machine.places import OFFSET_BITS, WINDOW_BITS, escaped
-from tilewright.sim.machine.remote import combined, split
+from tilewright.sim.machine.memory import SHIFT, UNITS, combined
+from tilewright.sim.machine.places import OFFSET_BITS, WINDOW_BITS, escaped, split
 from tilewright.sim.machine.tmem import INITIALISED, CellSet, are_taken, trouble_with
 
 if TYPE_CHECKING:

@@ -263,7 +263,7 @@ class TensorMaps:
         for _, row, thread in who.each():
             address = int(at[_within(batch.ctas, row), _within(batch.warps, thread // 32), thread % 32])
             if not len(self.released.left(row, thread, self._changes(address), scope=str(fence.scope))):
-                self.acquired[row, address].add(Actors.one(row, thread))
+                self.acquired[row, address].add(Actors.threads(np.array([row]), np.array([thread])))
 
     def _changes(self, address: int) -> Stamps:
         """The changes of a map by threads."""

@@ -11,8 +11,7 @@ from tilewright.explain import Way, advised, either, insert, operand, other_pari
 from tilewright.ir.launch import LANE, WARP
 from tilewright.isa import phase_state
 from tilewright.sim.machine.batch import first_of, first_warp, lanes_text, numbers, threads_of
-from tilewright.sim.machine.places import element_text, pointer_to
-from tilewright.sim.machine.remote import split
+from tilewright.sim.machine.places import element_text, pointer_to, split
 from tilewright.sim.machine.sync import Crossing, Polling
 from tilewright.terms import Operand, Told, barrier, call, meeting, operation, strong, told
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.machine import Actors, Bools, CtaRows, Ints, Look, Mask, Rows, Wave, numbers
+from tilewright.sim.machine import Actors, Bools, CtaRows, Ints, Look, Mask, Rows, Wave, bits_of, lanes_in, numbers
 from tilewright.sim.order.knowledge.fence_sc import KnownBySc
 from tilewright.sim.order.knowledge.known import (
     BEGUN,
@@ -23,7 +23,6 @@ from tilewright.sim.order.knowledge.known import (
     Far,
     Known,
     Ledger,
-    gather_at,
     joined,
     published_flags,
     same,
@@ -47,7 +46,7 @@ def numbered(cta: Ints, thread: Ints) -> Ints:
     return cta * THREADS + thread
 
 
-Heard: TypeAlias = "tuple[int, int, Bools, tuple[Known, int]]"  # row, warp and lanes; a row of what these come after
+Heard: TypeAlias = "tuple[int, int, int, tuple[Known, int]]"  # row, warp, bits of lanes; a row of what they come after
 NUMBERS = 256  # of operations' parts, to begin with
 FOREVER = 1 << 30  # the time up to which threads are known that do not exist
 
@@ -101,6 +100,8 @@ class Clocks(CtaRows):
         self.parts[..., 0] = SEEN | OFFERED | HEARD | ORDERED
         self.knower: Ints = np.arange(self.threads) >> 5
         self.alone: dict[int, int] = {}  # thread -> the knower that it is
+        self.exist = bits_of(run.exists[0])  # of each warp
+        self._alone_in = [0] * run.warps  # of each warp, the lanes that are
         self.far: dict[tuple[int, int], Far] = {}  # row and knower
         self.kept: list[Ledger | Known] = []  # of which flags are there
         self.forgotten = np.zeros(self.parts.shape[-1], np.int64)  # when each number was free again
@@ -157,16 +158,18 @@ class Clocks(CtaRows):
         found &= near
         if self.far and not near.all():
             for k in np.flatnonzero(~near).tolist():
-                far = self.far.get((rows.item(k), knowers.item(k)), {}).get(ctas.item(k))
-                found[k] = far is not None and far[threads[k]] >= times[k]
+                far = self.far.get((rows.item(k), knowers.item(k)))
+                there = far[0].get(ctas.item(k)) if far else None
+                found[k] = there is not None and there[threads[k]] >= times[k]
         return found
 
     def is_known(self, row: int, knower: int, cta: int, thread: int, time: int, *, also: tuple[int, ...] = ()) -> bool:
         """`knows`, of one thread by one."""
         size = self.wave.run.cluster_ctas
         if cta // size != (row + self.wave.first) // size:
-            far = self.far.get((row, knower), {}).get(cta) if self.far else None
-            return far is not None and bool(far[thread] >= time)
+            far = self.far.get((row, knower))
+            there = far[0].get(cta) if far else None
+            return there is not None and bool(there[thread] >= time)
         known, column = self.known[0 if self.is_one else row, knower], cta % size * self.threads + thread
         return any(known[column + first] >= time for first in (0, *also))
 
@@ -179,7 +182,7 @@ class Clocks(CtaRows):
         size = self.wave.run.cluster_ctas
         near = ctas // size == int(known.cluster[0])
         found = near & (known.threads[0, np.where(near, ctas % size * self.threads + threads, 0)] >= times)
-        for cta, there in known.far[0].items() if known.far else ():
+        for cta, there in known.far[0][0].items() if known.far and known.far[0] else ():
             found |= (ctas == cta) & (there[threads] >= times)
         return np.asarray(found)
 
@@ -193,21 +196,26 @@ class Clocks(CtaRows):
         """All that these lanes have done or know by now, to be handed on."""
         rows = self.at(who.rows)
         threads, parts = self.known[rows, who.warps], published_flags(self.parts[rows, who.warps])
-        far = [self.far.get((row, warp), {}) for row, warp in who.places()] if self.far else []
+        far = [self.far.get(place, ()) for place in who.places] if self.far else []
+        for k, thread in self.lanes_alone(who):
+            row, knower = rows.item(k), self.alone[thread]
+            np.maximum(threads[k], self.known[row, knower], out=threads[k])
+            if self.parts.shape[-1] > 1:
+                parts[k] |= published_flags(self.parts[row, knower])
+            if far:
+                far[k] = joined(far[k], self.far.get((who.rows.item(k), knower), ()))
         which, lane = np.nonzero(who.lanes)
-        if not len(which):
-            return Known(threads, parts, self.cluster_of(who.rows), far)
-        knowers = self.knower[32 * who.warps[which] + lane]
-        if self.alone and (own := knowers != who.warps[which]).any():
-            k, knowers = which[own], knowers[own]
-            gather_at(np.maximum, threads, k, self.known[rows[k], knowers])
-            gather_at(np.bitwise_or, parts, k, published_flags(self.parts[rows[k], knowers]))
-            for one, knower in zip(k.tolist(), knowers.tolist(), strict=True) if self.far else ():
-                far[one] = joined(far[one], self.far.get((int(who.rows[one]), knower), {}))
-        own = self.first_column(who.rows) + 32 * who.warps
-        threads[which, own[which] + lane] = np.maximum(threads[which, own[which] + lane], self.now)
-        self.by_sc.publish(threads, which, own[which] + lane, who.rows[which], 32 * who.warps[which] + lane)
+        if len(which):
+            ctas, number = who.rows[which], 32 * who.warps[which] + lane
+            columns = self.first_column(ctas) + number
+            threads[which, columns] = np.maximum(threads[which, columns], self.now)
+            self.by_sc.publish(threads, which, columns, ctas, number)
         return Known(threads, parts, self.cluster_of(who.rows), far)
+
+    def own_columns(self, row: int, threads: tuple[int, ...]) -> Ints:
+        """(blocks, threads): where knowledge says up to when these threads themselves did, or fenced, what they did."""
+        blocks = np.array([0, *self.by_sc.first.values()])
+        return np.asarray(blocks[:, None] + int(self.first_column(row)) + np.array(threads))
 
     def about_shared(self, known: Known) -> Known:
         """The part of this knowledge that a fence of shared memory alone hands on."""
@@ -226,84 +234,97 @@ class Clocks(CtaRows):
         if not len(who):
             return
         self.part()
-        whole = (who.lanes | ~self.wave.run.exists[0][who.warps]).all(1)
-        if whole.all():
-            self._join(who.rows, who.warps, known)
-        elif whole.any():
-            self._join(who.rows[whole], who.warps[whole], known[whole])
-        if self.alone and whole.any():
-            alone = np.array([*self.alone], np.int64)
-            here, which = np.nonzero(whole[:, None] & (who.warps[:, None] == alone >> 5))
-            self._join(who.rows[here], self.knower[alone[which]], known[here])
-        if not whole.all():
-            k, lanes = np.nonzero(who.lanes & ~whole[:, None])
-            threads = 32 * who.warps[k] + lanes
-            self.let_alone(threads)
-            alike = len(k) == len(who) and (k[1:] > k[:-1]).all()
-            self._join(who.rows[k], self.knower[threads], known if alike else known[k])
+        rows, knowers = who.rows, who.warps
+        if self.alone or not (who.lanes | ~self.wave.run.exists[0][who.warps]).all():
+            every = list(zip(who.places, who.bits, strict=True))
+            for (_, warp), bits in every:
+                self._learners(warp, bits)  # first, as lanes that are new have what their warps know by now
+            those = [(k, row, own) for k, ((row, warp), bits) in enumerate(every) for own in self._learners(warp, bits)]
+            which, rows, knowers = np.array(those).T
+            known = known[which]
+        if not known.far and (known.cluster == self.cluster_of(rows)).all():
+            self.changes[rows] += 1
+            self.known[rows, knowers] = np.maximum(self.known[rows, knowers], known.threads)
+            self.parts[rows, knowers] |= known.parts
+        else:
+            for k, (row, knower) in enumerate(zip(rows.tolist(), knowers.tolist(), strict=True)):
+                self._hear(row, knower, known, k)
         self._changed()
 
     def learn_each(self, every: list[Heard]) -> None:
-        """`learn` for lanes of warps of which one may be there more than once."""
-        while every:
-            first: dict[tuple[int, int], Heard] = {}
-            later = [one for one in every if first.setdefault(one[:2], one) is not one]
-            rows, warps, lanes, known = zip(*first.values(), strict=True)
-            self.learn(Actors(np.array(rows), np.array(warps), np.stack(lanes)), Known.of_each(known))
-            every = later
+        """`learn` for a few lanes, of warps of which one may be there more than once."""
+        if every:
+            self.part()
+            for row, warp, bits, (known, k) in every:
+                for knower in self._learners(warp, bits):
+                    self._hear(row, knower, known, k)
+            self._changed()
 
-    def _join(self, rows: Ints, knowers: Ints, known: Known) -> None:
-        self.changes[rows] += 1
-        near = known.cluster == self.cluster_of(rows)
-        times = known.threads if near.all() else np.where(near[:, None], known.threads, 0)
-        self.known[rows, knowers] = np.maximum(self.known[rows, knowers], times)
-        self.parts[rows, knowers] |= known.parts
-        if known.far or not near.all():
-            self._join_far(rows, knowers, known, near)
+    def _learners(self, warp: int, bits: int) -> list[int]:
+        """The knowers that learn what some lanes of a warp do: these alone from now on, if others exist."""
+        is_whole = not self.exist[warp] & ~bits
+        if not is_whole and bits & ~self._alone_in[warp]:
+            self.let_alone(np.array([32 * warp + lane for lane in lanes_in(bits)]))
+        alone = [self.alone[32 * warp + lane] for lane in lanes_in(self._alone_in[warp] if is_whole else bits)]
+        return [warp, *alone] if is_whole else alone
 
-    def _join_far(self, rows: Ints, knowers: Ints, known: Known, near: Bools) -> None:
-        size, returned = self.wave.run.cluster_ctas, []
-        for k, (row, knower, is_near) in enumerate(zip(rows.tolist(), knowers.tolist(), near.tolist(), strict=True)):
-            far = known.far[k] if known.far else {}
-            if not is_near:
-                far = joined(far, self.near_as_far(known, k))
-            if far:
-                self.far[row, knower] = joined(self.far.get((row, knower), {}), far)
-            first = (row + self.wave.first) // size * size
-            returned += [(k, rank, far[first + rank]) for rank in range(size) if first + rank in far]
-        if returned:  # knowledge that returns to its own cluster
-            which, ranks, times = zip(*returned, strict=True)
-            places = rows[[*which]][:, None], knowers[[*which]][:, None]
-            columns = np.array(ranks)[:, None] * self.threads + np.arange(self.threads)
-            every = np.concatenate(times).reshape(len(which), len(self.goes_far), self.threads)
-            for i, block in enumerate(self.goes_far):
-                at = (*places, block + columns)
-                self.known[at] = np.maximum(self.known[at], every[:, i])
+    def _hear(self, row: int, knower: int, known: Known, k: int) -> None:
+        """A knower of a CTA comes after what a row of knowledge tells."""
+        self.changes[row] += 1
+        far = known.far[k] if known.far else ()
+        if known.cluster.item(k) == (row + self.wave.first) // self.wave.run.cluster_ctas:
+            mine = self.known[row, knower]
+            np.maximum(mine, known.threads[k], out=mine)
+        else:
+            far = joined(far, self.near_as_far(known, k))
+        if self.parts.shape[-1] > 1:
+            self.parts[row, knower] |= known.parts[k]
+        if far:
+            self._hear_far(row, knower, far)
+
+    def _hear_far(self, row: int, knower: int, far: Far) -> None:
+        """A knower comes after this of other clusters; what is of its own returns there."""
+        self.far[row, knower] = joined(self.far.get((row, knower), ()), far)
+        size = self.wave.run.cluster_ctas
+        first = (row + self.wave.first) // size * size
+        for block, others in zip(self.goes_far, far, strict=True):
+            for rank in range(size):
+                if (times := others.get(first + rank)) is not None:
+                    start = block + rank * self.threads
+                    mine = self.known[row, knower, start : start + self.threads]
+                    np.maximum(mine, times, out=mine)
 
     def near_as_far(self, known: Known, k: int) -> Far:
         """What a row of knowledge holds of its own cluster, for others."""
-        size = self.wave.run.cluster_ctas
-        blocks = [known.threads[k, first : first + self.size].reshape(size, self.threads) for first in self.goes_far]
-        every = enumerate(np.concatenate(blocks, axis=1))
-        return {int(known.cluster[k]) * size + rank: same(times) for rank, times in every}
+        ctas, times, width = self.wave.run.cluster_ctas, known.threads[k], self.threads
+        start, found = known.cluster.item(k) * ctas, []
+        for first in self.goes_far:
+            own = ((start + rank, times[first + rank * width : first + (rank + 1) * width]) for rank in range(ctas))
+            found.append({cta: same(of_cta) for cta, of_cta in own if of_cta.any()})
+        return tuple(found)
 
-    def knowers_of(self, who: Actors) -> tuple[Ints, Ints]:
+    def knowers_of(self, who: Actors, *, few: bool) -> tuple[Ints, Ints]:
         """Rows and knowers that these lanes are: warps of which all lanes are there, and lanes that know more. A lane
-        that acts alone is one of those from now on.
+        that acts alone is one of those from now on; where a ``few`` do, so is each of them.
         """
-        whole = (who.lanes | ~self.wave.run.exists[0][who.warps]).all(1)
-        for k in np.flatnonzero(~whole & (who.lanes.sum(1) == 1)).tolist():
-            self.let_alone(np.array([int(who.warps[k]) * 32 + int(who.lanes[k].argmax())]))
-        which, lanes = self.lanes_alone(who)
-        own = self.knower[32 * who.warps[which] + lanes]
-        return np.concatenate((who.rows[whole], who.rows[which])), np.concatenate((who.warps[whole], own))
+        found = []
+        for place, bits in zip(who.places, who.bits, strict=True):
+            if not self.exist[place[1]] & ~bits:
+                found.append(place)
+            elif few or not bits & (bits - 1):
+                self.let_alone(np.array([32 * place[1] + lane for lane in lanes_in(bits)]))
+        found += [(who.places[k][0], self.alone[thread]) for k, thread in self.lanes_alone(who)]
+        rows, knowers = np.array(found, np.int64).reshape(-1, 2).T
+        return rows, knowers
 
-    def lanes_alone(self, who: Actors) -> tuple[Ints, Ints]:
-        """The lanes that know more than their warps, in the order of their numbers: number of the actor, and lane."""
+    def lanes_alone(self, who: Actors) -> list[tuple[int, int]]:
+        """The threads that know more than their warps, each with the number of its actor."""
         if not self.alone:
-            return np.zeros(0, np.int64), np.zeros(0, np.int64)
-        which, lanes = np.nonzero(who.lanes & (self.knower.reshape(-1, 32)[who.warps] != who.warps[:, None]))
-        return which, lanes
+            return []
+        every = enumerate(zip(who.places, who.bits, strict=True))
+        return [
+            (k, 32 * warp + lane) for k, ((_, warp), bits) in every for lane in lanes_in(bits & self._alone_in[warp])
+        ]
 
     def let_alone(self, threads: Ints) -> None:
         """These threads are knowers from now on, as they know more than their warps do."""
@@ -317,6 +338,7 @@ class Clocks(CtaRows):
         self.knower[new] = first + np.arange(len(new))
         for thread, knower in zip(new.tolist(), self.knower[new].tolist(), strict=True):
             self.alone[thread] = knower
+            self._alone_in[thread >> 5] |= 1 << (thread & 31)
             if self.far:
                 own = [(row, far) for (row, other), far in self.far.items() if other == thread >> 5]
                 self.far |= {(row, knower): far for row, far in own}
@@ -392,9 +414,9 @@ class Clocks(CtaRows):
         self.known[rows[:, None], who] = mine[:, None]
         self.parts[rows[:, None], who] = flags
         for row in rows.tolist() if self.far else ():
-            far: Far = {}
+            far: Far = ()
             for knower in who.tolist():
-                far = joined(far, self.far.get((row, knower), {}))
+                far = joined(far, self.far.get((row, knower), ()))
             self.far |= {(row, knower): far for knower in who.tolist() if far}
         self._changed()
 
@@ -406,7 +428,7 @@ class Clocks(CtaRows):
         for k, warp in enumerate(numbers(look.warps)):
             rows = np.zeros(1, np.int64) if self.is_one else np.array(numbers(look.ctas))[here[:, k]]
             if here[:, k].any():
-                knowers = [warp, *(knower for thread, knower in self.alone.items() if thread >> 5 == warp)]
+                knowers = self._learners(warp, self.exist[warp])
                 self._meet(rows, knowers, self.wave.run.exists[0, warp], slice(32 * warp, 32 * warp + 32))
 
     # Numbers of operations

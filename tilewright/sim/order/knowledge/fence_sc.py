@@ -19,19 +19,21 @@ Source: PTX ISA, "Memory Consistency Model: Fence-SC, Synchronizes, Causality or
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cached_property
+from itertools import chain
 from operator import is_
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.order.bounds import FAR_CTAS, FAR_TIMES
-from tilewright.sim.order.knowledge.known import Known, Remembered, joined, published_flags, same
+from tilewright.sim.order.bounds import FAR_CTAS
+from tilewright.sim.order.knowledge.known import Known, Remembered, ctas_in, joined, joined_others, published_flags
 from tilewright.sim.order.knowledge.releases import gathered
 
 if TYPE_CHECKING:
     from tilewright.sim.machine import Ints
     from tilewright.sim.order.knowledge.clocks import Actors, Clocks
-    from tilewright.sim.order.knowledge.known import Far, Times
+    from tilewright.sim.order.knowledge.known import Far, Others, Times
     from tilewright.sim.order.knowledge.releases import Release
 
 LOWEST = 0xFF  # byte of flags
@@ -63,9 +65,9 @@ class KnownBySc:
         self.columns = range(first, first + 2 * len(reaches) * clocks.size)
         self.far_reaches = [reach for reach in reaches if reach in (GPU, GRID)]
         self.has_observed = False
+        self._behind: Remembered[Far] = Remembered(FAR_CTAS, ctas_in)  # what many threads fence alike
+        self._fences: list[Far] = [({},) * count for count in range(1 + len(self.far_reaches))]
         self._last: dict[tuple[int, int, tuple[int, ...]], tuple[int, list[tuple[str, Known]]]] = {}  # see `before`
-        self._of_far: Remembered[tuple[object, ...], Far] = Remembered(FAR_CTAS)
-        self._of_cta: Remembered[tuple[object, ...], Times | None] = Remembered(FAR_TIMES)
         self.own = {reach: np.zeros((clocks.wave.ctas, clocks.threads), np.int32) for reach in reaches}
 
     @property
@@ -96,11 +98,12 @@ class KnownBySc:
             found, those, _ = gathered(clocks, release.by_sc, ctas, scope, only=scope)
             if not any(those):
                 continue
-            for columns, source in self._blocks(block):
+            for columns, source in self._blocks[block]:
                 known.threads[:, columns] = found.threads[:, source]
             known.parts |= np.asarray((found.parts & LOWEST) << self._shift(block), clocks.parts.dtype)
             if found.far and scope in self.far_reaches:
-                far = [self._observed_far(of, scope) for of in found.far]
+                block_far = 1 + len(self.far_reaches) + self.far_reaches.index(scope)
+                far = [self._far_of(of[0], block_far) if of and of[0] else () for of in found.far]
                 known.far = [*map(joined, known.far, far)] if known.far else far
             is_any = [one or other for one, other in zip(is_any, those, strict=True)]
             self.has_observed = True
@@ -114,82 +117,57 @@ class KnownBySc:
         clocks = self.clocks
         clocks.part()
         clocks.changes[who.rows] += 1
+        rows, knowers = clocks.knowers_of(who, few=self.has_observed)
         which, lane = np.nonzero(who.lanes)
-        self._let_alone(who)
-        rows, knowers = clocks.knowers_of(who)
-        now, flags = clocks.known[rows, knowers], clocks.parts[rows, knowers]
+        now = clocks.known[rows, knowers]
         for reach in reaches:
-            for columns, source in self._blocks(self.seen[reach]):
-                np.maximum(now[:, source], self._counting(reach, rows, now[:, columns]), out=now[:, source])
-            flags |= flags >> self._shift(self.seen[reach]) & LOWEST if clocks.fences else 0
+            self._hand_on(self.seen[reach], reach, rows, now, takes=True)
         for reach in reaches:
             self.own[reach][who.rows[which], 32 * who.warps[which] + lane] = clocks.now
-            for columns, source in self._blocks(self.first[reach]):
-                np.maximum(now[:, columns], self._counting(reach, rows, now[:, source]), out=now[:, columns])
-            flags |= (published_flags(flags) & LOWEST) << self._shift(self.first[reach]) if clocks.fences else 0
-        clocks.known[rows, knowers], clocks.parts[rows, knowers] = now, flags
+            self._hand_on(self.first[reach], reach, rows, now, takes=False)
+        clocks.known[rows, knowers] = now
+        if clocks.fences:
+            flags = clocks.parts[rows, knowers]
+            for reach in reaches:
+                flags |= flags >> self._shift(self.seen[reach]) & LOWEST
+            for reach in reaches:
+                flags |= (published_flags(flags) & LOWEST) << self._shift(self.first[reach])
+            clocks.parts[rows, knowers] = flags
         count = len([reach for reach in self.far_reaches if reach in reaches])
-        if count and clocks.far:
-            for place in zip(rows.tolist(), knowers.tolist(), strict=True):
-                if place in clocks.far:
-                    clocks.far[place] = self._fenced_far(clocks.far[place], count)
+        for place in zip(rows.tolist(), knowers.tolist(), strict=True) if count and clocks.far else ():
+            if place in clocks.far:
+                clocks.far[place] = self._behind.of(self._far_behind, clocks.far[place], self._fences[count])
 
-    def _let_alone(self, who: Actors) -> None:
-        """Lanes that fence without the others of their warp know more than these, if anything was observed."""
-        clocks, exists = self.clocks, self.clocks.wave.run.exists[0]
-        some = (~who.lanes & exists[who.warps]).any(1) & (who.lanes.sum(1) > 1)
-        for k in np.flatnonzero(some).tolist() if self.has_observed else ():
-            clocks.let_alone(32 * int(who.warps[k]) + np.flatnonzero(who.lanes[k]))
+    def _hand_on(self, block: int, reach: str, rows: Ints, now: Times, *, takes: bool) -> None:
+        """What a block of rows of knowledge says is known from now on; or, not ``takes``, the block says what is."""
+        for columns, known in self._blocks[block]:
+            source, target = (columns, known) if takes else (known, columns)
+            mine = now[:, target]
+            np.maximum(mine, self._counting(reach, rows, now[:, source]), out=mine)
 
-    # What is known of other clusters never changes, and is handed on to many: so is what follows from it.
-
-    def _fenced_far(self, far: Far, count: int) -> Far:
-        """What is known of other clusters behind a fence that counts for the first so many reaches that go far."""
-        if (found := self._of_far.get((id(far), count))) is None:
-            found = {cta: self._fenced_times(times, count) for cta, times in far.items()}
-            found = far if all(map(is_, found.values(), far.values())) else found
-            self._of_far.add((id(far), count), found, far)
-            self._of_far.add((id(found), count), found, found)
-        return found
-
-    def _fenced_times(self, times: Times, count: int) -> Times:
-        if (found := self._of_cta.get((id(times), count))) is not None:
-            return found
-        blocks, some = times.reshape(-1, self.clocks.threads).copy(), len(self.far_reaches)
-        blocks[0] = np.maximum(blocks[0], blocks[1 + some : 1 + some + count].max(0))
-        blocks[1 : 1 + count] = blocks[1 + some : 1 + some + count] = blocks[0]
-        after = same(blocks.reshape(-1))
-        self._of_cta.add((id(times), count), after, times)
-        self._of_cta.add((id(after), count), after, after)
-        return after
+    @staticmethod
+    def _far_behind(far: Far, fences: Far) -> Far:
+        """What is known of other clusters behind a fence that counts for so many of the first reaches that go far as
+        there are ``fences``.
+        """
+        some, count, before = (len(far) - 1) // 2, len(fences), far[0]
+        for others in far[1 + some : 1 + some + count]:
+            before = joined_others(before, others)
+        fenced = (before,) * count
+        return before, *fenced, *far[1 + count : 1 + some], *fenced, *far[1 + some + count :]
 
     def _far_before(self, far: Far, reach: str, own: int) -> Far:
         """What comes before a thread of a CTA by way of fences of a reach."""
         run = self.clocks.wave.run
         size = run.reach.get(reach, run.ctas)
-        key = id(far), reach, own // size
-        if (found := self._of_far.get(key)) is None:
-            at = 1 + self.far_reaches.index(reach)
-            each = {cta: self._moved(times, at, 0) for cta, times in far.items() if cta // size == own // size}
-            found = self._of_far.add(key, {cta: times for cta, times in each.items() if times is not None}, far)
-        return found
+        others = far[1 + self.far_reaches.index(reach)]
+        if size < run.ctas:
+            others = {cta: times for cta, times in others.items() if cta // size == own // size}
+        return self._far_of(others, 0) if others else ()
 
-    def _observed_far(self, far: Far, reach: str) -> Far:
-        """What comes before a write, for those who observe it and fence then."""
-        if (found := self._of_far.get((id(far), reach))) is None:
-            at = 1 + len(self.far_reaches) + self.far_reaches.index(reach)
-            each = {cta: self._moved(times, 0, at) for cta, times in far.items()}
-            found = self._of_far.add((id(far), reach), {cta: of for cta, of in each.items() if of is not None}, far)
-        return found
-
-    def _moved(self, times: Times, source: int, target: int) -> Times | None:
-        """One block of what is known of a CTA, as another one; None where there is nothing."""
-        key = id(times), source, target
-        if (found := self._of_cta.get(key)) is None and times.reshape(-1, self.clocks.threads)[source].any():
-            blocks = np.zeros((len(times) // self.clocks.threads, self.clocks.threads), np.int32)
-            blocks[target] = times.reshape(-1, self.clocks.threads)[source]
-            found = self._of_cta.add(key, same(blocks.reshape(-1)), times)
-        return found
+    def _far_of(self, others: Others, block: int) -> Far:
+        """What is known of other clusters where this is all, of the block with a number among those that go far."""
+        return tuple(others if k == block else {} for k in range(len(self.clocks.goes_far)))
 
     def _shift(self, block: int) -> int:
         """Where the byte of flags begins that goes with a block."""
@@ -198,14 +176,18 @@ class KnownBySc:
     def _number(self, block: int) -> int:
         return (block - self.columns.start) // self.clocks.size
 
-    def _blocks(self, block: int) -> Iterator[tuple[slice, slice]]:
-        """The columns of a block, and those that go with them: of accesses, and of proxy fences."""
-        clocks = self.clocks
-        yield slice(block, block + clocks.size), slice(0, clocks.size)
-        if clocks.fences:
+    @cached_property
+    def _blocks(self) -> dict[int, list[tuple[slice, slice]]]:
+        """The columns of each block, and those that go with them: of accesses, and of proxy fences."""
+        clocks, count = self.clocks, self.clocks.wave.run.cluster_ctas * self.clocks.size // 32
+        found = {
+            block: [(slice(block, block + clocks.size), slice(0, clocks.size))]
+            for block in (*self.first.values(), *self.seen.values())
+        }
+        for block, pairs in found.items() if clocks.fences else ():
             proxied = clocks.proxied + (1 + self._number(block)) * clocks.fences
-            count = clocks.wave.run.cluster_ctas * clocks.size // 32
-            yield slice(proxied, proxied + count), slice(clocks.proxied, clocks.proxied + count)
+            pairs.append((slice(proxied, proxied + count), slice(clocks.proxied, clocks.proxied + count)))
+        return found
 
     def _counting(self, reach: str, rows: Ints, times: Times) -> Times:
         """Those of the times, (n, columns), that what CTAs fence with that reach is about."""
@@ -215,49 +197,46 @@ class KnownBySc:
         ctas = np.arange(columns) * wave.run.cluster_ctas // columns
         return np.where(ctas == wave.rank(rows)[:, None], times, np.int32(0))
 
-    def before(self, every: list[tuple[int, tuple[int, ...]]]) -> list[list[tuple[str, Known]]]:
-        """What comes before threads of a warp, which know the same and act together, by way of fences; by reach. every:
-        rows and such threads.
-        """
+    def before(self, row: int, threads: tuple[int, ...]) -> list[tuple[str, Known]]:
+        """What comes before threads of a warp, which know the same and act together, by way of fences; by reach."""
         clocks = self.clocks
         if not self.first:
-            return [[] for _ in every]
+            return []
         if clocks.fences:
-            return self._before(every)
-        times = clocks.changes[clocks.at(np.array([row for row, _ in every]))].tolist()
-        keys = [(row, int(clocks.knower[own[0]]), own) for row, own in every]
-        new = [k for k, key in enumerate(keys) if self._last.get(key, (-1, []))[0] != times[k]]
-        for k, found in zip(new, self._before([every[k] for k in new]) if new else (), strict=True):
-            _, last = self._last.get(keys[k], (-1, []))
-            self._last[keys[k]] = times[k], [self._same(reach, known, last) for reach, known in found]
-        return [self._last[key][1] for key in keys]
+            return [*self._before(row, threads)]
+        key, changes = (row, int(clocks.knower[threads[0]]), threads), int(clocks.changes[0 if clocks.is_one else row])
+        time, last = self._last.get(key, (-1, []))
+        if time != changes:
+            last = [self._same(reach, known, last) for reach, known in self._before(row, threads)]
+            self._last[key] = changes, last
+        return last
 
-    def _before(self, every: list[tuple[int, tuple[int, ...]]]) -> list[list[tuple[str, Known]]]:
-        clocks, rows = self.clocks, np.array([row for row, _ in every])
-        knowers, at = clocks.knower[[own[0] for _, own in every]], clocks.at(rows)
-        which = np.repeat(np.arange(len(every)), [len(own) for _, own in every])
-        threads = np.array([thread for _, own in every for thread in own])
-        own, clusters = clocks.first_column(rows[which]) + threads, clocks.cluster_of(rows)
-        before: list[list[tuple[str, Known]]] = [[] for _ in every]
+    def _before(self, row: int, threads: tuple[int, ...]) -> Iterator[tuple[str, Known]]:
+        clocks, knower = self.clocks, int(self.clocks.knower[threads[0]])
+        some = [*threads] if len(threads) > 1 else threads[0]
+        at, start, cluster = (
+            0 if clocks.is_one else row,
+            int(clocks.first_column(row)),
+            clocks.cluster_of(np.array([row])),
+        )
         for reach, block in self.first.items():
-            times = np.zeros((len(every), clocks.width), np.int32)
-            for columns, source in self._blocks(block):
-                times[:, source] = clocks.known[at, knowers, columns]
-            times[which, own] = np.maximum(times[which, own], self.own[reach][rows[which], threads])
-            flags = np.asarray(clocks.parts[at, knowers] >> self._shift(block) & LOWEST)
-            is_any = np.asarray(times.any(1)).tolist()
-            for k, (row, knower) in enumerate(zip(rows.tolist(), knowers.tolist(), strict=True)):
-                far = clocks.far.get((row, knower), {}) if reach in self.far_reaches else {}
-                far = self._far_before(far, reach, row + clocks.wave.first) if far else far
-                if is_any[k] or far:
-                    here = slice(k, k + 1)
-                    before[k].append((reach, Known(times[here], flags[here], clusters[here], [far] if far else [])))
-        return before
+            times = np.zeros((1, clocks.width), np.int32)
+            for columns, source in self._blocks[block]:
+                times[0, source] = clocks.known[at, knower, columns]
+            mine = times[0, start : start + clocks.threads]
+            mine[some] = np.maximum(mine[some], self.own[reach][row, some])
+            far = clocks.far.get((row, knower), ()) if reach in self.far_reaches else ()
+            far = self._far_before(far, reach, row + clocks.wave.first) if far else far
+            if far or times.any():
+                flags = clocks.parts[at, knower][None]
+                flags = np.asarray(flags >> self._shift(block) & LOWEST) if clocks.fences else flags
+                yield reach, Known(times, flags, cluster, [far] if far else [])
 
     @staticmethod
     def _same(reach: str, known: Known, last: list[tuple[str, Known]]) -> tuple[str, Known]:
         """This, or the same of the last write, if nothing is new."""
         for other, before in last:
-            if other == reach and [*map(id, before.far)] == [*map(id, known.far)]:
-                return (reach, before) if (before.threads == known.threads).all() else (reach, known)
+            if other == reach and len(before.far) == len(known.far):
+                alike = all(map(is_, (*chain(*before.far),), (*chain(*known.far),)))
+                return (reach, before) if alike and (before.threads == known.threads).all() else (reach, known)
         return reach, known

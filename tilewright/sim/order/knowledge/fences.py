@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from tilewright.sim.machine import bits_of, lanes_in
 from tilewright.sim.order.bounds import PROXY_FENCES
 from tilewright.sim.order.knowledge.clocks import Actors, Clocks
+from tilewright.sim.order.knowledge.known import Known
 from tilewright.sim.order.knowledge.releases import Pattern, hold_each_other
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tilewright.sim.machine import Bools, Ints
-    from tilewright.sim.order.knowledge.known import Known
 
 # Fences as points of the order: what comes before each of them, and which threads come after it.
 #
@@ -52,23 +53,23 @@ class Stamps:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class FencePoint:
-    """A fence that lanes of a warp have passed at a time. known: what all of these lanes knew, a row of it; scope: ""
-    where it does not count. first: the block of columns that it is about, 0 for all memory.
+    """A fence that lanes of a warp, bits of a number, have passed at a time. known: what all of these lanes knew, a row
+    of it; scope: "" where it does not count. first: the block of columns that it is about, 0 for all memory.
     """
 
     row: int
     warp: int
-    lanes: Bools
+    lanes: int
     time: int
     known: Known
     scope: str
     first: int = 0
-    published: dict[bytes, Pattern | None] = field(default_factory=dict)  # by the lanes that write
+    published: dict[int, Pattern] = field(default_factory=dict)  # by the lanes that write
 
-    def covers(self, clocks: Clocks, passed: Bools, done: Stamps) -> Bools:
+    def covers(self, clocks: Clocks, passed: int, done: Stamps) -> Bools:
         """Do the fences of the lanes ``passed`` come after these accesses?"""
-        own = (done.ctas == self.row + clocks.wave.first) & (done.threads >> 5 == self.warp) & passed[done.threads & 31]
-        own = own & (done.times <= self.time)
+        own = (done.ctas == self.row + clocks.wave.first) & (done.threads >> 5 == self.warp)
+        own = own & (passed >> (done.threads & 31) & 1 == 1) & (done.times <= self.time)
         return np.asarray(own | clocks.are_in(self.known, done.ctas, done.threads, done.times))
 
 
@@ -101,7 +102,7 @@ class FencePoints:
                 break
         return done
 
-    def _before(self, row: int, thread: int, homes: Iterable[int]) -> Iterator[tuple[FencePoint, Bools]]:
+    def _before(self, row: int, thread: int, homes: Iterable[int]) -> Iterator[tuple[FencePoint, int]]:
         """The fences that a thread of a CTA comes after, the last first, and which of their lanes it comes after."""
         points = sorted((one for home in homes for one in self._of.get(home, ())), key=lambda one: -one.time)
         if not points:
@@ -113,28 +114,26 @@ class FencePoints:
         ctas = rows + self.clocks.wave.first
         after = self.clocks.knows(np.full(len(threads), row), knowers, ctas, threads, times)
         after |= (rows == row) & (threads == thread)
-        for point, lanes in zip(points, after.reshape(-1, 32), strict=True):
-            if (passed := lanes & point.lanes).any():
+        for point, lanes in zip(points, bits_of(after.reshape(-1, 32)), strict=True):
+            if passed := lanes & point.lanes:
                 yield point, passed
 
 
-def apart(clocks: Clocks, who: Actors) -> Iterator[tuple[int, Bools, Known]]:
+def apart(clocks: Clocks, who: Actors) -> Iterator[tuple[int, int, Known]]:
     """Of each warp its number, and lanes that know the same, with that: all that they know together, and one by one
     those lanes that know more. Their own accesses are not in it.
     """
-    which, lanes = clocks.lanes_alone(who)
-    rest = who.lanes.copy()
-    if len(which):
-        rest[which, lanes] = False
-        more = Actors.threads(who.rows[which], 32 * who.warps[which] + lanes)
-        known = clocks.published(more)
-        for i, k in enumerate(which.tolist()):
-            yield k, more.lanes[i], known[i : i + 1]
-    left = np.flatnonzero(rest.any(1))
-    if len(left):
+    rest = [*who.bits]
+    if alone := clocks.lanes_alone(who):
+        known = clocks.published(Actors.threads(*np.array([(who.places[k][0], thread) for k, thread in alone]).T))
+        for i, (k, thread) in enumerate(alone):
+            lane = 1 << (thread & 31)
+            rest[k] &= ~lane
+            yield k, lane, known[i : i + 1]
+    if left := [k for k, bits in enumerate(rest) if bits]:
         common = clocks.published(Actors(who.rows[left], who.warps[left], np.zeros((len(left), 32), np.bool_)))
-    for i, k in enumerate(left.tolist()):
-        yield k, rest[k], common[i : i + 1]
+        for i, k in enumerate(left):
+            yield k, rest[k], common[i : i + 1]
 
 
 class Fences:
@@ -147,46 +146,44 @@ class Fences:
     def passed(self, who: Actors, scope: str, *, of_shared: bool) -> None:
         """Lanes have passed a fence that releases. of_shared: shared memory alone."""
         clocks = self.clocks
-        first = clocks.narrow if of_shared else 0
-        for place, lanes in zip(who.places(), ~who.lanes, strict=True):
+        first, places = clocks.narrow if of_shared else 0, who.places
+        for place, lanes in zip(places, who.bits, strict=True):
             kept = []
             for one in self.latest.get(place, ()):
-                alike = (one.scope, one.first) == (scope, first)
-                if not alike:
+                if (one.scope, one.first) != (scope, first) or not one.lanes & lanes:
                     kept.append(one)
-                elif (left := one.lanes & lanes).any():
-                    kept.append(replace(one, lanes=left))
+                elif left := one.lanes & ~lanes:
+                    kept.append(FencePoint(*place, left, one.time, one.known, scope, first))
             self.latest[place] = kept
         for k, lanes, known in apart(clocks, who):
-            row, warp = int(who.rows[k]), int(who.warps[k])
             about = clocks.about_shared(known) if first else known
-            self.latest[row, warp].append(FencePoint(row, warp, lanes, clocks.now, about, scope, first))
+            self.latest[places[k]].append(FencePoint(*places[k], lanes, clocks.now, about, scope, first))
 
     def before(self, who: Actors, k: int) -> list[Pattern]:
         """The knowledge that a relaxed arrival of the warp number k among these publishes."""
-        return self.of(int(who.rows[k]), int(who.warps[k]), who.lanes[k])
+        return self.of(int(who.rows[k]), int(who.warps[k]), bits_of(who.lanes[k : k + 1])[0])
 
     def scopes(self, row: int, thread: int) -> set[str]:
         """The scopes of the fences that a thread has passed."""
-        return {passed.scope for passed in self.latest.get((row, thread >> 5), ()) if passed.lanes[thread & 31]}
+        return {passed.scope for passed in self.latest.get((row, thread >> 5), ()) if passed.lanes >> (thread & 31) & 1}
 
-    def of(self, row: int, warp: int, lanes: Bools) -> list[Pattern]:
+    def of(self, row: int, warp: int, lanes: int) -> list[Pattern]:
         """The knowledge that some lanes of a warp publish by a strong write."""
         patterns = []
         for passed in self.latest.get((row, warp), ()):
-            both = passed.lanes & lanes
-            if (key := both.tobytes()) not in passed.published:
-                passed.published[key] = self._pattern(passed, both) if both.any() else None
-            if (pattern := passed.published[key]) is not None:
+            if both := passed.lanes & lanes:
+                if (pattern := passed.published.get(both)) is None:
+                    pattern = passed.published[both] = self._pattern(passed, both)
                 patterns.append(pattern)
         return patterns
 
-    def _pattern(self, passed: FencePoint, lanes: Bools) -> Pattern:
+    def _pattern(self, passed: FencePoint, lanes: int) -> Pattern:
         """What lanes that have passed a fence publish from then on."""
-        first = passed.first + self.clocks.first_column(passed.row) + 32 * passed.warp
-        times = passed.known.threads.copy()
-        times[:, first : first + 32][:, lanes] = passed.time
-        known = replace(passed.known, threads=times)
+        first, known = passed.first + int(self.clocks.first_column(passed.row)) + 32 * passed.warp, passed.known
+        times = known.threads.copy()
+        for lane in lanes_in(lanes):
+            times[0, first + lane] = passed.time
+        known = Known(times, known.parts, known.cluster, known.far)
         cta = passed.row + self.clocks.wave.first
         warp = -1 if passed.first else passed.warp
         return Pattern(lanes, passed.scope, cta, known, passed.time, of_fence=True, warp=warp)

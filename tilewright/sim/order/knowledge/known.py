@@ -17,7 +17,7 @@ reach of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Sized
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from operator import is_
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
@@ -37,13 +37,15 @@ BEGUN = 1  # a time before all accesses: whoever knows a thread up to then knows
 Number = TypeVar("Number", bound=np.integer)
 Times: TypeAlias = "NDArray[np.int32]"
 Flags: TypeAlias = "NDArray[np.unsignedinteger]"
-Key = TypeVar("Key")
 Value = TypeVar("Value")
-Far: TypeAlias = "dict[int, Times]"  # CTA of another cluster -> (threads,), and once more for each block that goes far
+Others: TypeAlias = "dict[int, Times]"  # CTA of another cluster -> (threads,)
+Far: TypeAlias = "tuple[Others, ...]"  # of each block of columns that goes far; () for nothing
 
 
 def published_flags(flags: Flags) -> Flags:
     """The flags that others get by meeting a thread with these flags: what is complete, fenced, and ordered of it."""
+    if flags.shape[-1] == 1:  # where no operations are
+        return flags
     own = flags.dtype.type(OFFERED | HEARD | ORDERED | BEHIND)
     return np.asarray(flags & ~own | (flags | flags << 1) & HEARD)
 
@@ -52,64 +54,76 @@ def joined(a: Far, b: Far) -> Far:
     """For each CTA and thread the later of two times: what both together know of other clusters. One of the two where
     that is all; such knowledge never changes, and many threads join the same two.
     """
-    if not a or not b or a is b:
-        return a or b
-    key = id(a), id(b)
-    if (seen := _JOINED.get(key)) is None:
-        found, is_b = dict(a), len(b) >= len(a)
-        for cta, times in b.items():  # most are handed on unchanged
-            if (mine := found.get(cta)) is not times:
-                found[cta] = now = times if mine is None else later(times, mine)
-                is_b = is_b and now is times
-        is_b = is_b and len(found) == len(b)
-        is_a = not is_b and len(found) == len(a) and all(map(is_, found.values(), a.values()))
-        seen = _JOINED.add(key, b if is_b else a if is_a else found, a, b)
-    return seen
+    return _JOINED.of(_both, a, b) if a and b and a is not b else a or b
+
+
+def _both(a: Far, b: Far) -> Far:
+    both = tuple(map(joined_others, a, b))
+    return next((one for one in (b, a) if all(map(is_, both, one))), both)
+
+
+def joined_others(a: Others, b: Others) -> Others:
+    """The same for one block."""
+    return _OTHERS.of(_both_others, a, b) if a and b and a is not b else a or b
+
+
+def _both_others(a: Others, b: Others) -> Others:
+    few, many = (a, b) if len(a) < len(b) else (b, a)
+    of_both = {cta: (times, many.get(cta)) for cta, times in few.items() if many.get(cta) is not times}
+    now = {cta: times if other is None else later(times, other) for cta, (times, other) in of_both.items()}
+    new = {cta: times for cta, times in now.items() if times is not of_both[cta][1]}
+    is_few = len(few) == len(many) and all(times is few[cta] and cta in many for cta, times in now.items())
+    return (few if is_few else many | new) if new else many
 
 
 def later(times: Times, mine: Times) -> Times:
     """The later of two times of each thread."""
-    key = id(times), id(mine)
-    if (seen := _LATER.get(key)) is None:
-        found = np.maximum(times, mine)
-        found = times if (found == times).all() else mine if (found == mine).all() else same(found)
-        seen = _LATER.add(key, found, times, mine)
-    return seen
+    return _LATER.of(_later, times, mine)
+
+
+def _later(times: Times, mine: Times) -> Times:
+    found = np.maximum(times, mine)
+    return times if (found == times).all() else mine if (found == mine).all() else same(found)
 
 
 def same(times: Times) -> Times:
     """The one array for all equal ones, so that many share it, and what they make together is made once."""
-    key = times.tobytes()
-    found = _SAME.get(key)
-    return _SAME.add(key, times, times) if found is None else found
+    if len(_SAME) * len(times) >= FAR_TIMES:
+        _SAME.clear()
+    return _SAME.setdefault(times.tobytes(), times)
 
 
-class Remembered(Generic[Key, Value]):
-    """What was made of things that never change, by their identity. most: how many things it keeps for that."""
+class Remembered(Generic[Value]):
+    """What was made of two things that never change, by their identity. most: how many of their parts it keeps; size:
+    how many one has.
+    """
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, size: Callable[[Value], int] = len) -> None:  # type: ignore[assignment]  # of all
         self.most = most
+        self.size = size
         self.count = 0
-        self._of: dict[Key, tuple[Value, tuple[object, ...]]] = {}
+        self._of: dict[tuple[int, int], tuple[Value, Value, Value]] = {}
 
-    def get(self, key: Key) -> Value | None:
-        """What was made of these, if it is remembered."""
-        found = self._of.get(key)
-        return None if found is None else found[0]
-
-    def add(self, key: Key, value: Value, *of: Sized) -> Value:
-        """Remember it. of: what has these identities, and is kept, so that they are not used again."""
-        self.count += sum(map(len, of))
-        if self.count >= self.most:
-            self._of.clear()
-            self.count = 0
-        self._of[key] = value, of
-        return value
+    def of(self, make: Callable[[Value, Value], Value], a: Value, b: Value) -> Value:
+        """What is made of these, which are kept, so that their identities are not used again."""
+        if (found := self._of.get((id(a), id(b)))) is None:
+            self.count += self.size(a) + self.size(b)
+            if self.count >= self.most:
+                self._of.clear()
+                self.count = 0
+            found = self._of[id(a), id(b)] = make(a, b), a, b
+        return found[0]
 
 
-_SAME: Remembered[bytes, Times] = Remembered(FAR_TIMES)
-_LATER: Remembered[tuple[int, int], Times] = Remembered(FAR_TIMES)
-_JOINED: Remembered[tuple[int, int], Far] = Remembered(FAR_CTAS)
+def ctas_in(far: Far) -> int:
+    """How many CTAs something is known of, each counted in every block."""
+    return sum(map(len, far))
+
+
+_SAME: dict[bytes, Times] = {}
+_LATER: Remembered[Times] = Remembered(FAR_TIMES)
+_OTHERS: Remembered[Others] = Remembered(FAR_CTAS)
+_JOINED: Remembered[Far] = Remembered(FAR_CTAS, ctas_in)
 
 
 @dataclass(eq=False)
@@ -137,20 +151,6 @@ class Known:
         shape, flags = (len(ctas), clocks.width), clocks.parts
         cluster = np.array(ctas) // clocks.wave.run.cluster_ctas
         return cls(np.zeros(shape, np.int32), np.zeros((len(ctas), flags.shape[-1]), flags.dtype), cluster)
-
-    @classmethod
-    def of_each(cls, every: Sequence[tuple[Known, int]]) -> Known:
-        """Rows of several, together."""
-        first, _ = every[0]
-        if all(known is first for known, _ in every):
-            which = [k for _, k in every]
-            return first if which == [*range(len(first.threads))] else first[np.array(which)]
-        rows = [known[k : k + 1] for known, k in every]
-        far = [known.far[0] if known.far else {} for known in rows]
-        threads, parts, cluster = (
-            np.concatenate([getattr(known, name) for known in rows]) for name in ("threads", "parts", "cluster")
-        )
-        return cls(threads, parts, cluster, far if any(far) else [])
 
     def of_execution(self, size: int) -> Known:
         """The part of this knowledge that a relaxed meeting hands on. size: threads of a cluster."""
@@ -200,11 +200,11 @@ class Ledger:
         gather_at(np.maximum, self.threads, rows, known.threads)
         gather_at(np.bitwise_or, self.parts, rows, known.parts)
         for row, far in zip(rows.tolist(), known.far, strict=bool(known.far)):
-            self.far[row] = joined(self.far.get(row, {}), far)
+            self.far[row] = joined(self.far.get(row, ()), far)
 
     def of(self, rows: Ints) -> Known:
         """What is published in rows."""
-        far = [self.far.get(row, {}) for row in rows.tolist()] if self.far else []
+        far = [self.far.get(row, ()) for row in rows.tolist()] if self.far else []
         return Known(self.threads[rows], self.parts[rows], self.clocks.cluster_of(rows), far)
 
     def move_to(self, other: Ledger, rows: Ints) -> None:

@@ -17,14 +17,14 @@ from tilewright.sim.machine import UNITS, Array, Batch, Bits, Bools, Device, Int
 from tilewright.sim.order.bounds import STATES
 from tilewright.sim.order.knowledge.clocks import Actors, Clocks
 from tilewright.sim.order.knowledge.fences import Fences
-from tilewright.sim.order.knowledge.releases import NOTHING, Pattern, Release, gathered, hold_each_other, take
+from tilewright.sim.order.knowledge.releases import NOTHING, Pattern, Release, gathered, hold_each_other
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tilewright.isa import Lanes
     from tilewright.sim.order.knowledge.clocks import Heard, Thread
-    from tilewright.sim.order.knowledge.known import Known
+    from tilewright.sim.order.knowledge.known import Known, Times
     from tilewright.sim.order.races.records import AccessRecord
 
 # What a location held, one value after the other, and how old a value a thread may have read there.
@@ -188,13 +188,13 @@ class _Location:
 class _Observed:
     """What lanes of a warp have observed, and not yet acquired."""
 
-    lanes: Bools
+    lanes: int
     release: Release
 
 
 @dataclass(eq=False, slots=True)  # not frozen: there are many, and freezing takes time
 class Strong:
-    """A strong access of a location by threads of a warp, whose lanes (32,) are these. time: of its record."""
+    """A strong access of a location by threads of a warp, whose lanes are these bits. time: of its record."""
 
     site: Site
     time: int
@@ -202,7 +202,7 @@ class Strong:
     cta: int
     row: int
     threads: tuple[int, ...]
-    lanes: Bools
+    lanes: int
 
     @property
     def warp(self) -> int:
@@ -216,20 +216,24 @@ class Strong:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class _Made:
-    """A release by threads at a location. pattern: of all of them; known: what each has published, a row for it."""
+    """A release by threads at a location. pattern: of all of them; columns: of each, in all blocks that say what it did
+    itself; known: what was known there before.
+    """
 
     threads: tuple[int, ...]
     pattern: Pattern
-    known: Known
+    columns: Ints
+    known: Times
 
     @classmethod
     def by(cls, clocks: Clocks, access: Strong) -> _Made:
         """The release that is this access, by threads that know the same."""
-        threads = np.array(access.threads)
-        known = clocks.published(Actors.threads(np.full(len(threads), access.row), threads))
-        every = replace(known[np.array([0])], threads=known.threads.max(0)[None])
-        pattern = Pattern(access.lanes, access.site.how.scope, access.cta, every, clocks.now, warp=access.warp)
-        return cls(access.threads, pattern, known)
+        lanes = np.array([[bool(access.lanes >> lane & 1) for lane in range(32)]])
+        known = clocks.published(Actors(np.array([access.row]), np.array([access.warp]), lanes))
+        columns = clocks.own_columns(access.row, access.threads)
+        before = clocks.known[0 if clocks.is_one else access.row, clocks.knower[access.threads[0]]][columns]
+        pattern = Pattern(access.lanes, access.site.how.scope, access.cta, known, clocks.now, warp=access.warp)
+        return cls(access.threads, pattern, columns, before)
 
     def of(self, threads: tuple[int, ...]) -> Iterator[Pattern]:
         """The part of it by some of its threads."""
@@ -237,8 +241,10 @@ class _Made:
             yield self.pattern
             return
         for thread in threads:
-            k = self.threads.index(thread)
-            yield replace(self.pattern, lanes=np.arange(32) == thread & 31, known=self.known[np.array([k])])
+            others = np.arange(len(self.threads)) != self.threads.index(thread)
+            times = self.pattern.known.threads.copy()
+            times[0, self.columns[:, others]] = self.known[:, others]
+            yield replace(self.pattern, lanes=1 << (thread & 31), known=replace(self.pattern.known, threads=times))
 
 
 class Locations:
@@ -295,9 +301,9 @@ class Locations:
         """Which lanes touch a location of a global buffer where anything was written strongly? Many may poll others."""
         if not access.places.is_global or access.lone is not None:
             return None
-        every = spread(access.at.full(), access.batch.shape)
+        every = access.at.full()
         there = [each for each in np.unique(every).tolist() if self.has((access.places.name, each))]
-        return np.isin(every, there)
+        return spread(np.isin(every, there), access.batch.shape)
 
     def _decided(self, access: AccessRecord) -> Decision | None:
         """The branch that is all that an access decides."""
@@ -316,14 +322,12 @@ class Locations:
     def _of_warps(self, access: AccessRecord, fences: Fences, warps: list[list[tuple[Thread, Where]]]) -> None:
         """Warps touch locations one after the other; the lanes of each have no order among themselves."""
         site, clocks = access.site, access.clocks
-        every = [list(_strong(access, threads)) for threads in warps]
-        places = [(strong.row, strong.threads) for of_warp in every for strong in of_warp]
-        before = iter(clocks.by_sc.before(places) if site.write else ())
-        for of_warp in every:
+        for threads in warps:
             accesses = []
-            for strong in of_warp:
+            for strong in _strong(access, threads):
                 released = fences.of(strong.row, strong.warp, strong.lanes) if site.write else []
-                by_sc = [strong.behind_sc(*each, clocks.now) for each in next(before, ())]
+                before = clocks.by_sc.before(strong.row, strong.threads) if site.write else ()
+                by_sc = [strong.behind_sc(*each, clocks.now) for each in before]
                 if released or by_sc or site.how.sem in RELEASES or self.has(strong.where):
                     accesses.append((strong, released, by_sc))
             for strong, _, _ in accesses if site.shows else ():
@@ -366,8 +370,8 @@ class Locations:
         self.seen |= {(access.cta, thread): release for thread in access.threads}
         is_left = True
         if access.site.how.sem in ("acquire", "acq_rel"):
-            who = Actors(np.array([access.row]), np.array([access.warp]), access.lanes[None])
-            is_left = not take(clocks, who, access.site.how.scope, release)
+            known, (is_any,), (is_left,) = gathered(clocks, release.patterns, [access.cta], access.site.how.scope)
+            clocks.learn_each([(access.row, access.warp, access.lanes, (known, 0))] if is_any else [])
         if is_left:
             self.observed((access.cta, access.warp), access.lanes, release)
         if release.has_sc:
@@ -385,16 +389,16 @@ class Locations:
         is_newest = number == history.newest
         return (newest if is_newest else history.release_of(number)), is_newest
 
-    def observed(self, key: tuple[int, int], lanes: Bools, release: Release) -> None:
+    def observed(self, key: tuple[int, int], lanes: int, release: Release) -> None:
         """What lanes of a warp may acquire by a later fence."""
         kept = self.unacquired.setdefault(key, [])
         for each in kept:
             if each.release is release:
-                each.lanes = each.lanes | lanes
+                each.lanes |= lanes
                 return
             if each.release.root is release.root:
-                each.lanes = each.lanes & ~lanes  # who comes later to a location has observed more
-        kept[:] = [*(each for each in kept if each.lanes.any()), _Observed(lanes, release)]
+                each.lanes &= ~lanes  # who comes later to a location has observed more
+        kept[:] = [*(each for each in kept if each.lanes), _Observed(lanes, release)]
 
     def published(self, where: Where) -> list[Pattern]:
         """The releases that whoever observes the last write there may acquire."""
@@ -458,10 +462,10 @@ class Locations:
 
         of_shared: as to shared memory alone.
         """
-        by_release: dict[Release, list[tuple[int, int, Bools, _Observed]]] = {}
-        for (row, warp), passed in zip(who.places(), who.lanes, strict=True):
+        by_release: dict[Release, list[tuple[int, int, int, _Observed]]] = {}
+        for (row, warp), passed in zip(who.places, who.bits, strict=True):
             for each in self.unacquired.get((row + clocks.wave.first, warp), ()):
-                if (lanes := each.lanes & passed).any():
+                if lanes := each.lanes & passed:
                     by_release.setdefault(each.release, []).append((row, warp, lanes, each))
         heard: list[Heard] = []
         for release, some in by_release.items():
@@ -471,8 +475,8 @@ class Locations:
                 if is_any[k]:
                     heard.append((row, warp, lanes, (known, k)))
                 if not (is_left[k] or of_shared):
-                    each.lanes = each.lanes & ~lanes  # they know it for good
-                    if not each.lanes.any():
+                    each.lanes &= ~lanes  # they know it for good
+                    if not each.lanes:
                         self.unacquired[row + clocks.wave.first, warp].remove(each)
         clocks.learn_each(heard)
         if sem == "sc":
@@ -487,8 +491,7 @@ def _strong(access: AccessRecord, threads: list[tuple[Thread, Where]]) -> Iterat
         alike = thread if site.write and not site.how.atomic else int(knower[thread])
         found.setdefault((where, alike), []).append(thread)
     for (where, _), own in found.items():
-        lanes = np.zeros(32, np.bool_)
-        lanes[[thread & 31 for thread in own]] = True
+        lanes = sum(1 << (thread & 31) for thread in own)
         yield Strong(site, access.time, where, row + access.batch.wave.first, row, tuple(own), lanes)
 
 

@@ -142,10 +142,10 @@ class Phases:
                 self.clocks.learn(who, known)
                 continue
             self.clocks.learn(who, known.of_execution(self.clocks.size))
-            for k, (row, warp) in enumerate(who.places()):
+            for k, ((row, warp), lanes) in enumerate(zip(who.places, who.bits, strict=True)):
                 cta = row + self.clocks.wave.first
-                seen = Pattern(who.lanes[k], str(signal.scope), cta, known[np.array([k])], self.clocks.now)
-                locations.observed((cta, warp), who.lanes[k], Release.of(self.clocks, [seen], []))
+                seen = Pattern(lanes, str(signal.scope), cta, known[np.array([k])], self.clocks.now)
+                locations.observed((cta, warp), lanes, Release.of(self.clocks, [seen], []))
 
     def _over(self, signals: Signals, *, wide: bool) -> Iterator[tuple[Ints, Known]]:
         """The knowledge that phases before the running one have published, for parts of the signals.

@@ -16,7 +16,7 @@ from tilewright.sim.machine import Bools, Device, Ints
 from tilewright.sim.order.knowledge.known import Far, Known, joined, later
 
 if TYPE_CHECKING:
-    from tilewright.sim.order.knowledge.clocks import Actors, Clocks
+    from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.known import Times
 
 
@@ -38,12 +38,12 @@ def hold_each_other(scope: str, cta: Ints | int, other_scope: str, other: Ints |
 
 @dataclass(eq=False, slots=True)
 class Pattern:
-    """The release that was made, or that awaits an acquire. lanes: (32,) of the warp; known: a row of knowledge; time:
+    """The release that was made, or that awaits an acquire. lanes: bits, of the warp; known: a row of knowledge; time:
     when its flags were right; of_fence: is it a fence that releases? warp: where later ones of the same lanes hold all
     that earlier ones did. last: what was joined last, of several.
     """
 
-    lanes: Bools
+    lanes: int
     scope: str
     cta: int
     known: Known
@@ -66,7 +66,7 @@ class _Whole:
 
     patterns: dict[Key, Pattern] = field(default_factory=dict)
     near: dict[int, Times] = field(default_factory=dict)
-    far: Far = field(default_factory=dict)
+    far: Far = ()
     narrow: tuple[Key, ...] = ()
 
     def followed_by(self, clocks: Clocks, added: list[Pattern]) -> _Whole:
@@ -81,14 +81,15 @@ class _Whole:
             before, times = near.get(pattern.cta // size), pattern.known.threads[0]
             near[pattern.cta // size] = times if before is None else np.maximum(before, times)
         if run.ctas > size:
-            for other_far in {id(far): far for pattern in wide for far in pattern.known.far}.values():
-                far = joined(far, other_far)
-            own: Far = {}
+            own: Far = tuple({} for _ in clocks.goes_far)
             for pattern in wide:
-                for cta, times in clocks.near_as_far(pattern.known, 0).items():
-                    own[cta] = later(times, own[cta]) if cta in own else times
+                far = joined(far, pattern.known.far[0]) if pattern.known.far else far
+                for mine, more in zip(own, clocks.near_as_far(pattern.known, 0), strict=True):
+                    for cta, times in more.items():
+                        mine[cta] = later(times, mine[cta]) if cta in mine else times
             far = joined(far, own)
-        return _Whole(patterns, near, far, tuple(key for key in patterns if key[1] not in run.wide))
+        new = dict.fromkeys(pattern.key for pattern in added if pattern.scope not in run.wide)
+        return _Whole(patterns, near, far, (*self.narrow, *(key for key in new if key not in self.patterns)))
 
 
 class Published:
@@ -175,14 +176,6 @@ class Release:
         return self if both == (self.patterns, self.by_sc) else Release(*both, self.root)
 
 
-def take(clocks: Clocks, who: Actors, scope: str, release: Release) -> bool:
-    """Lanes of one CTA, which have observed it, acquire it with a scope; returns whether nothing is left of it."""
-    known, is_any, is_left = gathered(clocks, release.patterns, [int(who.rows[0]) + clocks.wave.first], scope)
-    if is_any[0]:
-        clocks.learn(who, known)
-    return not is_left[0]
-
-
 def gathered(
     clocks: Clocks, given: Published, ctas: list[int], scope: str, *, of_shared: bool = False, only: str = ""
 ) -> tuple[Known, list[bool], list[bool]]:
@@ -193,7 +186,7 @@ def gathered(
     size = run.cluster_ctas
     joins = scope in run.wide and not of_shared and clocks.parts.shape[-1] == 1  # then it is joined already
     known = Known.nothing(clocks, ctas)
-    known.far = [{}] * count
+    known.far = [()] * count
     reaches, is_left = [joins and bool(published.near)] * count, [False] * count
     for k, cta in enumerate(ctas) if joins else ():
         if (near := published.near.get(cta // size)) is not None:
@@ -238,7 +231,7 @@ def _joined_pattern(clocks: Clocks, one: Pattern, other: Pattern) -> Pattern:
     """What two patterns of one CTA and scope tell together."""
     if one.known is other.known:
         return other
-    if one.warp == other.warp >= 0 and one.time <= other.time and (one.lanes == other.lanes).all():
+    if one.warp == other.warp >= 0 and one.time <= other.time and one.lanes == other.lanes:
         return other
     known = Known(
         np.maximum(one.known.threads, other.known.threads),

@@ -12,6 +12,7 @@ from tilewright.explain.steps import for_all
 from tilewright.sim.machine import Actors, Doubt, Mask, Moment, buffer_name, numbers
 from tilewright.sim.order.bounds import OBSERVATIONS, STRONG_WRITES
 from tilewright.sim.order.knowledge.fences import Stamps, apart
+from tilewright.sim.order.knowledge.known import joined_others
 from tilewright.sim.order.knowledge.locations import Locations, Where, threads_of
 from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED, Clash, Pairs, pairs_of
 from tilewright.sim.order.races.permitted import (
@@ -19,7 +20,7 @@ from tilewright.sim.order.races.permitted import (
     finds_out,
     has_observed,
     is_begun_by,
-    is_surely_strong,
+    is_strong_with_all,
     last_read,
     reaches,
     went_along,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine import Address, Batch, Bools, Ints, Place, Site, Subject, Wave
     from tilewright.sim.order.engine import WaveOrder
     from tilewright.sim.order.knowledge.clocks import Clocks, Thread
-    from tilewright.sim.order.knowledge.known import Far, Known
+    from tilewright.sim.order.knowledge.known import Known, Others
     from tilewright.sim.order.knowledge.releases import Release
 
 # Races between two accesses of which neither is known to come first.
@@ -74,10 +75,12 @@ def clash_of(
     which need no report.
     """
     pairs = pairs_of(access, found)
-    many = pairs.of_many
     is_sure = with_writer and access.lone is not None  # what it knows is no candidate
+    if is_sure and is_strong_with_all(access, write=True):
+        return None, pairs
+    many = pairs.of_many
     known = np.zeros(len(pairs), np.bool_) if is_sure else access.knows(pairs)
-    if with_writer and _is_strong_with_all(access, write=True):
+    if with_writer and is_strong_with_all(access, write=True):
         return None, pairs[many | ~known]
     if with_writer and many.any():
         known[many] = are_known_together(access, pairs[many])
@@ -98,15 +101,6 @@ def clash_of(
     if clash is None and checked.any():
         clash = replace(farthest_clash(access, unordered[checked], with_writer=with_writer), excuse=CHECKED)
     return clash, pairs[unknown | many] if clash is None or clash.excuse == CHECKED else unordered
-
-
-def _is_strong_with_all(access: AccessRecord, *, write: bool) -> bool:
-    """Is an access morally strong with everything that was written, or read, since its threads last met?"""
-    if access.site.how.sem == "weak":
-        return False
-    met, log = access.all_known(), access.places.log
-    every = log.writes.values() if write else log.newest(write=False)
-    return all(each.time <= met or is_surely_strong(access, each) for each in every)
 
 
 def _racing(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> tuple[Bools, Bools]:
@@ -225,7 +219,7 @@ class VolatileReads:
         self._awake = reads and any(site.polls or site.compared for site in sites)
         self._observed: dict[int, dict[Thread, _Observation]] = {}
         self._counters: dict[Where, dict[Thread, tuple[int, bool]]] = {}
-        self._written: dict[tuple[int, int, int], list[tuple[Bools, Known]]] = {}
+        self._written: dict[tuple[int, int, int], list[tuple[int, Known]]] = {}
 
     def read(self, access: AccessRecord, found: Pairs | None) -> Clash | None:
         """A strong read has found writes that nothing orders before it. One that polls observes them; of another one
@@ -235,7 +229,8 @@ class VolatileReads:
             return None
         pairs = found[~found.of_many]
         if access.site.polls:
-            for k in range(len(pairs)):
+            last = {(pairs.later(k)[0], pairs.earlier(k)): k for k in range(len(pairs))}
+            for k in last.values():
                 self._observe(pairs.later(k), access, pairs.earlier(k), int(pairs.time[k]))
             return None
         return self._relied(access, pairs) if access.site.how.sem == "volatile" else None
@@ -268,7 +263,7 @@ class VolatileReads:
     def _observe(self, who: Thread, access: AccessRecord, writer: Thread, written: int) -> None:
         known = self._observed.setdefault(who[0], {})
         there = self._written.get((writer[0], writer[1] >> 5, written), ())
-        of_writer = next((one for lanes, one in there if lanes[writer[1] & 31]), None)
+        of_writer = next((one for lanes, one in there if lanes >> (writer[1] & 31) & 1), None)
         known[writer] = _Observation(who[1], access.time, written, of_writer)
         keep_newest(known, OBSERVATIONS)
 
@@ -304,7 +299,7 @@ class _Ticket:
     thread: int
     time: int
     release: Release
-    _fenced: Far | None = None
+    _fenced: Others | None = None
 
     def counts(self, clocks: Clocks, done: Stamps) -> Bools:
         """Which of these accesses come before a fence that holds every thread, and that before an earlier number?"""
@@ -316,15 +311,14 @@ class _Ticket:
             found[here] = self._fenced[cta][done.threads[here]] >= done.times[here]
         return found
 
-    def _all_fenced(self, clocks: Clocks) -> Far:
-        fenced: Far = {}
+    def _all_fenced(self, clocks: Clocks) -> Others:
+        fenced: Others = {}
         patterns = [*self.release.patterns.whole.patterns.values(), *self.release.by_sc.whole.patterns.values()]
         for known in [
             pattern.known for pattern in patterns if pattern.of_fence and pattern.scope in clocks.wave.run.wide
         ]:
             for far in (clocks.near_as_far(known, 0), *known.far):
-                for cta, times in far.items():
-                    fenced[cta] = np.maximum(fenced[cta], times) if cta in fenced else times
+                fenced = joined_others(fenced, far[0]) if far else fenced
         return fenced
 
 
@@ -464,7 +458,7 @@ class RaceDetector:
         self._report(self.volatile.read(access, unknown))
         if not access.site.write:
             return
-        if access.site.how.sem != "weak":
+        if access.site.how.sem != "weak" and not is_strong_with_all(access, write=True):
             access.places.keep_frail(access)
         lost = access.places.write(access)
         if lost is not None:
@@ -485,7 +479,7 @@ class RaceDetector:
         found = access.places.writes_before(access)
         clash, unknown = self.tickets.clash_of(access, found) if found is not None else (None, None)
         self._report(clash)
-        asks = access.site.write and not _is_strong_with_all(access, write=False)
+        asks = access.site.write and not is_strong_with_all(access, write=False)
         found = access.places.reads_before(access) if asks else None
         self._report(clash_with_reads(access, found) if found is not None else None)
         return clash is not None and clash.excuse == EQUAL, unknown

@@ -38,6 +38,17 @@ def is_surely_strong(access: AccessRecord, other: Record) -> bool:
     return wide and alike and not _may_rely(access, other)
 
 
+def is_strong_with_all(access: AccessRecord, *, write: bool) -> bool:
+    """Is an access morally strong with everything that was written, or read, since its threads last met?"""
+    if access.site.how.sem == "weak":
+        return False
+    if (found := access.is_strong.get(write)) is None:
+        met, log = access.all_known(), access.places.log
+        every = log.writes.values() if write else log.newest(write=False)
+        found = access.is_strong[write] = all(each.time <= met or is_surely_strong(access, each) for each in every)
+    return found
+
+
 def is_frail(access: AccessRecord, other: Record) -> bool:
     """Was another access less strong than this, so that some thread may race with that one alone?"""
     one, two = access.site, other.site

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
 
 SPAN = 1 << 32  # places; more than the shared memory of one CTA has
 AT_ONCE = 1 << 18  # pairs of accesses
+FEW = 8  # CTAs
 
 
 def are_known_together(access: AccessRecord, pairs: Pairs) -> Bools:
@@ -385,14 +386,19 @@ class TaggedPlaces(CtaRows):
             late = (tags != 0) & (late | others)  # of the many, only the last is named: others may be of other CTAs
         if not late.any():
             return None
+        many = access.mask.full[..., None]
+        some = np.arange(len(many))
+        if len(late) == len(many) > FEW:  # of many CTAs often only some
+            some = np.flatnonzero(late.reshape(len(late), -1).any(1))
+            late, tags = late[some], tags[some] if len(tags) > 1 else tags
         if not access.site.how.collective:  # a thread comes after itself
             own = access.tags()[..., None].astype(self.tag)
-            late = late & ((tags ^ own) & self.who != 0)
-        late = late & access.mask.full[..., None]
+            late = late & ((tags ^ (own[some] if len(own) > 1 else own)) & self.who != 0)
+        late = late & many[some]
         cta, warp, lane, unit = where = np.nonzero(late)
         if not len(cta):
             return None
-        return Candidates(cta, warp, lane, unit, spread(tags, late.shape)[where].astype(np.int64))
+        return Candidates(some[cta], warp, lane, unit, spread(tags, late.shape)[where].astype(np.int64))
 
     def last(self, units: Ints, *, write: bool, home: int | None = None, combines: bool = False) -> Stamps:
         """The last stores of threads, or the loads, at some places of a global buffer, ordered or not.

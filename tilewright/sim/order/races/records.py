@@ -41,7 +41,7 @@ NEAR = 2.0**-10  # of the smaller: how far apart sums of the same numbers are at
 class AccessRecord:
     """look, mask: how to look at the tags. at: the bytes. time: of its record. also: blocks of the clocks' columns that
     count as known, beside the first. more: further bytes, of accesses that follow and share a record with it. lone: its
-    thread, where memory is global, and it is one.
+    thread, where memory is global, and it is one. is_strong: answers of `is_strong_with_all`.
     """
 
     places: TaggedPlaces
@@ -56,6 +56,7 @@ class AccessRecord:
     more: tuple[Address, ...] = ()
     lone: Lone | None = None
     _tags: Tags | None = None
+    is_strong: dict[bool, bool] = field(default_factory=dict, init=False)
     _where: tuple[tuple[int, int], Address] | None = field(default=None, init=False)
 
     def each(self) -> Iterator[AccessRecord]:
