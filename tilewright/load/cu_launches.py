@@ -293,8 +293,8 @@ def _in_numbers(placed: _Placed) -> LaunchShape:
 def _lacking(word: str, host: Host) -> frozenset[str]:
     """The names without which extents are not known."""
     host.numbers.lacks.clear()
-    known = host.extents(word)
-    lacks = frozenset(host.numbers.lacks) if known is None else frozenset()
+    extents = host.extents(word)
+    lacks = frozenset(host.numbers.lacks) if extents is None else frozenset()
     host.numbers.lacks.clear()
     return lacks
 
