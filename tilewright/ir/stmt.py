@@ -260,7 +260,7 @@ class Kernel:
     stage: "tile" as authored, "lowered" once every access is an offset into flat storage; ``launch`` is set then.
     maps: the tensor maps among ``buffers``; those that the kernel makes of its arguments are passed after ``params``.
     authored: the buffers of the tile stage, so that a report can give logical coordinates.
-    called: what a byte of a buffer that is not among them is called.
+    called: what a byte of a buffer that is not among them is called; None: by its number.
     compiled: is it what a compiler made of the kernel of somebody else? It computes its addresses itself; its registers
     hold raw bits, and one that no `Bind` declares starts without a known bit.
     """
@@ -276,7 +276,7 @@ class Kernel:
     authored: tuple[Buffer, ...] = field(default=(), compare=False, repr=False)
     maps: tuple[MapOf, ...] = ()
     compiled: bool = False
-    called: Callable[[str, int], str] = field(default="{}, byte {}".format, compare=False, repr=False)
+    called: Callable[[str, int], str] | None = field(default=None, compare=False, repr=False)
     at: Span | None = _at()
 
     def __repr__(self) -> str:
