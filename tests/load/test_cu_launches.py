@@ -219,6 +219,23 @@ def test_a_call_with_other_arguments_of_the_template_passes_nothing_to_this_inst
     assert (found.grid, found.allocated) == ((3,), {})
 
 
+def test_an_instance_has_the_arrays_of_the_call_whose_arguments_decide_it() -> None:
+    text = f"""{HEAD}
+template <typename T> void run(const T* in, T* out, int n) {{ k<T><<<1, 32>>>(in, out, n); }}
+int main() {{
+    float *a, *b;
+    double *c, *d;
+    cudaMalloc(&a, 64 * sizeof(*a)); cudaMalloc(&b, 64 * sizeof(*b));
+    cudaMalloc(&c, 96 * sizeof(*c)); cudaMalloc(&d, 96 * sizeof(*d));
+    run(a, b, 64);
+    run(c, d, 96);
+}}
+"""
+    arrays = {shape.kernel: shape.allocated for shape in launched(text, "k")}
+
+    assert arrays == {"k<float>": {"in": 256, "out": 256}, "k<double>": {"in": 768, "out": 768}}
+
+
 MACROS = """
 #define CHECKED(call) do { call; if (cudaGetLastError() != cudaSuccess) abort(); } while (0)
 #define RUN(kernel, grid, block, smem, args...) \\

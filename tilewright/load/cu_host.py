@@ -246,12 +246,23 @@ class Host:
         return [name for name, _ in _parameters(head, self.tree)] if head is not None else []
 
     @property
-    def calls(self) -> Iterator[tuple[Host, list[str]]]:
+    def calls(self) -> list[tuple[Host, list[str]]]:
         """Where texts call the function around the node, and what is passed there."""
         texts = dict.fromkeys((self.tree.text, *self.around))
         return self._calls(tree_of(text) for text in texts)
 
-    def _calls(self, trees: Iterable[Tree]) -> Iterator[tuple[Host, list[str]]]:
+    def _calls(self, trees: Iterable[Tree]) -> list[tuple[Host, list[str]]]:
+        """The calls of the function; those whose arguments decide on another instance of its template come last."""
+        calls = [*self._all_calls(trees)]
+        return sorted(calls, key=lambda call: not self._is_decided(*call)) if self.bound and len(calls) > 1 else calls
+
+    def _is_decided(self, caller: Host, words: list[str]) -> bool:
+        """Do the types of a call's arguments agree with the arguments of the template that are bound?"""
+        head = next(below(self.function, "function_declarator"), None) if self.function is not None else None
+        match = decided(kinds_of(head, self.tree), words, caller) if head is not None else {}
+        return all(match.get(name, word) == word for name, word in self.bound.items())
+
+    def _all_calls(self, trees: Iterable[Tree]) -> Iterator[tuple[Host, list[str]]]:
         head = next(below(self.function, "function_declarator"), None) if self.function is not None else None
         if head is None or self.function is None or self.depth >= _DEPTH:
             return
@@ -414,6 +425,24 @@ class Host:
         return re.sub(
             r"\b\w+\b", lambda each: self.bound.get(each[0], each[0]), f"{many[1].strip()}*" if many else kind
         )
+
+
+def kinds_of(head: Node, tree: Tree) -> tuple[str, ...]:
+    """The types that a function takes, in order."""
+    listed = head.child_by_field_name("parameters")
+    parameters = listed.named_children if listed is not None else ()
+    return tuple(next((kind for _, kind in typed(word, tree)), "") for word in parameters)
+
+
+def decided(kinds: Sequence[str], arguments: Sequence[str], host: Host) -> dict[str, str]:
+    """What the types of a call's arguments make of those that a function takes: float of ``T`` in ``const T* x``."""
+    match = dict[str, str]()
+    for kind, word in zip(kinds, arguments, strict=False):
+        pattern = re.sub(r"\bconst\b|\s", "", kind)
+        sizes = re.sub(r"\bconst\b|\s*(?=\*)", "", host.type_of(word)).strip()
+        if sizes and sizes.count("*") >= pattern.count("*"):
+            match.setdefault(pattern.rstrip("*&"), sizes[: len(sizes) - pattern.count("*")])
+    return match
 
 
 @kept
