@@ -27,6 +27,7 @@ _OF_HEADERS = re.compile(r"_|CU[A-Z]|CCCL|THRUST|NV[A-Z]")  # how names of macro
 _FUNCTION, _BLOCKS = "function_definition", ("compound_statement", "for_statement", "lambda_expression")
 _REPEATED = (*LOOPS, "case_statement", "lambda_expression")
 _HOLDS_MANY = re.compile(r"(?:std|thrust)\s*::\s*(?:\w+_)?vector\s*<(.+)>$", re.DOTALL)
+_EXTENT = re.compile(r"\[[^\[\]]*\]")
 _POINTS = re.compile(  # what is a pointer to a type by its own words: a tensor's, or one that is cast
     r".*\bdata_ptr\s*<\s*(?:const\s+)?([\w:]+)\s*>\s*\(\s*\)$|\(\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*\)[^,]*$"
     r"|(?:static|reinterpret)_cast\s*<\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*>[^,]*$"
@@ -186,7 +187,7 @@ class Host:
     def numbers(self) -> HostNumbers:
         """The values of names at the node."""
         return HostNumbers({**self.outside, **self.local, **self.given}, calls_of((self.tree.text, *self.around)),
-                       types={**self.types, **self.bound})  # fmt: skip
+                       types={**self._sized, **self.bound})  # fmt: skip
 
     @cached_property
     def outside(self) -> dict[str, str | Number]:
@@ -407,9 +408,14 @@ class Host:
     @cached_property
     def types(self) -> dict[str, str]:
         """The types of names at the node, as they are declared."""
+        return {name: _EXTENT.sub("*", kind) for name, kind in self._sized.items()}
+
+    @cached_property
+    def _sized(self) -> dict[str, str]:
+        """The types of names at the node, with the extents of arrays."""
         kinds = ("declaration", "parameter_declaration", "field_declaration")
         nodes = [each for each in below(self.tree.root, *kinds) if function_around(each) in (None, self.function)]
-        return {name: kind for each in nodes for name, kind in typed(each, self.tree)}
+        return {name: kind for each in nodes for name, kind in sized(each, self.tree)}
 
     def type_of(self, word: str) -> str:
         """The type of an expression, "" where the text does not say."""
@@ -494,16 +500,25 @@ def function_around(node: Node) -> Node | None:
 
 
 def typed(node: Node, tree: Tree) -> Iterator[tuple[str, str]]:
-    """The names of a declaration, with their types: ``float*`` of ``const float *x``."""
+    """The names of a declaration, with their types: ``float*`` of ``const float *x``, and of ``float x[4]``."""
+    yield from ((name, _EXTENT.sub("*", kind)) for name, kind in sized(node, tree))
+
+
+def sized(node: Node, tree: Tree) -> Iterator[tuple[str, str]]:
+    """The names of a declaration, with their types, those of arrays with their extents: ``float[4]``."""
     kind = node.child_by_field_name("type")
     for each in node.children_by_field_name("declarator") if kind is not None else ():
-        stars = ""
+        stars, extents = "", ""
         one: Node | None = each
         while one is not None and one.type not in ("identifier", "field_identifier"):
-            stars += "*" * (one.type in ("pointer_declarator", "array_declarator"))
+            if one.type == "array_declarator" and node.type != "parameter_declaration":
+                size = one.child_by_field_name("size")
+                extents = f"[{tree.of(size) if size is not None else ''}]{extents}"
+            elif one.type in ("pointer_declarator", "array_declarator"):
+                stars += "*"
             one = one.child_by_field_name("declarator")
         if one is not None and kind is not None:
-            yield tree.of(one), f"{tree.of(kind)}{stars}"
+            yield tree.of(one), f"{tree.of(kind)}{stars}{extents}"
 
 
 def _above(node: Node) -> Iterator[Node]:
