@@ -238,6 +238,15 @@ def test_an_array_has_the_size_of_all_its_elements(body: str, size: int) -> None
     assert shape(f"float* x; {body} plain<<<1, 64>>>(x, 1);").allocated == {"x": size}
 
 
+@pytest.mark.parametrize("size", ["sizeof(Slot)", "sizeof(struct Slot)", "sizeof(*x)", "sizeof(slots) / 2"])
+def test_a_structure_has_the_size_of_its_fields(size: str) -> None:
+    text = f"""{HEAD}
+struct Slot {{ double weight; int key; }};
+int main() {{ Slot *x, slots[2]; cudaMalloc(&x, 10 * ({size})); plain<<<1, 64>>>(x, 1); }}
+"""
+    assert launched(text, "plain")[0].allocated == {"x": 160}
+
+
 def test_the_size_of_an_array_of_unknown_extent_is_asked_for() -> None:
     found = shape("float* x; int h[rows]; cudaMalloc(&x, sizeof(h)); plain<<<1, 64>>>(x, 1);")
 

@@ -187,7 +187,15 @@ class Host:
     def numbers(self) -> HostNumbers:
         """The values of names at the node."""
         return HostNumbers({**self.outside, **self.local, **self.given}, calls_of((self.tree.text, *self.around)),
-                       types={**self._sized, **self.bound})  # fmt: skip
+                       types={**self._structures, **self._sized, **self.bound})  # fmt: skip
+
+    @cached_property
+    def _structures(self) -> dict[str, str]:
+        """The structures of the texts, by their sizes."""
+        from tilewright.load.cu_structures import structure_bytes
+
+        texts = (self.tree.text, *self.around)
+        return {name: f"{size} bytes" for name, size in structure_bytes(texts).items()} if members_of(texts) else {}
 
     @cached_property
     def outside(self) -> dict[str, str | Number]:

@@ -52,10 +52,12 @@ _VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|u?longlong|float|double)([1-
 
 
 def type_bytes(kind: str) -> int | None:
-    """The size of a type by its words; None of one that is no number, vector or pointer."""
+    """The size of a type by its words, ``16 bytes`` among them; None of one that is no number, vector or pointer."""
     plain = re.sub(r"\b(?:const|volatile|struct|std::)\b|::", " ", kind).strip()
     if plain.endswith("*"):
         return 8
+    if told := re.fullmatch(r"(\d+) bytes", plain):
+        return int(told[1])
     if plain in _BYTES:
         return _BYTES[plain]
     if found := _VECTOR.fullmatch(plain):
@@ -197,7 +199,7 @@ class HostNumbers:
         return _as(kind, self._of(node.child_by_field_name("value"), text))
 
     def _size(self, node: Node, text: str) -> Number | None:
-        kind = re.sub(r"^sizeof\s*\(?|\)$", "", said(node, text)).strip()
+        kind = re.sub(r"^sizeof\s*\(?\s*(?:const\s+)?(?:struct\s+)?|\)$", "", said(node, text)).strip()
         name, depth = re.sub(r"^\*\s*|\[0\]", "", kind), kind.startswith("*") + kind.count("[0]")
         if array := _ARRAY.fullmatch(self.types.get(name, "")):
             counts = [self._count(name, words) for words in re.findall(r"\[(.*?)\]", array[2])[depth:]]
