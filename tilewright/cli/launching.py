@@ -524,7 +524,7 @@ def in_order(
                 arguments[word] = None
             elif isinstance(value, str) and word not in arguments:
                 sized = replace(param, name=word)
-                option = _sample(sized, _elements(kernel.written, shape)) if param.type[-1:] == "*" else f"{word}=7"
+                option = _sample(sized, _elements(kernel.written, shape)) if param.type[-1:] == "*" else example(sized)
                 lacks.add(f"{kernel.name}: no value of {param.type} {word}", shape.line, [f"--arg {option}"])
         if shape.lacks:
             lacks.add(f"{kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}", shape.line,
