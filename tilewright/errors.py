@@ -57,8 +57,9 @@ class Span:
         if not text.strip():
             return []
         number = str(self.line)
-        width = max(1, min(self.end_column, len(text)) - self.column)
-        return [f"   {number} | {text}", f"   {' ' * len(number)} | {' ' * self.column}{'^' * width}"]
+        first = max(self.column, len(text) - len(text.lstrip()))
+        width = max(1, min(self.end_column, len(text)) - first)
+        return [f"   {number} | {text}", f"   {' ' * len(number)} | {' ' * first}{'^' * width}"]
 
 
 class TilewrightError(Exception):

@@ -305,3 +305,61 @@ def test_what_is_proposed_can_be_pasted_and_makes_no_mistake(tmp_path: Path, mon
         "norm<float, true>: clean",
         "norm<float, false>: clean",
     ]
+
+
+STRUCTURES = """
+struct Slot { double weight; int key; };
+__global__ void weigh(const Slot* s, double* out) { out[threadIdx.x] = s[threadIdx.x].weight; }
+int main() {
+    Slot *d, h[10];
+    double* out;
+    cudaMalloc(&d, sizeof(h));
+    cudaMalloc(&out, 10 * sizeof(double));
+    cudaMemcpy(d, h, sizeof(h), cudaMemcpyHostToDevice);
+    weigh<<<1, 10>>>(d, out);
+}
+"""
+
+
+def test_structures_that_host_code_copies_are_as_many_as_it_allocates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "k.cu").write_text(STRUCTURES)
+
+    code, out, told = run(monkeypatch, tmp_path / "k.cu")
+
+    assert (code, out.partition("\n")[0]) == (0, "weigh: clean")
+    assert "s:b8[160] " in told
+
+
+def test_structures_that_no_host_code_sets_are_asked_for_as_many_as_it_allocates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "k.cu").write_text(STRUCTURES.replace("cudaMemcpy(d, h,", "(0, h,"))
+
+    code, _, asked = run(monkeypatch, tmp_path / "k.cu")
+
+    assert code == 2
+    assert "--arg s:b8[160]" in asked
+
+
+def test_a_structure_that_a_sequence_lacks_is_asked_for_by_its_fields(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "struct Graph { int n; const int* row; };\n__global__ void walk(Graph g) {}\n"
+    (tmp_path / "k.cu").write_text(f"{text}void run(Graph graph) {{ walk<<<1, 32>>>(graph); }}\n")
+
+    code, _, asked = run(monkeypatch, tmp_path / "k.cu", "--sequence")
+
+    assert code == 2
+    assert "--arg 'graph={7, i32[1024]}'" in asked
+
+
+@pytest.mark.parametrize(("word", "value"), [("true", 1), ("false", 0)])
+def test_a_truth_is_an_argument(word: str, value: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "k.cu").write_text('#include <cstdio>\n__global__ void k(bool up) { printf("up %d", up); }\n')
+
+    code, out, _ = run(monkeypatch, tmp_path / "k.cu", "--block", "1", "--arg", f"up={word}")
+
+    assert code == 0
+    assert f"up {value}" in out

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from tests.lang.kernels import line_of, text
 from tests.texts import executed
-from tilewright.errors import TilewrightError
+from tilewright.errors import Span, TilewrightError
 from tilewright.lang import T, Tx
 
 CASES: dict[str, tuple[str, str]] = {
@@ -284,3 +285,12 @@ def test_the_whole_text_of_an_error() -> None:
           given:   tidd
           allowed: A, i
     """)
+
+
+def test_carets_begin_where_the_line_does_if_nobody_knows_the_column(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text("{\n    a[i] += 1;\n}\n")
+
+    span = Span.from_column(str(tmp_path / "k.cu"), 2, None)
+
+    assert span is not None
+    assert span.excerpt()[1] == "     |     ^^^^^^^^^^"

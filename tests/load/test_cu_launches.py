@@ -38,6 +38,8 @@ def shape(body: str, head: str = "int main(int argc, char** argv)", /, **given: 
         ("size_t n = 3; plain<<<static_cast<int>(n) * 2, 64>>>(x, n);", (6,)),
         ("auto g = std::min(64, 9); plain<<<g, 64>>>(x, 1);", (9,)),
         ("std::vector<float> h(40); plain<<<h.size() / 4, 64>>>(x, 1);", (10,)),
+        ("int n = 4; plain<<<n++, 64>>>(x, n);", (4,)),
+        ("int n = 4; plain<<<--n, 64>>>(x, n);", (3,)),
         ("plain<<<ceil(1000.0 / 256), 64>>>(x, 1);", (4,)),
     ],
 )
@@ -217,6 +219,55 @@ def test_a_call_with_other_arguments_of_the_template_passes_nothing_to_this_inst
     text = CALLED.replace("run<double>(repeat, rows, width, d_x);", "")
     (found,) = launched(f"{HEAD}int warps() {{ return 2; }}\n{text}", "plain")
     assert (found.grid, found.allocated) == ((3,), {})
+
+
+@pytest.mark.parametrize(
+    ("body", "size"),
+    [
+        ("int h[5] = {1}; cudaMalloc(&x, sizeof(h));", 20),
+        ("int n = 4; int h[n + 1], g[2]; cudaMalloc(&x, sizeof h);", 20),
+        ("const short h[] = {1, 2, 3}; cudaMalloc(&x, sizeof(h));", 6),
+        ("float4 h[2][3]; cudaMalloc(&x, sizeof(h));", 96),
+        ("int h[7]; cudaMalloc(&x, 8 * (sizeof(h) / sizeof(h[0])));", 56),
+        ("int h[7]; cudaMalloc(&x, 8 * (sizeof(h) / sizeof(*h)));", 56),
+        ("int* h[7]; cudaMalloc(&x, sizeof(h) + sizeof(h[0]));", 64),
+        ("int* h; cudaMalloc(&x, sizeof(h) + sizeof(*h));", 12),
+    ],
+)
+def test_an_array_has_the_size_of_all_its_elements(body: str, size: int) -> None:
+    assert shape(f"float* x; {body} plain<<<1, 64>>>(x, 1);").allocated == {"x": size}
+
+
+@pytest.mark.parametrize("size", ["sizeof(Slot)", "sizeof(struct Slot)", "sizeof(*x)", "sizeof(slots) / 2"])
+def test_a_structure_has_the_size_of_its_fields(size: str) -> None:
+    text = f"""{HEAD}
+struct Slot {{ double weight; int key; }};
+int main() {{ Slot *x, slots[2]; cudaMalloc(&x, 10 * ({size})); plain<<<1, 64>>>(x, 1); }}
+"""
+    assert launched(text, "plain")[0].allocated == {"x": 160}
+
+
+def test_the_size_of_an_array_of_unknown_extent_is_asked_for() -> None:
+    found = shape("float* x; int h[rows]; cudaMalloc(&x, sizeof(h)); plain<<<1, 64>>>(x, 1);")
+
+    assert (found.allocated, found.needs["x"]) == ({}, ("rows",))
+
+
+def test_an_instance_has_the_arrays_of_the_call_whose_arguments_decide_it() -> None:
+    text = f"""{HEAD}
+template <typename T> void run(const T* in, T* out, int n) {{ k<T><<<1, 32>>>(in, out, n); }}
+int main() {{
+    float *a, *b;
+    double *c, *d;
+    cudaMalloc(&a, 64 * sizeof(*a)); cudaMalloc(&b, 64 * sizeof(*b));
+    cudaMalloc(&c, 96 * sizeof(*c)); cudaMalloc(&d, 96 * sizeof(*d));
+    run(a, b, 64);
+    run(c, d, 96);
+}}
+"""
+    arrays = {shape.kernel: shape.allocated for shape in launched(text, "k")}
+
+    assert arrays == {"k<float>": {"in": 256, "out": 256}, "k<double>": {"in": 768, "out": 768}}
 
 
 MACROS = """

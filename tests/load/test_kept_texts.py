@@ -13,6 +13,7 @@ from tilewright.cuda import cache
 from tilewright.load import cu, cu_compile, cu_host, cu_structures, cu_tree
 from tilewright.load.cu_headers import _mended, wheel_folders
 from tilewright.load.cu_launches import launched
+from tilewright.ptx import flow
 
 KERNEL = '#include "scale.h"\n__global__ void k(float* x) { x[threadIdx.x] *= SCALE; }\n'
 LAUNCH = "int main() { k<<<1, 32>>>(nullptr); }\n"
@@ -92,6 +93,16 @@ def test_an_unoptimised_text_that_is_too_long_is_left_out(file: Path, monkeypatc
 
     assert verdict
     assert verdict.not_covered[0] == "unoptimised code: its text is too long to run"
+
+
+def test_an_unoptimised_text_that_makes_too_many_calls_is_no_mistake(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow, "MOST_CALLS", 1)
+    twice = "__device__ float f(float x) { return x + 1; }\n__global__ void k(float* x) { *x = f(f(*x)); }\n"
+
+    verdict = tw.check(tw.load_cu(twice)["k"], np.ones(1, np.float32), grid=1, block=1)
+
+    assert (verdict.status, verdict.findings) == ("clean", ())
+    assert verdict.not_covered[0] == "unoptimised code: its text makes too many calls"
 
 
 @pytest.mark.skipif(len(wheel_folders()) < 2, reason="NVIDIA's headers are not installed: pip install tilewright[cu]")

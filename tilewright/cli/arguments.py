@@ -181,6 +181,9 @@ def _request(table: Mapping[str, Any], path: Path) -> Request:
     return Request(**values)
 
 
+_WORDS = {"null": None, "true": 1, "false": 0}
+
+
 def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, Any]:
     """An argument as the command line has it, and the name that it has there.
 
@@ -193,8 +196,6 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
     if structure is not None:
         fields = split(structure["fields"]) if structure["fields"].strip() else []
         return structure["name"], tuple(made_argument(field, random)[1] for field in fields)
-    if text.strip() == "null":
-        return None, None
     array = _ARGUMENT.fullmatch(text.strip())
     if array is not None:
         shape = tuple(int(part) for part in re.split(r"[,x]", array["extents"]))
@@ -202,8 +203,8 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
         return array["name"], whole.reshape(-1)[int(array["first"]) :] if array["first"] else whole
     name, _, value = text.rpartition("=")
     name = name.partition(":")[0].strip()
-    if value.strip() == "null":
-        return name, None
+    if value.strip() in _WORDS:
+        return name or None, _WORDS[value.strip()]
     if value.strip().endswith(".npy"):
         return name or None, saved(value.strip())
     if (typed := _TYPED.fullmatch(value.strip())) is not None and typed["type"] in TYPES:

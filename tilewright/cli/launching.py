@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from tilewright.load.cu_host import Host
     from tilewright.load.cu_numbers import Number
 
+_OF_BYTES = ":b8["
 _POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "nv_half": "f16",
              "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_bfloat162": "bf16", "float2": "f32", "float3": "f32",
              "float4": "f32", "double2": "f64", "int2": "i32", "int3": "i32", "int4": "i32", "uint2": "u32",
@@ -324,12 +325,14 @@ def _ask(
         param.name for param, _ in missing if not asked[param.name] and number_name(param.type) in INTEGERS
     }
     beside |= set(shape.lacks)
-    for param, _ in missing:
+    for param, word in missing:
         for name in asked[param.name]:
             lacks.add_number(name, is_argument=True)
         if asked[param.name]:
             continue
-        if param.type[-1:] == "*" or not param.type:
+        if word in shape.allocated:
+            lacks.options |= {f"--arg {_array(param, shape.allocated[word])}": None}
+        elif param.type[-1:] == "*" or not param.type:
             lacks.add_array(param, _elements(params, shape, known=bool(beside)), beside)
         else:
             lacks.options |= {f"--arg {example(param)}": None}
@@ -352,8 +355,10 @@ def _allocated(param: Parameter, shape: LaunchShape, word: str) -> str | None:
     text = _array(param, shape.allocated[word])
     if shape.host is not None and (byte := filled_with(shape.host, word)):
         return _filled(text, byte)
-    is_ramp = shape.host is not None and text.endswith("]") and is_copied_to(shape.host, word)
-    return f"{text}={RAMP}" if is_ramp else text
+    is_copied = shape.host is not None and is_copied_to(shape.host, word)
+    if _OF_BYTES in text:  # structures, which a launch before may have to set, and no small numbers
+        return text if is_copied else None
+    return f"{text}={RAMP}" if is_copied and text.endswith("]") else text
 
 
 def _filled(text: str, byte: int) -> str:
@@ -519,7 +524,7 @@ def in_order(
                 arguments[word] = None
             elif isinstance(value, str) and word not in arguments:
                 sized = replace(param, name=word)
-                option = _sample(sized, _elements(kernel.written, shape)) if param.type[-1:] == "*" else f"{word}=7"
+                option = _sample(sized, _elements(kernel.written, shape)) if param.type[-1:] == "*" else example(sized)
                 lacks.add(f"{kernel.name}: no value of {param.type} {word}", shape.line, [f"--arg {option}"])
         if shape.lacks:
             lacks.add(f"{kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}", shape.line,

@@ -13,7 +13,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tilewright.load.cu_host import Host, bare, macros_of, typed
+from tilewright.load.cu_host import Host, bare, decided, kinds_of, macros_of
 from tilewright.load.cu_numbers import Number, literal
 from tilewright.load.cu_tree import Tree, below, split, tree_of
 
@@ -62,7 +62,7 @@ def host_of(
     words = [tree.of(word).partition("=") for word in listed.named_children]
     names = [word.split()[-1] for word, _, _ in words]
     standard = {name: value.strip() for name, (_, equals, value) in zip(names, words, strict=True) if equals}
-    function = _Function(bare(tree.of(head).partition("(")[0]), tuple(names), tuple(_kinds(head, tree)))
+    function = _Function(bare(tree.of(head).partition("(")[0]), tuple(names), kinds_of(head, tree))
     instances = dict.fromkeys(islice(_said(function, texts, sizes, depth - 1), MOST))
     bound = [{**chosen, **standard, **dict(zip(names, args, strict=False))} for args in instances]
     return [Host(tree, node, around, sizes, names) for names in bound] or [plain]
@@ -85,23 +85,11 @@ class _Function:
     kinds: tuple[str, ...]
 
 
-def _kinds(head: Node, tree: Tree) -> Iterator[str]:
-    """The types that a function takes, in order."""
-    listed = head.child_by_field_name("parameters")
-    for word in listed.named_children if listed is not None else ():
-        yield next((kind for _, kind in typed(word, tree)), "")
-
-
 def deduced(names: Sequence[str], kinds: Sequence[str], arguments: Sequence[str], host: Host) -> tuple[str, ...]:
     """The arguments of a template that those of a call decide, by the types that the function takes; () where one stays
     open.
     """
-    match = dict[str, str]()
-    for kind, word in zip(kinds, arguments, strict=False):
-        pattern = re.sub(r"\bconst\b|\s", "", kind)
-        sizes = re.sub(r"\bconst\b|\s*(?=\*)", "", host.type_of(word)).strip()
-        if sizes and sizes.count("*") >= pattern.count("*"):
-            match.setdefault(pattern.rstrip("*&"), sizes[: len(sizes) - pattern.count("*")])
+    match = decided(kinds, arguments, host)
     return tuple(match[word] for word in names) if all(word in match for word in names) else ()
 
 

@@ -27,6 +27,7 @@ _OF_HEADERS = re.compile(r"_|CU[A-Z]|CCCL|THRUST|NV[A-Z]")  # how names of macro
 _FUNCTION, _BLOCKS = "function_definition", ("compound_statement", "for_statement", "lambda_expression")
 _REPEATED = (*LOOPS, "case_statement", "lambda_expression")
 _HOLDS_MANY = re.compile(r"(?:std|thrust)\s*::\s*(?:\w+_)?vector\s*<(.+)>$", re.DOTALL)
+_EXTENT = re.compile(r"\[[^\[\]]*\]")
 _POINTS = re.compile(  # what is a pointer to a type by its own words: a tensor's, or one that is cast
     r".*\bdata_ptr\s*<\s*(?:const\s+)?([\w:]+)\s*>\s*\(\s*\)$|\(\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*\)[^,]*$"
     r"|(?:static|reinterpret)_cast\s*<\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*>[^,]*$"
@@ -186,7 +187,15 @@ class Host:
     def numbers(self) -> HostNumbers:
         """The values of names at the node."""
         return HostNumbers({**self.outside, **self.local, **self.given}, calls_of((self.tree.text, *self.around)),
-                       types={**self.types, **self.bound})  # fmt: skip
+                       types={**self._structures, **self._sized, **self.bound})  # fmt: skip
+
+    @cached_property
+    def _structures(self) -> dict[str, str]:
+        """The structures of the texts, by their sizes."""
+        from tilewright.load.cu_structures import structure_bytes
+
+        texts = (self.tree.text, *self.around)
+        return {name: f"{size} bytes" for name, size in structure_bytes(texts).items()} if members_of(texts) else {}
 
     @cached_property
     def outside(self) -> dict[str, str | Number]:
@@ -246,12 +255,23 @@ class Host:
         return [name for name, _ in _parameters(head, self.tree)] if head is not None else []
 
     @property
-    def calls(self) -> Iterator[tuple[Host, list[str]]]:
+    def calls(self) -> list[tuple[Host, list[str]]]:
         """Where texts call the function around the node, and what is passed there."""
         texts = dict.fromkeys((self.tree.text, *self.around))
         return self._calls(tree_of(text) for text in texts)
 
-    def _calls(self, trees: Iterable[Tree]) -> Iterator[tuple[Host, list[str]]]:
+    def _calls(self, trees: Iterable[Tree]) -> list[tuple[Host, list[str]]]:
+        """The calls of the function; those whose arguments decide on another instance of its template come last."""
+        calls = [*self._all_calls(trees)]
+        return sorted(calls, key=lambda call: not self._is_decided(*call)) if self.bound and len(calls) > 1 else calls
+
+    def _is_decided(self, caller: Host, words: list[str]) -> bool:
+        """Do the types of a call's arguments agree with the arguments of the template that are bound?"""
+        head = next(below(self.function, "function_declarator"), None) if self.function is not None else None
+        match = decided(kinds_of(head, self.tree), words, caller) if head is not None else {}
+        return all(match.get(name, word) == word for name, word in self.bound.items())
+
+    def _all_calls(self, trees: Iterable[Tree]) -> Iterator[tuple[Host, list[str]]]:
         head = next(below(self.function, "function_declarator"), None) if self.function is not None else None
         if head is None or self.function is None or self.depth >= _DEPTH:
             return
@@ -396,9 +416,14 @@ class Host:
     @cached_property
     def types(self) -> dict[str, str]:
         """The types of names at the node, as they are declared."""
+        return {name: _EXTENT.sub("*", kind) for name, kind in self._sized.items()}
+
+    @cached_property
+    def _sized(self) -> dict[str, str]:
+        """The types of names at the node, with the extents of arrays."""
         kinds = ("declaration", "parameter_declaration", "field_declaration")
         nodes = [each for each in below(self.tree.root, *kinds) if function_around(each) in (None, self.function)]
-        return {name: kind for each in nodes for name, kind in typed(each, self.tree)}
+        return {name: kind for each in nodes for name, kind in sized(each, self.tree)}
 
     def type_of(self, word: str) -> str:
         """The type of an expression, "" where the text does not say."""
@@ -414,6 +439,24 @@ class Host:
         return re.sub(
             r"\b\w+\b", lambda each: self.bound.get(each[0], each[0]), f"{many[1].strip()}*" if many else kind
         )
+
+
+def kinds_of(head: Node, tree: Tree) -> tuple[str, ...]:
+    """The types that a function takes, in order."""
+    listed = head.child_by_field_name("parameters")
+    parameters = listed.named_children if listed is not None else ()
+    return tuple(next((kind for _, kind in typed(word, tree)), "") for word in parameters)
+
+
+def decided(kinds: Sequence[str], arguments: Sequence[str], host: Host) -> dict[str, str]:
+    """What the types of a call's arguments make of those that a function takes: float of ``T`` in ``const T* x``."""
+    match = dict[str, str]()
+    for kind, word in zip(kinds, arguments, strict=False):
+        pattern = re.sub(r"\bconst\b|\s", "", kind)
+        sizes = re.sub(r"\bconst\b|\s*(?=\*)", "", host.type_of(word)).strip()
+        if sizes and sizes.count("*") >= pattern.count("*"):
+            match.setdefault(pattern.rstrip("*&"), sizes[: len(sizes) - pattern.count("*")])
+    return match
 
 
 @kept
@@ -465,16 +508,25 @@ def function_around(node: Node) -> Node | None:
 
 
 def typed(node: Node, tree: Tree) -> Iterator[tuple[str, str]]:
-    """The names of a declaration, with their types: ``float*`` of ``const float *x``."""
+    """The names of a declaration, with their types: ``float*`` of ``const float *x``, and of ``float x[4]``."""
+    yield from ((name, _EXTENT.sub("*", kind)) for name, kind in sized(node, tree))
+
+
+def sized(node: Node, tree: Tree) -> Iterator[tuple[str, str]]:
+    """The names of a declaration, with their types, those of arrays with their extents: ``float[4]``."""
     kind = node.child_by_field_name("type")
     for each in node.children_by_field_name("declarator") if kind is not None else ():
-        stars = ""
+        stars, extents = "", ""
         one: Node | None = each
         while one is not None and one.type not in ("identifier", "field_identifier"):
-            stars += "*" * (one.type in ("pointer_declarator", "array_declarator"))
+            if one.type == "array_declarator" and node.type != "parameter_declaration":
+                size = one.child_by_field_name("size")
+                extents = f"[{tree.of(size) if size is not None else ''}]{extents}"
+            elif one.type in ("pointer_declarator", "array_declarator"):
+                stars += "*"
             one = one.child_by_field_name("declarator")
         if one is not None and kind is not None:
-            yield tree.of(one), f"{tree.of(kind)}{stars}"
+            yield tree.of(one), f"{tree.of(kind)}{stars}{extents}"
 
 
 def _above(node: Node) -> Iterator[Node]:

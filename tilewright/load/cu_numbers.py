@@ -46,15 +46,18 @@ MULTIPROCESSORS = 4  # of the GPU that host code asks about: right code is so on
 _PROPERTIES = {"warpSize": 32, "warp_size": 32, "maxThreadsPerBlock": 1024, "sharedMemPerBlock": 48 << 10,
                "multiProcessorCount": MULTIPROCESSORS, "sharedMemPerBlockOptin": 227 << 10,
                "maxThreadsPerMultiProcessor": 2048}  # fmt: skip
+_ARRAY = re.compile(r"([^\[]*)((?:\[[^\[\]]*\])+)")
 _AXIS = re.compile(r"(\w+)\.([xyz])")
 _VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|u?longlong|float|double)([1-4])")
 
 
 def type_bytes(kind: str) -> int | None:
-    """The size of a type by its words; None of one that is no number, vector or pointer."""
+    """The size of a type by its words, ``16 bytes`` among them; None of one that is no number, vector or pointer."""
     plain = re.sub(r"\b(?:const|volatile|struct|std::)\b|::", " ", kind).strip()
     if plain.endswith("*"):
         return 8
+    if told := re.fullmatch(r"(\d+) bytes", plain):
+        return int(told[1])
     if plain in _BYTES:
         return _BYTES[plain]
     if found := _VECTOR.fullmatch(plain):
@@ -177,6 +180,11 @@ class HostNumbers:
         act = _ONE.get(said(node.child_by_field_name("operator"), text))
         return act(value) if act is not None and value is not None else None
 
+    def _stepped(self, node: Node, text: str) -> Number | None:
+        """``n++`` is n, ``++n`` the number behind it."""
+        value, words = self._of(node.child_by_field_name("argument"), text), said(node, text)
+        return value if value is None else value + {"++": 1, "--": -1}.get(words[:2], 0)
+
     def _both(self, node: Node, text: str) -> Number | None:
         a, b = (self._of(node.child_by_field_name(side), text) for side in ("left", "right"))
         return self._two(said(node.child_by_field_name("operator"), text), a, b)
@@ -191,12 +199,22 @@ class HostNumbers:
         return _as(kind, self._of(node.child_by_field_name("value"), text))
 
     def _size(self, node: Node, text: str) -> Number | None:
-        kind = re.sub(r"^sizeof\s*\(?|\)$", "", said(node, text)).strip()
-        pointer = re.fullmatch(r"\*\s*(\w+)|(\w+)\[0\]", kind)
-        pointee = self.types.get(pointer[1] or pointer[2], "") if pointer else ""
-        held = self.names.get(kind) if pointer else None  # of a vector
-        named = held if isinstance(held, str) else pointee[:-1] if pointer else self.types.get(kind, kind)
+        kind = re.sub(r"^sizeof\s*\(?\s*(?:const\s+)?(?:struct\s+)?|\)$", "", said(node, text)).strip()
+        name, depth = re.sub(r"^\*\s*|\[0\]", "", kind), kind.startswith("*") + kind.count("[0]")
+        if array := _ARRAY.fullmatch(self.types.get(name, "")):
+            counts = [self._count(name, words) for words in re.findall(r"\[(.*?)\]", array[2])[depth:]]
+            sizes = [type_bytes(self.types.get(array[1], array[1])), *counts]
+            return None if None in sizes else math.prod(size for size in sizes if size is not None)
+        held = self.names.get(kind) if depth else None  # of a vector
+        pointee = self.types.get(name, "")[:-1]
+        named = held if isinstance(held, str) else pointee if depth else self.types.get(kind, kind)
         return type_bytes(self.types.get(named, named))
+
+    def _count(self, name: str, extent: str) -> Number | None:
+        """How many elements an array has; of one without an extent, as many as its list."""
+        words = self.names.get(name)
+        listed = expression(words) if isinstance(words, str) and not extent else None
+        return self.of(extent) if listed is None else len(listed.named_children)
 
     def _call(self, node: Node, text: str) -> Number | None:
         listed = node.child_by_field_name("arguments")
@@ -255,6 +273,7 @@ _READERS: Mapping[str, Callable[[HostNumbers, Node, str], Number | None]] = {
     "subscript_expression": HostNumbers._element,
     **dict.fromkeys(("parenthesized_expression", "condition_clause"), HostNumbers._inner),
     "unary_expression": HostNumbers._one,
+    "update_expression": HostNumbers._stepped,
     "binary_expression": HostNumbers._both,
     "conditional_expression": HostNumbers._chosen,
     "cast_expression": HostNumbers._cast,

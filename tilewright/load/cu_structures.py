@@ -199,6 +199,13 @@ def _declared(texts: tuple[str, ...]) -> dict[str, tuple[list[dict[str, Any]], i
     return {name: ([*map(asdict, whole.fields)], whole.align, whole.problem) for name, whole in read.structures.items()}
 
 
+def structure_bytes(texts: tuple[str, ...]) -> dict[str, int]:
+    """The sizes of the structures that texts declare, as far as their fields are known."""
+    declared = _declared(texts).items()
+    return {name: _Structure(_fields(fields), align).nbytes()[0] for name, (fields, align, problem) in declared
+            if fields and not problem}  # fmt: skip
+
+
 def _instance(texts: tuple[str, ...], name: str, structures: Mapping[str, _Structure]) -> _Structure | None:
     """An instance of a template of structures, ``List<4>``; None of what texts declare no template of."""
     bare, arguments = name.partition("<")[0].rpartition("::")[2].strip(), split(name.partition("<")[2][:-1])

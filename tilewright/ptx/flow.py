@@ -468,7 +468,7 @@ def call(low: Lowering, step: Step) -> None:
     """``call (results), function, (arguments)``"""
     low.calls += 1
     if low.calls > MOST_CALLS:
-        raise KernelError(f"{low.entry.name} makes too many calls", allowed=f"{MOST_CALLS}", at=step.at)
+        raise KernelError("its text makes too many calls", allowed=f"{MOST_CALLS}", at=step.at, kind="limit")
     after = low.new()
     _guarded(low, step, after)
     results, callee, arguments = call_parts(step.ins)
