@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 import tilewright as tw
 from tests.texts import executed
+from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, TilewrightError
 from tilewright.lang import T, Tx, parse_script
 from tilewright.lang.elsewhere import formula_for, hint_for, names, tables
@@ -234,3 +235,13 @@ def test_what_arrays_of_numpy_have_says_what_buffers_have(wrong: str, right: str
 
     assert refused.value.hint == right
     assert refused.value.allowed is None
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [("fp16", "float16"), ("tl.bf16", "bfloat16"), ("torch.float32", "float32"), ("flaot16", None)]
+)
+def test_an_unknown_dtype_of_another_language_says_what_it_is_here(theirs: str, ours: str | None) -> None:
+    with pytest.raises(KernelError, match="unknown dtype") as refused:
+        dtype(theirs)
+
+    assert refused.value.hint == ours
