@@ -22,7 +22,8 @@ pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # what to
 ROUNDING = {"float32": 4e-6, "float16": 2.0**-11, "bfloat16": 2.0**-8}
 TF32 = 2.0**-10
 LENGTHS = (1, 2, 3, 7, 8, 31, 64, 77, 127, 151, 256, 500, 768, 1000, 1024, 1536, 4095, 5120, 8200, 32003, 50257)
-EAGER, COMPILED = 24, 2
+EAGER, COMPILED = 24, 2  # draws
+ATTENTION = 8  # each of which compiles three kernels
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Call:
     ours: Callable[..., Any]
     theirs: Callable[..., Any]
     said: str
-    owed: float  # of the largest number
+    owed: float  # of the largest number, and of 1
 
 
 @dataclass(frozen=True)
@@ -152,7 +153,8 @@ def of_sdpa(draw: Draw) -> Call:
     return Call(
         (q, k, v),
         lambda q, k, v: kernels.sdpa(q, k, v, **options),
-        lambda q, k, v: torch.nn.functional.scaled_dot_product_attention(q, k, v, **options),
+        # Of arrays that begin off 16 bytes, with a mask, torch 2.11's kernel ends in a misaligned address.
+        lambda *qkv: torch.nn.functional.scaled_dot_product_attention(*(x.contiguous() for x in qkv), **options),
         said,
         ROUNDING[kind],
     )
@@ -201,7 +203,7 @@ def beyond(torch: Any, call: Call) -> list[str]:
         if not right.numel():
             continue
         error, allowed = ((x - right).abs().max().item() for x in (one, other))
-        allowed = 2 * allowed + 2 * call.owed * right.abs().max().item() + 1e-6
+        allowed = 2 * allowed + 2 * call.owed * max(1, right.abs().max().item())
         if not error <= allowed:  # NaN is beyond, too
             told.append(f"{call.said}: {f'gradient {number}' if number else 'result'} {error:.3g} of {allowed:.3g}")
     return told
@@ -212,7 +214,7 @@ def test_drawn_calls_are_as_close_to_float64_as_those_of_torch(torch: Any, name:
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.manual_seed(0)
     draw = Draw(torch, random.Random(name))
-    told = [line for _ in range(EAGER) for line in beyond(torch, DRAWS[name](draw))]
+    told = [line for _ in range(ATTENTION if name == "sdpa" else EAGER) for line in beyond(torch, DRAWS[name](draw))]
     assert not told, "\n".join(told)
 
 

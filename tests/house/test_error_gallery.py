@@ -5,6 +5,7 @@ To add one: a function that causes the error through the public code, under a na
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -77,7 +78,8 @@ def test_the_whole_text_of_an_error(name: str, golden: Callable[[str, str], None
     with pytest.raises(kind) as raised:  # the golden file matches the whole text
         cause()
 
-    golden(f"errors/{name}.txt", f"{raised.value}\n")
+    text = re.sub(r"<ptx \d+>", "<ptx 1>", str(raised.value))  # texts without a file are counted by the process
+    golden(f"errors/{name}.txt", f"{text}\n")
 
 
 def test_every_error_class_has_a_case() -> None:

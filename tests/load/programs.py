@@ -100,7 +100,7 @@ PROGRAMS = [
     Case("softmax", "softmax", lambda: [f32(8, 100), zeros((8, 100)), 100], 2, 128, 1, softmax,
          ("outside of", "y[row"), exact=False),
     Case("matmul", "matmul<64>", lambda: [f32(32, 64), f32(64, 32), zeros((32, 32)), 32], (2, 2), (16, 16), 2,
-         lambda a: a[0] @ a[1], ("race: store writes As, byte", "As[threadIdx.y][threadIdx.x] = A[row")),
+         lambda a: a[0] @ a[1], (r"race: store writes As\[", "As[threadIdx.y][threadIdx.x] = A[row")),
     Case("stencil", "stencil", lambda: [f32(256), zeros(256), 256], 2, 128, 1, stencil,
          ("a value is uninitialised", "out[g] = sum"),
          globals={"weights": WEIGHTS}),

@@ -752,4 +752,4 @@ def test_an_uninitialised_value_names_the_shared_array_it_comes_from(both: bool)
     verdict = check(load_cu(text)["k"], *arrays, grid=1, block=32, both=both)
 
     (finding,) = verdict.findings
-    assert str(finding.given).endswith("lane 31; s, byte 128, read in line 5, has no value")
+    assert str(finding.given).endswith("lane 31; s[32], read in line 5, has no value")

@@ -13,7 +13,7 @@ from tilewright.ir.tensor_map import MapOf
 from tilewright.primitives import PRIMITIVES, Role, operand_names
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 __all__ = [
     "AllocBuffer", "Assign", "Assume", "Attr", "Bind", "Body", "Break", "Continue", "DeclBuffer", "DeviceEntry",
@@ -260,6 +260,7 @@ class Kernel:
     stage: "tile" as authored, "lowered" once every access is an offset into flat storage; ``launch`` is set then.
     maps: the tensor maps among ``buffers``; those that the kernel makes of its arguments are passed after ``params``.
     authored: the buffers of the tile stage, so that a report can give logical coordinates.
+    called: what a byte of a buffer that is not among them is called.
     compiled: is it what a compiler made of the kernel of somebody else? It computes its addresses itself; its registers
     hold raw bits, and one that no `Bind` declares starts without a known bit.
     """
@@ -275,6 +276,7 @@ class Kernel:
     authored: tuple[Buffer, ...] = field(default=(), compare=False, repr=False)
     maps: tuple[MapOf, ...] = ()
     compiled: bool = False
+    called: Callable[[str, int], str] = field(default="{}, byte {}".format, compare=False, repr=False)
     at: Span | None = _at()
 
     def __repr__(self) -> str:
@@ -288,11 +290,8 @@ class Kernel:
     @property
     def passed(self) -> tuple[Var, ...]:
         """What a launch passes: the parameters, the tensor maps that are made of them, the symbols."""
-        return (
-            *self.params,
-            *(Var(tensor_map.name, HANDLE) for tensor_map in self.maps if tensor_map.is_made),
-            *self.symbols,
-        )
+        maps = (Var(tensor_map.name, HANDLE) for tensor_map in self.maps if tensor_map.is_made)
+        return *self.params, *maps, *self.symbols
 
     @property
     def arguments(self) -> tuple[str, ...]:

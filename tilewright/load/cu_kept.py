@@ -21,7 +21,7 @@ def kept(read: Callable[[tuple[str, ...]], dict[str, Found]]) -> Callable[[tuple
     @wraps(read)
     def reading(texts: tuple[str, ...]) -> dict[str, Found]:
         store, version = Cache.of_environment(), sources_version(Path(__file__).parent)
-        key = sha256(json.dumps([read.__qualname__, texts, version]).encode()).hexdigest()
+        key = sha256(json.dumps([read.__module__, read.__qualname__, texts, version]).encode()).hexdigest()
         try:
             note: Any = json.loads(store.note(key) or "")
         except ValueError:  # none, or one that is not whole

@@ -35,7 +35,7 @@ def variables(texts: tuple[str, ...]) -> dict[str, str]:
     """The dtypes of ``__constant__`` and ``__device__`` variables of plain numbers, by their names with namespaces."""
     text = "\n".join(texts)
     tree = tree_of(text)
-    aliases = dict(_aliases(tree))
+    aliases = dict(aliases_of(tree))
     found = dict[str, str]()
     for piece in pieces(text):
         node = piece.node
@@ -47,7 +47,7 @@ def variables(texts: tuple[str, ...]) -> dict[str, str]:
     return found
 
 
-def _aliases(tree: Tree) -> Iterator[tuple[str, Node | None]]:
+def aliases_of(tree: Tree) -> Iterator[tuple[str, Node | None]]:
     """The names that a text gives to types."""
     for node in below(tree.root, "alias_declaration", "type_definition"):
         name = node.child_by_field_name("name") or node.child_by_field_name("declarator")
@@ -80,7 +80,7 @@ def _number(kind: Node | None, tree: Tree, aliases: Mapping[str, Node | None]) -
     return ""
 
 
-_KINDS = ("struct_specifier", "class_specifier", "union_specifier")
+KINDS = ("struct_specifier", "class_specifier", "union_specifier")
 _BODY = "field_declaration_list"
 _QUALIFIERS = re.compile(
     r"\b(?:const|volatile|mutable|__restrict__|__restrict|struct|class|final|typename|__grid_constant__)\b"
@@ -132,7 +132,7 @@ def with_fields(
 ) -> dict[str, tuple[Parameter, ...]]:
     """The parameters of each kernel, with the fields of those that are structures which texts declare."""
     known = {name: _Structure(_fields(own), align, problem) for name, (own, align, problem) in _declared(texts).items()}
-    for kind in {_plain(param.type) for written in parameters.values() for param in written}:
+    for kind in {plain_type(param.type) for written in parameters.values() for param in written}:
         if kind.endswith(">") and (structure := _instance(texts, kind, known)) is not None:
             known[kind] = structure
     return {kernel: tuple(_described(each, known) for each in own) for kernel, own in parameters.items()}
@@ -155,14 +155,14 @@ class _Reader:
         texts: tuple[str, ...], structures: Mapping[str, _Structure], bound: Mapping[str, str] | None = None
     ) -> _Reader:
         tree = tree_of("\n".join(texts))
-        aliases = dict(_aliases(tree)) | {tree.of(name): None for name in _enumerations(tree)}
+        aliases = dict(aliases_of(tree)) | {tree.of(name): None for name in _enumerations(tree)}
         names = {**constants_of(texts), **(bound or {})}
         return _Reader(tree, dict(structures), HostNumbers(names, calls_of(texts)), aliases, bound or {})
 
     def kind(self, node: Node | None) -> str:
         """The words of a type, those of the template replaced by its arguments."""
         words = self.tree.of(node) if node is not None else ""
-        return _plain(re.sub(r"\b\w+\b", lambda word: self.bound.get(word[0], word[0]), words))
+        return plain_type(re.sub(r"\b\w+\b", lambda word: self.bound.get(word[0], word[0]), words))
 
     def number(self, kind: str) -> str:
         """The dtype of a number by its type's words, that of an enumeration among them; "" of another type."""
@@ -177,7 +177,7 @@ class _Reader:
         return value if isinstance(value, int) and value > 0 else 0
 
 
-def _plain(kind: str) -> str:
+def plain_type(kind: str) -> str:
     """The words of a type without qualifiers."""
     return " ".join(_QUALIFIERS.sub(" ", kind).split())
 
@@ -193,7 +193,7 @@ def _enumerations(tree: Tree) -> Iterator[Node]:
 def _declared(texts: tuple[str, ...]) -> dict[str, tuple[list[dict[str, Any]], int, str]]:
     """The structures that texts declare, and CUDA's own: fields, alignment and problem by name."""
     read = _Reader.of(texts, dict(_of_cuda()))
-    for node in below(read.tree.root, *_KINDS):
+    for node in below(read.tree.root, *KINDS):
         if node.child_by_field_name("body") is not None:
             read.structures.update(dict.fromkeys(_names(node, read.tree), _structure(node, read)))
     return {name: ([*map(asdict, whole.fields)], whole.align, whole.problem) for name, whole in read.structures.items()}
@@ -203,7 +203,7 @@ def _instance(texts: tuple[str, ...], name: str, structures: Mapping[str, _Struc
     """An instance of a template of structures, ``List<4>``; None of what texts declare no template of."""
     bare, arguments = name.partition("<")[0].rpartition("::")[2].strip(), split(name.partition("<")[2][:-1])
     tree, structure = tree_of("\n".join(texts)), _Structure()
-    for node in below(tree.root, *_KINDS):
+    for node in below(tree.root, *KINDS):
         around, title = node.parent, next(iter(_names(node, tree)), "")
         if title.startswith(f"{bare}<"):
             return _Structure(problem="it is an instance of a template that has specialisations")
@@ -218,7 +218,7 @@ def _fields(said: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
 
 
 def _described(each: Parameter, known: Mapping[str, _Structure]) -> Parameter:
-    name = _plain(each.type)
+    name = plain_type(each.type)
     if name.endswith("*"):
         pointed = known.get(name[:-1].strip())
         return replace(each, element_bytes=pointed.nbytes()[0]) if pointed and not pointed.problem else each
@@ -287,7 +287,7 @@ def _read(node: Node, read: _Reader, fields: list[Field]) -> str:
     if problem := next((what for part, what in _OTHERS.items() if part in parts), ""):
         return problem
     kind = node.child_by_field_name("type")
-    if kind is not None and kind.type in _KINDS and kind.child_by_field_name("body") is not None:
+    if kind is not None and kind.type in KINDS and kind.child_by_field_name("body") is not None:
         return "a union or a structure inside" if declarators or kind.child_by_field_name("name") is None else ""
     before = node.prev_sibling
     whole = tree.between(before.end_byte if before is not None else node.start_byte, node.end_byte)

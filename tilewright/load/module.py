@@ -113,6 +113,7 @@ class LoadedModule:
         self.registers_of: Callable[[str], int] | None = None  # of a thread of a kernel, by its symbol
         self.non_portable_cluster = False  # does its host code ask for clusters of such sizes?
         self.texts: tuple[str, ...] = ()  # of a .cu file: its own, and those of its own headers
+        self.called: Callable[[Kernel, Mapping[str, str]], Callable[[str, int], str]] | None = None  # of `Kernel`
         self.in_its_words: Callable[[Sequence[Finding]], list[Finding]] = list  # with what the lines of a source say
 
     @property
@@ -453,6 +454,8 @@ class LoadedKernel:
         if most is not None and (many := sum(isinstance(each, BRANCHES) for each in statements(kernel.body))) > most:
             given = f"{many} branches and loops"
             raise SimulationError("its text is too long to run", given=given, allowed=f"{most}", kind="limit")
+        if self.module.called is not None:
+            kernel = replace(kernel, called=self.module.called(kernel, made.names))
         return replace(made, kernel=kernel if self._change is None else self._change(kernel))
 
     def changed(self, change: Callable[[Kernel], Kernel]) -> LoadedKernel:

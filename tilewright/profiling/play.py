@@ -65,7 +65,7 @@ class SmFigures:
     signal: float = 20.0  # of an arrival; by pairs
     tma_latency: float = 250.0  # of a copy by TMA, more than of a load
     tma_issue: float = 100.0  # of the thread that issues it; by pairs
-    tma_row: float = 1.5  # of the unit, for 128 bytes; by pairs
+    tma_row: float = 2.0  # of the unit, for 128 bytes: 64 rows by 8 to 128 columns, two CTAs of an SM, take 1.95 to 2.4
     tma_outside: float = 6.0  # the same, for as many that are outside of the array; by pairs
     tma_filled: float = 4.0  # more, for each CTA in which they are filled; by pairs
     cta_start: float = 520.0  # from the end of a CTA to the first instruction of the next

@@ -57,9 +57,9 @@ SHAPES = (ValueError, IndexError, KeyError, TypeError, AttributeError, Assertion
 class Lowered:
     """A kernel of stage "lowered".
 
-    globals: the module's variables among its buffers, by symbol; names: of those buffers. in_bytes: its parameters that
-    lie in memory, structures and those whose address is taken, by name. functions: the number of each function whose
-    address is taken. short: the address of each buffer, where those have 32 bits.
+    globals: the module's variables among its buffers, by symbol; names: of those buffers, and of the shared ones.
+    in_bytes: its parameters that lie in memory, structures and those whose address is taken, by name. functions: the
+    number of each function whose address is taken. short: the address of each buffer, where those have 32 bits.
     """
 
     kernel: ir.Kernel
@@ -106,8 +106,7 @@ def lower(module: tree.Module, entry: tree.Function, arrays: Mapping[str, ir.Buf
     )  # fmt: skip
     numbers = {name: low.function_address(module.function_of[name]) for name in low.functions}
     short = {buffer.name: short_address(low, buffer) for buffer in low.buffers.values()} if are_short(low) else {}
-    places = {name: low.outside.symbols.get(name) for name in low.globals}
-    names = {name: place.buffer.name for name, place in places.items() if isinstance(place, Memory)}
+    names = {name: place.buffer.name for name, place in low.outside.symbols.items() if isinstance(place, Memory)}
     return Lowered(kernel, low.globals, names, low.in_bytes, numbers, short)
 
 

@@ -348,17 +348,17 @@ class Site:
 
     def resolve(self, batch: Batch, mask: Mask, at: Address) -> Iterator[tuple[Site, Mask, Address]]:
         """For each buffer that lanes point into: a site for it, those lanes, and their addresses in its window."""
-        first, last = at.lo >> WINDOW_BITS, at.hi >> WINDOW_BITS
-        windows = [first]
+        first, last, run = at.lo >> WINDOW_BITS, at.hi >> WINDOW_BITS, batch.wave.run
+        windows, buffers = [first], run.places.globals
         if first != last:
             windows = np.unique(np.broadcast_to(at.full(), mask.shape)[mask.full] >> WINDOW_BITS).tolist()
         for window in windows:
             there = Address(at.start - (window << WINDOW_BITS), *at.parts)
             lanes = mask if len(windows) == 1 else mask.narrowed(at.full() >> WINDOW_BITS == window)
             assert lanes is not None
-            if window == SHARED_WINDOW and there.hi >> OFFSET_BITS and batch.wave.run.cluster_ctas > 1:
+            if window == SHARED_WINDOW and there.hi >> OFFSET_BITS and run.cluster_ctas > 1:
                 yield from self._in_cluster(batch, lanes, there)
-            elif there.hi >= FAR and window + 1 in batch.wave.run.places.globals:
+            elif there.hi >= FAR and window + 1 in buffers and not (run.ranks > 1 and window in buffers):
                 for near, rest in ((0, lanes.narrowed(there.full() < FAR)), (1, lanes.narrowed(there.full() >= FAR))):
                     if rest is not None:  # those far off are below the start of the next buffer
                         moved = harmless(there.shifted(-near << WINDOW_BITS), rest)

@@ -152,16 +152,16 @@ class Clocks(CtaRows):
         size = self.wave.run.cluster_ctas
         near = ctas // size == self.cluster_of(rows)
         columns = np.where(near, ctas % size * self.threads + threads, 0)
-        found: Bools = self.known[self.at(rows), knowers, columns] >= times
+        answer: Bools = self.known[self.at(rows), knowers, columns] >= times
         for first in also:
-            found |= self.known[self.at(rows), knowers, columns + first] >= times
-        found &= near
+            answer |= self.known[self.at(rows), knowers, columns + first] >= times
+        answer &= near
         if self.far and not near.all():
             for k in np.flatnonzero(~near).tolist():
                 far = self.far.get((rows.item(k), knowers.item(k)))
                 there = far[0].get(ctas.item(k)) if far else None
-                found[k] = there is not None and there[threads[k]] >= times[k]
-        return found
+                answer[k] = there is not None and there[threads[k]] >= times[k]
+        return answer
 
     def is_known(self, row: int, knower: int, cta: int, thread: int, time: int, *, also: tuple[int, ...] = ()) -> bool:
         """`knows`, of one thread by one."""
@@ -181,10 +181,10 @@ class Clocks(CtaRows):
         """Does the first row of knowledge hold those threads of CTAs of the grid up to those times?"""
         size = self.wave.run.cluster_ctas
         near = ctas // size == int(known.cluster[0])
-        found = near & (known.threads[0, np.where(near, ctas % size * self.threads + threads, 0)] >= times)
+        answer = near & (known.threads[0, np.where(near, ctas % size * self.threads + threads, 0)] >= times)
         for cta, there in known.far[0][0].items() if known.far and known.far[0] else ():
-            found |= (ctas == cta) & (there[threads] >= times)
-        return np.asarray(found)
+            answer |= (ctas == cta) & (there[threads] >= times)
+        return np.asarray(answer)
 
     def flags_of(self, rows: Ints, knowers: Ints) -> Flags:
         """(n, numbers): what knowers know of the parts of operations."""
@@ -297,24 +297,24 @@ class Clocks(CtaRows):
     def near_as_far(self, known: Known, k: int) -> Far:
         """What a row of knowledge holds of its own cluster, for others."""
         ctas, times, width = self.wave.run.cluster_ctas, known.threads[k], self.threads
-        start, found = known.cluster.item(k) * ctas, []
+        start, blocks = known.cluster.item(k) * ctas, []
         for first in self.goes_far:
             own = ((start + rank, times[first + rank * width : first + (rank + 1) * width]) for rank in range(ctas))
-            found.append({cta: same(of_cta) for cta, of_cta in own if of_cta.any()})
-        return tuple(found)
+            blocks.append({cta: same(of_cta) for cta, of_cta in own if of_cta.any()})
+        return tuple(blocks)
 
     def knowers_of(self, who: Actors, *, few: bool) -> tuple[Ints, Ints]:
         """Rows and knowers that these lanes are: warps of which all lanes are there, and lanes that know more. A lane
         that acts alone is one of those from now on; where a ``few`` do, so is each of them.
         """
-        found = []
+        knowing = []
         for place, bits in zip(who.places, who.bits, strict=True):
             if not self.exist[place[1]] & ~bits:
-                found.append(place)
+                knowing.append(place)
             elif few or not bits & (bits - 1):
                 self.let_alone(np.array([32 * place[1] + lane for lane in lanes_in(bits)]))
-        found += [(who.places[k][0], self.alone[thread]) for k, thread in self.lanes_alone(who)]
-        rows, knowers = np.array(found, np.int64).reshape(-1, 2).T
+        knowing += [(who.places[k][0], self.alone[thread]) for k, thread in self.lanes_alone(who)]
+        rows, knowers = np.array(knowing, np.int64).reshape(-1, 2).T
         return rows, knowers
 
     def lanes_alone(self, who: Actors) -> list[tuple[int, int]]:

@@ -95,15 +95,15 @@ class KnownBySc:
         clocks, known = self.clocks, Known.nothing(self.clocks, ctas)
         is_any = [False] * len(ctas)
         for scope, block in self.seen.items():
-            found, those, _ = gathered(clocks, release.by_sc, ctas, scope, only=scope)
+            heard, those, _ = gathered(clocks, release.by_sc, ctas, scope, only=scope)
             if not any(those):
                 continue
             for columns, source in self._blocks[block]:
-                known.threads[:, columns] = found.threads[:, source]
-            known.parts |= np.asarray((found.parts & LOWEST) << self._shift(block), clocks.parts.dtype)
-            if found.far and scope in self.far_reaches:
+                known.threads[:, columns] = heard.threads[:, source]
+            known.parts |= np.asarray((heard.parts & LOWEST) << self._shift(block), clocks.parts.dtype)
+            if heard.far and scope in self.far_reaches:
                 block_far = 1 + len(self.far_reaches) + self.far_reaches.index(scope)
-                far = [self._far_of(of[0], block_far) if of and of[0] else () for of in found.far]
+                far = [self._far_of(of[0], block_far) if of and of[0] else () for of in heard.far]
                 known.far = [*map(joined, known.far, far)] if known.far else far
             is_any = [one or other for one, other in zip(is_any, those, strict=True)]
             self.has_observed = True
@@ -180,14 +180,14 @@ class KnownBySc:
     def _blocks(self) -> dict[int, list[tuple[slice, slice]]]:
         """The columns of each block, and those that go with them: of accesses, and of proxy fences."""
         clocks, count = self.clocks, self.clocks.wave.run.cluster_ctas * self.clocks.size // 32
-        found = {
+        blocks = {
             block: [(slice(block, block + clocks.size), slice(0, clocks.size))]
             for block in (*self.first.values(), *self.seen.values())
         }
-        for block, pairs in found.items() if clocks.fences else ():
+        for block, pairs in blocks.items() if clocks.fences else ():
             proxied = clocks.proxied + (1 + self._number(block)) * clocks.fences
             pairs.append((slice(proxied, proxied + count), slice(clocks.proxied, clocks.proxied + count)))
-        return found
+        return blocks
 
     def _counting(self, reach: str, rows: Ints, times: Times) -> Times:
         """Those of the times, (n, columns), that what CTAs fence with that reach is about."""

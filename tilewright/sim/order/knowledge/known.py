@@ -82,8 +82,8 @@ def later(times: Times, mine: Times) -> Times:
 
 
 def _later(times: Times, mine: Times) -> Times:
-    found = np.maximum(times, mine)
-    return times if (found == times).all() else mine if (found == mine).all() else same(found)
+    latest = np.maximum(times, mine)
+    return times if (latest == times).all() else mine if (latest == mine).all() else same(latest)
 
 
 def same(times: Times) -> Times:
@@ -106,13 +106,13 @@ class Remembered(Generic[Value]):
 
     def of(self, make: Callable[[Value, Value], Value], a: Value, b: Value) -> Value:
         """What is made of these, which are kept, so that their identities are not used again."""
-        if (found := self._of.get((id(a), id(b)))) is None:
+        if (answer := self._of.get((id(a), id(b)))) is None:
             self.count += self.size(a) + self.size(b)
             if self.count >= self.most:
                 self._of.clear()
                 self.count = 0
-            found = self._of[id(a), id(b)] = make(a, b), a, b
-        return found[0]
+            answer = self._of[id(a), id(b)] = make(a, b), a, b
+        return answer[0]
 
 
 def ctas_in(far: Far) -> int:
@@ -160,9 +160,9 @@ class Known:
 
 def begun(times: Times, size: int) -> Times:
     """Of this knowledge about the threads of a cluster of that size only that they have begun."""
-    found = np.zeros_like(times)
-    found[:, :size] = np.minimum(times[:, :size], BEGUN)
-    return found
+    times_begun = np.zeros_like(times)
+    times_begun[:, :size] = np.minimum(times[:, :size], BEGUN)
+    return times_begun
 
 
 def gather_at(combine: np.ufunc, table: NDArray[np.integer], rows: Ints, values: NDArray[np.integer]) -> None:
@@ -178,10 +178,10 @@ def gather_at(combine: np.ufunc, table: NDArray[np.integer], rows: Ints, values:
     (first,) = np.nonzero(np.diff(rows, prepend=-1))
     once, each = rows[first], len(rows) // len(first)
     if np.array_equal(first, np.arange(0, len(rows), each)):  # as many of each
-        found = combine.reduce(values.reshape(len(once), each, -1), axis=1)
+        together = combine.reduce(values.reshape(len(once), each, -1), axis=1)
     else:
-        found = combine.reduceat(values, first, axis=0)
-    table[once] = combine(table[once], found)
+        together = combine.reduceat(values, first, axis=0)
+    table[once] = combine(table[once], together)
 
 
 class Ledger:

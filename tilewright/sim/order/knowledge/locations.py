@@ -162,8 +162,8 @@ class History:
     def _newest_known(self, clocks: Clocks, row: int, thread: int, oldest: int) -> int:
         """The newest state, from a number on, whose write comes before all that a thread does now."""
         later = self.states[oldest - self.first + 1 :]
-        each = [np.array([getattr(state, name) for state in later]) for name in ("cta", "thread", "time")]
-        knows = clocks.knows(np.full(len(later), row), np.full(len(later), clocks.knower[thread]), *each)
+        writers = [np.array([getattr(state, name) for state in later]) for name in ("cta", "thread", "time")]
+        knows = clocks.knows(np.full(len(later), row), np.full(len(later), clocks.knower[thread]), *writers)
         return oldest + 1 + int(np.flatnonzero(knows)[-1]) if knows.any() else oldest
 
 
@@ -291,7 +291,7 @@ class Locations:
             self.memories.add(places.name)
         threads = list(threads_of(access, None if site.write else self._written_at(access)))
         every = [threads[k] for k in access.batch.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
-        warps = [list(warp) for _, warp in groupby(every, lambda each: (each[0][0], each[0][1] >> 5))]
+        warps = [list(warp) for _, warp in groupby(every, lambda touch: (touch[0][0], touch[0][1] >> 5))]
         changes = site.how.sem not in ("relaxed", "volatile")  # what the warps know that come later in the statement
         for some in ([warp] for warp in warps) if changes else [warps]:
             self._of_warps(access, fences, some)
@@ -302,7 +302,7 @@ class Locations:
         if not access.places.is_global or access.lone is not None:
             return None
         every = access.at.full()
-        there = [each for each in np.unique(every).tolist() if self.has((access.places.name, each))]
+        there = [address for address in np.unique(every).tolist() if self.has((access.places.name, address))]
         return spread(np.isin(every, there), access.batch.shape)
 
     def _decided(self, access: AccessRecord) -> Decision | None:
@@ -327,7 +327,7 @@ class Locations:
             for strong in _strong(access, threads):
                 released = fences.of(strong.row, strong.warp, strong.lanes) if site.write else []
                 before = clocks.by_sc.before(strong.row, strong.threads) if site.write else ()
-                by_sc = [strong.behind_sc(*each, clocks.now) for each in before]
+                by_sc = [strong.behind_sc(*pair, clocks.now) for pair in before]
                 if released or by_sc or site.how.sem in RELEASES or self.has(strong.where):
                     accesses.append((strong, released, by_sc))
             for strong, _, _ in accesses if site.shows else ():
@@ -392,13 +392,13 @@ class Locations:
     def observed(self, key: tuple[int, int], lanes: int, release: Release) -> None:
         """What lanes of a warp may acquire by a later fence."""
         kept = self.unacquired.setdefault(key, [])
-        for each in kept:
-            if each.release is release:
-                each.lanes |= lanes
+        for observed in kept:
+            if observed.release is release:
+                observed.lanes |= lanes
                 return
-            if each.release.root is release.root:
-                each.lanes &= ~lanes  # who comes later to a location has observed more
-        kept[:] = [*(each for each in kept if each.lanes), _Observed(lanes, release)]
+            if observed.release.root is release.root:
+                observed.lanes &= ~lanes  # who comes later to a location has observed more
+        kept[:] = [*(observed for observed in kept if observed.lanes), _Observed(lanes, release)]
 
     def published(self, where: Where) -> list[Pattern]:
         """The releases that whoever observes the last write there may acquire."""
@@ -441,7 +441,7 @@ class Locations:
         """The last releases there by the threads of a write."""
         keys = ((access.cta, thread, access.where) for thread in access.threads)
         found = [(self.releases[key], key[1]) for key in keys if key in self.releases]
-        for _, alike in groupby(found, lambda each: id(each[0])):
+        for _, alike in groupby(found, lambda pair: id(pair[0])):
             several = list(alike)
             yield from several[0][0].of(tuple(thread for _, thread in several))
 
@@ -464,20 +464,20 @@ class Locations:
         """
         by_release: dict[Release, list[tuple[int, int, int, _Observed]]] = {}
         for (row, warp), passed in zip(who.places, who.bits, strict=True):
-            for each in self.unacquired.get((row + clocks.wave.first, warp), ()):
-                if lanes := each.lanes & passed:
-                    by_release.setdefault(each.release, []).append((row, warp, lanes, each))
+            for observed in self.unacquired.get((row + clocks.wave.first, warp), ()):
+                if lanes := observed.lanes & passed:
+                    by_release.setdefault(observed.release, []).append((row, warp, lanes, observed))
         heard: list[Heard] = []
         for release, some in by_release.items():
             ctas = [row + clocks.wave.first for row, *_ in some]
             known, is_any, is_left = gathered(clocks, release.patterns, ctas, scope, of_shared=of_shared)
-            for k, (row, warp, lanes, each) in enumerate(some):
+            for k, (row, warp, lanes, observed) in enumerate(some):
                 if is_any[k]:
                     heard.append((row, warp, lanes, (known, k)))
                 if not (is_left[k] or of_shared):
-                    each.lanes &= ~lanes  # they know it for good
-                    if not each.lanes:
-                        self.unacquired[row + clocks.wave.first, warp].remove(each)
+                    observed.lanes &= ~lanes  # they know it for good
+                    if not observed.lanes:
+                        self.unacquired[row + clocks.wave.first, warp].remove(observed)
         clocks.learn_each(heard)
         if sem == "sc":
             clocks.by_sc.fenced(who, scope)
