@@ -150,6 +150,15 @@ class DType(str):
         return dtype(f"{self.element}x{lanes}" if lanes > 1 else str(self.element))
 
 
+_ELSEWHERE = {
+    "fp16": "float16", "f16": "float16", "fp32": "float32", "f32": "float32", "fp64": "float64", "f64": "float64",
+    "int": "int32", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "s8": "int8", "s32": "int32",
+    "uint": "uint32", "u8": "uint8", "u16": "uint16", "u32": "uint32", "u64": "uint64", "long": "int64",
+    "bool_": "bool", "fp8": "float8_e4m3fn", "float8e4nv": "float8_e4m3fn", "float8e5": "float8_e5m2",
+}  # fmt: skip
+"""What C, Triton and PTX call them, for hints."""
+
+
 def dtype(name: str) -> DType:
     """The element type called ``name``: a row of the table, an alias, or a row with ``x2`` or ``x4``.
 
@@ -169,7 +178,9 @@ def _named(name: str) -> DType:
     base, lanes = (match[1], match[2]) if match else (name, None)
     base = _ALIASES.get(base, base)
     if base not in _ROWS:
-        raise KernelError(f"unknown dtype {name!r}", given=name, allowed=choices(name, _ROWS))
+        bare = name.rpartition(".")[2]
+        hint = _ELSEWHERE.get(bare) or _ALIASES.get(bare) or (bare if bare in _ROWS else None)
+        raise KernelError(f"unknown dtype {name!r}", given=name, allowed=choices(name, _ROWS), hint=hint)
     if lanes and _ROWS[base].kind in ("handle", "void"):
         raise KernelError(f"no vectors of {base}", given=name, allowed="vectors of numbers")
     return DType(f"{base}x{lanes}" if lanes else base)

@@ -37,6 +37,7 @@ MEASURED = 8  # configurations that are timed on a GPU: the first by estimate
 FEW = 4  # configurations that are estimated one after the other; of more, several at a time
 USUAL = "H200"  # the GPU of an estimate where none is named
 
+LONGEST = 60  # characters of what an error says is given or allowed, in the line of a trial
 MOST_CHOSEN = 1024  # shapes whose choice is found at once
 
 Config = Mapping[str, Any]  # `Any`: values of compile time
@@ -192,7 +193,7 @@ class Tuned:
         every = {number: self._compiled(number) for number in range(len(self.configs))}
         executables = {number: exe for number, exe in every.items() if isinstance(exe, Executable)}
         if not executables:
-            refused = {k: error.what for k, error in every.items() if isinstance(error, TilewrightError)}
+            refused = {k: _reason(error) for k, error in every.items() if isinstance(error, TilewrightError)}
             raise self._nothing_runs([Trial(self.configs[k], refused=why) for k, why in refused.items()])
         return executables
 
@@ -317,17 +318,17 @@ class _Job:
         """Of a configuration: refused by the compiler, or with spilled bytes and an estimate, where one can be made."""
         trial, exe = Trial(self.tuned.configs[number]), self.tuned._compiled(number)
         if isinstance(exe, TilewrightError):
-            return replace(trial, refused=exe.what)
+            return replace(trial, refused=_reason(exe))
         try:
             trial = replace(trial, local_bytes=exe.resources.local_bytes)
         except ToolError:  # no assembler here
             pass
         except TilewrightError as error:
-            return replace(trial, refused=error.what)
+            return replace(trial, refused=_reason(error))
         try:
             estimate = exe.estimate(*self.args, gpu=self.gpu)
         except SimulationError as error:
-            return trial if any(map(_is_far, self.args)) else replace(trial, refused=error.what)
+            return trial if any(map(_is_far, self.args)) else replace(trial, refused=_reason(error))
         return replace(trial, estimated=estimate.seconds, why=estimate.why)
 
     @contextmanager
@@ -425,3 +426,9 @@ def _steps(name: str, total: int, progress: Callable[[int, int], None] | None) -
     yield step
     if shown:
         print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+def _reason(error: TilewrightError) -> str:
+    """What was refused, in a line: with what was given and what is allowed, where that is short."""
+    words = (f"{word}: {value}" for word, value in (("given", error.given), ("allowed", error.allowed)) if value)
+    return "; ".join((error.what, *(text for text in words if len(text) <= LONGEST and "\n" not in text)))

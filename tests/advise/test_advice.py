@@ -341,3 +341,23 @@ def test_advice_in_time_proposes_no_limit_that_spills() -> None:
     assert times.now.occupancy.limit == "registers"
     assert turning(32, 1320, {"min_blocks": times.now.occupancy.ctas + 1}).resources.spill_store_bytes
     assert not [gain for gain in times.gains if gain.was_run]
+
+
+@pytest.mark.parametrize(
+    ("step", "first", "why"),
+    [
+        (1, 0, ""),
+        (1, 1, ": what neighbouring lanes touch begins or ends inside of a sector, of 32 bytes"),
+        (2, 0, ": neighbouring lanes are 8 bytes apart"),
+    ],
+)
+def test_why_a_line_touches_more_sectors_than_it_needs(step: int, first: int, why: str) -> None:
+    @T.prim_func
+    def shifted(A: T.Buffer((128,), "float32"), B: T.Buffer((32,), "float32")):
+        lane = T.lane_id([32])
+        B[lane] = A[lane * step + first]
+
+    lines = str(tw.compile(shifted, target="sm_90a").advise()).splitlines()
+
+    (line,) = (line for line in lines if "reads A" in line)
+    assert line.partition(" ideal")[2] == why

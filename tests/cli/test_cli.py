@@ -115,6 +115,24 @@ def test_run_takes_sizes_and_numbers_and_prints_what_the_kernel_prints(file: Pat
     assert "first 0" in text
 
 
+def test_what_run_says_to_call_for_its_conflicts_can_be_called(tmp_path: Path) -> None:
+    path = tmp_path / "two words.py"
+    path.write_text(
+        "from tilewright import T\n\n\n@T.jit\n"
+        "def column(x: T.handle, y: T.handle, *, N: T.constexpr):\n"
+        "    n = T.int32()\n"
+        "    X, Y = T.match_buffer(x, (n,), 'float32'), T.match_buffer(y, (n,), 'float32')\n"
+        "    lane = T.lane_id([32])\n"
+        "    s = T.alloc_shared((32, N), 'float32')\n"
+        "    if lane < n:\n"
+        "        s[lane, 0] = X[lane]\n"
+        "        Y[lane] = s[lane, 0]\n"
+    )
+    _, _, words = printed("run", f"{path}:column", "--const", "N=32", "--size", "n=30").partition("`tilewright ")
+
+    assert "bank conflicts" in printed(*shlex.split(words.partition("`")[0]))
+
+
 def test_run_takes_files_and_writes_arrays(file: Path, tmp_path: Path) -> None:
     data = np.arange(300, dtype=np.float32)
     np.save(tmp_path / "a.npy", data)

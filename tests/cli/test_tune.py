@@ -60,6 +60,15 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+def test_what_an_error_says_to_try_is_an_option_of_the_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], file: Path
+) -> None:
+    words = run(monkeypatch, capsys, "tune", f"{file}:tuned")
+    option, size = words.partition("try:")[2].split()
+
+    assert run(monkeypatch, capsys, "tune", f"{file}:tuned", option, size).startswith("0")
+
+
 def test_tune_ranks_what_is_tried_and_what_autotune_has(
     file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

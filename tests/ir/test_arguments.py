@@ -149,6 +149,17 @@ def test_an_array_that_is_not_contiguous_is_refused(strides: tuple[int, int]) ->
         signature(A, symbols=(N,)).bind([array(32, 64, strides=strides)])
 
 
+def test_a_copy_of_what_a_kernel_writes_is_advised_with_the_way_back() -> None:
+    def hint(*body: Stmt) -> str | None:
+        with pytest.raises(ArgumentError, match="must be C-contiguous") as refused:
+            signature(A, symbols=(N,), body=body).bind([array(32, 64, strides=(128, 1))])
+        return refused.value.hint
+
+    assert hint() == "numpy.ascontiguousarray(array)"
+    back = "numpy.ascontiguousarray(array), copied back after the call; or strides= where A is declared"
+    assert hint(Store(Load(A, (as_expr(0), as_expr(0))), as_expr(0, FLOAT16))) == back
+
+
 def test_an_array_is_aligned_to_16_bytes_unless_the_buffer_says_otherwise() -> None:
     with pytest.raises(ArgumentError, match=r"(?s)A of k must be aligned to 16 bytes.*multiple of 4.*align=4"):
         signature(A, symbols=(N,)).bind([array(32, 64, address=0x1004)])

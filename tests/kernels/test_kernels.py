@@ -358,6 +358,17 @@ def test_one_row_of_a_view_has_the_pitch_of_an_array_without_gaps() -> None:
     close(kernels.silu_mul(every_second[:1], every_second[1:]), silu(every_second[:1]) * every_second[1:], "float32")
 
 
+@pytest.mark.parametrize("columns", [1, 5])
+def test_a_single_row_that_is_broadcast_has_no_pitch_of_its_own(columns: int) -> None:
+    row = np.arange(columns, dtype=np.float32)
+    x = np.broadcast_to(row, (1, columns))
+
+    assert kernels.row_sum(x) == row.sum()
+    assert (kernels.column_sum(x) == row).all()
+    assert kernels.row_argmax(x) == columns - 1
+    close(kernels.cross_entropy(x, np.zeros(1, np.int32)), np.log(np.exp(row).sum())[None], "float32")
+
+
 @pytest.mark.parametrize("start", [0, 1])
 @pytest.mark.parametrize("name", ["layer_norm", "cross_entropy"])
 def test_many_bfloat16_rows_of_50257_elements_are_taken(name: str, start: int, monkeypatch: pytest.MonkeyPatch) -> None:

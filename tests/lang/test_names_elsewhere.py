@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 
 import tilewright as tw
 from tests.texts import executed
+from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, TilewrightError
-from tilewright.lang import T, Tx
+from tilewright.lang import T, Tx, parse_script
 from tilewright.lang.elsewhere import formula_for, hint_for, names, tables
 
 NAMES, KEYWORDS = names(), tables()["keywords"]
@@ -221,3 +222,26 @@ def test_a_name_that_is_near_to_nothing_is_told_without_a_list_of_every_name(nam
         getattr(T, name)
 
     assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("wrong", "right"),
+    [("A.T", "A.permute(1, 0)"), ("A.reshape(32)", "A.view(*shape)"), ("A[0:2].T", "A.permute(1, 0)"),
+     ("A[0:2].view(16)", "A.view(*shape), and of that a region"), ("A.ndim", "len(A.shape)")],
+)  # fmt: skip
+def test_what_arrays_of_numpy_have_says_what_buffers_have(wrong: str, right: str) -> None:
+    with pytest.raises(KernelError, match="has no") as refused:
+        parse_script(f"@T.prim_func\ndef k(A: T.Buffer((4, 8), 'float32')):\n    x = {wrong}\n")
+
+    assert refused.value.hint == right
+    assert refused.value.allowed is None
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"), [("fp16", "float16"), ("tl.bf16", "bfloat16"), ("torch.float32", "float32"), ("flaot16", None)]
+)
+def test_an_unknown_dtype_of_another_language_says_what_it_is_here(theirs: str, ours: str | None) -> None:
+    with pytest.raises(KernelError, match="unknown dtype") as refused:
+        dtype(theirs)
+
+    assert refused.value.hint == ours

@@ -181,6 +181,14 @@ def test_across_ctas_a_second_array_is_advised_where_one_reads() -> None:
     assert str(hint(k)).startswith("no barrier orders CTAs: write to a second array")
 
 
+def test_an_m_barrier_that_all_threads_begin_is_left_to_one() -> None:
+    k, _, _ = kernel()
+    bar = k.shared("bar", "uint64", 1)
+    k.do("ptx.mbarrier.init", at(bar, 0), 64)
+
+    assert hint(k) == "if T.thread_id() == 0: ..."
+
+
 def test_lanes_of_one_store_are_told_no_barrier() -> None:
     k, _, s = kernel()
     k.store(s, 0, tid)

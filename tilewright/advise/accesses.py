@@ -74,6 +74,9 @@ class Sectors:
     step: int = 0
     """Bytes between neighbouring lanes, in the pattern with most sectors."""
 
+    width: int = 0
+    """Bytes of each of these lanes' accesses."""
+
     which: set[int] = field(default_factory=set)
     """The numbers of the sectors that were touched."""
 
@@ -146,7 +149,7 @@ def _counting(into: Sectors, width: int) -> Hook:
             into.ideal += int(ideal.sum()) * times
             worst = rows[int((touched - ideal).argmax())]
             if (worst[:2] != IDLE).all() and (touched > ideal).any():
-                into.step = int(worst[1] - worst[0])
+                into.step, into.width = int(worst[1] - worst[0]), width
 
     return count
 

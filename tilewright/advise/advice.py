@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright import host
-from tilewright.advise.accesses import IDLE, Accesses, Sectors, cause, record
+from tilewright.advise.accesses import IDLE, SECTOR_BYTES, Accesses, Sectors, cause, record
 from tilewright.dtypes import DType
 from tilewright.errors import LayoutError, SimulationError, Span, TilewrightError
 from tilewright.explain import Finding
@@ -659,7 +659,7 @@ def _joined(sectors: Iterable[Sectors]) -> tuple[Sectors, ...]:
         key = (str(row.at), row.op, row.place, row.write)
         old = rows.get(key)
         rows[key] = row if old is None else replace(
-            row, touched=row.touched + old.touched, ideal=row.ideal + old.ideal, step=row.step or old.step
+            row if row.step else old, touched=row.touched + old.touched, ideal=row.ideal + old.ideal
         )  # fmt: skip
     return tuple(row for row in rows.values() if row.touched)
 
@@ -696,8 +696,16 @@ def _notes(
             yield line.at, f"{line.op} {verb} {line.buffer}: {counts}" + (f": {blame}" if blame else "")
     for row in sectors:
         verb = "writes" if row.write else "reads"
-        blame = f": neighbouring lanes are {row.step:,} bytes apart" if row.step and row.touched > row.ideal else ""
-        yield row.at, f"{row.op} {verb} {row.place}: {row.touched:,} sectors, {row.ideal:,} ideal{blame}"
+        yield row.at, f"{row.op} {verb} {row.place}: {row.touched:,} sectors, {row.ideal:,} ideal{_blame(row)}"
+
+
+def _blame(row: Sectors) -> str:
+    """Why more sectors are touched than would do."""
+    if not row.step or row.touched <= row.ideal:
+        return ""
+    if abs(row.step) == row.width:
+        return f": what neighbouring lanes touch begins or ends inside of a sector, of {SECTOR_BYTES} bytes"
+    return f": neighbouring lanes are {row.step:,} bytes apart"
 
 
 def _annotated(at: Span | None, notes: list[tuple[Span | None, str]]) -> Iterator[str]:

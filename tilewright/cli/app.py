@@ -141,7 +141,8 @@ def run(
     if profile is not None:
         profile_kernel(exe, inputs, profile)
         return
-    run_kernel(exe, inputs, place=place, check=check, gpu=gpu, out=out, limits=limits)
+    again = inputs.command(place, arch, const or [])
+    run_kernel(exe, inputs, again=again, check=check, gpu=gpu, out=out, limits=limits)
 
 
 @app.command()

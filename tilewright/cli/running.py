@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,6 +41,11 @@ class Inputs:
         """One for each parameter of a kernel."""
         return make_arguments(kernel, constants(self.args), parse_sizes(constants(self.sizes)), self.seed)
 
+    def command(self, place: str, arch: str | None, const: list[str]) -> str:
+        """The words behind another command's name for the same kernel and the same arguments."""
+        options = (("--const", const), ("--arg", self.args), ("--size", self.sizes), ("--arch", [arch] if arch else []))
+        return shlex.join([place, *(word for option, values in options for v in values for word in (option, v))])
+
 
 def variants(place: str, arch: str | None, const: list[str]) -> dict[str, Executable]:
     """The kernel with other constants, where it has some: those that compile."""
@@ -67,9 +73,9 @@ def profile_kernel(exe: Executable, inputs: Inputs, gpu: str) -> None:
 
 
 def run_kernel(
-    exe: Executable, inputs: Inputs, *, place: str, check: str, gpu: bool, out: Path | None, limits: dict[str, Any]
+    exe: Executable, inputs: Inputs, *, again: str, check: str, gpu: bool, out: Path | None, limits: dict[str, Any]
 ) -> None:
-    """Run a kernel, the one at ``place``, and print what it printed and counted."""
+    """Run a kernel, and print what it printed and counted. again: see `Inputs.command`."""
     if out:
         out.mkdir(parents=True, exist_ok=True)  # before the run: a folder that cannot be made is an error at once
     arguments = inputs.arguments(exe.kernel)
@@ -81,7 +87,7 @@ def run_kernel(
         say("ran on the GPU")
     else:
         try:
-            _show(exe.simulate(*arguments.values(), check=check, **limits), place)
+            _show(exe.simulate(*arguments.values(), check=check, **limits), again)
         except KeyboardInterrupt as stop:
             complain(str(stop))
             raise  # the command line leaves with code 130
@@ -89,13 +95,13 @@ def run_kernel(
         _write(out, arguments)
 
 
-def _show(run: Run, place: str) -> None:
+def _show(run: Run, again: str) -> None:
     if run.output:
         say(run.output.rstrip("\n"))
     say()
     say(str(run.counts))
     if conflicts := run.counts.bank_conflicts:
-        say(f"\n{conflicts:,} bank conflicts: `tilewright advise {place}` looks for the layout without them")
+        say(f"\n{conflicts:,} bank conflicts: `tilewright advise {again}` looks for the layout without them")
     for warning in run.warnings:
         say(f"warning: {warning}")
 

@@ -19,7 +19,7 @@ def tune(
     place: Place,
     gpu: Annotated[str, typer.Option(help="For which GPU: H200, A100, ...")] = "H200",
     shape: Annotated[
-        list[str] | None, typer.Option("--shape", help="Symbolic extents: n=4096 or m=64,n=4096; repeatable.")
+        list[str] | None, typer.Option("--shape", "--size", help="Symbolic extents: n=4096 or m=64,n=4096; repeatable.")
     ] = None,
     values: Annotated[
         list[str] | None, typer.Option("--try", help="BLOCK=64,128,256 of a @T.jit kernel; repeatable.")

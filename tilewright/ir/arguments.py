@@ -406,9 +406,9 @@ class Signature:
             return self._check_strides(buffer, steps, shape, values)
         if not info.is_contiguous:
             hint = ".contiguous() on the tensor" if info.is_tensor else "numpy.ascontiguousarray(array)"
-            raise self._refuse(
-                buffer, "must be C-contiguous", f"strides {info.strides}", "row major without gaps", hint
-            )
+            back = f", copied back after the call; or strides= where {buffer.name} is declared"
+            hint, strides = hint + back * (buffer.name in self.written), f"strides {info.strides}"
+            raise self._refuse(buffer, "must be C-contiguous", strides, "row major without gaps", hint)
         if buffer.name not in self.dense:
             per_item = ALSO.get(buffer.dtype.element, {}).get(info.dtype, 1)
             self._check_size(buffer, prod(shape) if shape else info.size * per_item // buffer.dtype.lanes, values)

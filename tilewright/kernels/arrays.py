@@ -76,7 +76,9 @@ def matrix(array: Array) -> Array:
     columns = array.shape[-1]
     rows = array.reshape(prod(array.shape[:-1]), columns)
     pitch, step = info_of(rows).steps
-    return rows if (step == 1 or columns == 1) and pitch >= columns else contiguous(rows)
+    if (step == 1 or columns == 1) and pitch >= columns:
+        return rows
+    return contiguous(rows).reshape(-1).reshape(rows.shape)  # which gives a single row its pitch, whatever it had
 
 
 def contiguous(array: Array) -> Array:

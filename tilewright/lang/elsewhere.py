@@ -76,6 +76,11 @@ def formula_for(name: str, *args: str) -> str | None:
     return formula.format(**dict(zip("xyz", (*texts, *"xyz"[len(texts) :]), strict=False)))
 
 
+def hint_for_attribute(name: str, buffer: str) -> str | None:
+    """What a method or attribute of their arrays is here, of this buffer or a region of it."""
+    return tables()["arrays"].get(name, "").format(x=buffer) or None
+
+
 def hint_for_python(node: ast.AST) -> str | None:
     """What does what Python's own function or operator, or one of NumPy, math or torch, was asked for."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):

@@ -19,7 +19,7 @@ from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError, TilewrightError, choices
 from tilewright.ir.operators import OPERATORS, SYMBOLS
 from tilewright.lang.builder import KernelBuilder
-from tilewright.lang.elsewhere import formula_for, hint_for
+from tilewright.lang.elsewhere import formula_for, hint_for, hint_for_attribute
 from tilewright.lang.loops import run_time_range
 from tilewright.lang.moments import OpenBlock
 from tilewright.lang.parser import Parser, computed, expression
@@ -246,12 +246,10 @@ def _no_attribute(value: object, node: ast.Attribute) -> object:
     names = [name for name in dir(value) if not name.startswith("_")]
     text = ast.unparse(node.value)
     hint = formula_for(node.attr, text) if isinstance(value, ir.Expr) else None
-    raise KernelError(
-        f"`{text}` has no {node.attr!r}",
-        given=type(value).__name__,
-        allowed=None if hint else choices(node.attr, names) or None,
-        hint=hint,
-    )
+    if isinstance(value, ir.Buffer | ir.Region):
+        hint = hint_for_attribute(node.attr, (value.buffer if isinstance(value, ir.Region) else value).name)
+    raise KernelError(f"`{text}` has no {node.attr!r}", given=type(value).__name__,
+                      allowed=None if hint else choices(node.attr, names) or None, hint=hint)  # fmt: skip
 
 
 @expression(ast.Call)

@@ -315,7 +315,7 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
         kind = "any" if clash.at_once or clash.with_writer is clash.site.write else "between"
         return told("{}", Term("no barrier", (kind,)))
     if clash.at_once:
-        return APART
+        return told("{}", only_if(cta=False, thread=True)) if clash.site.op == "ptx.mbarrier.init" else APART
     hint = _ordered(program, clash, first, then) or stronger
     return either(hint, *moved.remedy.ways) if hint and moved is not None and moved.remedy is not None else hint
 
