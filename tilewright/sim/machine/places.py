@@ -54,8 +54,7 @@ def element_text(program: Subject, place: Place, address: int, at: Span | None =
         return f"{element_text(program, whole, place.start + byte, at)} of rank {rank}"
     name, element, indices = element_at(program, place, address, at)
     if element is None:
-        byte, called = address - place.start, program.kernel.called
-        return called(name, byte) if called is not None else f"{name}, byte {byte}"
+        return (program.kernel.called or "{}, byte {}".format)(name, address - place.start)
     return f"element {element} of {name}" if indices is None else f"{name}[{', '.join(map(str, indices))}]"
 
 
