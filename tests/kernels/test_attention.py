@@ -142,6 +142,8 @@ def test_sdpa_takes_a_mask_and_aligns_at_the_first_key() -> None:
         ({"descale_v": np.ones((1, 1), np.float32)}, "descale_v does not fit"),
         ({"layout": "sbhd"}, "no such layout"),
         ({"window": (-2, 0)}, "no such window"),
+        ({"window": (1, 2, 3)}, "does not take this window"),
+        ({"window": 3}, "does not take this window"),
         ({"softcap": -1.0}, "no such softcap"),
         ({"bias": np.zeros((2, 70, 90), np.float32)}, "the shape of bias does not fit"),
         ({"cu_seqlens": np.array([0, 5], np.int64)}, "cu_seqlens of q has a dtype"),

@@ -13,9 +13,23 @@ from tilewright import host
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, described
 from tilewright.ir.arguments import ArrayInfo
-from tilewright.public import Public
+from tilewright.public import Kind, Public, plain_number
 
-public = Public(ArgumentError, {})
+
+def _is_window(value: object) -> bool:
+    return value is None or (
+        isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(keys, int) for keys in value)
+    )
+
+
+public = Public(
+    ArgumentError,
+    {
+        "window: tuple[int, int] | None": Kind(
+            "None, or two ints, (before, after), -1 for all", _is_window, plain_number
+        )
+    },
+)
 
 Array: TypeAlias = Any
 """`Any`: a tensor of torch, an array of CuPy or NumPy."""

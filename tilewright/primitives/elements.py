@@ -81,7 +81,9 @@ def matrices_of(sides_of: Callable[[str, Mapping[str, object]], str]) -> ShapeRu
                 return Mismatch(f"{tile.name} is no matrix", shown(tile), f"two extents above 1: {', '.join(names)}")
             for dim, extent in zip(names, long, strict=True):
                 if not equal(sizes.setdefault(dim, extent), extent, facts):
-                    text = ", ".join(f"{key} {shown(side)}" for key, side in tiles.items())
+                    text = ", ".join(
+                        shown(side) if side.name == key else f"{key} {shown(side)}" for key, side in tiles.items()
+                    )
                     wanted = ", ".join(f"{key} ({', '.join(sides_of(key, keywords))})" for key in tiles)
                     return Mismatch(f"the extents of {dim} differ", text, wanted)
         return {name: tile.extents for name, tile in tiles.items()}
