@@ -11,6 +11,7 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from functools import wraps
+from os import sep
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
 from typing import Any, TypeVar, cast
@@ -20,7 +21,7 @@ from tilewright.errors import Span, TilewrightError
 F = TypeVar("F", bound=Callable[..., Any])
 OURS = str(Path(__file__).parent)
 GENERATED = "<segments of "
-INSIDE = tuple(f"{OURS}/{room}/" for room in ("layout", "ir", "tile", "lower", "cuda", "sim", "ptx"))
+INSIDE = tuple(f"{OURS}{sep}{room}{sep}" for room in ("layout", "ir", "tile", "lower", "cuda", "sim", "ptx"))
 
 
 def at_the_edge(function: F) -> F:

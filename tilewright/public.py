@@ -12,6 +12,7 @@ a room that the compiler itself calls all the time (``inside=True``) not in call
 from __future__ import annotations
 
 import inspect
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -295,7 +296,7 @@ def keywords_of(function: Callable[..., Any]) -> list[str]:
 def _text(annotation: object) -> str:
     """The annotation, in which ``ir.Value`` is ``Value``."""
     text = annotation if isinstance(annotation, str) else getattr(annotation, "__name__", str(annotation))
-    return text.replace("ir.", "")
+    return re.sub(r"\bir\.", "", text)
 
 
 def _alternatives(annotation: str) -> Iterator[str]:

@@ -119,11 +119,13 @@ def test_each_step_of_the_tutorial_has_a_picture_an_output_and_one_exercise_with
     assert text.count("\n## Exercise\n") == text.count("<details><summary>Solution</summary>") == 1
 
 
-def test_the_documents_name_files_that_exist() -> None:
-    named = re.findall(r"`([\w/]+\.py)`", (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8"))
-    found = {str(path.relative_to(ROOT / "tilewright")) for path in (ROOT / "tilewright").rglob("*.py")}
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/contributing.md"])
+def test_the_documents_name_files_that_exist(page: str) -> None:
+    named = re.findall(r"`([\w/]+\.py)`", (ROOT / page).read_text(encoding="utf-8"))
+    rooms = ("tilewright",) if page == "ARCHITECTURE.md" else ("tilewright", "tests", "tools", "benchmarks", "examples")
+    found = {f"/{path.relative_to(ROOT)}" for room in rooms for path in (ROOT / room).rglob("*.py")}
 
-    assert [name for name in named if not any(path == name or path.endswith(f"/{name}") for path in found)] == []
+    assert [name for name in named if not any(path.endswith(f"/{name}") for path in found)] == []
 
 
 def test_code_that_is_shown_and_not_run_is_code_of_the_package() -> None:
