@@ -18,7 +18,7 @@ from tilewright.load.cu_dialect import dialect_of
 from tilewright.load.cu_launches import made_functions
 from tilewright.load.cu_shared import Elements
 from tilewright.load.cu_structures import variables, with_fields
-from tilewright.load.cu_tree import overload, overloads, parameters, parted, split
+from tilewright.load.cu_tree import overload, overloads, parameters, parted, split, with_values
 from tilewright.load.declared import Parameter, number_name
 from tilewright.load.module import LoadedModule, public, text_of
 from tilewright.load.unoptimised import unoptimised
@@ -169,7 +169,7 @@ def _unpacked(params: list[Parameter], count: int, kinds: Sequence[str]) -> list
 
 
 def _bound(param: Parameter, bound: Mapping[str, str]) -> Parameter:
-    kind = re.sub(r"\b\w+\b", lambda word: bound.get(word[0], word[0]), param.type)
+    kind = with_values(param.type, bound)
     pointee = re.sub(r"\b(?:const|volatile)\b|\*$", " ", kind)
     return replace(param, type=kind, element=number_name(pointee) if kind[-1:] == "*" else param.element)
 

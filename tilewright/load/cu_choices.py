@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.load.cu_host import Host, bare, decided, kinds_of, macros_of
 from tilewright.load.cu_numbers import Number, literal
-from tilewright.load.cu_tree import Tree, below, split, tree_of
+from tilewright.load.cu_tree import Tree, below, split, tree_of, with_values
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -70,7 +70,7 @@ def host_of(
 
 def argument(part: str, host: Host) -> str:
     """An argument of a template without names of the function that it stands in."""
-    part = re.sub(r"\b\w+\b", lambda word: host.bound.get(word[0], word[0]), part)
+    part = with_values(part, host.bound)
     words = set(re.findall(r"\b[A-Za-z_]\w*", part))
     value = host.number(part) if literal(part) is None and words & host.local.keys() else None
     return part if value is None else str(value)
@@ -155,7 +155,7 @@ def _chosen(tree: Tree, node: Node, macros: Macros) -> Iterator[tuple[str, str]]
 def with_choices(name: str, tree: Tree, node: Node, macros: Macros) -> str:
     """A kernel's name with what macros around its launch declare in the place of names."""
     bound = dict(_chosen(tree, node, macros))
-    return re.sub(r"\b\w+\b", lambda word: bound.get(word[0], word[0]), name) if "<" in name else name
+    return with_values(name, bound) if "<" in name else name
 
 
 def _declared(name: str, call: str, macros: Macros, depth: int) -> Iterator[tuple[str, str]]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from tilewright.load.cu_allocations import allocation, base_of
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import MULTIPROCESSORS, HostNumbers, Number, expression, literal, said
-from tilewright.load.cu_tree import LOOPS, Tree, below, defined, split, tree_of, without_comments
+from tilewright.load.cu_tree import LOOPS, Tree, below, defined, split, tree_of, with_values, without_comments
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -436,9 +436,7 @@ class Host:
         many = _HOLDS_MANY.match(kind)
         if found := re.fullmatch(r"(\w+)\s*[{(].*[)}]", word, re.DOTALL):
             return found[1] if not many else ""
-        return re.sub(
-            r"\b\w+\b", lambda each: self.bound.get(each[0], each[0]), f"{many[1].strip()}*" if many else kind
-        )
+        return with_values(f"{many[1].strip()}*" if many else kind, self.bound)
 
 
 def kinds_of(head: Node, tree: Tree) -> tuple[str, ...]:

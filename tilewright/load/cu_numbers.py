@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import dtype
-from tilewright.load.cu_tree import parsed
+from tilewright.load.cu_tree import parsed, with_values
 from tilewright.load.declared import number_name
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ class HostNumbers:
         if bare in self.calls:
             parameters, body = self.calls[bare]
             given = {each: f"({word})" for each, word in zip(parameters, words, strict=False)}
-            return self.of(re.sub(r"\b\w+\b", lambda each: given.get(each[0], each[0]), body)) if body else None
+            return self.of(with_values(body, given)) if body else None
         values = [self.of(word) for word in words]
         known = [each for each in values if each is not None]
         if len(known) < len(values) or not known:

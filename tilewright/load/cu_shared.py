@@ -17,7 +17,7 @@ from tilewright.load.cu_host import calls_of, constants_of, function_around
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import HostNumbers, type_bytes
 from tilewright.load.cu_structures import KINDS, aliases_of, plain_type
-from tilewright.load.cu_tree import Tree, below, split, template_parameters, tree_of
+from tilewright.load.cu_tree import Tree, below, split, template_parameters, tree_of, with_values
 from tilewright.ptx.mangled import plain_name, qualified_name
 
 if TYPE_CHECKING:
@@ -167,10 +167,7 @@ class Elements:
         extents = [extent for extent in inner if isinstance(extent, int) and extent > 0]
         if len(extents) < len(inner):
             return None
-        width, rest = (
-            self._width(re.sub(r"\w+", lambda word: bound.get(word[0], word[0]), declared.kind)),
-            prod(extents),
-        )
+        width, rest = self._width(with_values(declared.kind, bound)), prod(extents)
         total = first * rest if isinstance(first, int) and first > 0 else None
         if width is None and total is not None and nbytes % total == 0:
             width = nbytes // total if nbytes // total in _WIDTHS else None

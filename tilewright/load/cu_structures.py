@@ -15,7 +15,7 @@ from tilewright.dtypes import dtype
 from tilewright.load.cu_host import calls_of, constants_of
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import HostNumbers
-from tilewright.load.cu_tree import Tree, below, pieces, split, template_parameters, tree_of
+from tilewright.load.cu_tree import Tree, below, pieces, split, template_parameters, tree_of, with_values
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ class _Reader:
     def kind(self, node: Node | None) -> str:
         """The words of a type, those of the template replaced by its arguments."""
         words = self.tree.of(node) if node is not None else ""
-        return plain_type(re.sub(r"\b\w+\b", lambda word: self.bound.get(word[0], word[0]), words))
+        return plain_type(with_values(words, self.bound))
 
     def number(self, kind: str) -> str:
         """The dtype of a number by its type's words, that of an enumeration among them; "" of another type."""

@@ -91,6 +91,15 @@ def split(text: str) -> list[str]:
     return [part.strip() for part in parts]
 
 
+def with_values(text: str, values: Mapping[str, str]) -> str:
+    """A text with what names stand for in their places.
+
+    >>> with_values("T* [N + 1]", {"T": "float", "N": "32"})
+    'float* [32 + 1]'
+    """
+    return re.sub(r"\w+", lambda word: values.get(word[0], word[0]), text)
+
+
 @dataclass(frozen=True, eq=False)
 class Macros:
     """The macros of a text and its headers: by name, what each stands for. wrappers: those that add words to one of
