@@ -40,7 +40,9 @@ def broadcasting(
     for _, tile in sources:
         if not _fits(dst.extents, tile.extents, facts):
             allowed = f"extents of {dst.name}, aligned at the right, or 1 in their place"
-            return Mismatch("the extents differ", ", ".join(map(shown, (dst, tile))), allowed, _spread(dst, tile, facts))
+            return Mismatch(
+                "the extents differ", ", ".join(map(shown, (dst, tile))), allowed, _spread(dst, tile, facts)
+            )
         for back in range(1, min(len(extents), len(tile.extents)) + 1):
             number = as_int(tile.extents[-back])
             if as_int(extents[-back]) is None and number not in (None, 1):
