@@ -32,7 +32,7 @@ from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_allocations import variables_set
 from tilewright.load.cu_host import bare, parts_of
 from tilewright.load.cu_launches import LaunchShape, launched
-from tilewright.load.cu_life import HostAround, filled_with, is_copied_to, launch_loop, unset
+from tilewright.load.cu_life import HostAround, filled_with, is_copied_to, launch_loop, set_in_part, unset
 from tilewright.load.cu_numbers import type_bytes
 from tilewright.load.cu_tree import template_names
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
@@ -183,13 +183,14 @@ def host_around(kernel: LoadedKernel, shape: LaunchShape, asked: Iterable[str] =
     names = {param.name: word for param, word in zip(kernel.written, shape.words, strict=False)
              if param.type[-1:] == "*" and param.name not in asked}  # fmt: skip
     lines = {name: line for name, word in names.items() if (line := unset(host, word)) is not None}
+    in_part = {name: part for name, word in names.items() if (part := set_in_part(host, word)) is not None}
     loop = launch_loop(host, shape.words)
     if loop is None:
-        return HostAround(shape.line, lines, words=names)
+        return HostAround(shape.line, lines, in_part, words=names)
     kept, looked_at = (
         frozenset(name for name, word in names.items() if word in words) for words in (loop.kept, loop.looked_at)
     )
-    return HostAround(shape.line, lines, loop.line, kept, looked_at, names)
+    return HostAround(shape.line, lines, in_part, loop.line, kept, looked_at, names)
 
 
 def _check_launch(kernel: LoadedKernel, request: Request, at: Span) -> None:

@@ -2,7 +2,7 @@
 
 In the order in which to read: declared, arguments, tensors, module, reach; of .cu files cu, cu_tree, cu_pieces,
 cu_compile, cu_process, cu_headers, cu_structures, cu_variables, cu_numbers, cu_host, cu_choices, cu_launches,
-cu_shared; made_arguments, triton, numba.
+cu_variables; made_arguments, triton, numba.
 """
 
 from tilewright.load.cu import load_cu

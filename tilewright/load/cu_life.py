@@ -7,9 +7,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from tilewright.load.cu_allocations import ALLOCATES, allocating, base_of
+from tilewright.load.cu_allocations import ALLOCATES, ALLOCATES_ROWS, allocating, base_of
 from tilewright.load.cu_tree import LOOPS, below, parameters
 
 if TYPE_CHECKING:
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 _LOOKS = ("cudaFree", "cudaFreeAsync", "printf", "fprintf", "assert", "cudaMemAdvise", "cudaMemPrefetchAsync",
           "cudaPointerGetAttributes", "cudaStreamAttachMemAsync")  # fmt: skip
 _COPIES = ("cudaMemcpy", "cudaMemcpyAsync", "cudaMemcpy2D", "cudaMemcpyPeer")  # to the first argument, from the second
-_FILLS = ("cudaMemset", "cudaMemsetAsync")
+_FILLS = {"cudaMemset": 1, "cudaMemsetAsync": 1, "cudaMemset2D": 2, "cudaMemset2DAsync": 2}  # where the value stands
+_IN_ROW = ("cudaMemset", "cudaMemsetAsync", "cudaMemcpy", "cudaMemcpyAsync")  # as many bytes as the third argument says
 _FREES = ("cudaFree", "cudaFreeAsync")
 
 
@@ -35,15 +36,25 @@ class LaunchLoop:
     looked_at: tuple[str, ...]
 
 
+class SetPart(NamedTuple):
+    """How much of an array host code sets before a launch: bytes of the allocated ones, in this line."""
+
+    line: int
+    nbytes: int
+    allocated: int
+
+
 @dataclass(frozen=True, slots=True)
 class HostAround:
     """What host code does around a launch, by the names of parameters. line: of the launch. unset: arrays that nothing
-    sets before it, with the lines that allocate them. loop: the line of a loop that launches it again with the same
-    arguments, 0 for none. kept: arrays that its turns do not set; looked_at: those of them that are used behind it.
+    sets before it, with the lines that allocate them. in_part: arrays whose end nothing sets. loop: the line of a loop
+    that launches it again with the same arguments, 0 for none. kept: arrays that its turns do not set; looked_at: those
+    of them that are used behind it.
     """
 
     line: int = 0
     unset: Mapping[str, int] = field(default_factory=dict)
+    in_part: Mapping[str, SetPart] = field(default_factory=dict)
     loop: int = 0
     kept: frozenset[str] = frozenset()
     looked_at: frozenset[str] = frozenset()
@@ -64,6 +75,27 @@ def unset(host: Host, word: str) -> int | None:
         caller, passed = host.call
         return unset(caller, passed[name])
     return None
+
+
+def set_in_part(host: Host, word: str) -> SetPart | None:
+    """How much of an array is set, where one call sets the first bytes of it, and fewer than are allocated."""
+    name = base_of(word)
+    if host.call is not None and name in host.call[1]:
+        caller, passed = host.call
+        return set_in_part(caller, passed[name])
+    before = [use for use in _uses(host, name) if use.start_byte < host.node.start_byte and _sets(use, host)]
+    if len(before) != 1 or word.strip() != name:
+        return None
+    called, place, call = _called(before[0], host)
+    listed = call.child_by_field_name("arguments") if call is not None else None
+    words = [host.tree.of(child) for child in listed.named_children] if listed is not None else []
+    if called not in _IN_ROW or place != 0 or len(words) < 3 or base_of(words[0]) != name:
+        return None
+    nbytes, text = host.number(words[2]), host.allocation(word)
+    allocated = host.number(text) if text is not None else None
+    if nbytes is None or allocated is None or not 0 < nbytes < allocated:
+        return None
+    return SetPart(before[0].start_point[0] + 1, int(nbytes), int(allocated))
 
 
 def is_copied_to(host: Host, word: str) -> bool:
@@ -87,7 +119,7 @@ def filled_with(host: Host, word: str) -> int:
     listed = call.child_by_field_name("arguments") if call is not None else None
     if called not in _FILLS or place != 0 or listed is None or len(listed.named_children) < 3:
         return 0
-    return int(host.number(host.tree.of(listed.named_children[1])) or 0) & 0xFF
+    return int(host.number(host.tree.of(listed.named_children[_FILLS[called]])) or 0) & 0xFF
 
 
 def launch_loop(host: Host, words: Sequence[str]) -> LaunchLoop | None:
@@ -157,7 +189,7 @@ def _sets(use: Node, host: Host) -> bool:
     name, place, call = _called(use, host)
     if call is None:
         return not _is_bare(use, host)
-    if name in (*ALLOCATES, *_LOOKS) or (name in _COPIES and place == 1):
+    if name in (*ALLOCATES, ALLOCATES_ROWS, *_LOOKS) or (name in _COPIES and place == 1):
         return False
     if any(child.type == "kernel_call_syntax" for child in call.children):
         texts = (host.tree.text, *host.around)
