@@ -392,3 +392,36 @@ def test_a_truth_is_an_argument(word: str, value: int, tmp_path: Path, monkeypat
 
     assert code == 0
     assert f"up {value}" in out
+
+
+LIST = """
+struct List { int* items; int* count; };
+__global__ void keep(const int* x, List list, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && x[i] % 2) list.items[ADD] = x[i];
+}
+int main() {
+    int* x;
+    List list;
+    cudaMalloc(&x, 400);
+    cudaMemcpy(x, h, 400, cudaMemcpyHostToDevice);
+    cudaMalloc(&list.items, 400);
+    cudaMalloc(&list.count, sizeof(int));
+    BEFORE
+    keep<<<1, 128>>>(x, list, 100);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "add", "code"),
+    [("", "atomicAdd(list.count, 1)", 1), ("cudaMemset(list.count, 0, 4);", "(*list.count)++", 1),
+     ("cudaMemset(list.count, 0, 4);", "atomicAdd(list.count, 1)", 0)],
+)  # fmt: skip
+def test_a_counter_in_a_structure_is_held_to_what_host_code_sets(
+    before: str, add: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, out = checked(LIST.replace("BEFORE", before).replace("ADD", add), tmp_path, monkeypatch)
+
+    assert left == code
+    assert ("list.count is not set before the launch" in out) is not bool(before)

@@ -180,11 +180,13 @@ def host_around(kernel: LoadedKernel, shape: LaunchShape, asked: Iterable[str] =
     host = shape.host
     if host is None:
         return HostAround(shape.line)
-    names = {param.name: word for param, word in zip(kernel.written, shape.words, strict=False)
-             if param.type[-1:] == "*" and param.name not in asked}  # fmt: skip
+    pairs = [(param, word) for param, word in zip(kernel.written, shape.words, strict=False) if param.name not in asked]
+    names = {param.name: word for param, word in pairs if param.type[-1:] == "*"}
+    names |= {f"{param.name}.{member.name}": f"{word}.{member.name}" for param, word in pairs
+              for member in param.fields if member.kind == POINTER}  # fmt: skip
     lines = {name: line for name, word in names.items() if (line := unset(host, word)) is not None}
     in_part = {name: part for name, word in names.items() if (part := set_in_part(host, word)) is not None}
-    loop = launch_loop(host, shape.words)
+    loop = launch_loop(host, [*names.values(), *shape.words])
     if loop is None:
         return HostAround(shape.line, lines, in_part, words=names)
     kept, looked_at = (
@@ -351,15 +353,25 @@ def _named(param: Parameter, word: str, shape: LaunchShape) -> list[str]:
 
 def _allocated(param: Parameter, shape: LaunchShape, word: str) -> str | None:
     """An array that host code allocates, with what it sets it to; None of any other."""
-    if word not in shape.allocated:
+    if word not in shape.allocated or shape.host is None:
         return None
-    text = _array(param, shape.allocated[word])
-    if shape.host is not None and (byte := filled_with(shape.host, word)):
+    return _as_set(param, shape.allocated[word], word, shape.host)
+
+
+def _as_set(param: Parameter, nbytes: int, word: str, host: Host) -> str | None:
+    """An array of so many bytes, with what host code sets it to; None of structures that it does not."""
+    text = _array(param, nbytes)
+    if byte := filled_with(host, word):
         return _filled(text, byte)
-    is_copied = shape.host is not None and is_copied_to(shape.host, word)
+    is_copied = is_copied_to(host, word)
     if _OF_BYTES in text:  # structures, which a launch before may have to set, and no small numbers
         return text if is_copied else None
     return f"{text}={RAMP}" if is_copied and text.endswith("]") else text
+
+
+def zeros_for_ramps(text: str) -> str:
+    """An argument with zeros in the arrays that are ramps."""
+    return re.sub(r"=ramp\(\d+\)", "", text)
 
 
 def _filled(text: str, byte: int) -> str:
@@ -384,11 +396,14 @@ def _structure(param: Parameter, word: str, host: Host | None) -> str | None:
 def _member(member: Field, word: str, value: str, host: Host) -> str | None:
     """A member of a structure, which is called ``word`` in host code. value: what it is there, in the code's words."""
     if member.kind == POINTER:
-        allocated = host.allocation(f"{word}.{member.name}" if re.fullmatch(r"\w+", word) else value)
-        allocated = allocated if allocated is not None or not value else host.allocation(value)
-        size = host.number(allocated) if allocated is not None else None
-        pointer = Parameter("", f"{member.element}*", member.element)
-        return "null" if value in _NULL else _array(pointer, int(size)).lstrip(":") if size is not None else None
+        place = f"{word}.{member.name}"
+        ways = [place] * bool(re.fullmatch(r"\w+", word)) + [value] * bool(value)
+        for way in ways:
+            size = host.number(allocated) if (allocated := host.allocation(way)) is not None else None
+            if size is not None:
+                text = _as_set(Parameter("", f"{member.element}*", member.element), int(size), way, host)
+                return text.lstrip(":") if text is not None else None
+        return "null" if value in _NULL else None
     number = host.number(value) if member.kind and not member.count else None
     return None if number is None else str(number if member.kind.startswith("float") else int(number))
 
