@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, choices
 from tilewright.host import zeros
-from tilewright.inputs import check_room, saved
+from tilewright.inputs import LAUNCH, check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_tree import split
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
@@ -78,6 +78,11 @@ class Request:
     seed: int = 0
     made_by: str | None = None
     pdl: bool = False
+
+    @property
+    def launch(self) -> dict[str, Any]:
+        """What a call of a kernel says of its launch, by name."""
+        return {name: getattr(self, name) for name in LAUNCH}
 
     @property
     def kernels(self) -> list[str]:

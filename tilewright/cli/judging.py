@@ -89,7 +89,6 @@ class RunAsked:
     def _loaded(self, path: Path, name: str | None) -> tuple[LoadedKernel, tuple[Any, ...], dict[str, Any]]:
         import numpy as np
 
-        from tilewright.checking import LAUNCH
         from tilewright.cli.arguments import Request, arguments_of, kernel_of, numbers, requests_beside
         from tilewright.cli.checking import loaded
         from tilewright.cli.launching import as_launched
@@ -111,7 +110,7 @@ class RunAsked:
             request = first.request
         kernel = kernel_of(module, request)
         args = arguments_of(kernel, request, np.random.default_rng(request.seed))
-        return kernel, tuple(args), {name: getattr(request, name) for name in LAUNCH}
+        return kernel, tuple(args), request.launch
 
 
 def look(
@@ -350,8 +349,7 @@ def judge(
     """
     from json import dumps
 
-    from tilewright.serve.contest import Allowance, contest
-    from tilewright.serve.problem import problem_of
+    from tilewright.serve.contest import Allowance, contest, problem_of
     from tilewright.view.terminal import say
 
     bounds = Allowance(seconds, MOST_BYTES, walls)

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.checking import LAUNCH
 from tilewright.cli.arguments import (
     ALLOWED,
     TYPES,
@@ -468,7 +467,7 @@ def smaller(
 
     def launch_of(request: Request) -> Launch:
         values = arguments_of(kernel, request, np.random.default_rng(request.seed))
-        return kernel, values, {name: getattr(request, name) for name in LAUNCH if hasattr(request, name)}
+        return kernel, values, request.launch
 
     start = {name: value for name, value in launch.numbers.items() if value > 1}
     try:
@@ -489,8 +488,8 @@ def planned(module: LoadedModule, asked: SequenceRequest) -> list[PlannedLaunch]
     launches = list[PlannedLaunch]()
     for request in asked.launches:
         kernel = kernel_of(module, request)
-        shape = {name: getattr(request, name) for name in LAUNCH if hasattr(request, name)}
-        launches.append(launch(kernel, *arguments_of(kernel, request, random, arrays), pdl=request.pdl, **shape))
+        values = arguments_of(kernel, request, random, arrays)
+        launches.append(launch(kernel, *values, pdl=request.pdl, **request.launch))
     return launches
 
 
