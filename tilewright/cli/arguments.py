@@ -42,6 +42,8 @@ TYPES = {
     "b8": "uint8",
     "bool": "bool",
 }  # fmt: skip
+SHORT = {name: short for short, name in reversed(TYPES.items())}
+"""The first of these words for a type, by its name."""
 FILLS = ("zeros", "ones", "ramp", "random")
 _ARGUMENT = re.compile(
     r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>\s*\d+\s*(?:[,x]\s*\d+\s*)*)\]"
@@ -408,5 +410,5 @@ def _field(field: Field) -> str:
 
 
 def _sample(element: str) -> str:
-    short = next((short for short, name in TYPES.items() if name == element), "f32")
+    short = SHORT.get(element, "f32")
     return f"{short}[1024]{'=random' * ('f' in short)}"

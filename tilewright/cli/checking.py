@@ -33,8 +33,8 @@ from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.load.cu_headers import absent, headers
 from tilewright.sequences import PlannedLaunch, sequence
+from tilewright.terminal import complain, say
 from tilewright.verdict import Report, Verdict, coverage_text
-from tilewright.view.terminal import complain, say
 
 if TYPE_CHECKING:
     from tilewright.cli.verdicts import Asked

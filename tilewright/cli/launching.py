@@ -17,6 +17,7 @@ import numpy as np
 
 from tilewright.cli.arguments import (
     ALLOWED,
+    SHORT,
     TYPES,
     Request,
     SequenceRequest,
@@ -414,7 +415,7 @@ def _variables(module: LoadedModule, shape: LaunchShape) -> Iterator[str]:
         if host is None or name not in module.globals:
             continue
         place = module.globals[name]
-        short = next((short for short, kind in TYPES.items() if kind == str(place.dtype)), "")
+        short = SHORT.get(str(place.dtype), "")
         words = [source[1:]] if source[:1] == "&" else parts_of(host.word(source), "")
         values = [host.number(word) for word in words or ()]
         if short and values and None not in values and len(values) <= place.size:
@@ -436,8 +437,7 @@ def _sample(param: Parameter, elements: int) -> str:
 
 def _array(param: Parameter, nbytes: int) -> str:
     """An array of so many bytes for a pointer: floats are random."""
-    by_word = _POINTEES.get(_pointee(param), "b8")
-    short = next((short for short, name in TYPES.items() if name == param.element), by_word)
+    short = SHORT.get(param.element) or _POINTEES.get(_pointee(param), "b8")
     many = ceil(nbytes * 8 / dtype(TYPES[short]).bits)
     return f"{param.name}:{short}[{many}]{'=random' * ('f' in short)}"
 

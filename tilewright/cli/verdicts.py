@@ -26,8 +26,8 @@ from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.explain import COMMAND, Finding, reworded
 from tilewright.inputs import make_arguments, parse_limits, parse_sizes
 from tilewright.process import hold
+from tilewright.terminal import complain, say
 from tilewright.verdict import Report, Verdict, report_from, unjudged, verdict_on
-from tilewright.view.terminal import complain, say
 
 if TYPE_CHECKING:
     from typer import Context
