@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.checking import LAUNCH
 from tilewright.cli.arguments import (
     ALLOWED,
+    SHORT,
     TYPES,
     Request,
     SequenceRequest,
@@ -431,7 +431,7 @@ def _variables(module: LoadedModule, shape: LaunchShape) -> Iterator[str]:
         if host is None or name not in module.globals:
             continue
         place = module.globals[name]
-        short = next((short for short, kind in TYPES.items() if kind == str(place.dtype)), "")
+        short = SHORT.get(str(place.dtype), "")
         words = [source[1:]] if source[:1] == "&" else parts_of(host.word(source), "")
         values = [host.number(word) for word in words or ()]
         if short and values and None not in values and len(values) <= place.size:
@@ -453,8 +453,7 @@ def _sample(param: Parameter, elements: int) -> str:
 
 def _array(param: Parameter, nbytes: int) -> str:
     """An array of so many bytes for a pointer: floats are random."""
-    by_word = _POINTEES.get(_pointee(param), "b8")
-    short = next((short for short, name in TYPES.items() if name == param.element), by_word)
+    short = SHORT.get(param.element) or _POINTEES.get(_pointee(param), "b8")
     many = ceil(nbytes * 8 / dtype(TYPES[short]).bits)
     return f"{param.name}:{short}[{many}]{'=random' * ('f' in short)}"
 
@@ -484,7 +483,7 @@ def smaller(
 
     def launch_of(request: Request) -> Launch:
         values = arguments_of(kernel, request, np.random.default_rng(request.seed))
-        return kernel, values, {name: getattr(request, name) for name in LAUNCH if hasattr(request, name)}
+        return kernel, values, request.launch
 
     start = {name: value for name, value in launch.numbers.items() if value > 1}
     try:
@@ -505,8 +504,8 @@ def planned(module: LoadedModule, asked: SequenceRequest) -> list[PlannedLaunch]
     launches = list[PlannedLaunch]()
     for request in asked.launches:
         kernel = kernel_of(module, request)
-        shape = {name: getattr(request, name) for name in LAUNCH if hasattr(request, name)}
-        launches.append(launch(kernel, *arguments_of(kernel, request, random, arrays), pdl=request.pdl, **shape))
+        values = arguments_of(kernel, request, random, arrays)
+        launches.append(launch(kernel, *values, pdl=request.pdl, **request.launch))
     return launches
 
 
