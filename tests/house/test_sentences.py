@@ -42,10 +42,10 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
             "_life",
             "_numbers",
             "_pieces",
-            "_shared",
             "_stand_ins",
             "_structures",
             "_tree",
+            "_variables",
         )
     ),
 }
