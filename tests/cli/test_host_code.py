@@ -425,3 +425,40 @@ def test_a_counter_in_a_structure_is_held_to_what_host_code_sets(
 
     assert left == code
     assert ("list.count is not set before the launch" in out) is not bool(before)
+
+
+ROWS = """
+__global__ void sum(const int* ptr, const int* idx, const float* x, float* y, int rows) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    float s = 0;
+    for (int e = ptr[row]; e END ptr[row + 1]; ++e) s += x[idx[e]];
+    y[row] = s;
+}
+int main() {
+    const int rows = 100, many = 3 * rows;
+    std::vector<int> ptr(rows + 1), idx(many);
+    for (int i = 0; i <= rows; ++i) ptr[i] = 3 * i;
+    for (int e = 0; e < many; ++e) idx[e] = rand() % rows;
+    int *p, *q;
+    float *x, *y;
+    cudaMalloc(&p, (rows + 1) * sizeof(int));
+    cudaMalloc(&q, many * sizeof(int));
+    cudaMalloc(&x, rows * sizeof(float));
+    cudaMalloc(&y, rows * sizeof(float));
+    cudaMemcpy(p, ptr.data(), (rows + 1) * sizeof(int), cudaMemcpyHostToDevice);
+    cudaMemcpy(q, idx.data(), many * sizeof(int), cudaMemcpyHostToDevice);
+    cudaMemcpy(x, hx, rows * sizeof(float), cudaMemcpyHostToDevice);
+    sum<<<1, 128>>>(p, q, x, y, rows);
+}
+"""
+
+
+@pytest.mark.parametrize(("end", "code"), [("<=", 1), ("<", 0)])
+def test_offsets_are_those_that_a_loop_of_the_host_makes(
+    end: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, out = checked(ROWS.replace("END", end), tmp_path, monkeypatch)
+
+    assert left == code
+    assert ("k.cu:6: load reads outside of idx" in out) is bool(code)

@@ -1,6 +1,7 @@
 """How the host code of a .cu file launches its kernels: what it says is taken, what it lacks is asked for by name.
 
-Arrays have the sizes of their allocations; floats in them are random, integers zeros, as no host code runs.
+Arrays have the sizes of their allocations, and what simple host code puts into them; where that is not known floats are
+random, integers that host code copies small, others zeros.
 """
 
 from __future__ import annotations
@@ -14,9 +15,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.cli.arguments import (
     ALLOWED,
+    HELD,
     SHORT,
     TYPES,
     Request,
@@ -25,11 +28,13 @@ from tilewright.cli.arguments import (
     example,
     kernel_of,
     made_argument,
+    of_host,
 )
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, Span, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_allocations import variables_set
+from tilewright.load.cu_contents import contents
 from tilewright.load.cu_host import bare, parts_of
 from tilewright.load.cu_launches import LaunchShape, launched
 from tilewright.load.cu_life import HostAround, filled_with, is_copied_to, launch_loop, set_in_part, unset
@@ -153,7 +158,7 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
         args = tuple(filled.values()) if filled else request.args
         launch = replace(request, kernel=name, grid=shape.grid, block=shape.block, cluster=request.cluster or
                        shape.cluster, shared_bytes=request.shared_bytes or shape.shared_bytes, args=args,
-                       globals=(*_variables(module, shape), *request.globals))  # fmt: skip
+                       held=_contents(args, shape), globals=(*_variables(module, shape), *request.globals))  # fmt: skip
         if not shape.lacks:
             _check_launch(kernel, launch, Span(str(file), shape.line))
         asked = replace(request, kernel=name, args=tuple(texts.values()))
@@ -361,12 +366,33 @@ def _allocated(param: Parameter, shape: LaunchShape, word: str) -> str | None:
 def _as_set(param: Parameter, nbytes: int, word: str, host: Host) -> str | None:
     """An array of so many bytes, with what host code sets it to; None of structures that it does not."""
     text = _array(param, nbytes)
+    if _held(text, contents(host, word)) is not None:
+        return f"{text.partition('=')[0]}={of_host(word)}"
     if byte := filled_with(host, word):
         return _filled(text, byte)
     is_copied = is_copied_to(host, word)
     if _OF_BYTES in text:  # structures, which a launch before may have to set, and no small numbers
         return text if is_copied else None
     return f"{text}={RAMP}" if is_copied and text.endswith("]") else text
+
+
+def _held(text: str, octets: NDArray[Any] | None) -> NDArray[Any] | None:
+    """What host code puts into an array, whose type a text has; None where that is not known. Random floats are better
+    than many that are equal.
+    """
+    if octets is None:
+        return None
+    kind = dtype(TYPES[text.partition(":")[2].partition("[")[0]]).numpy
+    values = octets[: octets.size // kind.itemsize * kind.itemsize].view(kind)
+    is_one = kind.kind not in "iub" and not np.ptp(values.astype(np.float64)) > 0
+    return None if is_one or not values.size else values
+
+
+def _contents(args: Iterable[str], shape: LaunchShape) -> dict[str, NDArray[Any]]:
+    """The arrays that arguments have from host code, by the words of that."""
+    words = {match[1] for text in args for match in HELD.finditer(text)}
+    arrays = {word: contents(shape.host, word) for word in words} if shape.host is not None else {}
+    return {word: octets for word, octets in arrays.items() if octets is not None}
 
 
 def zeros_for_ramps(text: str) -> str:
