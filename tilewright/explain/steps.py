@@ -10,7 +10,7 @@ from itertools import product, takewhile
 from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright import ir
-from tilewright.explain.remedy import Edit, advised, between, insert, joined, keyword, move
+from tilewright.explain.finding import Edit, advised, between, insert, joined, keyword, move
 from tilewright.ir.launch import CTA, LANE, WARP
 from tilewright.isa import INSTRUCTIONS, Fence
 from tilewright.isa.calls import calls_at, calls_in

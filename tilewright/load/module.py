@@ -31,7 +31,7 @@ from tilewright.load.cu_tree import overload
 from tilewright.load.declared import Parameter
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.mangled import plain_name, qualified_name, signature
-from tilewright.ptx.names import all_statements, number_dtype
+from tilewright.ptx.names import number_dtype
 from tilewright.ptx.tree import Function, Module, Variable
 from tilewright.public import Public, instances, keywords_of
 from tilewright.terms import Dialect, option, told
@@ -259,7 +259,7 @@ class LoadedKernel:
     @property
     def variables(self) -> list[str]:
         """The names of the kernel's own variables in memory, and of the module's."""
-        own = [each.name for each in all_statements(self.entry.body or ()) if isinstance(each, Variable)]
+        own = [each.name for each in self.entry.statements if isinstance(each, Variable)]
         shown = self.module.module.shown
         return [shown.get(name, plain_name(name)) for name in (*own, *self.module.module.variable_of)]
 

@@ -23,8 +23,7 @@ from tilewright.isa import WHOLE_WARP, Bound, bind
 from tilewright.isa.arch import since
 from tilewright.ptx.names import bits_of, unsigned
 from tilewright.ptx.plain import as_many
-from tilewright.ptx.special import special_register
-from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
+from tilewright.ptx.state import UINT32, UINT64, Lowering, Step, special_register
 from tilewright.ptx.tree import Address, Immediate, Operand, Vector
 from tilewright.ptx.values import assigned, element, number_of, pointer, read, stored
 
