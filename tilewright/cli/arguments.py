@@ -17,7 +17,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 from pathlib import Path
@@ -54,6 +54,7 @@ _WRAPPED = re.compile(r"ramp\(\s*([1-9]\d*)\s*\)")
 _RANGED = re.compile(r"random\(\s*(-?\d+)\s*,\s*(-?\d+)\s*\)")
 _SAME = re.compile(r"(\w+)\s*=\s*(?!null$|nan$|inf$|infinity$|true$|false$)([A-Za-z_]\w*)", re.IGNORECASE)
 _TYPED = re.compile(r"(?P<type>\w+)\((?P<value>[^()]+)\)")
+HELD = re.compile(r"\bhost\(([\w.]+)\)")  # what host code puts into an array, by its name there
 MOST_RANDOM = 1 << 26  # numbers that are made of one array
 ALLOWED = (
     "NAME:f32[1024]=random, NAME:f32[1024][1:] (from its second on), "
@@ -65,7 +66,8 @@ ALLOWED = (
 @dataclass(frozen=True)
 class Request:
     """One run. grid, block, cluster: along x, y, z. args: as `made_argument` reads them. made_by: the kernel that makes
-    the arguments, of its own, which these are then. pdl: may it begin before the launch before it ends?
+    the arguments, of its own, which these are then. pdl: may it begin before the launch before it ends? held: the bytes
+    of arrays that host code fills.
     """
 
     kernel: str | None = None
@@ -80,6 +82,7 @@ class Request:
     seed: int = 0
     made_by: str | None = None
     pdl: bool = False
+    held: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def launch(self) -> dict[str, Any]:
@@ -177,7 +180,7 @@ def _check_keys(table: Mapping[str, Any], fields: Iterable[str], path: Path) -> 
 
 
 def _request(table: Mapping[str, Any], path: Path) -> Request:
-    _check_keys(table, Request.__dataclass_fields__, path)
+    _check_keys(table, [key for key in Request.__dataclass_fields__ if key != "held"], path)
     values = dict(table)
     for key in ("grid", "block", "cluster"):
         if key in values:
@@ -191,8 +194,13 @@ def _request(table: Mapping[str, Any], path: Path) -> Request:
 _WORDS = {"null": None, "true": 1, "false": 0}
 
 
-def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, Any]:
-    """An argument as the command line has it, and the name that it has there.
+def of_host(word: str) -> str:
+    """What stands for the contents of an array, where an argument says them: `HELD`."""
+    return f"host({word})"
+
+
+def made_argument(text: str, random: np.random.Generator, held: Mapping[str, Any] = {}) -> tuple[str | None, Any]:
+    """An argument as the command line has it, and the name that it has there. held: the bytes of arrays of host code.
 
     >>> made_argument("x:f32[2,3]=ramp", np.random.default_rng(0))[1].tolist()
     [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
@@ -202,11 +210,17 @@ def made_argument(text: str, random: np.random.Generator) -> tuple[str | None, A
     structure = _STRUCTURE.fullmatch(text.strip())
     if structure is not None:
         fields = split(structure["fields"]) if structure["fields"].strip() else []
-        return structure["name"], tuple(made_argument(field, random)[1] for field in fields)
+        return structure["name"], tuple(made_argument(field, random, held)[1] for field in fields)
     array = _ARGUMENT.fullmatch(text.strip())
     if array is not None:
         shape = tuple(int(part) for part in re.split(r"[,x]", array["extents"]))
-        whole = _array(text, array["type"], shape, (array["how"] or "zeros").strip(), random)
+        how = (array["how"] or "zeros").strip()
+        word = HELD.fullmatch(how)
+        if word is not None and word[1] in held:
+            how, octets = "zeros", held[word[1]]
+        whole = _array(text, array["type"], shape, how, random)
+        if word is not None and word[1] in held:
+            whole.reshape(-1).view(np.uint8)[: octets.size] = octets[: whole.nbytes]
         return array["name"], whole.reshape(-1)[int(array["first"]) :] if array["first"] else whole
     name, _, value = text.rpartition("=")
     name = name.partition(":")[0].strip()
@@ -367,7 +381,10 @@ def _rows_of(
     rest = [text for text in request.args if text not in same]
     if other := next((text for text in rest if arrays and text.isidentifier() and text not in arrays), None):
         raise ArgumentError(f"no array of the sequence is called {other}", given=other, allowed=choices(other, arrays))
-    rows = [(None, arrays[text], text) if text in arrays else (*made_argument(text, random), text) for text in rest]
+    rows = [
+        (None, arrays[text], text) if text in arrays else (*made_argument(text, random, request.held), text)
+        for text in rest
+    ]
     named: dict[str | None, Any] = {name: value for name, value, _ in rows if isinstance(value, np.ndarray)}
     named.update(arrays)
     for text, match in same.items():

@@ -25,7 +25,7 @@ from tilewright.cli.arguments import (
     requests_beside,
     sequences_beside,
 )
-from tilewright.cli.launching import Launched, as_launched, in_order, is_dependent, planned, smaller
+from tilewright.cli.launching import Launched, as_launched, in_order, is_dependent, planned, smaller, zeros_for_ramps
 from tilewright.cli.options import constants
 from tilewright.errors import ArgumentError, Span, TilewrightError, UnsupportedError
 from tilewright.explain import BUILDS, COMMAND, Finding, parse_idioms, reworded
@@ -153,7 +153,7 @@ def _with_integers(module: LoadedModule, request: Request, **settings: Any) -> V
     """The verdict on a launch of host code with small integers in the arrays that this fills with numbers which nobody
     knows; with zeros, where those lead out of an array or to no end.
     """
-    zeros = replace(request, args=tuple(text.partition("=ramp(")[0] for text in request.args))
+    zeros = replace(request, args=tuple(map(zeros_for_ramps, request.args)))
     if zeros.args == request.args:
         return _checked(module, request, **settings)
     policy: Policy = settings["policy"]

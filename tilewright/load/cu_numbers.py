@@ -46,6 +46,11 @@ MULTIPROCESSORS = 4  # of the GPU that host code asks about: right code is so on
 _PROPERTIES = {"warpSize": 32, "warp_size": 32, "maxThreadsPerBlock": 1024, "sharedMemPerBlock": 48 << 10,
                "multiProcessorCount": MULTIPROCESSORS, "sharedMemPerBlockOptin": 227 << 10,
                "maxThreadsPerMultiProcessor": 2048}  # fmt: skip
+_LIMITS = {"INT_MAX": 2**31 - 1, "INT_MIN": -(2**31), "UINT_MAX": 2**32 - 1, "RAND_MAX": 2**31 - 1, "CHAR_BIT": 8,
+           "INT32_MAX": 2**31 - 1, "INT64_MAX": 2**63 - 1, "UINT32_MAX": 2**32 - 1, "LLONG_MAX": 2**63 - 1,
+           "SHRT_MAX": 2**15 - 1, "UCHAR_MAX": 255, "UINT8_MAX": 255, "FLT_MAX": 3.4028234663852886e38,
+           "FLT_MIN": 1.1754943508222875e-38, "DBL_MAX": 1.7976931348623157e308, "INFINITY": math.inf,
+           "M_PI": math.pi}  # fmt: skip
 _ARRAY = re.compile(r"([^\[]*)((?:\[[^\[\]]*\])+)")
 _AXIS = re.compile(r"(\w+)\.([xyz])")
 _VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|u?longlong|float|double)([1-4])")
@@ -131,6 +136,8 @@ class HostNumbers:
         found = self.names.get(name, self.names.get(name.rpartition("::")[2]))
         if found is None and (extent := _AXIS.fullmatch(name)) and extent[1] in self.names:
             found = self._extent(extent[1], "xyz".index(extent[2]))
+        if found is None:
+            found = _LIMITS.get(name.rpartition("::")[2])
         if found is None:
             found = _PROPERTIES.get(re.split(r"\.|->", name)[-1]) if re.search(r"\.|->", name) else None
         if not isinstance(found, str):
