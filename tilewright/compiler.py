@@ -32,8 +32,15 @@ from tilewright.errors import (
     located,
     quoted,
 )
-from tilewright.frames import from_outside, shortened
-from tilewright.inputs import make_arguments
+from tilewright.inputs import (
+    check_one_gpu,
+    make_arguments,
+    named_arguments,
+    of_each_rank,
+    of_this_rank,
+    ranks_of,
+    same_values,
+)
 from tilewright.ir import Kernel, Number, TileCallStmt, deep_recursion, statements
 from tilewright.ir.arguments import Bindings, Signature
 from tilewright.ir.launch import NON_PORTABLE_CLUSTER
@@ -41,8 +48,7 @@ from tilewright.ir.tensor_map import mapped
 from tilewright.ir.verify import verify
 from tilewright.isa import ATOMS, Arch, Requirement, arch, calls_in, check_cluster, default_arch
 from tilewright.lower import lower
-from tilewright.public import ANYTHING, Kind, Public, instances, keywords_of
-from tilewright.ranks import check_one_gpu, named_arguments, of_each_rank, of_this_rank, ranks_of, same_values
+from tilewright.public import ANYTHING, Kind, Public, edge_error, instances, keywords_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -203,18 +209,14 @@ def check_target(lowered: Kernel, target: Arch) -> None:
     for stmt, bound in calls_in(lowered.body):
         with located(stmt.at):
             bound.check_arch(target)
-    if lowered.launch is not None:
-        with located(lowered.at):
-            wide = lowered.launch.non_portable_cluster
-            hint = f'T.func_attr({{"{NON_PORTABLE_CLUSTER}": True}})'
-            check_cluster(lowered.name, lowered.launch.cluster, target, non_portable=wide, hint=hint)
-    if lowered.launch is not None and lowered.launch.shared_bytes > target.shared_bytes:
-        raise TargetError(
-            f"{lowered.name} needs more shared memory than a CTA of {target} can have",
-            given=f"{lowered.launch.shared_bytes} bytes",
-            allowed=f"{target.shared_bytes} bytes",
-            at=lowered.at,
-        )
+    if (launch := lowered.launch) is None:
+        return
+    with located(lowered.at):
+        hint = f'T.func_attr({{"{NON_PORTABLE_CLUSTER}": True}})'
+        check_cluster(lowered.name, launch.cluster, target, non_portable=launch.non_portable_cluster, hint=hint)
+        if launch.shared_bytes > target.shared_bytes:
+            raise TargetError(f"{lowered.name} needs more shared memory than a CTA of {target} can have",
+                              given=f"{launch.shared_bytes} bytes", allowed=f"{target.shared_bytes} bytes")  # fmt: skip
 
 
 @public.methods
@@ -369,9 +371,7 @@ class Executable:
         try:
             self._run(args, on, named)
         except TilewrightError as error:
-            if not from_outside(sys._getframe(1)):
-                raise
-            raise shortened(error) from error.__cause__
+            raise edge_error(error, sys._getframe(1)) from error.__cause__
 
     def _run(self, args: tuple[Any, ...], on: str | None, named: Mapping[str, Any]) -> None:
         if on is not None and (not isinstance(on, str) or on not in ("sim", "gpu")):

@@ -14,13 +14,12 @@ import numpy as np
 from tilewright import host
 from tilewright.compiler import Executable, compile, unseen
 from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning
-from tilewright.frames import at_the_edge
-from tilewright.inputs import make_arguments, without_launch
+from tilewright.inputs import check_one_gpu, make_arguments, without_launch
 from tilewright.ir import Call, Evaluate, Kernel, Stmt, statements
 from tilewright.ir.walk import map_body
 from tilewright.isa import Bound, bind
 from tilewright.load import LoadedKernel
-from tilewright.ranks import check_one_gpu
+from tilewright.public import at_the_edge
 
 if TYPE_CHECKING:
     from tilewright.errors import Span

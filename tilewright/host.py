@@ -215,6 +215,11 @@ def device_of(value: object) -> str:
     return "cuda:0" if hasattr(value, "__cuda_array_interface__") else "cpu"
 
 
+def is_on_gpu(value: object) -> bool:
+    """Is it an array on a GPU?"""
+    return is_array(value) and device_of(value) != "cpu"
+
+
 def ordinal(device: str) -> int:
     """The number of the GPU "cuda:1"; 0 of one without a number."""
     return int(device.partition(":")[2] or 0)

@@ -276,7 +276,7 @@ def _zeros(args: tuple[Any, ...], count: int) -> Any:
     """An array where the arguments are: of torch, of CuPy, or of the host."""
     for value in args:
         array = host.behind(value)
-        if host.is_array(array) and host.device_of(array) != "cpu":
+        if host.is_on_gpu(array):
             if host.is_torch(array):
                 import torch
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,10 @@ from tilewright.inputs import LAUNCH, check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_tree import split
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
+
+if TYPE_CHECKING:
+    from tilewright.cli.judging import RunAsked
+    from tilewright.cli.verdicts import Asked
 
 TYPES = {
     **{f"{letter}{bits}": f"{name}{bits}" for letter, name in (("i", "int"), ("s", "int"), ("u", "uint"))
@@ -83,6 +87,13 @@ class Request:
     made_by: str | None = None
     pdl: bool = False
     held: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, asked: RunAsked | Asked, **more: Any) -> Request:
+        """What the options of a command ask for. more: fields besides."""
+        grid, block, cluster = (numbers(text) if text else None for text in (asked.grid, asked.block, asked.cluster))
+        return cls(asked.kernel, grid or (1,), block, asked.smem, cluster, asked.non_portable_cluster,
+                   tuple(asked.arg), seed=asked.seed, **more)  # fmt: skip
 
     @property
     def launch(self) -> dict[str, Any]:

@@ -23,7 +23,6 @@ import numpy as np
 from tilewright import host
 from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightError, choices, described
 from tilewright.explain import PTX, Finding, reworded
-from tilewright.frames import at_the_edge
 from tilewright.ir import AllocBuffer, For, If, Indexed, Kernel, Launch, Var, While, statements
 from tilewright.isa import check_cluster, nearest
 from tilewright.load.arguments import Given, given, in_order
@@ -33,7 +32,7 @@ from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.mangled import plain_name, qualified_name, signature
 from tilewright.ptx.names import number_dtype
 from tilewright.ptx.tree import Function, Module, Variable
-from tilewright.public import Public, instances, keywords_of
+from tilewright.public import Public, at_the_edge, instances, keywords_of
 from tilewright.terms import Dialect, option, told
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from functools import lru_cache
 from tilewright import ir, isa
 from tilewright.dtypes import BOOL, VOID, DType, dtype
 from tilewright.errors import InstructionError, choices
-from tilewright.ir import Assign, Evaluate, Expr, If, Stmt, Var, as_expr, binary, cast, const, unary
+from tilewright.ir import Assign, Evaluate, Expr, If, Stmt, Var, binary, cast, const, unary
 from tilewright.isa import Form
 from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
@@ -557,9 +557,7 @@ def _in_flight(low: Lowering, parts: Sequence[Operand], step: Step) -> Iterator[
     registers = [register(low, part, step) for part in parts]
     new = [var for var in dict.fromkeys(registers) if var is not None and var not in low.in_flight]
     if new:
-        buffer = ir.Buffer(low.fresh(new[0].name), new[0].dtype, (len(new),), "local", None)
-        low.allocated.append(ir.AllocBuffer(buffer, at=step.at))
-        low.in_flight |= {var: ir.Load(buffer, (as_expr(index),)) for index, var in enumerate(new)}
+        low.in_flight |= zip(new, low.places(new[0].name, new[0].dtype, len(new), step.at), strict=True)
     for var in registers:
         if var is None:
             raise InstructionError(f"{step.ins.mnemonic} has other operands", given="_", allowed="registers")
@@ -613,9 +611,6 @@ def _of_type(bits: ir.Expr, typed: DType) -> ir.Expr:
 def _places(low: Lowering, kind: Kind, parts: Sequence[Operand], step: Step, after: list[ir.Stmt]) -> Iterator[ir.Load]:
     """Storage for registers that a row writes; those of the text take its values afterwards."""
     width = {"b16": 16, "b64": 64, "f64": 64}.get(kind.kind, 32)
-    buffer = ir.Buffer(low.fresh(kind.name), unsigned(width), (len(parts),), "local", None)
-    low.allocated.append(ir.AllocBuffer(buffer, at=step.at))
-    for index, part in enumerate(parts):
-        place = ir.Load(buffer, (as_expr(index),))
+    for part, place in zip(parts, low.places(kind.name, unsigned(width), len(parts), step.at), strict=True):
         after += assigned(low, part, place, step)
         yield place

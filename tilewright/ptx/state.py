@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright import ir
-from tilewright.dtypes import BOOL, HANDLE, dtype
+from tilewright.dtypes import BOOL, HANDLE, DType, dtype
 from tilewright.errors import Span, TargetError
 from tilewright.ir import Const, Expr, Launch, as_expr, binary, cast, const, const_value, special
 from tilewright.isa.arch import Requirement, nearest
@@ -301,6 +301,12 @@ class Lowering(ir.Blocks):
         self.statements += statements
 
     # Memory
+
+    def places(self, name: str, kind: DType, count: int, at: Span) -> list[ir.Load]:
+        """Storage of each thread for so many values."""
+        buffer = ir.Buffer(self.fresh(name), kind, (count,), "local", None)
+        self.allocated.append(ir.AllocBuffer(buffer, at=at))
+        return [ir.Load(buffer, (as_expr(index),)) for index in range(count)]
 
     def global_bytes(self, name: str, size: int, align: int, *, constant: bool = False) -> ir.Buffer:
         """A buffer of bytes in global memory, which the caller of the kernel fills. constant: no thread writes it."""
