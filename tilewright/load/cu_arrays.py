@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections import ChainMap
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,17 +62,46 @@ class HostArray:
         self.root.is_set = True
 
 
+class PointerTable(dict[int, Any]):
+    """An array of pointers. kind: the dtype that these point to, "" where that is not known."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+
+class Scope(ChainMap[str, Any]):
+    """What names of a function stand for, and those that stand outside of functions, which all share."""
+
+    def __init__(self, shared: MutableMapping[str, Any], outside: frozenset[str]) -> None:
+        super().__init__({}, shared)
+        self.outside = outside
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        inner, shared = self.maps
+        is_local = name in inner or name.partition(".")[0] not in self.outside
+        (inner if is_local else shared)[name] = value
+
+    def declare(self, name: str) -> None:
+        self.maps[0][name] = UNKNOWN
+
+
 @dataclass(frozen=True)
 class VariablePlace:
-    """A variable of some function, by its address."""
+    """A variable of some function, or an element of a table, by its address."""
 
-    names: dict[str, Any]
-    name: str
+    names: MutableMapping[Any, Any]
+    name: Any
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """Those of the structure that it is, by their names."""
+        prefix = f"{self.name}."
+        return {key[len(prefix) :]: part for key, part in self.names.items() if str(key).startswith(prefix)}
 
 
 def as_type(kind: np.dtype[Any], value: Any) -> Any:
     """A number cut to a type, as C++ converts it."""
-    if isinstance(value, (HostArray, VariablePlace, dict)) or value is None:
+    if not isinstance(value, (int, float)):
         raise NotSaid
     if kind.kind not in "iu":
         return value
@@ -81,10 +111,12 @@ def as_type(kind: np.dtype[Any], value: Any) -> Any:
 
 
 def combined(act: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Two numbers, or a pointer and how far to go."""
+    """Two numbers, or a pointer and how far to go, or one that is held against none."""
+    if act in (operator.eq, operator.ne) and None in (left, right):
+        return int(act is operator.eq) if left is right else int(act is operator.ne)
     if isinstance(left, HostArray) and isinstance(right, int) and act in (operator.add, operator.sub):
         return left.from_element(right if act is operator.add else -right)
-    if isinstance(left, (HostArray, VariablePlace, dict)) or isinstance(right, (HostArray, VariablePlace, dict)):
+    if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
         raise NotSaid
     return act(left, right)
 

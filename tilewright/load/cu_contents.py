@@ -12,8 +12,8 @@ import math
 import operator
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,6 +26,8 @@ from tilewright.load.cu_arrays import (
     UNKNOWN,
     HostArray,
     NotSaid,
+    PointerTable,
+    Scope,
     VariablePlace,
     as_type,
     at_place,
@@ -35,9 +37,9 @@ from tilewright.load.cu_arrays import (
     pushed,
     put_at,
 )
-from tilewright.load.cu_host import Host, members_of
-from tilewright.load.cu_numbers import literal
-from tilewright.load.cu_tree import below, parameters
+from tilewright.load.cu_host import Host, members_of, sized
+from tilewright.load.cu_numbers import Number, literal
+from tilewright.load.cu_tree import below, parameters, tree_of
 from tilewright.load.declared import number_name
 
 if TYPE_CHECKING:
@@ -70,30 +72,64 @@ class _Left(Exception):
 
 def contents(host: Host, word: str) -> NDArray[Any] | None:
     """The bytes of an array of the device where host code launches a kernel; None where the text does not say them."""
-    array = _state(host).get(base_of(word).replace("->", "."))
-    if not isinstance(array, HostArray) or not array.root.is_known or not array.root.is_set:
+    array = array_of(host, word)
+    if array is None or not array.root.is_known or not array.root.is_set:
         return None
     return array.values.view(np.uint8)
 
 
-def _state(host: Host, depth: int = 0) -> dict[str, Any]:
-    """What names stand for where host code launches a kernel, or calls a function that does."""
+def array_of(host: Host, word: str) -> HostArray | None:
+    """The array that an argument of a launch is; None where the text does not say it."""
+    reader = _state(host)
+    listed = host.node.child_by_field_name("arguments")
+    passed = [node for node in listed.named_children if reader.text(node) == word] if listed is not None else []
+    with host.numbers.unasked():
+        value = reader.maybe(passed[0]) if passed else UNKNOWN
+    value = reader.names.get(base_of(word).replace("->", ".")) if value is UNKNOWN else value
+    return value if isinstance(value, HostArray) else None
+
+
+def number_of(host: Host, word: str) -> Number | None:
+    """What a name or a call of a function comes to where host code launches a kernel, by all that runs before."""
+    names = _state(host).names
+    if (value := names.get(word)) is None and not word.isidentifier():
+        tree = tree_of(f"auto _ = {word};")
+        here = replace(host, tree=tree, node=tree.root, around=(host.tree.text, *host.around), depth=host.depth + 1)
+        for call in below(tree.root, *_CALLS):
+            value = _Reader(here, names, depth=1).maybe(call)
+            break
+    return value if isinstance(value, (int, float)) else None
+
+
+def members_at(host: Host, name: str) -> dict[str, Number]:
+    """The numbers among the members of a structure where host code launches a kernel."""
+    members = VariablePlace(_state(host).names, name).members
+    return {member: value for member, value in members.items() if isinstance(value, (int, float))}
+
+
+def _state(host: Host) -> _Reader:
+    """What has read the host code up to where it launches a kernel, or calls a function that does."""
     if "contents" not in host.__dict__:
-        names: dict[str, Any] = {}
-        if host.call is not None and depth < _DEPTH:
-            caller, words = host.call
-            outer = _state(caller, depth + 1)
-            for name, word in words.items():
-                names |= {name: outer[word]} if word in outer else {}
-                names |= {
-                    f"{name}{key[len(word) :]}": value for key, value in outer.items() if key.startswith(f"{word}.")
-                }
-        reader = _Reader(host, names)
+        outer = _state(host.call[0]) if host.call is not None and host.depth < _DEPTH else None
+        shared: MutableMapping[str, Any] = outer.names.maps[1] if outer is not None else {}
+        reader = host.__dict__["contents"] = _Reader(host, Scope(shared, _outside(host)))
+        if outer is not None and host.call is not None:
+            for name, word in host.call[1].items():
+                value = outer.names.get(word, UNKNOWN)
+                reader.put(
+                    name, value if value is not UNKNOWN else VariablePlace(outer.names, word.lstrip("&*")).members
+                )
         if host.function is not None:
-            reader.read_to(host.function.child_by_field_name("body"), host.node)
-        host.__dict__["contents"] = names
-    state: dict[str, Any] = host.__dict__["contents"]
+            with host.numbers.unasked():
+                reader.read_to(host.function.child_by_field_name("body"), host.node)
+    state: _Reader = host.__dict__["contents"]
     return state
+
+
+def _outside(host: Host) -> frozenset[str]:
+    """The variables that stand in no function."""
+    nodes = (node for node in below(host.tree.root, "declaration", passing=("function_definition",)))
+    return frozenset(name for node in nodes for name, _ in sized(node, host.tree))
 
 
 def _name(node: Node, text: Callable[[Node], str]) -> str:
@@ -114,7 +150,7 @@ class _Reader:
     """
 
     host: Host
-    names: dict[str, Any]
+    names: Scope
     depth: int = 0
     turns: int = 0
     loops: int = 0
@@ -181,6 +217,8 @@ class _Reader:
             for key in keys:
                 if isinstance(value := self.names[key], HostArray):
                     value.forget()
+                elif isinstance(value, PointerTable):
+                    value.clear()
                 else:
                     self.names[key] = UNKNOWN
             if not keys:
@@ -210,7 +248,7 @@ class _Reader:
             for name in below(listed, "identifier", "field_expression") if listed is not None else ():
                 is_address = name.parent is not None and self.text(name.parent)[:1] == "&"
                 if is_address or isinstance(
-                    self.names.get(_name(name, self.text), UNKNOWN), (HostArray, VariablePlace)
+                    self.names.get(_name(name, self.text), UNKNOWN), (HostArray, PointerTable, VariablePlace)
                 ):
                     yield _name(name, self.text)
                 elif name.type == "identifier":
@@ -218,10 +256,17 @@ class _Reader:
 
     def _all(self, node: Node) -> Act:
         acts = [self.statement(child) for child in node.named_children]
+        blocks = [child for child in node.named_children if child.type == "declaration"]
+        names = [name for child in blocks for name, _ in sized(child, self.host.tree)]
 
         def read() -> None:
+            local = self.names.maps[0]
+            hidden = {name: local[name] for name in names if name in local}
             for act in acts:
                 act()
+            for name in names:  # they end with their block
+                local.pop(name, None)
+            local.update(hidden)
 
         return read
 
@@ -333,7 +378,9 @@ class _Reader:
         name, element = self.text(inner), _VECTOR.match(words) or _OWNER.match(words)
         if element is not None or extents:
             kind = number_name(element[1] if element is not None else words)
-            return lambda: self.put(name, self._begun(kind if not stars else "", extents, value))
+            if stars or (element is not None and element[1].rstrip().endswith("*")):
+                return lambda: self.names.__setitem__(name, PointerTable(number_name(element[1] if element else words)))
+            return lambda: self.put(name, self._begun(kind, extents, value))
         listed = value.named_children if value is not None and value.type in _LISTS else []
         if spread := _SPREAD.match(words):
             limits = [self.of(child) for child in listed]
@@ -351,6 +398,7 @@ class _Reader:
             self.kinds[name] = dtype(kind).numpy
 
         def read() -> None:
+            self.names.declare(name)
             try:
                 self.put(name, self._typed(begin(), kind if is_pointer else ""))
             except NotSaid:  # a number that a caller or a word of the command line decides
@@ -403,9 +451,9 @@ class _Reader:
 
     def put(self, name: str, value: Any) -> None:
         """A variable has another value, the members of a structure theirs."""
-        if isinstance(value, dict):
-            self.names |= {f"{name}.{member}": part for member, part in value.items()}
-        elif isinstance(value, (HostArray, VariablePlace)) or value is UNKNOWN or name not in self.kinds:
+        if isinstance(value, dict) and not isinstance(value, PointerTable):
+            self.names.update({f"{name}.{member}": part for member, part in value.items()})
+        elif isinstance(value, (HostArray, VariablePlace, PointerTable)) or value is UNKNOWN or name not in self.kinds:
             self.names[name] = value
         else:
             self.names[name] = as_type(self.kinds[name], value)
@@ -440,7 +488,7 @@ class _Reader:
 
     def _members(self, name: str) -> dict[str, Any]:
         """Those of a structure, by their names."""
-        return {key[len(name) + 1 :]: value for key, value in self.names.items() if key.startswith(f"{name}.")}
+        return VariablePlace(self.names, name).members
 
     def _outer(self, name: str) -> Any:
         """A structure's members, or a number that stands outside of the function."""
@@ -507,13 +555,7 @@ class _Reader:
     def _element(self, node: Node) -> Act:
         array, place = self.of(node.child_by_field_name("argument")), self._index(node)
 
-        def read() -> Any:
-            whole = array()
-            if not isinstance(whole, HostArray):
-                raise NotSaid
-            return whole[place()]
-
-        return read
+        return lambda: _element_of(array(), place())
 
     def _index(self, node: Node) -> Act:
         listed = node.child_by_field_name("indices")
@@ -531,7 +573,7 @@ class _Reader:
             return lambda: at_place(value())
         if inner.type == "subscript_expression":
             array, place = self.of(inner.child_by_field_name("argument")), self._index(inner)
-            return lambda: combined(operator.add, array(), place())
+            return lambda: _place_of(array(), place())
         if inner.type not in _NAMES:
             raise NotSaid
         name = _name(inner, self.text)
@@ -561,13 +603,7 @@ class _Reader:
         if target.type == "subscript_expression":
             array, place = self.of(target.child_by_field_name("argument")), self._index(target)
 
-            def store(value: Any) -> None:
-                whole = array()
-                if not isinstance(whole, HostArray):
-                    raise NotSaid
-                whole[place()] = value
-
-            return store
+            return lambda value: put_at(_place_of(array(), place()), value)
         if target.type == "pointer_expression" and self.text(target)[:1] == "*":
             pointer = self.of(target.child_by_field_name("argument"))
             return lambda value: put_at(pointer(), value)
@@ -599,6 +635,10 @@ class _Reader:
         return lambda: size
 
     def _new(self, node: Node) -> Act:
+        around = node.parent.parent if node.parent is not None else None  # the grammar has no ``new int*[n]``
+        if re.search(r"\bnew\s+[\w\s]+\*\s*\[", self.text(around)):
+            pointee = number_name(self.text(node.child_by_field_name("type")))
+            return lambda: PointerTable(pointee)
         kind, listed = number_name(self.text(node.child_by_field_name("type"))), node.child_by_field_name("declarator")
         many = self.of(listed.child_by_field_name("length")) if listed is not None else None
         if many is None:
@@ -705,15 +745,14 @@ class _Reader:
         if body is None or listed is None or len(words) > len(definition.names):
             raise NotSaid
         host = Host(definition.tree, body, self.host.around, self.host.given, {}, self.host.depth + 1)
-        inner = _Reader(host, {}, self.depth + 1, random=self.random)
-        passed = [self.of(word)() for word in words]
+        inner = _Reader(host, Scope(self.names.maps[1], _outside(host)), self.depth + 1, random=self.random)
+        host.__dict__["contents"] = inner
+        passed = [self.maybe(word) for word in words]
         for name, value in zip(definition.names, passed, strict=False):
-            of_place = value.names if isinstance(value, VariablePlace) else {}
-            prefix = f"{value.name}." if isinstance(value, VariablePlace) else ""
+            inner.names.declare(name)
             inner.put(name, value)
-            inner.names |= {
-                f"{name}.{key[len(prefix) :]}": part for key, part in of_place.items() if key.startswith(prefix)
-            }
+            if isinstance(value, VariablePlace):
+                inner.put(name, value.members)
         result = None
         try:
             inner.statement(body)()
@@ -721,13 +760,22 @@ class _Reader:
             result = left.value
         pairs = zip(definition.names, words, passed, listed.named_children, strict=False)
         for name, word, value, param in pairs:
-            target = value if isinstance(value, VariablePlace) else VariablePlace(self.names, _name(word, self.text))
             if isinstance(value, VariablePlace) or "&" in definition.tree.of(param):
-                members = {key[len(name) :]: part for key, part in inner.names.items() if key.startswith(f"{name}.")}
-                target.names.update({f"{target.name}{key}": part for key, part in members.items()})
-                if not isinstance(value, VariablePlace) and word.type in _NAMES and name in inner.names:
+                target = (
+                    value if isinstance(value, VariablePlace) else VariablePlace(self.names, _name(word, self.text))
+                )
+                members = VariablePlace(inner.names, name).members
+                target.names.update({f"{target.name}.{member}": part for member, part in members.items()})
+                if not isinstance(value, VariablePlace) and word.type in _NAMES:
                     target.names[target.name] = inner.names[name]
         return result
+
+    def maybe(self, node: Node) -> Any:
+        """The value of an argument, if the text says it."""
+        try:
+            return self.of(node)()
+        except (NotSaid, ArithmeticError, ValueError, TypeError):
+            return UNKNOWN
 
     def allocate(self, place: Any, nbytes: Any) -> None:
         """Room on the device for a pointer at a place."""
@@ -736,9 +784,28 @@ class _Reader:
         value = place.names.get(place.name)
         if isinstance(value, VariablePlace):  # ``T** p``
             place = value
+        place.names[place.name] = self._typed(self.octets(nbytes), self._pointee(place))
+
+    def _pointee(self, place: VariablePlace) -> str:
+        """The dtype that the pointer at a place points to, "" where the text does not say it."""
+        if isinstance(place.names, PointerTable):
+            return place.names.kind
         types = self.host.types
-        kind = number_name(types.get(place.name, types.get(place.name.rpartition(".")[2], "")).rstrip("*"))
-        place.names[place.name] = self._typed(self.octets(nbytes), kind)
+        return number_name(types.get(place.name, types.get(place.name.rpartition(".")[2], "")).rstrip("*"))
+
+
+def _element_of(array: Any, place: int) -> Any:
+    """``a[i]``, and ``p[0]`` of a variable's address."""
+    if isinstance(array, PointerTable):
+        return at_place(VariablePlace(array, place))
+    if isinstance(array, HostArray):
+        return array[place]
+    raise NotSaid
+
+
+def _place_of(array: Any, place: int) -> Any:
+    """``&a[i]``."""
+    return VariablePlace(array, place) if isinstance(array, PointerTable) else combined(operator.add, array, place)
 
 
 def _copy(reader: _Reader, target: Any, source: Any, nbytes: Any) -> None:
@@ -748,10 +815,10 @@ def _copy(reader: _Reader, target: Any, source: Any, nbytes: Any) -> None:
         number = at_place(source)
         if not kind or isinstance(number, HostArray):
             raise NotSaid
-        source = HostArray(np.array([as_type(dtype(kind).numpy, number)], dtype(kind).numpy))
+        source = HostArray(np.array([as_type(dtype(kind).numpy, number)], dtype(kind).numpy), is_set=True)
     if not isinstance(target, HostArray) or not isinstance(source, HostArray):
         raise NotSaid
-    if not source.root.is_known:
+    if not source.root.is_known or not source.root.is_set:
         target.forget()
     target.fill(source.values.view(np.uint8)[: int(nbytes)])
 
