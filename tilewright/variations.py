@@ -132,6 +132,31 @@ def _begins_unset(run: EndedRun) -> Iterator[Variation]:
             yield Variation({name: _others(begins)}, ("with one content", "with another"), told)
 
 
+def _begins_in_part(run: EndedRun) -> Iterator[Variation]:
+    """An array of which host code sets the first bytes holds anything behind them."""
+    for name, part in run.around.in_part.items():
+        begins = run.before.get(name)
+        if (
+            isinstance(begins, np.ndarray)
+            and part.nbytes < begins.nbytes
+            and run.line_of(name, write=False) is not None
+        ):
+            flat, first = begins.reshape(-1), -(-part.nbytes // begins.itemsize)
+            otherwise = np.concatenate([flat[:first], _others(flat[first:])]).reshape(begins.shape)
+            yield Variation({name: otherwise}, ("with one end", "with another"), partial(_in_part, run, name))
+
+
+def _in_part(run: EndedRun, name: str, differs: Finding) -> Finding:
+    part = run.around.in_part[name]
+    finding = Finding(
+        "poison", f"{name} is not set as a whole before the launch, and what its end holds decides the results",
+        buffer=name, given=f"line {part.line} sets {part.nbytes} of {part.allocated} bytes; {differs.given}",
+        allowed="an array that the host has set: cudaMalloc leaves anything in it",
+        hint=f"{part.allocated} bytes in line {part.line}", numbers={"set": part.nbytes, "allocated": part.allocated},
+    )  # fmt: skip
+    return _at(run.line_of(name, write=False), finding)
+
+
 def _unset(run: EndedRun, name: str, differs: Finding) -> Finding:
     around, launch = run.around, run.around.line
     finding = Finding(
@@ -192,7 +217,7 @@ def _left_changed(run: EndedRun) -> Iterator[tuple[str, bool]]:
         yield from ((name, False) for name in sorted(sums))
 
 
-VARIATIONS: tuple[Callable[[EndedRun], Iterator[Variation]], ...] = (_begins_unset, _next_turn)
+VARIATIONS: tuple[Callable[[EndedRun], Iterator[Variation]], ...] = (_begins_unset, _begins_in_part, _next_turn)
 
 
 # A launch that comes again: it finds variables, and counters of CTAs, as the first one has left them.

@@ -76,6 +76,35 @@ def test_a_histogram_that_nobody_clears_is_told(
     assert "try:     cudaMemset(b, 0, ...) before line 13" in out
 
 
+@pytest.mark.parametrize(
+    ("array", "whole", "part", "shown"),
+    [
+        ("data", "(d, h, 256,", "(d, h, 64,", "sets 64 of 256"),
+        ("bins", "0, 256 * sizeof(unsigned)", "0, 256", "sets 256 of 1024"),
+    ],
+)  # fmt: skip
+def test_an_array_of_which_a_quarter_is_set_is_told(
+    array: str, whole: str, part: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = HISTOGRAM.replace("BEFORE", CLEARED).replace("LOOP", "")
+
+    code, out = checked(text.replace(whole, part), tmp_path, monkeypatch)
+
+    assert code == 1
+    assert f"{array} is not set as a whole before the launch, and what its end holds decides the results" in out
+    assert f"{shown} bytes; bins[" in out
+
+
+def test_the_end_of_an_array_that_a_kernel_does_not_read_may_be_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = HISTOGRAM.replace("BEFORE", CLEARED).replace("LOOP", "")
+
+    code, out = checked(text.replace("cudaMalloc(&d, 256)", "cudaMalloc(&d, 512)"), tmp_path, monkeypatch)
+
+    assert (code, out.splitlines()[0]) == (0, "histogram: clean")
+
+
 def test_an_output_that_is_only_written_needs_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = HISTOGRAM.replace("atomicAdd(&bins[data[i]], 1u)", "bins[i] = data[i]")
 

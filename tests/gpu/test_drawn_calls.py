@@ -182,22 +182,23 @@ DRAWS: dict[str, Callable[[Draw], Call]] = {
 }
 
 
-def results(torch: Any, call: Callable[..., Any], tensors: tuple[Any, ...], kind: Any, slope: Any) -> list[Any]:
-    """What a call gives, and its gradients, in float64. kind: the element type in which it is computed."""
+def results(torch: Any, call: Callable[..., Any], tensors: tuple[Any, ...], kind: Any = None) -> list[Any]:
+    """What a call gives, and its gradients, in float64. kind: the element type in which it is computed.
+
+    The gradient that arrives is the same for all results of one shape.
+    """
     leaves = [tensor.detach().to(kind or tensor.dtype).requires_grad_() for tensor in tensors]
     y = call(*leaves)
-    slope = torch.randn_like(y) if slope is None else slope.to(y.dtype)
-    return [x.double() for x in (y.detach(), *torch.autograd.grad(y, leaves, slope))]
+    numbers = torch.Generator("cuda").manual_seed(0)
+    slope = torch.randn(y.shape, device="cuda", generator=numbers).to(tensors[0].dtype)
+    return [x.double() for x in (y.detach(), *torch.autograd.grad(y, leaves, slope.to(y.dtype)))]
 
 
 def beyond(torch: Any, call: Call) -> list[str]:
     """Which results are farther from float64 than twice what torch's are, and by how much."""
-    dtype = call.tensors[0].dtype
-    shape = call.theirs(*call.tensors).detach()
-    slope = torch.randn(shape.shape, device="cuda").to(dtype).double()
-    exact = results(torch, call.theirs, call.tensors, torch.float64, slope)
-    theirs = results(torch, call.theirs, call.tensors, None, slope)
-    mine = results(torch, call.ours, call.tensors, None, slope)
+    exact = results(torch, call.theirs, call.tensors, torch.float64)
+    theirs = results(torch, call.theirs, call.tensors)
+    mine = results(torch, call.ours, call.tensors)
     told = []
     for number, (one, other, right) in enumerate(zip(mine, theirs, exact, strict=True)):
         if not right.numel():

@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 from tilewright.load.cu_launches import LaunchShape, launched
-from tilewright.load.cu_life import LaunchLoop, filled_with, is_copied_to, launch_loop, unset
+from tilewright.load.cu_life import (
+    LaunchLoop,
+    SetPart,
+    filled_with,
+    is_copied_to,
+    launch_loop,
+    set_in_part,
+    unset,
+)
 
 HEAD = """
 __global__ void k(const float* x, float* y, int n) {}
@@ -48,6 +56,29 @@ def test_what_may_set_an_array_does(between: str) -> None:
 
     assert launch.host is not None
     assert unset(launch.host, "y") is None
+
+
+@pytest.mark.parametrize("call", ["cudaMemset(y, 0, {});", "CHECK(cudaMemcpyAsync(y, h, {}, h2d, s));"])
+def test_an_array_whose_first_bytes_are_set_is_set_in_part(call: str) -> None:
+    part, whole = (shape(f"float* y;\ncudaMalloc(&y, 400);\n{call.format(n)}\nk<<<1, 32>>>(x, y, 100);").host
+                   for n in (100, 400))  # fmt: skip
+
+    assert part is not None
+    assert set_in_part(part, "y") == SetPart(9, 100, 400)
+    assert whole is not None
+    assert set_in_part(whole, "y") is None
+
+
+@pytest.mark.parametrize(
+    "calls",
+    ["cudaMemset(y, 0, 100); cudaMemset(y + 25, 0, 300);", "cudaMemset(y, 0, 100); begin<<<1, 32>>>(y);",
+     "cudaMemcpy(y + 25, h, 300, h2d);", "cudaMemset(y, 0, unknown);", "cudaMemset2D(y, 100, 0, 20, 4);"],
+)  # fmt: skip
+def test_an_array_that_several_calls_set_or_an_unknown_part_of_it_counts_as_whole(calls: str) -> None:
+    launch = shape(f"float* y; cudaMalloc(&y, 400); {calls} k<<<1, 32>>>(x, y, 100);")
+
+    assert launch.host is not None
+    assert set_in_part(launch.host, "y") is None
 
 
 def test_an_array_of_the_caller_is_looked_for_there() -> None:

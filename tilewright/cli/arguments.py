@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, choices
 from tilewright.host import zeros
-from tilewright.inputs import check_room, saved
+from tilewright.inputs import LAUNCH, check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_tree import split
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
@@ -42,6 +42,8 @@ TYPES = {
     "b8": "uint8",
     "bool": "bool",
 }  # fmt: skip
+SHORT = {name: short for short, name in reversed(TYPES.items())}
+"""The first of these words for a type, by its name."""
 FILLS = ("zeros", "ones", "ramp", "random")
 _ARGUMENT = re.compile(
     r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>\s*\d+\s*(?:[,x]\s*\d+\s*)*)\]"
@@ -81,6 +83,11 @@ class Request:
     made_by: str | None = None
     pdl: bool = False
     held: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def launch(self) -> dict[str, Any]:
+        """What a call of a kernel says of its launch, by name."""
+        return {name: getattr(self, name) for name in LAUNCH}
 
     @property
     def kernels(self) -> list[str]:
@@ -420,5 +427,5 @@ def _field(field: Field) -> str:
 
 
 def _sample(element: str) -> str:
-    short = next((short for short, name in TYPES.items() if name == element), "f32")
+    short = SHORT.get(element, "f32")
     return f"{short}[1024]{'=random' * ('f' in short)}"

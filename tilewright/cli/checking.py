@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.checking import EXPLORED, LAUNCH, Policy, ran
+from tilewright.checking import EXPLORED, Policy, ran
 from tilewright.cli.arguments import (
     Request,
     arguments_of,
@@ -42,8 +42,8 @@ from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.load.cu_headers import absent, headers
 from tilewright.sequences import PlannedLaunch, sequence
+from tilewright.terminal import complain, say
 from tilewright.verdict import Report, Verdict, coverage_text
-from tilewright.view.terminal import complain, say
 
 if TYPE_CHECKING:
     from tilewright.cli.verdicts import Asked
@@ -235,20 +235,19 @@ def _checked(
     args = arguments_of(kernel, request, random)
     kept = gpu or profile is not None
     before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if kept else []
-    launch: dict[str, Any] = {name: getattr(request, name) for name in LAUNCH if hasattr(request, name)}
-    verdict, outcome = ran(kernel, args, launch, request.check, limits, in_place=True, policy=policy)
+    verdict, outcome = ran(kernel, args, request.launch, request.check, limits, in_place=True, policy=policy)
     if unsaid is not None and unsaid(verdict):
         return verdict
     is_refused = verdict.status == "refused" and not isinstance(outcome, UnsupportedError)
     if is_refused and isinstance(outcome, TilewrightError):
         raise outcome
     if gpu and verdict:
-        verdict = _compared(kernel, verdict, before, args, launch)
+        verdict = _compared(kernel, verdict, before, args, request.launch)
     verdict = replace(verdict, coverage=coverage)
     if not quiet:
         _say(verdict, outcome, policy.around.line)
     if profile is not None and not quiet and not isinstance(outcome, TilewrightError | MemoryError):
-        _say_times(kernel, before, launch, profile)
+        _say_times(kernel, before, request.launch, profile)
     return verdict
 
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.checking import LAUNCH
 from tilewright.cli.arguments import (
     ALLOWED,
     HELD,
+    SHORT,
     TYPES,
     Request,
     SequenceRequest,
@@ -37,7 +37,7 @@ from tilewright.load.cu_allocations import variables_set
 from tilewright.load.cu_contents import array_of, contents
 from tilewright.load.cu_host import bare, parts_of
 from tilewright.load.cu_launches import LaunchShape, launched, unreached
-from tilewright.load.cu_life import HostAround, filled_with, is_copied_to, launch_loop, unset
+from tilewright.load.cu_life import HostAround, filled_with, is_copied_to, launch_loop, set_in_part, unset
 from tilewright.load.cu_numbers import type_bytes
 from tilewright.load.cu_tree import template_names
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
@@ -190,13 +190,14 @@ def host_around(kernel: LoadedKernel, shape: LaunchShape, asked: Iterable[str] =
     names |= {f"{param.name}.{member.name}": f"{word}.{member.name}" for param, word in pairs
               for member in param.fields if member.kind == POINTER}  # fmt: skip
     lines = {name: line for name, word in names.items() if (line := unset(host, word)) is not None}
+    in_part = {name: part for name, word in names.items() if (part := set_in_part(host, word)) is not None}
     loop = launch_loop(host, [*names.values(), *shape.words])
     if loop is None:
-        return HostAround(shape.line, lines, words=names)
+        return HostAround(shape.line, lines, in_part, words=names)
     kept, looked_at = (
         frozenset(name for name, word in names.items() if word in words) for words in (loop.kept, loop.looked_at)
     )
-    return HostAround(shape.line, lines, loop.line, kept, looked_at, names)
+    return HostAround(shape.line, lines, in_part, loop.line, kept, looked_at, names)
 
 
 def _check_launch(kernel: LoadedKernel, request: Request, at: Span) -> None:
@@ -465,7 +466,7 @@ def _variables(module: LoadedModule, shape: LaunchShape) -> Iterator[str]:
         if host is None or name not in module.globals:
             continue
         place = module.globals[name]
-        short = next((short for short, kind in TYPES.items() if kind == str(place.dtype)), "")
+        short = SHORT.get(str(place.dtype), "")
         words = [source[1:]] if source[:1] == "&" else parts_of(host.word(source), "")
         values = [host.number(word) for word in words or ()]
         if short and values and None not in values and len(values) <= place.size:
@@ -487,8 +488,7 @@ def _sample(param: Parameter, elements: int) -> str:
 
 def _array(param: Parameter, nbytes: int) -> str:
     """An array of so many bytes for a pointer: floats are random."""
-    by_word = _POINTEES.get(_pointee(param), "b8")
-    short = next((short for short, name in TYPES.items() if name == param.element), by_word)
+    short = SHORT.get(param.element) or _POINTEES.get(_pointee(param), "b8")
     many = ceil(nbytes * 8 / dtype(TYPES[short]).bits)
     return f"{param.name}:{short}[{many}]{'=random' * ('f' in short)}"
 
@@ -518,7 +518,7 @@ def smaller(
 
     def launch_of(request: Request) -> Launch:
         values = arguments_of(kernel, request, np.random.default_rng(request.seed))
-        return kernel, values, {name: getattr(request, name) for name in LAUNCH if hasattr(request, name)}
+        return kernel, values, request.launch
 
     start = {name: value for name, value in launch.numbers.items() if value > 1}
     try:
@@ -539,8 +539,8 @@ def planned(module: LoadedModule, asked: SequenceRequest) -> list[PlannedLaunch]
     launches = list[PlannedLaunch]()
     for request in asked.launches:
         kernel = kernel_of(module, request)
-        shape = {name: getattr(request, name) for name in LAUNCH if hasattr(request, name)}
-        launches.append(launch(kernel, *arguments_of(kernel, request, random, arrays), pdl=request.pdl, **shape))
+        values = arguments_of(kernel, request, random, arrays)
+        launches.append(launch(kernel, *values, pdl=request.pdl, **request.launch))
     return launches
 
 

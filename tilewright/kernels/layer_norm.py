@@ -65,8 +65,8 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
                     if here.long:
                         source.take(read, row, p)
                         scope.cast(tile, read)
+                    here.clear_outside(tile, p, n, mean.local()[0])
                     scope.sub(apart, tile, mean.local()[0])
-                    here.clear_outside(apart, p, n)
                     scope.mul(apart, apart, apart)
                     Tx.sum(total.local(), apart.local(), accum=True)
                 Tx.warp.sum(variance, total)

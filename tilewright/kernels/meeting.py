@@ -128,17 +128,9 @@ class Coming(Direct):
         slot = (row - self.first) // self.rows.step % self.rows.ahead
         T.ptx.cp_async.wait_group(self.rows.ahead - 1)
         near = self.stages[slot : slot + 1, :]
-        if not self.rows.shifted:
-            Tx.cta.copy(tile, near, dispatch="reg")  # ldmatrix reads other threads' copies
-            if fill != 0:
-                self.rows.clear_outside(tile, 0, self.extents[1], fill)
-        else:
-            with T.If(self.rows.is_cut(0, self.extents[1])):
-                with T.Then():
-                    Tx.cta.copy(tile, near, dispatch="reg")
-                    self.rows.clear_outside(tile, 0, self.extents[1], fill)
-                with T.Else():
-                    Tx.cta.copy(tile, near, dispatch="reg")
+        Tx.cta.copy(tile, near, dispatch="reg")  # ldmatrix reads other threads' copies
+        if self.rows.shifted or fill != 0:
+            self.rows.clear_outside(tile, 0, self.extents[1], fill)
         self.call(row + self.rows.ahead * self.rows.step, slot)
 
 

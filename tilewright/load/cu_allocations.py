@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tilewright.load.cu_host import Host
 
 ALLOCATES = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "cudaMallocHost", "cudaHostAlloc")
+ALLOCATES_ROWS = "cudaMallocPitch"  # address, address of the pitch, bytes of a row, rows
+ROW_BYTES = 512  # of which a pitch is a multiple: cudaDeviceProp.textureAlignment of sm_50 and later
 _DEPTH = 8  # of functions that are called for an allocation
 _CLASSES = ("class_specifier", "struct_specifier")
 
@@ -116,6 +118,13 @@ def allocating(node: Node, tree: Tree) -> Iterator[tuple[Node, list[str]]]:
     for call, name, words in _calls(node, tree):
         if name in ALLOCATES and len(words) > 1:
             yield call, words
+        elif name == ALLOCATES_ROWS and len(words) > 3:
+            yield call, [words[0], f"{pitch_of(words[2])} * ({words[3]})"]
+
+
+def pitch_of(width: str) -> str:
+    """The bytes from a row of cudaMallocPitch to the next, of rows with as many bytes, as an expression."""
+    return f"(({width}) + {ROW_BYTES - 1}) / {ROW_BYTES} * {ROW_BYTES}"
 
 
 def _calls(node: Node, tree: Tree) -> Iterator[tuple[Node, str, list[str]]]:

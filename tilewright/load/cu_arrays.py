@@ -11,12 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.dtypes import dtype
+from tilewright.load.declared import number_name
+
 
 class NotSaid(Exception):
     """Something that the text does not say."""
 
 
 UNKNOWN = object()
+MOST_BYTES = 1 << 26  # of an array whose contents are read
 BYTES = np.dtype("V1")  # of room whose elements have no type yet
 
 
@@ -69,7 +73,7 @@ class PointerTable(dict[int, Any]):
         self.kind = kind
 
 
-class Scope(ChainMap[str, Any]):
+class HostNames(ChainMap[str, Any]):
     """What names of a function stand for, and those that stand outside of functions, which all share."""
 
     def __init__(self, shared: MutableMapping[str, Any], outside: frozenset[str]) -> None:
@@ -87,16 +91,38 @@ class Scope(ChainMap[str, Any]):
 
 @dataclass(frozen=True)
 class VariablePlace:
-    """A variable of some function, or an element of a table, by its address."""
+    """A variable of some function, or an element of a table, by its address. kind: its type, in the text's words."""
 
     names: MutableMapping[Any, Any]
     name: Any
+    kind: str = ""
+
+    @property
+    def pointee(self) -> str:
+        """The dtype that the pointer there points to, "" where the text does not say it."""
+        return self.names.kind if isinstance(self.names, PointerTable) else number_name(self.kind.rstrip("*"))
 
     @property
     def members(self) -> dict[str, Any]:
         """Those of the structure that it is, by their names."""
         prefix = f"{self.name}."
         return {key[len(prefix) :]: part for key, part in self.names.items() if str(key).startswith(prefix)}
+
+
+def octets(many: int) -> HostArray:
+    """So many bytes of which no type is known."""
+    if not 0 <= many <= MOST_BYTES:
+        raise NotSaid
+    return HostArray(np.zeros(int(many), BYTES))
+
+
+def typed(value: Any, kind: str) -> Any:
+    """Room of malloc has elements of the type of the pointer to it."""
+    if not isinstance(value, HostArray) or not kind or value.whole is not None or value.values.dtype != BYTES:
+        return value
+    numpy = dtype(kind).numpy
+    whole = value.values[: value.values.size // numpy.itemsize * numpy.itemsize]
+    return HostArray(whole.view(numpy), value.is_set, value.is_known)
 
 
 def as_type(kind: np.dtype[Any], value: Any) -> Any:

@@ -20,23 +20,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import dtype
-from tilewright.load.cu_allocations import ALLOCATES, Definition, base_of, definitions
+from tilewright.load.cu_allocations import Definition, base_of, definitions
 from tilewright.load.cu_arrays import (
-    BYTES,
     UNKNOWN,
     HostArray,
+    HostNames,
     NotSaid,
     PointerTable,
-    Scope,
     VariablePlace,
     as_type,
     at_place,
     combined,
     divided,
-    grown,
-    pushed,
+    octets,
     put_at,
+    typed,
 )
+from tilewright.load.cu_functions import FUNCTIONS, LARGEST, METHODS
 from tilewright.load.cu_host import Host, members_of, sized
 from tilewright.load.cu_numbers import Number, literal
 from tilewright.load.cu_tree import below, parameters, tree_of
@@ -46,15 +46,11 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MOST_TURNS = 200_000  # of a loop of the host, and of those in it
-MOST_BYTES = 1 << 26  # of an array whose contents are read
 _DEPTH = 6  # of functions that call each other
-_LARGEST = 2**31 - 1  # of rand()
 _VECTOR = re.compile(r"(?:std|thrust)\s*::\s*(?:host_|device_|universal_)?vector\s*<([^<>]*)>$")
 _OWNER = re.compile(r"(?:std\s*::\s*)?(?:unique_ptr|make_unique)\s*<([^<>]*)\[\]>$")
 _SPREAD = re.compile(r"(?:std\s*::\s*)?(uniform_int|uniform_real|normal)_distribution\s*<?([^<>]*)>?$")
 _LOOKS = ("printf", "fprintf", "puts", "free", "cudaFree", "srand", "assert", "exit", "fflush", "perror")
-_COPIES = ("cudaMemcpy", "cudaMemcpyAsync", "memcpy", "cuMemcpyHtoD")
-_FILLS = ("cudaMemset", "cudaMemsetAsync", "memset")
 _NAMES = ("identifier", "field_expression", "qualified_identifier")
 _LISTS = ("initializer_list", "argument_list", "parameter_list")
 
@@ -112,7 +108,7 @@ def _state(host: Host) -> _Reader:
     if "contents" not in host.__dict__:
         outer = _state(host.call[0]) if host.call is not None and host.depth < _DEPTH else None
         shared: MutableMapping[str, Any] = outer.names.maps[1] if outer is not None else {}
-        reader = host.__dict__["contents"] = _Reader(host, Scope(shared, _outside(host)))
+        reader = host.__dict__["contents"] = _Reader(host, HostNames(shared, _outside(host)))
         if outer is not None and host.call is not None:
             for name, word in host.call[1].items():
                 value = outer.names.get(word, UNKNOWN)
@@ -150,7 +146,7 @@ class _Reader:
     """
 
     host: Host
-    names: Scope
+    names: HostNames
     depth: int = 0
     turns: int = 0
     loops: int = 0
@@ -400,7 +396,7 @@ class _Reader:
         def read() -> None:
             self.names.declare(name)
             try:
-                self.put(name, self._typed(begin(), kind if is_pointer else ""))
+                self.put(name, typed(begin(), kind if is_pointer else ""))
             except NotSaid:  # a number that a caller or a word of the command line decides
                 number = self.host.number(name)
                 self.names[name] = number if number is not None else UNKNOWN
@@ -438,16 +434,9 @@ class _Reader:
         """An array of so many elements, zeros."""
         if not kind:
             raise NotSaid
-        array = self._typed(self.octets(size * dtype(kind).numpy.itemsize), kind)
+        array = typed(octets(size * dtype(kind).numpy.itemsize), kind)
         assert isinstance(array, HostArray)
         return array
-
-    @staticmethod
-    def octets(many: int) -> HostArray:
-        """So many bytes of which no type is known."""
-        if not 0 <= many <= MOST_BYTES:
-            raise NotSaid
-        return HostArray(np.zeros(int(many), BYTES))
 
     def put(self, name: str, value: Any) -> None:
         """A variable has another value, the members of a structure theirs."""
@@ -457,14 +446,6 @@ class _Reader:
             self.names[name] = value
         else:
             self.names[name] = as_type(self.kinds[name], value)
-
-    def _typed(self, value: Any, kind: str) -> Any:
-        """Room of malloc has elements of the type of the pointer to it."""
-        if not isinstance(value, HostArray) or not kind or value.whole is not None or value.values.dtype != BYTES:
-            return value
-        numpy = dtype(kind).numpy
-        octets = value.values[: value.values.size // numpy.itemsize * numpy.itemsize]
-        return HostArray(octets.view(numpy), value.is_set, value.is_known)
 
     # Expressions
 
@@ -523,7 +504,7 @@ class _Reader:
     def _converted(self, words: str, value: Act) -> Act:
         kind = number_name(words.rstrip("* &"))
         if words.rstrip().endswith("*"):
-            return lambda: self._typed(value(), kind)
+            return lambda: typed(value(), kind)
         if not kind:
             raise NotSaid
         numpy = dtype(kind).numpy
@@ -577,7 +558,9 @@ class _Reader:
         if inner.type not in _NAMES:
             raise NotSaid
         name = _name(inner, self.text)
-        return lambda: VariablePlace(self.names, name)
+        kinds = self.host.types
+        kind = kinds.get(name, kinds.get(name.rpartition(".")[2], ""))
+        return lambda: VariablePlace(self.names, name, kind)
 
     def _assign(self, node: Node) -> Act:
         target, value = node.child_by_field_name("left"), self.of(node.child_by_field_name("right"))
@@ -599,7 +582,7 @@ class _Reader:
             name = _name(target, self.text)
             kind = self.host.types.get(name, "")
             pointee = number_name(kind[:-1]) if kind.endswith("*") else ""
-            return lambda value: self.put(name, self._typed(value, pointee))
+            return lambda value: self.put(name, typed(value, pointee))
         if target.type == "subscript_expression":
             array, place = self.of(target.child_by_field_name("argument")), self._index(target)
 
@@ -691,11 +674,11 @@ class _Reader:
 
     def _known(self, name: str, called: Node, words: Sequence[Node]) -> Act | None:
         """A function of C, of C++ or of CUDA."""
-        if (function := _FUNCTIONS.get(name, _FUNCTIONS.get(f"std::{name}"))) is None:
+        if (function := FUNCTIONS.get(name, FUNCTIONS.get(f"std::{name}"))) is None:
             return None
         many, act = function
         parts = [self.of(word) for word in words[:many]]
-        return lambda: act(self, *(part() for part in parts))
+        return lambda: act(self.random, *(part() for part in parts))
 
     def _launch(self, kernel: str, words: Sequence[Node]) -> Act:
         """A kernel changes what it is passed by pointers that are not to constants."""
@@ -707,7 +690,7 @@ class _Reader:
 
     def _method(self, called: Node, words: Sequence[Node]) -> Act:
         name, _, method = _name(called, self.text).rpartition(".")
-        act = _METHODS.get(method.partition("<")[0])
+        act = METHODS.get(method.partition("<")[0])
         if act is None:
             raise NotSaid
         parts = [self.of(word) for word in words]
@@ -734,7 +717,7 @@ class _Reader:
         """A number of a distribution of ``<random>``."""
         how, *limits = spread
         if how == "uniform_int":
-            return self.random.randint(*map(int, limits or (0, _LARGEST)))
+            return self.random.randint(*map(int, limits or (0, LARGEST)))
         return self.random.gauss(0, 1) if how == "normal" else self.random.uniform(*(limits or (0.0, 1.0)))
 
     def _run(self, definition: Definition, words: Sequence[Node]) -> Any:
@@ -745,7 +728,7 @@ class _Reader:
         if body is None or listed is None or len(words) > len(definition.names):
             raise NotSaid
         host = Host(definition.tree, body, self.host.around, self.host.given, {}, self.host.depth + 1)
-        inner = _Reader(host, Scope(self.names.maps[1], _outside(host)), self.depth + 1, random=self.random)
+        inner = _Reader(host, HostNames(self.names.maps[1], _outside(host)), self.depth + 1, random=self.random)
         host.__dict__["contents"] = inner
         passed = [self.maybe(word) for word in words]
         for name, value in zip(definition.names, passed, strict=False):
@@ -777,22 +760,6 @@ class _Reader:
         except (NotSaid, ArithmeticError, ValueError, TypeError):
             return UNKNOWN
 
-    def allocate(self, place: Any, nbytes: Any) -> None:
-        """Room on the device for a pointer at a place."""
-        if not isinstance(place, VariablePlace):
-            raise NotSaid
-        value = place.names.get(place.name)
-        if isinstance(value, VariablePlace):  # ``T** p``
-            place = value
-        place.names[place.name] = self._typed(self.octets(nbytes), self._pointee(place))
-
-    def _pointee(self, place: VariablePlace) -> str:
-        """The dtype that the pointer at a place points to, "" where the text does not say it."""
-        if isinstance(place.names, PointerTable):
-            return place.names.kind
-        types = self.host.types
-        return number_name(types.get(place.name, types.get(place.name.rpartition(".")[2], "")).rstrip("*"))
-
 
 def _element_of(array: Any, place: int) -> Any:
     """``a[i]``, and ``p[0]`` of a variable's address."""
@@ -808,44 +775,6 @@ def _place_of(array: Any, place: int) -> Any:
     return VariablePlace(array, place) if isinstance(array, PointerTable) else combined(operator.add, array, place)
 
 
-def _copy(reader: _Reader, target: Any, source: Any, nbytes: Any) -> None:
-    """``cudaMemcpy``: of an array, or of a number by its address."""
-    if isinstance(source, VariablePlace):
-        kind = number_name(reader.host.types.get(source.name, ""))
-        number = at_place(source)
-        if not kind or isinstance(number, HostArray):
-            raise NotSaid
-        source = HostArray(np.array([as_type(dtype(kind).numpy, number)], dtype(kind).numpy), is_set=True)
-    if not isinstance(target, HostArray) or not isinstance(source, HostArray):
-        raise NotSaid
-    if not source.root.is_known or not source.root.is_set:
-        target.forget()
-    target.fill(source.values.view(np.uint8)[: int(nbytes)])
-
-
-def _fill_bytes(reader: _Reader, target: Any, value: Any, nbytes: Any) -> None:
-    if not isinstance(target, HostArray):
-        raise NotSaid
-    target.fill(np.full(min(int(nbytes), target.values.nbytes), int(value) & 0xFF, np.uint8))
-
-
-def _filled(reader: _Reader, begin: Any, end: Any, value: Any) -> None:
-    """``std::fill`` and ``std::fill_n``: up to an iterator, or so many."""
-    if not isinstance(begin, HostArray):
-        raise NotSaid
-    many = end if isinstance(end, int) else begin.values.size - end.values.size
-    begin.values[:many] = as_type(begin.values.dtype, value)
-    begin.root.is_set = True
-
-
-def _numbered(reader: _Reader, begin: Any, end: Any, value: Any) -> None:
-    """``std::iota``."""
-    if not isinstance(begin, HostArray):
-        raise NotSaid
-    begin.values[:] = np.arange(begin.values.size) + value
-    begin.root.is_set = True
-
-
 _ONE: Mapping[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "!": lambda a: int(not a),
                                             "~": operator.invert}  # fmt: skip
 _TWO: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -855,45 +784,6 @@ _TWO: Mapping[str, Callable[[Any, Any], Any]] = {
     "%": lambda a, b: int(math.fmod(a, b)),
 }  # fmt: skip
 _CALLS = ("call_expression",)
-_METHODS: Mapping[str, Callable[..., Any]] = {
-    **dict.fromkeys(("data", "begin", "get"), lambda array: array),
-    "end": lambda array: array.from_element(array.values.size),
-    "size": lambda array: array.values.size,
-    **dict.fromkeys(("push_back", "emplace_back"), pushed),
-    "resize": grown,
-    "assign": lambda array, size, value: grown(HostArray(array.values[:0]), size, value),
-    "reserve": lambda array, size: None,
-    "clear": lambda array: array.values[:0].copy(),
-    "back": lambda array: array[array.values.size - 1],
-    "at": lambda array, place: array[place],
-}
-_OF_ONE: Sequence[Callable[[Any], Any]] = (
-    math.sqrt,
-    math.sin,
-    math.cos,
-    math.exp,
-    math.log,
-    math.floor,
-    math.ceil,
-    abs,
-)
-_Function = tuple[int, Callable[..., Any]]  # how many of its arguments are read, and what it does with them
-_FUNCTIONS: Mapping[str, _Function] = {
-    **dict.fromkeys(ALLOCATES, (2, _Reader.allocate)),
-    **dict.fromkeys(_COPIES, (3, _copy)),
-    **dict.fromkeys(_FILLS, (3, _fill_bytes)),
-    "malloc": (1, lambda reader, nbytes: reader.octets(nbytes)),
-    "calloc": (2, lambda reader, many, nbytes: reader.octets(many * nbytes)),
-    **dict.fromkeys(("std::fill", "fill_n"), (3, _filled)),
-    "iota": (3, _numbered),
-    **dict.fromkeys(("rand", "random", "lrand48"), (0, lambda reader: reader.random.randint(0, _LARGEST))),
-    "drand48": (0, lambda reader: reader.random.random()),
-    **{name: (2, lambda reader, a, b, act=act: act(a, b))
-       for name, act in {"min": min, "max": max, "pow": math.pow}.items()},
-    **{name: (1, lambda reader, a, act=act: act(a)) for act in _OF_ONE
-       for name in (act.__name__, f"{act.__name__}f", f"f{act.__name__}")},
-    "raw_pointer_cast": (1, lambda reader, array: array),
-}  # fmt: skip
 _STATEMENTS: Mapping[str, Callable[[_Reader, Node], Act]] = {
     "compound_statement": _Reader._all, "expression_statement": _Reader._alone, "if_statement": _Reader._if,
     "for_statement": _Reader._for, "for_range_loop": _Reader._over, "declaration": _Reader._declare,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tilewright.load.cu_allocations import allocation, base_of
+from tilewright.load.cu_allocations import ALLOCATES_ROWS, allocation, base_of, pitch_of
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import MULTIPROCESSORS, HostNumbers, Number, expression, literal, said
 from tilewright.load.cu_tree import LOOPS, Tree, below, defined, split, tree_of, with_values, without_comments
@@ -500,14 +500,16 @@ def _filled(fields: Mapping[str, str], parts: Sequence[str]) -> Iterator[tuple[s
             yield name, text
 
 
-def _asked(call: Node, tree: Tree) -> Iterator[tuple[str, Number]]:
+def _asked(call: Node, tree: Tree) -> Iterator[tuple[str, str | Number]]:
     """The variables that a function of CUDA sets through their addresses."""
     called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
     words = [tree.of(child) for child in listed.named_children] if listed is not None else []
     name = tree.of(called) if called is not None else ""
-    values = _ASKED.get(name.partition("<")[0], ())
-    if name == "cudaDeviceGetAttribute" and len(words) > 1 and (value := _ATTRIBUTES.get(words[1])) is not None:
-        values = (value,)
+    values: Sequence[str | Number] = _ASKED.get(name.partition("<")[0], ())
+    if name == ALLOCATES_ROWS and len(words) > 3:
+        words, values = words[1:], (pitch_of(words[2]),)
+    if name == "cudaDeviceGetAttribute" and len(words) > 1 and words[1] in _ATTRIBUTES:
+        values = (_ATTRIBUTES[words[1]],)
     for word, value in zip(words, values, strict=False):
         if word[:1] == "&":
             yield word[1:].strip(), value

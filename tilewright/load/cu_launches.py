@@ -226,18 +226,18 @@ def launched(
     return [shape for shape in shapes if not shape.unless] or shapes
 
 
-def unreached(text: str, given: Mapping[str, Number], around: Sequence[str]) -> list[LaunchShape]:
+def unreached(text: str, numbers: Mapping[str, Number], around: Sequence[str]) -> list[LaunchShape]:
     """The launches that host code does not come to, where it comes to others."""
-    every = _shapes(text, tuple(given.items()), tuple(around))
+    every = _shapes(text, tuple(numbers.items()), tuple(around))
     lines = {shape.line for shape in every if not shape.unless}
     return [shape for shape in every if lines and shape.line not in lines]
 
 
 @lru_cache(maxsize=16)
-def _shapes(text: str, given: tuple[tuple[str, Number], ...], around: tuple[str, ...]) -> tuple[LaunchShape, ...]:
+def _shapes(text: str, numbers: tuple[tuple[str, Number], ...], around: tuple[str, ...]) -> tuple[LaunchShape, ...]:
     """All launches of a text."""
     shapes = list[LaunchShape]()
-    for placed in _placed(text, around, dict(given)):
+    for placed in _placed(text, around, dict(numbers)):
         shape = _in_numbers(placed)
         shapes += [shape] if shape not in shapes else []
     return tuple(shapes)

@@ -7,9 +7,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from tilewright.load.cu_allocations import ALLOCATES, allocating, base_of, definitions, homes, is_address_of
+from tilewright.load.cu_allocations import (
+    ALLOCATES,
+    ALLOCATES_ROWS,
+    allocating,
+    base_of,
+    definitions,
+    homes,
+    is_address_of,
+)
 from tilewright.load.cu_tree import LOOPS, below, parameters
 
 if TYPE_CHECKING:
@@ -20,7 +28,8 @@ if TYPE_CHECKING:
 _LOOKS = ("cudaFree", "cudaFreeAsync", "printf", "fprintf", "assert", "cudaMemAdvise", "cudaMemPrefetchAsync",
           "cudaPointerGetAttributes", "cudaStreamAttachMemAsync")  # fmt: skip
 _COPIES = ("cudaMemcpy", "cudaMemcpyAsync", "cudaMemcpy2D", "cudaMemcpyPeer")  # to the first argument, from the second
-_FILLS = ("cudaMemset", "cudaMemsetAsync")
+_FILLS = {"cudaMemset": 1, "cudaMemsetAsync": 1, "cudaMemset2D": 2, "cudaMemset2DAsync": 2}  # where the value stands
+_IN_ROW = ("cudaMemset", "cudaMemsetAsync", "cudaMemcpy", "cudaMemcpyAsync")  # as many bytes as the third argument says
 _AROUND_NAMES = ("pointer_declarator", "reference_declarator", "pointer_expression", "cast_expression")
 _FREES = ("cudaFree", "cudaFreeAsync")
 
@@ -36,15 +45,25 @@ class LaunchLoop:
     looked_at: tuple[str, ...]
 
 
+class SetPart(NamedTuple):
+    """How much of an array host code sets before a launch: bytes of the allocated ones, in this line."""
+
+    line: int
+    nbytes: int
+    allocated: int
+
+
 @dataclass(frozen=True, slots=True)
 class HostAround:
     """What host code does around a launch, by the names of parameters. line: of the launch. unset: arrays that nothing
-    sets before it, with the lines that allocate them. loop: the line of a loop that launches it again with the same
-    arguments, 0 for none. kept: arrays that its turns do not set; looked_at: those of them that are used behind it.
+    sets before it, with the lines that allocate them. in_part: arrays whose end nothing sets. loop: the line of a loop
+    that launches it again with the same arguments, 0 for none. kept: arrays that its turns do not set; looked_at: those
+    of them that are used behind it.
     """
 
     line: int = 0
     unset: Mapping[str, int] = field(default_factory=dict)
+    in_part: Mapping[str, SetPart] = field(default_factory=dict)
     loop: int = 0
     kept: frozenset[str] = frozenset()
     looked_at: frozenset[str] = frozenset()
@@ -63,6 +82,23 @@ def unset(host: Host, word: str) -> int | None:
             if is_address_of(words[0], name, home):
                 return call.start_point[0] + 1
     return None
+
+
+def set_in_part(host: Host, word: str) -> SetPart | None:
+    """How much of an array is set, where one call sets the first bytes of it, and fewer than are allocated."""
+    every = [*homes(host, word)]
+    before = [(use, home, name) for home, name in every for use in _uses_before(home, name) if _sets(use, home, every)]
+    if len(before) != 1:
+        return None
+    use, home, name = before[0]
+    called, place, words = _call_at(use, home)
+    if called not in _IN_ROW or place != 0 or len(words) < 3 or base_of(words[0]).replace("->", ".") != name:
+        return None
+    nbytes, text = home.number(words[2]), host.allocation(word)
+    allocated = host.number(text) if text is not None else None
+    if nbytes is None or allocated is None or not 0 < nbytes < allocated:
+        return None
+    return SetPart(use.start_point[0] + 1, int(nbytes), int(allocated))
 
 
 def is_copied_to(host: Host, word: str) -> bool:
@@ -84,10 +120,9 @@ def filled_with(host: Host, word: str) -> int:
     every = [*homes(host, word)]
     for home, name in every:
         if before := [use for use in _uses_before(home, name) if _sets(use, home, every)]:
-            called, place, call = _called(before[-1], home)
-            listed = call.child_by_field_name("arguments") if call is not None else None
-            if called in _FILLS and place == 0 and listed is not None and len(listed.named_children) > 2:
-                return int(home.number(home.tree.of(listed.named_children[1])) or 0) & 0xFF
+            called, place, words = _call_at(before[-1], home)
+            if called in _FILLS and place == 0 and len(words) > 2:
+                return int(home.number(words[_FILLS[called]]) or 0) & 0xFF
             return 0
     return 0
 
@@ -161,6 +196,13 @@ def _called(use: Node, host: Host) -> tuple[str, int, Node | None]:
     return "", 0, None
 
 
+def _call_at(use: Node, host: Host) -> tuple[str, int, list[str]]:
+    """As `_called`, with the words of the arguments."""
+    called, place, call = _called(use, host)
+    listed = call.child_by_field_name("arguments") if call is not None else None
+    return called, place, [host.tree.of(child) for child in listed.named_children] if listed is not None else []
+
+
 def _sets(use: Node, host: Host, homes: Sequence[tuple[Host, str]] = ()) -> bool:
     """May the code at a name set what the variable points to? True wherever that is not clear. homes: where the array
     lives besides, functions that are called among them.
@@ -171,7 +213,7 @@ def _sets(use: Node, host: Host, homes: Sequence[tuple[Host, str]] = ()) -> bool
         return False  # what that function does is looked at there
     if call is None:
         return not _is_bare(use, host)
-    if name in (*ALLOCATES, *_LOOKS) or (name in _COPIES and place == 1):
+    if name in (*ALLOCATES, ALLOCATES_ROWS, *_LOOKS) or (name in _COPIES and place == 1):
         return False
     if any(child.type == "kernel_call_syntax" for child in call.children):
         texts = (host.tree.text, *host.around)

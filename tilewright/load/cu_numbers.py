@@ -58,6 +58,12 @@ _AXIS = re.compile(r"(\w+)\.([xyz])")
 _VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|u?longlong|float|double)([1-4])")
 
 
+def _standing(name: str) -> Number | None:
+    """What a limit of C comes to, or a property of the GPU: ``INT_MAX``, ``props.warpSize``."""
+    table = _PROPERTIES if re.search(r"\.|->", name) else _LIMITS
+    return table.get(re.split(r"\.|->|::", name)[-1])
+
+
 def type_bytes(kind: str) -> int | None:
     """The size of a type by its words, ``16 bytes`` among them; None of one that is no number, vector or pointer."""
     plain = re.sub(r"\b(?:const|volatile|struct|std::)\b|::", " ", kind).strip()
@@ -147,11 +153,7 @@ class HostNumbers:
         if found is None and (extent := _AXIS.fullmatch(name)) and extent[1] in self.names:
             found = self._extent(extent[1], "xyz".index(extent[2]))
         if found is None:
-            found = _LIMITS.get(name.rpartition("::")[2])
-        if found is None:
-            found = _PROPERTIES.get(re.split(r"\.|->", name)[-1]) if re.search(r"\.|->", name) else None
-        if found is None:
-            found = self.read(name)
+            found = _standing(name) or self.read(name)
         if not isinstance(found, str):
             self.lacks |= {name} if found is None else set()
             self.used |= {name: found} if isinstance(found, int) and found > 1 else {}

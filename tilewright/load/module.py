@@ -24,7 +24,7 @@ from tilewright import host
 from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightError, choices, described
 from tilewright.explain import PTX, Finding, reworded
 from tilewright.frames import at_the_edge
-from tilewright.ir import AllocBuffer, For, If, Kernel, Launch, Var, While, statements
+from tilewright.ir import AllocBuffer, For, If, Indexed, Kernel, Launch, Var, While, statements
 from tilewright.isa import check_cluster, nearest
 from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.cu_tree import overload
@@ -113,7 +113,7 @@ class LoadedModule:
         self.registers_of: Callable[[str], int] | None = None  # of a thread of a kernel, by its symbol
         self.non_portable_cluster = False  # does its host code ask for clusters of such sizes?
         self.texts: tuple[str, ...] = ()  # of a .cu file: its own, and those of its own headers
-        self.called: Callable[[Kernel, Mapping[str, str]], Callable[[str, int], str]] | None = None  # of `Kernel`
+        self.indexed: Callable[[Kernel, Mapping[str, str]], Mapping[str, Indexed]] | None = None  # of `Kernel`
         self.in_its_words: Callable[[Sequence[Finding]], list[Finding]] = list  # with what the lines of a source say
 
     @property
@@ -454,8 +454,8 @@ class LoadedKernel:
         if most is not None and (many := sum(isinstance(each, BRANCHES) for each in statements(kernel.body))) > most:
             given = f"{many} branches and loops"
             raise SimulationError("its text is too long to run", given=given, allowed=f"{most}", kind="limit")
-        if self.module.called is not None:
-            kernel = replace(kernel, called=self.module.called(kernel, made.names))
+        if self.module.indexed is not None:
+            kernel = replace(kernel, indexed=self.module.indexed(kernel, made.names))
         return replace(made, kernel=kernel if self._change is None else self._change(kernel))
 
     def changed(self, change: Callable[[Kernel], Kernel]) -> LoadedKernel:

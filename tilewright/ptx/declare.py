@@ -20,6 +20,7 @@ from tilewright.ptx.names import (
     Memory,
     Parameter,
     Scope,
+    Symbol,
     all_statements,
     bits_of,
     element_bytes,
@@ -351,6 +352,12 @@ def place_dynamic(low: Lowering) -> int:
             raise KernelError(f"{plain_name(low.entry.name)} has too much {what}", given=f"{size} bytes",
                               allowed=f"{most} bytes")  # fmt: skip
     return total
+
+
+def lookup(low: Lowering, name: str, scope: Scope) -> Symbol | None:
+    """The meaning of a name in its scope, or in the module."""
+    symbol = scope.find(name)
+    return module_symbol(low, name) if symbol is None else symbol
 
 
 def module_symbol(low: Lowering, name: str) -> Memory | Function | None:

@@ -6,7 +6,7 @@ from the device, a heap) are refused here, before anything runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from tilewright import ir
@@ -15,13 +15,13 @@ from tilewright.errors import KernelError, Span, TilewrightError, UnsupportedErr
 from tilewright.ir import map_body, rewrite, statements, unary
 from tilewright.ir.structure import body_of
 from tilewright.ptx import tree
-from tilewright.ptx.declare import are_short, module_symbol, parameter, place_dynamic, short_address, variable
-from tilewright.ptx.flow import FLOW, inlined, save_registers
+from tilewright.ptx.declare import are_short, lookup, module_symbol, parameter, place_dynamic, short_address, variable
+from tilewright.ptx.flow import FLOW, save_registers
 from tilewright.ptx.instructions import instruction
 from tilewright.ptx.names import Memory, Scope, all_statements, bounded, named_once, nbytes
 from tilewright.ptx.special import Machine
 from tilewright.ptx.state import Lowering, Step
-from tilewright.ptx.values import lookup, read
+from tilewright.ptx.values import read
 from tilewright.ptx.wmma import place_fragments
 
 UNSUPPORTED = {
@@ -75,7 +75,7 @@ def lower(module: tree.Module, entry: tree.Function, arrays: Mapping[str, ir.Buf
 
     Raises KernelError, at the author's line, for what the simulator lacks; InstructionError for an unknown instruction.
     """
-    low = Lowering(module, entry, arrays, machine)
+    low = Lowering(module, entry, arrays, machine, _body)
     scope = Scope()
     for param in entry.params:
         parameter(low, param, scope)
@@ -175,9 +175,6 @@ def _body(low: Lowering, body: tree.Body, scope: Scope, returns: int | None) -> 
                 low.frame.used = used
 
 
-inlined.append(_body)
-
-
 def _instruction(low: Lowering, ins: tree.Instruction, scope: Scope, returns: int | None) -> None:
     at = low.lines.of(ins)
     if not FIRST.isdisjoint(low.module.target):
@@ -209,7 +206,8 @@ def _in_bytes(low: Lowering, ins: tree.Instruction, scope: Scope) -> tree.Instru
 
 def _checked(low: Lowering, ins: tree.Instruction, scope: Scope, returns: int | None, at: Span) -> None:
     family = ".".join((ins.opcode, *ins.modifiers[:1]))
-    reason = next((UNSUPPORTED[name] for name in _names(ins) if name in UNSUPPORTED), None)
+    names = (ins.opcode, *(f"{ins.opcode}.{word}" for word in ins.modifiers))
+    reason = next((UNSUPPORTED[name] for name in names if name in UNSUPPORTED), None)
     if reason is not None:
         raise UnsupportedError(f"{ins.mnemonic} is not supported", given=reason)
     guard = _guard(low, ins, scope, at)
@@ -220,12 +218,6 @@ def _checked(low: Lowering, ins: tree.Instruction, scope: Scope, returns: int | 
         return
     stmts = tuple(instruction(low, step))
     low.add(stmts if guard is None or not stmts else [ir.If(guard, stmts, at=at)])
-
-
-def _names(ins: tree.Instruction) -> Iterator[str]:
-    """Its opcode, and the opcode with each of its modifiers."""
-    yield ins.opcode
-    yield from (f"{ins.opcode}.{word}" for word in ins.modifiers)
 
 
 def _guard(low: Lowering, ins: tree.Instruction, scope: Scope, at: Span) -> ir.Expr | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright import ir
 from tilewright.dtypes import BOOL, HANDLE, dtype
@@ -15,7 +15,7 @@ from tilewright.isa.arch import Requirement, nearest
 from tilewright.ptx.lines import Lines
 from tilewright.ptx.names import Scope, all_statements, identifier, nbytes, start_of
 from tilewright.ptx.special import Machine
-from tilewright.ptx.tree import Function, Immediate, Instruction, Module, Name, Operand, Targets, Variable, Vector
+from tilewright.ptx.tree import Body, Function, Immediate, Instruction, Module, Name, Operand, Targets, Variable, Vector
 
 if TYPE_CHECKING:
     from tilewright.ptx.flow import Frame, Stack
@@ -117,12 +117,28 @@ class Step:
     guard: ir.Expr | None
     at: Span
 
+    def spelled(self, mnemonic: str, *operands: Operand) -> Step:
+        """Another instruction in the place of this one."""
+        return replace(self, ins=replace(self.ins, mnemonic=mnemonic, operands=operands))
+
+    def name(self, var: ir.Var) -> Name:
+        """The operand for a register that no text names."""
+        self.scope.symbols[var.name] = var
+        return Name(var.name)
+
+
+LowerBody: TypeAlias = "Callable[[Lowering, Body, Scope, int | None], None]"
+"""Lowers the statements of a scope; in an inlined function the block after the call comes last."""
+
 
 class Lowering(ir.Blocks):
     """The state: blocks, and what they name. arrays: the buffers that parameters point to, by name."""
 
-    def __init__(self, module: Module, entry: Function, arrays: Mapping[str, ir.Buffer], machine: Machine) -> None:
+    def __init__(
+        self, module: Module, entry: Function, arrays: Mapping[str, ir.Buffer], machine: Machine, lower_body: LowerBody
+    ) -> None:
         super().__init__()
+        self.lower_body = lower_body
         self.module, self.entry, self.arrays, self.machine = module, entry, arrays, machine
         self.lines = Lines(module)
         self.buffers: dict[str, ir.Buffer] = {}  # in global memory, by name

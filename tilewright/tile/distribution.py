@@ -10,8 +10,8 @@ computed from coordinates in `RowRuns`: see `flow`. `round_loops` writes the cod
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeAlias
@@ -21,7 +21,6 @@ import numpy as np
 from tilewright.dtypes import INT32, INT64
 from tilewright.ir import Expr, Region, Value, Var, as_expr, binary, cast, const_value, row_major
 from tilewright.ir.debts import has_wide_strides
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, dimensions_of, own_digits, side_of
 from tilewright.tile.conditions import wider
 from tilewright.tile.dispatch import Decline
@@ -40,8 +39,6 @@ from tilewright.tile.partition import (
 from tilewright.tile.walks import Ints, Offset, Walk, plus, times, walk_of
 
 LETTERS = {"global": "g", "shared": "s", "local": "r"}  # in the names of offsets and pointers, and their order
-ELEMENT = "element"
-"""The name of the number of an access's first element among the offsets."""
 MOST_LISTED = 1 << 17  # elements of a region whose addresses are listed
 Also: TypeAlias = Callable[[Ints, int], str | None]
 Slots: TypeAlias = "tuple[tuple[str, tuple[Value, Walk]], ...]"  # by tile
@@ -99,16 +96,15 @@ class Distribution:
         """``2 x 16 bytes (8 elements) for each of 128 threads``, and why not fewer and wider."""
         if self.rows is not None:
             return self._of_rows(self.rows)
-        who = f"for each of {self.threads} threads" if self.threads > (self.computing is not None) else "per thread"
+        at_once = self.computing is None
+        what = f"{self.nbytes} bytes ({self.vector} elements)" if at_once else f"{self.vector} elements"
+        who = f"for each of {self.threads} threads" if self.threads > 1 else "per thread"
         total = f", {self.accesses} in all" if self.accesses else ""
-        if self.computing is None:
-            why = f"; not by 16 bytes, as {self.limit}" if self.limit else ""
-            return f"{self.rounds} x {self.nbytes} bytes ({self.vector} elements) {who}{total}{why}"
-        at_once = f", {self.batch} at once" if self.batch > 1 else ""
-        why = f"; not wider, as {self.limit}" if self.limit and self.offsets else ""
+        batch = f", {self.batch} at once" if self.batch > 1 else ""
         asked = ", those inside of the buffers" if self.asked else ""
-        how = ", in pairs" if self.pairs else self.computing.summary()
-        return f"{self.rounds} x {self.vector} elements {who}{total}{at_once}{asked}{how}{why}"
+        how = ", in pairs" if self.pairs else self.computing.summary() if self.computing is not None else ""
+        why = f"; not {'by 16 bytes' if at_once else 'wider'}, as {self.limit}" if self.limit and self.offsets else ""
+        return f"{self.rounds} x {what} {who}{total}{batch}{asked}{how}{why}"
 
     def _of_rows(self, rows: RowRuns) -> str:
         """``n // 4 x 4 elements, 128 threads take turns``."""
@@ -117,35 +113,6 @@ class Distribution:
         who = f"{self.threads} threads take turns" if self.threads > 1 else "one thread"
         how = self.computing.summary() if self.computing is not None else ""
         return f"{rows.total} x {self.vector} elements, {who}, {self.batch} at once{asked}{how}{why}"
-
-    @contextmanager
-    def rounds_of(self, call: TileCall, out: Builder) -> Iterator[dict[str, Value]]:
-        """What is written inside happens for each access; the offset of each tile, by name."""
-        with self.counted(call, out) as (_, offsets):
-            yield offsets
-
-    @contextmanager
-    def counted(self, call: TileCall, out: Builder) -> Iterator[tuple[Value, dict[str, Value]]]:
-        """Like `rounds_of`, with the number of the thread's access as well."""
-        thread = call.scope.index
-        with out.when(self.guard):
-            starts = [(name, out.offsets(offset, LETTERS[call[name].space])) for name, offset in self.offsets]
-            if self.number is not None:
-                starts.append((ELEMENT, out.offsets(self.number, "e")))
-            with out.loop("f", self.rounds, always=True) as f:
-                number = plus(times(f, self.threads), thread)
-                with out.when(binary("<", number, self.accesses) if self.accesses else None):
-                    access = f if self.spread else number
-                    yield f, {name: start(access) for name, start in starts}
-
-    @contextmanager
-    def pointers(self, call: TileCall, out: Builder) -> Iterator[dict[str, Expr]]:
-        """Like `rounds_of`, with pointers in the place of offsets."""
-        with self.rounds_of(call, out) as offsets:
-            yield {
-                name: out.pointer(f"{LETTERS[call[name].space]}_ptr", call[name].buffer.flat(), offset)
-                for name, offset in offsets.items()
-            }
 
 
 def in_order(sides: Mapping[str, Side]) -> dict[str, Side]:
@@ -162,16 +129,10 @@ def numbers_in(call: TileCall, side: Side) -> Ints:
     return np.broadcast_to(numbers.reshape(side.shape[-len(dst) :]), dst).reshape(-1)
 
 
-def emit_copies(plan: Distribution, call: TileCall, out: Builder) -> None:
-    """A copy of one run after the other."""
-    with plan.pointers(call, out) as pointers:
-        out.call("cuda.copy_bytes", pointers["dst"], pointers["src"], plan.nbytes)
-
-
 def widened(call: TileCall, planner: Callable[[TileCall], Distribution]) -> Distribution:
     """The distribution that ``planner`` plans, with what would make its accesses wider."""
     plan = planner(call)
-    return replace(plan, widened=wider(call, plan, planner)) if plan.limit else plan
+    return replace(plan, widened=wider(call, plan, planner)) if plan.limit and plan.rows is None else plan
 
 
 def held_by(call: TileCall, local: Side) -> Distribution:
@@ -245,14 +206,14 @@ def in_memory_order(side: Side) -> Ints:
 # With a computation
 
 
-def by_turns(call: TileCall, also: Also = lambda *_: None, least: int = 1) -> Distribution:
-    """The threads of the scope take runs in turns, in the order of a memory. Raises Decline.
+def by_turns(call: TileCall, also: Also = lambda *_: None, least: int = 1, order: Ints | None = None) -> Distribution:
+    """The threads of the scope take runs in turns, in this order of elements, or that of a memory. Raises Decline.
 
     also: a further reason against runs of so many elements in this order. least: bytes of the shortest run.
     """
     if int(call["dst"].size or 0) > MOST_LISTED:
         raise Decline(f"{call['dst'].size} elements, too many to lay out one by one")
-    order = in_memory_order(_leading(call))
+    order = in_memory_order(_leading(call)) if order is None else order
     share = dealt_out(
         call,
         order,
@@ -676,8 +637,8 @@ def _on_room(side: Side, rooms: Mapping[int, int], call: TileCall) -> Side:
     return side_of(Region(side.buffer, tuple(box)), call.facts) if rooms else side
 
 
-def by_runs(call: TileCall, also: Also = lambda *_: None, least: int = 1) -> Distribution:
-    """The plan of a call on any memories, listed or by arithmetic. also, least: see `by_turns`. Raises Decline."""
+def by_runs(call: TileCall, also: Also = lambda *_: None, least: int = 1, order: Ints | None = None) -> Distribution:
+    """The plan of a call on any memories, listed or by arithmetic. For the others see `by_turns`. Raises Decline."""
     call = covered(call)
     size = call["dst"].size
     if size is None or (size > MOST_LISTED and "local" not in call.spaces):
@@ -685,7 +646,7 @@ def by_runs(call: TileCall, also: Also = lambda *_: None, least: int = 1) -> Dis
     if (leading := registers_alike(call)) is not None:
         return by_holders(call, leading)
     try:
-        plan = by_turns(call, also, least)
+        plan = by_turns(call, also, least, order)
     except Decline as declined:
         if longer := _longer_flow(call, 0, least):
             return longer

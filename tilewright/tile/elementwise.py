@@ -26,7 +26,6 @@ from tilewright.tile.conditions import (
 )
 from tilewright.tile.dispatch import ELEMENTWISE, FILLS, Decline, condition, elementwise, keywords_of, variant
 from tilewright.tile.distribution import (
-    MOST_LISTED,
     Distribution,
     by_holders,
     by_runs,
@@ -121,25 +120,6 @@ def converted(call: TileCall) -> Distribution:
     return by_runs(call)
 
 
-# Fills
-
-
-@variant(*FILLS, priority=12, keywords=("vec_len",), when=[ADDRESSED, one_place_each])
-def edges(call: TileCall) -> Distribution:
-    """Runs of up to 128 bits, of which those that the buffer ends in are stored element by element."""
-    size = call["dst"].size
-    if size is None or size > MOST_LISTED:
-        return by_runs(call)
-    if call["dst"].space == "local":
-        raise Decline("the extents of the registers are numbers")
-    plan = by_turns(call)
-    if flows_wider(call, plan.vector):
-        return flowing(call)
-    if not plan.parts:
-        raise Decline("each run is inside or outside as a whole")
-    return plan
-
-
 # Computations
 
 
@@ -168,7 +148,7 @@ def flow(call: TileCall) -> Distribution:
     return by_runs(call) if call["dst"].size is None else flowing(call)
 
 
-for _row in (rows, clipped, converted, edges, holders, turns, flow):
+for _row in (rows, clipped, converted, holders, turns, flow):
     _row.emit(emit_runs)
 
 
