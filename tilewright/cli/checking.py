@@ -24,7 +24,16 @@ from tilewright.cli.arguments import (
     requests_beside,
     sequences_beside,
 )
-from tilewright.cli.launching import Launched, as_launched, in_order, is_dependent, planned, smaller, zeros_for_ramps
+from tilewright.cli.launching import (
+    Launched,
+    as_launched,
+    in_order,
+    is_dependent,
+    left_out,
+    planned,
+    smaller,
+    zeros_for_ramps,
+)
 from tilewright.cli.options import constants
 from tilewright.errors import ArgumentError, Span, TilewrightError, UnsupportedError
 from tilewright.explain import BUILDS, COMMAND, Finding, parse_idioms, reworded
@@ -126,7 +135,8 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
         return _in_order(asked, limits, sizes)
     if by_host_code:
         launches = as_launched(module, line, asked.file, sizes)
-        complain("\n".join(launch.said for launch in launches))
+        skipped = left_out(module, asked.file, sizes) if line.kernel is None else []
+        complain("\n".join([*(launch.said for launch in launches), *skipped]))
     else:
         launches = [Launched(request, request, "", {}) for request in requests]
     limits = {**limits, "max_findings": asked.max_findings}

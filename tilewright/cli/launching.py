@@ -34,9 +34,9 @@ from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, Span, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_allocations import variables_set
-from tilewright.load.cu_contents import contents
+from tilewright.load.cu_contents import array_of, contents
 from tilewright.load.cu_host import bare, parts_of
-from tilewright.load.cu_launches import LaunchShape, launched
+from tilewright.load.cu_launches import LaunchShape, launched, unreached
 from tilewright.load.cu_life import HostAround, filled_with, is_copied_to, launch_loop, set_in_part, unset
 from tilewright.load.cu_numbers import type_bytes
 from tilewright.load.cu_tree import template_names
@@ -234,6 +234,14 @@ def _asked_for(
     raise ArgumentError(what, given=", ".join(names) or templates or "none", allowed=allowed)
 
 
+def left_out(module: LoadedModule, file: Path, sizes: Mapping[str, Number]) -> list[str]:
+    """The launches that host code does not come to with these numbers, in words."""
+    shapes = [shape for text in module.texts for shape in unreached(text, sizes, module.texts)]
+    return list(dict.fromkeys(
+        f"{file.name}:{shape.line}: not launched with these numbers: {' '.join(shape.unless.split())} decides otherwise"
+        for shape in shapes if _names(module, shape)))  # fmt: skip
+
+
 def _names(module: LoadedModule, shape: LaunchShape) -> list[str]:
     """The kernels that a launch may mean: those that share its name, ``k(float*, int)``, where there are several."""
     try:
@@ -366,11 +374,12 @@ def _allocated(param: Parameter, shape: LaunchShape, word: str) -> str | None:
 def _as_set(param: Parameter, nbytes: int, word: str, host: Host) -> str | None:
     """An array of so many bytes, with what host code sets it to; None of structures that it does not."""
     text = _array(param, nbytes)
-    if _held(text, contents(host, word)) is not None:
-        return f"{text.partition('=')[0]}={of_host(word)}"
+    if (values := _held(text, contents(host, word))) is not None:
+        return f"{text.partition('=')[0]}{f'={of_host(word)}' * bool(values.any())}"
     if byte := filled_with(host, word):
         return _filled(text, byte)
-    is_copied = is_copied_to(host, word)
+    array = array_of(host, word)
+    is_copied = is_copied_to(host, word) or (array is not None and not array.root.is_known)
     if _OF_BYTES in text:  # structures, which a launch before may have to set, and no small numbers
         return text if is_copied else None
     return f"{text}={RAMP}" if is_copied and text.endswith("]") else text
