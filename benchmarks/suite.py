@@ -13,7 +13,7 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from tilewright.cli.repository import files_of
+from tilewright.cli.serving import files_of
 from tilewright.cli.verdicts import judged_apart
 
 __all__ = ["counted"]

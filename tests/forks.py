@@ -19,7 +19,7 @@ import pytest
 
 from tilewright.cli import verdicts
 from tilewright.load import cu_compile, cu_process
-from tilewright.serve import answers
+from tilewright.serve import mcp
 
 FAILED = 70  # the code of a process that ends by an exception
 
@@ -103,4 +103,4 @@ def instead_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     if hasattr(os, "fork"):
         monkeypatch.setattr(verdicts, "_process", _of_verdicts)
         run = SimpleNamespace(run=_of_answers, TimeoutExpired=subprocess.TimeoutExpired)
-        monkeypatch.setattr(answers, "subprocess", run)
+        monkeypatch.setattr(mcp, "subprocess", run)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import TYPE_CHECKING, Any
@@ -17,6 +17,7 @@ from tilewright.errors import TilewrightError, TilewrightWarning, described
 from tilewright.explain import BUILDS, Finding
 from tilewright.inputs import shown
 from tilewright.load import LoadedKernel
+from tilewright.load.declared import Field
 from tilewright.sim.machine.device import Footprint, GridsMeet
 from tilewright.verdict import Verdict, verdict_on
 
@@ -177,6 +178,30 @@ def copies_of(values: Mapping[str, Any]) -> dict[str, Any]:
     """Arguments with copies of their arrays, also of those in structures; arrays that overlap do so again."""
     copies = iter(host.copies(host.arrays_in(values)))
     return {name: host.with_arrays(value, copies) for name, value in values.items()}
+
+
+def named_arrays(kernel: LoadedKernel, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments by their names, those in structures by ``g.row``."""
+    fields = {param.name: param.fields for param in kernel.written}
+    return dict(pair for name, value in values.items() for pair in _leaves(name, value, fields.get(name, ())))
+
+
+def _leaves(name: str, value: Any, fields: Sequence[Field]) -> Iterator[tuple[str, Any]]:
+    """What `host.arrays_in` finds in an argument, with names."""
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    if not isinstance(value, (list, tuple)):
+        yield name, value.array if isinstance(value, host.TensorMap) else value
+        return
+    for place, part in enumerate(value):
+        field = fields[place] if place < len(fields) else None
+        yield from _leaves(f"{name}.{field.name if field is not None else place}", part, field.inner if field else ())
+
+
+def with_named(kernel: LoadedKernel, values: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments with other arrays in the place of some, by the names that `named_arrays` gives them."""
+    arrays = iter({**named_arrays(kernel, values), **changed}.values())
+    return {name: host.with_arrays(value, arrays) for name, value in values.items()}
 
 
 # Two runs of one kernel: what they leave in their arrays.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from tilewright.explain import Finding
 from tilewright.load import LoadedKernel
 from tilewright.load.cu_host import clears
 from tilewright.load.cu_life import HostAround
-from tilewright.trials import TrialRun, apart, copies_of, seconds_left, variables_of
+from tilewright.trials import TrialRun, apart, copies_of, named_arrays, seconds_left, variables_of, with_named
 from tilewright.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Variation:
     left_out: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class EndedRun:
     """A run that came to its end, to be compared with others. variables: of the module before it and after it. before,
     ended: arrays before it and after it. around: what host code does around it.
@@ -61,6 +61,11 @@ class EndedRun:
         assert isinstance(self.trial.subject, LoadedKernel)
         return self.trial.subject
 
+    @cached_property
+    def arrays(self) -> tuple[dict[str, Any], dict[str, Any]]:
+        """The arrays before the run and after it, by name; ``g.row`` of one in a structure."""
+        return named_arrays(self.kernel, self.before), named_arrays(self.kernel, self.ended)
+
     def line_of(self, name: str, *, write: bool | None = None) -> Span | None:
         """The first line that reads or writes an array or a variable."""
         lines = (line for line in self.lines if line.buffer == name and (write is None or line.write is write))
@@ -70,7 +75,7 @@ class EndedRun:
         """What a run that begins otherwise finds, or leaves otherwise; None where that is nothing. Places that both
         runs leave as they began are alike.
         """
-        began = copies_of({**self.before, **variation.arrays})
+        began = copies_of(with_named(self.kernel, self.before, variation.arrays))
         values = copies_of(began)
         verdict = self._again(values, variation.variables)
         if not verdict:
@@ -78,12 +83,13 @@ class EndedRun:
             is_told = verdict.status == "wrong" and first is not None  # one that was stopped says nothing
             shown = f"{variation.words[1]}: {first.message}" if first is not None else None
             return variation.told(Finding("results", "", given=shown)) if is_told else None
+        started, left = named_arrays(self.kernel, began), named_arrays(self.kernel, values)
         for name in variation.arrays:
-            if isinstance(values[name], np.ndarray):
-                keeps = (self.ended[name] == self.before[name]) & (values[name] == began[name])
-                values[name] = np.where(keeps, self.ended[name], values[name])
-        ends = {name: value for name, value in self.ended.items() if name not in variation.left_out}
-        return next(map(variation.told, apart(ends, values, variation.words)), None)
+            if isinstance(left[name], np.ndarray):
+                keeps = (self.arrays[1][name] == self.arrays[0][name]) & (left[name] == started[name])
+                left[name] = np.where(keeps, self.arrays[1][name], left[name])
+        ends = {name: value for name, value in self.arrays[1].items() if name not in variation.left_out}
+        return next(map(variation.told, apart(ends, left, variation.words)), None)
 
     def _again(self, values: Mapping[str, Any], variables: Mapping[str, Any]) -> Verdict:
         """The verdict on a run with other arrays, in one order, from the same variables on, but for those given."""
@@ -120,10 +126,35 @@ def _begins_unset(run: EndedRun) -> Iterator[Variation]:
     """An array that host code has only allocated holds anything."""
     changed = {line.buffer for line in run.lines if line.write}
     for name in run.around.unset:
-        begins = run.before.get(name)
+        begins = run.arrays[0].get(name)
         if name in changed and isinstance(begins, np.ndarray) and run.line_of(name, write=False) is not None:
             told = partial(_unset, run, name)
             yield Variation({name: _others(begins)}, ("with one content", "with another"), told)
+
+
+def _begins_in_part(run: EndedRun) -> Iterator[Variation]:
+    """An array of which host code sets the first bytes holds anything behind them."""
+    for name, part in run.around.in_part.items():
+        begins = run.before.get(name)
+        if (
+            isinstance(begins, np.ndarray)
+            and part.nbytes < begins.nbytes
+            and run.line_of(name, write=False) is not None
+        ):
+            flat, first = begins.reshape(-1), -(-part.nbytes // begins.itemsize)
+            otherwise = np.concatenate([flat[:first], _others(flat[first:])]).reshape(begins.shape)
+            yield Variation({name: otherwise}, ("with one end", "with another"), partial(_in_part, run, name))
+
+
+def _in_part(run: EndedRun, name: str, differs: Finding) -> Finding:
+    part = run.around.in_part[name]
+    finding = Finding(
+        "poison", f"{name} is not set as a whole before the launch, and what its end holds decides the results",
+        buffer=name, given=f"line {part.line} sets {part.nbytes} of {part.allocated} bytes; {differs.given}",
+        allowed="an array that the host has set: cudaMalloc leaves anything in it",
+        hint=f"{part.allocated} bytes in line {part.line}", numbers={"set": part.nbytes, "allocated": part.allocated},
+    )  # fmt: skip
+    return _at(run.line_of(name, write=False), finding)
 
 
 def _unset(run: EndedRun, name: str, differs: Finding) -> Finding:
@@ -164,7 +195,7 @@ def _next_turn(run: EndedRun) -> Iterator[Variation]:
         return _at(run.line_of(name), finding)
 
     counters = frozenset(name for name, is_counter in left if is_counter)
-    arrays = {name: run.ended[name] for name, _ in left}
+    arrays = {name: run.arrays[1][name] for name, _ in left}
     yield Variation(arrays, ("after one turn", "after the next"), told, left_out=counters)
 
 
@@ -176,8 +207,8 @@ def _left_changed(run: EndedRun) -> Iterator[tuple[str, bool]]:
     for line in run.lines:
         kind = next((part for part in line.op.split(".") if part in ("atom", "red")), "")
         by_kind[kind if line.write or kind else "read"].add(line.buffer)
-    arrays = {name: value for name, value in run.ended.items() if isinstance(value, np.ndarray)}
-    changed = {name for name, value in arrays.items() if value.tobytes() != run.before[name].tobytes()}
+    arrays = {name: value for name, value in run.arrays[1].items() if isinstance(value, np.ndarray)}
+    changed = {name for name, value in arrays.items() if value.tobytes() != run.arrays[0][name].tobytes()}
     plain = by_kind[""] | by_kind["read"]
     counters = (by_kind["atom"] - plain) & changed & run.around.kept
     sums = (by_kind["red"] - by_kind["atom"] - plain) & changed & run.around.looked_at
@@ -186,7 +217,7 @@ def _left_changed(run: EndedRun) -> Iterator[tuple[str, bool]]:
         yield from ((name, False) for name in sorted(sums))
 
 
-VARIATIONS: tuple[Callable[[EndedRun], Iterator[Variation]], ...] = (_begins_unset, _next_turn)
+VARIATIONS: tuple[Callable[[EndedRun], Iterator[Variation]], ...] = (_begins_unset, _begins_in_part, _next_turn)
 
 
 # A launch that comes again: it finds variables, and counters of CTAs, as the first one has left them.
@@ -214,7 +245,7 @@ def told_of_the_next(run: EndedRun, *, is_launched: bool = True) -> Finding | No
         )  # fmt: skip
         return _at(next(filter(None, (run.line_of(name, write=True) for name in names)), None), finding)
 
-    arrays, variables = {name: run.ended[name] for name in counters}, later if changed else {}
+    arrays, variables = {name: run.arrays[1][name] for name in counters}, later if changed else {}
     variation = Variation(arrays, ("at first", "then"), told, variables, frozenset(counters))
     return run.differs(variation) if names else None
 
@@ -230,9 +261,9 @@ def _counters(run: EndedRun) -> Iterator[str]:
     """Arguments of integers of which a launch has changed one alone, to which each CTA has added one."""
     grid = run.trial.launch.get("grid", 1)
     ctas = prod(grid) if isinstance(grid, Iterable) else grid
-    for name, value in run.ended.items():
+    for name, value in run.arrays[1].items():
         if isinstance(value, np.ndarray) and value.dtype.kind in "iu" and ctas > 1:
-            added = (value - run.before[name]).ravel()
+            added = (value - run.arrays[0][name]).ravel()
             if (changed := added[added != 0]).size == 1 and changed[0] == ctas:
                 yield name
 

@@ -145,6 +145,11 @@ def verdict_on(name: str, error: TilewrightError | MemoryError, told: Iterable[F
     return Verdict(name, status_of(error), findings=(*error.findings, *told), not_covered=left, **fields)
 
 
+def unjudged(name: str, status: str, *findings: Finding) -> Verdict:
+    """On a kernel of which nothing was judged."""
+    return Verdict(name, status, findings=findings, not_covered=("everything",))
+
+
 def status_of(error: TilewrightError) -> str:
     """The status for an error: wrong, refused where the call or a missing tool is to blame, or stopped."""
     if error.kind == "limit":

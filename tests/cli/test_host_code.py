@@ -76,6 +76,35 @@ def test_a_histogram_that_nobody_clears_is_told(
     assert "try:     cudaMemset(b, 0, ...) before line 13" in out
 
 
+@pytest.mark.parametrize(
+    ("array", "whole", "part", "shown"),
+    [
+        ("data", "(d, h, 256,", "(d, h, 64,", "sets 64 of 256"),
+        ("bins", "0, 256 * sizeof(unsigned)", "0, 256", "sets 256 of 1024"),
+    ],
+)  # fmt: skip
+def test_an_array_of_which_a_quarter_is_set_is_told(
+    array: str, whole: str, part: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = HISTOGRAM.replace("BEFORE", CLEARED).replace("LOOP", "")
+
+    code, out = checked(text.replace(whole, part), tmp_path, monkeypatch)
+
+    assert code == 1
+    assert f"{array} is not set as a whole before the launch, and what its end holds decides the results" in out
+    assert f"{shown} bytes; bins[" in out
+
+
+def test_the_end_of_an_array_that_a_kernel_does_not_read_may_be_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = HISTOGRAM.replace("BEFORE", CLEARED).replace("LOOP", "")
+
+    code, out = checked(text.replace("cudaMalloc(&d, 256)", "cudaMalloc(&d, 512)"), tmp_path, monkeypatch)
+
+    assert (code, out.splitlines()[0]) == (0, "histogram: clean")
+
+
 def test_an_output_that_is_only_written_needs_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     text = HISTOGRAM.replace("atomicAdd(&bins[data[i]], 1u)", "bins[i] = data[i]")
 
@@ -363,3 +392,73 @@ def test_a_truth_is_an_argument(word: str, value: int, tmp_path: Path, monkeypat
 
     assert code == 0
     assert f"up {value}" in out
+
+
+LIST = """
+struct List { int* items; int* count; };
+__global__ void keep(const int* x, List list, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n && x[i] % 2) list.items[ADD] = x[i];
+}
+int main() {
+    int* x;
+    List list;
+    cudaMalloc(&x, 400);
+    cudaMemcpy(x, h, 400, cudaMemcpyHostToDevice);
+    cudaMalloc(&list.items, 400);
+    cudaMalloc(&list.count, sizeof(int));
+    BEFORE
+    keep<<<1, 128>>>(x, list, 100);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "add", "code"),
+    [("", "atomicAdd(list.count, 1)", 1), ("cudaMemset(list.count, 0, 4);", "(*list.count)++", 1),
+     ("cudaMemset(list.count, 0, 4);", "atomicAdd(list.count, 1)", 0)],
+)  # fmt: skip
+def test_a_counter_in_a_structure_is_held_to_what_host_code_sets(
+    before: str, add: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, out = checked(LIST.replace("BEFORE", before).replace("ADD", add), tmp_path, monkeypatch)
+
+    assert left == code
+    assert ("list.count is not set before the launch" in out) is not bool(before)
+
+
+ROWS = """
+__global__ void sum(const int* ptr, const int* idx, const float* x, float* y, int rows) {
+    int row = blockIdx.x * blockDim.x + threadIdx.x;
+    if (row >= rows) return;
+    float s = 0;
+    for (int e = ptr[row]; e END ptr[row + 1]; ++e) s += x[idx[e]];
+    y[row] = s;
+}
+int main() {
+    const int rows = 100, many = 3 * rows;
+    std::vector<int> ptr(rows + 1), idx(many);
+    for (int i = 0; i <= rows; ++i) ptr[i] = 3 * i;
+    for (int e = 0; e < many; ++e) idx[e] = rand() % rows;
+    int *p, *q;
+    float *x, *y;
+    cudaMalloc(&p, (rows + 1) * sizeof(int));
+    cudaMalloc(&q, many * sizeof(int));
+    cudaMalloc(&x, rows * sizeof(float));
+    cudaMalloc(&y, rows * sizeof(float));
+    cudaMemcpy(p, ptr.data(), (rows + 1) * sizeof(int), cudaMemcpyHostToDevice);
+    cudaMemcpy(q, idx.data(), many * sizeof(int), cudaMemcpyHostToDevice);
+    cudaMemcpy(x, hx, rows * sizeof(float), cudaMemcpyHostToDevice);
+    sum<<<1, 128>>>(p, q, x, y, rows);
+}
+"""
+
+
+@pytest.mark.parametrize(("end", "code"), [("<=", 1), ("<", 0)])
+def test_offsets_are_those_that_a_loop_of_the_host_makes(
+    end: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, out = checked(ROWS.replace("END", end), tmp_path, monkeypatch)
+
+    assert left == code
+    assert ("k.cu:6: load reads outside of idx" in out) is bool(code)

@@ -40,6 +40,7 @@ from tilewright.ir import Load, as_expr
 from tilewright.tile.conditions import constant_extents, only_in
 from tilewright.tile.dispatch import variant
 from tilewright.tile.distribution import Distribution, dealt_out, in_memory_order
+from tilewright.tile.round_loops import emit_runs
 
 
 @variant("scale", priority=10, when=[only_in("global"), constant_extents])
@@ -51,14 +52,20 @@ def turns(call) -> Distribution:
 @turns.emit
 def _(plan, call, out) -> None:
     flat = call["dst"].buffer.flat()
-    with plan.rounds_of(call, out) as at, out.loop("e", plan.vector) as e:
-        place = as_expr(at["dst"]) + e
-        out.store(flat, place, Load(flat, (place,)) * call.scalars["by"])
+
+    def scaled(writer, turn) -> None:
+        start = writer.at("dst", turn)
+        with out.loop("e", plan.vector) as e:
+            place = as_expr(start) + e
+            out.store(flat, place, Load(flat, (place,)) * call.scalars["by"])
+
+    emit_runs(plan, call, out, scaled)
 '''
 VARIANT = '''
 from tilewright.tile.conditions import constant_extents, only_in
 from tilewright.tile.dispatch import variant
-from tilewright.tile.distribution import Distribution, dealt_out, emit_copies, in_memory_order
+from tilewright.tile.distribution import Distribution, dealt_out, in_memory_order
+from tilewright.tile.round_loops import emit_copies
 
 
 @variant("copy", priority=5, when=[only_in("global"), constant_extents])

@@ -34,6 +34,8 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
             "_advice",
             "_allocations",
             "_compile",
+            "_conditions",
+            "_contents",
             "_dialect",
             "_headers",
             "_host",
@@ -42,10 +44,10 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
             "_life",
             "_numbers",
             "_pieces",
-            "_shared",
             "_stand_ins",
             "_structures",
             "_tree",
+            "_variables",
         )
     ),
 }

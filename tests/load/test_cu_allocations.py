@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from tilewright.load.cu_launches import LaunchShape, launched
+from tilewright.load.cu_life import filled_with
 
 HEAD = """
 #define CHECK(x) do { if ((x) != cudaSuccess) exit(1); } while (0)
@@ -91,3 +92,15 @@ def test_arguments_whose_addresses_are_put_one_by_one_are_read() -> None:
 
     assert shape(body).words == ("x", "n")
     assert shape(body).allocated == {"x": 400}
+
+
+def test_rows_of_a_pitch_are_as_long_as_it_says() -> None:
+    body = """float* x; size_t pitch; cudaMallocPitch((void**)&x, &pitch, 100 * sizeof(float), 60);
+    cudaMemset2D(x, pitch, 7, 400, 60); k<<<1, 32>>>(x, pitch / sizeof(float));"""
+
+    launch = shape(body)
+
+    assert launch.allocated == {"x": 512 * 60}
+    assert launch.host is not None
+    assert launch.host.number("pitch / sizeof(float)") == 128
+    assert filled_with(launch.host, "x") == 7

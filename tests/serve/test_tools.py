@@ -12,9 +12,7 @@ import pytest
 
 from tests.forks import instead_of_processes
 from tilewright.errors import ToolError
-from tilewright.serve.answers import asked
-from tilewright.serve.mcp import ARGUMENTS, TOOLS, server
-from tilewright.serve.pages import search
+from tilewright.serve.mcp import ARGUMENTS, TOOLS, asked, search, server
 
 KERNEL = """\
 from tilewright import T, Tx

@@ -31,7 +31,8 @@ def test_each_scope_shares_the_elements_out(scope: str, threads: int, rounds: in
 
     for pair in ((shared, there), (there, shared)):
         said = entry(*pair, scope, threads)
-        assert said.plan == f"{rounds} x 16 bytes (8 elements) for each of {threads} threads"
+        who = f"for each of {threads} threads" if threads > 1 else "per thread"
+        assert said.plan == f"{rounds} x 16 bytes (8 elements) {who}"
 
 
 def test_neighbouring_threads_have_neighbouring_addresses_in_global_memory() -> None:

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tilewright.cli import judging, repository, serving, tuning
-from tilewright.cli import judging as looking
+from tilewright.cli import judging, serving
 from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Svg, Values
 from tilewright.errors import ArgumentError, DispatchError, TargetError, TilewrightError, choices
+from tilewright.terminal import code, complain, grid, say, with_progress
 
 if TYPE_CHECKING:
     from tilewright.layout import Layout
@@ -36,8 +36,6 @@ CALLED_WRONGLY = (ArgumentError, TargetError)  # unless a kernel's line is to bl
 
 def main() -> None:
     """Run the command line, and leave with its exit code."""
-    from tilewright.view.terminal import complain
-
     gc.set_threshold(100_000, 20, 50)  # of what a command makes little is garbage, and it all goes in the end:
     atexit.register(gc.freeze)  # Python would look through it several times
     if hasattr(signal, "SIGPIPE"):
@@ -61,7 +59,6 @@ def main() -> None:
 def _say_version(wanted: bool) -> None:
     if wanted:
         import tilewright
-        from tilewright.view.terminal import say
 
         say(f"tilewright {tilewright.__version__}")
         raise typer.Exit
@@ -132,7 +129,7 @@ def run(
       tilewright run kernels.py:scale --size n=1000 --check bounds,races
       tilewright run kernels.py:scale --size n=1000 --limit 30s --limit 2GiB
     """
-    from tilewright.cli.running import Inputs, compiled, profile_kernel, run_kernel
+    from tilewright.cli.kernels import Inputs, compiled, profile_kernel, run_kernel
     from tilewright.inputs import parse_limits
 
     limits = parse_limits(limit or [])
@@ -166,8 +163,7 @@ def lower(
       tilewright lower examples/transpose.py --stage lowered
       tilewright lower examples/transpose.py:transpose --stage sass --arch sm_90a
     """
-    from tilewright.cli.running import compiled
-    from tilewright.view.terminal import code, with_progress
+    from tilewright.cli.kernels import compiled
 
     languages = {"tile": "python", "lowered": "python", "cuda": "cuda"}
     exe = compiled(place, arch, const or [])
@@ -187,8 +183,7 @@ def explain(place: Place, arch: Arch = None, const: Const = None) -> None:
       tilewright explain examples/transpose.py
       tilewright explain examples/transpose.py --arch sm_80
     """
-    from tilewright.cli.running import compiled
-    from tilewright.view.terminal import say
+    from tilewright.cli.kernels import compiled
 
     exe = compiled(place, arch, const or [])
     say(str(exe.report))
@@ -335,7 +330,6 @@ def _draw(
     """
     from tilewright.view import as_json
     from tilewright.view import svg as svg_of
-    from tilewright.view.terminal import grid, say
 
     if svg:  # before any output: the file may not be writable
         svg.write_text(svg_of(*grids), encoding="utf-8")
@@ -357,7 +351,6 @@ def doctor() -> None:
     Exit code 1 where the simulator itself does not work.
     """
     from tilewright.cli.doctor import examine
-    from tilewright.view.terminal import say
 
     broken = False
     for finding in examine():
@@ -367,12 +360,6 @@ def doctor() -> None:
         raise typer.Exit(1)
 
 
-app.command()(judging.advise)
-app.command()(judging.check)
-app.command()(judging.judge)
-app.command()(tuning.tune)
-app.command()(repository.ci)
-app.command()(serving.serve)
-app.command()(serving.mcp)
-app.command()(looking.look)
-app.command()(looking.needed)
+for _command in (judging.advise, judging.check, judging.judge, judging.tune, serving.ci, serving.serve, serving.mcp,
+                 judging.look, judging.needed):  # fmt: skip  # in the order of the help
+    app.command()(_command)

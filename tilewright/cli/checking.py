@@ -14,18 +14,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.checking import EXPLORED, LAUNCH, Policy, ran
+from tilewright.checking import EXPLORED, Policy, ran
 from tilewright.cli.arguments import (
     Request,
     arguments_of,
     kernel_of,
     made_argument,
     named_by,
-    numbers,
     requests_beside,
     sequences_beside,
 )
-from tilewright.cli.launching import Launched, as_launched, in_order, is_dependent, planned, smaller
+from tilewright.cli.launching import (
+    Launched,
+    as_launched,
+    in_order,
+    is_dependent,
+    left_out,
+    planned,
+    smaller,
+    zeros_for_ramps,
+)
 from tilewright.cli.options import constants
 from tilewright.errors import ArgumentError, Span, TilewrightError, UnsupportedError
 from tilewright.explain import BUILDS, COMMAND, Finding, parse_idioms, reworded
@@ -33,8 +41,8 @@ from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.load.cu_headers import absent, headers
 from tilewright.sequences import PlannedLaunch, sequence
+from tilewright.terminal import complain, say
 from tilewright.verdict import Report, Verdict, coverage_text
-from tilewright.view.terminal import complain, say
 
 if TYPE_CHECKING:
     from tilewright.cli.verdicts import Asked
@@ -107,9 +115,7 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
 
     Raises TilewrightError where there is nothing to run.
     """
-    grid, block, cluster = (numbers(text) if text else None for text in (asked.grid, asked.block, asked.cluster))
-    line = Request(asked.kernel, grid or (1,), block, asked.smem, cluster, asked.non_portable_cluster,
-                  tuple(asked.arg), asked.checks, tuple(asked.const), asked.seed, asked.made_by)  # fmt: skip
+    line = Request.of(asked, check=asked.checks, globals=tuple(asked.const), made_by=asked.made_by)
     if asked.profile is not None:
         from tilewright.profiling import gpu
 
@@ -129,7 +135,8 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
         return _in_order(asked, limits, sizes)
     if by_host_code:
         launches = as_launched(module, line, asked.file, sizes)
-        complain("\n".join(launch.said for launch in launches))
+        skipped = left_out(module, asked.file, sizes) if line.kernel is None else []
+        complain("\n".join([*(launch.said for launch in launches), *skipped]))
     else:
         launches = [Launched(request, request, "", {}) for request in requests]
     limits = {**limits, "max_findings": asked.max_findings}
@@ -153,7 +160,7 @@ def _with_integers(module: LoadedModule, request: Request, **settings: Any) -> V
     """The verdict on a launch of host code with small integers in the arrays that this fills with numbers which nobody
     knows; with zeros, where those lead out of an array or to no end.
     """
-    zeros = replace(request, args=tuple(text.partition("=ramp(")[0] for text in request.args))
+    zeros = replace(request, args=tuple(map(zeros_for_ramps, request.args)))
     if zeros.args == request.args:
         return _checked(module, request, **settings)
     policy: Policy = settings["policy"]
@@ -225,20 +232,19 @@ def _checked(
     args = arguments_of(kernel, request, random)
     kept = gpu or profile is not None
     before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if kept else []
-    launch: dict[str, Any] = {name: getattr(request, name) for name in LAUNCH if hasattr(request, name)}
-    verdict, outcome = ran(kernel, args, launch, request.check, limits, in_place=True, policy=policy)
+    verdict, outcome = ran(kernel, args, request.launch, request.check, limits, in_place=True, policy=policy)
     if unsaid is not None and unsaid(verdict):
         return verdict
     is_refused = verdict.status == "refused" and not isinstance(outcome, UnsupportedError)
     if is_refused and isinstance(outcome, TilewrightError):
         raise outcome
     if gpu and verdict:
-        verdict = _compared(kernel, verdict, before, args, launch)
+        verdict = _compared(kernel, verdict, before, args, request.launch)
     verdict = replace(verdict, coverage=coverage)
     if not quiet:
         _say(verdict, outcome, policy.around.line)
     if profile is not None and not quiet and not isinstance(outcome, TilewrightError | MemoryError):
-        _say_times(kernel, before, launch, profile)
+        _say_times(kernel, before, request.launch, profile)
     return verdict
 
 

@@ -1,39 +1,21 @@
-"""The commands that judge a kernel: what to change in its layouts, and whether it is right."""
+"""The commands that run a kernel to judge it: is it right, what happens in a run, what would make it faster."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import product
+from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilewright.cli.options import (  # fmt: skip
-    Arch,
-    Both,
-    CheckedFile,
-    Const,
-    Explore,
-    InOrder,
-    Json,
-    Limit,
-    MadeBy,
-    Pdl,
-    Place,
-    ProfiledFor,
-    Replay,
-    Seed,
-    Sizes,
-    Small,
-    Strict,
-    Values,
-    WideCluster,
-)
-from tilewright.errors import ArgumentError, SimulationError
+from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Values, constants
+from tilewright.errors import ArgumentError, SimulationError, choices
+from tilewright.terminal import complain, say, with_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from tilewright.compiler import Executable
     from tilewright.load import LoadedKernel
 
@@ -46,6 +28,9 @@ Grid = Annotated[str | None, typer.Option(help="Of a .cu or PTX file, CTAs: 4 or
 Block = Annotated[str | None, typer.Option(help="Threads of a CTA: 256 or 16,16.")]
 Smem = Annotated[int, typer.Option(help="Bytes of dynamic shared memory.")]
 Cluster = Annotated[str | None, typer.Option(help="CTAs of a cluster.")]
+WideCluster = Annotated[
+    bool, typer.Option("--non-portable-cluster", help="Clusters of 9 to 16 CTAs, as the host would have to ask for.")
+]
 
 
 OF_OURS, OF_OTHERS = ("const", "size"), ("kernel", "grid", "block", "smem", "cluster")
@@ -54,7 +39,7 @@ OF_OURS, OF_OTHERS = ("const", "size"), ("kernel", "grid", "block", "smem", "clu
 
 @dataclass(frozen=True, slots=True)
 class RunAsked:
-    """A kernel to run, as the command line names it."""
+    """A kernel to run, as the options of a command name it."""
 
     file: str
     kernel: str | None
@@ -69,6 +54,11 @@ class RunAsked:
     seed: int
     arch: str | None
 
+    @classmethod
+    def of(cls, params: Mapping[str, Any]) -> RunAsked:
+        """The options of a command by name, which may be more."""
+        return cls(**{row.name: params[row.name] for row in fields(cls)})
+
     def ready(self) -> tuple[Executable | LoadedKernel, tuple[Any, ...], dict[str, Any]]:
         """The kernel, its arguments and its launch, which ours has itself."""
         path, _, name = self.file.partition(":")
@@ -76,7 +66,7 @@ class RunAsked:
             self._refuse(OF_OURS, "not Python", "--kernel, --grid, --block, --smem, --cluster, --arg, --seed")
             return self._loaded(Path(path), self.kernel or name or None)
         self._refuse(OF_OTHERS, "Python, where a kernel has its launch itself", "--arg, --size, --const, --seed")
-        from tilewright.cli.running import Inputs, compiled
+        from tilewright.cli.kernels import Inputs, compiled
 
         exe = compiled(self.file, self.arch, self.const)
         return exe, tuple(Inputs(self.arg, self.size, self.seed).arguments(exe.kernel).values()), {}
@@ -89,21 +79,16 @@ class RunAsked:
     def _loaded(self, path: Path, name: str | None) -> tuple[LoadedKernel, tuple[Any, ...], dict[str, Any]]:
         import numpy as np
 
-        from tilewright.checking import LAUNCH
-        from tilewright.cli.arguments import Request, arguments_of, kernel_of, numbers, requests_beside
+        from tilewright.cli.arguments import Request, arguments_of, kernel_of, requests_beside
         from tilewright.cli.checking import loaded
         from tilewright.cli.launching import as_launched
-        from tilewright.cli.options import constants
         from tilewright.inputs import parse_sizes
-        from tilewright.view.terminal import complain
 
-        grid, block, cluster = (numbers(text) if text else None for text in (self.grid, self.block, self.cluster))
-        request = Request(name, grid or (1,), block, self.smem, cluster, self.non_portable_cluster,
-                          tuple(self.arg), seed=self.seed)  # fmt: skip
+        request = replace(Request.of(self), kernel=name)
         if not self.arg and (beside := requests_beside(path)):
-            launch: dict[str, Any] = {"grid": grid, "block": block, "cluster": cluster, "shared_bytes": self.smem}
+            launch = {key: value for key, value in request.launch.items() if value and (key != "grid" or self.grid)}
             nearest = next((choice for choice in beside if name in (None, choice.kernel)), beside[0])
-            request = replace(nearest, **{key: value for key, value in launch.items() if value})
+            request = replace(nearest, **launch)
         module = loaded(path, self.arch, (), (), request.kernels)
         if request.block is None and path.suffix != ".ptx":
             first = as_launched(module, request, path, parse_sizes(constants(self.size)))[0]
@@ -111,10 +96,11 @@ class RunAsked:
             request = first.request
         kernel = kernel_of(module, request)
         args = arguments_of(kernel, request, np.random.default_rng(request.seed))
-        return kernel, tuple(args), {name: getattr(request, name) for name in LAUNCH}
+        return kernel, tuple(args), request.launch
 
 
 def look(
+    ctx: typer.Context,
     file: File,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("run.html"),
     arg: Values = None,
@@ -145,16 +131,13 @@ def look(
       tilewright look examples/matmul_ring.py --size m=128 --size n=64 --size k=160 -o run.html
       tilewright look reduce.cu --grid 4 --block 256 --arg x:f32[1024]=random --arg y:f32[4] --arg n=1024
     """
-    asked = RunAsked(file, kernel, grid, block, smem, cluster, non_portable_cluster, arg or [], const or [],
-                     size or [], seed, arch)  # fmt: skip
-    if not _looked(asked, out, trace, ctas=ctas, check=check, with_needed=with_needed):
+    if not _looked(RunAsked.of(ctx.params), out, trace, ctas=ctas, check=check, with_needed=with_needed):
         raise typer.Exit(1)
 
 
 def _looked(asked: RunAsked, out: Path, trace: Path | None, *, ctas: int, check: str, with_needed: bool) -> bool:
     """Writes the page of a run; False where a finding has ended it."""
     from tilewright.view.look import Timeline, page_of, written
-    from tilewright.view.terminal import complain, say, with_progress
 
     exe, args, launch = asked.ready()
     rows = _rows(exe, args, launch) if with_needed else []
@@ -186,6 +169,7 @@ def _rows(exe: Executable | LoadedKernel, args: tuple[Any, ...], launch: dict[st
 
 
 def needed(
+    ctx: typer.Context,
     file: File,
     arg: Values = None,
     size: Sizes = None,
@@ -210,25 +194,17 @@ def needed(
       tilewright needed examples/matmul_ring.py --size m=128 --size n=64 --size k=160
       tilewright needed reduce.cu --grid 4 --block 256 --arg x:f32[1024]=random --arg y:f32[4] --arg n=1024
     """
-    from json import dumps
-
     from tilewright.deleting import needed as tried
-    from tilewright.view.terminal import say
 
-    asked = RunAsked(file, kernel, grid, block, smem, cluster, non_portable_cluster, arg or [], const or [],
-                     size or [], seed, arch)  # fmt: skip
-    exe, args, launch = asked.ready()
+    exe, args, launch = RunAsked.of(ctx.params).ready()
     rows = tried(exe, *args, **launch)
     if json:
         say(dumps([row.as_dict() for row in rows], indent=1))
         return
     for row in rows:
         say(str(row))
-    say(
-        f"\n{_tally([row.needed for row in rows])} for these arguments"
-        if rows
-        else "no barrier, wait or fence is in it"
-    )
+    tally = f"\n{_tally([row.needed for row in rows])} for these arguments"
+    say(tally if rows else "no barrier, wait or fence is in it")
 
 
 def _tally(needed: Sequence[bool]) -> str:
@@ -241,9 +217,6 @@ def _tally(needed: Sequence[bool]) -> str:
     if len(needed) == 1:
         return f"1 line orders something, and is {'needed' if needed[0] else 'redundant'}"
     return f"{len(needed)} lines order something, {needed.count(False)} of them redundant"
-
-
-MOST_BYTES = 8 << 30  # of address space, for each part of a test
 
 
 def advise(
@@ -270,10 +243,32 @@ def advise(
       tilewright advise kernels.py:stage --size n=1000 --arch sm_90a
       tilewright advise kernels.py:stage --size n=1000 --time H200
     """
-    from tilewright.cli.running import Inputs, advised
-    from tilewright.view.terminal import say
+    from tilewright.cli.kernels import Inputs, advised
 
     say(str(advised(place, arch, const or [], Inputs(arg or [], size or [], seed), time)))
+
+
+Both = Annotated[bool, typer.Option("--both/--no-both", help="Of a .cu file: as optimised, and as written.")]
+Strict = Annotated[list[str] | None, typer.Option(help="Tell of a benign idiom: equal-values, all; repeatable.")]
+Explore = Annotated[int | None, typer.Option(min=0, help="Orders by chance of a kernel with waits.")]
+Replay = Annotated[str | None, typer.Option(help="One choice, as a finding has it: seed:3, refuse:1.")]
+Small = Annotated[
+    bool, typer.Option("--small", help="The smallest launch that reaches every branch which the given one reaches.")
+]
+MadeBy = Annotated[
+    str | None,
+    typer.Option(metavar="KERNEL", help="Writes the arguments through its first parameters; --arg are its others."),
+]
+InOrder = Annotated[
+    bool, typer.Option("--sequence", help="The launches of the .cu file in order; --arg by the host's names.")
+]
+Pdl = Annotated[bool, typer.Option("--pdl", help="A launch may begin before the last one ends.")]
+CheckedFile = Annotated[
+    Path, typer.Argument(metavar="FILE.py[:KERNEL]|FILE.cu|FILE.ptx", help="Python, CUDA C++, or PTX.")
+]
+ProfiledFor = Annotated[
+    str | None, typer.Option(metavar="GPU", help="Of a .cu or PTX file: also its time on an H200, A100, ...")
+]
 
 
 def check(
@@ -328,6 +323,9 @@ def check(
     raise typer.Exit(judged(Asked.of(ctx.params), ctx).exit_code)
 
 
+MOST_BYTES = 8 << 30  # of address space, for each part of a test
+
+
 def judge(
     folder: Annotated[Path, typer.Argument(help="With task.yml, reference.py and submission.py.")],
     submission: Annotated[Path | None, typer.Option(help="Another file with custom_kernel.")] = None,
@@ -348,11 +346,7 @@ def judge(
       tilewright judge examples/problems/row_sums
       tilewright judge problems/vectoradd_py --submission mine.py --json
     """
-    from json import dumps
-
-    from tilewright.serve.contest import Allowance, contest
-    from tilewright.serve.problem import problem_of
-    from tilewright.view.terminal import say
+    from tilewright.serve.contest import Allowance, contest, problem_of
 
     bounds = Allowance(seconds, MOST_BYTES, walls)
     group = "benchmarks" if benchmarks else "tests"
@@ -366,3 +360,96 @@ def judge(
         right = sum(map(bool, report.verdicts))
         say(f"{report.file}: {report.status}, {right} of {len(report.verdicts)} {group} clean")
     raise typer.Exit(report.exit_code)
+
+
+# `tilewright tune`: configurations of a kernel, ranked by estimated time, with what bounds each.
+
+
+SHOWN = 20
+
+
+def tune(
+    place: Place,
+    gpu: Annotated[str, typer.Option(help="For which GPU: H200, A100, ...")] = "H200",
+    shape: Annotated[
+        list[str] | None, typer.Option("--shape", "--size", help="Symbolic extents: n=4096 or m=64,n=4096; repeatable.")
+    ] = None,
+    values: Annotated[
+        list[str] | None, typer.Option("--try", help="BLOCK=64,128,256 of a @T.jit kernel; repeatable.")
+    ] = None,
+    const: Const = None,
+    arg: Values = None,
+    arch: Arch = None,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Rank the configurations of a kernel by the time that each is estimated to take, and say what bounds it.
+
+    KERNEL is what tw.autotune made, with its own configurations, or a @T.jit kernel with --try for the constants to
+    try. Needs no GPU: a few CTAs of each configuration run on the simulator, and are played with the GPU's figures. On
+    a GPU, tw.autotune then measures the first eight.
+
+    \b
+    Examples:
+      tilewright tune kernels.py:scale --shape n=1000000
+      tilewright tune kernels.py:scale --gpu A100 --shape n=1000000 --try THREADS=128,256 --try RUN=4,8
+    """
+    from tilewright.cli.kernels import tunable_named
+    from tilewright.inputs import make_arguments, parse_sizes
+    from tilewright.tuning import Tuned, autotune
+
+    tunable = tunable_named(place)
+    if not isinstance(tunable, Tuned) or values:
+        kernel = tunable.make if isinstance(tunable, Tuned) else tunable
+        tunable = autotune(kernel, configs=_configs(values or [], constants(const or [])), target=arch, gpu=gpu)
+    first = next(iter(tunable._executables().values()))
+    sizes = parse_sizes(constants([word for text in shape or [] for word in text.split(",")]))
+    args = tuple(make_arguments(first.kernel, constants(arg or []), sizes, seed).values())
+    trials = with_progress(f"tuning {tunable.__name__}", lambda _: tunable.estimates(args, gpu=gpu))
+    ranked = sorted(trials, key=lambda trial: trial.rank)
+    say(_as_json(tunable.__name__, gpu, ranked) if json else _as_table(tunable.__name__, gpu, ranked))
+
+
+def _as_json(name: str, gpu: str, ranked: Sequence[Any]) -> str:
+    rows = [{"config": dict(trial.config), "seconds": trial.estimated, "why": trial.why, "refused": trial.refused}
+            for trial in ranked]  # fmt: skip
+    return dumps({"kernel": name, "gpu": gpu, "trials": rows}, indent=2, default=str)
+
+
+def _as_table(name: str, gpu: str, ranked: Sequence[Any]) -> str:
+    lines = [f"{name} on {gpu}, estimated, not measured: {len(ranked)} configurations"]
+    for number, trial in enumerate(ranked[:SHOWN], 1):
+        more = _more_stages(trial, ranked)
+        lines.append(f"{number:4}  {trial}".replace(", not measured", "") + (f"; {more}" if more else ""))
+    return "\n".join([*lines, *([f"      and {len(ranked) - SHOWN} more"] if len(ranked) > SHOWN else [])])
+
+
+def _configs(values: Sequence[str], fixed: Mapping[str, object]) -> list[dict[str, Any]]:
+    """All combinations of the values that are to be tried. `Any`: values of compile time."""
+    names, several = [], []
+    for text in values:
+        name, equals, listed = text.partition("=")
+        if not equals or not listed:
+            raise ArgumentError(f"{text!r} tries nothing", given=text, allowed="NAME=VALUE,VALUE,...")
+        names.append(name)
+        several.append([constants([f"{name}={text}"])[name] for text in listed.split(",")])
+    if not names:
+        raise ArgumentError("there is nothing to try", given="no --try", allowed=choices(None, ["--try NAME=64,128"]))
+    return [{**fixed, **dict(zip(names, choice, strict=True))} for choice in product(*several)]
+
+
+def _more_stages(trial: Any, trials: Sequence[Any]) -> str:
+    """What one more stage of a ring would do, where it was among those that were tried and threads wait for copies."""
+    from tilewright.cli.kernels import STAGES
+
+    name = next((name for name in trial.config if STAGES in name.lower()), None)
+    if name is None or trial.estimated is None or not trial.why.startswith("waits for"):
+        return ""
+    more = {**trial.config, name: trial.config[name] + 1}
+    other = next((trial for trial in trials if dict(trial.config) == more), None)
+    if other is None:
+        return ""
+    if other.refused:
+        return f"{name}={more[name]} does not fit"
+    gain = 1 - other.estimated / trial.estimated
+    return f"{name}={more[name]} would fit, and take {abs(gain):.0%} {'less' if gain > 0 else 'more'}"

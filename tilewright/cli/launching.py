@@ -1,6 +1,7 @@
 """How the host code of a .cu file launches its kernels: what it says is taken, what it lacks is asked for by name.
 
-Arrays have the sizes of their allocations; floats in them are random, integers zeros, as no host code runs.
+Arrays have the sizes of their allocations, and what simple host code puts into them; where that is not known floats are
+random, integers that host code copies small, others zeros.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tilewright.checking import LAUNCH
 from tilewright.cli.arguments import (
     ALLOWED,
+    HELD,
+    SHORT,
     TYPES,
     Request,
     SequenceRequest,
@@ -25,15 +28,18 @@ from tilewright.cli.arguments import (
     example,
     kernel_of,
     made_argument,
+    of_host,
 )
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, Span, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_allocations import variables_set
+from tilewright.load.cu_contents import array_of, contents, map_of
 from tilewright.load.cu_host import bare, parts_of
-from tilewright.load.cu_launches import LaunchShape, launched
-from tilewright.load.cu_life import HostAround, filled_with, is_copied_to, launch_loop, unset
+from tilewright.load.cu_launches import LaunchShape, launched, unreached
+from tilewright.load.cu_life import HostAround, filled_with, is_copied_to, launch_loop, set_in_part, unset
 from tilewright.load.cu_numbers import type_bytes
+from tilewright.load.cu_tensor_maps import HostMap
 from tilewright.load.cu_tree import template_names
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
 from tilewright.sequences import PlannedLaunch, launch
@@ -153,7 +159,7 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
         args = tuple(filled.values()) if filled else request.args
         launch = replace(request, kernel=name, grid=shape.grid, block=shape.block, cluster=request.cluster or
                        shape.cluster, shared_bytes=request.shared_bytes or shape.shared_bytes, args=args,
-                       globals=(*_variables(module, shape), *request.globals))  # fmt: skip
+                       held=_contents(args, shape), globals=(*_variables(module, shape), *request.globals))  # fmt: skip
         if not shape.lacks:
             _check_launch(kernel, launch, Span(str(file), shape.line))
         asked = replace(request, kernel=name, args=tuple(texts.values()))
@@ -180,22 +186,28 @@ def host_around(kernel: LoadedKernel, shape: LaunchShape, asked: Iterable[str] =
     host = shape.host
     if host is None:
         return HostAround(shape.line)
-    names = {param.name: word for param, word in zip(kernel.written, shape.words, strict=False)
-             if param.type[-1:] == "*" and param.name not in asked}  # fmt: skip
+    pairs = [(param, word) for param, word in zip(kernel.written, shape.words, strict=False) if param.name not in asked]
+    names = {param.name: word for param, word in pairs if param.type[-1:] == "*"}
+    names |= {f"{param.name}.{member.name}": f"{word}.{member.name}" for param, word in pairs
+              for member in param.fields if member.kind == POINTER}  # fmt: skip
     lines = {name: line for name, word in names.items() if (line := unset(host, word)) is not None}
-    loop = launch_loop(host, shape.words)
+    in_part = {name: part for name, word in names.items() if (part := set_in_part(host, word)) is not None}
+    loop = launch_loop(host, [*names.values(), *shape.words])
     if loop is None:
-        return HostAround(shape.line, lines, words=names)
+        return HostAround(shape.line, lines, in_part, words=names)
     kept, looked_at = (
         frozenset(name for name, word in names.items() if word in words) for words in (loop.kept, loop.looked_at)
     )
-    return HostAround(shape.line, lines, loop.line, kept, looked_at, names)
+    return HostAround(shape.line, lines, in_part, loop.line, kept, looked_at, names)
 
 
 def _check_launch(kernel: LoadedKernel, request: Request, at: Span) -> None:
     """Raises ArgumentError, at the line of the launch, where a GPU refuses what host code asks for: a mistake there."""
     try:
         kernel.machine(request.grid, request.block, request.cluster, request.shared_bytes, non_portable_cluster=True)
+        for text in request.args:
+            if "map(" in text:
+                made_argument(text, np.random.default_rng(0), request.held)
     except ArgumentError as error:
         error.what, error.at = f"this launch of {kernel.name} fails: {error.what}", at
         raise
@@ -224,6 +236,14 @@ def _asked_for(
         instance = instance if "<" in instance else f"{instance}<float, 128>"
         allowed = f"an instance by its name: --kernel '{instance}'"
     raise ArgumentError(what, given=", ".join(names) or templates or "none", allowed=allowed)
+
+
+def left_out(module: LoadedModule, file: Path, sizes: Mapping[str, Number]) -> list[str]:
+    """The launches that host code does not come to with these numbers, in words."""
+    shapes = [shape for text in module.texts for shape in unreached(text, sizes, module.texts)]
+    return list(dict.fromkeys(
+        f"{file.name}:{shape.line}: not launched with these numbers: {' '.join(shape.unless.split())} decides otherwise"
+        for shape in shapes if _names(module, shape)))  # fmt: skip
 
 
 def _names(module: LoadedModule, shape: LaunchShape) -> list[str]:
@@ -305,6 +325,8 @@ def _argument(
         return re.sub(r"^\s*\w+", param.name, texts[param.name])
     if param.type[-1:] == "*":
         return f"{param.name}=null" if word in _NULL else _allocated(param, shape, word)
+    if shape.host is not None and (tensor_map := map_of(shape.host, word)) is not None:
+        return f"{param.name}={_map_text(tensor_map, word)}"
     if _OF_TEXTURES.search(param.type):
         return f"{param.name}=0"  # what reads it is refused by name
     if isinstance(value, (int, float)):
@@ -350,15 +372,68 @@ def _named(param: Parameter, word: str, shape: LaunchShape) -> list[str]:
 
 def _allocated(param: Parameter, shape: LaunchShape, word: str) -> str | None:
     """An array that host code allocates, with what it sets it to; None of any other."""
-    if word not in shape.allocated:
+    if word not in shape.allocated or shape.host is None:
         return None
-    text = _array(param, shape.allocated[word])
-    if shape.host is not None and (byte := filled_with(shape.host, word)):
+    return _as_set(param, shape.allocated[word], word, shape.host)
+
+
+def _as_set(param: Parameter, nbytes: int, word: str, host: Host) -> str | None:
+    """An array of so many bytes, with what host code sets it to; None of structures that it does not."""
+    text = _array(param, nbytes)
+    if (values := _held(text, contents(host, word))) is not None:
+        return f"{text.partition('=')[0]}{f'={of_host(word)}' * bool(values.any())}"
+    if byte := filled_with(host, word):
         return _filled(text, byte)
-    is_copied = shape.host is not None and is_copied_to(shape.host, word)
+    array = array_of(host, word)
+    is_copied = is_copied_to(host, word) or (array is not None and not array.root.is_known)
     if _OF_BYTES in text:  # structures, which a launch before may have to set, and no small numbers
         return text if is_copied else None
     return f"{text}={RAMP}" if is_copied and text.endswith("]") else text
+
+
+def _map_text(tensor_map: HostMap, word: str) -> str:
+    """A tensor map of host code as the command line has it, with what its array holds."""
+    kind, (extents, box, steps) = (
+        SHORT[tensor_map.dtype],
+        ("x".join(map(str, numbers)) for numbers in (tensor_map.extents, tensor_map.box, tensor_map.steps)),
+    )
+    options = {"box": box, "swizzle": str(tensor_map.swizzle), "oob": tensor_map.oob, "steps": steps}
+    step = 1
+    for extent, stride in zip(reversed(tensor_map.extents), reversed(tensor_map.strides), strict=True):
+        if stride != step:
+            options["strides"] = "x".join(map(str, tensor_map.strides))
+        step *= extent
+    plain = {"swizzle": "0", "oob": "zero", "steps": "x".join("1" for _ in tensor_map.steps)}
+    said = ", ".join(f"{key}={value}" for key, value in options.items() if plain.get(key) != value)
+    array = tensor_map.array
+    octets = array.values.view(np.uint8) if array is not None and array.root.is_known and array.root.is_set else None
+    how = "=random" if tensor_map.dtype.startswith(("float", "bfloat")) else f"={RAMP}"
+    how = f"={of_host(word)}" if _held(f":{kind}[]", octets) is not None else how
+    return f"map({kind}[{extents}]{how}, {said})"
+
+
+def _held(text: str, octets: NDArray[Any] | None) -> NDArray[Any] | None:
+    """What host code puts into an array, whose type a text has; None where that is not known. Random floats are better
+    than many that are equal.
+    """
+    if octets is None:
+        return None
+    kind = dtype(TYPES[text.partition(":")[2].partition("[")[0]]).numpy
+    values = octets[: octets.size // kind.itemsize * kind.itemsize].view(kind)
+    is_one = kind.kind not in "iub" and not np.ptp(values.astype(np.float64)) > 0
+    return None if is_one or not values.size else values
+
+
+def _contents(args: Iterable[str], shape: LaunchShape) -> dict[str, NDArray[Any]]:
+    """The arrays that arguments have from host code, by the words of that."""
+    words = {match[1] for text in args for match in HELD.finditer(text)}
+    arrays = {word: contents(shape.host, word) for word in words} if shape.host is not None else {}
+    return {word: octets for word, octets in arrays.items() if octets is not None}
+
+
+def zeros_for_ramps(text: str) -> str:
+    """An argument with zeros in the arrays that are ramps."""
+    return re.sub(r"=ramp\(\d+\)", "", text)
 
 
 def _filled(text: str, byte: int) -> str:
@@ -383,11 +458,16 @@ def _structure(param: Parameter, word: str, host: Host | None) -> str | None:
 def _member(member: Field, word: str, value: str, host: Host) -> str | None:
     """A member of a structure, which is called ``word`` in host code. value: what it is there, in the code's words."""
     if member.kind == POINTER:
-        allocated = host.allocation(f"{word}.{member.name}" if re.fullmatch(r"\w+", word) else value)
-        allocated = allocated if allocated is not None or not value else host.allocation(value)
-        size = host.number(allocated) if allocated is not None else None
-        pointer = Parameter("", f"{member.element}*", member.element)
-        return "null" if value in _NULL else _array(pointer, int(size)).lstrip(":") if size is not None else None
+        place = f"{word}.{member.name}"
+        ways = [place] * bool(re.fullmatch(r"\w+", word)) + [value] * bool(value)
+        for way in ways:
+            size = host.number(allocated) if (allocated := host.allocation(way)) is not None else None
+            if size is not None:
+                text = _as_set(Parameter("", f"{member.element}*", member.element), int(size), way, host)
+                return text.lstrip(":") if text is not None else None
+        return "null" if value in _NULL else None
+    if (tensor_map := map_of(host, f"{word}.{member.name}")) is not None:
+        return _map_text(tensor_map, f"{word}.{member.name}")
     number = host.number(value) if member.kind and not member.count else None
     return None if number is None else str(number if member.kind.startswith("float") else int(number))
 
@@ -415,7 +495,7 @@ def _variables(module: LoadedModule, shape: LaunchShape) -> Iterator[str]:
         if host is None or name not in module.globals:
             continue
         place = module.globals[name]
-        short = next((short for short, kind in TYPES.items() if kind == str(place.dtype)), "")
+        short = SHORT.get(str(place.dtype), "")
         words = [source[1:]] if source[:1] == "&" else parts_of(host.word(source), "")
         values = [host.number(word) for word in words or ()]
         if short and values and None not in values and len(values) <= place.size:
@@ -437,8 +517,7 @@ def _sample(param: Parameter, elements: int) -> str:
 
 def _array(param: Parameter, nbytes: int) -> str:
     """An array of so many bytes for a pointer: floats are random."""
-    by_word = _POINTEES.get(_pointee(param), "b8")
-    short = next((short for short, name in TYPES.items() if name == param.element), by_word)
+    short = SHORT.get(param.element) or _POINTEES.get(_pointee(param), "b8")
     many = ceil(nbytes * 8 / dtype(TYPES[short]).bits)
     return f"{param.name}:{short}[{many}]{'=random' * ('f' in short)}"
 
@@ -468,7 +547,7 @@ def smaller(
 
     def launch_of(request: Request) -> Launch:
         values = arguments_of(kernel, request, np.random.default_rng(request.seed))
-        return kernel, values, {name: getattr(request, name) for name in LAUNCH if hasattr(request, name)}
+        return kernel, values, request.launch
 
     start = {name: value for name, value in launch.numbers.items() if value > 1}
     try:
@@ -489,8 +568,8 @@ def planned(module: LoadedModule, asked: SequenceRequest) -> list[PlannedLaunch]
     launches = list[PlannedLaunch]()
     for request in asked.launches:
         kernel = kernel_of(module, request)
-        shape = {name: getattr(request, name) for name in LAUNCH if hasattr(request, name)}
-        launches.append(launch(kernel, *arguments_of(kernel, request, random, arrays), pdl=request.pdl, **shape))
+        values = arguments_of(kernel, request, random, arrays)
+        launches.append(launch(kernel, *values, pdl=request.pdl, **request.launch))
     return launches
 
 

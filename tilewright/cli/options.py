@@ -20,30 +20,6 @@ Values = Annotated[list[str] | None, typer.Option("--arg", help="NAME=FILE.npy o
 Sizes = Annotated[list[str] | None, typer.Option("--size", help="NAME=NUMBER for a symbolic extent.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Of the random arguments.")]
 Limit = Annotated[list[str] | None, typer.Option("--limit", help="30s, 1000000steps or 2GiB; repeatable.")]
-Both = Annotated[bool, typer.Option("--both/--no-both", help="Of a .cu file: as optimised, and as written.")]
-Strict = Annotated[list[str] | None, typer.Option(help="Tell of a benign idiom: equal-values, all; repeatable.")]
-Explore = Annotated[int | None, typer.Option(min=0, help="Orders by chance of a kernel with waits.")]
-Replay = Annotated[str | None, typer.Option(help="One choice, as a finding has it: seed:3, refuse:1.")]
-Small = Annotated[
-    bool, typer.Option("--small", help="The smallest launch that reaches every branch which the given one reaches.")
-]
-MadeBy = Annotated[
-    str | None,
-    typer.Option(metavar="KERNEL", help="Writes the arguments through its first parameters; --arg are its others."),
-]
-InOrder = Annotated[
-    bool, typer.Option("--sequence", help="The launches of the .cu file in order; --arg by the host's names.")
-]
-Pdl = Annotated[bool, typer.Option("--pdl", help="A launch may begin before the last one ends.")]
-WideCluster = Annotated[
-    bool, typer.Option("--non-portable-cluster", help="Clusters of 9 to 16 CTAs, as the host would have to ask for.")
-]
-CheckedFile = Annotated[
-    Path, typer.Argument(metavar="FILE.py[:KERNEL]|FILE.cu|FILE.ptx", help="Python, CUDA C++, or PTX.")
-]
-ProfiledFor = Annotated[
-    str | None, typer.Option(metavar="GPU", help="Of a .cu or PTX file: also its time on an H200, A100, ...")
-]
 
 
 def constants(settings: list[str]) -> dict[str, object]:

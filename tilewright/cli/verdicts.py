@@ -26,8 +26,8 @@ from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.explain import COMMAND, Finding, reworded
 from tilewright.inputs import make_arguments, parse_limits, parse_sizes
 from tilewright.process import hold
-from tilewright.verdict import Report, Verdict, report_from, verdict_on
-from tilewright.view.terminal import complain, say
+from tilewright.terminal import complain, say
+from tilewright.verdict import Report, Verdict, report_from, unjudged, verdict_on
 
 if TYPE_CHECKING:
     from typer import Context
@@ -207,7 +207,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 def _stopped(place: str, message: str, limits: dict[str, Any], limit: str | None = None) -> Report:
     finding = Finding("limit", message, file=place, given=limit, allowed="--limit 120s --limit 4GiB")
-    return Report(place, (Verdict(place, "stopped", findings=(finding,), not_covered=("everything",)),), limits)
+    return Report(place, (unjudged(place, "stopped", finding),), limits)
 
 
 def leave(asked: Asked, into: Path) -> None:

@@ -17,8 +17,8 @@ from tilewright.demo.picture import picture, write_png
 from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError, TilewrightError
 from tilewright.layout import S, laneid
+from tilewright.terminal import code, grid, heading, say, with_progress
 from tilewright.view import layout_grid, svg
-from tilewright.view.terminal import code, grid, heading, say, with_progress
 
 if TYPE_CHECKING:
     from tilewright.sim import Run

@@ -13,11 +13,11 @@ from tilewright.ir.tensor_map import MapOf
 from tilewright.primitives import PRIMITIVES, Role, operand_names
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
 __all__ = [
     "AllocBuffer", "Assign", "Assume", "Attr", "Bind", "Body", "Break", "Continue", "DeclBuffer", "DeviceEntry",
-    "Evaluate", "For", "If", "Kernel", "Launch", "ScopeId", "Stmt", "Store", "TileCallStmt", "While",
+    "Evaluate", "For", "If", "Indexed", "Kernel", "Launch", "ScopeId", "Stmt", "Store", "TileCallStmt", "While",
 ]  # fmt: skip
 
 
@@ -251,6 +251,25 @@ class Launch:
 
 
 @dataclass(frozen=True, slots=True)
+class Indexed:
+    """A variable as its author indexes it: ``tile``, (132, 4) for ``float tile[32][33]``.
+
+    name: of the variable, or of a part of it, ``tile[1]``. strides: bytes from one to the next, of each index behind.
+    """
+
+    name: str
+    strides: tuple[int, ...]
+
+    def element_at(self, byte: int) -> str | None:
+        """``tile[3][5]`` for byte 416; None where no element begins there."""
+        element = self.name
+        for stride in self.strides:
+            index, byte = divmod(byte, stride)
+            element += f"[{index}]"
+        return None if byte else element
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """One kernel at one stage.
 
@@ -260,7 +279,7 @@ class Kernel:
     stage: "tile" as authored, "lowered" once every access is an offset into flat storage; ``launch`` is set then.
     maps: the tensor maps among ``buffers``; those that the kernel makes of its arguments are passed after ``params``.
     authored: the buffers of the tile stage, so that a report can give logical coordinates.
-    called: what a byte of a buffer that is not among them is called; None: by its number.
+    indexed: of other buffers that hold the elements of a variable, how its author indexes it, by the buffer's name.
     compiled: is it what a compiler made of the kernel of somebody else? It computes its addresses itself; its registers
     hold raw bits, and one that no `Bind` declares starts without a known bit.
     """
@@ -276,7 +295,7 @@ class Kernel:
     authored: tuple[Buffer, ...] = field(default=(), compare=False, repr=False)
     maps: tuple[MapOf, ...] = ()
     compiled: bool = False
-    called: Callable[[str, int], str] | None = field(default=None, compare=False, repr=False)
+    indexed: Mapping[str, Indexed] = field(default_factory=dict, compare=False, repr=False)
     at: Span | None = _at()
 
     def __repr__(self) -> str:

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
+from tilewright.layout import AXES
+
 PAGES = ("CUDA", "Triton", "CuTe", "TIRx", "NumPy, torch, TileLang")
 """The tables of names, by their origin; the file has others besides."""
 
@@ -85,6 +87,9 @@ def hint_for_python(node: ast.AST) -> str | None:
     """What does what Python's own function or operator, or one of NumPy, math or torch, was asked for."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
         return tables()["python"]["pow"]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult) and isinstance(node.right, ast.Attribute):
+        axis = node.right.attr
+        return f"from tilewright.layout import {axis}: an axis, no register" if axis in AXES else None
     if not isinstance(node, ast.Call):
         return None
     if isinstance(node.func, ast.Attribute):

@@ -16,9 +16,9 @@ from tilewright.load.cu_advice import in_words_of_text
 from tilewright.load.cu_compile import MadePtx, compile_cu
 from tilewright.load.cu_dialect import dialect_of
 from tilewright.load.cu_launches import made_functions
-from tilewright.load.cu_shared import Elements
 from tilewright.load.cu_structures import variables, with_fields
 from tilewright.load.cu_tree import overload, overloads, parameters, parted, split, with_values
+from tilewright.load.cu_variables import IndexedVariables
 from tilewright.load.declared import Parameter, number_name
 from tilewright.load.module import LoadedModule, public, text_of
 from tilewright.load.unoptimised import unoptimised
@@ -119,7 +119,7 @@ def _module(made: MadePtx) -> LoadedModule:
     written = with_fields({**by_macros, **parameters(made.text), **_instances(made, tree)}, made.texts)
     module = LoadedModule(tree, made.names, written, variables(made.texts), dialect_of(made.texts))
     module.texts, module.in_its_words = made.texts, in_words_of_text
-    module.called = partial(Elements, made.texts)
+    module.indexed = partial(IndexedVariables, made.texts)
     module.non_portable_cluster = any(WIDE_CLUSTERS in text for text in made.texts)
     return module
 

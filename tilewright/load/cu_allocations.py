@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from tilewright.load.cu_host import Host
 
 ALLOCATES = ("cudaMalloc", "cudaMallocManaged", "cudaMallocAsync", "cudaMallocHost", "cudaHostAlloc")
+ALLOCATES_ROWS = "cudaMallocPitch"  # address, address of the pitch, bytes of a row, rows
+ROW_BYTES = 512  # of which a pitch is a multiple: cudaDeviceProp.textureAlignment of sm_50 and later
 _DEPTH = 8  # of functions that are called for an allocation
 _CLASSES = ("class_specifier", "struct_specifier")
 
@@ -36,17 +38,79 @@ def allocation(host: Host, word: str) -> str | None:
     if (many := host.names.get(f"{name}.size()")) is not None:
         size = type_bytes(str(host.names.get(f"{name}[0]", "")))
         return f"({many}) * {size}" if size else None
-    inside = [host.function] if host.function is not None else []
-    for node in (*inside, host.tree.root):
-        for call, words in allocating(node, host.tree):
-            if _is_address_of(words[0], name, call, host.tree):
-                return words[1]
+    every = [*homes(host, word)]
+    functions = [(home, array, home.function) for home, array in every if home.function is not None]
+    anywhere = [
+        (home, array, home.tree.root) for home, array in every if array.partition(".")[0] not in home.parameters
+    ]
+    for home, array, node in (*functions, *anywhere):
+        for call, words in allocating(node, home.tree):
+            if _is_address_of(words[0], array, call, home.tree) or is_address_of(words[0], array, home):
+                value = words[1] if home is host else replace(home, node=call).number(words[1])
+                return value if isinstance(value, str) or value is None else str(int(value))
+    by_class = (_by_class(home, array) for home, array in every)
+    return next((str(int(value)) for value in by_class if value is not None), None)
+
+
+def homes(host: Host, word: str) -> Iterator[tuple[Host, str]]:
+    """Where the array of a word lives, with its name there: here, in functions that are called for it, in callers.
+
+    Of a function that is called the place is its end, or where it returns the array.
+    """
+    name = base_of(word).replace("->", ".")
+    yield host, name
+    yield from _callees(host, name)
+    root, dot, member = name.partition(".")
+    if host.depth < _DEPTH and host.call is not None and root in host.call[1]:
+        caller, passed = host.call
+        yield from homes(caller, f"{passed[root].lstrip('&*')}{dot}{member}")
+
+
+def _callees(host: Host, name: str) -> Iterator[tuple[Host, str]]:
+    """The functions that are called with the address of an array, or with the structure that it is a member of, and
+    those that return it.
+    """
     if host.depth >= _DEPTH:
-        return None
-    for way in (_by_function, _by_result, _by_class):
-        if (value := way(host, name)) is not None:
-            return str(int(value))
-    return _by_caller(host, name)
+        return
+    root, dot, member = name.partition(".")
+    for call, called, words in _calls(host.function if host.function is not None else host.tree.root, host.tree):
+        places = [k for k, word in enumerate(words) if _hands(word, name, call, host.tree)]
+        if places and call.id != host.node.id and called not in ALLOCATES:
+            for definition in definitions(host, called):
+                at = _within(host, _end_of(definition), definition, words, _kinds(host.tree.of(call)))
+                array = f"{definition.names[places[0]]}{dot}{member}" if places[0] < len(definition.names) else ""
+                yield at, array
+                yield from _callees(at, array)
+    for part in dict.fromkeys((name, root)):
+        called, words = _called(host.word(part))
+        for definition in definitions(host, called) if called else ():
+            for end in below(definition.node, "return_statement"):
+                result = definition.tree.of(end)[len("return") :].strip(" ;")
+                at = _within(host, end, definition, words, _kinds(host.word(part)))
+                array = base_of(result) + name[len(part) :]
+                yield at, array
+                yield from _callees(at, array)
+
+
+def _called(word: str) -> tuple[str, list[str]]:
+    """The function that an expression calls, without namespaces and arguments of a template, and what it is passed."""
+    node = expression(word)
+    if node is None or node.type != "call_expression":
+        return "", []
+    called = said(node.child_by_field_name("function"), word)
+    return called.partition("<")[0].rpartition("::")[2].strip(), [said(child, word) for child in _listed(word)]
+
+
+def _hands(word: str, name: str, call: Node, tree: Tree) -> bool:
+    """Does an argument hand on an array's address, or the structure that it is a member of?"""
+    root, dot, _ = name.partition(".")
+    return _is_address_of(word, name, call, tree) or (bool(dot) and _address(word).lstrip("&") == root)
+
+
+def _end_of(definition: Definition) -> Node:
+    """The last place in a function."""
+    body = definition.node.child_by_field_name("body")
+    return body.children[-1] if body is not None and body.children else definition.node
 
 
 def allocating(node: Node, tree: Tree) -> Iterator[tuple[Node, list[str]]]:
@@ -54,6 +118,13 @@ def allocating(node: Node, tree: Tree) -> Iterator[tuple[Node, list[str]]]:
     for call, name, words in _calls(node, tree):
         if name in ALLOCATES and len(words) > 1:
             yield call, words
+        elif name == ALLOCATES_ROWS and len(words) > 3:
+            yield call, [words[0], f"{pitch_of(words[2])} * ({words[3]})"]
+
+
+def pitch_of(width: str) -> str:
+    """The bytes from a row of cudaMallocPitch to the next, of rows with as many bytes, as an expression."""
+    return f"(({width}) + {ROW_BYTES - 1}) / {ROW_BYTES} * {ROW_BYTES}"
 
 
 def _calls(node: Node, tree: Tree) -> Iterator[tuple[Node, str, list[str]]]:
@@ -70,11 +141,17 @@ def _address(word: str) -> str:
     return re.sub(r"\s|\([^()&]*\)|\w+_cast<[^<>]*>", "", word).strip("()")
 
 
+def is_address_of(word: str, name: str, host: Host) -> bool:
+    """Is a word the address of an array's variable: ``&a``, and ``p`` of a parameter ``T** p``?"""
+    plain = _address(word).replace("->", ".")
+    return plain == f"&{name}" or (plain.lstrip("*") == name and name in host.parameters)
+
+
 def _is_address_of(word: str, name: str, call: Node, tree: Tree) -> bool:
     """Is the first argument of a call the address of a variable, of an element of an array of variables, or of each
     variable of a loop's list?
     """
-    plain = _address(word)
+    plain = _address(word).replace("->", ".")
     if plain == f"&{name}":
         return True
     if "[" in name and (element := re.fullmatch(r"&(\w+)\[(\w+)\]", plain)):
@@ -89,7 +166,7 @@ def _is_address_of(word: str, name: str, call: Node, tree: Tree) -> bool:
 
 
 @dataclass(frozen=True)
-class _Definition:
+class Definition:
     """A function of the host that is called for an allocation."""
 
     tree: Tree
@@ -98,14 +175,14 @@ class _Definition:
     template: list[str]
 
 
-def _definitions(host: Host, name: str) -> Iterator[_Definition]:
+def definitions(host: Host, name: str) -> Iterator[Definition]:
     """The functions of this name in the texts."""
     for tree in (host.tree, *(tree_of(text) for text in host.around if name in text)):
         for node in below(tree.root, "function_definition"):
             head = next(below(node, "function_declarator"), None)
             declared = head.child_by_field_name("declarator") if head is not None else None
             if head is not None and declared is not None and tree.of(declared).rpartition("::")[2] == name:
-                yield _Definition(tree, node, _names(head, tree), _template(node, tree))
+                yield Definition(tree, node, _names(head, tree), _template(node, tree))
 
 
 def _names(head: Node, tree: Tree) -> list[str]:
@@ -120,7 +197,7 @@ def _template(node: Node, tree: Tree) -> list[str]:
     return (template_parameters(above, tree) or []) if above is not None else []
 
 
-def _within(host: Host, place: Node, definition: _Definition, words: list[str], kinds: list[str]) -> Host:
+def _within(host: Host, place: Node, definition: Definition, words: list[str], kinds: list[str]) -> Host:
     """Host code at a place of a function that is called with these words, and types for its template."""
     values = {name: host.number(word) for name, word in zip(definition.names, words, strict=False)}
     numbers: Mapping[str, Number] = {name: value for name, value in values.items() if value is not None}
@@ -130,7 +207,7 @@ def _within(host: Host, place: Node, definition: _Definition, words: list[str], 
     return replace(host, tree=definition.tree, node=place, given=numbers, bound=bound, depth=host.depth + 1)
 
 
-def _deduced(host: Host, definition: _Definition, words: list[str]) -> dict[str, str]:
+def _deduced(host: Host, definition: Definition, words: list[str]) -> dict[str, str]:
     """The types of a template that the arguments decide: T of ``T** p`` where a ``float*`` is passed by its address."""
     head = next(below(definition.node, "function_declarator"), None)
     listed = head.child_by_field_name("parameters") if head is not None else None
@@ -149,37 +226,6 @@ def _kinds(word: str) -> list[str]:
     return [said(child, word) for child in listed.named_children] if listed is not None else []
 
 
-def _by_function(host: Host, name: str) -> Number | None:
-    """``alloc(&a, n)``: by what a function does with the address."""
-    inside = host.function if host.function is not None else host.tree.root
-    for call, called, words in _calls(inside, host.tree):
-        place = next((k for k, word in enumerate(words) if _is_address_of(word, name, call, host.tree)), None)
-        for definition in _definitions(host, called) if place is not None and called not in ALLOCATES else ():
-            names = definition.names[place : place + 1] if place is not None else []
-            for inner, given_words in allocating(definition.node, definition.tree):
-                if [_address(given_words[0]).lstrip("&*")] == names:
-                    at = _within(host, inner, definition, words, _kinds(host.tree.of(call)))
-                    return at.number(given_words[1])
-    return None
-
-
-def _by_result(host: Host, name: str) -> Number | None:
-    """``a = alloc(n)``: by what a function returns."""
-    node = expression(word := host.word(name))
-    if node is None or node.type != "call_expression":
-        return None
-    called, listed = node.child_by_field_name("function"), node.child_by_field_name("arguments")
-    plain = said(called, word).partition("<")[0].rpartition("::")[2].strip()
-    words = [said(child, word) for child in listed.named_children] if listed is not None else []
-    for definition in _definitions(host, plain):
-        for end in below(definition.node, "return_statement"):
-            result = definition.tree.of(end)[len("return") :].strip(" ;")
-            at = _within(host, end, definition, words, _kinds(word))
-            if (text := allocation(at, result)) is not None:
-                return at.number(text)
-    return None
-
-
 def _by_class(host: Host, name: str) -> Number | None:
     """``Buffer<float> a(n)``: by the constructor of its class."""
     kind = host.type_of(name)
@@ -195,7 +241,7 @@ def _by_class(host: Host, name: str) -> Number | None:
             for method in below(node, "function_definition"):
                 head = next(below(method, "function_declarator"), None)
                 if head is not None and tree.of(head).partition("(")[0].strip() == plain:
-                    definition = _Definition(tree, method, _names(head, tree), _template(node, tree))
+                    definition = Definition(tree, method, _names(head, tree), _template(node, tree))
                     for inner, inner_words in allocating(method, tree):
                         at = _within(host, inner, definition, words, [listed[1]] if listed else [])
                         return at.number(inner_words[1])
@@ -206,16 +252,6 @@ def _listed(word: str) -> list[Node]:
     node = expression(word)
     arguments = node.child_by_field_name("arguments") if node is not None else None
     return arguments.named_children if arguments is not None else []
-
-
-def _by_caller(host: Host, name: str) -> str | None:
-    """What the function is called with."""
-    if host.call is None or name not in host.call[1]:
-        return None
-    caller, words = host.call
-    text = allocation(caller, words[name])
-    value = caller.number(text) if text is not None else None
-    return text if value is None else str(int(value))
 
 
 def variables_set(host: Host) -> Iterator[tuple[str, str]]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tilewright.load.cu_allocations import allocation, base_of
+from tilewright.load.cu_allocations import ALLOCATES_ROWS, allocation, base_of, pitch_of
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import MULTIPROCESSORS, HostNumbers, Number, expression, literal, said
 from tilewright.load.cu_tree import LOOPS, Tree, below, defined, split, tree_of, with_values, without_comments
@@ -187,7 +187,19 @@ class Host:
     def numbers(self) -> HostNumbers:
         """The values of names at the node."""
         return HostNumbers({**self.outside, **self.local, **self.given}, calls_of((self.tree.text, *self.around)),
-                       types={**self._structures, **self._sized, **self.bound})  # fmt: skip
+                       types={**self._structures, **self._sized, **self.bound}, read=self._as_run)  # fmt: skip
+
+    def _as_run(self, name: str) -> Number | None:
+        """What a number is by the loops and functions that run before the node."""
+        from tilewright.load.cu_contents import number_of
+
+        return number_of(self, name) if self.function is not None else None
+
+    def _members_as_run(self, word: str) -> dict[str, str]:
+        """The members of a structure that are numbers by the code that runs before the node."""
+        from tilewright.load.cu_contents import members_at
+
+        return {name: str(value) for name, value in members_at(self, word).items()}
 
     @cached_property
     def _structures(self) -> dict[str, str]:
@@ -279,7 +291,7 @@ class Host:
         for tree in trees:
             for call in below(tree.root, "call_expression") if name in tree.text else ():
                 called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
-                if called is None or listed is None or bare(tree.of(called)) != name:
+                if called is None or listed is None or re.split(r"\.|->", bare(tree.of(called)))[-1] != name:
                     continue
                 if tree.text != self.tree.text or self._leads_here(call):
                     around = tuple(text for text in (self.tree.text, *self.around) if text != tree.text)
@@ -400,6 +412,8 @@ class Host:
         prefix = f"{word}."
         if values := {name[len(prefix) :]: str(value) for name, value in self.local.items() if name.startswith(prefix)}:
             return values
+        if values := self._members_as_run(word):
+            return values
         kind, _, rest = word.partition("{")
         fields = members_of((self.tree.text, *self.around)).get(kind.strip(), {})
         return dict(_filled(fields, parts_of(f"{{{rest}", "") or [])) if fields and rest else {}
@@ -486,14 +500,16 @@ def _filled(fields: Mapping[str, str], parts: Sequence[str]) -> Iterator[tuple[s
             yield name, text
 
 
-def _asked(call: Node, tree: Tree) -> Iterator[tuple[str, Number]]:
+def _asked(call: Node, tree: Tree) -> Iterator[tuple[str, str | Number]]:
     """The variables that a function of CUDA sets through their addresses."""
     called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
     words = [tree.of(child) for child in listed.named_children] if listed is not None else []
     name = tree.of(called) if called is not None else ""
-    values = _ASKED.get(name.partition("<")[0], ())
-    if name == "cudaDeviceGetAttribute" and len(words) > 1 and (value := _ATTRIBUTES.get(words[1])) is not None:
-        values = (value,)
+    values: Sequence[str | Number] = _ASKED.get(name.partition("<")[0], ())
+    if name == ALLOCATES_ROWS and len(words) > 3:
+        words, values = words[1:], (pitch_of(words[2]),)
+    if name == "cudaDeviceGetAttribute" and len(words) > 1 and words[1] in _ATTRIBUTES:
+        values = (_ATTRIBUTES[words[1]],)
     for word, value in zip(words, values, strict=False):
         if word[:1] == "&":
             yield word[1:].strip(), value

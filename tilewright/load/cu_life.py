@@ -7,9 +7,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from tilewright.load.cu_allocations import ALLOCATES, allocating, base_of
+from tilewright.load.cu_allocations import (
+    ALLOCATES,
+    ALLOCATES_ROWS,
+    allocating,
+    base_of,
+    definitions,
+    homes,
+    is_address_of,
+)
 from tilewright.load.cu_tree import LOOPS, below, parameters
 
 if TYPE_CHECKING:
@@ -20,7 +28,9 @@ if TYPE_CHECKING:
 _LOOKS = ("cudaFree", "cudaFreeAsync", "printf", "fprintf", "assert", "cudaMemAdvise", "cudaMemPrefetchAsync",
           "cudaPointerGetAttributes", "cudaStreamAttachMemAsync")  # fmt: skip
 _COPIES = ("cudaMemcpy", "cudaMemcpyAsync", "cudaMemcpy2D", "cudaMemcpyPeer")  # to the first argument, from the second
-_FILLS = ("cudaMemset", "cudaMemsetAsync")
+_FILLS = {"cudaMemset": 1, "cudaMemsetAsync": 1, "cudaMemset2D": 2, "cudaMemset2DAsync": 2}  # where the value stands
+_IN_ROW = ("cudaMemset", "cudaMemsetAsync", "cudaMemcpy", "cudaMemcpyAsync")  # as many bytes as the third argument says
+_AROUND_NAMES = ("pointer_declarator", "reference_declarator", "pointer_expression", "cast_expression")
 _FREES = ("cudaFree", "cudaFreeAsync")
 
 
@@ -35,15 +45,25 @@ class LaunchLoop:
     looked_at: tuple[str, ...]
 
 
+class SetPart(NamedTuple):
+    """How much of an array host code sets before a launch: bytes of the allocated ones, in this line."""
+
+    line: int
+    nbytes: int
+    allocated: int
+
+
 @dataclass(frozen=True, slots=True)
 class HostAround:
     """What host code does around a launch, by the names of parameters. line: of the launch. unset: arrays that nothing
-    sets before it, with the lines that allocate them. loop: the line of a loop that launches it again with the same
-    arguments, 0 for none. kept: arrays that its turns do not set; looked_at: those of them that are used behind it.
+    sets before it, with the lines that allocate them. in_part: arrays whose end nothing sets. loop: the line of a loop
+    that launches it again with the same arguments, 0 for none. kept: arrays that its turns do not set; looked_at: those
+    of them that are used behind it.
     """
 
     line: int = 0
     unset: Mapping[str, int] = field(default_factory=dict)
+    in_part: Mapping[str, SetPart] = field(default_factory=dict)
     loop: int = 0
     kept: frozenset[str] = frozenset()
     looked_at: frozenset[str] = frozenset()
@@ -52,42 +72,59 @@ class HostAround:
 
 def unset(host: Host, word: str) -> int | None:
     """The line where an array is allocated that nothing sets before the launch; None of any other array."""
-    name, function = base_of(word), host.function
-    if function is None or not re.fullmatch(r"\w+", name):
+    if not re.fullmatch(r"\w+(?:\.\w+)?", base_of(word).replace("->", ".")):
         return None
-    if any(_sets(use, host) for use in _uses(host, name) if use.start_byte < host.node.start_byte):
+    every = [*homes(host, word)]
+    if any(_sets(use, home, every) for home, name in every for use in _uses_before(home, name)):
         return None
-    for call, words in allocating(function, host.tree):
-        if re.search(rf"&\s*{name}\b(?!\s*[\[.>-])", words[0]):
-            return call.start_point[0] + 1
-    if host.call is not None and name in host.call[1]:
-        caller, passed = host.call
-        return unset(caller, passed[name])
+    for home, name in every:
+        for call, words in allocating(home.function, home.tree) if home.function is not None else ():
+            if is_address_of(words[0], name, home):
+                return call.start_point[0] + 1
     return None
 
 
+def set_in_part(host: Host, word: str) -> SetPart | None:
+    """How much of an array is set, where one call sets the first bytes of it, and fewer than are allocated."""
+    every = [*homes(host, word)]
+    before = [(use, home, name) for home, name in every for use in _uses_before(home, name) if _sets(use, home, every)]
+    if len(before) != 1:
+        return None
+    use, home, name = before[0]
+    called, place, words = _call_at(use, home)
+    if called not in _IN_ROW or place != 0 or len(words) < 3 or base_of(words[0]).replace("->", ".") != name:
+        return None
+    nbytes, text = home.number(words[2]), host.allocation(word)
+    allocated = host.number(text) if text is not None else None
+    if nbytes is None or allocated is None or not 0 < nbytes < allocated:
+        return None
+    return SetPart(use.start_point[0] + 1, int(nbytes), int(allocated))
+
+
 def is_copied_to(host: Host, word: str) -> bool:
-    """Does host code copy numbers to an array?"""
-    name = base_of(word)
-    if host.call is not None and name in host.call[1]:
-        caller, passed = host.call
-        return is_copied_to(caller, passed[name])
-    calls = (_called(use, host) for use in _uses(host, name))
-    return any(called in _COPIES and place == 0 for called, place, _ in calls)
+    """Does host code copy numbers to an array, or write them there itself?"""
+    every = ((use, home) for home, name in homes(host, word) for use in _uses(home, name))
+    return any((called in _COPIES and place == 0) or _is_written(use)
+               for use, home in every for called, place, _ in [_called(use, home)])  # fmt: skip
+
+
+def _is_written(use: Node) -> bool:
+    """Is it the array in ``a[i] = 1``?"""
+    element = use.parent
+    above = element.parent if element is not None and element.type == "subscript_expression" else None
+    return above is not None and above.type == "assignment_expression" and above.child_by_field_name("left") == element
 
 
 def filled_with(host: Host, word: str) -> int:
     """The byte that host code fills an array with, where that is what sets it last before the launch; else 0."""
-    name = base_of(word)
-    if host.call is not None and name in host.call[1]:
-        caller, passed = host.call
-        return filled_with(caller, passed[name])
-    before = [use for use in _uses(host, name) if use.start_byte < host.node.start_byte and _sets(use, host)]
-    called, place, call = _called(before[-1], host) if before else ("", 0, None)
-    listed = call.child_by_field_name("arguments") if call is not None else None
-    if called not in _FILLS or place != 0 or listed is None or len(listed.named_children) < 3:
-        return 0
-    return int(host.number(host.tree.of(listed.named_children[1])) or 0) & 0xFF
+    every = [*homes(host, word)]
+    for home, name in every:
+        if before := [use for use in _uses_before(home, name) if _sets(use, home, every)]:
+            called, place, words = _call_at(before[-1], home)
+            if called in _FILLS and place == 0 and len(words) > 2:
+                return int(home.number(words[_FILLS[called]]) or 0) & 0xFF
+            return 0
+    return 0
 
 
 def launch_loop(host: Host, words: Sequence[str]) -> LaunchLoop | None:
@@ -119,11 +156,18 @@ def _is_in(node: Node, whole: Node) -> bool:
 
 
 def _uses(host: Host, name: str) -> Iterator[Node]:
-    """Where the function names a variable."""
-    if host.function is not None:
-        for node in below(host.function, "identifier"):
-            if host.tree.of(node) == name:
-                yield node
+    """Where the function names a variable; of a member of a structure also where it names the whole structure."""
+    root, dot, _ = name.partition(".")
+    for node in below(host.function, "identifier", "field_expression") if host.function is not None else ():
+        words = re.sub(r"\s", "", host.tree.of(node)).replace("->", ".")
+        is_whole = bool(dot) and words == root and node.parent is not None and node.parent.type != "field_expression"
+        if words == name or is_whole:
+            yield node
+
+
+def _uses_before(host: Host, name: str) -> Iterator[Node]:
+    """Where the function names a variable before the host's place."""
+    return (use for use in _uses(host, name) if use.start_byte < host.node.start_byte)
 
 
 def _changed(loop: Node, host: Host) -> set[str]:
@@ -152,12 +196,24 @@ def _called(use: Node, host: Host) -> tuple[str, int, Node | None]:
     return "", 0, None
 
 
-def _sets(use: Node, host: Host) -> bool:
-    """May the code at a name set what the variable points to? True wherever that is not clear."""
+def _call_at(use: Node, host: Host) -> tuple[str, int, list[str]]:
+    """As `_called`, with the words of the arguments."""
+    called, place, call = _called(use, host)
+    listed = call.child_by_field_name("arguments") if call is not None else None
+    return called, place, [host.tree.of(child) for child in listed.named_children] if listed is not None else []
+
+
+def _sets(use: Node, host: Host, homes: Sequence[tuple[Host, str]] = ()) -> bool:
+    """May the code at a name set what the variable points to? True wherever that is not clear. homes: where the array
+    lives besides, functions that are called among them.
+    """
     name, place, call = _called(use, host)
+    named = name or _assigned_by(use, host)
+    if any(home.function == each.node for home, _ in homes for each in (definitions(host, named) if named else ())):
+        return False  # what that function does is looked at there
     if call is None:
         return not _is_bare(use, host)
-    if name in (*ALLOCATES, *_LOOKS) or (name in _COPIES and place == 1):
+    if name in (*ALLOCATES, ALLOCATES_ROWS, *_LOOKS) or (name in _COPIES and place == 1):
         return False
     if any(child.type == "kernel_call_syntax" for child in call.children):
         texts = (host.tree.text, *host.around)
@@ -166,10 +222,18 @@ def _sets(use: Node, host: Host) -> bool:
     return True
 
 
+def _assigned_by(use: Node, host: Host) -> str:
+    """The function whose result is assigned to a name; "" for none."""
+    above = use.parent
+    right = above.child_by_field_name("right") if above is not None and above.type == "assignment_expression" else None
+    is_call = right is not None and right.type == "call_expression"
+    return host.tree.of(right).partition("(")[0].strip() if right is not None and is_call else ""
+
+
 def _is_bare(use: Node, host: Host) -> bool:
-    """Is a name only declared, compared, or put into a list of a launch's arguments?"""
+    """Is a name only declared, compared, returned, or put into a list of a launch's arguments?"""
     node, above = use, use.parent
-    while above is not None and above.type in ("pointer_declarator", "pointer_expression", "cast_expression"):
+    while above is not None and above.type in _AROUND_NAMES:
         node, above = above, above.parent
     if above is None:
         return False
@@ -180,6 +244,6 @@ def _is_bare(use: Node, host: Host) -> bool:
         declared = above.parent.parent if above.parent is not None else None
         return declared is not None and "void" in host.tree.of(declared).partition("=")[0]
     words = host.tree.of(above)
-    return above.type in ("declaration", "parameter_declaration") or (
+    return above.type in ("declaration", "parameter_declaration", "return_statement") or (
         above.type == "binary_expression" and bool(re.search(r"[=!]=", words))
     )

@@ -23,17 +23,16 @@ import numpy as np
 from tilewright import host
 from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightError, choices, described
 from tilewright.explain import PTX, Finding, reworded
-from tilewright.frames import at_the_edge
-from tilewright.ir import AllocBuffer, For, If, Kernel, Launch, Var, While, statements
+from tilewright.ir import AllocBuffer, For, If, Indexed, Kernel, Launch, Var, While, statements
 from tilewright.isa import check_cluster, nearest
 from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.cu_tree import overload
 from tilewright.load.declared import Parameter
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.mangled import plain_name, qualified_name, signature
-from tilewright.ptx.names import all_statements, number_dtype
+from tilewright.ptx.names import number_dtype
 from tilewright.ptx.tree import Function, Module, Variable
-from tilewright.public import Public, instances, keywords_of
+from tilewright.public import Public, at_the_edge, instances, keywords_of
 from tilewright.terms import Dialect, option, told
 
 if TYPE_CHECKING:
@@ -113,7 +112,7 @@ class LoadedModule:
         self.registers_of: Callable[[str], int] | None = None  # of a thread of a kernel, by its symbol
         self.non_portable_cluster = False  # does its host code ask for clusters of such sizes?
         self.texts: tuple[str, ...] = ()  # of a .cu file: its own, and those of its own headers
-        self.called: Callable[[Kernel, Mapping[str, str]], Callable[[str, int], str]] | None = None  # of `Kernel`
+        self.indexed: Callable[[Kernel, Mapping[str, str]], Mapping[str, Indexed]] | None = None  # of `Kernel`
         self.in_its_words: Callable[[Sequence[Finding]], list[Finding]] = list  # with what the lines of a source say
 
     @property
@@ -259,7 +258,7 @@ class LoadedKernel:
     @property
     def variables(self) -> list[str]:
         """The names of the kernel's own variables in memory, and of the module's."""
-        own = [each.name for each in all_statements(self.entry.body or ()) if isinstance(each, Variable)]
+        own = [each.name for each in self.entry.statements if isinstance(each, Variable)]
         shown = self.module.module.shown
         return [shown.get(name, plain_name(name)) for name in (*own, *self.module.module.variable_of)]
 
@@ -454,8 +453,8 @@ class LoadedKernel:
         if most is not None and (many := sum(isinstance(each, BRANCHES) for each in statements(kernel.body))) > most:
             given = f"{many} branches and loops"
             raise SimulationError("its text is too long to run", given=given, allowed=f"{most}", kind="limit")
-        if self.module.called is not None:
-            kernel = replace(kernel, called=self.module.called(kernel, made.names))
+        if self.module.indexed is not None:
+            kernel = replace(kernel, indexed=self.module.indexed(kernel, made.names))
         return replace(made, kernel=kernel if self._change is None else self._change(kernel))
 
     def changed(self, change: Callable[[Kernel], Kernel]) -> LoadedKernel:

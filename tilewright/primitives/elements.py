@@ -12,11 +12,8 @@ from tilewright.primitives.table import ElementRule, Mismatch, Shape, ShapeRule,
 # Rules on extents: which tiles fit each other.
 
 
-NO_KEYWORDS: Mapping[str, object] = {}
-
-
 def equal_extents(
-    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object] = NO_KEYWORDS
+    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]
 ) -> Mapping[str, Shape] | Mismatch:
     """All tiles have equal extents in the same order, those of 1 aside; a number in one of them holds for all."""
     long = [[extent for extent in tile.extents if as_int(extent) != 1] for tile in tiles.values()]
@@ -32,15 +29,17 @@ def equal_extents(
 
 
 def broadcasting(
-    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object] = NO_KEYWORDS
+    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]
 ) -> Mapping[str, Shape] | Mismatch:
     """The sources broadcast to the first tile: aligned at the right, each extent is equal or 1, further ones are 1."""
     (first, dst), *sources = tiles.items()
     extents = list(dst.extents)
     for _, tile in sources:
-        if not _fits(dst, tile, facts):
+        if not _fits(dst.extents, tile.extents, facts):
             allowed = f"extents of {dst.name}, aligned at the right, or 1 in their place"
-            return Mismatch("the extents differ", ", ".join(map(shown, (dst, tile))), allowed)
+            return Mismatch(
+                "the extents differ", ", ".join(map(shown, (dst, tile))), allowed, _spread(dst, tile, facts)
+            )
         for back in range(1, min(len(extents), len(tile.extents)) + 1):
             number = as_int(tile.extents[-back])
             if as_int(extents[-back]) is None and number not in (None, 1):
@@ -54,18 +53,27 @@ def broadcasting(
     return shapes
 
 
-def _fits(dst: Tile, tile: Tile, facts: Facts) -> bool:
-    beyond = tile.extents[: max(0, len(tile.extents) - len(dst.extents))]
-    pairs = zip(reversed(dst.extents), reversed(tile.extents), strict=False)
+def _spread(dst: Tile, tile: Tile, facts: Facts) -> str | None:
+    """The tile with dimensions of 1 at the right, where it broadcasts with those: ``m[:, None]``."""
+    for more in range(1, len(dst.extents) - len(tile.extents) + 1):
+        if _fits(dst.extents, (*tile.extents, *[1] * more), facts):
+            return f"{tile.name}[{', '.join([':'] * len(tile.extents) + ['None'] * more)}]"
+    return None
+
+
+def _fits(dst: Shape, extents: Shape, facts: Facts) -> bool:
+    beyond = extents[: max(0, len(extents) - len(dst))]
+    pairs = zip(reversed(dst), reversed(extents), strict=False)
     return all(as_int(extent) == 1 for extent in beyond) and all(
         as_int(extent) == 1 or equal(whole, extent, facts) for whole, extent in pairs
     )
 
 
-def matrices_of(sides_of: Callable[[str, Mapping[str, object]], str]) -> ShapeRule:
+def matrices_of(sides_of: Callable[[str, Mapping[str, object]], str], *turns: str) -> ShapeRule:
     """The rule that tiles have two dimensions each, those of 1 aside, which are the same wherever they occur.
 
-    sides_of: the names of an operand's dimensions in a call with these keywords; "" for what is no matrix.
+    sides_of: the names of an operand's dimensions in a call with these keywords; "" for what is no matrix. turns: the
+    keywords that exchange the dimensions of an operand; an error proposes the one with which the tiles fit.
     """
 
     def matrices(
@@ -85,8 +93,16 @@ def matrices_of(sides_of: Callable[[str, Mapping[str, object]], str]) -> ShapeRu
                         shown(side) if side.name == key else f"{key} {shown(side)}" for key, side in tiles.items()
                     )
                     wanted = ", ".join(f"{key} ({', '.join(sides_of(key, keywords))})" for key in tiles)
-                    return Mismatch(f"the extents of {dim} differ", text, wanted)
+                    return Mismatch(f"the extents of {dim} differ", text, wanted, turned(tiles, facts, keywords))
         return {name: tile.extents for name, tile in tiles.items()}
+
+    def turned(tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]) -> str | None:
+        without_turns = matrices_of(sides_of)
+        for turn in turns:
+            other = not keywords.get(turn)
+            if not isinstance(without_turns(tiles, facts, {**keywords, turn: other}), Mismatch):
+                return f"{turn}={other}"
+        return None
 
     return matrices
 

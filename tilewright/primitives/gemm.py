@@ -25,7 +25,7 @@ def sides_of_matrix(name: str, keywords: Mapping[str, object]) -> str:
     return names[::-1] if keywords.get(f"transpose_{name}") else names
 
 
-@primitive(shapes=matrices_of(sides_of_matrix))
+@primitive(shapes=matrices_of(sides_of_matrix, "transpose_A", "transpose_B"))
 def gemm(
     D: Clipped,
     A: Seen,
@@ -84,7 +84,7 @@ def multiplied_shapes(
     if len(scales := [name for name in ("SFA", "SFB") if name in tiles]) == 1:
         return Mismatch("one side has scales", shown(tiles[scales[0]]), "SFA= and SFB=, or neither")
     sides_of = partial(async_sides_of_matrix, sparse="sp_meta" in tiles)
-    fit = matrices_of(sides_of)({name: tiles[name] for name in "DAB"}, facts, keywords)
+    fit = matrices_of(sides_of, "transA", "transB")({name: tiles[name] for name in "DAB"}, facts, keywords)
     if isinstance(fit, Mismatch):
         return fit
     sizes = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations
 from typing import Any, Literal
 
 import numpy as np
@@ -39,14 +40,26 @@ def reduced(tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, obje
     if axes is None:
         text, allowed = f"axes={keywords.get('axes')!r}", f"numbers from {-rank} to {rank - 1}, each dimension once"
         return Mismatch(f"{shown(src)} has {rank} dimensions", text, allowed)
+    shared = bool(keywords.get("thread_reduce")) and len(dst.extents) == rank
+    if _takes(dst, src, axes, shared, facts):
+        return {"dst": dst.extents, "src": src.extents}
+    others = combinations(range(rank), len(axes))
+    hint = next((f"axes={_setting(other)}" for other in others if _takes(dst, src, other, shared, facts)), None)
     kept = [extent for dim, extent in enumerate(src.extents) if dim not in axes and as_int(extent) != 1]
-    shared = keywords.get("thread_reduce") and len(dst.extents) == rank
+    wanted = f"({', '.join(map(str, kept)) or 1}), the dimensions that are kept; those of 1 may be there or not"
+    return Mismatch("the extents differ", f"{shown(dst)}, {shown(src)} over axes {_spoken(axes)}", wanted, hint)
+
+
+def _takes(dst: Tile, src: Tile, axes: tuple[int, ...], shared: bool, facts: Facts) -> bool:
+    """Are the dimensions of ``src`` beside these axes those of ``dst``? shared: ``dst`` has the axes, too."""
+    kept = [extent for dim, extent in enumerate(src.extents) if dim not in axes and as_int(extent) != 1]
     rest = [extent for dim, extent in enumerate(dst.extents) if not (shared and dim in axes)]
     into = [extent for extent in rest if as_int(extent) != 1]
-    if len(kept) == len(into) and np.all([equal(a, b, facts) for a, b in zip(kept, into, strict=True)]):
-        return {"dst": dst.extents, "src": src.extents}
-    wanted = f"({', '.join(map(str, kept)) or 1}), the dimensions that are kept; those of 1 may be there or not"
-    return Mismatch("the extents differ", f"{shown(dst)}, {shown(src)} over axes {_spoken(axes)}", wanted)
+    return len(kept) == len(into) and bool(np.all([equal(a, b, facts) for a, b in zip(kept, into, strict=True)]))
+
+
+def _setting(axes: tuple[int, ...]) -> str:
+    return str(axes[0]) if len(axes) == 1 else str(axes)
 
 
 def _spoken(axes: tuple[int, ...]) -> str:
@@ -260,7 +273,7 @@ def equal_with_axis(
     rank = len(src.extents)
     if not isinstance(axis, int) or not -rank <= axis < rank:
         return Mismatch(f"{shown(src)} has {rank} dimensions", f"axis={axis}", f"a number from {-rank} to {rank - 1}")
-    return equal_extents(tiles, facts)
+    return equal_extents(tiles, facts, keywords)
 
 
 def scannable(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Mismatch | None:

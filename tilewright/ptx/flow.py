@@ -12,12 +12,11 @@ from tilewright.errors import KernelError, UnsupportedError, choices
 from tilewright.ir.flow import live_before
 from tilewright.isa.arch import since
 from tilewright.ptx import tree
-from tilewright.ptx.declare import variable
+from tilewright.ptx.declare import lookup, variable
 from tilewright.ptx.names import (
     Memory,
     Scope,
     Symbol,
-    all_statements,
     element_bytes,
     identifier,
     lanes_of,
@@ -27,8 +26,8 @@ from tilewright.ptx.names import (
     register_dtype,
     unsigned,
 )
-from tilewright.ptx.state import CLOCK, UINT8, UINT32, UINT64, Lowering, Step, addressed, call_parts
-from tilewright.ptx.values import assigned, element, lookup, number_of, pointer, read, stored
+from tilewright.ptx.state import CLOCK, UINT8, UINT32, UINT64, Lowering, Step
+from tilewright.ptx.values import assigned, element, number_of, pointer, read, stored
 
 # Recursive functions: each function of a cycle of calls is lowered once, and a stack holds the frames of its calls.
 #
@@ -40,7 +39,6 @@ from tilewright.ptx.values import assigned, element, lookup, number_of, pointer,
 STACK_BYTES = 1 << 15  # the stack of one thread
 SAVED_BYTES = 8  # that a register takes on the stack
 ALIGN = 16  # each frame begins at a multiple of so many bytes
-WriteBody = Callable[[Lowering, tree.Body, Scope, int | None], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,12 +151,12 @@ class Cycle:
         low.add([ir.Assign(self.goal, ir.const(instance.goal, UINT32), at=step.at)])
         low.end(ir.Jump(self.head, at=step.at), site.back)
 
-    def finish(self, body: WriteBody, step: Step) -> None:
+    def finish(self, step: Step) -> None:
         """Lower the functions that are called, and the head of the loop. The block that is open comes after it."""
         low = self.low
         behind, before, here = low.open, low.frame, low.lines.current
         while self.waiting:
-            self._function(self.waiting.pop(), body, step)
+            self._function(self.waiting.pop(), step)
         low.frame, low.lines.current = before, here
         for instance in self.instances.values():
             self._turn_at_head(self.targets[instance.goal])
@@ -195,7 +193,7 @@ class Cycle:
                 turned = end.renumbered(lambda way, first=first, new=new: new if way == first else way)  # type: ignore[misc]
                 self.low.ended[last] = replace(self.low.ended[last], end=turned)
 
-    def _function(self, instance: Instance, body: WriteBody, step: Step) -> None:
+    def _function(self, instance: Instance, step: Step) -> None:
         low, function = self.low, instance.function
         low.frame, low.open = instance.frame, self.targets[instance.goal]
         scope, leave = Scope(None, f"__{self.goal.name}_{instance.goal}"), low.new()
@@ -210,7 +208,7 @@ class Cycle:
                 kind = raw_dtype(parameter.type)
                 low.add([ir.Assign(register, ir.cast(element(low, symbol.at(), kind), register.dtype), at=step.at)])
         scope.gather(tuple(scope.symbols))
-        body(low, function.body or (), scope, leave)
+        low.lower_body(low, function.body or (), scope, leave)
         low.end(ir.Jump(leave, at=step.at), leave)
         for result in function.returns:
             register_of = scope.symbols[result.name]
@@ -309,8 +307,7 @@ ROOM = 1 << 14  # bytes of each thread
 
 def allocates(function: tree.Function) -> bool:
     """Does the function ask for such memory?"""
-    body = all_statements(function.body or ())
-    return any(isinstance(statement, tree.Instruction) and statement.opcode == "alloca" for statement in body)
+    return any(isinstance(stmt, tree.Instruction) and stmt.opcode == "alloca" for stmt in function.statements)
 
 
 def allocate(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
@@ -347,7 +344,7 @@ def restore(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
 
 # Branches, ends and calls: the instructions that end blocks.
 #
-# A function is inlined at each of its calls; `tilewright.ptx.recursion` lowers recursive functions.
+# A function is inlined at each of its calls, unless it may call itself.
 
 
 # Functions that a PTX text calls and that the driver has: printf, assertions; and the end of a launch.
@@ -387,9 +384,6 @@ REFUSED = {
         "a launch from the device",
     ),
 }  # fmt: skip
-
-Bodies = Callable[[Lowering, tree.Body, Scope, "int | None"], None]
-inlined: list[Bodies] = []  # the function that lowers a body, set by `tilewright.ptx.lower`, which imports this file
 
 
 def _target(operand: tree.Operand, step: Step) -> int:
@@ -471,7 +465,7 @@ def call(low: Lowering, step: Step) -> None:
         raise KernelError("its text makes too many calls", allowed=f"{MOST_CALLS}", at=step.at, kind="limit")
     after = low.new()
     _guarded(low, step, after)
-    results, callee, arguments = call_parts(step.ins)
+    results, callee, arguments = tree.call_parts(step.ins)
     target = lookup(low, callee.text, step.scope)
     results, arguments = (tuple(_by_part(operand, step)) for operand in (results, arguments))
     if isinstance(target, tree.Function) and target.body is not None:
@@ -492,7 +486,7 @@ def _through_pointer(
     """A call through a pointer: a branch on the pointer for each function whose address is taken."""
     after = low.new()
     listed = step.scope.named(step.ins.operands[-1])
-    names = listed.names if isinstance(listed, tree.Targets) else addressed(low.module)
+    names = listed.names if isinstance(listed, tree.Targets) else low.module.addressed
     for name in names:
         function = _of_parts(low.module.function_of[name])
         if (len(function.params), len(function.returns)) != (len(arguments), len(results)):
@@ -538,13 +532,13 @@ def _called(
     step: Step,
 ) -> None:
     """Lower a call of a function: its body takes the place of the call, unless the function may call itself."""
-    if function.name not in low.cycles:
+    if function.name not in low.module.cycles:
         _inline(low, function, results, arguments, step)
         return
     lowered = low.stack.lowered
     is_inside = bool(lowered) and function.name in lowered[-1].names
     if not is_inside:
-        lowered.append(Cycle(low, low.cycles[function.name]))
+        lowered.append(Cycle(low, low.module.cycles[function.name]))
         low.stack.cycles.append(lowered[-1])
     site, places = lowered[-1].call(function, step)
     for param, operand in zip(function.params, arguments, strict=True):
@@ -553,7 +547,7 @@ def _called(
         _copied(low, param, places[param.name], source or read(low, operand, step, register_dtype(param.type)), step)
     lowered[-1].go(site, function, step)
     if not is_inside:
-        lowered[-1].finish(inlined[0], step)
+        lowered[-1].finish(step)
         lowered.pop()
     for result, operand in zip(function.returns, results, strict=True):
         symbol = step.scope.named(operand)
@@ -597,7 +591,7 @@ def _inline(
     if allocates(function):
         low.add([ir.Assign(before, low.room_used, at=step.at)])
     with low.lines.inlined():
-        inlined[0](low, function.body or (), inner, after)
+        low.lower_body(low, function.body or (), inner, after)
         low.end(ir.Jump(after, at=step.at), after)
     if allocates(function):
         low.add([ir.Assign(low.room_used, before, at=step.at)])

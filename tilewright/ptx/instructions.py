@@ -14,16 +14,15 @@ from functools import lru_cache
 from tilewright import ir, isa
 from tilewright.dtypes import BOOL, VOID, DType, dtype
 from tilewright.errors import InstructionError, choices
-from tilewright.ir import Assign, Evaluate, Expr, If, Stmt, Var, as_expr, binary, cast, const, unary
+from tilewright.ir import Assign, Evaluate, Expr, If, Stmt, Var, binary, cast, const, unary
 from tilewright.isa import Form
 from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
 from tilewright.isa.arch import only, since
 from tilewright.isa.operands import TYPES
 from tilewright.isa.tma import MAP_FIELDS
-from tilewright.ptx.constants import operands
 from tilewright.ptx.flow import allocate, restore, save
-from tilewright.ptx.names import Symbol, type_word, unsigned
+from tilewright.ptx.names import type_word, unsigned
 from tilewright.ptx.plain import (
     alone,
     convert_address,
@@ -35,11 +34,11 @@ from tilewright.ptx.plain import (
     store,
     with_mask,
 )
-from tilewright.ptx.special import special_register
-from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
-from tilewright.ptx.strict import BARRIERS, check_number, check_register, check_value, check_words, without_idle
+from tilewright.ptx.state import UINT32, UINT64, Lowering, Step, special_register
+from tilewright.ptx.strict import BARRIERS, check_number, check_register, check_source, check_words, without_idle
+from tilewright.ptx.text import operands
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector, operand_text
-from tilewright.ptx.values import assigned, element, exact, lookup, number_of, pointer, read, register, stored
+from tilewright.ptx.values import assigned, element, exact, number_of, pointer, read, register, stored
 from tilewright.ptx.wmma import matrix
 
 # tensormap: threads change fields of a tensor map, and hand it on; plain accesses to the words that have the fields.
@@ -128,24 +127,13 @@ _PREDICATES = re.compile(r"setp\.ne\.b32 (\w+), (%hole_\w+), 0;|selp\.b32 (%hole
 IsPredicate = Callable[[Operand], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """An instruction as a call of a row. operands: the texts of the row's operands, and of ``result``."""
-
-    row: Row
-    form: Form
-    mods: Mapping[str, object]
-    operands: Mapping[str, Operand]
-
-
 def written(mnemonic: str, ops: tuple[Operand, ...], is_predicate: IsPredicate) -> Written:
     """The row and form whose text this is. Raises InstructionError where no form takes such operands."""
     opcodes = isa.opcodes(mnemonic)
     for opcode in opcodes:
-        places = _operands(opcode.pattern)
-        taken = _Taken(opcode.row, opcode.form, is_predicate, {}, {})
-        if taken.all(places, ops) and not taken.lacking(opcode.mods):
-            return Written(opcode.row, opcode.form, {**opcode.mods, **taken.mods}, taken.operands)
+        asm = Written(opcode.row, opcode.form, is_predicate, dict(opcode.mods), {})
+        if asm.all(_operands(opcode.pattern), ops) and not asm.lacking:
+            return asm
     texts = dict.fromkeys(text_of_pattern(opcode.pattern).replace(_HOLE, "").strip() for opcode in opcodes)
     allowed = "\n".join(f"{mnemonic} {text}" for text in texts)
     raise InstructionError(f"{mnemonic} has other operands", given=", ".join(map(operand_text, ops)), allowed=allowed)
@@ -171,14 +159,16 @@ def _operands(pattern: str) -> tuple[Operand, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
-    """The operands and modifiers that have been found so far."""
+class Written:
+    """An instruction as a call of a row. operands: the texts of the row's operands, and of ``result``, as they are
+    found.
+    """
 
     row: Row
     form: Form
     is_predicate: IsPredicate
-    operands: dict[str, Operand]
     mods: dict[str, object]
+    operands: dict[str, Operand]
 
     def all(self, places: tuple[Operand, ...], operands: tuple[Operand, ...]) -> bool:
         """Does each operand fit its place?"""
@@ -205,8 +195,10 @@ class _Taken:
                 return inside and self.hole(base.text.removeprefix(_HOLE), alone) and self.all(more, operand.more)  # type: ignore[union-attr]  # a name
         return False
 
-    def lacking(self, mods: Mapping[str, object]) -> list[str]:
+    @property
+    def lacking(self) -> list[str]:
         """The operands of the form that nothing was found for."""
+        mods = self.mods
         needed = (row.name for row in self.row.operands if row.kind != "note" and mods.get(row.name, row) is not None)
         return [name for name in needed if name not in self.operands]
 
@@ -238,6 +230,7 @@ ACQUIRES = frozenset(("acquire", "acq_rel"))
 BORROWING = ("sub", "subc")  # which leave the carry of a + ~b + 1: set where nothing is borrowed. Seen: ptxas 13.0
 MASKED = ("vote", "shfl")  # which had no mask before sm_70
 ADDRESSES = {"shared": "b32", "generic": "b64", "global": "b64"}  # types of registers that hold them
+MAPPED = "mapa.shared::cluster.u32"
 HINTED = "L2::cache_hint"  # a hint that a last operand belongs to, the cache policy
 
 
@@ -275,21 +268,6 @@ def _barrier(low: Lowering, step: Step) -> Sequence[ir.Stmt] | None:
     return [ir.Evaluate(isa.call("ptx.bar.sync", read(low, number, step, UINT32), threads), at=step.at)]
 
 
-def _trap(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
-    """``trap``: a thread that executes it ends the launch with an error."""
-    return [ir.Evaluate(isa.call("cuda.trap"), at=step.at)]
-
-
-def _nothing(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
-    """Do nothing: the instruction has no effect on values."""
-    return ()
-
-
-def _policy(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
-    """``createpolicy``: a policy for caches, which has no effect on values."""
-    return assigned(low, step.ins.operands[0], const(0, UINT64), step)
-
-
 def _atomic(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
     """``atom`` whose result nothing reads is a reduction, as an assembler makes it; it shows its thread nothing."""
     words, (target, *operands) = step.ins.modifiers, step.ins.operands
@@ -298,8 +276,7 @@ def _atomic(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
     is_read = not isinstance(target, Name) or all(target.text not in scope.unread for scope in step.scope.around())
     if is_read or not REDUCES.intersection(words) or not ACQUIRES.isdisjoint(words):
         return _wide_atomic(low, step)
-    name = ".".join(["red", *words])
-    return _by_row(low, replace(step, ins=replace(step.ins, mnemonic=name, operands=tuple(operands))))
+    return _by_row(low, step.spelled(".".join(["red", *words]), *operands))
 
 
 def _wide_atomic(low: Lowering, step: Step) -> Sequence[ir.Stmt] | None:
@@ -325,11 +302,10 @@ def _matrices(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
     address = operands[at]
     assert isinstance(address, Address)
     held = ir.Var(low.fresh("address"), UINT32)
-    step.scope.symbols[held.name] = held
-    operands[at] = Address(Name(held.name))
+    operands[at] = Address(step.name(held))
     name = ".".join([step.ins.opcode, *words[:-1], "shared", words[-1]])
     there = ir.Assign(held, cast(number_of(pointer(low, address, step, ""), ""), UINT32), at=step.at)
-    return [there, *_by_row(low, replace(step, ins=replace(step.ins, mnemonic=name, operands=tuple(operands))))]
+    return [there, *_by_row(low, step.spelled(name, *operands))]
 
 
 def _rank(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
@@ -338,16 +314,14 @@ def _rank(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
         return None
     target, address = step.ins.operands
     held, there = _low_half(low, address, step)
-    name = step.ins.mnemonic.replace("u64", "u32")
-    return [there, *_by_row(low, replace(step, ins=replace(step.ins, mnemonic=name, operands=(target, held))))]
+    return [there, *_by_row(low, step.spelled(step.ins.mnemonic.replace("u64", "u32"), target, held))]
 
 
 def _low_half(low: Lowering, address: Operand, step: Step) -> tuple[Name, ir.Stmt]:
     """A register for the low half of an address of 64 bits, and its assignment."""
     check_register(address, "b64", step)
     held = ir.Var(low.fresh("low"), UINT32)
-    step.scope.symbols[held.name] = held
-    return Name(held.name), ir.Assign(held, cast(read(low, address, step, UINT64), UINT32), at=step.at)
+    return step.name(held), ir.Assign(held, cast(read(low, address, step, UINT64), UINT32), at=step.at)
 
 
 def _mapped(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
@@ -356,22 +330,17 @@ def _mapped(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
     ``mapa.u32`` is given the low half of a generic address. Seen: machine code of ptxas 13.0
     """
     words, operands = step.ins.modifiers, step.ins.operands
-    short = replace(step, ins=replace(step.ins, mnemonic="mapa.shared::cluster.u32"))
     if words == ("u32",):
-        return _by_row(low, short)
+        return _by_row(low, step.spelled(MAPPED, *operands))
     if set(words) != {"shared::cluster", "u64"} or len(operands) != 3:
         return None
-    return _mapped_wide(low, short, *operands)
-
-
-def _mapped_wide(low: Lowering, step: Step, target: Operand, source: Operand, rank: Operand) -> Iterator[ir.Stmt]:
-    low_half, there = _low_half(low, source, step)
+    target, source, rank = operands
+    low_half, there = _low_half(low, source, step.spelled(MAPPED, *operands))
     mapped = ir.Var(low.fresh("mapped"), UINT32)
-    step.scope.symbols[mapped.name] = mapped
-    yield there
-    yield from _by_row(low, replace(step, ins=replace(step.ins, operands=(Name(mapped.name), low_half, rank))))
+    step = step.spelled(MAPPED, step.name(mapped), low_half, rank)
     upper = binary("<<", binary(">>", read(low, source, step, UINT64), const(32, UINT64)), const(32, UINT64))
-    yield from assigned(low, target, binary("|", upper, cast(mapped, UINT64)), step)
+    whole = binary("|", upper, cast(mapped, UINT64))
+    return [there, *_by_row(low, step), *assigned(low, target, whole, step.spelled(MAPPED, *operands))]
 
 
 OWN: Mapping[str, Callable[[Lowering, Step], Iterable[ir.Stmt] | None]] = {
@@ -382,21 +351,22 @@ OWN: Mapping[str, Callable[[Lowering, Step], Iterable[ir.Stmt] | None]] = {
     "isspacep": is_in_space,
     "bar": _barrier,
     "barrier": _barrier,
-    "trap": _trap,
+    "trap": lambda low, step: [ir.Evaluate(isa.call("cuda.trap"), at=step.at)],
     "mapa": _mapped,
     "getctarank": _rank,
     "atom": _atomic,
     "ldmatrix": _matrices,
     "stmatrix": _matrices,
-    "createpolicy": _policy,
+    "createpolicy": lambda low, step: assigned(low, step.ins.operands[0], const(0, UINT64), step),  # of caches
     "wmma": matrix,
     "tensormap": change_map,
     "clusterlaunchcontrol": query,
     "alloca": allocate,
     "stacksave": save,
     "stackrestore": restore,
-    **dict.fromkeys(("pmevent", "brkpt", "prefetch", "prefetchu", "discard", "applypriority"), _nothing),
+    **dict.fromkeys(("pmevent", "brkpt", "prefetch", "prefetchu", "discard", "applypriority"), lambda low, step: ()),
 }
+"""The functions for opcodes that are no row, or are one in some spellings: then they give None."""
 
 
 # Every other instruction is a row of the table
@@ -404,7 +374,7 @@ OWN: Mapping[str, Callable[[Lowering, Step], Iterable[ir.Stmt] | None]] = {
 
 def _by_row(low: Lowering, step: Step) -> Iterator[ir.Stmt]:
     if any(HINTED in opcode.hints for opcode in isa.opcodes(step.ins.mnemonic)):
-        step = replace(step, ins=replace(step.ins, operands=step.ins.operands[:-1]))
+        step = step.spelled(step.ins.mnemonic, *step.ins.operands[:-1])
     opcode = _fitting(step)
     if opcode.row.written:
         yield from _of_compilers(low, opcode, step)
@@ -506,8 +476,7 @@ def _chosen_parts(low: Lowering, leaves: list[Operand], step: Step) -> Iterator[
             digits = [f"{2 * int(digit) + 1}{2 * int(digit)}" if part[0] == "h" else digit for digit in part[1:]]
             chosen = isa.call("ptx.prmt", *both, const(int("".join(digits), 16), UINT32), type="b32")
             held = ir.Var(low.fresh("parts"), UINT32)
-            step.scope.symbols[held.name] = held
-            leaves[place] = Name(held.name)
+            leaves[place] = step.name(held)
             yield ir.Assign(held, chosen, at=step.at)
 
 
@@ -588,9 +557,7 @@ def _in_flight(low: Lowering, parts: Sequence[Operand], step: Step) -> Iterator[
     registers = [register(low, part, step) for part in parts]
     new = [var for var in dict.fromkeys(registers) if var is not None and var not in low.in_flight]
     if new:
-        buffer = ir.Buffer(low.fresh(new[0].name), new[0].dtype, (len(new),), "local", None)
-        low.allocated.append(ir.AllocBuffer(buffer, at=step.at))
-        low.in_flight |= {var: ir.Load(buffer, (as_expr(index),)) for index, var in enumerate(new)}
+        low.in_flight |= zip(new, low.places(new[0].name, new[0].dtype, len(new), step.at), strict=True)
     for var in registers:
         if var is None:
             raise InstructionError(f"{step.ins.mnemonic} has other operands", given="_", allowed="registers")
@@ -621,30 +588,19 @@ def _value(low: Lowering, kind: Kind, operand: Operand, mods: Mapping[str, objec
         return read(low, operand, step, BOOL)
     if kind.kind == "bits":
         word = kind.type_of(mods)  # type: ignore[arg-type]  # modifiers
-        check_value(low, operand, _meaning(low, operand, step), step)
-        check_number(operand, word, step)
-        check_register(operand, word, step)
+        check_source(low, operand, word, step)
         return exact(low, operand, step, BOOL if word == "pred" else unsigned(TYPES[word].dtype.bits))
     if kind.kind == "typed":
         typed = dtype(str(mods["dtype"]))
-        check_value(low, operand, _meaning(low, operand, step), step)
-        check_number(operand, type_word(step.ins.modifiers), step)
-        check_register(operand, type_word(step.ins.modifiers), step)
+        check_source(low, operand, type_word(step.ins.modifiers), step)
         return _of_type(read(low, operand, step, unsigned(typed.bits)), typed)
     if kind.kind in TYPES:
-        check_value(low, operand, _meaning(low, operand, step), step)
-        check_number(operand, kind.kind, step)
-    word = ADDRESSES.get(kind.kind, kind.kind)
-    if word in TYPES:
-        check_register(operand, word, step)
+        check_source(low, operand, kind.kind, step)
+    elif kind.kind in ADDRESSES:
+        check_register(operand, ADDRESSES[kind.kind], step)
     width = {"b16": 16, "b64": 64, "f64": 64, "global": 64, "generic": 64}.get(kind.kind, 32)
     bits = read(low, operand, step, unsigned(width))
     return _of_type(bits, dtype(f"float{width}")) if kind.kind in ("f32", "f64") else bits
-
-
-def _meaning(low: Lowering, operand: Operand, step: Step) -> Symbol | None:
-    """The meaning of an operand that is a name."""
-    return lookup(low, operand.text, step.scope) if isinstance(operand, Name) else None
 
 
 def _of_type(bits: ir.Expr, typed: DType) -> ir.Expr:
@@ -655,9 +611,6 @@ def _of_type(bits: ir.Expr, typed: DType) -> ir.Expr:
 def _places(low: Lowering, kind: Kind, parts: Sequence[Operand], step: Step, after: list[ir.Stmt]) -> Iterator[ir.Load]:
     """Storage for registers that a row writes; those of the text take its values afterwards."""
     width = {"b16": 16, "b64": 64, "f64": 64}.get(kind.kind, 32)
-    buffer = ir.Buffer(low.fresh(kind.name), unsigned(width), (len(parts),), "local", None)
-    low.allocated.append(ir.AllocBuffer(buffer, at=step.at))
-    for index, part in enumerate(parts):
-        place = ir.Load(buffer, (as_expr(index),))
+    for part, place in zip(parts, low.places(kind.name, unsigned(width), len(parts), step.at), strict=True):
         after += assigned(low, part, place, step)
         yield place

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 from tilewright import isa
 from tilewright.dtypes import BOOL, DType
 from tilewright.errors import InstructionError
 from tilewright.ir import Assign, Bind, Component, Evaluate, Expr, Stmt, Var, binary, cast, const, select, unary
 from tilewright.isa.arch import since
-from tilewright.ptx.declare import SHARED, are_short, generic_address, widened
-from tilewright.ptx.names import Memory, Parameter, Symbol, nbytes, number_dtype, start_of, type_word, unsigned
-from tilewright.ptx.special import cta_number
-from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
-from tilewright.ptx.strict import check_address, check_number, check_register, check_together, check_value, is_mixed
+from tilewright.ptx.declare import SHARED, are_short, generic_address, lookup, widened
+from tilewright.ptx.names import Memory, Parameter, nbytes, number_dtype, start_of, type_word, unsigned
+from tilewright.ptx.state import UINT32, UINT64, Lowering, Step, cta_number
+from tilewright.ptx.strict import check_address, check_number, check_register, check_source, check_together, is_mixed
 from tilewright.ptx.tree import Address, Immediate, Name, Operand, Variable, Vector, operand_text
-from tilewright.ptx.values import WINDOW_BITS, assigned, element, exact, lookup, pointer, read, register, stored, window
+from tilewright.ptx.values import WINDOW_BITS, assigned, element, exact, pointer, read, register, stored, window
 
 # Addresses from memory to memory: cvta and isspacep. Each memory has a window in the one address space.
 #
@@ -130,10 +128,6 @@ def load(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     return code
 
 
-def _meaning(low: Lowering, operand: Operand, step: Step) -> Symbol | None:
-    return lookup(low, operand.text, step.scope) if isinstance(operand, Name) else None
-
-
 def _address(step: Step, place: int) -> Address:
     """The address among the two operands of an access."""
     count = 2 + ("L2::cache_hint" in step.ins.modifiers)
@@ -178,9 +172,7 @@ def store(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     bits = unsigned(kind.bits)
     check_together(parts, step)
     for part in parts:
-        check_value(low, part, _meaning(low, part, step), step)
-        check_number(part, type_word(step.ins.modifiers), step)
-        check_register(part, f"b{kind.bits}" if is_mixed(parts, step) else type_word(step.ins.modifiers), step)
+        check_source(low, part, type_word(step.ins.modifiers), step, f"b{kind.bits}" if is_mixed(parts, step) else "")
     values = [read(low, part, step, bits) for part in parts]
     return [stored(low, pointer(low, address, step, space), values, kind, space, step.at)]
 
@@ -236,7 +228,7 @@ def _halves(targets: Sequence[Operand], sources: Sequence[Operand], step: Step) 
         pair = [
             Vector(tuple(parts[2 * half :][:2])) if len(parts) == 4 else parts[half] for parts in (targets, sources)
         ]
-        yield replace(step, ins=replace(step.ins, mnemonic="mov.b64", operands=tuple(pair)))
+        yield step.spelled("mov.b64", *pair)
 
 
 def _move_parts(low: Lowering, targets: Sequence[Operand], sources: Sequence[Operand], step: Step) -> Sequence[Stmt]:
@@ -274,10 +266,9 @@ def with_mask(low: Lowering, step: Step) -> tuple[list[Stmt], Step]:
     if low.target_number >= SYNC_SINCE:
         raise InstructionError(f"{step.ins.mnemonic} needs .sync from sm_{SYNC_SINCE} on", given=low.module.target[0])
     mask = Var(low.fresh("mask"), UINT32)
-    step.scope.symbols[mask.name] = mask
     name = ".".join([step.ins.opcode, "sync", *words])
-    ins = replace(step.ins, mnemonic=name, operands=(*step.ins.operands, Name(mask.name)))
-    return [Assign(mask, isa.call("ptx.activemask"), at=step.at)], replace(step, ins=ins)
+    there: list[Stmt] = [Assign(mask, isa.call("ptx.activemask"), at=step.at)]
+    return there, step.spelled(name, *step.ins.operands, step.name(mask))
 
 
 def reduce_at_barrier(low: Lowering, step: Step) -> Sequence[Stmt]:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from tilewright.errors import InstructionError, KernelError, choices
+from tilewright.ptx.declare import lookup
 from tilewright.ptx.names import Memory, Parameter, Symbol, element_bytes
 from tilewright.ptx.parser import WORDS
 from tilewright.ptx.state import Lowering, Step
@@ -50,33 +51,9 @@ SECOND: Mapping[str, tuple[frozenset[str], ...]] = {  # words of the opcode's ow
 }  # fmt: skip
 VALUES = frozenset(("mov", "cvt", "cvta", "isspacep", "call"))  # that take special registers and addresses
 NO_SINK = frozenset(
-    [
-        "abs",
-        "add",
-        "and",
-        "cvt",
-        "cvta",
-        "div",
-        "fma",
-        "ld",
-        "mad",
-        "max",
-        "min",
-        "mov",
-        "mul",
-        "neg",
-        "not",
-        "or",
-        "rcp",
-        "selp",
-        "setp",
-        "shl",
-        "shr",
-        "sqrt",
-        "sub",
-        "xor",
-    ]
-)
+    ("abs", "add", "and", "cvt", "cvta", "div", "fma", "ld", "mad", "max", "min", "mov", "mul", "neg", "not", "or",
+     "rcp", "selp", "setp", "shl", "shr", "sqrt", "sub", "xor")
+)  # whose result must go to a register  # fmt: skip
 OF_ROWS = (("barrier", "cluster"), ("st", "async"), ("st", "bulk"))  # of which each word is in a row
 BARRIERS = 16
 CACHED = frozenset(("ca", "cg", "cs", "lu", "cv", "wb", "wt"))
@@ -143,10 +120,20 @@ def _check_places(ins: Instruction) -> None:
                                    allowed=".".join((ins.opcode, *ins.modifiers[:place], late[0])))  # fmt: skip
 
 
-def check_value(low: Lowering, operand: Operand, symbol: Symbol | None, step: Step) -> None:
+def check_source(low: Lowering, operand: Operand, word: str, step: Step, register: str = "") -> None:
+    """Raises the error for a source that an instruction of this type does not take. register: another type, of its
+    registers.
+    """
+    _check_value(low, operand, step)
+    check_number(operand, word, step)
+    check_register(operand, register or word, step)
+
+
+def _check_value(low: Lowering, operand: Operand, step: Step) -> None:
     """Raises InstructionError where an instruction takes a register, and no address or special register."""
     if not isinstance(operand, Name) or step.ins.opcode in VALUES:
         return
+    symbol = lookup(low, operand.text, step.scope)
     if isinstance(symbol, Memory) or (symbol is None and operand.text.startswith("%")):
         raise InstructionError(f"{step.ins.mnemonic} takes no {operand.text}", given=operand.text,
                                allowed=f"a register: mov ..., {operand.text}")  # fmt: skip

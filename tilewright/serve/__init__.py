@@ -5,21 +5,16 @@ A judge, in the order in which to read:
     submission      what is sent: a kernel, a declaration of its arguments, a reference; all of it data; sizes drawn
                     from the declaration, and the arrays of each
     confine         the walls around a process, and a witness of what it tries
-    apart           work in a forked process, with limits
-    unaware         a process that has never seen the request
-    reading         the author's Python behind walls, and the kernel that it hands on
-    jitted          a kernel of Triton, whose compiler works behind walls, too
+    apart           work in a forked process, with limits; one that has never seen the request
+    reading         the author's Python behind walls, and the kernel that it hands on: ours, or Triton's
     judge           one submission, from JSON to a verdict on every case
     workers         processes that have imported everything, and fork for each submission
     server          lines of JSON, and HTTP on this machine
 
-Problems of competitions:
+Besides:
 
-    problem         a folder with a task, a reference and a submission
-    arrays          results as bytes that no pickle reads
-    on_cpu          torch without a GPU; inline: its ``load_inline``
-    contest         a verdict for each test
-
-Besides: ``sarif`` (findings for code hosts), ``answers`` (a command in a process of its own), ``pages`` (the
-documentation, searched), ``mcp`` (both as tools of the Model Context Protocol).
+    on_cpu          torch without a GPU, and its ``load_inline`` without a compiler
+    contest         the problem of a competition: a folder with a task, a reference and a submission; a verdict a test
+    sarif           findings for code hosts
+    mcp             commands, and the documentation searched, as tools of the Model Context Protocol
 """

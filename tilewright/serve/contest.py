@@ -8,32 +8,227 @@ calls run on the simulator: tilewright's, those of `load_cu` and of torch's `loa
 from __future__ import annotations
 
 import dataclasses
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import io
 import json
 import os
 import pickle
 import struct
+import sys
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from time import monotonic
+from types import ModuleType
 from typing import Any
 
+import numpy as np
+
 from tilewright.compiler import Executable
-from tilewright.errors import TilewrightError
+from tilewright.errors import ArgumentError, TilewrightError, ToolError, described
 from tilewright.explain import Finding
 from tilewright.load import LoadedKernel, cu_compile, cu_process
 from tilewright.load.triton import load_triton
 from tilewright.serve.apart import Died, apart
-from tilewright.serve.arrays import packed, unpacked
 from tilewright.serve.confine import TRIED, held, replaced
-from tilewright.serve.inline import load_inline
 from tilewright.serve.on_cpu import redirected
-from tilewright.serve.problem import Problem, function_of
 from tilewright.sim import parse_checks
 from tilewright.trials import Wanted, finished
-from tilewright.verdict import Report, Verdict, report_from, verdict_on
+from tilewright.verdict import Report, Verdict, report_from, unjudged, verdict_on
+
+# A problem in the format of the public competitions: a folder with ``task.yml``, ``reference.py``, ``submission.py``.
+#
+# ``task.yml`` lists ``tests`` and ``benchmarks``, the arguments of `generate_input`, and ``files``, from which other
+# modules come. ``reference.py`` has ``generate_input(**test)`` and ``check_implementation(data, output)``, which
+# returns "" or what is wrong, or a pair of both kinds; ``submission.py`` has ``custom_kernel(data)``.
+
+
+NAMES = ("submission.py", "eval.py")  # of `files`, no modules that others import
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """tests: keywords of `generate_input`, by group ("tests", "benchmarks"). modules: files by the name under which the
+    others import them.
+    """
+
+    folder: Path
+    submission: Path
+    tests: Mapping[str, Sequence[Mapping[str, Any]]]
+    modules: Mapping[str, Path]
+
+    @property
+    def reference(self) -> Path:
+        """The file with `generate_input` and `check_implementation`."""
+        return self.modules.get("reference", self.folder / "reference.py")
+
+
+def problem_of(folder: Path, submission: Path | None = None, group: str = "tests") -> Problem:
+    """The problem in a folder. submission: another file than its ``submission.py``. group: of tests, that will run.
+
+    Raises ArgumentError where a file is missing or says something else; ToolError where nothing here reads YAML.
+    """
+    task = folder / "task.yml"
+    if not task.is_file():
+        allowed = "a folder with task.yml, reference.py and submission.py"
+        raise ArgumentError("this is no problem of a competition", given=f"no {task}", allowed=allowed)
+    fields = _read(task)
+    tests = {name: _tests(task, name, fields.get(name) or []) for name in ("tests", "benchmarks")}
+    if not tests[group]:
+        listed = ", ".join(name for name in tests if tests[name]) or ", ".join(map(str, fields))
+        raise ArgumentError(f"{task} has no {group}", given=listed, allowed=f"{group}: a list of {{name: value}}")
+    files = {str(entry.get("name")): str(entry.get("source")) for entry in fields.get("files") or []}
+    modules = {
+        name.removesuffix(".py"): (folder / source).resolve()
+        for name, source in files.items()
+        if name.endswith(".py") and name not in NAMES and not source.startswith("@")
+    }
+    problem = Problem(folder, submission or folder / "submission.py", tests, modules)
+    _check_files(task, problem, by_option=submission is not None)
+    return problem
+
+
+def _check_files(task: Path, problem: Problem, *, by_option: bool) -> None:
+    """Raises ArgumentError for a file that is not there."""
+    if not problem.submission.is_file():
+        hint = None if by_option else "--submission FILE, or that file"
+        allowed = "a file with def custom_kernel(data)"
+        raise ArgumentError("there is no submission", given=f"no {problem.submission}", allowed=allowed, hint=hint)
+    wanted = {"reference": problem.reference, **problem.modules}
+    for name, file in wanted.items():
+        if not file.is_file():
+            listed = f"the module {name} of files in {task.name}" if name in problem.modules else f"{name}.py"
+            raise ArgumentError("a file of the problem is missing", given=f"no {file}", allowed=listed)
+
+
+def _read(task: Path) -> Mapping[str, Any]:
+    try:
+        import yaml  # type: ignore[import-untyped]  # it has no types of its own
+    except ImportError as error:
+        raise ToolError("nothing here reads task.yml", given=str(error), hint="pip install pyyaml") from None
+    try:
+        fields = yaml.safe_load(task.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
+        what = getattr(error, "problem", None) or str(error).splitlines()[0]
+        at = f"line {mark.line + 1}, column {mark.column + 1}: " if mark is not None else ""
+        lines = task.read_text(encoding="utf-8").splitlines()
+        text = f"\n{lines[mark.line]}" if mark is not None and mark.line < len(lines) else ""
+        raise ArgumentError(f"{task} is no YAML", given=f"{at}{what}{text}", allowed="tests: [...]") from None
+    if not isinstance(fields, Mapping):
+        raise ArgumentError(f"{task} has no fields", given=described(fields), allowed="files, tests, benchmarks")
+    return fields
+
+
+def _tests(task: Path, group: str, listed: Any) -> Sequence[Mapping[str, Any]]:
+    if not isinstance(listed, list) or not all(isinstance(test, Mapping) for test in listed):
+        raise ArgumentError(f"{task}: {group}", given=described(listed), allowed="a list of {name: value}")
+    return [{str(name): value for name, value in test.items()} for test in listed]
+
+
+class _Finder(importlib.abc.MetaPathFinder):
+    """Finds the modules of a problem: those of its list, then those of its folder."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The file with that name, if there is one."""
+        file = self._problem.modules.get(name, self._problem.folder / f"{name}.py")
+        return importlib.util.spec_from_file_location(name, file) if path is None and file.is_file() else None
+
+
+def function_of(problem: Problem, file: Path, name: str) -> Callable[..., Any]:
+    """A function of one of the problem's files, which is imported here, with the modules that it asks for.
+
+    Raises ArgumentError where it has none of that name.
+    """
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder(problem))
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    function = getattr(module, name, None)
+    if not callable(function):
+        functions = [
+            member for member, value in vars(module).items() if getattr(value, "__module__", None) == module.__name__
+        ]
+        instead = described(function) if hasattr(module, name) else ", ".join(functions) or "no function"
+        raise ArgumentError(f"{file.name} defines no {name}", given=instead, allowed=f"def {name}(...)")
+    return function  # type: ignore[no-any-return]  # a function of others
+
+
+# Results of a submission as bytes: arrays, tensors and numbers in tuples, lists and dictionaries, read by no pickle.
+#
+# What a stranger's process hands on is read where results are judged; so the format holds numbers and names alone.
+
+
+PLAIN = (bool, int, float, str, type(None))
+
+
+def packed(value: Any) -> bytes:
+    """The value as bytes. Raises ArgumentError for what is no array, tensor or number."""
+    arrays: list[Any] = []
+    text = json.dumps(_shape(value, arrays)).encode()
+    into = io.BytesIO()
+    np.savez(into, text=np.frombuffer(text, np.uint8), **{f"a{n}": array for n, array in enumerate(arrays)})
+    return into.getvalue()
+
+
+def unpacked(data: bytes) -> Any:
+    """The value. Inverse of `packed`; tensors are tensors of the host."""
+    held = np.load(io.BytesIO(data), allow_pickle=False)
+    return _value(json.loads(held["text"].tobytes()), held)
+
+
+def _shape(value: Any, arrays: list[Any]) -> dict[str, Any]:
+    if isinstance(value, PLAIN):
+        return {"plain": value}
+    if isinstance(value, tuple | list):
+        return {"tuple" if isinstance(value, tuple) else "list": [_shape(part, arrays) for part in value]}
+    if isinstance(value, Mapping):
+        return {"dict": [[str(name), _shape(part, arrays)] for name, part in value.items()]}
+    if type(value).__module__.partition(".")[0] == "torch" and hasattr(value, "detach"):
+        tensor = value.detach().cpu().contiguous()
+        arrays.append(_octets_of(tensor))
+        return {"torch": len(arrays) - 1, "dtype": str(tensor.dtype).partition(".")[2], "shape": list(tensor.shape)}
+    if isinstance(value, np.ndarray | np.generic) and value.dtype.names is None and value.dtype != np.dtype(object):
+        arrays.append(np.ascontiguousarray(value).reshape(-1).view(np.uint8))
+        return {"numpy": len(arrays) - 1, "dtype": value.dtype.name, "shape": list(value.shape)}
+    raise ArgumentError("a result of custom_kernel", given=described(value), allowed="arrays, tensors, numbers, tuples")
+
+
+def _octets_of(tensor: Any) -> Any:
+    import torch
+
+    return tensor.reshape(-1).view(torch.uint8).numpy()
+
+
+def _value(shape: Any, held: Any) -> Any:
+    ((kind, what), *_) = shape.items()
+    if kind == "plain":
+        return what
+    if kind in ("tuple", "list"):
+        return (tuple if kind == "tuple" else list)(_value(part, held) for part in what)
+    if kind == "dict":
+        return {name: _value(part, held) for name, part in what}
+    octets = held[f"a{int(what)}"]
+    if kind == "numpy":
+        return octets.view(np.dtype(shape["dtype"])).reshape(shape["shape"])
+    import torch
+
+    return torch.from_numpy(octets.copy()).view(getattr(torch, shape["dtype"])).reshape(shape["shape"])
+
 
 NO_KERNEL = "kernels: the submission launched none; its results are what Python computed"
 
@@ -65,8 +260,7 @@ def _judged(problem: Problem, test: Mapping[str, Any], checks: str, bounds: Allo
     inputs = {key: str(value) for key, value in test.items()}
 
     def verdict(status: str, *findings: Finding) -> Verdict:
-        took = monotonic() - began
-        return Verdict(name, status, inputs=inputs, findings=findings, not_covered=("everything",), seconds=took)
+        return dataclasses.replace(unjudged(name, status, *findings), inputs=inputs, seconds=monotonic() - began)
 
     data = _apart(problem, partial(_generated, problem, test), bounds)
     if isinstance(data, Finding):
@@ -137,13 +331,13 @@ def _apart(problem: Problem, work: Callable[[], bytes], bounds: Allowance) -> by
 
 
 def _generated(problem: Problem, test: Mapping[str, Any]) -> bytes:
-    redirected(load_inline)
+    redirected()
     return pickle.dumps(function_of(problem, problem.reference, "generate_input")(**test))
 
 
 def _computed(problem: Problem, data: bytes, checks: str) -> bytes:
     """The launches' verdicts as JSON, behind their length; then the results."""
-    redirected(load_inline)
+    redirected()
     told: list[Verdict] = []
     _watch(told, tuple(sorted(parse_checks(checks))))
     before = held()
@@ -155,27 +349,23 @@ def _computed(problem: Problem, data: bytes, checks: str) -> bytes:
             told.append(verdict_on("custom_kernel", error))
     if changed := replaced(before):
         finding = Finding("tampering", f"refused, the harness: {TRIED['the harness']}", given=changed)
-        told.append(Verdict("custom_kernel", "refused", findings=(finding,), not_covered=("everything",)))
+        told.append(unjudged("custom_kernel", "refused", finding))
     fields = json.dumps(Report("submission", tuple(told)).as_dict(), default=str).encode()
     return struct.pack("<Q", len(fields)) + fields + (packed(result) if all(told) else b"")
 
 
 def _checked(problem: Problem, data: bytes, result: bytes) -> bytes:
     """What the reference says of the results, "" where they are right."""
-    redirected(load_inline)
+    redirected()
     output = unpacked(result)
     try:
         said = function_of(problem, problem.reference, "check_implementation")(pickle.loads(data), output)
     except Exception as error:
         if output is not None:
             raise
-        return (
-            f"custom_kernel returned None, of which check_implementation says: {type(error).__name__}: {error}".encode()
-        )
-    if isinstance(said, tuple):
-        good, message = said
-        return b"" if good else (str(message) or "the results are wrong").encode()
-    return b"" if said is True or (not said and said is not False) else str(said or "the results are wrong").encode()
+        said = f"custom_kernel returned None, of which check_implementation says: {type(error).__name__}: {error}"
+    good, message = said if isinstance(said, tuple) else (said is True or (not said and said is not False), said)
+    return b"" if good else (str(message or "") or "the results are wrong").encode()
 
 
 def _watch(told: list[Verdict], checks: tuple[str, ...]) -> None:

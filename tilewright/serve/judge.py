@@ -24,14 +24,12 @@ from tilewright.errors import ArgumentError, TilewrightError, choices
 from tilewright.explain import Finding
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.load.cu import DEFAULT
-from tilewright.serve.apart import Died, apart
+from tilewright.serve.apart import Died, Read, apart, read_here
 from tilewright.serve.confine import Walls
-from tilewright.serve.jitted import jitted
-from tilewright.serve.reading import Loads, SubmissionRefused, kernel_of
+from tilewright.serve.reading import Loads, SubmissionRefused, jitted, kernel_of
 from tilewright.serve.submission import Case, Extent, Submission, cases_of, evaluated, submission_of
-from tilewright.serve.unaware import Read, read_here
 from tilewright.trials import differing
-from tilewright.verdict import Report, Verdict, verdict_on
+from tilewright.verdict import Report, Verdict, unjudged, verdict_on
 
 ANSWER = "tilewright.answer/1"
 """The version of what a judge answers: a report of `tilewright.verdict/2`, and the fields of `answer`."""
@@ -94,8 +92,7 @@ def _identity(request: Any) -> Any:
 def refusal(request: Any, message: str, status: str = "stopped", details: str | None = None) -> dict[str, Any]:
     """An answer where there is no verdict: the process that judges has ended, or the request is none."""
     finding = Finding("limit" if status == "stopped" else "argument", message, given=details)
-    verdict = Verdict("submission", status, findings=(finding,), not_covered=("everything",))
-    fields = Report("submission", (verdict,)).as_dict()
+    fields = Report("submission", (unjudged("submission", status, finding),)).as_dict()
     return {**fields, "answer": ANSWER, "id": _identity(request), "cases": [], "walls": [], "least_ms": None,
             "seconds": 0.0}  # fmt: skip
 
@@ -209,7 +206,7 @@ def _referred(submission: Submission, cases: Sequence[Case]) -> bytes:
         if not callable(function := names.get("reference")):
             raise NameError("it defines no function `reference`")
         for number, case in enumerate(cases):
-            for name, array in _named(function(**case.inputs(submission.arguments)), submission).items():
+            for name, array in _named(function(**case.inputs(submission)), submission).items():
                 results[f"{number}:{name}"] = array
     except Exception as error:  # whatever a caller's own code raises is the caller's to see
         results = {"error": np.array(f"{type(error).__name__}: {error}")}
@@ -220,7 +217,7 @@ def _referred(submission: Submission, cases: Sequence[Case]) -> bytes:
 
 def _named(result: Any, submission: Submission) -> dict[str, NDArray[Any]]:
     """Results by the names of the arguments that the kernel writes."""
-    outputs = [argument.name for argument in submission.arguments if argument.is_array and argument.role != "in"]
+    outputs = [argument.name for argument in submission.arrays if argument.role != "in"]
     named = result if isinstance(result, Mapping) else {outputs[0]: result} if len(outputs) == 1 else None
     if named is None or {*named} != {*outputs}:
         raise ValueError(f"it returns {[*named] if named is not None else type(result).__name__}, not {outputs}")
@@ -244,7 +241,7 @@ def _compared(verdict: Verdict, case: Case, wanted: Mapping[str, NDArray[Any]], 
     """The verdict with what memory holds wrongly after the run; results come from nowhere else."""
     if verdict.status not in ("clean", "wrong"):
         return verdict
-    differences = [*_differences(case, wanted, submission), *case.touched(submission.arguments)]
+    differences = [*_differences(case, wanted, submission), *case.touched(submission)]
     findings = (*verdict.findings, *differences)[: submission.max_findings]
     not_covered = tuple(text for text in verdict.not_covered if not (wanted and text.startswith("results")))
     return replace(

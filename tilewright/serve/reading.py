@@ -1,4 +1,4 @@
-"""The author's Python, run behind walls, and the kernel that it makes, as data.
+"""The author's Python, run behind walls, and the kernel that it makes, as data: ours, and further down Triton's.
 
 A process of its own runs the file, and hands the kernel's IR on as a pickle. Whoever judges reads that with a reader
 that knows the IR's own classes and no function: nothing of the author's runs where results are computed and compared.
@@ -11,22 +11,25 @@ import io
 import json
 import pickle
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from errno import EACCES, EPERM
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from tilewright.dtypes import NAMES, dtype
-from tilewright.errors import ArgumentError, TilewrightError
+from tilewright.errors import ArgumentError, TilewrightError, ToolError
 from tilewright.explain import Finding
 from tilewright.ir import Kernel
-from tilewright.serve.apart import Died
+from tilewright.load.triton import LoadedTriton, TritonText, load_triton
+from tilewright.serve.apart import Died, Read
 from tilewright.serve.confine import TRIED, held, may_replace, replaced, watched
-from tilewright.serve.submission import Submission
-from tilewright.serve.unaware import Read
-from tilewright.verdict import Verdict, verdict_on
+from tilewright.serve.submission import Case, Submission
+from tilewright.verdict import Verdict, unjudged, verdict_on
 
 Load = Callable[[str, list[str]], Any]
 """The kernel that ``FILE.py:NAME`` names, with constants as the command line has them."""
@@ -107,9 +110,7 @@ def handed_on(submission: Submission, make: Make, folder: Path, read: Read, *, m
     answer = read(work, submission.seconds, submission.nbytes + more_bytes, str(folder))
     if isinstance(answer, Died):
         finding = Finding("limit", f"the submission's Python code gave no kernel: {answer}", file="submission.py")
-        raise SubmissionRefused(
-            Verdict(name or "submission", "stopped", findings=(finding,), not_covered=("everything",))
-        )
+        raise SubmissionRefused(unjudged(name or "submission", "stopped", finding))
     if not answer:
         raise SubmissionRefused(_tried(name, "the harness", None, "it ends its own process"))
     kind, data = answer[:1], memoryview(answer)[1:]
@@ -121,9 +122,7 @@ def handed_on(submission: Submission, make: Make, folder: Path, read: Read, *, m
             raise SubmissionRefused(_tried(name, told["name"], told["line"], told["what"]))
         findings = tuple(map(Finding.from_dict, told["findings"]))
         if kind == b"E" and told["status"] in ("wrong", "refused", "stopped"):
-            raise SubmissionRefused(
-                Verdict("submission", told["status"], findings=findings, not_covered=("everything",))
-            )
+            raise SubmissionRefused(unjudged("submission", told["status"], *findings))
     except UNREADABLE as error:
         raise no_kernel(submission, error) from None
     raise no_kernel(submission)
@@ -133,7 +132,7 @@ def _tried(name: str | None, what: str, line: int | None, more: str | None) -> V
     message = f"refused, {what}: {TRIED[what]}"
     finding = Finding("tampering", message, file="submission.py", line=line, given=more,
                     allowed="a kernel, and Python that makes it: imports, functions, numbers")  # fmt: skip
-    return Verdict(name or "submission", "refused", findings=(finding,), not_covered=("everything",))
+    return unjudged(name or "submission", "refused", finding)
 
 
 def _read(place: str, file: str, make: Make) -> bytes:
@@ -175,3 +174,88 @@ def _made(make: Make, place: str, tell: Callable[[str, int | None], None]) -> tu
         if isinstance(cause, RecursionError):
             cause = ArgumentError("the submission nests too deep", given="RecursionError", allowed="less nesting")
         return b"E", json.dumps(asdict(verdict_on("submission", cause)), default=str).encode()
+
+
+# A submission in Triton: its compiler runs behind walls, as it runs the author's Python, and hands on PTX as data.
+
+
+ROOM = 4 << 30  # bytes of address space that its libraries and threads reserve without using it
+OPTIONS = ("num_warps", "num_stages", "num_ctas")
+
+
+def is_at_hand() -> bool:
+    """Is Triton installed?"""
+    return find_spec("triton") is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Jitted:
+    """The kernel of a case. names: what its grid may name: sizes, and constants that are whole numbers."""
+
+    loaded: LoadedTriton
+    names: Mapping[str, int]
+
+
+def jitted(submission: Submission, cases: Sequence[Case], load: Load, folder: Path, read: Read) -> list[Jitted]:
+    """What Triton makes of the kernel for each case. Raises SubmissionRefused where there is none, ToolError where
+    Triton is not installed.
+    """
+    if not is_at_hand():
+        raise ToolError("Triton is not installed", hint="pip install triton")
+    options = {name: value for name in OPTIONS if (value := getattr(submission.launch, name)) is not None}
+    options |= {"target": submission.target or "sm_90a", "config": submission.launch.config}
+    types = [({name: (array.shape, array.dtype) for name, array in case.memory.items()}, case.numbers)
+             for case in cases]  # fmt: skip
+    make = partial(_texts, types, {**submission.constants, **options}, load)
+    data = handed_on(submission, make, folder, read, more_bytes=ROOM)
+    try:
+        told = json.loads(bytes(data))
+        texts = [_text(text) for text in told["texts"]]
+        rows = [(texts[int(number)], list(map(str, passed)), _numbers(more)) for number, passed, more in told["cases"]]
+        return [_jitted(submission, case, *row) for case, row in zip(cases, rows, strict=True)]
+    except UNREADABLE as error:
+        raise no_kernel(submission, error) from None
+
+
+Types = tuple[Mapping[str, tuple[tuple[int, ...], "np.dtype[Any]"]], Mapping[str, "int | float"]]
+"""Of a case: shape and type of each array, and the numbers."""
+
+
+def _texts(cases: Sequence[Types], options: Mapping[str, Any], load: Load, place: str) -> bytes:
+    """In the process behind walls: the texts, and of each case its text, the arguments that are passed, and the numbers
+    that are none of the submission's arguments.
+    """
+    kernel = load(place, [])
+    texts, rows = list[TritonText](), list[Any]()
+    for arrays, numbers in cases:
+        declared = {**{name: np.zeros(*of) for name, of in arrays.items()}, **numbers}
+        loaded = load_triton(kernel, **{**declared, **options})
+        if loaded.metadata not in texts:
+            texts.append(loaded.metadata)
+        more = {name: value for name, value in loaded.values.items()
+                if name not in declared and isinstance(value, (int, float))}  # fmt: skip
+        rows.append([texts.index(loaded.metadata), loaded.passed, more])
+    return json.dumps({"texts": list(map(asdict, texts)), "cases": rows}).encode()
+
+
+def _text(fields: Mapping[str, Any]) -> TritonText:
+    """From JSON, in which nothing is taken for granted. No argument of a submission is a descriptor, with a map."""
+    text = TritonText(**{**fields, "tensordesc_meta": ()})
+    numbers = (text.shared, text.num_ctas, text.global_scratch_size, text.profile_scratch_size)
+    if type(text.ptx) is type(text.name) is str and all(type(number) is int and number >= 0 for number in numbers):
+        return text
+    raise ValueError("a field of another type")
+
+
+def _numbers(numbers: Mapping[str, Any]) -> dict[str, int | float]:
+    if unfit := [name for name, value in numbers.items() if not isinstance(value, (int, float))]:
+        raise ValueError(f"{unfit[0]} is no number")
+    return dict(numbers)
+
+
+def _jitted(
+    submission: Submission, case: Case, text: TritonText, passed: Sequence[str], more: Mapping[str, int | float]
+) -> Jitted:
+    numbers = {name: value for name, value in more.items() if type(value) is int}
+    loaded = LoadedTriton(text, {**more, **case.memory, **case.numbers}, passed)
+    return Jitted(loaded, {**numbers, **submission.names(case.sizes)})

@@ -149,6 +149,11 @@ class Submission:
     max_findings: int = 20
     gpu: str | None = None
 
+    @property
+    def arrays(self) -> tuple[Declared, ...]:
+        """The arguments that are arrays."""
+        return tuple(argument for argument in self.arguments if argument.is_array)
+
     def names(self, sizes: Mapping[str, int]) -> dict[str, int]:
         """What extents may name, by these sizes."""
         return {**{name: value for name, value in self.constants.items() if type(value) is int}, **sizes}
@@ -385,9 +390,9 @@ class Case:
     before: Mapping[str, bytes]
     numbers: Mapping[str, int | float]
 
-    def inputs(self, arguments: tuple[Declared, ...]) -> dict[str, Any]:
+    def inputs(self, submission: Submission) -> dict[str, Any]:
         """What a reference gets: what the kernel was to read, before it ran, and the numbers."""
-        read = [argument.name for argument in arguments if argument.is_array and argument.role != "out"]
+        read = [argument.name for argument in submission.arrays if argument.role != "out"]
         return {**{name: self._at_first(name) for name in read}, **self.numbers}
 
     def _at_first(self, name: str) -> NDArray[Any]:
@@ -395,9 +400,9 @@ class Case:
         whole = np.frombuffer(self.before[name], memory.dtype).reshape(memory.shape)
         return (whole[..., : seen.shape[-1]] if seen.ndim else whole).copy()
 
-    def touched(self, arguments: tuple[Declared, ...]) -> Iterator[Finding]:
+    def touched(self, submission: Submission) -> Iterator[Finding]:
         """Findings for bytes that no kernel may change: inputs, and the gaps between rows."""
-        for argument in (argument for argument in arguments if argument.is_array):
+        for argument in submission.arrays:
             now = self.memory[argument.name].view(np.uint8).reshape(-1)
             then = np.frombuffer(self.before[argument.name], np.uint8)
             changed = now != then
@@ -428,20 +433,11 @@ def cases_of(submission: Submission) -> Iterator[Case]:
     for number, sizes in enumerate(_sizes(submission)):
         random = np.random.default_rng([submission.seed, number])
         names = submission.names(sizes)
-        memory = {
-            argument.name: _memory(argument, names, submission, random)
-            for argument in submission.arguments
-            if argument.is_array
-        }
-        arrays = {
-            argument.name: _seen(memory[argument.name], argument, names)
-            for argument in submission.arguments
-            if argument.is_array
-        }
+        memory = {argument.name: _memory(argument, names, submission, random) for argument in submission.arrays}
+        arrays = {argument.name: _seen(memory[argument.name], argument, names) for argument in submission.arrays}
         before = {name: array.tobytes() for name, array in memory.items()}
-        numbers = {
-            argument.name: _number(argument, names) for argument in submission.arguments if not argument.is_array
-        }
+        others = (argument for argument in submission.arguments if not argument.is_array)
+        numbers = {argument.name: _number(argument, names) for argument in others}
         yield Case(sizes, arrays, memory, before, numbers)
 
 
@@ -486,11 +482,7 @@ def _fitting(submission: Submission, sizes: dict[str, int]) -> dict[str, int]:
 
     def elements() -> int:
         names = submission.names(fitted)
-        shapes = (
-            [evaluated(extent, names) for extent in argument.shape]
-            for argument in submission.arguments
-            if argument.is_array
-        )
+        shapes = ([evaluated(extent, names) for extent in argument.shape] for argument in submission.arrays)
         return sum(int(np.prod(shape, dtype=object)) for shape in shapes)
 
     free = [name for name, size in submission.sizes.items() if not size.among]

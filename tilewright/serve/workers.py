@@ -10,27 +10,23 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from threading import Lock
 from time import process_time
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tilewright.errors import ToolError
 from tilewright.process import hold, one_blas_thread
-from tilewright.serve.apart import Child, Died, Say, silenced, whole
+from tilewright.serve.apart import Child, Died, Say, Unaware, read_here, silenced, whole
 from tilewright.serve.confine import Walls, confined
-from tilewright.serve.jitted import is_at_hand
 from tilewright.serve.judge import answer, no_results, refusal
-from tilewright.serve.reading import Loads, settle
+from tilewright.serve.reading import Loads, is_at_hand, settle
 from tilewright.serve.submission import Submission, read_json
-from tilewright.serve.unaware import Unaware, read_here
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    pass
 
 MOST_BYTES = 8 << 20  # of a request
 MORE_SECONDS = 10.0  # than a submission asks for: to compile, and to compare
@@ -177,14 +173,9 @@ class Workers:
 
     def ask(self, request: Any) -> dict[str, Any]:
         """The answer to one request."""
-        with self._lent() as worker:
-            return worker.ask(request)
-
-    @contextmanager
-    def _lent(self) -> Iterator[_Worker]:
         worker = self._free.get()
         try:
-            yield worker
+            return worker.ask(request)
         finally:
             self._free.put(worker)
 
@@ -200,10 +191,9 @@ class Workers:
 
 
 class _Worker:
-    """A process that works; where it has died it is started again."""
+    """A process that works, for one request at a time; where it has died it is started again."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
         self._process = self._started()
 
     def _started(self) -> subprocess.Popen[bytes]:
@@ -216,14 +206,13 @@ class _Worker:
         return self._process.pid
 
     def ask(self, request: Any) -> dict[str, Any]:
-        with self._lock:
-            try:
-                answer = self._asked(request)
-                return refusal(request, answer) if isinstance(answer, str) else answer
-            except (OSError, ValueError):
-                self.end()
-                self._process = self._started()
-                return refusal(request, "the worker has died; another one was started")
+        try:
+            answer = self._asked(request)
+            return refusal(request, answer) if isinstance(answer, str) else answer
+        except (OSError, ValueError):
+            self.end()
+            self._process = self._started()
+            return refusal(request, "the worker has died; another one was started")
 
     def _asked(self, request: Any) -> dict[str, Any] | str:
         assert self._process.stdin is not None, "it was asked for"

@@ -26,7 +26,6 @@ from tilewright.tile.dispatch import Change, Decline, Plan, Variant, by_name, ch
 from tilewright.tile.distribution import (
     Distribution,
     dealt_out,
-    emit_copies,
     flows_wider,
     goes_longer,
     held_by,
@@ -35,6 +34,7 @@ from tilewright.tile.distribution import (
 )
 from tilewright.tile.matrices import MatrixKind, MatrixPlan, emit_matrices, fitting, plan_matrices
 from tilewright.tile.owners import accesses
+from tilewright.tile.round_loops import emit_copies
 from tilewright.tile.steps import CallSteps, by_fewer_accesses, emit_steps, in_steps, inner_call
 
 # Between global and shared memory: the threads of the scope share the elements out in the order of the global side.

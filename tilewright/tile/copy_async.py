@@ -46,7 +46,7 @@ from tilewright.tile.dispatch import Change, Decline, condition, variant
 from tilewright.tile.distribution import Distribution, by_runs, in_memory_order
 from tilewright.tile.owners import all_hold, inside_tests, open_dimensions, splits
 from tilewright.tile.partition import places
-from tilewright.tile.round_loops import Writer, emit_runs
+from tilewright.tile.round_loops import Turn, Writer, emit_runs
 from tilewright.tile.walks import Ints, digits_of, plus
 
 # Global to shared memory by cp.async: the threads of the scope take runs of 16, 8 or 4 bytes in turns, and go on.
@@ -149,11 +149,11 @@ def _(plan: LdgstsPlan, call: TileCall, out: Builder) -> None:
     emit_runs(plan.runs, call, out, partial(_issue, plan))
 
 
-def _issue(plan: LdgstsPlan, writer: Writer, _: Value, __: Value, access: Value, asked: bool) -> None:
+def _issue(plan: LdgstsPlan, writer: Writer, turn: Turn) -> None:
     """The copy of a run; of one that is partly outside, the copies of its elements."""
     call, out = writer.call, writer.out
     dst, src = (call[name].buffer.flat() for name in ("dst", "src"))
-    to, source = (writer.at(name, access) for name in ("dst", "src"))
+    to, source = (writer.at(name, turn) for name in ("dst", "src"))
 
     def issued(e: Value, nbytes: int, **size: Expr) -> None:
         places = (AddressOf(b, (as_expr(plus(at, e)),)) for b, at in ((dst, to), (src, source)))
@@ -171,28 +171,28 @@ def _issue(plan: LdgstsPlan, writer: Writer, _: Value, __: Value, access: Value,
     def zero(e: Value) -> None:
         out.store(dst, plus(to, e), cast(0, call.dtype))
 
-    if not asked:
+    if not turn.asked:
         whole()
     elif writer.fill is None:
-        writer.asked(access, call.tiles, whole, one)
+        writer.asked(turn, call.tiles, whole, one)
     elif plan.runs.rows is None:
-        with out.when(all_hold(writer.tests(access, [call["dst"]])(0, plan.runs.vector - 1))):
-            issued(0, plan.nbytes, src_size=_size(plan, writer, access))
+        with out.when(all_hold(writer.tests(turn, [call["dst"]])(0, plan.runs.vector - 1))):
+            issued(0, plan.nbytes, src_size=_size(plan, writer, turn))
     else:
-        inside = writer.tests(access, [call["src"]])
+        inside = writer.tests(turn, [call["src"]])
         writer.asked(
-            access,
+            turn,
             [call["dst"]],
-            lambda: writer.asked(access, [call["src"]], whole, one, zero),
+            lambda: writer.asked(turn, [call["src"]], whole, one, zero),
             lambda e: out.either(all_hold(inside(e, e)), lambda: one(e), lambda: zero(e)),
         )
 
 
-def _size(plan: LdgstsPlan, writer: Writer, access: Value) -> Expr:
+def _size(plan: LdgstsPlan, writer: Writer, turn: Turn) -> Expr:
     """How many bytes of a run are inside of the source."""
     assert writer.number is not None, "asked first"
     call, src = writer.call, writer.call["src"]
-    digits = own_digits(src, digits_of(writer.number(access), call["dst"].extents), call["dst"].extents)
+    digits = own_digits(src, digits_of(writer.number(turn.access), call["dst"].extents), call["dst"].extents)
     if plan.along is None:
         size = as_expr(plan.nbytes)
     else:
@@ -226,8 +226,12 @@ def bulk(call: TileCall) -> StretchPlan:
 def _(plan: StretchPlan, call: TileCall, out: Builder) -> None:
     mbar = call.option("mbar")
     modifiers = {key: value for key in ("cta_mask", "cache_hint") if (value := call.option(key)) not in (None, "")}
-    with plan.share.pointers(call, out) as at:
-        emit_stretch(plan, call, out, at["dst"], at["src"], *(() if mbar is None else (mbar,)), **modifiers)
+    more = () if mbar is None else (mbar,)
+
+    def issued(writer: Writer, turn: Turn) -> None:
+        emit_stretch(plan, call, out, *writer.pointers(turn, "dst", "src"), *more, **modifiers)
+
+    emit_runs(plan.share, call, out, issued)
 
 
 # From shared memory to that of another CTA of the cluster: one thread has stretches of bytes moved by cp.async.bulk.
@@ -262,9 +266,13 @@ def dsmem(call: TileCall) -> StretchPlan:
 @dsmem.emit
 def _(plan: StretchPlan, call: TileCall, out: Builder) -> None:
     rank = call.option("remote_cta_id")
-    with plan.share.pointers(call, out) as at:
-        dst, mbar = (isa.call("ptx.mapa", place, rank) for place in (at["dst"], call.option("mbar")))
-        emit_stretch(plan, call, out, dst, at["src"], mbar)
+
+    def issued(writer: Writer, turn: Turn) -> None:
+        there, src = writer.pointers(turn, "dst", "src")
+        dst, mbar = (isa.call("ptx.mapa", place, rank) for place in (there, call.option("mbar")))
+        emit_stretch(plan, call, out, dst, src, mbar)
+
+    emit_runs(plan.share, call, out, issued)
 
 
 # Global memory to shared memory and back by the copy engine: one thread issues copies of boxes of an array.

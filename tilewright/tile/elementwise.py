@@ -1,4 +1,6 @@
-"""The variants that copies, fills and computations have alike: runs, calls through scratch, and element by element."""
+"""The variants that copies, fills and computations have alike, runs, calls through scratch, and element by element; and
+those of fills.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.errors import warn
-from tilewright.ir import Buffer, Const, Expr, Load, Value, as_expr, binary, const_value, coordinate
+from tilewright.ir import Buffer, Const, Expr, Load, Region, Value, as_expr, binary, const_value, coordinate
 from tilewright.layout import Axis, ComposeLayout, Iter, TileLayout
 from tilewright.primitives.copy import ASKED, FILL, copy
 from tilewright.records import replace
@@ -26,7 +28,6 @@ from tilewright.tile.conditions import (
 )
 from tilewright.tile.dispatch import ELEMENTWISE, FILLS, Decline, condition, elementwise, keywords_of, variant
 from tilewright.tile.distribution import (
-    MOST_LISTED,
     Distribution,
     by_holders,
     by_runs,
@@ -35,10 +36,13 @@ from tilewright.tile.distribution import (
     flowing,
     flows_wider,
     held_elsewhere,
+    in_memory_order,
     registers_alike,
+    widened,
 )
 from tilewright.tile.elements import Computation, Moving, computation, indexed
 from tilewright.tile.owners import all_hold, axes_of, check_own, gaps, held_here, inside_tests, owners
+from tilewright.tile.partition import places
 from tilewright.tile.round_loops import emit_runs, once_each
 from tilewright.tile.steps import (
     CallSteps,
@@ -121,25 +125,6 @@ def converted(call: TileCall) -> Distribution:
     return by_runs(call)
 
 
-# Fills
-
-
-@variant(*FILLS, priority=12, keywords=("vec_len",), when=[ADDRESSED, one_place_each])
-def edges(call: TileCall) -> Distribution:
-    """Runs of up to 128 bits, of which those that the buffer ends in are stored element by element."""
-    size = call["dst"].size
-    if size is None or size > MOST_LISTED:
-        return by_runs(call)
-    if call["dst"].space == "local":
-        raise Decline("the extents of the registers are numbers")
-    plan = by_turns(call)
-    if flows_wider(call, plan.vector):
-        return flowing(call)
-    if not plan.parts:
-        raise Decline("each run is inside or outside as a whole")
-    return plan
-
-
 # Computations
 
 
@@ -168,7 +153,7 @@ def flow(call: TileCall) -> Distribution:
     return by_runs(call) if call["dst"].size is None else flowing(call)
 
 
-for _row in (rows, clipped, converted, edges, holders, turns, flow):
+for _row in (rows, clipped, converted, holders, turns, flow):
     _row.emit(emit_runs)
 
 
@@ -389,3 +374,54 @@ def _place(
     if isinstance(side.buffer.layout, ComposeLayout) and "m" in place:
         place["m"] = side.buffer.layout.swizzle.address(place["m"])
     return place
+
+
+# The variants of fills: a value in memory, or in registers.
+
+
+@variant(*FILLS, priority=10, keywords=("vec_len",), when=[only_in("shared", "global")])
+def memory(call: TileCall) -> Distribution:
+    """Threads store neighbouring runs of up to 128 bits; those that the buffer ends in element by element."""
+    return widened(call, lambda other: by_runs(_everywhere(other), order=_each_place_once(other)))
+
+
+@variant(*FILLS, priority=10, keywords=("vec_len",), when=[only_in("local"), registers_inside])
+def registers(call: TileCall) -> Distribution:
+    """Each thread stores to the registers that it holds, all replicas among them."""
+    return by_runs(call)
+
+
+registers.emit(emit_runs)
+
+
+@memory.emit
+def _(plan: Distribution, call: TileCall, out: Builder) -> None:
+    emit_runs(plan, _everywhere(call), out)
+
+
+def _everywhere(call: TileCall) -> TileCall:
+    """The call on a view in which each place of an element is one of its own: replicas are further dimensions."""
+    dst = call["dst"]
+    layout = dst.buffer.layout
+    tile = layout.tile if isinstance(layout, ComposeLayout) else layout
+    if not isinstance(tile, TileLayout) or not tile.replica:
+        return call
+    copies = tuple(it.extent for it in tile.replica)
+    wide = TileLayout((*tile.replica, *tile.shard), (), tile.offset)
+    view = replace(
+        dst.buffer,
+        shape=(*copies, *dst.buffer.shape),
+        layout=ComposeLayout(layout.swizzle, wide) if isinstance(layout, ComposeLayout) else wide,
+    )
+    box = (*((0, count) for count in copies), *dst.region.box)
+    return call.with_side(dst, side_of(Region(view, box), call.facts))
+
+
+def _each_place_once(call: TileCall) -> Ints | None:
+    """The elements in the order of the memory, of several in one place the first; None where each has its own."""
+    side = _everywhere(call)["dst"]
+    if side is call["dst"] or side.size is None:
+        return None
+    order, where = in_memory_order(side), places(side, call.facts)
+    first = np.sort(np.unique(where.seen[0, order], return_index=True)[1])
+    return order[first] if len(where.units) == 1 else order

@@ -27,11 +27,12 @@ from tilewright.tile.dispatch import (
     variant,
     vector_wavefronts,
 )
-from tilewright.tile.distribution import Distribution, dealt_out, emit_copies, in_memory_order
+from tilewright.tile.distribution import Distribution, dealt_out, in_memory_order
 from tilewright.tile.matrices import MatrixPlan
 from tilewright.tile.owners import owners, registers_of
 from tilewright.tile.partition import one_storage, places
 from tilewright.tile.reductions import spread
+from tilewright.tile.round_loops import Turn, Writer, emit_copies, emit_runs
 from tilewright.tile.steps import CallSteps, emit_steps, in_steps, inner_call, staging
 from tilewright.tile.walks import Ints, Offset, linear, plus, times
 
@@ -88,12 +89,15 @@ def _(plan: ReadAndWrite, call: TileCall, out: Builder) -> None:
         emit_copies(share, call, out)
         out.meet(call)
         return
-    run = out.local("run", share.rounds * share.vector, str(call.dtype)).flat()
-    for name, reads in (("src", True), ("dst", False)):
-        with share.counted(call, out) as (round, offsets):
-            there = out.pointer("ptr", call[name].buffer.flat(), offsets[name])
-            here = AddressOf(run, (as_expr(times(round, share.vector)),))
-            out.call("cuda.copy_bytes", *((here, there) if reads else (there, here)), share.nbytes)
+    registers = out.local("run", share.rounds * share.vector, str(call.dtype)).flat()
+    for name in ("src", "dst"):
+
+        def moved(writer: Writer, turn: Turn, name: str = name) -> None:
+            (there,) = writer.pointers(turn, name)
+            here = AddressOf(registers, (as_expr(times(turn.round, share.vector)),))
+            out.call("cuda.copy_bytes", *((here, there) if name == "src" else (there, here)), share.nbytes)
+
+        emit_runs(share, call, out, moved)
         out.meet(call)
 
 

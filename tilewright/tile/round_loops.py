@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from tilewright import ir
@@ -16,15 +17,30 @@ from tilewright.dtypes import INT32, INT64
 from tilewright.primitives.copy import FILL
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, own_digits
-from tilewright.tile.distribution import LETTERS, Distribution, RowRuns, covered, flattened
+from tilewright.tile.distribution import LETTERS, Distribution, covered, flattened
 from tilewright.tile.elements import Computation, Moving, indexed
 from tilewright.tile.owners import all_hold, inside_tests
+from tilewright.tile.runs import Runs
 from tilewright.tile.walks import digits_of, plus, times
 
 Write: TypeAlias = Callable[[], None]
 Each: TypeAlias = Callable[[ir.Value], None]
-Step: TypeAlias = Callable[["Writer", ir.Value, ir.Value, ir.Value, bool], None]
-"""What is done with a run: its number in the batch, the round, the access, and whether to ask if it is inside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The run of a round. place: in the batch of rounds that are loaded at once. access: its number among those of all
+    threads, or among the thread's own. asked: is it to be tested if it is inside?
+    """
+
+    place: ir.Value
+    round: ir.Value
+    access: ir.Value
+    asked: bool
+
+
+Step: TypeAlias = Callable[["Writer", Turn], None]
+"""What is done with a run."""
 
 
 def emit_runs(plan: Distribution, call: TileCall, out: Builder, instead: Step | None = None) -> None:
@@ -35,6 +51,16 @@ def emit_runs(plan: Distribution, call: TileCall, out: Builder, instead: Step | 
         RowWriter(plan, flattened(call), out, instead).write()
 
 
+def emit_copies(plan: Distribution, call: TileCall, out: Builder) -> None:
+    """A copy of one run after the other, from memory to memory."""
+    emit_runs(plan, call, out, _copied)
+
+
+def _copied(writer: Writer, turn: Turn) -> None:
+    dst, src = writer.pointers(turn, "dst", "src")
+    writer.out.call("cuda.copy_bytes", dst, src, writer.plan.nbytes)
+
+
 class Writer:
     """Writes one plan whose offsets are listed. (Mutable: the builder.)"""
 
@@ -42,6 +68,7 @@ class Writer:
         self.plan, self.call, self.out, self.instead = plan, call, out, instead
         self.values: dict[str, ir.Expr] = {}
         self.loaded: dict[str, ir.Buffer] = {}
+        self.alike = False  # do all elements have one value, of which a run is in registers?
         fill = call.option(FILL)
         self.fill = fill if isinstance(fill, (int, float)) else None
 
@@ -76,6 +103,10 @@ class Writer:
             count = self.plan.batch * (1 if name in self.plan.single else self.plan.vector)
             if name != "dst" or self.plan.vector > 1:
                 self.loaded[name] = self.out.local(f"{side.name}_{word}", count, str(side.dtype)).flat()
+        self.alike = len(self.call.sides) == 1 and "dst" in self.loaded and not any(map(indexed, self.values.values()))
+        if self.alike:
+            with self.out.loop("e", self.plan.vector) as e:
+                self.out.store(self.loaded["dst"], e, self.computing.of({}, self.values))
 
     def tile_tests(self) -> list[ir.Expr]:
         """The conditions under which all regions are inside of their buffers as a whole."""
@@ -89,7 +120,8 @@ class Writer:
         plan, out = self.plan, self.out
         kind = "unroll" if plan.slots else "serial"
         with ExitStack() as stack:
-            group = times(stack.enter_context(out.loop("f", plan.rounds // plan.batch, kind)), plan.batch)
+            turns = out.loop("f", plan.rounds // plan.batch, kind, always=plan.computing is None)
+            group = times(stack.enter_context(turns), plan.batch)
             for step in self.steps():
                 with ExitStack() as inner:
                     u = inner.enter_context(out.loop("u", plan.batch, "unroll"))
@@ -98,7 +130,7 @@ class Writer:
                     if plan.accesses:
                         inner.enter_context(out.when(ir.binary("<", number, plan.accesses)))
                     access = round_ if plan.spread else number
-                    step(self, u, round_, access, asked)
+                    step(self, Turn(u, round_, access, asked))
 
     def steps(self) -> list[Step]:
         """What is written for the runs of a batch, one after the other."""
@@ -107,15 +139,15 @@ class Writer:
         return [Writer.load, Writer.store] if set(self.loaded) - {"dst"} else [Writer.store]
 
     def asked(
-        self, access: ir.Value, tiles: Sequence[Side], whole: Write, element: Each, outside: Each | None = None
+        self, turn: Turn, tiles: Sequence[Side], whole: Write, element: Each, outside: Each | None = None
     ) -> None:
         """A run as a whole where it is inside of these tiles' buffers, else those of its elements that are.
 
         outside: writes the statements for the others.
         """
         plan, out = self.plan, self.out
-        tests = self.tests(access, tiles)
-        together = all_hold(tests(0, plan.vector - 1))
+        tests = self.tests(turn, tiles)
+        together = all_hold(tests(0, plan.vector - 1 if plan.parts else 0))
 
         def one_by_one() -> None:
             with out.loop("e", plan.vector, "unroll") as e:
@@ -134,10 +166,10 @@ class Writer:
             with out.when(together):
                 whole()
 
-    def tests(self, access: ir.Value, tiles: Sequence[Side]) -> Callable[[ir.Value, ir.Value], list[ir.Expr]]:
+    def tests(self, turn: Turn, tiles: Sequence[Side]) -> Callable[[ir.Value, ir.Value], list[ir.Expr]]:
         """The conditions under which the elements from one to another of a run are inside."""
         assert self.number is not None
-        number = self.out.let("element", self.number(access))
+        number = self.out.let("element", self.number(turn.access))
         extents = self.call["dst"].extents
         return lambda first, last: self.inside(
             digits_of(plus(number, first), extents), digits_of(plus(number, last), extents), tiles
@@ -151,11 +183,11 @@ class Writer:
             tests += inside_tests(self.call, side, begin, end)
         return once_each(tests)
 
-    def load(self, u: ir.Value, _: ir.Value, access: ir.Value, asked: bool) -> None:
+    def load(self, turn: Turn) -> None:
         """The runs of all sources in memory."""
-        call, out, plan = self.call, self.out, self.plan
+        call, out, plan, u = self.call, self.out, self.plan, turn.place
         sources = [name for name in self.loaded if name != "dst"]
-        at = {name: self.at(name, access) for name in sources}
+        at = {name: self.at(name, turn) for name in sources}
 
         def runs() -> None:
             for name in sources:
@@ -171,12 +203,12 @@ class Writer:
         def filled(e: ir.Value) -> None:
             out.store(self.loaded["src"], plus(times(u, plan.vector), e), ir.cast(self.fill, call["src"].dtype))  # type: ignore[arg-type]  # asked first
 
-        if not asked:
+        if not turn.asked:
             runs()
         elif self.fill is None:
-            self.asked(access, call.tiles, runs, one)
+            self.asked(turn, call.tiles, runs, one)
         else:
-            self.asked(access, [call[name] for name in sources], runs, one, filled)
+            self.asked(turn, [call[name] for name in sources], runs, one, filled)
 
     def moved(self, to: ir.Buffer, into: ir.Value, source: ir.Buffer, at: ir.Value, count: int) -> None:
         """A run from one memory to another by one access."""
@@ -188,48 +220,57 @@ class Writer:
                 "cuda.copy_bytes", *(ir.AddressOf(b, (ir.as_expr(i),)) for b, i in ((to, into), (source, at))), nbytes
             )
 
-    def at(self, name: str, access: ir.Value) -> ir.Value:
+    def pointers(self, turn: Turn, *names: str) -> list[ir.Expr]:
+        """Pointers to where the run starts in these tiles."""
+        places = {name: start(turn.access) for name, start in self.starts.items() if name in names}
+        sides = {name: self.call[name] for name in places}
+        pointers = {name: self.out.pointer(f"{LETTERS[side.space]}_ptr", side.buffer.flat(), places[name])
+                    for name, side in sides.items()}  # fmt: skip
+        return [pointers[name] for name in names]
+
+    def at(self, name: str, turn: Turn) -> ir.Value:
         """Where the run of a tile starts."""
-        where = self.starts[name](access)
+        where = self.starts[name](turn.access)
         return where if isinstance(where, int) else self.out.let(f"{self.call[name].name}_at", where)
 
-    def store(self, u: ir.Value, round_: ir.Value, access: ir.Value, asked: bool) -> None:
+    def store(self, turn: Turn) -> None:
         """Computes, and stores to dst."""
         plan, out, dst = self.plan, self.out, self.call["dst"]
-        flat, in_memory = dst.buffer.flat(), dst.space != "local"
-        at = self.at("dst", access) if in_memory else 0
-        run = self.loaded.get("dst")
+        flat, in_memory, several = dst.buffer.flat(), dst.space != "local", self.loaded.get("dst")
+        at = self.at("dst", turn) if in_memory else 0
+        begin = 0 if self.alike else times(turn.place, plan.vector)
+
+        def put(e: ir.Value, value: ir.Expr) -> None:
+            """An element into the registers of a run, or where it belongs."""
+            if several is not None:
+                out.store(several, plus(begin, e), value)
+            else:
+                out.store(flat, at if in_memory else self.slot("dst", turn, e), value)
 
         def whole() -> None:
-            pairs = plan.pairs
-            with out.loop("e", plan.vector // (2 if pairs else 1), "unroll") as e:
-                if pairs:
-                    both = self.paired(u, round_, times(e, 2))
+            if plan.pairs:
+                with out.loop("e", plan.vector // 2, "unroll") as e:
+                    both = self.paired(turn, times(e, 2))
                     for half in (0, 1):
-                        place = plus(times(e, 2), half)
-                        if run is not None:
-                            out.store(run, plus(times(u, plan.vector), place), ir.Component(both, half))
-                        else:
-                            out.store(flat, self.slot("dst", round_, place), ir.Component(both, half))
-                elif run is not None:
-                    out.store(run, plus(times(u, plan.vector), e), self.computed(u, round_, e))
-                else:
-                    out.store(flat, at if in_memory else self.slot("dst", round_, e), self.computed(u, round_, e))
-            if run is not None:
-                self.moved(flat, at, run, times(u, plan.vector), plan.vector)
+                        put(plus(times(e, 2), half), ir.Component(both, half))
+            elif not self.alike:
+                with out.loop("e", plan.vector, "unroll") as e:
+                    put(e, self.computed(turn, e))
+            if several is not None:
+                self.moved(flat, at, several, begin, plan.vector)
 
         def one(e: ir.Value) -> None:
-            out.store(flat, plus(at, e) if in_memory else self.slot("dst", round_, e), self.computed(u, round_, e))
+            out.store(flat, plus(at, e) if in_memory else self.slot("dst", turn, e), self.computed(turn, e))
 
-        if asked:
-            self.asked(access, self.call.tiles if self.fill is None else [dst], whole, one)
+        if turn.asked:
+            self.asked(turn, self.call.tiles if self.fill is None else [dst], whole, one)
         else:
             whole()
 
-    def paired(self, u: ir.Value, round_: ir.Value, e: ir.Value) -> ir.Expr:
+    def paired(self, turn: Turn, e: ir.Value) -> ir.Expr:
         """The values of an element and of the next one, as a vector that has a name."""
         assert isinstance(self.computing, Computation), "asked first"
-        halves = [self._elements(u, round_, plus(e, half)) for half in (0, 1)]
+        halves = [self._elements(turn, plus(e, half)) for half in (0, 1)]
         kind = self.call.dtype.with_lanes(2)
         sources: dict[str, ir.Expr] = {
             name: ir.Vector((first, halves[1][name]), kind) for name, first in halves[0].items()
@@ -237,37 +278,35 @@ class Writer:
         sources |= {name: ir.cast(ir.cast(value, self.call.dtype), kind) for name, value in self.call.scalars.items()}
         return self.out.let("pair", self.computing.of_pairs(sources))
 
-    def computed(self, u: ir.Value, round_: ir.Value, e: ir.Value) -> ir.Expr:
+    def computed(self, turn: Turn, e: ir.Value) -> ir.Expr:
         """The value of an element."""
         values = self.values
         if isinstance(self.computing, Computation) and any(map(indexed, values.values())):
-            values = self.computing.at(values, self.coordinates_of(round_, e))
-        return self.computing.of(self._elements(u, round_, e), values)
+            values = self.computing.at(values, self.coordinates_of(turn, e))
+        return self.computing.of(self._elements(turn, e), values)
 
-    def coordinates_of(self, round_: ir.Value, e: ir.Value) -> Sequence[ir.Value]:
+    def coordinates_of(self, turn: Turn, e: ir.Value) -> Sequence[ir.Value]:
         """Where an element of dst is."""
         assert self.number is not None, "the plan has it where a value asks"
-        thread = self.call.scope.index
-        access = round_ if self.plan.spread else plus(times(round_, self.plan.threads), thread)
-        return digits_of(plus(self.number(access), e), self.call["dst"].extents)
+        return digits_of(plus(self.number(turn.access), e), self.call["dst"].extents)
 
-    def slot(self, name: str, round_: ir.Value, e: ir.Value) -> ir.Value:
+    def slot(self, name: str, turn: Turn, e: ir.Value) -> ir.Value:
         """Where a register tile has the element of a round."""
         base, walk = dict(self.plan.slots)[name]
-        place: ir.Value = plus(base, walk.at(plus(times(round_, self.plan.vector), e)))
+        place: ir.Value = plus(base, walk.at(plus(times(turn.round, self.plan.vector), e)))
         return place
 
-    def _elements(self, u: ir.Value, round_: ir.Value, e: ir.Value) -> dict[str, ir.Expr]:
+    def _elements(self, turn: Turn, e: ir.Value) -> dict[str, ir.Expr]:
         """The sources' elements."""
         elements: dict[str, ir.Expr] = {}
         for name, side in self.call.sides.items():
             if name == "dst":
                 continue
             if name in self.loaded:
-                place = u if name in self.plan.single else plus(times(u, self.plan.vector), e)
+                place = turn.place if name in self.plan.single else plus(times(turn.place, self.plan.vector), e)
                 elements[name] = ir.Load(self.loaded[name], (ir.as_expr(place),))
             else:
-                elements[name] = ir.Load(side.buffer.flat(), (ir.as_expr(self.slot(name, round_, e)),))
+                elements[name] = ir.Load(side.buffer.flat(), (ir.as_expr(self.slot(name, turn, e)),))
         return elements
 
 
@@ -284,18 +323,17 @@ class RowWriter(Writer):
     """Writes runs of rows, whose places are computed from their coordinates. (Mutable.)"""
 
     @property
-    def rows(self) -> RowRuns:
+    def rows(self) -> Runs:
         """The rows of the plan."""
-        assert self.plan.rows is not None, "asked first"
-        return self.plan.rows
+        return self.plan.lines.kept
 
     def write(self) -> None:
         """A loop over batches of runs."""
         plan, out, facts = self.plan, self.out, self.call.facts
         self.prepare(list(self.call.sides))
         at_once = plan.threads * plan.batch
-        batches = facts.simplify((ir.as_expr(self.rows.total) + (at_once - 1)) // at_once)
-        even = facts.divides(at_once, self.rows.total)
+        batches = facts.simplify((ir.as_expr(self.rows.count) + (at_once - 1)) // at_once)
+        even = facts.divides(at_once, self.rows.count)
         with ExitStack() as stack:
             group = stack.enter_context(out.loop("f", ir.cast(batches, INT32)))
             fast = self.all_whole(group, at_once)
@@ -315,9 +353,9 @@ class RowWriter(Writer):
         if self.rows.partial and not is_row:
             return None
         tests = []
-        if not self.call.facts.divides(at_once, self.rows.total):
+        if not self.call.facts.divides(at_once, self.rows.count):
             end = times(self.wide(plus(group, 1)), at_once * (plan.vector if self.rows.partial else 1))
-            tests.append(ir.binary("<=", end, self.rows.extents[-1] if self.rows.partial else self.rows.total))
+            tests.append(ir.binary("<=", end, self.rows.extents[-1] if self.rows.partial else self.rows.count))
         return once_each([*tests, *self.tile_tests()]) or None
 
     def batch(self, group: ir.Value, *, even: bool, asked: bool) -> None:
@@ -328,9 +366,9 @@ class RowWriter(Writer):
                 u = inner.enter_context(out.loop("u", plan.batch, "unroll"))
                 turn = plus(times(group, plan.batch), u)
                 number = out.let("number", self.number_of(turn))
-                inner.enter_context(out.when(None if even else ir.binary("<", number, self.rows.total)))
-                self.digits = self.coordinates(number)
-                step(self, u, turn, number, asked)
+                inner.enter_context(out.when(None if even else ir.binary("<", number, self.rows.count)))
+                self.digits = list(self.rows.digits(number).values())
+                step(self, Turn(u, turn, number, asked))
 
     def number_of(self, turn: ir.Value) -> ir.Value:
         """Which run the thread takes in its turn, with as many bits as their number has."""
@@ -339,33 +377,22 @@ class RowWriter(Writer):
 
     def wide(self, value: ir.Value) -> ir.Value:
         """A number of runs, in the integer type that the number of all runs needs."""
-        wide = isinstance(self.rows.total, ir.Expr) and self.rows.total.dtype == INT64
+        wide = isinstance(self.rows.count, ir.Expr) and self.rows.count.dtype == INT64
         return ir.cast(value, INT64) if wide and isinstance(value, ir.Expr) else value
 
-    def coordinates(self, number: ir.Expr) -> list[ir.Value]:
-        """The coordinates of the first element of a run."""
-        extents = (*self.rows.extents[:-1], self.rows.row)
-        *outer, run = (
-            ir.cast(digit, extent.dtype if isinstance(extent, ir.Expr) else INT32)
-            if isinstance(digit, ir.Expr)
-            else digit
-            for digit, extent in zip(digits_of(number, extents), extents, strict=True)
-        )
-        return [*outer, times(run, self.plan.vector)]
-
-    def at(self, name: str, access: ir.Value) -> ir.Value:
+    def at(self, name: str, turn: Turn) -> ir.Value:
         """Where the run of a tile starts."""
         side = self.call[name]
         return self.out.let(
             f"{side.name}_at", side.place(own_digits(side, self.digits, self.rows.extents), self.call.facts).get("m", 0)
         )
 
-    def coordinates_of(self, round_: ir.Value, e: ir.Value) -> Sequence[ir.Value]:
+    def coordinates_of(self, turn: Turn, e: ir.Value) -> Sequence[ir.Value]:
         """Where an element of dst is."""
         *outer, inner = self.digits
         return [*outer, plus(inner, e)]
 
-    def tests(self, access: ir.Value, tiles: Sequence[Side]) -> Callable[[ir.Value, ir.Value], list[ir.Expr]]:
+    def tests(self, turn: Turn, tiles: Sequence[Side]) -> Callable[[ir.Value, ir.Value], list[ir.Expr]]:
         """The conditions that the elements from one to another of a run are inside of the row and of the buffers."""
         *outer, inner = self.digits
 

@@ -3,7 +3,7 @@
 In the order in which to read:
 
     grid              layouts, memories and atoms as rows of cells
-    svg, html         a grid drawn; terminal: what commands print
+    svg, html         a grid drawn
     boxes             how the copy engine moves a tile
     look              the page of a recorded run
 """

@@ -9,19 +9,28 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import DType, dtype
-from tilewright.errors import LayoutError, choices
+from tilewright.errors import ArgumentError, LayoutError, choices
+from tilewright.isa import CopyAtom, MmaAtom, WgmmaAtom
 from tilewright.layout import SCOPES, Axis, ComposeLayout, Layout, Table, TileLayout, threads
-from tilewright.view.terminal import public
+from tilewright.public import Public, instances
 
-if TYPE_CHECKING:
-    from tilewright.isa.atoms import CopyAtom, MmaAtom
-    from tilewright.isa.wgmma import WgmmaAtom
+public = Public(
+    ArgumentError,
+    {
+        "Layout": instances("a layout", Layout),
+        "DType": instances("a dtype of tilewright", DType),
+        "CopyAtom": instances("a copy atom", CopyAtom),
+        "MmaAtom": instances("an mma", MmaAtom),
+        "WgmmaAtom": instances("a wgmma", WgmmaAtom),
+    },
+)
+"""The decorator of this room's public functions."""
 
 COLOURINGS = ("lane", "register", "bank")
 MOST_CELLS = 1 << 16

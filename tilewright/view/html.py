@@ -13,9 +13,17 @@ from tilewright.errors import ArgumentError, LayoutError
 from tilewright.host import aligned, widths_of
 from tilewright.layout import Layout
 from tilewright.layout.facts import as_int
-from tilewright.view.grid import MOST_CELLS, Grid, atom_grids, layout_grid, mma_grids, opposite_grid, picture_shape
+from tilewright.view.grid import (
+    MOST_CELLS,
+    Grid,
+    atom_grids,
+    layout_grid,
+    mma_grids,
+    opposite_grid,
+    picture_shape,
+    public,
+)
 from tilewright.view.svg import tint
-from tilewright.view.terminal import public
 
 if TYPE_CHECKING:
     from rich.table import Table

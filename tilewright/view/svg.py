@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from tilewright.errors import ArgumentError
-from tilewright.view.terminal import public
+from tilewright.view.grid import Grid, public
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from tilewright.view.grid import Grid
 
 # One colour per key, the same in a terminal, in SVG and in HTML: light tints that dark text stays readable on.
 

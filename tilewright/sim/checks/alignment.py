@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine import coordinate_text, first_of, where_text
+from tilewright.sim.machine import buffer_name, coordinate_text, first_of, where_text
 from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ def misaligned(program: Subject, site: Site, batch: Batch, lanes: Bools, at: Add
     address = first_of(full, bad)
     what, place = told("{}: a misaligned address in {}", operation(site.op), site.place.name), site.place
     element, allowed = coordinate_text(program, site, address), f"a multiple of {site.width} bytes"
-    shown = f"{element}, byte {address - place.start * (place.space != 'global')}, in {where_text(batch, bad)}"
+    number = f"byte {address - place.start * (place.space != 'global')}"
+    is_named = element != f"{buffer_name(program, site, address)}, {number}"
+    shown = f"{element}{f', {number}' * is_named}, in {where_text(batch, bad)}"
     raise batch.error("alignment", what, bad, site.at, given=shown, allowed=allowed, buffer=place.name, place=element)
 
 

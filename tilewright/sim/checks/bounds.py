@@ -139,9 +139,13 @@ def _span(program: Subject, site: Site, address: int, last: int, size: int) -> s
         return f"{place.start - address:,} bytes before {place.name},"
     if place is not None and place.name == ARENA:
         return f"{ARENA}, bytes {address - place.start} to {last - place.start}"
-    if place is None or buffer is None or buffer.dtype.bits >= 8 * site.width:
+    if place is None or buffer is None:
         return first
-    upto = coordinate_text(program, site, address + site.width - max(1, buffer.dtype.bits // 8))
+    indexed = program.kernel.indexed.get(place.name)
+    step = indexed.strides[-1] if indexed is not None and indexed.strides else max(1, buffer.dtype.bits // 8)
+    if step >= site.width:
+        return first
+    upto = coordinate_text(program, site, address + site.width - step)
     end = place.start + size
     outside = f" of which {coordinate_text(program, site, end)} is outside," if place.start <= address < end else ""
     return f"{first} to {upto}, {site.width} bytes,{outside}"

@@ -53,9 +53,12 @@ def element_text(program: Subject, place: Place, address: int, at: Span | None =
         whole = replace(place, pitch=0)
         return f"{element_text(program, whole, place.start + byte, at)} of rank {rank}"
     name, element, indices = element_at(program, place, address, at)
-    if element is None:
-        return (program.kernel.called or "{}, byte {}".format)(name, address - place.start)
-    return f"element {element} of {name}" if indices is None else f"{name}[{', '.join(map(str, indices))}]"
+    if indices is not None:
+        return f"{name}[{', '.join(map(str, indices))}]"
+    byte, indexed = address - place.start, program.kernel.indexed.get(name)
+    if indexed is not None and (text := indexed.element_at(byte)) is not None:
+        return text
+    return f"{name}, byte {byte}" if element is None else f"element {element} of {name}"
 
 
 def element_at(

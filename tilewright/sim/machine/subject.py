@@ -86,11 +86,7 @@ class Subject:
     axes: Uniformity
 
     def __init__(
-        self,
-        kernel: ir.Kernel,
-        checks: frozenset[str],
-        groups: tuple[Group, ...] = (),
-        ranks: Ranks = ALONE,
+        self, kernel: ir.Kernel, checks: frozenset[str], groups: tuple[Group, ...] = (), ranks: Ranks = ALONE
     ) -> None:
         assert kernel.stage == "lowered", "the simulator runs lowered kernels"
         assert kernel.launch is not None, "a lowered kernel has a launch"
@@ -223,7 +219,9 @@ class Subject:
 
     def extent_text(self, place: Place, size: int, values: Mapping[str, object]) -> str:
         """How large a buffer is, in the words of its author. values: of the symbols."""
-        buffer = self.authored.get(place.name)
+        buffer, indexed = self.authored.get(place.name), self.kernel.indexed.get(place.name)
+        if indexed is not None and indexed.strides:
+            return f"{indexed.element_at(0)} to {indexed.element_at(size - indexed.strides[-1])}, {size} bytes"
         if buffer is None:
             return f"{size} bytes"
         return f"{self.shape_text(place.name, values)}, {size * 8 // buffer.dtype.bits} elements of storage"

@@ -10,33 +10,12 @@ from functools import cache
 from threading import Timer
 from typing import TYPE_CHECKING, TypeVar
 
-from tilewright.dtypes import DType
-from tilewright.errors import ArgumentError
-from tilewright.isa import CopyAtom, MmaAtom, WgmmaAtom
-from tilewright.layout import Layout
-from tilewright.public import Public, instances
-
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.console import Console
 
     from tilewright.view import Grid
-
-# The arguments of public functions that draw, checked by their annotations.
-
-
-public = Public(
-    ArgumentError,
-    {
-        "Layout": instances("a layout", Layout),
-        "DType": instances("a dtype of tilewright", DType),
-        "CopyAtom": instances("a copy atom", CopyAtom),
-        "MmaAtom": instances("an mma", MmaAtom),
-        "WgmmaAtom": instances("a wgmma", WgmmaAtom),
-    },
-)
-
 
 Result = TypeVar("Result")
 PATIENCE = 1.0  # seconds that work may take before it shows a bar

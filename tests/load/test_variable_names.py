@@ -1,4 +1,4 @@
-"""Findings name an element of shared memory as the author of a .cu file indexes it, in both of its builds."""
+"""Findings name an element of a variable as the author of a .cu file indexes it, in both of its builds."""
 
 from __future__ import annotations
 
@@ -150,3 +150,22 @@ __global__ void k(float* a) {
 """
 
     assert places(text) == {"s[1][1]", "s[3][0]"}
+
+
+@pytest.mark.parametrize(
+    ("declared", "read", "element", "room"),
+    [
+        ("__constant__ float f[2 * 3]", "f[i]", "f[6]", "f[0] to f[5], 24 bytes"),
+        ("__device__ int t[3][5]", "t[2][i]", "t[3][0]", "t[0][0] to t[2][4], 60 bytes"),
+        ("namespace n { __device__ double d[4]; } using namespace n", "d[i]", "d[4]", "d[0] to d[3], 32 bytes"),
+    ],
+)
+def test_an_element_outside_of_a_variable_is_named_by_its_indices(
+    declared: str, read: str, element: str, room: str
+) -> None:
+    kernel = load_cu(f"{declared};\n__global__ void k(float* a) {{ int i = threadIdx.x; a[i] = {read}; }}")["k"]
+
+    (finding,) = check(kernel, np.zeros(32, np.float32), grid=1, block=32).findings
+
+    assert str(finding.given).startswith(f"{element} in CTA (0, 0, 0)")
+    assert finding.allowed == room

@@ -1,4 +1,5 @@
-"""The shared variables of a .cu file as their author indexes them: ``tile[3][5]`` for a byte of ``float tile[32][33]``.
+"""The variables of a .cu file's device code as their author indexes them: ``tile[3][5]`` for a byte of ``float
+tile[32][33]``.
 
 PTX has them as bytes. What the text declares under a name counts where it fits the bytes that PTX has.
 """
@@ -12,7 +13,7 @@ from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from tilewright.ir import AllocBuffer, Kernel, const_value, statements
+from tilewright.ir import AllocBuffer, Indexed, Kernel, const_value, statements
 from tilewright.load.cu_host import calls_of, constants_of, function_around
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import HostNumbers, type_bytes
@@ -31,8 +32,8 @@ _INNERMOST = re.compile(r"(?:.*::)?(\w+)(?:<(.*)>)?")  # of a function's name
 
 
 class _Declared(NamedTuple):
-    """A shared variable in a text. function: around it, "" for none; template: the names of its template's parameters.
-    extents: their texts, "" for one that is left out. constants: of the function, by their names.
+    """A variable of device code in a text. function: around it, "" for none; template: the names of its template's
+    parameters. extents: their texts, "" for one that is left out. constants: of the function, by their names.
     """
 
     function: str
@@ -52,11 +53,11 @@ def _whole(symbol: str) -> tuple[str, list[int]]:
 
 
 @kept
-def _shared_variables(texts: tuple[str, ...]) -> dict[str, list[tuple[Any, ...]]]:
-    """The shared variables that texts declare, by name."""
+def _device_variables(texts: tuple[str, ...]) -> dict[str, list[tuple[Any, ...]]]:
+    """The variables of ``__shared__``, ``__constant__`` and ``__device__`` memory that texts declare, by name."""
     rows = dict[str, list[tuple[Any, ...]]]()
     for tree in map(tree_of, texts):
-        for node in below(tree.root, "declaration") if "__shared__" in tree.text else ():
+        for node in below(tree.root, "declaration"):
             before = node.prev_sibling
             head = tree.between(before.end_byte if before is not None else node.start_byte, node.end_byte)
             if not tree.macros.device.search(head):
@@ -118,42 +119,43 @@ def _types(texts: tuple[str, ...]) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Elements:
-    """What the elements of a kernel's shared variables are called. names: of its variables in reports, by symbol."""
+class IndexedVariables(Mapping[str, Indexed]):
+    """How the author of a kernel indexes its variables, by their names in reports; read out of the texts where a report
+    asks. names: of its variables in reports, by symbol.
+    """
 
     texts: tuple[str, ...]
     kernel: Kernel
     names: Mapping[str, str]
 
-    def __call__(self, name: str, byte: int) -> str:
-        """``tile[3][5]``, where an element that a text declares begins at a byte of a buffer, else ``tile, byte 7``."""
-        if name not in self.arrays:
-            return f"{name}, byte {byte}"
-        (element, strides), rest = self.arrays[name], byte
-        for stride in strides:
-            index, rest = divmod(rest, stride)
-            element += f"[{index}]"
-        return f"{name}, byte {byte}" if rest else element
+    def __getitem__(self, name: str) -> Indexed:
+        return self._rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
     @cached_property
-    def arrays(self) -> Mapping[str, tuple[str, Sequence[int]]]:
-        """What a variable is called, and the bytes of one step of each index behind that, by its name in reports."""
+    def _rows(self) -> Mapping[str, Indexed]:
         symbols = {name: symbol for symbol, name in self.names.items()}
-        arrays = dict[str, tuple[str, Sequence[int]]]()
-        for buffer in (stmt.buffer for stmt in statements(self.kernel.body) if isinstance(stmt, AllocBuffer)):
-            if not buffer.is_shared or buffer.name not in symbols:
+        shared = (stmt.buffer for stmt in statements(self.kernel.body) if isinstance(stmt, AllocBuffer))
+        rows = dict[str, Indexed]()
+        for buffer in (*(each for each in shared if each.is_shared), *self.kernel.buffers):
+            if buffer.name not in symbols:
                 continue
             symbol, parts = _whole(symbols[buffer.name])
             read = {*self._read(symbol, len(parts), int(const_value(buffer.shape[0]) or 0))}
             if len(read) == 1 and (strides := read.pop()) is not None:
                 name = plain_name(symbol) if parts else buffer.name
-                arrays[buffer.name] = f"{name}{''.join(f'[{index}]' for index in parts)}", strides
-        return arrays
+                rows[buffer.name] = Indexed(f"{name}{''.join(f'[{index}]' for index in parts)}", strides)
+        return rows
 
     def _read(self, symbol: str, depth: int, nbytes: int) -> Iterator[tuple[int, ...] | None]:
         """What each declaration of a variable says; None for one that says nothing, or what does not fit."""
         around = _INNERMOST.fullmatch(qualified_name(symbol).rpartition("::")[0]) if symbol.startswith("_ZZ") else None
-        for row in _shared_variables(self.texts).get(plain_name(symbol), ()):
+        for row in _device_variables(self.texts).get(plain_name(symbol), ()):
             declared = _Declared(*row)
             if (around is None or declared.function == around[1]) and depth <= len(declared.extents):
                 bound = dict(zip(declared.template, split((around and around[2]) or ""), strict=False))
