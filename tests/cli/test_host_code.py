@@ -462,3 +462,44 @@ def test_offsets_are_those_that_a_loop_of_the_host_makes(
 
     assert left == code
     assert ("k.cu:6: load reads outside of idx" in out) is bool(code)
+
+
+TWO = """
+__global__ void count(const int* x, int* where, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) where[i] = x[i] + SHIFT;
+}
+__global__ void move(const int* where, const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[where[i]] = x[i];
+}
+void first(const int* in, int* out, int n) { count<<<1, 128>>>(in, out, n); }
+int main() {
+    const int n = 100;
+    int h[n], *x, *where;
+    float *a, *b;
+    for (int i = 0; i < n; ++i) h[i] = CONTENTS;
+    cudaMalloc(&x, n * sizeof(int));
+    cudaMalloc(&where, n * sizeof(int));
+    cudaMalloc(&a, n * sizeof(float));
+    cudaMalloc(&b, n * sizeof(float));
+    cudaMemcpy(x, h, n * sizeof(int), cudaMemcpyHostToDevice);
+    cudaMemcpy(a, g, n * sizeof(float), cudaMemcpyHostToDevice);
+    first(x, where, n);
+    move<<<1, 128>>>(where, a, b, n);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("contents", "shift", "code"),
+    [("i", "0", 0), ("i", "1", 1), ("i / 2", "0", 1), ("read()", "1", 0)],
+    ids=["a permutation", "one beyond the end", "two for one place", "what nobody knows leads out"],
+)
+def test_a_launch_finds_what_the_one_before_has_left(
+    contents: str, shift: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, out = checked(TWO.replace("CONTENTS", contents).replace("SHIFT", shift), tmp_path, monkeypatch)
+
+    assert left == code
+    assert ("k.cu:8:" in out) is bool(code)

@@ -33,7 +33,7 @@ from tilewright.cli.arguments import (
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, Span, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
-from tilewright.load.cu_allocations import variables_set
+from tilewright.load.cu_allocations import first_home, variables_set
 from tilewright.load.cu_contents import array_of, contents
 from tilewright.load.cu_host import bare, parts_of
 from tilewright.load.cu_launches import LaunchShape, launched, unreached
@@ -115,7 +115,8 @@ def _lines(lines: Sequence[int]) -> str:
 @dataclass(frozen=True)
 class Launched:
     """A request as host code launches it. asked: what was asked for. said: a line that says what the host code has.
-    numbers: of names in it that decide on the launch. around: what it does around the launch.
+    numbers: of names in it that decide on the launch. around: what it does around the launch. homes: of its arrays, by
+    which other launches have the same ones.
     """
 
     request: Request
@@ -123,6 +124,7 @@ class Launched:
     said: str
     numbers: Mapping[str, int]
     around: HostAround = HostAround()
+    homes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> list[Launched]:
@@ -163,7 +165,8 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
             _check_launch(kernel, launch, Span(str(file), shape.line))
         asked = replace(request, kernel=name, args=tuple(texts.values()))
         around = host_around(kernel, shape, texts)
-        launches.append(Launched(launch, asked, _said(file, shape, launch, texts), shape.numbers, around))
+        homes = {name: first_home(shape.host, word) for name, word in around.words.items() if shape.host is not None}
+        launches.append(Launched(launch, asked, _said(file, shape, launch, texts), shape.numbers, around, homes))
     lacks.check(file)
     if len(kernels) > 1 and (unused := [text for text in request.args if text not in used]):
         names = [param for _, kernel in kernels for param in kernel.parameters]
