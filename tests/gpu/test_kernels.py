@@ -75,6 +75,16 @@ def test_a_kernel_and_its_gradient_are_those_of_float64(torch: Any, name: str, k
                 close(torch, one.grad, other.grad, 2 * KINDS[kind], f"gradient of {name} of {rows} x {columns}")
 
 
+@pytest.mark.parametrize("kind", ["float32", "bfloat16"])
+@pytest.mark.parametrize("columns", [262144, 200000, 131080])
+def test_clusters_that_stay_take_all_of_the_longest_rows(torch: Any, columns: int, kind: str) -> None:
+    x, v, w = (spaced(torch, rows, columns, kind, 0) for rows in (300, 1, 1))
+    for name in ("rms_norm", "layer_norm"):
+        call, meaning = CASES[name]
+        found, wanted = call(x, x, v[0], w[0]), meaning(*(arg.double() for arg in (x, x, v[0], w[0])))
+        close(torch, found, wanted, KINDS[kind], f"{name} of {columns}")
+
+
 def close(torch: Any, found: Any, wanted: Any, gap: float, what: str) -> None:
     size = max(1.0, float(wanted.abs().max()))
     assert float((found.double() - wanted).abs().max()) <= gap * size, what

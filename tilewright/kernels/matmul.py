@@ -2,9 +2,10 @@
 
 One warp issues copies of tiles of A and B into a ring of stages (`load`); two warpgroups multiply the tiles that have
 arrived (`multiply`) and store the results (`store`). Each CTA stays and goes from tile to tile of C; the ring goes on
-over them, so that the next tile is on its way while this one is being stored. Two CTAs of a cluster lie below each
-other: each loads half of the tile of B for both; of four, in a square, half of that of A, too. `forms` has the arrays,
-the sizes of tiles and the epilogue.
+over them, so that the next tile is on its way while this one is being stored. The warpgroups share the rows of a tile
+or, where K is short, take whole tiles in turns: one multiplies while the other stores. Two CTAs of a cluster lie below
+each other: each loads half of the tile of B for both; of four, in a square, half of that of A, too. `forms` has the
+arrays, the sizes of tiles and the epilogue.
 """
 
 from __future__ import annotations
