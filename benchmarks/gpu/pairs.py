@@ -351,7 +351,7 @@ def transpose_pair(name: str, group: str, size: int, kind: str) -> Pair:
         )
 
     def small(config: Config, case: Case, args: tuple[Any, ...]) -> tuple[list[Small], Whole]:
-        return [Small(tuple(zeros(*shape, kind=kind) for shape in ((128, 64), (64, 128))))], Whole()
+        return [Small(tuple(zeros(*shape, kind=kind) for shape in ((128, 256), (256, 128))))], Whole()
 
     return Pair(name, group, found, build, small)
 
@@ -483,7 +483,7 @@ def stencil_pair(name: str, group: str, size: int) -> Pair:
 
     def small(config: Config, case: Case, args: tuple[Any, ...]) -> tuple[list[Small], Whole]:
         x, y, rows = config
-        side = max(2 * x, y * rows * 2)
+        side = max(4 * x, y * rows * 2)
         return [Small((*(zeros(side, side, kind="float32") for _ in "xy"), side), grid=(2, 2))], Whole()
 
     return Pair(name, group, found, build, small, "stencil")

@@ -34,6 +34,7 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
             "_advice",
             "_allocations",
             "_compile",
+            "_conditions",
             "_contents",
             "_dialect",
             "_headers",

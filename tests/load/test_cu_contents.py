@@ -18,6 +18,8 @@ __global__ void k(int* d) {}
 __global__ void look(const int* d) {}
 __global__ void fill(int* d) {}
 struct Graph { int n; int* rows; };
+int* all;
+void begin_all() { all = (int*)malloc(N * sizeof(int)); for (int i = 0; i < N; ++i) all[i] = 7; }
 int degree(int i) { if (i % 2) return 3; return 1; }
 void offsets(int* rows, int n) { rows[0] = 0; for (int i = 0; i < n; ++i) rows[i + 1] = rows[i] + degree(i); }
 void begin(int** p, int n) { cudaMalloc(p, n * sizeof(int)); cudaMemset(*p, 0xff, n * sizeof(int)); }
@@ -50,6 +52,12 @@ def held(body: str, word: str = "d") -> list[int] | None:
         ("int h[N]; int n = 0; do { h[n++] = 1 + n; if (n == 2) break; } while (n < N); h[3] = n > 1 ? 8 : 9;",
          [1, 2, 0, 8]),
         ("std::unique_ptr<int[]> h(new int[N]); h[2] = argc;", [0, 0, 1, 0]),
+        ("int* p = new int[2 * N]; int* h = p + N; int** rows = new int*[2];"
+         "for (int i = 0; i < 2; ++i) rows[i] = h + 2 * i;"
+         "for (int i = 0; i < 2; ++i) for (int j = 0; j < 2; ++j) rows[i][j] = 10 * i + j;", [0, 1, 10, 11]),
+        ("begin_all(); int* h = all;", [7, 7, 7, 7]),
+        ("{ int N4 = 1; } int h[N] = {0}; { int h[N]; h[0] = 5; } for (int k = 0; k < 1; ++k) h[1] = 1;",
+         [0, 1, 0, 0]),
         ("float x = 2.75f; int h[N] = {(int)x, static_cast<int>(-x), 7 / -2, -7 % 4};", [2, -2, -3, -3]),
     ],
 )  # fmt: skip
@@ -65,6 +73,8 @@ def test_what_loops_and_fills_leave_is_read(body: str, numbers: list[int]) -> No
         ("int* d; cudaMallocManaged(&d, 16); for (int i = 0; i < N; ++i) d[i] = i;", "d", [0, 1, 2, 3]),
         ("Graph g = graph(N);", "g.rows", [ONES, 0, 0, 0]),
         ("Graph g; cudaMalloc(&g.rows, 16); int s = 3; cudaMemcpy(g.rows + 1, &s, 4, kind);", "g.rows", [0, 3, 0, 0]),
+        ("int* d[2]; for (int i = 0; i < 2; ++i) { cudaMalloc((void**)&d[i], 8); cudaMemset(d[i], i, 8); }"
+         "int s = 0, t = 1; std::swap(s, t);", "d[s]", [ONES, ONES]),
         ("int h[N] = {1, 2, 3, 4}; int* d; cudaMalloc(&d, 16); cudaMemcpy(d + 2, h, 8, kind); look<<<1, 1>>>(d);", "d",
          [0, 0, 1, 2]),
     ],

@@ -15,6 +15,7 @@ HEAD = """
 #define CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
 #define BLOCK 128
 constexpr int kRows = 6;
+static int padded(int n) { int m = 1; while (m < n) { m <<= 1; } return m; }
 inline int blocks_for(int n) { return CEIL_DIV(n, BLOCK); }
 template <typename T> __global__ void k(const T* in, T* out, int n);
 __global__ void plain(float* x, int n);
@@ -40,6 +41,10 @@ def shape(body: str, head: str = "int main(int argc, char** argv)", /, **given: 
         ("std::vector<float> h(40); plain<<<h.size() / 4, 64>>>(x, 1);", (10,)),
         ("int n = 4; plain<<<n++, 64>>>(x, n);", (4,)),
         ("int n = 4; plain<<<--n, 64>>>(x, n);", (3,)),
+        ("int n = 4; n++; plain<<<n, 64>>>(x, 1);", (5,)),
+        ("int n = 1; while (n < 60) n *= 2; plain<<<n, 64>>>(x, 1);", (64,)),
+        ("plain<<<padded(60), 64>>>(x, 1);", (64,)),
+        ("plain<<<at::ceil_div(1000, BLOCK), THCCeilDiv(1000, 64)>>>(x, round_up(5, 4));", (8,)),
         ("plain<<<ceil(1000.0 / 256), 64>>>(x, 1);", (4,)),
     ],
 )
@@ -53,7 +58,7 @@ def test_extents_are_what_the_code_before_says(body: str, grid: tuple[int, ...])
         ("plain<<<blocks, 64>>>(x, 1);", ("blocks",)),
         ("int rows = t.size(0); plain<<<rows, 64>>>(x, 1);", ("rows",)),
         ("int n = 4; while (more()) n = n * 2; plain<<<n, 64>>>(x, 1);", ("n",)),
-        ("int n = 4; n++; plain<<<n, 64>>>(x, 1);", ("n",)),
+        ("int n = 4; n = more(n); plain<<<n, 64>>>(x, 1);", ("n",)),
         ("{ int m = 4; } plain<<<m, 64>>>(x, 1);", ("m",)),
     ],
 )
@@ -503,3 +508,11 @@ def test_a_name_that_is_made_of_itself_is_made_of_what_it_was() -> None:
     assert (shape.block, shape.arguments) == ((128,), (128,))
     assert lacking.lacks == ("rows",)
     assert lacking.of_block == frozenset()
+
+
+def test_a_launch_in_a_method_has_what_its_object_is_called_with() -> None:
+    text = f"{HEAD}class Scaler {{ public: void run(int n) {{ plain<<<n / 64, 64>>>(x, n); }} }};\n"
+
+    (launch,) = launched(text + "int main() { Scaler s; s.run(640); }", "plain")
+
+    assert (launch.grid, launch.arguments[1], launch.lacks) == ((10,), 640, ())

@@ -131,7 +131,7 @@ def test_loads_of_compiled_code_wait_for_registers_where_each_is_used_at_once(is
     rows = [row for at in range(8) for row in (
         Row(f"v{at}: T.let = x[{at}]", "let", None, {"load global": 1}),
         Row(f"y{at} = T.ptx.add({'v' if is_used else 'z'}{at}, 1)", "let", None, {"ptx.add": 1}))]  # fmt: skip
-    site = SimpleNamespace(space="global", buffer="x", op="load", issues=False, write=False)
+    site = SimpleNamespace(run_bytes=0.0, space="global", buffer="x", op="load", issues=False, write=False)
     stretch: Any = SimpleNamespace(
         executed=tuple((at, 1) for at in range(16)), moved=(Moved(0, 1, 32, 512, 4, 4, 16),) * 8
     )
@@ -141,7 +141,24 @@ def test_loads_of_compiled_code_wait_for_registers_where_each_is_used_at_once(is
 
 
 def test_short_pieces_take_hbm_longer() -> None:
-    assert reached_by(32) < reached_by(64) < reached_by(128) < reached_by(512) == 1
+    assert reached_by(32) < reached_by(64) < reached_by(128) < reached_by(256) < reached_by(512) == reached_by(0) == 1
+
+
+@pytest.mark.parametrize("width", [32, 64, 128])
+def test_pieces_of_a_strip_are_as_long_as_its_ctas_touch_and_no_longer_than_its_rows(width: int) -> None:
+    @T.prim_func
+    def strip(A: T.Buffer((256, 1024), "float32")):
+        cta, thread = T.cta_id([256 // 32]), T.thread_id([128])
+        for i in range(32 * width // 128):  # an access of a warp has 128 bytes
+            at: T.let = i * 128 + thread
+            A[cta * 32 + at // width, at % width] = 1.0
+
+    run = tw.compile(strip, "sm_90a").simulate(
+        np.zeros((256, 1024), np.float32), record=tw.RecordingOptions(2, alone=True)
+    )
+
+    assert run.recording is not None
+    assert [site.run_bytes for site in run.recording.sites] == [4 * width]
 
 
 def test_the_cache_keeps_what_was_written_last_among_what_was_read() -> None:

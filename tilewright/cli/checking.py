@@ -21,11 +21,19 @@ from tilewright.cli.arguments import (
     kernel_of,
     made_argument,
     named_by,
-    numbers,
     requests_beside,
     sequences_beside,
 )
-from tilewright.cli.launching import Launched, as_launched, in_order, is_dependent, planned, smaller, zeros_for_ramps
+from tilewright.cli.launching import (
+    Launched,
+    as_launched,
+    in_order,
+    is_dependent,
+    left_out,
+    planned,
+    smaller,
+    zeros_for_ramps,
+)
 from tilewright.cli.options import constants
 from tilewright.errors import ArgumentError, Span, TilewrightError, UnsupportedError
 from tilewright.explain import BUILDS, COMMAND, Finding, parse_idioms, reworded
@@ -107,9 +115,7 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
 
     Raises TilewrightError where there is nothing to run.
     """
-    grid, block, cluster = (numbers(text) if text else None for text in (asked.grid, asked.block, asked.cluster))
-    line = Request(asked.kernel, grid or (1,), block, asked.smem, cluster, asked.non_portable_cluster,
-                  tuple(asked.arg), asked.checks, tuple(asked.const), asked.seed, asked.made_by)  # fmt: skip
+    line = Request.of(asked, check=asked.checks, globals=tuple(asked.const), made_by=asked.made_by)
     if asked.profile is not None:
         from tilewright.profiling import gpu
 
@@ -129,7 +135,8 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
         return _in_order(asked, limits, sizes)
     if by_host_code:
         launches = as_launched(module, line, asked.file, sizes)
-        complain("\n".join(launch.said for launch in launches))
+        skipped = left_out(module, asked.file, sizes) if line.kernel is None else []
+        complain("\n".join([*(launch.said for launch in launches), *skipped]))
     else:
         launches = [Launched(request, request, "", {}) for request in requests]
     limits = {**limits, "max_findings": asked.max_findings}

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections import ChainMap
+from collections.abc import Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tilewright.dtypes import dtype
+from tilewright.load.declared import number_name
 
 
 class NotSaid(Exception):
@@ -16,6 +20,7 @@ class NotSaid(Exception):
 
 
 UNKNOWN = object()
+MOST_BYTES = 1 << 26  # of an array whose contents are read
 BYTES = np.dtype("V1")  # of room whose elements have no type yet
 
 
@@ -61,17 +66,68 @@ class HostArray:
         self.root.is_set = True
 
 
+class PointerTable(dict[int, Any]):
+    """An array of pointers. kind: the dtype that these point to, "" where that is not known."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+
+
+class HostNames(ChainMap[str, Any]):
+    """What names of a function stand for, and those that stand outside of functions, which all share."""
+
+    def __init__(self, shared: MutableMapping[str, Any], outside: frozenset[str]) -> None:
+        super().__init__({}, shared)
+        self.outside = outside
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        inner, shared = self.maps
+        is_local = name in inner or name.partition(".")[0] not in self.outside
+        (inner if is_local else shared)[name] = value
+
+    def declare(self, name: str) -> None:
+        self.maps[0][name] = UNKNOWN
+
+
 @dataclass(frozen=True)
 class VariablePlace:
-    """A variable of some function, by its address."""
+    """A variable of some function, or an element of a table, by its address. kind: its type, in the text's words."""
 
-    names: dict[str, Any]
-    name: str
+    names: MutableMapping[Any, Any]
+    name: Any
+    kind: str = ""
+
+    @property
+    def pointee(self) -> str:
+        """The dtype that the pointer there points to, "" where the text does not say it."""
+        return self.names.kind if isinstance(self.names, PointerTable) else number_name(self.kind.rstrip("*"))
+
+    @property
+    def members(self) -> dict[str, Any]:
+        """Those of the structure that it is, by their names."""
+        prefix = f"{self.name}."
+        return {key[len(prefix) :]: part for key, part in self.names.items() if str(key).startswith(prefix)}
+
+
+def octets(many: int) -> HostArray:
+    """So many bytes of which no type is known."""
+    if not 0 <= many <= MOST_BYTES:
+        raise NotSaid
+    return HostArray(np.zeros(int(many), BYTES))
+
+
+def typed(value: Any, kind: str) -> Any:
+    """Room of malloc has elements of the type of the pointer to it."""
+    if not isinstance(value, HostArray) or not kind or value.whole is not None or value.values.dtype != BYTES:
+        return value
+    numpy = dtype(kind).numpy
+    whole = value.values[: value.values.size // numpy.itemsize * numpy.itemsize]
+    return HostArray(whole.view(numpy), value.is_set, value.is_known)
 
 
 def as_type(kind: np.dtype[Any], value: Any) -> Any:
     """A number cut to a type, as C++ converts it."""
-    if isinstance(value, (HostArray, VariablePlace, dict)) or value is None:
+    if not isinstance(value, (int, float)):
         raise NotSaid
     if kind.kind not in "iu":
         return value
@@ -81,10 +137,12 @@ def as_type(kind: np.dtype[Any], value: Any) -> Any:
 
 
 def combined(act: Callable[[Any, Any], Any], left: Any, right: Any) -> Any:
-    """Two numbers, or a pointer and how far to go."""
+    """Two numbers, or a pointer and how far to go, or one that is held against none."""
+    if act in (operator.eq, operator.ne) and None in (left, right):
+        return int(act is operator.eq) if left is right else int(act is operator.ne)
     if isinstance(left, HostArray) and isinstance(right, int) and act in (operator.add, operator.sub):
         return left.from_element(right if act is operator.add else -right)
-    if isinstance(left, (HostArray, VariablePlace, dict)) or isinstance(right, (HostArray, VariablePlace, dict)):
+    if not isinstance(left, (int, float)) or not isinstance(right, (int, float)):
         raise NotSaid
     return act(left, right)
 

@@ -12,47 +12,46 @@ import math
 import operator
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.dtypes import dtype
-from tilewright.load.cu_allocations import ALLOCATES, Definition, base_of, definitions
+from tilewright.load.cu_allocations import Definition, base_of, definitions
 from tilewright.load.cu_arrays import (
-    BYTES,
     UNKNOWN,
     HostArray,
+    HostNames,
     NotSaid,
+    PointerTable,
     VariablePlace,
     as_type,
     at_place,
     combined,
     divided,
-    grown,
-    pushed,
+    octets,
     put_at,
+    typed,
 )
-from tilewright.load.cu_host import Host, members_of
-from tilewright.load.cu_numbers import literal
-from tilewright.load.cu_tree import below, parameters
+from tilewright.load.cu_functions import FUNCTIONS, LARGEST, METHODS
+from tilewright.load.cu_host import Host, members_of, sized
+from tilewright.load.cu_numbers import Number, literal
+from tilewright.load.cu_tensor_maps import ENUMERATORS, HostMap, encode, encodes
+from tilewright.load.cu_tree import below, parameters, tree_of
 from tilewright.load.declared import number_name
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 MOST_TURNS = 200_000  # of a loop of the host, and of those in it
-MOST_BYTES = 1 << 26  # of an array whose contents are read
 _DEPTH = 6  # of functions that call each other
-_LARGEST = 2**31 - 1  # of rand()
 _VECTOR = re.compile(r"(?:std|thrust)\s*::\s*(?:host_|device_|universal_)?vector\s*<([^<>]*)>$")
 _OWNER = re.compile(r"(?:std\s*::\s*)?(?:unique_ptr|make_unique)\s*<([^<>]*)\[\]>$")
 _SPREAD = re.compile(r"(?:std\s*::\s*)?(uniform_int|uniform_real|normal)_distribution\s*<?([^<>]*)>?$")
 _LOOKS = ("printf", "fprintf", "puts", "free", "cudaFree", "srand", "assert", "exit", "fflush", "perror")
-_COPIES = ("cudaMemcpy", "cudaMemcpyAsync", "memcpy", "cuMemcpyHtoD")
-_FILLS = ("cudaMemset", "cudaMemsetAsync", "memset")
 _NAMES = ("identifier", "field_expression", "qualified_identifier")
 _LISTS = ("initializer_list", "argument_list", "parameter_list")
 
@@ -70,30 +69,71 @@ class _Left(Exception):
 
 def contents(host: Host, word: str) -> NDArray[Any] | None:
     """The bytes of an array of the device where host code launches a kernel; None where the text does not say them."""
-    array = _state(host).get(base_of(word).replace("->", "."))
-    if not isinstance(array, HostArray) or not array.root.is_known or not array.root.is_set:
+    array = array_of(host, word)
+    if array is None or not array.root.is_known or not array.root.is_set:
         return None
     return array.values.view(np.uint8)
 
 
-def _state(host: Host, depth: int = 0) -> dict[str, Any]:
-    """What names stand for where host code launches a kernel, or calls a function that does."""
+def array_of(host: Host, word: str) -> HostArray | None:
+    """The array that an argument of a launch is; None where the text does not say it."""
+    reader = _state(host)
+    listed = host.node.child_by_field_name("arguments")
+    passed = [node for node in listed.named_children if reader.text(node) == word] if listed is not None else []
+    with host.numbers.unasked():
+        value = reader.maybe(passed[0]) if passed else UNKNOWN
+    value = reader.names.get(base_of(word).replace("->", ".")) if value is UNKNOWN else value
+    value = value.array if isinstance(value, HostMap) else value
+    return value if isinstance(value, HostArray) else None
+
+
+def map_of(host: Host, word: str) -> HostMap | None:
+    """The tensor map that an argument of a launch is; None where the text does not say it."""
+    value = _state(host).names.get(word.replace("->", "."))
+    return value if isinstance(value, HostMap) else None
+
+
+def number_of(host: Host, word: str) -> Number | None:
+    """What a name or a call of a function comes to where host code launches a kernel, by all that runs before."""
+    names = _state(host).names
+    if (value := names.get(word)) is None and not word.isidentifier():
+        tree = tree_of(f"auto _ = {word};")
+        here = replace(host, tree=tree, node=tree.root, around=(host.tree.text, *host.around), depth=host.depth + 1)
+        for call in below(tree.root, *_CALLS):
+            value = _Reader(here, names, depth=1).maybe(call)
+            break
+    return value if isinstance(value, (int, float)) else None
+
+
+def members_at(host: Host, name: str) -> dict[str, Number]:
+    """The numbers among the members of a structure where host code launches a kernel."""
+    members = VariablePlace(_state(host).names, name).members
+    return {member: value for member, value in members.items() if isinstance(value, (int, float))}
+
+
+def _state(host: Host) -> _Reader:
+    """What has read the host code up to where it launches a kernel, or calls a function that does."""
     if "contents" not in host.__dict__:
-        names: dict[str, Any] = {}
-        if host.call is not None and depth < _DEPTH:
-            caller, words = host.call
-            outer = _state(caller, depth + 1)
-            for name, word in words.items():
-                names |= {name: outer[word]} if word in outer else {}
-                names |= {
-                    f"{name}{key[len(word) :]}": value for key, value in outer.items() if key.startswith(f"{word}.")
-                }
-        reader = _Reader(host, names)
+        outer = _state(host.call[0]) if host.call is not None and host.depth < _DEPTH else None
+        shared: MutableMapping[str, Any] = outer.names.maps[1] if outer is not None else {}
+        reader = host.__dict__["contents"] = _Reader(host, HostNames(shared, _outside(host)))
+        if outer is not None and host.call is not None:
+            for name, word in host.call[1].items():
+                value = outer.names.get(word, UNKNOWN)
+                reader.put(
+                    name, value if value is not UNKNOWN else VariablePlace(outer.names, word.lstrip("&*")).members
+                )
         if host.function is not None:
-            reader.read_to(host.function.child_by_field_name("body"), host.node)
-        host.__dict__["contents"] = names
-    state: dict[str, Any] = host.__dict__["contents"]
+            with host.numbers.unasked():
+                reader.read_to(host.function.child_by_field_name("body"), host.node)
+    state: _Reader = host.__dict__["contents"]
     return state
+
+
+def _outside(host: Host) -> frozenset[str]:
+    """The variables that stand in no function."""
+    nodes = (node for node in below(host.tree.root, "declaration", passing=("function_definition",)))
+    return frozenset(name for node in nodes for name, _ in sized(node, host.tree))
 
 
 def _name(node: Node, text: Callable[[Node], str]) -> str:
@@ -114,7 +154,7 @@ class _Reader:
     """
 
     host: Host
-    names: dict[str, Any]
+    names: HostNames
     depth: int = 0
     turns: int = 0
     loops: int = 0
@@ -181,6 +221,8 @@ class _Reader:
             for key in keys:
                 if isinstance(value := self.names[key], HostArray):
                     value.forget()
+                elif isinstance(value, PointerTable):
+                    value.clear()
                 else:
                     self.names[key] = UNKNOWN
             if not keys:
@@ -210,7 +252,7 @@ class _Reader:
             for name in below(listed, "identifier", "field_expression") if listed is not None else ():
                 is_address = name.parent is not None and self.text(name.parent)[:1] == "&"
                 if is_address or isinstance(
-                    self.names.get(_name(name, self.text), UNKNOWN), (HostArray, VariablePlace)
+                    self.names.get(_name(name, self.text), UNKNOWN), (HostArray, PointerTable, VariablePlace)
                 ):
                     yield _name(name, self.text)
                 elif name.type == "identifier":
@@ -218,10 +260,17 @@ class _Reader:
 
     def _all(self, node: Node) -> Act:
         acts = [self.statement(child) for child in node.named_children]
+        blocks = [child for child in node.named_children if child.type == "declaration"]
+        names = [name for child in blocks for name, _ in sized(child, self.host.tree)]
 
         def read() -> None:
+            local = self.names.maps[0]
+            hidden = {name: local[name] for name in names if name in local}
             for act in acts:
                 act()
+            for name in names:  # they end with their block
+                local.pop(name, None)
+            local.update(hidden)
 
         return read
 
@@ -333,7 +382,9 @@ class _Reader:
         name, element = self.text(inner), _VECTOR.match(words) or _OWNER.match(words)
         if element is not None or extents:
             kind = number_name(element[1] if element is not None else words)
-            return lambda: self.put(name, self._begun(kind if not stars else "", extents, value))
+            if stars or (element is not None and element[1].rstrip().endswith("*")):
+                return lambda: self.names.__setitem__(name, PointerTable(number_name(element[1] if element else words)))
+            return lambda: self.put(name, self._begun(kind, extents, value))
         listed = value.named_children if value is not None and value.type in _LISTS else []
         if spread := _SPREAD.match(words):
             limits = [self.of(child) for child in listed]
@@ -351,8 +402,9 @@ class _Reader:
             self.kinds[name] = dtype(kind).numpy
 
         def read() -> None:
+            self.names.declare(name)
             try:
-                self.put(name, self._typed(begin(), kind if is_pointer else ""))
+                self.put(name, typed(begin(), kind if is_pointer else ""))
             except NotSaid:  # a number that a caller or a word of the command line decides
                 number = self.host.number(name)
                 self.names[name] = number if number is not None else UNKNOWN
@@ -390,33 +442,18 @@ class _Reader:
         """An array of so many elements, zeros."""
         if not kind:
             raise NotSaid
-        array = self._typed(self.octets(size * dtype(kind).numpy.itemsize), kind)
+        array = typed(octets(size * dtype(kind).numpy.itemsize), kind)
         assert isinstance(array, HostArray)
         return array
 
-    @staticmethod
-    def octets(many: int) -> HostArray:
-        """So many bytes of which no type is known."""
-        if not 0 <= many <= MOST_BYTES:
-            raise NotSaid
-        return HostArray(np.zeros(int(many), BYTES))
-
     def put(self, name: str, value: Any) -> None:
         """A variable has another value, the members of a structure theirs."""
-        if isinstance(value, dict):
-            self.names |= {f"{name}.{member}": part for member, part in value.items()}
-        elif isinstance(value, (HostArray, VariablePlace)) or value is UNKNOWN or name not in self.kinds:
+        if isinstance(value, dict) and not isinstance(value, PointerTable):
+            self.names.update({f"{name}.{member}": part for member, part in value.items()})
+        elif isinstance(value, (HostArray, VariablePlace, PointerTable)) or value is UNKNOWN or name not in self.kinds:
             self.names[name] = value
         else:
             self.names[name] = as_type(self.kinds[name], value)
-
-    def _typed(self, value: Any, kind: str) -> Any:
-        """Room of malloc has elements of the type of the pointer to it."""
-        if not isinstance(value, HostArray) or not kind or value.whole is not None or value.values.dtype != BYTES:
-            return value
-        numpy = dtype(kind).numpy
-        octets = value.values[: value.values.size // numpy.itemsize * numpy.itemsize]
-        return HostArray(octets.view(numpy), value.is_set, value.is_known)
 
     # Expressions
 
@@ -440,12 +477,14 @@ class _Reader:
 
     def _members(self, name: str) -> dict[str, Any]:
         """Those of a structure, by their names."""
-        return {key[len(name) + 1 :]: value for key, value in self.names.items() if key.startswith(f"{name}.")}
+        return VariablePlace(self.names, name).members
 
     def _outer(self, name: str) -> Any:
         """A structure's members, or a number that stands outside of the function."""
         if members := self._members(name):
             return members
+        if (constant := _bare(name)).startswith(ENUMERATORS):
+            return constant
         if (number := self.host.number(name)) is not None:
             self.names[name] = number
             return number
@@ -475,7 +514,7 @@ class _Reader:
     def _converted(self, words: str, value: Act) -> Act:
         kind = number_name(words.rstrip("* &"))
         if words.rstrip().endswith("*"):
-            return lambda: self._typed(value(), kind)
+            return lambda: typed(value(), kind)
         if not kind:
             raise NotSaid
         numpy = dtype(kind).numpy
@@ -507,13 +546,7 @@ class _Reader:
     def _element(self, node: Node) -> Act:
         array, place = self.of(node.child_by_field_name("argument")), self._index(node)
 
-        def read() -> Any:
-            whole = array()
-            if not isinstance(whole, HostArray):
-                raise NotSaid
-            return whole[place()]
-
-        return read
+        return lambda: _element_of(array(), place())
 
     def _index(self, node: Node) -> Act:
         listed = node.child_by_field_name("indices")
@@ -531,11 +564,13 @@ class _Reader:
             return lambda: at_place(value())
         if inner.type == "subscript_expression":
             array, place = self.of(inner.child_by_field_name("argument")), self._index(inner)
-            return lambda: combined(operator.add, array(), place())
+            return lambda: _place_of(array(), place())
         if inner.type not in _NAMES:
             raise NotSaid
         name = _name(inner, self.text)
-        return lambda: VariablePlace(self.names, name)
+        kinds = self.host.types
+        kind = kinds.get(name, kinds.get(name.rpartition(".")[2], ""))
+        return lambda: VariablePlace(self.names, name, kind)
 
     def _assign(self, node: Node) -> Act:
         target, value = node.child_by_field_name("left"), self.of(node.child_by_field_name("right"))
@@ -557,17 +592,11 @@ class _Reader:
             name = _name(target, self.text)
             kind = self.host.types.get(name, "")
             pointee = number_name(kind[:-1]) if kind.endswith("*") else ""
-            return lambda value: self.put(name, self._typed(value, pointee))
+            return lambda value: self.put(name, typed(value, pointee))
         if target.type == "subscript_expression":
             array, place = self.of(target.child_by_field_name("argument")), self._index(target)
 
-            def store(value: Any) -> None:
-                whole = array()
-                if not isinstance(whole, HostArray):
-                    raise NotSaid
-                whole[place()] = value
-
-            return store
+            return lambda value: put_at(_place_of(array(), place()), value)
         if target.type == "pointer_expression" and self.text(target)[:1] == "*":
             pointer = self.of(target.child_by_field_name("argument"))
             return lambda value: put_at(pointer(), value)
@@ -599,6 +628,10 @@ class _Reader:
         return lambda: size
 
     def _new(self, node: Node) -> Act:
+        around = node.parent.parent if node.parent is not None else None  # the grammar has no ``new int*[n]``
+        if re.search(r"\bnew\s+[\w\s]+\*\s*\[", self.text(around)):
+            pointee = number_name(self.text(node.child_by_field_name("type")))
+            return lambda: PointerTable(pointee)
         kind, listed = number_name(self.text(node.child_by_field_name("type"))), node.child_by_field_name("declarator")
         many = self.of(listed.child_by_field_name("length")) if listed is not None else None
         if many is None:
@@ -614,14 +647,14 @@ class _Reader:
         words = [child for child in listed.named_children if child.type != "comment"]
         if any(child.type == "kernel_call_syntax" for child in node.children):
             return self._launch(self.text(called), words)
+        name, kind = _bare(self.text(called)), re.fullmatch(r"[\w:]*_cast\s*<(.*)>", self.text(called), re.DOTALL)
+        if (act := self._special(name, called, words)) is not None:
+            return act
         if called.type == "field_expression":
             return self._method(called, words)
-        name, kind = _bare(self.text(called)), re.fullmatch(r"[\w:]*_cast\s*<(.*)>", self.text(called), re.DOTALL)
         if (kind is not None or number_name(self.text(called))) and len(words) == 1:
             return self._converted(kind[1] if kind is not None else self.text(called), self.of(words[0]))
-        if name in _LOOKS:
-            return self._nothing
-        for way in (self._special, self._defined, self._known):
+        for way in (self._defined, self._known):
             if (act := way(name, called, words)) is not None:
                 return act
         inside = [self._call(word) for word in words if word.type in _CALLS]  # of ``CHECK(cudaMalloc(...))``
@@ -633,6 +666,11 @@ class _Reader:
 
     def _special(self, name: str, called: Node, words: Sequence[Node]) -> Act | None:
         """Calls whose arguments are no values alone."""
+        if name in _LOOKS:
+            return self._nothing
+        if encodes(name, [*map(self.text, words)]):
+            place = self.of(words[0])
+            return lambda: encode(place(), *map(self.maybe, words[1:]))
         if name == "swap" and len(words) == 2:
             return self._swap(*(_name(word, self.text) for word in words))
         if name == "make_unique" and (owner := _OWNER.match(self.text(called))):
@@ -651,11 +689,11 @@ class _Reader:
 
     def _known(self, name: str, called: Node, words: Sequence[Node]) -> Act | None:
         """A function of C, of C++ or of CUDA."""
-        if (function := _FUNCTIONS.get(name, _FUNCTIONS.get(f"std::{name}"))) is None:
+        if (function := FUNCTIONS.get(name, FUNCTIONS.get(f"std::{name}"))) is None:
             return None
         many, act = function
         parts = [self.of(word) for word in words[:many]]
-        return lambda: act(self, *(part() for part in parts))
+        return lambda: act(self.random, *(part() for part in parts))
 
     def _launch(self, kernel: str, words: Sequence[Node]) -> Act:
         """A kernel changes what it is passed by pointers that are not to constants."""
@@ -667,7 +705,7 @@ class _Reader:
 
     def _method(self, called: Node, words: Sequence[Node]) -> Act:
         name, _, method = _name(called, self.text).rpartition(".")
-        act = _METHODS.get(method.partition("<")[0])
+        act = METHODS.get(method.partition("<")[0])
         if act is None:
             raise NotSaid
         parts = [self.of(word) for word in words]
@@ -694,7 +732,7 @@ class _Reader:
         """A number of a distribution of ``<random>``."""
         how, *limits = spread
         if how == "uniform_int":
-            return self.random.randint(*map(int, limits or (0, _LARGEST)))
+            return self.random.randint(*map(int, limits or (0, LARGEST)))
         return self.random.gauss(0, 1) if how == "normal" else self.random.uniform(*(limits or (0.0, 1.0)))
 
     def _run(self, definition: Definition, words: Sequence[Node]) -> Any:
@@ -705,15 +743,14 @@ class _Reader:
         if body is None or listed is None or len(words) > len(definition.names):
             raise NotSaid
         host = Host(definition.tree, body, self.host.around, self.host.given, {}, self.host.depth + 1)
-        inner = _Reader(host, {}, self.depth + 1, random=self.random)
-        passed = [self.of(word)() for word in words]
+        inner = _Reader(host, HostNames(self.names.maps[1], _outside(host)), self.depth + 1, random=self.random)
+        host.__dict__["contents"] = inner
+        passed = [self.maybe(word) for word in words]
         for name, value in zip(definition.names, passed, strict=False):
-            of_place = value.names if isinstance(value, VariablePlace) else {}
-            prefix = f"{value.name}." if isinstance(value, VariablePlace) else ""
+            inner.names.declare(name)
             inner.put(name, value)
-            inner.names |= {
-                f"{name}.{key[len(prefix) :]}": part for key, part in of_place.items() if key.startswith(prefix)
-            }
+            if isinstance(value, VariablePlace):
+                inner.put(name, value.members)
         result = None
         try:
             inner.statement(body)()
@@ -721,62 +758,36 @@ class _Reader:
             result = left.value
         pairs = zip(definition.names, words, passed, listed.named_children, strict=False)
         for name, word, value, param in pairs:
-            target = value if isinstance(value, VariablePlace) else VariablePlace(self.names, _name(word, self.text))
             if isinstance(value, VariablePlace) or "&" in definition.tree.of(param):
-                members = {key[len(name) :]: part for key, part in inner.names.items() if key.startswith(f"{name}.")}
-                target.names.update({f"{target.name}{key}": part for key, part in members.items()})
-                if not isinstance(value, VariablePlace) and word.type in _NAMES and name in inner.names:
+                target = (
+                    value if isinstance(value, VariablePlace) else VariablePlace(self.names, _name(word, self.text))
+                )
+                members = VariablePlace(inner.names, name).members
+                target.names.update({f"{target.name}.{member}": part for member, part in members.items()})
+                if not isinstance(value, VariablePlace) and word.type in _NAMES:
                     target.names[target.name] = inner.names[name]
         return result
 
-    def allocate(self, place: Any, nbytes: Any) -> None:
-        """Room on the device for a pointer at a place."""
-        if not isinstance(place, VariablePlace):
-            raise NotSaid
-        value = place.names.get(place.name)
-        if isinstance(value, VariablePlace):  # ``T** p``
-            place = value
-        types = self.host.types
-        kind = number_name(types.get(place.name, types.get(place.name.rpartition(".")[2], "")).rstrip("*"))
-        place.names[place.name] = self._typed(self.octets(nbytes), kind)
+    def maybe(self, node: Node) -> Any:
+        """The value of an argument, if the text says it."""
+        try:
+            return self.of(node)()
+        except (NotSaid, ArithmeticError, ValueError, TypeError):
+            return UNKNOWN
 
 
-def _copy(reader: _Reader, target: Any, source: Any, nbytes: Any) -> None:
-    """``cudaMemcpy``: of an array, or of a number by its address."""
-    if isinstance(source, VariablePlace):
-        kind = number_name(reader.host.types.get(source.name, ""))
-        number = at_place(source)
-        if not kind or isinstance(number, HostArray):
-            raise NotSaid
-        source = HostArray(np.array([as_type(dtype(kind).numpy, number)], dtype(kind).numpy))
-    if not isinstance(target, HostArray) or not isinstance(source, HostArray):
-        raise NotSaid
-    if not source.root.is_known:
-        target.forget()
-    target.fill(source.values.view(np.uint8)[: int(nbytes)])
+def _element_of(array: Any, place: int) -> Any:
+    """``a[i]``, and ``p[0]`` of a variable's address."""
+    if isinstance(array, PointerTable):
+        return at_place(VariablePlace(array, place))
+    if isinstance(array, HostArray):
+        return array[place]
+    raise NotSaid
 
 
-def _fill_bytes(reader: _Reader, target: Any, value: Any, nbytes: Any) -> None:
-    if not isinstance(target, HostArray):
-        raise NotSaid
-    target.fill(np.full(min(int(nbytes), target.values.nbytes), int(value) & 0xFF, np.uint8))
-
-
-def _filled(reader: _Reader, begin: Any, end: Any, value: Any) -> None:
-    """``std::fill`` and ``std::fill_n``: up to an iterator, or so many."""
-    if not isinstance(begin, HostArray):
-        raise NotSaid
-    many = end if isinstance(end, int) else begin.values.size - end.values.size
-    begin.values[:many] = as_type(begin.values.dtype, value)
-    begin.root.is_set = True
-
-
-def _numbered(reader: _Reader, begin: Any, end: Any, value: Any) -> None:
-    """``std::iota``."""
-    if not isinstance(begin, HostArray):
-        raise NotSaid
-    begin.values[:] = np.arange(begin.values.size) + value
-    begin.root.is_set = True
+def _place_of(array: Any, place: int) -> Any:
+    """``&a[i]``."""
+    return VariablePlace(array, place) if isinstance(array, PointerTable) else combined(operator.add, array, place)
 
 
 _ONE: Mapping[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "!": lambda a: int(not a),
@@ -788,45 +799,6 @@ _TWO: Mapping[str, Callable[[Any, Any], Any]] = {
     "%": lambda a, b: int(math.fmod(a, b)),
 }  # fmt: skip
 _CALLS = ("call_expression",)
-_METHODS: Mapping[str, Callable[..., Any]] = {
-    **dict.fromkeys(("data", "begin", "get"), lambda array: array),
-    "end": lambda array: array.from_element(array.values.size),
-    "size": lambda array: array.values.size,
-    **dict.fromkeys(("push_back", "emplace_back"), pushed),
-    "resize": grown,
-    "assign": lambda array, size, value: grown(HostArray(array.values[:0]), size, value),
-    "reserve": lambda array, size: None,
-    "clear": lambda array: array.values[:0].copy(),
-    "back": lambda array: array[array.values.size - 1],
-    "at": lambda array, place: array[place],
-}
-_OF_ONE: Sequence[Callable[[Any], Any]] = (
-    math.sqrt,
-    math.sin,
-    math.cos,
-    math.exp,
-    math.log,
-    math.floor,
-    math.ceil,
-    abs,
-)
-_Function = tuple[int, Callable[..., Any]]  # how many of its arguments are read, and what it does with them
-_FUNCTIONS: Mapping[str, _Function] = {
-    **dict.fromkeys(ALLOCATES, (2, _Reader.allocate)),
-    **dict.fromkeys(_COPIES, (3, _copy)),
-    **dict.fromkeys(_FILLS, (3, _fill_bytes)),
-    "malloc": (1, lambda reader, nbytes: reader.octets(nbytes)),
-    "calloc": (2, lambda reader, many, nbytes: reader.octets(many * nbytes)),
-    **dict.fromkeys(("std::fill", "fill_n"), (3, _filled)),
-    "iota": (3, _numbered),
-    **dict.fromkeys(("rand", "random", "lrand48"), (0, lambda reader: reader.random.randint(0, _LARGEST))),
-    "drand48": (0, lambda reader: reader.random.random()),
-    **{name: (2, lambda reader, a, b, act=act: act(a, b))
-       for name, act in {"min": min, "max": max, "pow": math.pow}.items()},
-    **{name: (1, lambda reader, a, act=act: act(a)) for act in _OF_ONE
-       for name in (act.__name__, f"{act.__name__}f", f"f{act.__name__}")},
-    "raw_pointer_cast": (1, lambda reader, array: array),
-}  # fmt: skip
 _STATEMENTS: Mapping[str, Callable[[_Reader, Node], Act]] = {
     "compound_statement": _Reader._all, "expression_statement": _Reader._alone, "if_statement": _Reader._if,
     "for_statement": _Reader._for, "for_range_loop": _Reader._over, "declaration": _Reader._declare,

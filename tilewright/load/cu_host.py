@@ -187,7 +187,19 @@ class Host:
     def numbers(self) -> HostNumbers:
         """The values of names at the node."""
         return HostNumbers({**self.outside, **self.local, **self.given}, calls_of((self.tree.text, *self.around)),
-                       types={**self._structures, **self._sized, **self.bound})  # fmt: skip
+                       types={**self._structures, **self._sized, **self.bound}, read=self._as_run)  # fmt: skip
+
+    def _as_run(self, name: str) -> Number | None:
+        """What a number is by the loops and functions that run before the node."""
+        from tilewright.load.cu_contents import number_of
+
+        return number_of(self, name) if self.function is not None else None
+
+    def _members_as_run(self, word: str) -> dict[str, str]:
+        """The members of a structure that are numbers by the code that runs before the node."""
+        from tilewright.load.cu_contents import members_at
+
+        return {name: str(value) for name, value in members_at(self, word).items()}
 
     @cached_property
     def _structures(self) -> dict[str, str]:
@@ -279,7 +291,7 @@ class Host:
         for tree in trees:
             for call in below(tree.root, "call_expression") if name in tree.text else ():
                 called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
-                if called is None or listed is None or bare(tree.of(called)) != name:
+                if called is None or listed is None or re.split(r"\.|->", bare(tree.of(called)))[-1] != name:
                     continue
                 if tree.text != self.tree.text or self._leads_here(call):
                     around = tuple(text for text in (self.tree.text, *self.around) if text != tree.text)
@@ -399,6 +411,8 @@ class Host:
         """What the members of a structure are, by their names, as far as the text says: of ``f`` and ``Axpb{2, 1}``."""
         prefix = f"{word}."
         if values := {name[len(prefix) :]: str(value) for name, value in self.local.items() if name.startswith(prefix)}:
+            return values
+        if values := self._members_as_run(word):
             return values
         kind, _, rest = word.partition("{")
         fields = members_of((self.tree.text, *self.around)).get(kind.strip(), {})

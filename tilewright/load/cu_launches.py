@@ -21,6 +21,8 @@ from tilewright.load.cu_choices import (
     macros_with_parameters,
     with_choices,
 )
+from tilewright.load.cu_conditions import assumed, conditions
+from tilewright.load.cu_contents import array_of
 from tilewright.load.cu_host import Host, bare, macros_of
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import Number, expression, said
@@ -75,6 +77,7 @@ class LaunchShape:
     of_block: frozenset[str] = frozenset()  # the names without which the block is not known
     numbers: Mapping[str, int] = field(default_factory=dict)
     host: Host | None = field(default=None, compare=False, repr=False)  # the code around it
+    unless: str = ""  # the condition by which the host code does not come to it
 
 
 # Launches as they are written
@@ -217,12 +220,27 @@ def launched(
     """The launches of a kernel, or of all, in order; those in a template for each instance of that. kernel: as it is
     written, or its bare name. given: what names of host code are. around: texts of its headers.
     """
+    every = _shapes(text, tuple(given.items()), tuple(around))
+    shapes = [shape for shape in every if kernel is None or bare(kernel) == bare(shape.kernel)]
+    shapes = [shape for shape in shapes if shape.kernel == kernel] or shapes
+    return [shape for shape in shapes if not shape.unless] or shapes
+
+
+def unreached(text: str, numbers: Mapping[str, Number], around: Sequence[str]) -> list[LaunchShape]:
+    """The launches that host code does not come to, where it comes to others."""
+    every = _shapes(text, tuple(numbers.items()), tuple(around))
+    lines = {shape.line for shape in every if not shape.unless}
+    return [shape for shape in every if lines and shape.line not in lines]
+
+
+@lru_cache(maxsize=16)
+def _shapes(text: str, numbers: tuple[tuple[str, Number], ...], around: tuple[str, ...]) -> tuple[LaunchShape, ...]:
+    """All launches of a text."""
     shapes = list[LaunchShape]()
-    for placed in _placed(text, around, given):
-        if kernel is None or bare(kernel) == bare(placed.name):
-            shape = _in_numbers(placed)
-            shapes += [shape] if shape not in shapes else []
-    return [shape for shape in shapes if shape.kernel == kernel] or shapes
+    for placed in _placed(text, around, dict(numbers)):
+        shape = _in_numbers(placed)
+        shapes += [shape] if shape not in shapes else []
+    return tuple(shapes)
 
 
 class _Placed(NamedTuple):
@@ -245,7 +263,7 @@ class _Placed(NamedTuple):
 
 def _placed(text: str, around: Sequence[str], given: Mapping[str, Number]) -> Iterator[_Placed]:
     for tree, node, launch in _launches(text, around):
-        for host in host_of(tree, node, tuple(around), given):
+        for host in map(assumed, host_of(tree, node, tuple(around), given)):
             yield from [*_handed_on(launch, host)] or [_Placed(launch, host, host)]
 
 
@@ -280,13 +298,16 @@ def _in_numbers(placed: _Placed) -> LaunchShape:
     values = tuple(word if (value := outer.number(word)) is None else value for word in arguments)
     sizes = {word: said for word in arguments if (said := outer.allocation(word)) is not None}
     allocated = {word: int(size) for word, said in sizes.items() if (size := outer.number(said)) is not None}
+    unsaid = [word for word, value in zip(arguments, values, strict=True) if isinstance(value, str)]
+    arrays = ((word, array_of(outer, word)) for word in unsaid if word not in allocated)
+    allocated |= {word: array.values.nbytes for word, array in arrays if array is not None}
     return LaunchShape(
         grid, block, rest[0][0] if rest and rest[0] else 0, launch.line, kernel, values, arguments,
         () if complete else lacks or ("grid", "block"), _has_pdl(launch, host), _cluster(launch, host), allocated,
         {word: _needed(sizes.get(word, word), outer) for word in arguments},
-        frozenset(sizes), of_block,
+        frozenset({*sizes, *allocated}), of_block,
         {name: value for name, value in outer.numbers.used.items() if name in outer.local or name in outer.given},
-        outer,
+        outer, next((text for text, holds in conditions(host) if holds is False), ""),
     )  # fmt: skip
 
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import operator
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -52,8 +53,15 @@ _LIMITS = {"INT_MAX": 2**31 - 1, "INT_MIN": -(2**31), "UINT_MAX": 2**32 - 1, "RA
            "FLT_MIN": 1.1754943508222875e-38, "DBL_MAX": 1.7976931348623157e308, "INFINITY": math.inf,
            "M_PI": math.pi}  # fmt: skip
 _ARRAY = re.compile(r"([^\[]*)((?:\[[^\[\]]*\])+)")
+_ROUNDS = re.compile(r"\w*?(?:ceil_?div|div_?(?:round_?)?up|cdiv|(?P<up>round_?up|align_?up))\w*", re.IGNORECASE)
 _AXIS = re.compile(r"(\w+)\.([xyz])")
 _VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|u?longlong|float|double)([1-4])")
+
+
+def _standing(name: str) -> Number | None:
+    """What a limit of C comes to, or a property of the GPU: ``INT_MAX``, ``props.warpSize``."""
+    table = _PROPERTIES if re.search(r"\.|->", name) else _LIMITS
+    return table.get(re.split(r"\.|->|::", name)[-1])
 
 
 def type_bytes(kind: str) -> int | None:
@@ -104,7 +112,7 @@ def said(node: Node | None, text: str) -> str:
 class HostNumbers:
     """What names stand for. names: their values, or the texts of these. calls: parameters and body of macros and
     functions. lacks: names that were asked for and are not known. types: of names, as they are declared. used:
-    names that were asked for and are integers of no other names.
+    names that were asked for and are integers of no other names. read: what a name is by the code that runs before.
     """
 
     names: Mapping[str, str | Number]
@@ -112,7 +120,15 @@ class HostNumbers:
     lacks: set[str] = field(default_factory=set)
     types: Mapping[str, str] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)
+    read: Callable[[str], Number | None] = lambda name: None
     _depth: int = 0
+
+    @contextmanager
+    def unasked(self) -> Iterator[None]:
+        """What is asked for here is not remembered."""
+        lacks, used = {*self.lacks}, {**self.used}
+        yield
+        self.lacks, self.used = lacks, used
 
     def of(self, text: str) -> Number | None:
         """The number that an expression comes to, a float where C++ has one; None where the text does not say."""
@@ -137,15 +153,15 @@ class HostNumbers:
         if found is None and (extent := _AXIS.fullmatch(name)) and extent[1] in self.names:
             found = self._extent(extent[1], "xyz".index(extent[2]))
         if found is None:
-            found = _LIMITS.get(name.rpartition("::")[2])
-        if found is None:
-            found = _PROPERTIES.get(re.split(r"\.|->", name)[-1]) if re.search(r"\.|->", name) else None
+            found = _standing(name) or self.read(name)
         if not isinstance(found, str):
             self.lacks |= {name} if found is None else set()
             self.used |= {name: found} if isinstance(found, int) and found > 1 else {}
             return found
         before, many = set(self.lacks), len(self.used)
-        if (value := self.of(found)) is None:  # ask for the names in its text, or for the name itself
+        if (value := self.of(found)) is None and (value := self.read(name)) is not None:
+            self.lacks = before
+        if value is None:  # ask for the names in its text, or for the name itself
             self.lacks = before | ({each for each in self.lacks - before if each.isidentifier()} or {name})
         elif isinstance(value, int) and value > 1 and len(self.used) == many:
             self.used[name] = value
@@ -226,7 +242,8 @@ class HostNumbers:
     def _call(self, node: Node, text: str) -> Number | None:
         listed = node.child_by_field_name("arguments")
         words = [said(each, text) for each in listed.named_children] if listed is not None else []
-        return self._called(said(node.child_by_field_name("function"), text), words)
+        value = self._called(said(node.child_by_field_name("function"), text), words)
+        return value if value is not None else self.read(said(node, text))
 
     @staticmethod
     def _two(word: str, a: Number | None, b: Number | None) -> Number | None:
@@ -261,6 +278,9 @@ class HostNumbers:
             return None
         if bare in _FUNCTIONS:
             return _FUNCTIONS[bare](*known)
+        if len(known) == 2 and (rounded := _ROUNDS.fullmatch(bare)):
+            many = -(-known[0] // known[1])
+            return many * known[1] if rounded["up"] else many
         return _as(name, known[0]) if number_name(name) else None
 
 

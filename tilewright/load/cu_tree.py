@@ -578,6 +578,7 @@ def _parameter(text: str) -> Parameter | None:
     if found is None or not found[1].strip():
         return None
     plain = re.sub(r"\b(?:__restrict__|__restrict)\b", " ", found[1])
+    plain = re.sub(r"\*\s*(?:const|volatile)\s*$", "*", plain)  # of the pointer itself
     kind = re.sub(r"\s*([*&])\s*", r"\1", " ".join(plain.split())) + "*" * bool(found[3])
     pointee = re.sub(r"\b(?:const|volatile)\b", " ", kind)
     return Parameter(found[2], kind, number_name(pointee[:-1]) if pointee[-1] == "*" else "")

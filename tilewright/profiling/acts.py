@@ -46,7 +46,8 @@ MINOR = (
     0.05  # of what the site that reads most of a buffer reads: such a load hits in the cache, as others have read it
 )
 CACHED_BYTES = 64 << 10  # of an array that the first-level cache keeps
-PIECES = ((32, 0.69), (64, 0.957), (128, 0.98))  # bytes, of HBM's rate: measured on an H200 (figures, pieces)
+# Of HBM's rate, what is reached by runs of so many bytes: measured on an H200 (figures, pieces).
+PIECES = ((32, 0.68), (64, 0.84), (128, 0.9), (256, 0.955))
 LANES = 32
 LOADED_BYTES = 64.0  # of a lane: half of the 32 registers below which ptxas gains no room for warps (seen in SASS)
 ATOMICS = re.compile(r".*(atom|red)\b.*|cuda\.atomic.*")
@@ -306,7 +307,7 @@ class ActWriter:
                 share = 0.0 if access.site in self.minor else self.share.get(site.buffer, 1.0)
                 if site.buffer in self.cached and not site.write:
                     nbytes, share = 0.0, 0.0
-                far = nbytes * share / reached_by(SECTOR * access.sectors / max(1, access.times))
+                far = nbytes * share / reached_by(site.run_bytes)
                 yield STORE if site.write else READ, nbytes, far, lines, row
 
     def _joined(self, access: Moved, row: int, name: str) -> int:
@@ -443,8 +444,10 @@ def _chunks(slots: float, units: Mapping[str, float], latency: float, row: int) 
 
 
 def reached_by(nbytes: float) -> float:
-    """Of HBM's rate, what accesses of a warp reach that have so many bytes."""
-    return next((part for most, part in PIECES if nbytes <= most), 1.0)
+    """Of HBM's rate, what is reached where so many bytes on end are touched at a time; of memory that nobody touched
+    at once, all.
+    """
+    return next((part for most, part in PIECES if 0 < nbytes <= most), 1.0)
 
 
 def product_cycles(mnemonic: str) -> float:

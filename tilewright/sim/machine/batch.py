@@ -97,11 +97,14 @@ class Mask:
 
     def harmless(self, values: Ints) -> Ints:
         """``values`` with those of inactive lanes replaced by an active one's."""
-        if self.array is None:
-            return values
-        shape = np.broadcast_shapes(values.shape, self.array.shape)
-        among = spread(values, shape)[spread(self.array, shape)]
-        return np.where(self.array, values, among[0] if len(among) else 0)
+        return values if self.array is None else np.where(self.array, values, self.first_of(values))
+
+    def first_of(self, values: Ints) -> int:
+        """What the first active lane has of values that broadcast to the batch; 0 where no lane is active."""
+        outer, lane = divmod(int(self.full.argmax()), self.shape[2])
+        place = (*divmod(outer, self.shape[1]), lane)
+        here = tuple(min(k, size - 1) for k, size in zip(place, values.shape, strict=True))
+        return int(values[here]) if self.full[place] else 0
 
     @cached_property
     def full(self) -> Bools:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError
 from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP, Bound, Signal, Unlisted
 from tilewright.isa.agreed import asked, check_values
@@ -268,13 +268,7 @@ class CompiledInstruction:
     leaves_open: bool = False
 
     def __call__(
-        self,
-        batch: Batch,
-        mask: Mask,
-        values: Given,
-        sinks: Given,
-        flags: GivenFlags = None,
-        sources: Given = (),
+        self, batch: Batch, mask: Mask, values: Given, sinks: Given, flags: GivenFlags = None, sources: Given = ()
     ) -> Results:
         check_lanes(self.bound, batch, mask, values, self.at, leaves_open=self.leaves_open)
         for number, site in self.accesses:
@@ -504,4 +498,4 @@ class CompiledInstruction:
     def _typed(self, result: Results) -> Array | None:
         if self.result == "void":
             return None
-        return np.asarray(result).astype(DType(self.result).numpy, copy=False)
+        return np.asarray(result).astype(dtype(self.result).numpy, copy=False)

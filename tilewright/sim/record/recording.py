@@ -111,6 +111,7 @@ class KernelBuffer:
 class AccessSite:
     """A place of the kernel that touches memory. op: "load", "store" or the instruction. space: shared or global.
     width: bytes of a lane. issues: does an asynchronous operation touch the bytes later? `AsyncOperation` has them.
+    run_bytes: of global memory, bytes on end that the recorded warps touch in a stretch, in the mean; whole sectors.
     """
 
     at: Span | None
@@ -120,6 +121,7 @@ class AccessSite:
     write: bool
     width: int
     issues: bool = False
+    run_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

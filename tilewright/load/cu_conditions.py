@@ -1,0 +1,71 @@
+"""Does host code come to a launch? The conditions around it, and those that leave its function before."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from tilewright.load.cu_host import Host
+
+_LEAVES = ("return_statement", "throw_statement", "continue_statement", "break_statement")
+_EQUAL = re.compile(r"\(?\s*(\w+)\s*==\s*([\w:]+)\s*\)?")
+
+
+def conditions(host: Host) -> Iterator[tuple[str, bool | None]]:
+    """What has to hold for host code to come to its place, and whether it does; None where the text does not say."""
+    with host.numbers.unasked():
+        yield from [(text, _holds(host, text, wanted=wanted)) for text, wanted in _wanted(host)]
+
+
+def _holds(host: Host, text: str, *, wanted: bool) -> bool | None:
+    value = host.number(text)
+    return None if value is None else bool(value) is wanted
+
+
+def _wanted(host: Host) -> Iterator[tuple[str, bool]]:
+    """The conditions of the function around a place, and what they have to be."""
+    node, above = host.node, host.node.parent
+    while above is not None and above.type not in ("function_definition", "lambda_expression"):
+        if above.type == "if_statement" and (condition := above.child_by_field_name("condition")) is not None:
+            if node.id != condition.id:
+                then = above.child_by_field_name("consequence")
+                yield host.tree.of(condition), then is not None and then.id == node.id
+        elif above.type == "case_statement" and (label := above.child_by_field_name("value")) is not None:
+            switch = above.parent.parent if above.parent is not None else None
+            chosen = switch.child_by_field_name("condition") if switch is not None else None
+            if chosen is not None:
+                yield f"{host.tree.of(chosen).strip('()')} == {host.tree.of(label)}", True
+        elif above.type == "compound_statement":
+            yield from ((text, False) for text in _left(host, above, node))
+        node, above = above, above.parent
+
+
+def _left(host: Host, block: Node, node: Node) -> Iterator[str]:
+    """The conditions by which a block ends before a statement of it."""
+    for before in block.named_children:
+        if before.start_byte >= node.start_byte:
+            return
+        condition, then = before.child_by_field_name("condition"), before.child_by_field_name("consequence")
+        if before.type == "if_statement" and condition is not None and then is not None:
+            last = then.named_children[-1] if then.type == "compound_statement" and then.named_children else then
+            if last.type in _LEAVES and before.child_by_field_name("alternative") is None:
+                yield host.tree.of(condition)
+
+
+def assumed(host: Host) -> Host:
+    """Host code at a place where parameters of the function are what its branch is for: ``if (size == 256)``,
+    ``case 4``. A caller may pass them, where the text calls the function otherwise.
+    """
+    for text, wanted in _wanted(host):
+        pair = _EQUAL.fullmatch(text.strip())
+        if pair is not None and wanted and pair[1] in host.parameters:
+            with host.numbers.unasked():
+                value, holds = host.number(pair[2]), _holds(host, text, wanted=True)
+            if value is not None and holds is False:
+                host = replace(host, given={**host.given, pair[1]: value})
+    return host
