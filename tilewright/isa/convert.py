@@ -249,11 +249,7 @@ instruction(
     doc="The float32 x as a float of 8, 6 or 4 bits, the dtype `to`; beyond the range the largest or smallest value.",
     forms=tuple(
         Form(
-            Cuda(
-                "{to}({x})",
-                {"dtype": {"float32": ""}, "to": {name: f"tw_saturated_{name}"}},
-                helper=_helper(name),
-            ),
+            Cuda("{to}({x})", {"dtype": {"float32": ""}, "to": {name: f"tw_saturated_{name}"}}, helper=_helper(name)),
             CONVERSIONS["float32", name].arch,
             SOURCE,
             Meaning(_meaning(name)),

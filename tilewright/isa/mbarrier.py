@@ -381,10 +381,7 @@ def _arrivals(
             since(order.first),
             SOURCE.format(opcode),
             Meaning(execute, on="machine"),
-            effects=(
-                *CHANGE,
-                order.signal("arrive"),
-            ),
+            effects=(*CHANGE, order.signal("arrive")),
             result=VOID if remote else STATE,
         )
 

@@ -76,14 +76,7 @@ def rank_of(mods: Mods) -> int:
 
 
 def loaded(
-    unit: Unit,
-    dst: Lanes,
-    map: Lanes,
-    coords: Lanes,
-    bar: Lanes,
-    *more: Lanes,
-    dim: int,
-    cta_mask: str | None,
+    unit: Unit, dst: Lanes, map: Lanes, coords: Lanes, bar: Lanes, *more: Lanes, dim: int, cta_mask: str | None
 ) -> Mapping[str, Addresses]:
     """The box, its place in shared memory, and the m-barrier that counts its bytes: in each CTA of the mask."""
     boxes = boxes_of(BoxRequest(unit, "dst", dst, map, coords), dim)

@@ -115,10 +115,5 @@ def loops_of(value: object) -> Loops | None:
     return value.loops if isinstance(value, LoopNest) else None
 
 
-EXPORTS: dict[str, object] = {
-    "serial": serial,
-    "unroll": unrolled,
-    "vectorized": vectorized,
-    "grid": grid,
-}
+EXPORTS: dict[str, object] = {"serial": serial, "unroll": unrolled, "vectorized": vectorized, "grid": grid}
 """The names of ``T`` that this file defines, with what they stand for."""

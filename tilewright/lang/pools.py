@@ -191,9 +191,5 @@ class TMEMStages:
         return Region.of(self._buffer, (slice(None), slice(start, start + self._width)))
 
 
-EXPORTS: dict[str, object] = {
-    "SMEMPool": SMEMPool,
-    "TMEMPool": TMEMPool,
-    "TMEMStages": TMEMStages,
-}
+EXPORTS: dict[str, object] = {"SMEMPool": SMEMPool, "TMEMPool": TMEMPool, "TMEMStages": TMEMStages}
 """The names of ``T`` that this file defines, with what they stand for."""

@@ -105,9 +105,5 @@ def rank_id(counts: object = None) -> Var:
     return var
 
 
-EXPORTS: dict[str, object] = {
-    "SymmetricBuffer": SymmetricType,
-    "match_symmetric": match_symmetric,
-    "rank_id": rank_id,
-}
+EXPORTS: dict[str, object] = {"SymmetricBuffer": SymmetricType, "match_symmetric": match_symmetric, "rank_id": rank_id}
 """The names of ``T`` that this file defines, with what they stand for."""

@@ -327,9 +327,5 @@ def inner_function(parser: Parser, node: ast.FunctionDef) -> None:
     parser.env.define(node.name, Inline.inside(parser, node), "python")
 
 
-EXPORTS: dict[str, object] = {
-    "If": OpenBranch,
-    "Then": then,
-    "Else": otherwise,
-}
+EXPORTS: dict[str, object] = {"If": OpenBranch, "Then": then, "Else": otherwise}
 """The names of ``T`` that this file defines, with what they stand for."""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 __all__ = [
     "alignments", "between", "between_in_order", "bits_only", "by_several", "check_target", "constant_extents",
     "element_bits", "from_registers", "kept_inside", "misplaced", "one_place_each", "one_way_keywords", "only_in",
-    "plain_registers", "registers_inside", "several_issuers", "single_thread", "stated", "tmem_address", "whole_bytes",
-    "whole_warps", "wider",
+    "plain_registers", "registers_inside", "several_issuers", "single_thread", "source_in", "stated", "tmem_address",
+    "whole_bytes", "whole_warps", "wider",
 ]  # fmt: skip
 
 
@@ -316,7 +316,15 @@ def registers_inside(call: TileCall) -> str | None:
     return None
 
 
-@condition("the source is in registers")
-def from_registers(call: TileCall) -> str | None:
-    src = call["src"]
-    return None if src.space == "local" else f"{src.name} is in {src.space} memory"
+def source_in(*spaces: str) -> Condition:
+    """The source is in one of these memories."""
+
+    @condition("the source is in registers" if "local" in spaces else f"the source is in {' or '.join(spaces)} memory")
+    def check(call: TileCall) -> str | None:
+        src = call["src"]
+        return None if src.space in spaces else f"{src.name} is in {src.space} memory"
+
+    return check
+
+
+from_registers = source_in("local")

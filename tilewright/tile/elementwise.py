@@ -4,7 +4,7 @@ those of fills.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
@@ -48,10 +48,12 @@ from tilewright.tile.steps import (
     CallSteps,
     Scratch,
     ScratchRegisters,
+    bringing,
     by_fewer_accesses,
     emit_steps,
     in_steps,
     inner_call,
+    on_scratch,
     planned,
     staging,
 )
@@ -170,18 +172,13 @@ def plan_staged(call: TileCall) -> CallSteps:
     names = [] if leading is None else held_elsewhere(call, leading)
     if leading is None or not names:
         raise Decline("no tile is held by other threads than those that compute")
-    plan = in_steps(call, _calls, {name: _scratch(call, call[name], leading) for name in names})
+    plan = in_steps(call, on_scratch, {name: _scratch(call, call[name], leading) for name in names})
     *ways, rest = plan.chosen
     told = "; ".join(
-        f"{call[name].name} by {_primitive(room.side)}/{way.variant.name} ({way.plan.summary()})"
+        f"{call[name].name} by {bringing(room.side)}/{way.variant.name} ({way.plan.summary()})"
         for (name, room), way in zip(plan.scratch.items(), ways, strict=True)
     )
     return replace(plan, words=f"{told}, then {rest.variant.name}: {rest.plan.summary()}")
-
-
-def _primitive(scratch: Side) -> str:
-    """What brings an operand there."""
-    return "permute_layout" if scratch.space == "local" else "copy"
 
 
 def _scratch(call: TileCall, side: Side, leading: Side) -> Scratch:
@@ -196,13 +193,6 @@ def _scratch(call: TileCall, side: Side, leading: Side) -> Scratch:
             planned(inner_call(call, "permute_layout", {"dst": registers.side, "src": side}))
             return registers
     return staging(call, side.shape, side.dtype)
-
-
-def _calls(call: TileCall, scratch: Mapping[str, Side]) -> list[TileCall]:
-    brought = [
-        inner_call(call, _primitive(there), {"dst": there, "src": call[name]}) for name, there in scratch.items()
-    ]
-    return [*brought, replace(call, stmt=replace(call.stmt, dispatch=None), sides={**call.sides, **scratch})]
 
 
 @elementwise(priority=5, when=CONDITIONS)

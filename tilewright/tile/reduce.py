@@ -17,26 +17,29 @@ from tilewright.records import replace
 from tilewright.tile import reductions
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, own_digits, side_of
-from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside, whole_bytes
+from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside, source_in, whole_bytes
 from tilewright.tile.dispatch import Decline, condition, counted, variant
 from tilewright.tile.distribution import IN_FLIGHT, Distribution, along_lines
 from tilewright.tile.owners import all_hold, inside, open_dimensions, owners
 from tilewright.tile.partition import element_numbers, one_storage, places, run_problem
 from tilewright.tile.reductions import at_once, delivery
 from tilewright.tile.runs import Lines, Runs, below, ceiling
-from tilewright.tile.steps import CallSteps, ScratchRegisters, Staging, emit_steps, in_steps, inner_call, staging
+from tilewright.tile.steps import (
+    CallSteps,
+    ScratchRegisters,
+    Staging,
+    emit_steps,
+    in_steps,
+    inner_call,
+    staging,
+    through_memory,
+)
 from tilewright.tile.walks import Ints, Offset, plus, times
 
 # A source in shared or global memory: threads read neighbouring runs, several at a time, and join what they have.
 
 
 MOST_RESULTS = 1 << 14  # bytes that go through scratch memory
-
-
-@condition("the source is in shared or global memory")
-def from_memory(call: TileCall) -> str | None:
-    src = call["src"]
-    return None if src.space in ("shared", "global") else f"{src.name} is in {src.space} memory"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +76,7 @@ class MemoryReduction:
 
 
 @variant(
-    *reductions.OPERATIONS,
-    priority=10,
-    keywords=reductions.KEYWORDS,
-    when=[from_memory, whole_bytes],
+    *reductions.OPERATIONS, priority=10, keywords=reductions.KEYWORDS, when=[source_in("shared", "global"), whole_bytes]
 )
 def memory(call: TileCall) -> MemoryReduction:
     """The threads read neighbouring runs of up to 128 bits; lanes join by shuffles, warps through shared memory."""
@@ -341,7 +341,7 @@ def registers(call: TileCall) -> RegisterReduction:
     """Each thread joins the registers that it holds; lanes join by shuffles, warps through shared memory."""
     src = call["src"]
     held = owners(call, src, loading=True)
-    results, positions = reductions.numbered(call)
+    results, positions = reductions.numbered(src.shape, sorted(axes_of(dict(call.config), len(src.extents)) or ()))
     order = reductions.parts_of(results[held.elements], "results")
     elements = held.elements[:, order]
     of_part = reductions.spread(call, held, results[elements[:, :, 0]])
@@ -486,15 +486,7 @@ padded.emit(emit_steps)
 )
 def staged(call: TileCall) -> CallSteps:
     """The elements go to shared memory, and are reduced from there."""
-    plan = in_steps(call, _staging_calls, {"src": staging(call, call["src"].shape, call["src"].dtype)})
-    return replace(plan, words=f"through shared memory: {plan.summary()}")
-
-
-def _staging_calls(call: TileCall, scratch: Mapping[str, Side]) -> list[TileCall]:
-    return [
-        inner_call(call, "copy", {"dst": scratch["src"], "src": call["src"]}),
-        inner_call(call, call.stmt.primitive, {"dst": call["dst"], **scratch}, **dict(call.config)),
-    ]
+    return through_memory(call, "src")
 
 
 staged.emit(emit_steps)

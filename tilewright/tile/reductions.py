@@ -163,10 +163,8 @@ def reduction_of(call: TileCall, count: int | None) -> Reduction:
     return Reduction(row, src, dst, (value, INT64 if wide else INT32))
 
 
-def numbered(call: TileCall) -> tuple[Ints, Ints]:
-    """For each element of the source, in row-major order: the number of its result, and its position in that."""
-    extents = call["src"].shape
-    axes = axes_of(dict(call.config), len(extents)) or ()
+def numbered(extents: Sequence[int], axes: Sequence[int]) -> tuple[Ints, Ints]:
+    """For each element of a source, in row-major order: the number of its result or line, and its position in that."""
     kept = [dim for dim in range(len(extents)) if dim not in axes]
     coordinates = np.indices(extents).reshape(len(extents), -1)
     return _row_major(coordinates, extents, kept), _row_major(coordinates, extents, axes)

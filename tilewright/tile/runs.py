@@ -145,7 +145,7 @@ def lines_along(call: TileCall, axes: Collection[int], *, in_order: bool = False
     long = [dim for dim in order if const_value(src.extents[dim]) != 1]
     inner = _inner(call, src)
     vector = 1 if inner is None or (in_order and inner not in axes) else _widest(call, src, inner)
-    cut = 1 if inner is None or inner not in axes else _widest_cut(call, src, inner)
+    cut = 1 if inner is None or inner not in axes else _widest(call, src, inner, cut=True)
     partial, vector = cut > vector, max(cut, vector)
     kept, reduced = (
         runs_of(call, src.extents, dims, vector if inner in dims else 1, partial=partial and inner in dims)
@@ -228,20 +228,15 @@ def _inner(call: TileCall, side: Side) -> int | None:
     )
 
 
-def _widest(call: TileCall, side: Side, inner: int) -> int:
-    """Elements of the widest access along a dimension whose neighbours are contiguous."""
-    return next((length for length in _lengths(side) if not lacking(call, side, inner, length)), 1)
-
-
-def _widest_cut(call: TileCall, side: Side, inner: int) -> int:
-    """Elements of the widest access along a dimension that the last one along it may leave; 1 where rows are short."""
-    most = call.facts.bounds(as_expr(side.extents[inner]))[1]
-    if not is_whole(call, side, inner) or (
-        inner in open_dimensions(call, side) and not call.facts.less(-1, side.starts[inner])
-    ):
-        return 1
-    return next((length for length in _lengths(side) if (most is None or most >= LONG * length)
-                 and not lacking(call, side, inner, length, cut=True)), 1)  # fmt: skip
+def _widest(call: TileCall, side: Side, inner: int, *, cut: bool = False) -> int:
+    """Elements of the widest access along a dimension whose neighbours are contiguous. cut: the last one may leave the
+    dimension, of which short ones have none.
+    """
+    begins = inner not in open_dimensions(call, side) or call.facts.less(-1, side.starts[inner])
+    most = call.facts.bounds(as_expr(side.extents[inner]))[1] if cut and begins else None
+    fitting = _lengths(side) if not cut or (begins and is_whole(call, side, inner)) else []
+    lengths = (length for length in fitting if most is None or most >= LONG * length)
+    return next((length for length in lengths if not lacking(call, side, inner, length, cut=cut)), 1)
 
 
 def _lengths(side: Side) -> list[int]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary,
 from tilewright.isa import ALL_LANES
 from tilewright.tile import reductions
 from tilewright.tile.builder import Builder
-from tilewright.tile.call import Side, TileCall, own_digits
+from tilewright.tile.call import TileCall, own_digits
 from tilewright.tile.conditions import constant_extents, kept_inside, only_in, whole_bytes
 from tilewright.tile.dispatch import Decline, counted, variant
 from tilewright.tile.distribution import Distribution, along_lines
@@ -28,7 +28,7 @@ from tilewright.tile.reductions import (
     scratch_for,
 )
 from tilewright.tile.runs import below, ceiling, takes_runs
-from tilewright.tile.steps import CallSteps, emit_steps, in_steps, inner_call, staging
+from tilewright.tile.steps import CallSteps, emit_steps, through_memory
 from tilewright.tile.walks import Ints, Offset, linear, plus, times
 
 # Prefixes over threads: the result for all threads before the caller in its line.
@@ -99,13 +99,7 @@ class Prefixes:
             self._by_warps(self.scratch, before, whole, count)
         return before, whole
 
-    def _by_lanes(
-        self,
-        totals: PartialStore,
-        before: PartialStore,
-        whole: PartialStore,
-        count: int,
-    ) -> None:
+    def _by_lanes(self, totals: PartialStore, before: PartialStore, whole: PartialStore, count: int) -> None:
         line, out = self.line, self.out
         for distance in (1 << bit for bit in range(line.lanes.bit_length() - 1)):
             with out.loop("j", count) as j:
@@ -122,13 +116,7 @@ class Prefixes:
             before.set(out, j, _selected(binary("==", line.lane, 0), self.reduction.nothing, under))
             whole.set(out, j, tuple(isa.call("cuda.shfl_sync", line.mask, value, as_expr(last)) for value in mine))
 
-    def _by_warps(
-        self,
-        scratch: PartialStore,
-        before: PartialStore,
-        whole: PartialStore,
-        count: int,
-    ) -> None:
+    def _by_warps(self, scratch: PartialStore, before: PartialStore, whole: PartialStore, count: int) -> None:
         line, out, reduction = self.line, self.out, self.reduction
         with out.when(binary("==", line.lane, line.lanes - 1) if line.lanes > 1 else None), out.loop("j", count) as j:
             scratch.set(out, plus(times(line.warp, line.lines), self.number(j)), whole.get(j))
@@ -177,9 +165,7 @@ class MemoryScan:
 @variant("scan", priority=10, keywords=("axis", "op", "exclusive"), when=[only_in("shared", "global"), whole_bytes])
 def memory(call: TileCall) -> MemoryScan:
     """Threads take neighbouring runs of a line; lanes hand on by shuffles, warps through shared memory."""
-    src, facts = call["src"], call.facts
-    axis = int(str(call.option("axis", -1))) % len(src.extents)
-    share = along_lines(call, (axis,), in_order=True)
+    facts, share = call.facts, along_lines(call, (_axis(call),), in_order=True)
     lines = share.lines
     if lines.pieces > 1 and lines.workers != call.scope.threads:
         raise Decline(f"{call.scope.threads} threads are no whole warps")
@@ -302,10 +288,13 @@ def _prefixes(emission: _ScanEmission, before: Partial) -> list[Expr]:
 
 def _axis_in(call: TileCall) -> int:
     """The dimension of the destination along which the scan goes."""
-    src, dst = call["src"], call["dst"]
-    axis = int(str(call.option("axis", -1))) % len(src.extents)
-    rank = sum(const_value(extent) != 1 for extent in src.extents[:axis])
-    return [dim for dim, extent in enumerate(dst.extents) if const_value(extent) != 1][rank]
+    rank = sum(const_value(extent) != 1 for extent in call["src"].extents[: _axis(call)])
+    return [dim for dim, extent in enumerate(call["dst"].extents) if const_value(extent) != 1][rank]
+
+
+def _axis(call: TileCall) -> int:
+    """The dimension of the source along which the scan goes."""
+    return int(str(call.option("axis", -1))) % len(call["src"].extents)
 
 
 # Registers: each thread has runs of lines; lanes hand on by shuffles, warps through shared memory.
@@ -331,16 +320,14 @@ class RegisterScan:
 
 
 @variant(
-    "scan",
-    priority=10,
-    keywords=("axis", "op", "exclusive"),
-    when=[only_in("local"), constant_extents, kept_inside],
+    "scan", priority=10, keywords=("axis", "op", "exclusive"), when=[only_in("local"), constant_extents, kept_inside]
 )
 def registers(call: TileCall) -> RegisterScan:
     """Each thread scans the runs that it holds; lanes hand on by shuffles, warps through shared memory."""
     dst, src = call["dst"], call["src"]
     held, into = owners(call, src, loading=True), owners(call, dst, loading=True)
-    lines, positions, extent = _numbers(call)
+    axis = _axis(call)
+    (lines, positions), extent = reductions.numbered(src.shape, [axis]), src.shape[axis]
     order = _runs(lines[held.elements], positions[held.elements])
     elements = held.elements[:, order]
     chunks = _chunks(positions[elements], extent)
@@ -355,19 +342,6 @@ def registers(call: TileCall) -> RegisterScan:
         raise Decline(f"the slots of {src.name} follow no pattern")
     parts, length = order.shape
     return RegisterScan(parts, length, to, slots, held.guard(storing=False), line, numbers)
-
-
-def _numbers(call: TileCall) -> tuple[Ints, Ints, int]:
-    """For each element of the source the number of its line and its position there; and how long a line is."""
-    extents = call["src"].shape
-    axis = int(str(call.option("axis", -1))) % len(extents)
-    coordinates = np.indices(extents)
-    others = [extent for dim, extent in enumerate(extents) if dim != axis]
-    lines = np.zeros(extents, np.int64)
-    for dim, extent in enumerate(extents):
-        lines = lines if dim == axis else lines * extent + coordinates[dim]
-    assert int(np.prod(others)) == int(lines.max()) + 1
-    return lines.reshape(-1), coordinates[axis].reshape(-1), extents[axis]
 
 
 def _runs(lines: Ints, positions: Ints) -> Ints:
@@ -474,15 +448,7 @@ def _element(reduction: Reduction, src: Buffer, slot: Value) -> Partial:
 )
 def staged(call: TileCall) -> CallSteps:
     """The elements go to shared memory, and are scanned there."""
-    local = {name: call[name] for name in ("src", "dst") if call[name].space == "local"}
-    plan = in_steps(call, _calls, {name: staging(call, side.shape, side.dtype) for name, side in local.items()})
-    return replace(plan, words=f"through shared memory: {plan.summary()}")
-
-
-def _calls(call: TileCall, scratch: Mapping[str, Side]) -> list[TileCall]:
-    before = [inner_call(call, "copy", {"dst": scratch["src"], "src": call["src"]})] if "src" in scratch else []
-    after = [inner_call(call, "copy", {"dst": call["dst"], "src": scratch["dst"]})] if "dst" in scratch else []
-    return [*before, inner_call(call, "scan", {**call.sides, **scratch}, **dict(call.config)), *after]
+    return through_memory(call, *(name for name in ("src", "dst") if call[name].space == "local"))
 
 
 staged.emit(emit_steps)

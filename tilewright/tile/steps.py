@@ -129,6 +129,26 @@ def in_steps(call: TileCall, calls: Calls, scratch: Mapping[str, Scratch] | None
     return CallSteps(rooms, calls, tuple(map(planned, calls(call, sides))))
 
 
+def through_memory(call: TileCall, *names: str) -> CallSteps:
+    """The plan of the call with these tiles in scratch memory. Raises Decline."""
+    plan = in_steps(call, on_scratch, {name: staging(call, call[name].shape, call[name].dtype) for name in names})
+    return replace(plan, words=f"through shared memory: {plan.summary()}")
+
+
+def bringing(scratch: Side) -> str:
+    """What brings an operand to scratch registers or memory."""
+    return "permute_layout" if scratch.space == "local" else "copy"
+
+
+def on_scratch(call: TileCall, scratch: Mapping[str, Side]) -> list[TileCall]:
+    """The call on scratch tiles, with what brings its sources there, and what brings dst from there."""
+    sources = ((call[name], there) for name, there in scratch.items() if name != "dst")
+    before = [inner_call(call, bringing(there), {"dst": there, "src": side}) for side, there in sources]
+    work = replace(call, stmt=replace(call.stmt, dispatch=None), sides={**call.sides, **scratch})
+    after = [inner_call(call, "copy", {"dst": call["dst"], "src": scratch["dst"]})] if "dst" in scratch else []
+    return [*before, work, *after]
+
+
 def emit_steps(plan: CallSteps, call: TileCall, out: Builder) -> None:
     """Writes the calls. The threads meet between two that touch the same scratch memory, and before they leave it."""
     sides = {name: room.allocated(call, out) for name, room in plan.scratch.items()}

@@ -202,11 +202,7 @@ _number_row("set.joined", "a:stype b:stype c:pred", "{bool_op}")
 
 SELECTED = words("b16", "b32", "b64", "u16", "u32", "u64", "s16", "s32", "s64", "f32", "f64")
 scalar(
-    "selp",
-    "a b c:pred",
-    ("selp{type}", {"type": SELECTED}, _selected),
-    doc="a where c holds, else b.",
-    chapter=CHAPTER,
+    "selp", "a b c:pred", ("selp{type}", {"type": SELECTED}, _selected), doc="a where c holds, else b.", chapter=CHAPTER
 )
 scalar(
     "slct",
