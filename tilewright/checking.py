@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tilewright import host
 from tilewright.compiler import Executable, compile
 from tilewright.errors import ArgumentError, TilewrightError, ToolError, described
-from tilewright.explain import BUILDS, Finding, parse_idioms
+from tilewright.explain import BUILDS, IDIOMS, Finding, parse_idioms
 from tilewright.inputs import LAUNCH as LAUNCH  # the command line reads it here
 from tilewright.inputs import make_arguments, named_arguments, without_launch
 from tilewright.ir import Kernel
@@ -112,8 +112,8 @@ class Policy:
 
     def applied(self, verdict: Verdict) -> Verdict:
         """The verdict without what is benign."""
-        told = tuple(finding for finding in verdict.findings if finding.idiom is None or finding.idiom in self.strict)
-        return replace(verdict, findings=told)
+        told = self.strict | {None, *(name for name, idiom in IDIOMS.items() if idiom.is_told)}
+        return replace(verdict, findings=tuple(finding for finding in verdict.findings if finding.idiom in told))
 
 
 NOTHING_WANTED = Wanted()

@@ -508,3 +508,11 @@ def test_a_name_that_is_made_of_itself_is_made_of_what_it_was() -> None:
     assert (shape.block, shape.arguments) == ((128,), (128,))
     assert lacking.lacks == ("rows",)
     assert lacking.of_block == frozenset()
+
+
+def test_a_launch_in_a_method_has_what_its_object_is_called_with() -> None:
+    text = f"{HEAD}class Scaler {{ public: void run(int n) {{ plain<<<n / 64, 64>>>(x, n); }} }};\n"
+
+    (launch,) = launched(text + "int main() { Scaler s; s.run(640); }", "plain")
+
+    assert (launch.grid, launch.arguments[1], launch.lacks) == ((10,), 640, ())

@@ -274,3 +274,12 @@ def test_a_functor_without_fields_need_not_be_given() -> None:
     with pytest.raises(ArgumentError, match="takes 4 arguments") as raised:
         module["k<Plus<float>, Times>"].simulate(x=x, y=y, grid=1, block=32)
     assert raised.value.given == "no f"
+
+
+@pytest.mark.parametrize("alias", ["typedef float hist_t;", "using hist_t = float;"])
+def test_a_pointer_to_another_name_of_a_number_has_its_dtype(alias: str) -> None:
+    text = f"{alias}\n__global__ void k(const hist_t* __restrict__ x, hist_t* const y) {{ *y = *x; }}\n"
+
+    written = tw.load_cu(text)["k"].written
+
+    assert [param.element for param in written] == ["float32", "float32"]

@@ -131,3 +131,16 @@ def test_a_weaker_fence_behind_the_number_leaves_the_warning() -> None:
 
     assert found
     assert all("of kind sc" in each for each in found)
+
+
+def test_a_last_block_without_its_own_fence_is_a_warning_of_both_builds() -> None:
+    """In code that is not optimised the number goes through calls and local variables until it is compared."""
+    text = SUM.replace("BEFORE", FENCE).replace("BEHIND", "").replace("LAST", LAST).replace("AFTERWARDS", "*out")
+    kernel = tw.load_cu(text, target="sm_80")["sum"]
+
+    verdict = tw.check(kernel, np.arange(128, dtype=np.int32), np.zeros(4, np.int32), np.zeros(1, np.int32), grid=4,
+                       block=32)  # fmt: skip
+
+    (finding,) = verdict.findings
+    assert (verdict.status, finding.idiom, finding.severity) == ("clean", "last-block", "warning")
+    assert finding.builds == ("optimised", "unoptimised")

@@ -330,10 +330,11 @@ def reworded(error: TilewrightError, dialect: Dialect) -> TilewrightError:
 
 @dataclass(frozen=True, slots=True)
 class Idiom:
-    """what: a sentence of what the kernel does; reason: why it is no mistake."""
+    """what: a sentence of what the kernel does; reason: why it is no mistake. is_told: as a warning, all the same."""
 
     what: str
     reason: str
+    is_told: bool = False
 
 
 IDIOMS = {
@@ -342,10 +343,9 @@ IDIOMS = {
         "Whichever comes last, the value is the same, also where sums differ in rounding alone.",
     ),
     "last-block": Idiom(
-        "The CTA that takes the last number at a counter reads what others wrote before a fence and their number, "
-        "without a fence of its own behind the number.",
-        "NVIDIA's guide and its sample threadFenceReduction are written like that; on every GPU the atomic and the "
-        "branch on its result keep the reads behind it.",
+        "The CTA with a counter's last number reads what others wrote before a fence, with none behind the number.",
+        "NVIDIA's sample threadFenceReduction is like that; but L1 may hold old values of what the CTA read before.",
+        is_told=True,
     ),
     "checked-read": Idiom(
         "A place is read plainly, and a compare-and-swap changes it only where it still holds what was read.",

@@ -291,7 +291,7 @@ class Host:
         for tree in trees:
             for call in below(tree.root, "call_expression") if name in tree.text else ():
                 called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
-                if called is None or listed is None or bare(tree.of(called)) != name:
+                if called is None or listed is None or re.split(r"\.|->", bare(tree.of(called)))[-1] != name:
                     continue
                 if tree.text != self.tree.text or self._leads_here(call):
                     around = tuple(text for text in (self.tree.text, *self.around) if text != tree.text)

@@ -16,7 +16,7 @@ from tilewright.load.cu_host import calls_of, constants_of
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import HostNumbers
 from tilewright.load.cu_tree import Tree, below, pieces, split, template_parameters, tree_of, with_values
-from tilewright.load.declared import POINTER, Field, Parameter, number_name
+from tilewright.load.declared import POINTER, TENSOR_MAP, Field, Parameter, number_name
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -124,7 +124,7 @@ def _of_cuda() -> Iterator[tuple[str, _Structure]]:
             align = min(16, count * size) if count != 3 else size
             yield f"{name}{count}", _Structure(tuple(Field(each, kind) for each in "xyzw"[:count]), align)
     yield "dim3", _Structure(tuple(Field(each, "uint32") for each in "xyz"))
-    yield "CUtensorMap", _Structure((Field("opaque", "uint64", 16),), 64)
+    yield "CUtensorMap", _Structure(TENSOR_MAP, 64)
 
 
 def with_fields(
@@ -132,10 +132,11 @@ def with_fields(
 ) -> dict[str, tuple[Parameter, ...]]:
     """The parameters of each kernel, with the fields of those that are structures which texts declare."""
     known = {name: _Structure(_fields(own), align, problem) for name, (own, align, problem) in _declared(texts).items()}
+    numbers = _aliased(texts)
     for kind in {plain_type(param.type) for written in parameters.values() for param in written}:
         if kind.endswith(">") and (structure := _instance(texts, kind, known)) is not None:
             known[kind] = structure
-    return {kernel: tuple(_described(each, known) for each in own) for kernel, own in parameters.items()}
+    return {kernel: tuple(_described(each, known, numbers) for each in own) for kernel, own in parameters.items()}
 
 
 @dataclass(frozen=True)
@@ -224,8 +225,17 @@ def _fields(said: Sequence[Mapping[str, Any]]) -> tuple[Field, ...]:
     return tuple(Field(**{**field, "inner": _fields(field["inner"])}) for field in said)
 
 
-def _described(each: Parameter, known: Mapping[str, _Structure]) -> Parameter:
+@kept
+def _aliased(texts: tuple[str, ...]) -> dict[str, str]:
+    """The dtypes of other names of numbers, ``hist_t`` of ``typedef float hist_t``."""
+    aliases = dict(aliases_of(tree := tree_of("\n".join(texts))))
+    return {name: number for name, kind in aliases.items() if (number := _number(kind, tree, aliases))}
+
+
+def _described(each: Parameter, known: Mapping[str, _Structure], numbers: Mapping[str, str]) -> Parameter:
     name = plain_type(each.type)
+    if name.endswith("*") and not each.element and (number := numbers.get(name[:-1].strip().rpartition(":")[2])):
+        return replace(each, element=number)
     if name.endswith("*"):
         pointed = known.get(name[:-1].strip())
         return replace(each, element_bytes=pointed.nbytes()[0]) if pointed and not pointed.problem else each

@@ -75,8 +75,9 @@ def _values(stmts: Iterable[ir.Stmt]) -> dict[str, list[ir.Expr]]:
     """What statements give to each variable."""
     values: dict[str, list[ir.Expr]] = {}
     for stmt in stmts:
-        if isinstance(stmt, (ir.Assign, ir.Bind)):
-            values.setdefault(stmt.var.name, []).append(stmt.value)
+        if isinstance(stmt, (ir.Assign, ir.Bind, ir.Store)):  # calls hand values on in local memory
+            place = stmt.place.buffer.root if isinstance(stmt, ir.Store) else stmt.var
+            values.setdefault(place.name, []).append(stmt.value)
         elif isinstance(stmt, ir.For):
             values.setdefault(stmt.var.name, []).extend((stmt.start, stmt.stop))
     return values
@@ -88,7 +89,8 @@ def _dependences(exprs: Iterable[ir.Expr], values: dict[str, list[ir.Expr]]) -> 
     while todo:
         for node in ir.walk(todo.pop()):
             yield node
-            todo += left.pop(node.name, ()) if isinstance(node, ir.Var) else ()
+            if isinstance(node, ir.Var) or (isinstance(node, ir.Load) and node.buffer.space == "local"):
+                todo += left.pop(node.name if isinstance(node, ir.Var) else node.buffer.root.name, ())
 
 
 def _read_again(conds: Iterable[ir.Expr], turn: Iterable[ir.Stmt]) -> bool:
@@ -173,9 +175,7 @@ def _exits(loop: ir.While) -> Iterator[ir.Expr]:
     """The conditions that end a loop."""
     yield loop.cond
     for stmt in ir.statements(loop.body):
-        if isinstance(stmt, ir.If) and any(
-            isinstance(part, ir.Break) for part in ir.statements((*stmt.then, *stmt.orelse))
-        ):
+        if isinstance(stmt, ir.If) and _breaks((stmt,)):
             yield stmt.cond
 
 
