@@ -114,14 +114,10 @@ def _reduce(meaning: Any, dst: Array, src: Array, axes: object, accum: bool = Fa
 
 
 def _find(meaning: Any, dst: Array, src: Array, axes: object) -> None:
-    dst[...] = meaning(_rows(dst, src, axes), axis=1).reshape(dst.shape)
-
-
-def _rows(dst: Array, src: Array, axes: object) -> Array:
-    """The elements of ``src`` that are joined, a row for each element of ``dst``."""
     numbers = axes_of({"axes": axes}, src.ndim) or ()
     kept = [dim for dim in range(src.ndim) if dim not in numbers]
-    return src.transpose(*kept, *numbers).reshape(dst.size, -1)
+    rows = src.transpose(*kept, *numbers).reshape(dst.size, -1)
+    dst[...] = meaning(rows, axis=1).reshape(dst.shape)
 
 
 @primitive(shapes=reduced, elements=of_one_kind)
@@ -253,9 +249,12 @@ def reduce(
     the element that changes nothing. axes: one dimension or several, also counted from the end. accum: what `dst` has
     counts, too.
     """
+    numbers = axes_of({"axes": axes}, src.ndim) or ()
     wide = np.dtype(f"{'f' if src.dtype.kind not in 'iub' else 'i'}{np.maximum(4, src.dtype.itemsize)}")
+    kept = [dim for dim in range(src.ndim) if dim not in numbers]
+    rows = src.transpose(*kept, *numbers).reshape(dst.size, -1).astype(wide)
     result = np.full(dst.size, identity, wide) if not accum else dst.reshape(-1).astype(wide)
-    for column in _rows(dst, src, axes).astype(wide).T:
+    for column in rows.T:
         by_numpy(joining_of(formula), {"a": result.copy(), "b": column}, result)
     dst[...] = result.reshape(dst.shape).astype(dst.dtype)
 
