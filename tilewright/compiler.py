@@ -49,6 +49,7 @@ from tilewright.ir.verify import verify
 from tilewright.isa import ATOMS, Arch, Requirement, arch, calls_in, check_cluster, default_arch
 from tilewright.lower import lower
 from tilewright.public import ANYTHING, Kind, Public, edge_error, instances, keywords_of
+from tilewright.records import NotebookText
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -221,7 +222,7 @@ def check_target(lowered: Kernel, target: Arch) -> None:
 
 @public.methods
 @public.constructor
-class Executable:
+class Executable(NotebookText):
     """A compiled kernel. Stages are made when they are first asked for, and kept.
 
     kernel: as authored. target: the architecture. report: one entry per tile call.
@@ -266,11 +267,9 @@ class Executable:
         calls = len(self.report.entries)
         return f"<Executable {self.name} for {self.target}: {calls} tile call{'s' * (calls != 1)}{shape}>"
 
-    def _repr_html_(self) -> str:
+    def _notebook_text(self) -> str:
         """What a notebook shows: what it is, and how each tile call is carried out."""
-        from tilewright.view import preformatted
-
-        return preformatted("\n".join([repr(self), *map(str, self.report.entries)]))
+        return "\n".join([repr(self), *map(str, self.report.entries)])
 
     # Stages
 

@@ -1,4 +1,4 @@
-"""`dataclasses.replace`, faster: passes build the nodes of a kernel again and again."""
+"""What records have in common: `dataclasses.replace`, faster, and what a notebook shows of those that print as text."""
 
 from __future__ import annotations
 
@@ -7,6 +7,20 @@ from functools import cache
 from typing import Any, TypeVar
 
 Record = TypeVar("Record")
+
+
+class NotebookText:
+    """What a notebook shows as text: as it prints, with the places and choices marked."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        from tilewright.view import preformatted  # upwards, and only when a notebook asks
+
+        return preformatted(self._notebook_text())
+
+    def _notebook_text(self) -> str:
+        return str(self)
 
 
 def replace(record: Record, /, **changes: Any) -> Record:  # `Any`: the constructor checks them

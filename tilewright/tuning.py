@@ -30,7 +30,7 @@ from tilewright.compiler import Executable, compile
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError, ToolError, choices, described
 from tilewright.ir import Kernel
 from tilewright.public import Public, instances
-from tilewright.records import replace
+from tilewright.records import NotebookText, replace
 
 ROUNDS = 20
 MEASURED = 8  # configurations that are timed on a GPU: the first by estimate
@@ -108,7 +108,7 @@ def autotune(
     return Tuned(kernel, options, key, how, progress, gpu)
 
 
-class Tuned:
+class Tuned(NotebookText):
     """A kernel that chooses its configuration by the arguments. (Mutable: it remembers its choices.)"""
 
     def __init__(
@@ -139,12 +139,10 @@ class Tuned:
     def __repr__(self) -> str:
         return f"<Tuned {self.__name__}: {len(self.configs)} configurations, {len(self._trials)} classes tried>"
 
-    def _repr_html_(self) -> str:
+    def _notebook_text(self) -> str:
         """What a notebook shows: the trials of each class of arguments, the best first."""
-        from tilewright.view import preformatted  # upwards, and only when a notebook asks
-
         trials = [str(trial) for tried in self._trials.values() for trial in tried]
-        return preformatted("\n".join([repr(self), *trials]))
+        return "\n".join([repr(self), *trials])
 
     def __call__(self, *args: Any, on: str | None = None) -> None:
         """Run on the arguments, in the configuration for their class; the first call of a class looks for it."""

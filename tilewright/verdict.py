@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from tilewright.errors import ArgumentError, TargetError, TilewrightError, ToolError, UnsupportedError
 from tilewright.explain import Finding
+from tilewright.records import NotebookText
 
 if TYPE_CHECKING:
     from tilewright.terms import Dialect
@@ -30,7 +31,7 @@ limit of time or memory, so that nothing is known.
 
 
 @dataclass(frozen=True, repr=False)
-class Verdict:
+class Verdict(NotebookText):
     """The result of one run of one kernel. inputs: a line for each argument. seconds: the time of the run. builds:
     those that ran, where there are several, see `Finding.builds`. orders: the choices of its runs, by name. coverage:
     where the smallest launch was asked for, how many blocks of code it reaches, of how many, and what was chosen.
@@ -71,12 +72,6 @@ class Verdict:
     def __repr__(self) -> str:
         many = len(self.findings)
         return f"<Verdict: {self.kernel}: {self.status}, {many} finding{'s' * (many != 1)}>"
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the status, and every finding."""
-        from tilewright.view import preformatted  # upwards, and only when a notebook asks
-
-        return preformatted(str(self))
 
     def first_findings(self) -> Iterable[Finding]:
         """The first error, and what is no error of the run: differences and warnings."""
@@ -137,7 +132,7 @@ def coverage_text(coverage: Mapping[str, Any]) -> str:
 
 
 def verdict_on(name: str, error: TilewrightError | MemoryError, told: Iterable[Finding] = (), **fields: Any) -> Verdict:
-    """On a kernel, or a file, that an error has ended. told: what was found before; known: fields of the verdict."""
+    """On a kernel, or a file, that an error has ended. told: what was found before. fields: of the verdict."""
     left = (f"everything after that: {name} stopped there",)
     if isinstance(error, MemoryError):
         limit = Finding("limit", f"not enough memory: {error}" if str(error) else "not enough memory")

@@ -9,10 +9,10 @@ from pathlib import Path
 from tests.house.sources import parse, sources
 
 NO_NOUNS = {"found", "made", "own", "each", "one", "given", "known"}
-MOST = 687  # in the package: it only falls
+MOST = 684  # in the package: it only falls
 
 CLEAN = ("cuda", "ir", "layout", "view", "lower", "advise", "demo", "lang", "tile", "ptx", "isa", "kernels", "serve",
-         "host.py", "inputs.py")  # fmt: skip
+         "cli", "host.py", "inputs.py")  # fmt: skip
 """Rooms that have none."""
 
 

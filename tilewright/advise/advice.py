@@ -19,7 +19,7 @@ from tilewright.inputs import make_arguments
 from tilewright.ir import AddressOf, AllocBuffer, Buffer, DeclBuffer, Kernel, const_value, map_buffers, statements
 from tilewright.isa.machine import default_phase
 from tilewright.layout import ComposeLayout, Iter, Layout, S, SwizzleLayout, SwizzleMode, TileLayout, mma_shared_layout
-from tilewright.records import replace
+from tilewright.records import NotebookText, replace
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.counts import wavefronts
 
@@ -420,7 +420,7 @@ class Refused:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Advice:
+class Advice(NotebookText):
     """The cost of a kernel's accesses, line by line, and changes that lower it.
 
     lines: as counted. causes: of lines with conflicts, which lanes meet in which bank. sectors: of global memory.
@@ -449,12 +449,6 @@ class Advice:
     def __repr__(self) -> str:
         text = f"{len(self.changes)} changes, {len(self.refused)} buffers without a better layout"
         return f"<Advice: {self.name} for {self.target}: {self.bank_conflicts:,} bank conflicts, {text}>"
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the lines with what they cost, and the changes."""
-        from tilewright.view import preformatted  # upwards, and only when a notebook asks
-
-        return preformatted(str(self))
 
     def __str__(self) -> str:
         notes = list(_notes(self.lines, self.causes, self.sectors))

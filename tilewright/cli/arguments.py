@@ -456,7 +456,7 @@ def example(param: Parameter) -> str:
         return f"'{param.name}={_SAMPLE_OF_MAP}'"
     if param.fields:
         return f"'{param.name}={{{', '.join(map(_field, param.fields))}}}'"
-    if param.type and param.type[-1] != "*":
+    if param.type and not param.is_pointer:
         kind = number_name(param.type)
         return f"{param.name}={'0.5' if kind.startswith('float') else 7}" if kind else f"'{param.name}={{...}}'"
     return f"{param.name}:{_sample(param.element)}"

@@ -144,7 +144,7 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
         texts = _own(kernel, shape, request.args)
         used |= {*texts.values()}
         by_place = bool({*request.args} - {*texts.values()}) and len(kernels) == 1
-        is_open = any(param.type[-1:] == "*" and param.name not in texts and word not in (*shape.allocated, *_NULL)
+        is_open = any(param.is_pointer and param.name not in texts and word not in (*shape.allocated, *_NULL)
                       for param, word in zip(kernel.written, shape.words, strict=False))  # fmt: skip
         first = asked_of.setdefault(bare(kernel.name), tuple(kernel.written)) if is_open or texts else kernel.written
         if [param.type for param in first] != [param.type for param in kernel.written]:
@@ -199,7 +199,7 @@ def host_around(kernel: LoadedKernel, shape: LaunchShape, asked: Iterable[str] =
     if host is None:
         return HostAround(shape.line)
     pairs = [(param, word) for param, word in zip(kernel.written, shape.words, strict=False) if param.name not in asked]
-    names = {param.name: word for param, word in pairs if param.type[-1:] == "*"}
+    names = {param.name: word for param, word in pairs if param.is_pointer}
     names |= {f"{param.name}.{member.name}": f"{word}.{member.name}" for param, word in pairs
               for member in param.fields if member.kind == POINTER}  # fmt: skip
     lines = {name: line for name, word in names.items() if (line := unset(host, word)) is not None}
@@ -314,7 +314,7 @@ def _arguments(
     for place, param in enumerate(params):
         value = shape.arguments[place] if place < len(shape.arguments) else ""
         word = shape.words[place] if place < len(shape.words) else ""
-        first = arrays.get(word, "") if param.type[-1:] == "*" else ""
+        first = arrays.get(word, "") if param.is_pointer else ""
         if first and texts.get(param.name) == texts.get(first):
             words[param.name] = f"{param.name}={first}"  # host code passes one array twice
         elif (text := _argument(param, word, value, shape, texts)) is not None:
@@ -335,7 +335,7 @@ def _argument(
     """An argument as the command line has it; None where neither the request nor host code says it."""
     if param.name in texts:
         return re.sub(r"^\s*\w+", param.name, texts[param.name])
-    if param.type[-1:] == "*":
+    if param.is_pointer:
         return f"{param.name}=null" if word in _NULL else _allocated(param, shape, word)
     if shape.host is not None and (tensor_map := map_of(shape.host, word)) is not None:
         return f"{param.name}={_map_text(tensor_map, word)}"
@@ -366,8 +366,8 @@ def _ask(
             continue
         if word in shape.allocated:
             lacks.options |= {f"--arg {_array(param, shape.allocated[word])}": None}
-        elif param.type[-1:] == "*" or not param.type:
-            lacks.add_array(param, _elements(params, shape, known=bool(beside)), beside)
+        elif param.is_pointer or not param.type:
+            lacks.add_array(param, _elements(params, shape, by_largest=bool(beside)), beside)
         else:
             lacks.options |= {f"--arg {example(param)}": None}
 
@@ -376,7 +376,7 @@ def _named(param: Parameter, word: str, shape: LaunchShape) -> list[str]:
     """The names of host code that decide an argument, where they decide it alone."""
     needs = shape.needs.get(word, ())
     names = [name for name in needs if name.isidentifier()]
-    is_array = param.type[-1:] == "*" or not param.type
+    is_array = param.is_pointer or not param.type
     if is_array:
         return names if word in shape.sized and len(names) == len(needs) and param.name not in needs else []
     return [] if param.fields or number_name(param.type).startswith("float") else names
@@ -484,14 +484,14 @@ def _member(member: Field, word: str, value: str, host: Host) -> str | None:
     return None if number is None else str(number if member.kind.startswith("float") else int(number))
 
 
-def _elements(params: Sequence[Parameter], shape: LaunchShape, *, known: bool = False) -> int:
-    """How many elements an array needs, by what bounds the kernel: its integers, or the threads that there are. known:
-    by the largest integer alone, as others are asked for.
+def _elements(params: Sequence[Parameter], shape: LaunchShape, *, by_largest: bool = False) -> int:
+    """How many elements an array needs, by what bounds the kernel: its integers, or the threads that there are.
+    by_largest: by the largest integer alone, as others are asked for.
     """
     pairs = zip(params, shape.arguments, strict=False)
     sizes = [int(value) for param, value in pairs if number_name(param.type) in INTEGERS and isinstance(value, int)]
     most = [size for size in sizes if 1 < size < MOST_ELEMENTS]
-    if known:
+    if by_largest:
         return max(most, default=1)
     many = max([*most, *(a * b for a, b in combinations(most, 2))], default=0)
     threads = prod(shape.grid) * prod(shape.block) if shape.grid else 1024
@@ -615,13 +615,13 @@ def in_order(
         kernel = module[shape.kernel]
         pairs = list(zip(kernel.written, shape.words, shape.arguments, strict=False))
         for param, word, value in pairs:
-            if param.type[-1:] == "*" and word not in arguments and word in shape.allocated:
+            if param.is_pointer and word not in arguments and word in shape.allocated:
                 arguments[word] = made_argument(_array(param, shape.allocated[word]), random)[1]
-            elif word in _NULL and param.type[-1:] == "*":
+            elif word in _NULL and param.is_pointer:
                 arguments[word] = None
             elif isinstance(value, str) and word not in arguments:
                 sized = replace(param, name=word)
-                option = _sample(sized, _elements(kernel.written, shape)) if param.type[-1:] == "*" else example(sized)
+                option = _sample(sized, _elements(kernel.written, shape)) if param.is_pointer else example(sized)
                 lacks.add(f"{kernel.name}: no value of {param.type} {word}", shape.line, [f"--arg {option}"])
         if shape.lacks:
             lacks.add(f"{kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}", shape.line,

@@ -152,7 +152,9 @@ def to_float32(value: Cpp, source: DType, unit: TranslationUnit) -> Cpp:
     if not carried_as_bits(source):
         return value if source.is_float else value.cast("float")
     name = f"float32_from_{source}"
-    if name not in unit.helpers:
+    if name not in unit.helpers and (row := CONVERSIONS.get((source, "float32"))) is not None:
+        unit.number_instruction(name, row, "float", (cpp_type(source),))
+    elif name not in unit.helpers:
         _WIDEN.get(source, _widen_narrow)(name, source, unit)
     return Cpp.call(name, value)
 
@@ -161,17 +163,15 @@ def from_float32(value: Cpp, target: DType, unit: TranslationUnit) -> Cpp:
     """A float rounded to ``target``, to nearest even."""
     if not carried_as_bits(target):
         return value
-    name = f"{target}_from_float32"
-    if name not in unit.helpers:
+    name, row = f"{target}_from_float32", CONVERSIONS.get(("float32", target))
+    if name not in unit.helpers and row is not None and len(row.operands) == 1 and row.arch.admits(unit.arch):
+        unit.number_instruction(name, row, cpp_type(target), ("float",))
+    elif name not in unit.helpers:
         _ROUND.get(target, _round_narrow)(name, target, unit)
     return Cpp.call(name, value)
 
 
-# The helper functions, by dtype
-
-
-def _widen_half(name: str, source: DType, unit: TranslationUnit) -> None:
-    unit.number_instruction(name, CONVERSIONS["float16", "float32"], "float", ("unsigned short",))
+# The helper functions, by dtype, where no instruction does it
 
 
 def _widen_bfloat16(name: str, source: DType, unit: TranslationUnit) -> None:
@@ -219,15 +219,7 @@ def _widen_narrow(name: str, source: DType, unit: TranslationUnit) -> None:
     )
 
 
-def _round_half(name: str, target: DType, unit: TranslationUnit) -> None:
-    unit.number_instruction(name, CONVERSIONS["float32", "float16"], "unsigned short", ("float",))
-
-
 def _round_bfloat16(name: str, target: DType, unit: TranslationUnit) -> None:
-    row = CONVERSIONS["float32", "bfloat16"]
-    if row.arch.admits(unit.arch):
-        unit.number_instruction(name, row, "unsigned short", ("float",))
-        return
     unit.function(
         name,
         "unsigned short (float a)",
@@ -278,8 +270,8 @@ def _sign(form: _Narrow) -> str:
     return f"0x{int(form.magnitude, 16) + 1:02x}"
 
 
-_WIDEN = {"float16": _widen_half, "bfloat16": _widen_bfloat16, "float8_e8m0fnu": _widen_exponent}
-_ROUND = {"float16": _round_half, "bfloat16": _round_bfloat16, "float8_e8m0fnu": _round_exponent}
+_WIDEN = {"bfloat16": _widen_bfloat16, "float8_e8m0fnu": _widen_exponent}
+_ROUND = {"bfloat16": _round_bfloat16, "float8_e8m0fnu": _round_exponent}
 
 _OMITTED = ("aligned", "shared", "sync")  # words that every helper's name would have
 _RESULT = "d"

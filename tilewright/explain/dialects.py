@@ -11,6 +11,8 @@ from typing import Any
 from tilewright.isa import INSTRUCTIONS
 from tilewright.terms import NO_BARRIER, OURS, Dialect, Keywords, Operand, Operands, Spelling, listed
 
+__all__ = ["COMMAND", "CUDA", "NUMBA", "PTX", "TRITON"]
+
 
 def _in_ptx(name: str, operands: Operands, keywords: Keywords) -> str:
     """``cp.async.wait_group 1``: a call as PTX spells it, whose operands are numbers and modifiers; one that names a

@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from tilewright.errors import SimulationError
     from tilewright.terms import Dialect
 
+__all__ = [
+    "BUILDS", "IDIOMS", "WAITING", "Collected", "Edit", "Facts", "Finding", "OtherAccess", "Remedy", "Threads", "Way",
+    "advised", "at_once", "between", "either", "insert", "instruction", "joined", "keyword", "move", "operand",
+    "other_parity", "parse_idioms", "replaced", "reworded",
+]  # fmt: skip
+
 # What would mend a finding, as data that a program can apply without understanding a kernel.
 
 

@@ -11,6 +11,7 @@ from tilewright.ir.buffer import Buffer, Region
 from tilewright.ir.expr import Argument, Expr, Load, Node, Value, Var
 from tilewright.ir.tensor_map import MapOf
 from tilewright.primitives import PRIMITIVES, Role, operand_names
+from tilewright.records import NotebookText
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -270,7 +271,7 @@ class Indexed:
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(NotebookText):
     """One kernel at one stage.
 
     params: in the order of the call; a handle `Var` is bound by the buffer of ``buffers`` whose ``data`` it is, the
@@ -317,12 +318,6 @@ class Kernel:
         """What callers know the parameters by: the names of their buffers, those of numbers their own."""
         buffers = {buffer.data: buffer.name for buffer in self.buffers}
         return tuple(buffers.get(param, param.name) for param in self.params)
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the kernel as a script."""
-        from tilewright.view import preformatted  # upwards, and only when a notebook asks
-
-        return preformatted(str(self))
 
     def attr(self, key: str, default: Argument = None) -> Argument:
         """A setting of the kernel, or ``default``."""

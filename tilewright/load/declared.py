@@ -51,6 +51,11 @@ class Parameter:
     element_bytes: int = 0
     is_empty: bool = False
 
+    @property
+    def is_pointer(self) -> bool:
+        """Does it point to elements? A parameter of PTX, which has no type, may."""
+        return self.type.endswith("*")
+
 
 def number_name(kind: str) -> str:
     """The dtype of a plain number by C++'s words for its type, in any of their orders; "" of any other type.

@@ -33,6 +33,7 @@ from tilewright.ptx.mangled import plain_name, qualified_name, signature
 from tilewright.ptx.names import number_dtype
 from tilewright.ptx.tree import Function, Module, Variable
 from tilewright.public import Public, at_the_edge, instances, keywords_of
+from tilewright.records import NotebookText
 from tilewright.terms import Dialect, option, told
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _is_overload(name: str, function: str) -> bool:
     return kinds == taken and "(" in wanted and f"::{whole}".endswith(f"::{wanted}")
 
 
-class LoadedModule:
+class LoadedModule(NotebookText):
     """Kernels and variables of a text. names: of kernels as their author wrote them, by which they are found too.
 
     parameters: a kernel's parameters as its author wrote them, by its symbol or its plain name. types: the dtypes of
@@ -124,11 +125,9 @@ class LoadedModule:
     def __repr__(self) -> str:
         return f"<LoadedModule: {len(self.module.entries)} kernels, {len(self.globals)} variables>"
 
-    def _repr_html_(self) -> str:
+    def _notebook_text(self) -> str:
         """What a notebook shows: its kernels and variables."""
-        from tilewright.view import preformatted  # upwards, and only when a notebook asks
-
-        return preformatted("\n".join([repr(self), *self.kernels, *self.globals]))
+        return "\n".join([repr(self), *self.kernels, *self.globals])
 
     @cached_property
     def globals(self) -> Mapping[str, NDArray[Any]]:

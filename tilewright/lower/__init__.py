@@ -9,7 +9,7 @@ from tilewright.ir import AllocBuffer, DeclBuffer, Kernel, statements
 from tilewright.ir.launch import launch_of, scope_id_exprs
 from tilewright.ir.ranges import RangeFacts
 from tilewright.lower.flatten import flatten
-from tilewright.lower.memory import place, plan_shared, settle_tmem, shared_alignment
+from tilewright.lower.memory import plan_shared, settle_tmem, shared_alignment
 
 __all__ = ["lower", "plan_shared", "shared_alignment"]
 
@@ -23,7 +23,7 @@ def lower(kernel: Kernel) -> Kernel:
     """
     facts = RangeFacts.of_kernel(kernel)
     offsets, shared_bytes = plan_shared(kernel.body)
-    body = settle_tmem(flatten(place(kernel.body, offsets), scope_id_exprs(kernel), facts))
+    body = settle_tmem(flatten(kernel.body, scope_id_exprs(kernel), offsets, facts))
     launch = replace(launch_of(kernel), shared_bytes=shared_bytes)
     authored = (
         *kernel.buffers,

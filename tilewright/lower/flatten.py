@@ -105,9 +105,11 @@ def owner_coordinates(buffer: Buffer, indices: tuple[Expr, ...], facts: RangeFac
     return {axis: value for axis, value in place.items() if axis != "m"}
 
 
-def flatten(body: ir.Body, ids: Mapping[str, ir.Expr], facts: RangeFacts) -> ir.Body:
-    """``body`` on flat storage. Before: tile calls are resolved. After: the invariants of the lowered stage hold."""
-    return _Flattener(ids, ir.assigned(body), body).body(body, facts)
+def flatten(body: ir.Body, ids: Mapping[str, ir.Expr], offsets: Mapping[str, int], facts: RangeFacts) -> ir.Body:
+    """``body`` on flat storage, shared buffers at these offsets. Before: tile calls are resolved. After: the invariants
+    of the lowered stage hold.
+    """
+    return _Flattener(ids, offsets, body).body(body, facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +122,15 @@ class LoweredAccess:
 
 
 class _Flattener:
-    """Lowers a kernel in one walk. Holds the scope ids, the scalars that change, and the views declared on the way."""
+    """Lowers a kernel in one walk. Holds the scope ids, the offsets of shared buffers, the scalars that change, and the
+    views declared on the way.
+    """
 
-    def __init__(self, ids: Mapping[str, ir.Expr], changing: frozenset[str], body: ir.Body) -> None:
+    def __init__(self, ids: Mapping[str, ir.Expr], offsets: Mapping[str, int], body: ir.Body) -> None:
         self.ids = ids
+        self.offsets = offsets
         self._whole = body
-        self.changing = changing
+        self.changing = ir.assigned(body)
         self.storages: dict[str, Storage] = {}
         self.views: dict[str, ir.Buffer] = {}
         self.places: dict[tuple[int, ...], LoweredAccess] = {}
@@ -201,7 +206,8 @@ class _Flattener:
     # Statements: each rule gives the statements that stand for one
 
     def alloc(self, stmt: ir.AllocBuffer, facts: RangeFacts) -> ir.Body:
-        return (replace(stmt, buffer=self.storage(stmt.buffer, facts).flat),)
+        offset = self.offsets.get(stmt.buffer.name, stmt.offset)
+        return (replace(stmt, buffer=self.storage(stmt.buffer, facts).flat, offset=offset, lies_with=""),)
 
     def decl(self, stmt: ir.DeclBuffer, facts: RangeFacts) -> ir.Body:
         if stmt.buffer.space == "tmem":  # a name for an address, which the copies contain by now
@@ -302,18 +308,12 @@ LANES = (8, 4, 2)
 WIDEST_BYTES = 16
 
 
-@dataclass(slots=True)
-class _Names:
-    """Names that the kernel does not have yet. Mutable."""
-
-    taken: set[str]
-
-    def fresh(self, wanted: str) -> str:
-        name = wanted
-        while name in self.taken:
-            name += "_"
-        self.taken.add(name)
-        return name
+def _fresh(name: str, taken: set[str]) -> str:
+    """A name that the kernel does not have yet: from now on it is taken."""
+    while name in taken:
+        name += "_"
+    taken.add(name)
+    return name
 
 
 def vectorized(loop: ir.For, facts: RangeFacts, taken: set[str]) -> ir.Body:
@@ -322,7 +322,7 @@ def vectorized(loop: ir.For, facts: RangeFacts, taken: set[str]) -> ir.Body:
     plain = replace(loop, kind="unroll")
     if reason:
         return (_comment(f"T.vectorized: element by element, as {reason}", loop), plain)
-    plans = [_Group(loop, lanes, facts, _Names(taken)) for lanes in LANES if _rounds(loop) % lanes == 0]
+    plans = [_Group(loop, lanes, facts, taken) for lanes in LANES if _rounds(loop) % lanes == 0]
     best = max(plans, key=lambda plan: len(plan.together), default=None)
     if best is None or not best.together:
         why = best.apart[0] if best and best.apart else f"{_rounds(loop)} rounds make no vectors"
@@ -384,15 +384,15 @@ def _parts(node: ir.Expr) -> tuple[ir.Expr, ...]:
 class _Group:
     """The loop with ``lanes`` rounds at a time. together: the accesses that become one; apart: why others do not."""
 
-    def __init__(self, loop: ir.For, lanes: int, facts: RangeFacts, names: _Names) -> None:
-        self.loop, self.lanes, self.names = loop, lanes, names
-        self.counter = ir.Var(_Names(set(names.taken)).fresh(f"{loop.var.name}_group"), loop.var.dtype)
+    def __init__(self, loop: ir.For, lanes: int, facts: RangeFacts, taken: set[str]) -> None:
+        self.loop, self.lanes, self.taken = loop, lanes, taken
+        self.counter = ir.Var(_fresh(f"{loop.var.name}_group", {*taken}), loop.var.dtype)
         self.groups = _rounds(loop) // lanes
         self.facts = facts.with_loop(self.counter, 0, self.groups) if self.groups > 1 else facts
         self.first: ir.Value = loop.start if self.groups == 1 else loop.start + self.counter * lanes
         self.bound = {stmt.var.name for stmt in loop.body if isinstance(stmt, ir.Bind)}
         self.word = "_of_"
-        while any(self._of_lane(name, lane) in names.taken for name in self.bound for lane in range(lanes)):
+        while any(self._of_lane(name, lane) in taken for name in self.bound for lane in range(lanes)):
             self.word += "_"
         self.together: dict[ir.Load, ir.Value] = {}  # where the first of them lies, in vectors
         self.apart: list[str] = []
@@ -448,14 +448,14 @@ class _Group:
     # The loop's new body
 
     def body(self) -> ir.Body:
-        loop, names = self.loop, self.names
-        names.taken.update({self.counter.name, *(self._of_lane(n, k) for n in self.bound for k in range(self.lanes))})
+        loop, taken = self.loop, self.taken
+        taken.update({self.counter.name, *(self._of_lane(n, k) for n in self.bound for k in range(self.lanes))})
         views: dict[str, ir.Buffer] = {}
         for node in self.together:
             kind = node.buffer.dtype.with_lanes(self.lanes)
             if node.buffer.name not in views:
                 views[node.buffer.name] = self._view(node.buffer, kind)
-        held = {node: ir.Var(names.fresh(f"{node.buffer.name}_{self.lanes}"), views[node.buffer.name].dtype)
+        held = {node: ir.Var(_fresh(f"{node.buffer.name}_{self.lanes}", taken), views[node.buffer.name].dtype)
                 for node in self.together if not self._is_only_stored(node)}  # fmt: skip
         stmts: list[ir.Stmt] = [
             ir.Bind(var, self._place(node, views), mutable=False, at=loop.at) for node, var in held.items()
@@ -474,7 +474,7 @@ class _Group:
     def _view(self, buffer: ir.Buffer, kind: DType) -> ir.Buffer:
         extent = self.facts.simplify(ir.as_expr(buffer.shape[0]) // self.lanes)
         number = ir.const_value(extent)
-        name = self.names.fresh(f"{buffer.name}_{kind}")
+        name = _fresh(f"{buffer.name}_{kind}", self.taken)
         shape: tuple[ir.Value, ...] = (extent if number is None else int(number),)
         return ir.Buffer(name, kind, shape, buffer.space, None, ir.AddressOf(buffer))
 

@@ -69,17 +69,6 @@ def _check_size(size: int, at: Span | None) -> None:
         )
 
 
-def place(body: ir.Body, offsets: dict[str, int]) -> ir.Body:
-    """Each shared allocation with its offset."""
-
-    def placed(stmt: ir.Stmt) -> ir.Body | None:
-        if isinstance(stmt, ir.AllocBuffer) and stmt.buffer.is_shared:
-            return (replace(stmt, offset=offsets[stmt.buffer.name], lies_with=""),)
-        return None
-
-    return ir.map_body(body, placed)
-
-
 # Tensor memory: allocations of sizes that the hardware has, and one cta_group for all.
 
 

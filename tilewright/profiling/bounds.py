@@ -24,6 +24,7 @@ from tilewright.ir import Call, For, If, Launch, While, as_expr, expressions, st
 from tilewright.ir.launch import CTA
 from tilewright.isa import ARCHS, GPU_ARCHS, Arch, bind, calls_in, ctas_of_an_sm, gpu_named
 from tilewright.public import Public
+from tilewright.records import NotebookText
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
@@ -127,7 +128,7 @@ class Occupancy:
 
 
 @dataclass(frozen=True, repr=False)
-class Profile:
+class Profile(NotebookText):
     """The work of a run, and the least time that it takes on a GPU.
 
     ctas: of the grid. sectors: of global memory, by line. traffic: bytes that must come from and go to HBM: each once.
@@ -189,12 +190,6 @@ class Profile:
 
     def __repr__(self) -> str:
         return f"<Profile: {self.name} on {self.gpu.name}: at least {self.bound * 1e6:.3f} us, bound by {self.unit}>"
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the least time by unit, and the counts."""
-        from tilewright.view import preformatted  # upwards, and only when a notebook asks
-
-        return preformatted(str(self))
 
     def __str__(self) -> str:
         rows = sorted(self.bounds.items(), key=lambda row: -row[1])

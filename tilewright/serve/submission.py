@@ -179,9 +179,6 @@ def submission_of(request: Any) -> Submission:
     values = dict(request)
     values.pop("id", None)
     _check_names("a submission", values, Submission)
-    for name in ("language", "source", "arguments"):
-        if name not in values:
-            raise ArgumentError(f"a submission lacks {name!r}", given=", ".join(values), allowed=f"{name}=...")
     _check_kinds(values)
     _check_constants(values["language"], values.get("constants", {}))
     if not isinstance(values["arguments"], list):

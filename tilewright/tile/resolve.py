@@ -12,6 +12,7 @@ from tilewright.ir import Assume, Bind, Body, For, If, Kernel, Region, Stmt, Whi
 from tilewright.ir.debts import owing
 from tilewright.ir.ranges import RangeFacts
 from tilewright.primitives import PRIMITIVES
+from tilewright.records import NotebookText
 from tilewright.tile.builder import Builder, FreshNames, Preparations
 from tilewright.tile.call import TileCall, call_name, checked, side_of, without_clip
 from tilewright.tile.dispatch import Chosen, Tried, Widens, alike, check_keywords, choose
@@ -73,7 +74,7 @@ def entry_of(call: TileCall, chosen: Chosen) -> Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class DispatchReport:
+class DispatchReport(NotebookText):
     """The entries of a kernel's tile calls, in the order of the kernel, for a target."""
 
     entries: tuple[Entry, ...] = ()
@@ -85,12 +86,6 @@ class DispatchReport:
         return "\n".join([*title, *(map(str, self.entries) if self.entries else ["no tile calls"])])
 
     __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        """What a notebook shows."""
-        from tilewright.view import preformatted  # upwards, and only when a notebook asks
-
-        return preformatted(str(self))
 
 
 def resolve(kernel: Kernel, arch: Arch | str) -> tuple[Kernel, DispatchReport]:

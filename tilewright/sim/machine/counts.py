@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tilewright.isa.machine import EVERY, at_one_place, default_phase, passes
+from tilewright.records import NotebookText
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -48,7 +49,7 @@ COUNTED = ("accesses", "warps", "nbytes", "wavefronts", "ideal_wavefronts")
 
 
 @dataclass(slots=True)
-class Counts:
+class Counts(NotebookText):
     """The counts of a run. instructions: warps that executed each kind; bytes_read, bytes_written: per memory, which is
     global, shared or tmem.
     """
@@ -84,11 +85,9 @@ class Counts:
     def __repr__(self) -> str:
         return f"<Counts: {self.summary()}>"
 
-    def _repr_html_(self) -> str:
+    def _notebook_text(self) -> str:
         """What a notebook shows: the counts of each line."""
-        from tilewright.view import preformatted  # upwards, and only when a notebook asks
-
-        return preformatted("\n".join([repr(self), *self.table()]))
+        return "\n".join([repr(self), *self.table()])
 
     @property
     def wavefronts(self) -> int:

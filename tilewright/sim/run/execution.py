@@ -19,7 +19,7 @@ from tilewright.errors import ArgumentError, SimulationError
 from tilewright.explain import Finding
 from tilewright.ir.tensor_map import MAP_BYTES, MapFields, mapped
 from tilewright.public import at_the_edge
-from tilewright.records import replace
+from tilewright.records import NotebookText, replace
 from tilewright.sim.machine.batch import Batch, Mask
 from tilewright.sim.machine.counts import Counts, Line
 from tilewright.sim.machine.device import Device
@@ -153,7 +153,7 @@ LANE_BYTES = 24  # bytes of temporaries per lane
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Run(NotebookText):
     """The results of a run besides its arrays. output: what ``printf`` wrote, its first MiB.
     findings: the warnings as data. orders: the choices that runs have made, by name, the results' own first.
     may_differ: may values depend on who comes first, or on clocks? recording: what was recorded, where that was asked
@@ -193,11 +193,10 @@ class Run:
 
     def _repr_html_(self) -> str:
         """What a notebook shows: the page where the run is recorded, else warnings, and the counts of each line."""
-        if self.recording is not None:
-            return self.recording._repr_html_()
-        from tilewright.view import preformatted  # upwards, and only when a notebook asks
+        return NotebookText._repr_html_(self) if self.recording is None else self.recording._repr_html_()
 
-        return preformatted("\n".join([repr(self), *self.counts.table()]))
+    def _notebook_text(self) -> str:
+        return "\n".join([repr(self), *self.counts.table()])
 
 
 def _checksum(arrays: Iterable[Array], total: int) -> int:
