@@ -135,13 +135,8 @@ class OpenResult:
             register = bound.operands[row.name][0].dtype.numpy
             bits = np.broadcast_to(np.asarray(value, register), batch.shape)[lanes][0]
             shown.append(str(bits.view(TYPES[row.type_of(bound.mods)].numpy)))
-        return SimulationError(
-            f"{bound.mnemonic} {self._undefined.does}",
-            given=f"{' and '.join(shown)} in {where_text(batch, lanes)}",
-            allowed=self._undefined.allowed,
-            at=self.at,
-            kind="arithmetic",
-        )
+        what, where = f"{bound.mnemonic} {self._undefined.does}", f"{' and '.join(shown)} in {where_text(batch, lanes)}"
+        return SimulationError(what, given=where, allowed=self._undefined.allowed, at=self.at, kind="arithmetic")
 
 
 register("arithmetic", "integers divided by zero or shifted too far; codes of metadata that the manual lacks")

@@ -30,13 +30,9 @@ class Leaks(Check):
             return
         for row in range(wave.ctas):
             for taken in wave.columns.held(row):
-                raise SimulationError(
-                    "the CTA ends with tensor memory that it has not given back",
-                    given=f"{taken.columns} columns from column {taken.first}, CTA {wave.cta_name(row)}",
-                    allowed="a dealloc for every alloc",
-                    at=taken.at,
-                    kind="leaks",
-                )
+                what = "the CTA ends with tensor memory that it has not given back"
+                shown = f"{taken.columns} columns from column {taken.first}, CTA {wave.cta_name(row)}"
+                raise SimulationError(what, given=shown, allowed="a dealloc for every alloc", at=taken.at, kind="leaks")
 
 
 register("leaks", "asynchronous operations and tensor memory that outlive their CTA", Leaks)

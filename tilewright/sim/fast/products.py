@@ -299,13 +299,8 @@ class ProductRun:
         if not all(fragments.is_there(first) for fragments, firsts in operands for first in firsts):
             return False
         written = [number for first in operands[2][1] for number in self.total.registers(first)]
-        read = {
-            number
-            for fragments, firsts in operands[:2]
-            if fragments.place == self.total.place
-            for first in firsts
-            for number in fragments.registers(first)
-        }
+        there = [(part, first) for part, firsts in operands[:2] for first in firsts if part.place == self.total.place]
+        read = {number for fragments, first in there for number in fragments.registers(first)}
         return len(written) == len(set(written)) and read.isdisjoint(written)
 
     def _blocks(self, rows: dict[Chain, dict[Chain, int]]) -> Iterator[LargeProduct]:

@@ -128,11 +128,9 @@ def encoded(
 
 def _check_apart(kernel: ir.Kernel, arrays: Mapping[str, Array], rank: int) -> None:
     if groups := groups_of(arrays):
-        raise ArgumentError(
-            f"arguments of {kernel.name} on several GPUs share memory",
-            given=f"{' and '.join(name for name, _ in groups[0])} of rank {rank}",
-            allowed="arrays that do not overlap",
-        )
+        what = f"arguments of {kernel.name} on several GPUs share memory"
+        shown = f"{' and '.join(name for name, _ in groups[0])} of rank {rank}"
+        raise ArgumentError(what, given=shown, allowed="arrays that do not overlap")
 
 
 def _octets(array: Array) -> Array:

@@ -244,13 +244,9 @@ class Watch:
             limit: str | Term = "that this machine has left"
             if self.limits.nbytes is not None:
                 limit = option("limit_bytes", self.limits.nbytes)
-            raise SimulationError(
-                told("{} needs more memory than there is", symbol(self.run.program.kernel.name)),
-                given=f"{bytes_text(needed)} for {what}",
-                allowed=told("{}, {}", bytes_text(room), limit),
-                at=at,
-                kind="limit",
-            )
+            lacks = told("{} needs more memory than there is", symbol(self.run.program.kernel.name))
+            shown, allowed = f"{bytes_text(needed)} for {what}", told("{}, {}", bytes_text(room), limit)
+            raise SimulationError(lacks, given=shown, allowed=allowed, at=at, kind="limit")
 
 
 class Display:
@@ -277,15 +273,9 @@ class Display:
         from rich.console import Console
         from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-        bar = Progress(
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            TextColumn("{task.fields[words]}", markup=False),
-            TimeRemainingColumn(),
-            console=Console(stderr=True),
-            transient=True,
-            auto_refresh=False,
-        )
+        name, words_column = (TextColumn(text, markup=False) for text in ("{task.description}", "{task.fields[words]}"))
+        columns = name, BarColumn(), words_column, TimeRemainingColumn()
+        bar = Progress(*columns, console=Console(stderr=True), transient=True, auto_refresh=False)
         task = bar.add_task(f"simulating {self.name}", total=self.total, words=words)
         bar.start()
         return bar, task

@@ -229,13 +229,9 @@ def _joined_pattern(clocks: Clocks, one: Pattern, other: Pattern) -> Pattern:
         return other
     if one.warp == other.warp >= 0 and one.time <= other.time and one.lanes == other.lanes:
         return other
-    known = Known(
-        np.maximum(one.known.threads, other.known.threads),
-        clocks.current(one.known.parts, one.time) | clocks.current(other.known.parts, other.time),
-        other.known.cluster,
-        _far_of(one.known, other.known),
-    )
-    lanes = one.lanes | other.lanes
+    parts = clocks.current(one.known.parts, one.time) | clocks.current(other.known.parts, other.time)
+    threads, lanes = np.maximum(one.known.threads, other.known.threads), one.lanes | other.lanes
+    known = Known(threads, parts, other.known.cluster, _far_of(one.known, other.known))
     return replace(other, lanes=lanes, known=known, time=clocks.now, warp=-1, last=other.known)
 
 
