@@ -62,7 +62,7 @@ NOTE = (
     "a wide one had its own start). The newest changes are from figures, too: copies of clusters get 50 bytes a cycle "
     "of the second-level cache (rings), runs of bytes that all warps touch and pieces of an access (pieces), gaps of "
     "one warpgroup's products beside power, and bytes outside of arrays. Estimates of attention, `matmul 16 x 14336 x "
-    "4096`, `matmul 384 x 5120 x 4096` and split-K are of the model before these. Ranks of two measurements: of two "
+    "4096` and `matmul 384 x 5120 x 4096` are of the model before these. Ranks of two measurements: of two "
     "days, on two machines."
 )
 LIMIT = 0.85  # of ranks: where two measurements agree less, no estimate can be asked for it
