@@ -245,9 +245,14 @@ def matmul_pair(
         first, more = (min(stages, 3) + 1, 3) if quick else (min(stages, 6) + 2, 5)
         return in_line(made, first, more, twice=tile.parts == 1), whole  # of the family's pairs some have several tiles
 
-    labels = {f"{t.m}x{t.n} c{t.cluster} p{t.parts} r{t.resident}{' square' * (t.beside > 1)}": t for t in tiles}
+    labels = {tile_label(each): each for each in tiles}
     shared = f"matmul, turned, of {m} rows" if turned else "matmul"  # a tile is never wider than the product
     return Pair(name, group, labels, build, small, shared)
+
+
+def tile_label(tile: Any) -> str:
+    """The name of a configuration of a product. `Any`: `Tiles`."""
+    return f"{tile.m}x{tile.n} c{tile.cluster} p{tile.parts} r{tile.resident}{' square' * (tile.beside > 1)}"
 
 
 def clusters_of(tile: Any, down: int, across: int) -> int:

@@ -125,3 +125,30 @@ def test_neighbours_of_a_jit_kernel_have_one_constant_otherwise(tmp_path: Path) 
 
     assert list(found) == ["STAGES=4", "STAGES=2", "TILE=64", "TILE=16"]
     assert neighbours("examples/conflicts.py:interleaved", []) == {}
+
+
+ASYNC = """
+from tilewright import T, Tx
+
+
+@T.jit
+def moved(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), *, THREADS: T.constexpr):
+    T.cta_id([1])
+    T.thread_id([THREADS])
+    tile = T.alloc_shared((64,), "float32")
+    Tx.cta.copy_async(tile, A[:])
+    T.ptx.cp_async.commit_group()
+    T.ptx.cp_async.wait_group(0)
+    T.cuda.cta_sync()
+    Tx.cta.copy(B[:], tile)
+"""
+
+
+@pytest.mark.parametrize(("gpu", "words"), [("T4", "sm_80 and later"), ("a100", "no figure of A100 is measured")])
+def test_a_kernel_is_tuned_for_the_architecture_of_the_gpu_that_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, gpu: str, words: str
+) -> None:
+    path = tmp_path / "moved.py"
+    path.write_text(ASYNC)
+
+    assert words in run(monkeypatch, capsys, "tune", f"{path}:moved", "--gpu", gpu, "--try", "THREADS=16")

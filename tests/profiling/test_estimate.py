@@ -456,6 +456,31 @@ def test_no_product_is_estimated_below_the_bound_that_rules_it_out(number: int) 
     assert all(0 < bound <= seconds for bound, seconds in zip(least, seconds_of(shape, tiles), strict=True))
 
 
+def test_where_the_estimate_has_another_choice_the_comment_of_the_table_says_so_and_replaces_the_one_before() -> None:
+    from tools.tune import comment, compared, with_comment
+
+    labels = ["128x256 c1 p1 r1", "128x128 c2 p1 r1"]
+    slower, same = (compared("products", "matmul 2048^3", labels, seconds) for seconds in ((2e-5, 1e-5), (1e-5, 1e-5)))
+    block = comment("products", [slower, same])
+
+    assert block.splitlines()[0] == "# `make tune`: of 2 cases the estimate has another choice 1 % faster in 1:"
+    assert "128x128 c2 p1 r1 10.0 us (measured " in block
+    assert (
+        with_comment(f"a = 1\n{comment('products', [slower])}# What follows\n", block)
+        == f"a = 1\n{block}# What follows\n"
+    )
+
+
+@pytest.mark.parametrize("table", ["rows", "products"])
+def test_the_file_of_each_table_has_one_comment_that_make_tune_writes(table: str) -> None:
+    from tools.tune import FILES, with_comment
+
+    text = FILES[table].read_text(encoding="utf-8")
+
+    assert with_comment(text, "") != text
+    assert "make tune" not in with_comment(text, "")
+
+
 def test_an_estimate_of_too_few_arguments_says_so() -> None:
     with pytest.raises(ArgumentError, match="kernel takes 2 arguments"):
         columns(32).estimate(np.zeros((4096, 32, 32), np.float32))

@@ -396,18 +396,22 @@ def tune(
     """
     from tilewright.cli.kernels import tunable_named
     from tilewright.inputs import make_arguments, parse_sizes
+    from tilewright.profiling import gpu as gpu_named
     from tilewright.tuning import Tuned, autotune
 
-    tunable = tunable_named(place)
-    if not isinstance(tunable, Tuned) or values:
-        kernel = tunable.make if isinstance(tunable, Tuned) else tunable
-        tunable = autotune(kernel, configs=_configs(values or [], constants(const or [])), target=arch, gpu=gpu)
+    on, tunable = gpu_named(gpu), tunable_named(place)
+    configured = tunable.configs if isinstance(tunable, Tuned) and not values else None
+    how = tunable.options if isinstance(tunable, Tuned) else {}
+    configs = _configs(values or [], constants(const or [])) if configured is None else configured
+    target = arch or how.get("target") or str(on.arch)
+    kernel = tunable.make if isinstance(tunable, Tuned) else tunable
+    tunable = autotune(kernel, configs=configs, target=target, fast_math=how.get("fast_math", False), gpu=on.name)
     first = next(iter(tunable._executables().values()))
     sizes = parse_sizes(constants([word for text in shape or [] for word in text.split(",")]))
     args = tuple(make_arguments(first.kernel, constants(arg or []), sizes, seed).values())
-    trials = with_progress(f"tuning {tunable.__name__}", lambda _: tunable.estimates(args, gpu=gpu))
+    trials = with_progress(f"tuning {tunable.__name__}", lambda _: tunable.estimates(args))
     ranked = sorted(trials, key=lambda trial: trial.rank)
-    say(_as_json(tunable.__name__, gpu, ranked) if json else _as_table(tunable.__name__, gpu, ranked))
+    say(_as_json(tunable.__name__, on.name, ranked) if json else _as_table(tunable.__name__, on.name, ranked))
 
 
 def _as_json(name: str, gpu: str, ranked: Sequence[Any]) -> str:
@@ -417,7 +421,10 @@ def _as_json(name: str, gpu: str, ranked: Sequence[Any]) -> str:
 
 
 def _as_table(name: str, gpu: str, ranked: Sequence[Any]) -> str:
-    lines = [f"{name} on {gpu}, estimated, not measured: {len(ranked)} configurations"]
+    from tilewright.profiling.play import MEASURED
+
+    figures = "" if gpu == MEASURED else f" (no figure of {gpu} is measured: rates of its documents)"
+    lines = [f"{name} on {gpu}, estimated, not measured: {len(ranked)} configurations{figures}"]
     for number, trial in enumerate(ranked[:SHOWN], 1):
         more = _more_stages(trial, ranked)
         lines.append(f"{number:4}  {trial}".replace(", not measured", "") + (f"; {more}" if more else ""))

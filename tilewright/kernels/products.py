@@ -41,12 +41,10 @@ from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 #
 # A product may also be *turned*: the rows of the weights are then the M of the kernel.
 #
-# `make tune` compares them with what `tilewright.profiling` estimates, and differs in three shapes of four by more than
-# 1 % (M, N, K; us of bfloat16; estimated by the model of 2026-11-29, measured on an H200 on that day):
-#   2048, 2048, 2048: 128x128 in clusters of 2 (27.7) before 128x256 (28.6); measured are 29.0 and 28.2: 128x256 stays.
-#   512, 4096, 4096: 128x128 in clusters of 2 (27.5) before those alone (29.0); measured are 28.4 and 27.9: these stay.
-#   128, 4096, 4096: 64x64 in clusters of 2 (14.3) before 64x128 in 2 parts (14.9), which the table fits to measured
-#   shapes; of this one both have not been measured.
+# `make tune`: of 4 cases the estimate (of 2026-11-29) has another choice 1 % faster in 3:
+#   matmul 2048^3: 128x128 c2 p1 r1 27.7 us (measured 29.0), taken 128x256 c1 p1 r1 28.6 us (measured 28.2)
+#   matmul 512 x 4096 x 4096: 128x128 c2 p1 r1 27.5 us (measured 28.4), taken 128x128 c1 p1 r1 29.0 us (measured 27.9)
+#   matmul 128 x 4096 x 4096: 64x64 c2 p1 r1 14.3 us, taken 64x128 c1 p2 r1 14.9 us
 
 
 # The columns of tiles, by their rows. A warpgroup's sums must leave it registers for the rest.

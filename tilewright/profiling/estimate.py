@@ -20,7 +20,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError, TilewrightError
 from tilewright.profiling.acts import ATOMICS, CACHED_BYTES, Loops, Script, accesses, script_of
 from tilewright.profiling.bounds import GPUS, Gpu, Occupancy, by_buffer, bytes_of, occupancy_of
-from tilewright.profiling.play import STARTS, Played, clock_of, figures_of, play
+from tilewright.profiling.play import MEASURED, STARTS, Played, clock_of, figures_of, play
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
@@ -250,7 +250,7 @@ class RecordedLaunch:
         busy = {UNITS.get(used, used): part for used, part in timing.busy.items()}
         most = sorted(((*wait, part) for wait, part in waits.items()), key=lambda wait: -wait[2])
         return Estimate(self.name, gpu.name, timing.seconds, UNITS.get(unit, unit), line, busy, tuple(most),
-                        self.launch.ctas, self.occupancy, gpu.name == "H200")  # fmt: skip
+                        self.launch.ctas, self.occupancy, gpu.name == MEASURED)  # fmt: skip
 
 
 def recorded(exe: Executable, args: Sequence[Any], gpu: Gpu) -> RecordedLaunch:

@@ -25,6 +25,7 @@ from tilewright.profiling.bounds import Gpu
 # latencies: not measured.
 
 
+MEASURED = "H200"  # the GPU whose figures these are
 # Of HBM's rate, what reads and writes reach: 4.6 and 4.4 TB/s of 4.8; both together 4.3 of bytes that are copied, of
 # which the cache keeps 3 %.
 READ_REACHED, WRITE_REACHED, BOTH_REACHED = 0.965, 0.92, 0.865
@@ -37,6 +38,8 @@ WRITTEN, WRITTEN_ALONE = 16.5, 32.0  # bytes that each SM writes in a cycle wher
 TENSOR_CLOCK = 0.905  # of the clock, where tensor cores are in use, even those of one SM: 1.79 GHz of 1.98
 TENSOR_POWER = 0.2  # by how much slower warpgroups' products are where all SMs have them, as power ends; by pairs
 CP_ASYNC_LATE = 200.0  # cycles that a copy by cp.async takes longer where there are products, too; by pairs
+# Cycles of the copy engine for 128 bytes that are outside of the array, by the CTAs in which they are filled; by pairs.
+TMA_OUTSIDE = {1: 6.8, 2: 13.3, 4: 17.5}
 DISPATCH = 159.0  # cycles between two CTAs that begin on one SM: 0.607 ns of the whole GPU, whatever they do
 
 
@@ -68,8 +71,6 @@ class SmFigures:
     tma_latency: float = 250.0  # of a copy by TMA, more than of a load
     tma_issue: float = 100.0  # of the thread that issues it; by pairs
     tma_row: float = 2.0  # of the unit, for 128 bytes: 64 rows by 8 to 128 columns, two CTAs of an SM, take 1.95 to 2.4
-    tma_outside: float = 6.0  # the same, for as many that are outside of the array; by pairs
-    tma_filled: float = 4.0  # more, for each CTA in which they are filled; by pairs
     cta_start: float = 520.0  # from the end of a CTA to the first instruction of the next
     warp_start: float = 4.0  # the same, more for each of its warps
     cluster_start: float = 350.0  # more, for each CTA of a cluster of more than two; by pairs
@@ -358,7 +359,7 @@ class Play:
             extra, rate = 0.0, machine.l2_shared_bytes if len(self.sms) == 1 else machine.l2_cluster_bytes
             if work.unit == "TMA":
                 extra, issuing = machine.tma_latency, machine.tma_issue
-                outside = work.outside * (machine.tma_outside + work.receivers * machine.tma_filled)
+                outside = work.outside * TMA_OUTSIDE.get(work.receivers, TMA_OUTSIDE[4])
                 cycles = (work.nbytes * machine.tma_row + outside) / acts.LINE
                 sm.tma = now = max(sm.tma, now) + cycles
                 self._takes("TMA", work.row, cycles)
