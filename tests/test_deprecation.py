@@ -8,7 +8,7 @@ from types import FunctionType
 import pytest
 
 import tilewright
-from tilewright.frames import deprecated
+from tilewright.public import deprecated
 
 INSIDE = f"{tilewright.__path__[0]}/made_up.py"
 NAMES = {"deprecated": deprecated}

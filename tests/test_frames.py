@@ -12,8 +12,8 @@ import pytest
 import tilewright as tw
 from tilewright import T, kernels
 from tilewright.errors import TilewrightError
-from tilewright.frames import shortened
 from tilewright.layout import S
+from tilewright.public import shortened
 
 OURS = Path(tw.__file__).parent
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from tilewright.compiler import Executable, compile, simulate, torch_op
     from tilewright.deleting import needed
     from tilewright.host import TensorMap
+    from tilewright.inputs import Symmetric
     from tilewright.lang import T, Tx
     from tilewright.load import check_numba, check_triton, load_cu, load_ptx
-    from tilewright.ranks import Symmetric
     from tilewright.sequences import launch, sequence
     from tilewright.sim import RecordingOptions
     from tilewright.tuning import autotune
@@ -38,7 +38,7 @@ _HOMES = {
     "RecordingOptions": "sim",
     "T": "lang",
     "autotune": "tuning",
-    "Symmetric": "ranks",
+    "Symmetric": "inputs",
     "TensorMap": "host",
     "Tx": "lang",
     **dict.fromkeys(_COMPILER, "compiler"),

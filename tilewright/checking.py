@@ -13,13 +13,12 @@ from tilewright.compiler import Executable, compile
 from tilewright.errors import ArgumentError, TilewrightError, ToolError, described
 from tilewright.explain import BUILDS, IDIOMS, Finding, parse_idioms
 from tilewright.inputs import LAUNCH as LAUNCH  # the command line reads it here
-from tilewright.inputs import make_arguments, without_launch
+from tilewright.inputs import make_arguments, named_arguments, without_launch
 from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
 from tilewright.load.cu_life import HostAround
 from tilewright.load.cu_tree import is_passed_by
 from tilewright.public import Public, keywords_of
-from tilewright.ranks import named_arguments
 from tilewright.small import smaller_grid
 from tilewright.terms import told
 from tilewright.trials import TrialRun, Wanted, apart, copies_of, seconds_left, variables_of

@@ -14,7 +14,8 @@ from __future__ import annotations
 import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from copy import copy
 from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
@@ -31,8 +32,15 @@ from tilewright.errors import (
     located,
     quoted,
 )
-from tilewright.frames import from_outside, shortened
-from tilewright.inputs import make_arguments
+from tilewright.inputs import (
+    check_one_gpu,
+    make_arguments,
+    named_arguments,
+    of_each_rank,
+    of_this_rank,
+    ranks_of,
+    same_values,
+)
 from tilewright.ir import Kernel, Number, TileCallStmt, deep_recursion, statements
 from tilewright.ir.arguments import Bindings, Signature
 from tilewright.ir.launch import NON_PORTABLE_CLUSTER
@@ -40,17 +48,15 @@ from tilewright.ir.tensor_map import mapped
 from tilewright.ir.verify import verify
 from tilewright.isa import ATOMS, Arch, Requirement, arch, calls_in, check_cluster, default_arch
 from tilewright.lower import lower
-from tilewright.public import ANYTHING, Kind, Public, instances, keywords_of
-from tilewright.ranks import check_one_gpu, named_arguments, of_each_rank, of_this_rank, ranks_of, same_values
+from tilewright.public import ANYTHING, Kind, Public, edge_error, instances, keywords_of
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from numpy.typing import NDArray
 
     from tilewright.advise import Advice
     from tilewright.cuda.launch import Launcher, LaunchPlan
     from tilewright.cuda.nvrtc import Assembly, Resources
+    from tilewright.ir.tensor_map import MapFields
     from tilewright.profiling import Estimate, Profile
     from tilewright.sim import Program, RecordingOptions, Run
     from tilewright.sim.machine.device import GridsMeet
@@ -133,11 +139,6 @@ def simulate(
     return exe.simulate(*args, check=check, max_findings=max_findings, ranks=ranks, record=record, **limits, **named)
 
 
-def _not_yet(args: tuple[Any, ...]) -> bool:
-    """Of a kernel that has not been launched: whether it was launched on these before."""
-    return False
-
-
 def unseen(done: int, ctas: int) -> None:
     """A progress report that shows nothing."""
 
@@ -208,18 +209,14 @@ def check_target(lowered: Kernel, target: Arch) -> None:
     for stmt, bound in calls_in(lowered.body):
         with located(stmt.at):
             bound.check_arch(target)
-    if lowered.launch is not None:
-        with located(lowered.at):
-            wide = lowered.launch.non_portable_cluster
-            hint = f'T.func_attr({{"{NON_PORTABLE_CLUSTER}": True}})'
-            check_cluster(lowered.name, lowered.launch.cluster, target, non_portable=wide, hint=hint)
-    if lowered.launch is not None and lowered.launch.shared_bytes > target.shared_bytes:
-        raise TargetError(
-            f"{lowered.name} needs more shared memory than a CTA of {target} can have",
-            given=f"{lowered.launch.shared_bytes} bytes",
-            allowed=f"{target.shared_bytes} bytes",
-            at=lowered.at,
-        )
+    if (launch := lowered.launch) is None:
+        return
+    with located(lowered.at):
+        hint = f'T.func_attr({{"{NON_PORTABLE_CLUSTER}": True}})'
+        check_cluster(lowered.name, launch.cluster, target, non_portable=launch.non_portable_cluster, hint=hint)
+        if launch.shared_bytes > target.shared_bytes:
+            raise TargetError(f"{lowered.name} needs more shared memory than a CTA of {target} can have",
+                              given=f"{launch.shared_bytes} bytes", allowed=f"{target.shared_bytes} bytes")  # fmt: skip
 
 
 @public.methods
@@ -241,9 +238,21 @@ class Executable:
         resolved, self.report = resolve(promised(kernel), target)
         self.lowered = lower(resolved)
         check_target(self.lowered, target)
+        self._forget_runs()
+
+    def _forget_runs(self) -> None:
         self._programs: dict[frozenset[str], Program] = {}
         self._launcher: Launcher | None = None
-        self._again: Callable[[tuple[Any, ...]], bool] = _not_yet  # launches what has been checked before
+        self._again: Callable[[tuple[Any, ...]], bool] = lambda args: False  # launches what has been checked before
+
+    def changed(self, change: Callable[[Kernel], Kernel]) -> Executable:
+        """The same, with what is made of its lowered kernel in that one's place."""
+        other = copy(self)
+        for name in ("signature", "assembly", "_cuda"):
+            vars(other).pop(name, None)
+        other.lowered = change(self.lowered)
+        other._forget_runs()
+        return other
 
     report: DispatchReport
 
@@ -362,9 +371,7 @@ class Executable:
         try:
             self._run(args, on, named)
         except TilewrightError as error:
-            if not from_outside(sys._getframe(1)):
-                raise
-            raise shortened(error) from error.__cause__
+            raise edge_error(error, sys._getframe(1)) from error.__cause__
 
     def _run(self, args: tuple[Any, ...], on: str | None, named: Mapping[str, Any]) -> None:
         if on is not None and (not isinstance(on, str) or on not in ("sim", "gpu")):
@@ -501,14 +508,8 @@ class Executable:
     ) -> Run:
         """Run a program of this kernel on arguments in the order of its parameters."""
         values = self.bind(*args).values
-        buffers = {name: value for name, value in self._named(args) if name in self.signature.buffers}
-        kinds = {name: buffer.dtype for name, buffer in self.signature.buffers.items()}
-        maps = {name: value.fields for name, value in self._named(args) if isinstance(value, host.TensorMap)}
         limits = replace(limits or host.Limits(), registers=self.registers_of_a_thread)
-        for name, value in self._named(args):
-            if name in maps:
-                buffers[mapped(name)], kinds[mapped(name)] = value.array, dtype(maps[name].storage)
-        with self._lender(args)(buffers, kinds) as arrays:
+        with self._lent(args) as (arrays, maps):
             return program.run(arrays, values, maps, progress=progress, limits=limits, record=record, grids=grids)
 
     def _run_on_ranks(
@@ -518,22 +519,11 @@ class Executable:
         progress: Callable[[int, int], None] | None,
         limits: host.Limits,
     ) -> Run:
-        """Run a program on several GPUs. given: the arguments of each, those that callers do not name too."""
+        """Run a program on several GPUs. of_ranks: the arguments of each, those that callers do not name too."""
         values = same_values(self.kernel, [self.bind(*args).values for args in of_ranks])
-        kinds = {name: buffer.dtype for name, buffer in self.signature.buffers.items()}
+        limits = replace(limits, registers=self.registers_of_a_thread)
         with ExitStack() as lent:
-            arrays, maps = [], []
-            for args in of_ranks:
-                fields = {name: value.fields for name, value in self._named(args) if isinstance(value, host.TensorMap)}
-                buffers = {name: value for name, value in self._named(args) if name in kinds and name not in fields}
-                for name in fields:
-                    buffers[mapped(name)], kinds[mapped(name)] = (
-                        dict(self._named(args))[name].array,
-                        dtype(fields[name].dtype),
-                    )
-                arrays.append(lent.enter_context(self._lender(args)(buffers, kinds)))
-                maps.append(fields)
-            limits = replace(limits, registers=self.registers_of_a_thread)
+            arrays, maps = zip(*(lent.enter_context(self._lent(args)) for args in of_ranks), strict=True)
             return program.run_on_ranks(arrays, values, maps, progress=progress, limits=limits)
 
     def trace(self, *args: Any, marks: int = 1024, **named: Any) -> Trace:
@@ -563,8 +553,8 @@ class Executable:
         advice = advise(self, values, sizes or {}, seed)
         if gpu is None:
             return advice
+        from tilewright.gains import in_time
         from tilewright.profiling import gpu as gpu_named
-        from tilewright.profiling.gains import in_time
 
         arguments = self._or_random(values, sizes, seed)
         return replace(advice, times=in_time(self, advice.ran, arguments, gpu_named(gpu), variants or {}))
@@ -600,13 +590,20 @@ class Executable:
     def _or_random(self, args: tuple[Any, ...], sizes: Mapping[str, int] | None, seed: int) -> tuple[Any, ...]:
         return args or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())
 
-    def _lender(self, args: tuple[Any, ...]) -> Callable[..., AbstractContextManager[Mapping[str, NDArray[Any]]]]:
-        """The context that makes NumPy arrays of these: copies of arrays on a GPU, else views."""
-        if not self._is_on_gpu(args):
-            return host.lent
-        from tilewright.cuda.staging import lent
-
-        return lent
+    @contextmanager
+    def _lent(self, args: tuple[Any, ...]) -> Iterator[tuple[Mapping[str, NDArray[Any]], Mapping[str, MapFields]]]:
+        """The arguments of a run: NumPy arrays, copies of those on a GPU, else views; and the fields of tensor maps."""
+        if self._is_on_gpu(args):
+            from tilewright.cuda.staging import lent
+        else:
+            lent = host.lent
+        maps = {name: value for name, value in self._named(args) if isinstance(value, host.TensorMap)}
+        kinds = {name: buffer.dtype for name, buffer in self.signature.buffers.items()}
+        buffers = {name: value for name, value in self._named(args) if name in kinds}
+        buffers |= {mapped(name): value.array for name, value in maps.items()}
+        kinds |= {mapped(name): dtype(value.fields.storage) for name, value in maps.items()}
+        with lent(buffers, kinds) as arrays:
+            yield arrays, {name: value.fields for name, value in maps.items()}
 
     def _named(self, args: tuple[Any, ...]) -> Iterable[tuple[str, Any]]:
         return ((param.name, value) for param, value in zip(self.kernel.params, args, strict=True))

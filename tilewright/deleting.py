@@ -14,13 +14,12 @@ import numpy as np
 from tilewright import host
 from tilewright.compiler import Executable, compile, unseen
 from tilewright.errors import ArgumentError, TilewrightError, TilewrightWarning
-from tilewright.frames import at_the_edge
-from tilewright.inputs import make_arguments, without_launch
+from tilewright.inputs import check_one_gpu, make_arguments, without_launch
 from tilewright.ir import Call, Evaluate, Kernel, Stmt, statements
 from tilewright.ir.walk import map_body
 from tilewright.isa import Bound, bind
 from tilewright.load import LoadedKernel
-from tilewright.ranks import check_one_gpu
+from tilewright.public import at_the_edge
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
@@ -74,7 +73,7 @@ def needed(
     trial = _Trial.of(subject, args, named, sizes or {}, seed)
     began = monotonic()
     first = trial.run(lambda whole: whole)
-    trial.seconds = PATIENCE * (1 + monotonic() - began)
+    trial.settings["limit_s"] = PATIENCE * (1 + monotonic() - began)
     return tuple(trial.without(place, name, first) for place, name in _lines(trial.kernel))
 
 
@@ -112,12 +111,12 @@ def _without(kernel: Kernel, place: tuple[str, int], name: str) -> Kernel:
 
 @dataclass
 class _Trial:
-    """Runs of a kernel with statements taken out. start: runs a changed kernel on arguments."""
+    """Runs of a kernel with statements taken out. kernel: lowered. settings: of each run."""
 
+    subject: Executable | LoadedKernel
     kernel: Kernel
     args: tuple[Any, ...]
-    start: Callable[[Callable[[Kernel], Kernel], tuple[Any, ...], dict[str, Any]], Run]
-    seconds: float | None = None
+    settings: dict[str, Any]
 
     @classmethod
     def of(
@@ -127,32 +126,17 @@ class _Trial:
         if isinstance(subject, LoadedKernel):
             launch, rest = without_launch(named)
             values = subject.ordered(args, rest, [*launch])
-
-            def run_loaded(change: Callable[[Kernel], Kernel], values: tuple[Any, ...], limits: dict[str, Any]) -> Run:
-                return subject.changed(change).simulate(*values, progress=unseen, **launch, **limits)
-
-            return cls(subject.lowered(*values, **launch), values, run_loaded)
-        from tilewright.sim import Program, parse_checks
-
+            return cls(subject, subject.lowered(*values, **launch), values, launch)
         check_one_gpu(subject.kernel, "needed")
         values = subject.ordered(args, named, needed) or tuple(make_arguments(subject.kernel, {}, sizes, seed).values())
-
-        def run_own(change: Callable[[Kernel], Kernel], copies: tuple[Any, ...], limits: dict[str, Any]) -> Run:
-            program = Program(change(subject.lowered), parse_checks("all"), subject.target)
-            seconds = limits.get("limit_s")
-            return subject.run_program(
-                program, copies, progress=unseen, limits=host.Limits(seconds, host.MOST_STEPS, findings=1)
-            )
-
-        return cls(subject.lowered, values, run_own)
+        return cls(subject, subject.lowered, values, {"limit_s": None, "max_findings": 1})
 
     def run(self, change: Callable[[Kernel], Kernel]) -> tuple[Run, tuple[Any, ...]]:
         """A run, and its arguments as it left them."""
         copies = tuple(host.copies(self.args))
-        limits = {} if self.seconds is None else {"limit_s": self.seconds}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", TilewrightWarning)
-            return self.start(change, copies, limits), copies
+            return self.subject.changed(change).simulate(*copies, progress=unseen, **self.settings), copies
 
     def without(self, place: tuple[str, int], name: str, whole: tuple[Run, tuple[Any, ...]]) -> Needed:
         """What follows if a line is deleted."""

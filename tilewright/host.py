@@ -215,6 +215,11 @@ def device_of(value: object) -> str:
     return "cuda:0" if hasattr(value, "__cuda_array_interface__") else "cpu"
 
 
+def is_on_gpu(value: object) -> bool:
+    """Is it an array on a GPU?"""
+    return is_array(value) and device_of(value) != "cpu"
+
+
 def ordinal(device: str) -> int:
     """The number of the GPU "cuda:1"; 0 of one without a number."""
     return int(device.partition(":")[2] or 0)
@@ -267,21 +272,48 @@ def touched(array: NDArray[Any]) -> list[slice]:
     return [slice(int(start), int(start) + PIECE_BYTES) for start in starts]
 
 
+@dataclass(frozen=True, slots=True)
+class HostStretch:
+    """Memory from the address ``first`` up to ``end``. readonly: no array in it may be written."""
+
+    first: int
+    end: int
+    readonly: bool = False
+
+    @property
+    def nbytes(self) -> int:
+        return self.end - self.first
+
+
+def stretches_of(arrays: Iterable[HostStretch]) -> list[HostStretch]:
+    """The memory of some arrays, those that overlap as one stretch.
+
+    >>> arrays = [HostStretch(8, 16), HostStretch(4, 9), HostStretch(16, 20)]
+    >>> [(stretch.first, stretch.end) for stretch in stretches_of(arrays)]
+    [(4, 16), (16, 20)]
+    """
+    merged: list[HostStretch] = []
+    for stretch in sorted(arrays, key=lambda array: (array.first, array.end)):
+        if merged and stretch.first < merged[-1].end:
+            last = merged.pop()
+            stretch = HostStretch(last.first, max(last.end, stretch.end), last.readonly and stretch.readonly)
+        merged.append(stretch)
+    return merged
+
+
 def copies(values: Iterable[Any]) -> list[Any]:
     """Copies of arrays, which a run may change, and other arguments themselves; those of NumPy's arrays that overlap
     share memory as these do.
     """
     listed = list(values)
     arrays = [value for value in listed if isinstance(value, np.ndarray) and value.size]
-    spans = sorted(_addresses(value) for value in arrays)
-    views = {low: inside_of(value) for value in arrays for low, _ in [_addresses(value)]}
-    groups = list[list[int]]()  # where memory begins and ends that arrays share, and how many they are
-    for low, high in spans:
-        if groups and low < groups[-1][1]:
-            groups[-1][1:] = [max(high, groups[-1][1]), groups[-1][2] + 1]
-        else:
-            groups.append([low - views[low], high, 1 + bool(views[low])])
-    shared = {low: _copy(_bytes_of(low, high)) for low, high, many in groups if many > 1}
+    starts = [_addresses(value)[0] for value in arrays]
+    leads = dict(zip(starts, map(inside_of, arrays), strict=True))
+    shared: dict[int, NDArray[np.uint8]] = {}  # by the address of memory that is inside of another array, or of several
+    for stretch in stretches_of(HostStretch(*_addresses(value)) for value in arrays):
+        low, many = stretch.first - leads[stretch.first], sum(stretch.first <= at < stretch.end for at in starts)
+        if many > 1 or low < stretch.first:
+            shared[low] = _copy(_bytes_of(low, stretch.end))
     return [
         _shared(value, shared) if isinstance(value, np.ndarray) and value.size else _copied(value) for value in listed
     ]

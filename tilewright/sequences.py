@@ -16,12 +16,11 @@ from tilewright.checking import EXPLORED, Policy, joined, with_later
 from tilewright.compiler import Executable, compile
 from tilewright.errors import ArgumentError, ToolError, described
 from tilewright.explain import parse_idioms
-from tilewright.inputs import LAUNCH, without_launch
+from tilewright.inputs import LAUNCH, named_arguments, without_launch
 from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
 from tilewright.load.cu_life import HostAround
 from tilewright.public import Public
-from tilewright.ranks import named_arguments
 from tilewright.sim.machine.device import Footprint, GridsMeet
 from tilewright.trials import TrialRun, Wanted, copies_of, variables_of
 from tilewright.variations import EndedRun, told_of_host, told_of_the_next

@@ -8,7 +8,7 @@ from string import Formatter
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
-    from tilewright.explain.remedy import Remedy
+    from tilewright.explain.finding import Remedy
 
 Spelling: TypeAlias = "str | Callable[..., str]"
 """What stands for a term: a format that its fields fill, or a function of them."""

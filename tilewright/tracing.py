@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count, pairwise
@@ -179,18 +178,14 @@ def traced(exe: Executable, marks: int = MARKS) -> tuple[Executable, tuple[tuple
             return None
         return ir.map_body((stmt,), lambda inner: None if inner is stmt else change(inner, some=True))
 
-    other = copy(exe)
-    for name in ("signature", "assembly", "_cuda"):
-        vars(other).pop(name, None)
     params = (*kernel.params, pointer)
     body = (*stamp.head(), *ir.map_body(kernel.body, partial(change, some=False)), *stamp.tail())
-    other.lowered = replace(kernel, params=params, buffers=(*kernel.buffers, words), body=body)
+    other = exe.changed(lambda _: replace(kernel, params=params, buffers=(*kernel.buffers, words), body=body))
     signature = exe.signature
     buffers = {**signature.buffers, pointer.name: words}
     other.signature = replace(signature, params=(*signature.params, pointer), buffers=buffers,
                               written=signature.written | {WORDS}, dense=signature.dense | {WORDS})  # fmt: skip
     other.kernel = replace(exe.kernel, params=(*exe.kernel.params, pointer), buffers=(*exe.kernel.buffers, words))
-    other._programs, other._launcher, other._again = {}, None, lambda args: False
     return other, tuple(numbers)
 
 
@@ -281,7 +276,7 @@ def _zeros(args: tuple[Any, ...], count: int) -> Any:
     """An array where the arguments are: of torch, of CuPy, or of the host."""
     for value in args:
         array = host.behind(value)
-        if host.is_array(array) and host.device_of(array) != "cpu":
+        if host.is_on_gpu(array):
             if host.is_torch(array):
                 import torch
 

@@ -19,7 +19,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from inspect import Signature, signature
+from inspect import signature
 from multiprocessing import get_context
 from typing import Any
 
@@ -169,7 +169,7 @@ class Tuned:
 
         Raises ArgumentError where none can run.
         """
-        on_gpu = on != "sim" and (on == "gpu" or any(_is_far(value) for value in args))
+        on_gpu = on != "sim" and (on == "gpu" or any(host.is_on_gpu(value) for value in args))
         group = (on_gpu, *self._class_of(args))
         if group not in self._trials:
             self._trials[group] = self._found(args, group, on_gpu=on_gpu)
@@ -249,7 +249,7 @@ class Tuned:
 
         job = _Job(self, tuple(args), gpu_named(gpu or self.gpu).name)
         numbers = range(len(self.configs))
-        if len(numbers) <= FEW or any(map(_is_far, args)) or not hasattr(os, "fork"):
+        if len(numbers) <= FEW or any(map(host.is_on_gpu, args)) or not hasattr(os, "fork"):
             return [_after(step, job.trial(number)) for number in numbers]
         with job.at_work(), ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("fork")) as pool:
             return [_after(step, trial) for trial in pool.map(_trial_at_work, numbers)]
@@ -287,20 +287,15 @@ def _check_takes(make: Callable[..., Any], name: str, configs: Iterable[Config])
         takes = signature(make)
     except (TypeError, ValueError):  # of what is no Python function; the call itself tells
         return
-    for config in configs:
-        if (why := _unfit(takes, config)) is not None:
-            raise ArgumentError(
-                f"autotune needs what @T.jit made, or a function of the constants: {name} is none for {dict(config)}",
-                given=f"{name}{takes}: {why}", allowed=f"def {name}({', '.join(config)}), which returns a kernel",
-            )  # fmt: skip
-
-
-def _unfit(takes: Signature, config: Config) -> str | None:
+    config: Config = {}
     try:
-        takes.bind(**config)
+        for config in configs:
+            takes.bind(**config)
     except TypeError as error:
-        return str(error)
-    return None
+        raise ArgumentError(
+            f"autotune needs what @T.jit made, or a function of the constants: {name} is none for {dict(config)}",
+            given=f"{name}{takes}: {error}", allowed=f"def {name}({', '.join(config)}), which returns a kernel",
+        ) from None  # fmt: skip
 
 
 # Estimating
@@ -328,7 +323,7 @@ class _Job:
         try:
             estimate = exe.estimate(*self.args, gpu=self.gpu)
         except SimulationError as error:
-            return trial if any(map(_is_far, self.args)) else replace(trial, refused=_reason(error))
+            return trial if any(map(host.is_on_gpu, self.args)) else replace(trial, refused=_reason(error))
         return replace(trial, estimated=estimate.seconds, why=estimate.why)
 
     @contextmanager
@@ -368,11 +363,6 @@ def _pruned(trials: list[Trial]) -> list[Trial]:
 
 
 # Arguments
-
-
-def _is_far(value: Any) -> bool:
-    """Is it an array on a GPU? `Any`: whatever is passed."""
-    return host.is_array(value) and host.device_of(value) != "cpu"
 
 
 def _quickly(value: Any) -> object:

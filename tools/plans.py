@@ -137,10 +137,6 @@ class Reason:
     holds: Callable[[Cell, Outcome], bool]
 
 
-def _odd(cell: Cell, found: Outcome) -> bool:
-    return cell.form == "ragged" and found.variant != "fallback" and not found.refused
-
-
 REASONS: dict[str, Reason] = {
     "fragments": Reason(
         "a lane of mma holds two neighbours of a row; whole tiles of shared memory come by ldmatrix",
@@ -153,10 +149,6 @@ REASONS: dict[str, Reason] = {
     "no unit": Reason(
         "`cp.async` moves 4 bytes at least, and a row begins between two of them: `Tx.copy` takes the call",
         lambda cell, found: cell.primitive == "copy_async" and bool(found.refused) and cell.form == "unaligned",
-    ),
-    "short rows": Reason(
-        "a row has fewer than four whole accesses, too few to pay for the test of its last one",
-        lambda cell, found: _odd(cell, found) and COLUMNS * cell.bytes <= 4 * 16,
     ),
 }
 

@@ -183,6 +183,21 @@ def memory() -> Iterator[tuple[str, float]]:
                 yield what + ": bytes a second", moved / seconds
 
 
+def narrow() -> Iterator[tuple[str, float]]:
+    """Bytes a second of accesses of 1, 2 and 4 bytes of a lane, of CTAs that go on."""
+    import torch
+
+    ways = [(mode, many, width) for mode in ("read", "write", "copy") for width in (1, 2, 4, 16) for many in (1, 8)]
+    codes = assembled({f"{way} {again}": texts.memory_text(way[0], 256, way[1], width=way[2], again=again)
+                       for way in ways for again in (1, 8)})  # fmt: skip
+    a, b = (torch.ones(BIG // 4, dtype=torch.int32, device="cuda") for _ in "ab")
+    for where, size, again in (("HBM", BIG, 1), ("L2", NEAR, 8)):
+        calls = {str(way): partial(Probe(codes[f"{way} {again}"], 256), 132 * 8, a, b, size // way[2]) for way in ways}
+        for (mode, many, width), seconds in zip(ways, timed(calls, cold=where == "HBM").values(), strict=True):
+            moved = size * (2 if mode == "copy" else 1) * again
+            yield f"{mode} {where}, {many} x {width} bytes of a lane: bytes a second", moved / seconds
+
+
 def latencies() -> Iterator[tuple[str, float]]:
     """Cycles of a load that waits for the one before, by where it hits."""
     import torch
@@ -356,6 +371,72 @@ def clusters() -> Iterator[tuple[str, float]]:
         yield f"cluster of {ctas}: cycles of a load from another CTA", (t2 - t1) / 64
 
 
+def sent() -> Iterator[tuple[str, float]]:
+    """Cycles in which the CTAs of a cluster each send 16 bytes a thread to each other one, and have got as many."""
+    import torch
+
+    cases = [(ctas, threads) for ctas in (2, 4, 8) for threads in (128, 256, 512)]
+    codes = assembled({f"{ctas} {threads}": texts.SENT.replace("CTAS", str(ctas)).replace("THREADS", str(threads))
+                       for ctas, threads in cases})  # fmt: skip
+    times = torch.zeros(4, dtype=torch.int64, device="cuda")
+    for ctas, threads in cases:
+        for where, clusters in (("one cluster", 1), ("all SMs", 132 // ctas)):
+            probe, found = Probe(codes[f"{ctas} {threads}"], threads, 16 * ctas * threads + 16), {}
+            for rounds in (1, 1, 2, 10):
+                probe(clusters * ctas, times, rounds)
+                torch.cuda.synchronize()
+                found[rounds] = int(times[1] - times[0])
+            what = f"cluster of {ctas}, {threads} threads, {where}"
+            yield f"{what}: cycles of 16 bytes to each other", (found[10] - found[2]) / 8
+            yield f"{what}: cycles until the first 16 bytes are there", found[1]
+
+
+RING = {"loads": (True, False), "products": (False, True), "both": (True, True)}
+RING_TILES = ((64, 64), (64, 128), (64, 256), (128, 32), (128, 64), (128, 96), (128, 128), (128, 256), (192, 64),
+              (256, 64), (256, 128))  # fmt: skip
+RING_STEPS, FEW_TURNS, MANY_TURNS = 16, 8, 40  # along K; how often all of them
+
+
+def ring_code(case: tuple[str, Any, str]) -> Any:
+    """The `Executable` of a case, assembled, in a process of its own."""
+    from benchmarks.gpu.ring_kernels import ring
+
+    _, tiles, way = case
+    exe = ring(tiles, loads=RING[way][0], multiplies=RING[way][1])
+    assert exe.resources.local_bytes == 0, "spills"
+    return exe
+
+
+def ring_cases() -> Iterator[tuple[str, Any, str]]:
+    from tilewright.kernels.forms import Tiles
+
+    for m, n in RING_TILES:
+        for cluster in (1, 2, 4) if m < 192 and n > 32 else (1, 2) if n > 32 else (1,):
+            for way in RING if cluster == 1 else ("loads", "both"):
+                yield f"ring of {m}x{n}, clusters of {cluster}, {way}", Tiles(m, n, cluster=cluster), way
+
+
+def rings() -> Iterator[tuple[str, float]]:
+    """Seconds of a step of the ring of a product: copies of tiles, products of them, or both."""
+    import torch
+
+    from benchmarks.gpu.ring_kernels import ACROSS, DOWN
+
+    calls = {}
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
+        codes = list(pool.map(ring_code, ring_cases()))
+    out = torch.zeros(1, device="cuda")
+    for (name, tiles, _), code in zip(ring_cases(), codes, strict=True):
+        extents = DOWN * tiles.m, ACROSS[1] * tiles.n
+        a, b = (torch.randn(rows, 64 * RING_STEPS, device="cuda").bfloat16() for rows in extents)
+        for turns in (FEW_TURNS, MANY_TURNS):
+            calls[f"{name}|{turns}"] = partial(code, a, b, out, turns)
+    found = timed(calls, cold=False)
+    for name, _, _ in ring_cases():
+        seconds = found[f"{name}|{MANY_TURNS}"] - found[f"{name}|{FEW_TURNS}"]
+        yield f"{name}: seconds of a step", seconds / RING_STEPS / (MANY_TURNS - FEW_TURNS)
+
+
 def clock() -> Iterator[tuple[str, float]]:
     import torch
 
@@ -367,7 +448,8 @@ def clock() -> Iterator[tuple[str, float]]:
 
 
 PARTS: Sequence[Callable[[], Iterator[tuple[str, float]]]] = (
-    clock, instructions, products, memory, latencies, starts, clusters, bulk_copies, pieces, short_ctas, bursts, clocks
+    clock, instructions, products, memory, narrow, latencies, starts, clusters, sent, rings, bulk_copies, pieces,
+    short_ctas, bursts, clocks
 )  # fmt: skip
 
 

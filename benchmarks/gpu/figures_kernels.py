@@ -160,6 +160,8 @@ def wgmma_text(n: int, kind: str, *, from_registers: bool = False) -> str:
 
 MEMORY = """
 struct alignas(16) Four { unsigned x, y, z, w; };
+typedef unsigned short Half;
+typedef unsigned char Byte;
 extern "C" __global__ void __launch_bounds__(THREADS) probe(const TYPE* a, TYPE* b, unsigned long long count) {
   unsigned long long step = (unsigned long long)gridDim.x * THREADS * MANY;
   unsigned sum = 0;
@@ -180,9 +182,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) probe(const TYPE* a, TYPE*
 """
 
 
+KIND_OF_WIDTH = {
+    16: ("Four", "1, 2, 3, sum", "v[k].x ^ v[k].w"), 4: ("unsigned", "sum", "v[k]"),
+    2: ("Half", "(Half)sum", "v[k]"), 1: ("Byte", "(Byte)sum", "v[k]"),
+}  # fmt: skip
+
+
 def memory_text(mode: str, threads: int, many: int, *, width: int = 16, again: int = 1) -> str:
     """The probe of memory: each thread has ``many`` accesses of so many bytes on their way. mode: read, write, copy."""
-    kind, value, first = ("Four", "1, 2, 3, sum", "v[k].x ^ v[k].w") if width == 16 else ("unsigned", "sum", "v[k]")
+    kind, value, first = KIND_OF_WIDTH[width]
     text = MEMORY.replace("THREADS", str(threads)).replace("MANY", str(many)).replace("AGAIN", str(again))
     text = text.replace("TYPE", kind).replace("VALUE", value).replace("FIRST", first)
     return text.replace("READS", str(int(mode != "write"))).replace("WRITES", str(int(mode != "read")))
@@ -258,6 +266,39 @@ extern "C" __global__ void __cluster_dims__(CTAS) __launch_bounds__(128) probe(u
   unsigned long long t2 = clock64();
   asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
   if (blockIdx.x == 0 && threadIdx.x == 0) { times[0] = t0; times[1] = t1; times[2] = t2 + offset; }
+}
+"""
+
+# Each thread of a CTA sends 16 bytes to each other CTA of its cluster, so many times; then all wait for as many.
+SENT = """
+extern "C" __global__ void __cluster_dims__(CTAS) __launch_bounds__(THREADS) probe(unsigned long long* times,
+                                                                                   unsigned long long rounds) {
+  extern __shared__ __align__(16) unsigned char memory[];
+  unsigned base = (unsigned)__cvta_generic_to_shared(memory), rank, bar = base + CTAS * THREADS * 16;
+  asm volatile("mov.u32 %0, %cluster_ctarank;" : "=r"(rank));
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared.b64 [%0], 1; fence.mbarrier_init.release.cluster;" :: "r"(bar) : "memory");
+    asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;"
+                 :: "r"(bar), "r"((unsigned)rounds * (CTAS - 1) * THREADS * 16) : "memory");
+  }
+  asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+  unsigned long long t0 = clock64();
+  for (unsigned round = 0; round < rounds; ++round) {
+    #pragma unroll
+    for (unsigned other = 1; other < CTAS; ++other) {
+      unsigned to = (rank + other) % CTAS, there, told;
+      asm volatile("mapa.shared::cluster.u32 %0, %1, %2;"
+                   : "=r"(there) : "r"(base + (rank * THREADS + threadIdx.x) * 16), "r"(to));
+      asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(told) : "r"(bar), "r"(to));
+      asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %1, %1, %1}, [%2];"
+                   :: "r"(there), "r"(round), "r"(told) : "memory");
+    }
+  }
+  asm volatile("{ .reg .pred p; W%=: mbarrier.try_wait.parity.shared.b64 p, [%0], 0; @!p bra W%=; }"
+               :: "r"(bar) : "memory");
+  unsigned long long t1 = clock64();
+  asm volatile("barrier.cluster.arrive; barrier.cluster.wait;" ::: "memory");
+  if (blockIdx.x == 0 && threadIdx.x == 0) { times[0] = t0; times[1] = t1; }
 }
 """
 

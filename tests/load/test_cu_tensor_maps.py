@@ -1,94 +1,156 @@
-"""Tensor maps as arguments of .cu kernels, and grids that depend on others, with or without CUDA's own headers."""
+"""Tensor maps that host code makes are read, and kernels are checked with them."""
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-import tilewright as tw
+from tests.cli.test_check import run
+from tilewright.cli.arguments import made_argument
+from tilewright.errors import ArgumentError
+from tilewright.host import TensorMap
+from tilewright.load.cu_contents import map_of
+from tilewright.load.cu_launches import launched
+from tilewright.load.cu_tensor_maps import HostMap
 
-BODY = """
-__device__ unsigned shared(void* p) { return (unsigned)__cvta_generic_to_shared(p); }
-__device__ void fetch(const void* map, float* to, unsigned long long* bar, int x, int y) {
+TEXT = """
+#include <cuda.h>
+struct Both {{ CUtensorMap a; int n; }};
+__global__ void k(const __grid_constant__ CUtensorMap m) {{}}
+__global__ void both(const __grid_constant__ Both p) {{}}
+void make(CUtensorMap* map, CUtensorMapDataType kind, void* p, int rows, int cols, int pitch) {{
+    cuuint64_t dims[2] = {{(cuuint64_t)cols, (cuuint64_t)rows}}, strides[1] = {{pitch * sizeof(short)}};
+    uint32_t box[] = {{64, 32}}, steps[] = {{1, 1}};
+    CHECK(cuTensorMapEncodeTiled(map, kind, 2, p, dims, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+        CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+}}
+int main(int argc, char** argv) {{
+    short* x;
+    cudaMalloc(&x, 96 * 128 * sizeof(short));
+    {}
+}}
+"""
+HALF = "CU_TENSOR_MAP_DATA_TYPE_FLOAT16"
+BY_POINTER = f"""CUtensorMap m{{}};
+    uint64_t size[2] = {{128, 96}}, stride[1] = {{256}};
+    uint32_t box[2] = {{64, 32}}, el[2] = {{1, 1}};
+    auto encode = reinterpret_cast<PFN_cuTensorMapEncodeTiled>(find());
+    CUresult r = encode(&m, CUtensorMapDataType::{HALF}, 2, x, size, stride, box, el,
+        CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE, CUtensorMapSwizzle::CU_TENSOR_MAP_SWIZZLE_128B,
+        CUtensorMapL2promotion::CU_TENSOR_MAP_L2_PROMOTION_NONE, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);"""
+
+
+def read(body: str, kernel: str, word: str) -> HostMap | None:
+    """What host code makes of a word where it launches a kernel."""
+    (launch,) = launched(TEXT.format(body), kernel)
+    assert launch.host is not None
+    return map_of(launch.host, word)
+
+
+@pytest.mark.parametrize(
+    ("body", "kernel", "word"),
+    [
+        (f"CUtensorMap m; make(&m, {HALF}, (void*)x, 96, 128, 128); k<<<1, 32>>>(m);", "k", "m"),
+        (f"{BY_POINTER} k<<<1, 32>>>(m);", "k", "m"),
+        (f"Both p; p.n = 3; make(&p.a, {HALF}, x, 96, 128, 128); both<<<1, 32>>>(p);", "both", "p.a"),
+    ],
+)
+def test_a_map_is_read_where_host_code_makes_it(body: str, kernel: str, word: str) -> None:
+    made = read(body, kernel, word)
+
+    assert made is not None
+    assert made.array is not None
+    assert made.array.values.nbytes == 96 * 128 * 2
+    assert (made.dtype, made.swizzle, made.oob) == ("float16", 3, "zero")
+    assert (made.extents, made.strides, made.box) == ((96, 128), (128, 1), (32, 64))
+
+
+def test_a_map_of_numbers_that_the_text_does_not_say_is_unknown() -> None:
+    assert read(f"CUtensorMap m; make(&m, {HALF}, x, atoi(argv[1]), 128, 128); k<<<1, 32>>>(m);", "k", "m") is None
+
+
+def test_a_map_on_the_command_line_has_its_array_box_and_swizzle() -> None:
+    name, made = made_argument("m=map(f16[96,128]=ramp, box=32x64, swizzle=3, oob=nan)", np.random.default_rng(0))
+
+    assert name == "m"
+    assert isinstance(made, TensorMap)
+    assert made.array.shape == (96, 128)
+    assert (made.fields.box, made.fields.swizzle, made.fields.oob) == ((64, 32), 3, "nan")
+
+
+def test_rows_of_a_map_may_be_apart() -> None:
+    _, made = made_argument("map(i32[4,8]=ramp, box=4x8, strides=12x1)", np.random.default_rng(0))
+
+    assert made.array[:, 0].tolist() == [0, 12, 24, 36]
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("m=map(f16[96,128], boxes=32x64)", "a tensor map has no boxes"),
+        ("m=map(f16[96,128])", "a tensor map is of an array, by a box"),
+        ("m=map(f16[96,128], box=32x999)", "tensor map: box"),
+        ("m=map(x, box=32)", "a tensor map is of an array, by a box"),
+    ],
+)
+def test_what_is_no_map_is_refused(text: str, what: str) -> None:
+    with pytest.raises(ArgumentError, match=re.escape(what)):
+        made_argument(text, np.random.default_rng(0))
+
+
+KERNEL = """
+#include <cuda.h>
+#include <stdint.h>
+__device__ uint32_t at(const void* p) { return (uint32_t)__cvta_generic_to_shared(p); }
+__global__ void doubled(const __grid_constant__ CUtensorMap m, int* y) {
+    __shared__ alignas(128) int tile[ROWS][32];
+    __shared__ alignas(8) uint64_t bar;
     if (threadIdx.x == 0) {
-        asm volatile("mbarrier.init.shared.b64 [%0], 1;" ::"r"(shared(bar)));
-        asm volatile("fence.proxy.async;" ::: "memory");
-        asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], 512;" ::"r"(shared(bar)) : "memory");
-        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes"
-                     " [%0], [%1, {%2, %3}], [%4];"
-                     ::"r"(shared(to)), "l"(map), "r"(x), "r"(y), "r"(shared(bar)) : "memory");
+        asm volatile("mbarrier.init.shared.b64 [%0], 1;" :: "r"(at(&bar)));
+        asm volatile("fence.proxy.async.shared::cta;");
+        asm volatile("mbarrier.arrive.expect_tx.shared.b64 _, [%0], %1;" :: "r"(at(&bar)), "r"(16 * 32 * 4));
+        asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes "
+            "[%0], [%1, {%3, %4}], [%2];"
+            :: "r"(at(tile)), "l"(&m), "r"(at(&bar)), "r"(0), "r"((int)blockIdx.x * 16) : "memory");
     }
     __syncthreads();
-    asm volatile("{ .reg .pred p; W: mbarrier.try_wait.parity.shared.b64 p, [%0], 0; @!p bra W; }"
-                 ::"r"(shared(bar)) : "memory");
+    asm volatile("{ .reg .pred p; again: mbarrier.try_wait.parity.shared.b64 p, [%0], 0; @!p bra again; }"
+        :: "r"(at(&bar)) : "memory");
+    for (int row = 0; row < 16; ++row) y[(blockIdx.x * 16 + row) * 32 + threadIdx.x] = 2 * tile[row][threadIdx.x];
 }
-__global__ void k(PARAMETERS) {
-    __shared__ alignas(128) float tile[128];
-    __shared__ unsigned long long bar;
-    cudaGridDependencySynchronize();
-    fetch(MAP, tile, &bar, 16, 8);
-    OUT[threadIdx.x] = tile[threadIdx.x];
-    cudaTriggerProgrammaticLaunchCompletion();
+int main() {
+    int h[64 * 32], *x, *y;
+    for (int i = 0; i < 64 * 32; ++i) h[i] = i;
+    cudaMalloc(&x, sizeof(h)); cudaMalloc(&y, sizeof(h));
+    cudaMemcpy(x, h, sizeof(h), cudaMemcpyHostToDevice);
+    CUtensorMap m;
+    uint64_t size[2] = {32, 64}, stride[1] = {STRIDE};
+    uint32_t box[2] = {32, 16}, el[2] = {1, 1};
+    cuTensorMapEncodeTiled(&m, CU_TENSOR_MAP_DATA_TYPE_INT32, 2, x, size, stride, box, el,
+        CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_NONE, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+        CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+    doubled<<<4, 32>>>(m, y);
 }
 """
-OWN = "struct alignas(64) CUtensorMap { unsigned long long o[16]; };\n"
-HOST = "#include <cuda.h>\n#include <cudaTypedefs.h>\n#include <vector>\n"
-MAIN = "int main() { std::vector<int> v; CUtensorMap m; cuTensorMapEncodeTiled(&m); k<<<1, 1>>>(m, 0); }\n"
 
 
-def text(parameters: str = "const __grid_constant__ CUtensorMap m, float* o", at: str = "&m", out: str = "o") -> str:
-    return BODY.replace("PARAMETERS", parameters).replace("MAP", at).replace("OUT", out)
-
-
-STRUCT = "#include <cuda.h>\nstruct P { CUtensorMap m[2]; float* o; int n; };\n" + text(
-    "const __grid_constant__ P p", "&p.m[1]", "p.o"
+@pytest.mark.parametrize(
+    ("rows", "stride", "code", "shown"),
+    [
+        ("16", "128", 0, "doubled: clean"),
+        ("8", "128", 1, "cp.async.bulk.tensor.g2c writes outside of tile"),
+        ("16", "120", 1, "this launch of doubled fails: tensor map: strides[0]"),
+    ],
 )
-TEXTS = {
-    "alone": text(),
-    "beside host code": HOST + text() + MAIN,
-    "with a structure of its own": OWN + text(),
-    "with a structure of its own beside host code": "#include <vector>\n" + OWN + text() + MAIN,
-    "with the runtime's header": "#include <cuda_runtime.h>\n#include <cuda_device_runtime_api.h>\n" + text(),
-    "with the runtime's header beside host code": HOST + "#include <cuda_device_runtime_api.h>\n" + text() + MAIN,
-    "by a pointer": text("const CUtensorMap* m, float* o", "m"),
-}
+def test_a_kernel_is_checked_with_the_map_of_its_host_code(
+    rows: str, stride: str, code: int, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "k.cu").write_text(KERNEL.replace("ROWS", rows).replace("STRIDE", stride))
 
+    ended, out, err = run(monkeypatch, tmp_path / "k.cu")
 
-def boxes(source: str, *order: str) -> None:
-    a, o = np.arange(64 * 64, dtype=np.float32).reshape(64, 64), np.zeros(128, np.float32)
-    m = tw.TensorMap(a, box=(8, 16))
-    given: dict[str, tuple[Any, ...]] = {
-        "": (m, o), "tuple": (([m, m], o, 3),), "dict": ({"m": (m, m), "o": o, "n": 3},)
-    }  # fmt: skip
-
-    run = tw.load_cu(source)["k"].simulate(*given["".join(order)], block=128)
-
-    assert (o.reshape(8, 16) == a[8:16, 16:32]).all()
-    assert not run.warnings
-
-
-@pytest.mark.parametrize("name", TEXTS)
-def test_a_tensor_map_is_an_argument_of_a_cu_kernel(name: str) -> None:
-    boxes(TEXTS[name])
-
-
-@pytest.mark.parametrize("way", ["tuple", "dict"])
-def test_tensor_maps_are_fields_of_a_structure(way: str) -> None:
-    boxes(STRUCT, way)
-
-
-def test_grids_that_depend_on_others_are_no_instructions_before_sm_90() -> None:
-    source = """__global__ void k(float* o) {
-    cudaGridDependencySynchronize();
-    o[threadIdx.x] = threadIdx.x;
-    cudaTriggerProgrammaticLaunchCompletion();
-}
-"""
-    o = np.zeros(32, np.float32)
-
-    run = tw.load_cu(source, "sm_80")["k"].simulate(o, block=32)
-
-    assert (o == np.arange(32)).all()
-    assert not run.warnings
+    assert ended == code
+    assert shown in out + err

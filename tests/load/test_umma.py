@@ -11,8 +11,8 @@ from tests.sim.umma_kernels import operands as matrices
 from tests.sim.umma_kernels import product, through_tmem
 from tilewright.cuda import entry_name
 from tilewright.errors import TilewrightError
-from tilewright.ptx.constants import operands
 from tilewright.ptx.instructions import written
+from tilewright.ptx.text import operands
 from tilewright.ptx.tree import Name
 
 TEXT = """.version 8.8

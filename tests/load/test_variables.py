@@ -203,4 +203,4 @@ def test_a_call_of_a_null_function_pointer_is_told_at_the_users_line_without_inn
 
     assert raised.value.given == "address 0x0"
     places = [str(entry.path).rpartition("/")[2] for entry in raised.traceback]
-    assert places == ["test_variables.py", "frames.py", "kernel.cu"]
+    assert places == ["test_variables.py", "public.py", "kernel.cu"]

@@ -94,13 +94,13 @@ def side(name: str, *extents: object) -> Side:
 
 
 def test_equal_extents_fill_in_what_one_tile_knows() -> None:
-    found = equal_extents({"dst": side("A", 4, 1, 8), "src": side("B", 4, 8)}, INTS)
+    found = equal_extents({"dst": side("A", 4, 1, 8), "src": side("B", 4, 8)}, INTS, {})
 
     assert found == {"dst": (4, 1, 8), "src": (4, 8)}
 
 
 def test_extents_that_differ_are_told_with_both_shapes() -> None:
-    found = equal_extents({"a": side("A", 4, 8), "b": side("B", 4, 8), "c": side("C", 8, 4)}, INTS)
+    found = equal_extents({"a": side("A", 4, 8), "b": side("B", 4, 8), "c": side("C", 8, 4)}, INTS, {})
 
     assert isinstance(found, Mismatch)
     assert found.given == "A (4, 8), B (4, 8), C (8, 4)"

@@ -11,7 +11,7 @@ import pytest
 from tests.ptx.texts import IN_BODY, MODULE, module
 from tilewright.errors import KernelError
 from tilewright.ptx import parse, script
-from tilewright.ptx.constants import operands
+from tilewright.ptx.text import operands
 from tilewright.ptx.tree import Address, Block, Immediate, Instruction, Label, Name, Not, Pair, Sum, Vector
 
 

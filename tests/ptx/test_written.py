@@ -16,8 +16,8 @@ from tilewright.ir import Argument
 from tilewright.isa.forms import Form
 from tilewright.isa.table import Instruction, Ptx
 from tilewright.load import load_ptx
-from tilewright.ptx.constants import operands
 from tilewright.ptx.instructions import RESULT, text_of_pattern, written
+from tilewright.ptx.text import operands
 from tilewright.ptx.tree import Name
 
 ROWS = [row for row in isa.INSTRUCTIONS.values() if not row.written and row.name.startswith("ptx.")]

@@ -42,6 +42,18 @@ PACKED = {"16U4_ALIGN8B": (8, 8), "16U4_ALIGN16B": (8, 16), "16U6_ALIGN16B": (12
 """Bytes of 16 elements in the array and in shared memory."""
 
 
+def test_a_map_of_packed_elements_is_an_argument_of_several_gpus() -> None:
+    a = np.arange(8 * 128, dtype=np.uint8).reshape(8, 128)
+    tensor_map, out = tw.TensorMap(a, (4, 128), dtype="16U4_ALIGN8B"), [np.zeros(64, np.uint32) for _ in range(3)]
+    kernel = brought(256, 0, 0, 64, step=4)
+
+    tw.simulate(kernel, [tensor_map, tensor_map], out[:2], target=TARGET, ranks=2)
+    tw.simulate(kernel, tensor_map, out[2], target=TARGET)
+
+    assert out[2].any()
+    np.testing.assert_array_equal(out[:2], [out[2], out[2]])
+
+
 @pytest.mark.parametrize("swizzle", [0, 3])
 @pytest.mark.parametrize(("x", "y"), [(0, 0), (128, 3), (128, 6), (256, -1), (0, 40)])
 @pytest.mark.parametrize("dtype", PACKED)

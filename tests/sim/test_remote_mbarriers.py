@@ -243,3 +243,24 @@ def test_an_arrival_between_the_cluster_s_arrive_and_wait_may_come_before_mbarri
 
     with pytest.raises(SimulationError, match="of another CTA, which may not have initialised it"):
         tw.simulate(kernel, np.zeros(64, np.float32), check="all")
+
+
+@T.prim_func
+def overwritten(a: T.Buffer((8, 32), "float32")):
+    """CTA 0 of two stores a number where CTA 1 has an m-barrier."""
+    rank = T.cta_id_in_cluster([2])
+    T.cta_id([2])
+    tid = T.thread_id([32])
+    bar = T.alloc_shared((1,), "uint64")
+    if tid == 0:
+        T.ptx.mbarrier.init(bar.ptr_to([0]), 1)
+        T.ptx.fence.mbarrier_init()
+    T.cuda.cluster_sync()
+    if tid == 0:
+        if rank == 0:
+            T.ptx.st(T.ptx.mapa(bar.ptr_to([0]), 1), T.uint64(7), space="shared::cluster")
+    T.cuda.cluster_sync()
+
+
+def test_a_store_to_the_m_barrier_of_another_cta_is_told_as_one_to_the_own() -> None:
+    assert found(overwritten)[0] == "ptx.st overwrites bar[0], which is an m-barrier"

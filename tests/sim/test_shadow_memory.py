@@ -40,7 +40,7 @@ def logged(records: int, nbytes: int) -> Log:
     for time in range(records):
         how = SimpleNamespace(sem="weak", scope="sys", by_unit=False)
         site = SimpleNamespace(write=False, how=how, element=4)
-        log.add(cast(Any, SimpleNamespace(time=time, at=Address(0), site=site, nbytes=nbytes)), reads=True)
+        log.add(cast(Any, SimpleNamespace(time=time, at=Address(0), site=site, nbytes=nbytes)))
     return log
 
 

@@ -22,9 +22,8 @@ from tilewright.profiling.play import figures_of, play
 from tilewright.sim import Run
 from tilewright.sim.record.recording import Stretch, Waited
 from tilewright.view.look import Timeline, page_of
-from tilewright.view.look.bars import bars_of_warp, role_of
-from tilewright.view.look.data import steps_of
-from tilewright.view.look.schedule import gpu_of, scheduled
+from tilewright.view.look.page import steps_of
+from tilewright.view.look.schedule import bars_of_warp, gpu_of, role_of, scheduled
 
 
 @T.prim_func

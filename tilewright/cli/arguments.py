@@ -21,18 +21,23 @@ from dataclasses import dataclass, field
 from functools import partial
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, choices
-from tilewright.host import zeros
+from tilewright.host import TensorMap, zeros
 from tilewright.inputs import LAUNCH, check_room, saved
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_tree import split
-from tilewright.load.declared import POINTER, Field, Parameter, number_name
+from tilewright.load.declared import POINTER, TENSOR_MAP, Field, Parameter, number_name
+
+if TYPE_CHECKING:
+    from tilewright.cli.judging import RunAsked
+    from tilewright.cli.verdicts import Asked
 
 TYPES = {
     **{f"{letter}{bits}": f"{name}{bits}" for letter, name in (("i", "int"), ("s", "int"), ("u", "uint"))
@@ -50,16 +55,19 @@ _ARGUMENT = re.compile(
     r"\s*(?:\[(?P<first>\d+):\])?\s*(?:=\s*(?P<how>.+))?"
 )
 _STRUCTURE = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?\{(?P<fields>.*)\}", re.DOTALL)
+_MAP = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?map\((?P<parts>.*)\)", re.DOTALL)
 _WRAPPED = re.compile(r"ramp\(\s*([1-9]\d*)\s*\)")
 _RANGED = re.compile(r"random\(\s*(-?\d+)\s*,\s*(-?\d+)\s*\)")
 _SAME = re.compile(r"(\w+)\s*=\s*(?!null$|nan$|inf$|infinity$|true$|false$)([A-Za-z_]\w*)", re.IGNORECASE)
 _TYPED = re.compile(r"(?P<type>\w+)\((?P<value>[^()]+)\)")
 HELD = re.compile(r"\bhost\(([\w.]+)\)")  # what host code puts into an array, by its name there
+_SAMPLE_OF_MAP = "map(f16[128,64]=random, box=64x64)"
 MOST_RANDOM = 1 << 26  # numbers that are made of one array
 ALLOWED = (
     "NAME:f32[1024]=random, NAME:f32[1024][1:] (from its second on), "
     "NAME:i32[8,16] (zeros), NAME:i32[3]=0,5,9, NAME=FILE.npy, NAME=7, null, NAME=OTHER (the "
-    "same array), or NAME={FIELD, FIELD} of such, where i32(7) has its type"
+    "same array), NAME=map(f16[128,64]=random, box=64x32, swizzle=3) (a tensor map; oob=nan, steps=1x2, strides=72x1 "
+    "in elements), or NAME={FIELD, FIELD} of such, where i32(7) has its type"
 )
 
 
@@ -83,6 +91,13 @@ class Request:
     made_by: str | None = None
     pdl: bool = False
     held: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, asked: RunAsked | Asked, **more: Any) -> Request:
+        """What the options of a command ask for. more: fields besides."""
+        grid, block, cluster = (numbers(text) if text else None for text in (asked.grid, asked.block, asked.cluster))
+        return cls(asked.kernel, grid or (1,), block, asked.smem, cluster, asked.non_portable_cluster,
+                   tuple(asked.arg), seed=asked.seed, **more)  # fmt: skip
 
     @property
     def launch(self) -> dict[str, Any]:
@@ -211,17 +226,11 @@ def made_argument(text: str, random: np.random.Generator, held: Mapping[str, Any
     if structure is not None:
         fields = split(structure["fields"]) if structure["fields"].strip() else []
         return structure["name"], tuple(made_argument(field, random, held)[1] for field in fields)
+    if (tensor_map := _MAP.fullmatch(text.strip())) is not None:
+        return tensor_map["name"], _mapped(text, split(tensor_map["parts"]), random, held)
     array = _ARGUMENT.fullmatch(text.strip())
     if array is not None:
-        shape = tuple(int(part) for part in re.split(r"[,x]", array["extents"]))
-        how = (array["how"] or "zeros").strip()
-        word = HELD.fullmatch(how)
-        if word is not None and word[1] in held:
-            how, octets = "zeros", held[word[1]]
-        whole = _array(text, array["type"], shape, how, random)
-        if word is not None and word[1] in held:
-            whole.reshape(-1).view(np.uint8)[: octets.size] = octets[: whole.nbytes]
-        return array["name"], whole.reshape(-1)[int(array["first"]) :] if array["first"] else whole
+        return array["name"], _filled_array(text, array, random, held)
     name, _, value = text.rpartition("=")
     name = name.partition(":")[0].strip()
     if value.strip() in _WORDS:
@@ -238,6 +247,42 @@ def made_argument(text: str, random: np.random.Generator, held: Mapping[str, Any
         except ValueError:
             raise ArgumentError("--arg is no argument", given=text, allowed=ALLOWED) from None
     return name or None, number
+
+
+def _filled_array(text: str, array: re.Match[str], random: np.random.Generator, held: Mapping[str, Any]) -> Any:
+    """``f32[2,3]=ramp``, as `_ARGUMENT` matches it."""
+    shape = tuple(int(part) for part in re.split(r"[,x]", array["extents"]))
+    how = (array["how"] or "zeros").strip()
+    word = HELD.fullmatch(how)
+    if word is not None and word[1] in held:
+        how, octets = "zeros", held[word[1]]
+    whole = _array(text, array["type"], shape, how, random)
+    if word is not None and word[1] in held:
+        whole.reshape(-1).view(np.uint8)[: octets.size] = octets[: whole.nbytes]
+    return whole.reshape(-1)[int(array["first"]) :] if array["first"] else whole
+
+
+def _mapped(text: str, parts: Sequence[str], random: np.random.Generator, held: Mapping[str, Any]) -> TensorMap:
+    """``map(f16[128,64]=random, box=64x32, swizzle=3)``: an array, and the boxes of it that a kernel moves."""
+    pairs = [part.partition("=")[::2] for part in parts[1:]]
+    fields = {key.strip(): value.strip() for key, value in pairs}
+    if other := next((key for key in fields if key not in ("box", "swizzle", "steps", "strides", "oob")), None):
+        allowed = "box=64x32, swizzle=0 to 3, steps=1x2, strides=72x1, oob=zero or nan"
+        raise ArgumentError(f"a tensor map has no {other}", given=text, allowed=allowed)
+    strides = numbers(fields.pop("strides")) if "strides" in fields else None
+    head, _, how = parts[0].partition("=")
+    whole = _ARGUMENT.fullmatch(head.strip())
+    if whole is None or "box" not in fields:
+        raise ArgumentError("a tensor map is of an array, by a box", given=text, allowed="map(f16[128,64], box=64x32)")
+    shape = numbers(whole["extents"])
+    room = 1 + sum((extent - 1) * step for extent, step in zip(shape, strides or (), strict=False))
+    extents = str(room) if strides is not None else whole["extents"]
+    _, array = made_argument(f"{whole['type']}[{extents}]{f'={how}' * bool(how)}", random, held)
+    if strides is not None:
+        array = as_strided(array, shape, [step * array.itemsize for step in strides])
+    (swizzle,) = numbers(fields.get("swizzle", 0))
+    return TensorMap(array, numbers(fields["box"]), swizzle, oob=fields.get("oob", "zero"),
+                     steps=numbers(fields["steps"]) if "steps" in fields else ())  # fmt: skip
 
 
 def _array(text: str, kind: str, shape: tuple[int, ...], fill: str, random: np.random.Generator) -> Any:
@@ -407,6 +452,8 @@ def _spelled(kernel: LoadedKernel) -> str:
 
 def example(param: Parameter) -> str:
     """An argument that fits a parameter, as the command line has it: floats are random, integers zeros."""
+    if param.fields == TENSOR_MAP:
+        return f"'{param.name}={_SAMPLE_OF_MAP}'"
     if param.fields:
         return f"'{param.name}={{{', '.join(map(_field, param.fields))}}}'"
     if param.type and param.type[-1] != "*":
@@ -417,6 +464,8 @@ def example(param: Parameter) -> str:
 
 def _field(field: Field) -> str:
     """A value of a field of a structure, as the command line has it."""
+    if field.inner == TENSOR_MAP and not field.count:
+        return _SAMPLE_OF_MAP
     if field.inner:
         value = f"{{{', '.join(map(_field, field.inner))}}}"
         return f"{{{', '.join([value] * field.count)}}}" if field.count else value

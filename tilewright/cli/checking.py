@@ -22,7 +22,6 @@ from tilewright.cli.arguments import (
     kernel_of,
     made_argument,
     named_by,
-    numbers,
     requests_beside,
     sequences_beside,
 )
@@ -118,9 +117,7 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
 
     Raises TilewrightError where there is nothing to run.
     """
-    grid, block, cluster = (numbers(text) if text else None for text in (asked.grid, asked.block, asked.cluster))
-    line = Request(asked.kernel, grid or (1,), block, asked.smem, cluster, asked.non_portable_cluster,
-                  tuple(asked.arg), asked.checks, tuple(asked.const), asked.seed, asked.made_by)  # fmt: skip
+    line = Request.of(asked, check=asked.checks, globals=tuple(asked.const), made_by=asked.made_by)
     if asked.profile is not None:
         from tilewright.profiling import gpu
 

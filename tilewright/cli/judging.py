@@ -79,18 +79,16 @@ class RunAsked:
     def _loaded(self, path: Path, name: str | None) -> tuple[LoadedKernel, tuple[Any, ...], dict[str, Any]]:
         import numpy as np
 
-        from tilewright.cli.arguments import Request, arguments_of, kernel_of, numbers, requests_beside
+        from tilewright.cli.arguments import Request, arguments_of, kernel_of, requests_beside
         from tilewright.cli.checking import loaded
         from tilewright.cli.launching import as_launched
         from tilewright.inputs import parse_sizes
 
-        grid, block, cluster = (numbers(text) if text else None for text in (self.grid, self.block, self.cluster))
-        request = Request(name, grid or (1,), block, self.smem, cluster, self.non_portable_cluster,
-                          tuple(self.arg), seed=self.seed)  # fmt: skip
+        request = replace(Request.of(self), kernel=name)
         if not self.arg and (beside := requests_beside(path)):
-            launch: dict[str, Any] = {"grid": grid, "block": block, "cluster": cluster, "shared_bytes": self.smem}
+            launch = {key: value for key, value in request.launch.items() if value and (key != "grid" or self.grid)}
             nearest = next((choice for choice in beside if name in (None, choice.kernel)), beside[0])
-            request = replace(nearest, **{key: value for key, value in launch.items() if value})
+            request = replace(nearest, **launch)
         module = loaded(path, self.arch, (), (), request.kernels)
         if request.block is None and path.suffix != ".ptx":
             first = as_launched(module, request, path, parse_sizes(constants(self.size)))[0]

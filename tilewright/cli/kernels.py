@@ -17,10 +17,9 @@ import numpy as np
 from tilewright.cli.options import constants
 from tilewright.compiler import Executable, compile
 from tilewright.errors import ArgumentError, KernelError, Span, TilewrightError, choices
-from tilewright.inputs import Argument, make_arguments, parse_sizes, shown
+from tilewright.inputs import Argument, make_arguments, named_arguments, parse_sizes, shown
 from tilewright.ir import Kernel
 from tilewright.lang import JitKernel
-from tilewright.ranks import named_arguments
 from tilewright.terminal import complain, say, with_progress
 from tilewright.tuning import Tuned
 

@@ -34,11 +34,12 @@ from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, Span, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_allocations import first_home, variables_set
-from tilewright.load.cu_contents import array_of, contents
+from tilewright.load.cu_contents import array_of, contents, map_of
 from tilewright.load.cu_host import bare, parts_of
 from tilewright.load.cu_launches import LaunchShape, launched, unreached
 from tilewright.load.cu_life import HostAround, filled_with, is_copied_to, launch_loop, set_in_part, unset
 from tilewright.load.cu_numbers import type_bytes
+from tilewright.load.cu_tensor_maps import HostMap
 from tilewright.load.cu_tree import template_names
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
 from tilewright.sequences import PlannedLaunch, launch
@@ -216,6 +217,9 @@ def _check_launch(kernel: LoadedKernel, request: Request, at: Span) -> None:
     """Raises ArgumentError, at the line of the launch, where a GPU refuses what host code asks for: a mistake there."""
     try:
         kernel.machine(request.grid, request.block, request.cluster, request.shared_bytes, non_portable_cluster=True)
+        for text in request.args:
+            if "map(" in text:
+                made_argument(text, np.random.default_rng(0), request.held)
     except ArgumentError as error:
         error.what, error.at = f"this launch of {kernel.name} fails: {error.what}", at
         raise
@@ -333,6 +337,8 @@ def _argument(
         return re.sub(r"^\s*\w+", param.name, texts[param.name])
     if param.type[-1:] == "*":
         return f"{param.name}=null" if word in _NULL else _allocated(param, shape, word)
+    if shape.host is not None and (tensor_map := map_of(shape.host, word)) is not None:
+        return f"{param.name}={_map_text(tensor_map, word)}"
     if _OF_TEXTURES.search(param.type):
         return f"{param.name}=0"  # what reads it is refused by name
     if isinstance(value, (int, float)):
@@ -397,6 +403,27 @@ def _as_set(param: Parameter, nbytes: int, word: str, host: Host) -> str | None:
     return f"{text}={RAMP}" if is_copied and text.endswith("]") else text
 
 
+def _map_text(tensor_map: HostMap, word: str) -> str:
+    """A tensor map of host code as the command line has it, with what its array holds."""
+    kind, (extents, box, steps) = (
+        SHORT[tensor_map.dtype],
+        ("x".join(map(str, numbers)) for numbers in (tensor_map.extents, tensor_map.box, tensor_map.steps)),
+    )
+    options = {"box": box, "swizzle": str(tensor_map.swizzle), "oob": tensor_map.oob, "steps": steps}
+    step = 1
+    for extent, stride in zip(reversed(tensor_map.extents), reversed(tensor_map.strides), strict=True):
+        if stride != step:
+            options["strides"] = "x".join(map(str, tensor_map.strides))
+        step *= extent
+    plain = {"swizzle": "0", "oob": "zero", "steps": "x".join("1" for _ in tensor_map.steps)}
+    said = ", ".join(f"{key}={value}" for key, value in options.items() if plain.get(key) != value)
+    array = tensor_map.array
+    octets = array.values.view(np.uint8) if array is not None and array.root.is_known and array.root.is_set else None
+    how = "=random" if tensor_map.dtype.startswith(("float", "bfloat")) else f"={RAMP}"
+    how = f"={of_host(word)}" if _held(f":{kind}[]", octets) is not None else how
+    return f"map({kind}[{extents}]{how}, {said})"
+
+
 def _held(text: str, octets: NDArray[Any] | None) -> NDArray[Any] | None:
     """What host code puts into an array, whose type a text has; None where that is not known. Random floats are better
     than many that are equal.
@@ -451,6 +478,8 @@ def _member(member: Field, word: str, value: str, host: Host) -> str | None:
                 text = _as_set(Parameter("", f"{member.element}*", member.element), int(size), way, host)
                 return text.lstrip(":") if text is not None else None
         return "null" if value in _NULL else None
+    if (tensor_map := map_of(host, f"{word}.{member.name}")) is not None:
+        return _map_text(tensor_map, f"{word}.{member.name}")
     number = host.number(value) if member.kind and not member.count else None
     return None if number is None else str(number if member.kind.startswith("float") else int(number))
 

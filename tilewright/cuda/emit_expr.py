@@ -19,7 +19,7 @@ from tilewright.cuda.emit_unit import (
     load,
 )
 from tilewright.dtypes import INT32, DType, dtype
-from tilewright.ir.intervals import Interval, limits
+from tilewright.ir.intervals import limits
 from tilewright.ir.operators import DIVIDED_BY_ZERO, DIVISIONS, MODULAR, OPERATORS, SHIFTS, UNARY, transfer
 from tilewright.isa.arith import ARITHMETIC, extreme_helper
 from tilewright.records import replace
@@ -67,12 +67,8 @@ def integer_unary(node: ir.Unary, scope: Scope) -> Cpp:
 
 def abs_bound(node: ir.Expr, scope: Scope) -> int:
     """The largest magnitude that an integer may have."""
-    interval = _interval(node, scope)
+    interval = scope.facts.interval(node)
     return max(abs(interval.low), abs(interval.high))
-
-
-def _interval(node: ir.Expr, scope: Scope) -> Interval:
-    return scope.facts.interval(node)
 
 
 def _fits(node: ir.Binary, scope: Scope) -> bool:
@@ -82,7 +78,7 @@ def _fits(node: ir.Binary, scope: Scope) -> bool:
         return False
     if kind.kind == "uint" and kind.bits >= 32:
         return True
-    a, b = _interval(node.a, scope), _interval(node.b, scope)
+    a, b = scope.facts.interval(node.a), scope.facts.interval(node.b)
     if node.op == "<<" and (a.low < 0 or b.high >= kind.bits):
         return False
     ideal = transfer(node.op, a, b, kind.bits)
@@ -91,14 +87,14 @@ def _fits(node: ir.Binary, scope: Scope) -> bool:
 
 def _counts(node: ir.Binary, scope: Scope) -> bool:
     """Is the second operand of a shift certainly a count for which C++ defines the result?"""
-    count = _interval(node.b, scope)
+    count = scope.facts.interval(node.b)
     return count.low >= 0 and count.high < max(32, node.dtype.bits)
 
 
 def _negation_fits(node: ir.Unary, scope: Scope) -> bool:
     if node.dtype.kind == "uint":
         return node.dtype.bits >= 32
-    return _interval(node.a, scope).low > limits(node.dtype).low
+    return scope.facts.interval(node.a).low > limits(node.dtype).low
 
 
 def _modular(node: ir.Expr, scope: Scope) -> Cpp:
@@ -135,7 +131,7 @@ def _shifted(node: ir.Binary, a: Cpp, b: Cpp, scope: Scope) -> Cpp:
 def _divided(node: ir.Binary, scope: Scope) -> Cpp:
     """``//`` and ``%`` round down: what C++ does for operands that are not negative, and a shift or mask for 2**k."""
     a, b = scope.cpp(node.a), scope.cpp(node.b)
-    left, right = _interval(node.a, scope), _interval(node.b, scope)
+    left, right = scope.facts.interval(node.a), scope.facts.interval(node.b)
     floors = node.op in ("//", "%")
     overflows = left.low == limits(node.dtype).low and right.low <= -1 <= right.high
     any_divisor = overflows or right.low <= 0 <= right.high
@@ -219,18 +215,14 @@ def _plain(op: str, a: Cpp, b: Cpp, kind: DType, unit: TranslationUnit) -> Cpp:
     if op in ("+", "-", "*", "/"):
         return infix(op, a, b)
     if op in _EXTREMES:
-        return Cpp.call(_extreme(_EXTREMES[op], kind, unit), a, b)
+        name, text = extreme_helper(_EXTREMES[op], kind)
+        return Cpp.call(unit.helper(name, text.rstrip()), a, b)
     if op == "truncmod":
         return Cpp.call(f"fmod{suffix}", a, b)
     if op == "truncdiv":
         return Cpp.call(f"trunc{suffix}", infix("/", a, b))
     helper = _floor_mod if op == "%" else _floor_div
     return Cpp.call(helper(kind, suffix, unit), a, b)
-
-
-def _extreme(name: str, kind: DType, unit: TranslationUnit) -> str:
-    called, text = extreme_helper(name, kind)
-    return unit.helper(called, text.rstrip())
 
 
 def _floor_div(kind: DType, suffix: str, unit: TranslationUnit) -> str:

@@ -65,11 +65,6 @@ RESERVED = frozenset(f"{_KEYWORDS} {_MACROS} {_USED}".split())  # what no name o
 DECLARED = frozenset((*_DECLARED.split(), *(base + suffix for base in _MATH.split() for suffix in ("", "f", "l"))))
 
 
-def identifiers(text: str) -> set[str]:
-    """Every identifier in a piece of C++."""
-    return set(re.findall(r"[A-Za-z_]\w*", text))
-
-
 class Names:
     """Gives each name of a kernel one in C++. Mutable: it remembers what is taken.
 
@@ -249,7 +244,7 @@ class TranslationUnit:
     expression: writes an expression of the kernel. foreign: identifiers of the instruction table's own C++. declared:
     names of buffers that have a variable.
     read_only: names of global buffers and views that the kernel never writes. restricted: parameters that no other
-    argument overlaps. in_flight: the local buffers that fenced operations write, by group. fast_math: may functions
+    argument overlaps. in_flight: the local buffers that fenced operations write, by the wait. fast_math: may functions
     approximate?
     """
 
@@ -258,7 +253,7 @@ class TranslationUnit:
     expression: Callable[[Expr, Scope], Cpp]
     read_only: frozenset[str] = frozenset()
     restricted: frozenset[str] = frozenset()
-    in_flight: Mapping[str, tuple[Buffer, ...]] = field(default_factory=dict)
+    in_flight: Mapping[int, tuple[Buffer, ...]] = field(default_factory=dict)
     fast_math: bool = False
     helpers: dict[str, str] = field(default_factory=dict)
     specials: dict[str, str] = field(default_factory=dict)
@@ -309,7 +304,7 @@ class TranslationUnit:
 
     def mention(self, text: str) -> None:
         """The unit contains a C++ template of a row: the kernel's names must stay clear of its identifiers."""
-        self.foreign |= identifiers(re.sub(r"\{\w+\}", " ", text))
+        self.foreign.update(re.findall(r"[A-Za-z_]\w*", re.sub(r"\{\w+\}", " ", text)))
 
     def clashes(self) -> set[str]:
         """Names of the kernel that hide a helper or something that the instruction table's C++ uses."""
@@ -531,10 +526,7 @@ def _pointers(node: ir.Expr | None) -> Iterator[str]:
             yield node.buffer.name
         case ir.Var() if node.dtype.kind == "handle":
             yield node.name
-        case ir.Binary():
-            yield from _pointers(node.a)
-            yield from _pointers(node.b)
-        case ir.Select():
+        case ir.Binary() | ir.Select():
             yield from _pointers(node.a)
             yield from _pointers(node.b)
         case ir.Cast() | ir.Reinterpret():

@@ -374,7 +374,7 @@ class Launcher:
 
     def prepared(self, args: tuple[Any, ...]) -> tuple[LaunchPlan, tuple[Number, ...], int]:
         """The checked call, the values of its parameters, and the stream. Raises ArgumentError, see `launch`."""
-        arrays = [array for array in map(host.behind, args) if host.is_array(array) and host.device_of(array) != "cpu"]
+        arrays = [array for array in map(host.behind, args) if host.is_on_gpu(array)]
         streams = [stream_of(value, host.ordinal(host.device_of(value))) for value in arrays]
         stream = next((number for number in streams if number is not None), 0)
         arguments = [inspected(value, stream) for value in args]

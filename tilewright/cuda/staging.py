@@ -1,13 +1,13 @@
 """Host arrays on a GPU for one launch, and GPU arrays on the host for one simulation: copied there and back.
 
-Arrays that overlap, such as one array passed twice, stay one memory: the `HostStretch` that they cover is copied.
+Arrays that overlap, such as one array passed twice, stay one memory: the `host.HostStretch` that they cover is copied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,39 +23,8 @@ from tilewright.ir.tensor_map import MapFields
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-ALLOCATED_AT = 256  # the alignment of allocations: modulo this, a copy has its original's address
 
-
-@dataclass(frozen=True, slots=True)
-class HostStretch:
-    """Memory from the address ``first`` up to ``end``. readonly: no array in it may be written."""
-
-    first: int
-    end: int
-    readonly: bool = False
-
-    @property
-    def nbytes(self) -> int:
-        return self.end - self.first
-
-
-def stretches_of(arrays: Iterable[HostStretch]) -> list[HostStretch]:
-    """The memory of some arrays, those that overlap as one stretch.
-
-    >>> arrays = [HostStretch(8, 16), HostStretch(4, 9), HostStretch(16, 20)]
-    >>> [(stretch.first, stretch.end) for stretch in stretches_of(arrays)]
-    [(4, 16), (16, 20)]
-    """
-    merged: list[HostStretch] = []
-    for stretch in sorted(arrays, key=lambda array: (array.first, array.end)):
-        if merged and stretch.first < merged[-1].end:
-            last = merged.pop()
-            stretch = HostStretch(last.first, max(last.end, stretch.end), last.readonly and stretch.readonly)
-        merged.append(stretch)
-    return merged
-
-
-def _stretch_at(address: int, stretches: Sequence[HostStretch]) -> HostStretch:
+def _stretch_at(address: int, stretches: Sequence[host.HostStretch]) -> host.HostStretch:
     return next(stretch for stretch in reversed(stretches) if stretch.first <= address)
 
 
@@ -74,8 +43,8 @@ def launch_from_host(launcher: Launcher, args: Sequence[Any]) -> None:
     maps = {i: arg.descriptor for i, arg in enumerate(arguments) if isinstance(arg.descriptor, MapFields)}
     kinds |= {i: dtype(fields.dtype) for i, fields in maps.items()}
     arrays = {i: host.opened(host.behind(args[i]), kind) for i, kind in kinds.items()}
-    stretches = stretches_of(
-        HostStretch(array.ctypes.data, array.ctypes.data + array.nbytes, not array.flags.writeable)
+    stretches = host.stretches_of(
+        host.HostStretch(array.ctypes.data, array.ctypes.data + array.nbytes, not array.flags.writeable)
         for array in arrays.values()
     )
     device = driver.device(0)
@@ -97,9 +66,9 @@ def _placed(argument: Inspected, address: int) -> Inspected:
 
 
 @contextmanager
-def _copied(stretch: HostStretch) -> Iterator[int]:
+def _copied(stretch: host.HostStretch) -> Iterator[int]:
     """Copy a stretch to the GPU, and back at the end. Gives the bytes from the stretch to its copy."""
-    lead = stretch.first % ALLOCATED_AT
+    lead = stretch.first % host.ALLOCATED  # modulo this, a copy has its original's address
     allocated = driver.allocate(lead + stretch.nbytes)  # not a byte behind the end, where compute-sanitizer watches
     address = allocated + lead
     try:
@@ -120,15 +89,15 @@ def lent(arrays: Mapping[str, Any], kinds: Mapping[str, DType]) -> Iterator[dict
 
     `Any`: arrays of one GPU, of any library.
     """
-    spans: dict[str, HostStretch] = {}
+    spans: dict[str, host.HostStretch] = {}
     for name, value in arrays.items():
         info = inspected(value, 0).descriptor
         assert isinstance(info, ArrayInfo)
         item_bytes = max(1, kinds[name].element.bits // 8)  # 4-bit elements come two in an item
         first = info.address or 0
-        spans[name] = HostStretch(first, first + info.span * item_bytes, info.readonly)
+        spans[name] = host.HostStretch(first, first + info.span * item_bytes, info.readonly)
         ordinal = host.ordinal(info.device)
-    stretches = stretches_of(spans.values())
+    stretches = host.stretches_of(spans.values())
     copies = {stretch: np.empty(stretch.nbytes, np.uint8) for stretch in stretches}
     with driver.device(ordinal).current():
         for stretch, copy in copies.items():
@@ -141,7 +110,7 @@ def lent(arrays: Mapping[str, Any], kinds: Mapping[str, DType]) -> Iterator[dict
 
 
 def _part(
-    array: HostStretch, stretch: HostStretch, copies: Mapping[HostStretch, NDArray[np.uint8]]
+    array: host.HostStretch, stretch: host.HostStretch, copies: Mapping[host.HostStretch, NDArray[np.uint8]]
 ) -> NDArray[np.uint8]:
     """The bytes of an array, in the copy of the stretch that it is part of."""
     start = array.first - stretch.first

@@ -1,9 +1,9 @@
 """What users are told as data: a finding, what would mend it, and the findings of one run.
 
 dialects   what the terms of `tilewright.terms` are called in other languages
-remedy     what would mend a finding, as changes of a text
-finding    one thing that a check has found, with its place, its threads and the other access; what is benign by policy;
-           the findings of a run: alike ones counted, those that follow from another one kept apart
+finding    one thing that a check has found, with its place, its threads and the other access; what would mend it, as
+           changes of a text; what is benign by policy; the findings of a run: alike ones counted, those that follow
+           from another one kept apart
 rules      what holds in every schedule, and what is said where it is broken; why a phase of an m-barrier never ends
 steps      the step that is missing between two lines of a kernel: a barrier, a wait, a fence, a handover
 """
@@ -13,16 +13,12 @@ from tilewright.explain.finding import (
     BUILDS,
     IDIOMS,
     Collected,
+    Edit,
     Facts,
     Finding,
     OtherAccess,
-    Threads,
-    parse_idioms,
-    reworded,
-)
-from tilewright.explain.remedy import (
-    Edit,
     Remedy,
+    Threads,
     Way,
     advised,
     at_once,
@@ -35,7 +31,9 @@ from tilewright.explain.remedy import (
     move,
     operand,
     other_parity,
+    parse_idioms,
     replaced,
+    reworded,
 )
 
 __all__ = [

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tilewright.isa import INSTRUCTIONS
-from tilewright.terms import NO_BARRIER, Dialect, Keywords, Operand, Operands, listed
+from tilewright.terms import NO_BARRIER, OURS, Dialect, Keywords, Operand, Operands, Spelling, listed
 
 
 def _in_ptx(name: str, operands: Operands, keywords: Keywords) -> str:
@@ -87,10 +87,20 @@ def _by_barrier(word: str, met: Callable[[str], str] = _met_in_ptx) -> dict[str,
     }
 
 
-CUDA = Dialect({
+_AS_IN_PTX: dict[str, Spelling] = {
     "named": _plain,
     "register": "a value",
     "fence at": "{2} {0} line {1}",
+    "one is enough": OURS.spellings["one is enough"],
+    "advice": OURS.spellings["advice"],
+    "call": _in_ptx,
+    "trap": "trap",
+}
+"""What those share who write PTX, or a language that its instructions are known by."""
+
+
+CUDA = Dialect({
+    **_AS_IN_PTX,
     "barrier warp": "__syncwarp()",
     "barrier cta": "__syncthreads()",
     "barrier cluster": "cooperative_groups::this_cluster().sync()",
@@ -98,8 +108,6 @@ CUDA = Dialect({
     "fence gpu": "__threadfence()",
     "fence cta": "__threadfence_block()",
     "fence sys": "__threadfence_system()",
-    "one is enough": "; one of them is enough: {0}",
-    "advice": "; {0}",
     "call": _called_in_cuda,
     "operation": _in_cuda,
     "meeting": _met_in_cuda,
@@ -114,45 +122,34 @@ CUDA = Dialect({
 }, end=";")  # fmt: skip
 """CUDA C++."""
 PTX = Dialect({
-    "named": _plain,
+    **_AS_IN_PTX,
     "register": "{0}",
-    "fence at": "{2} {0} line {1}",
     "barrier warp": "bar.warp.sync",
     **_by_barrier("bar.sync 0"),
     "barrier cluster": "barrier.cluster",
     "fence": "fence.acq_rel.{0}",
-    "one is enough": "; one of them is enough: {0}",
-    "advice": "; {0}",
-    "call": _in_ptx,
     "atomic": "atom.{0}",
     "strong": "{0}.relaxed",
     "only if cta": "a branch of CTA 0 alone",
     "only if thread": "a branch of thread 0 alone",
     "only if cta thread": "a branch of thread 0 of CTA 0 alone",
     **_apart(_FLAG.format("fence.acq_rel.gpu")),
-    "trap": "trap",
 }, end=";")  # fmt: skip
 """PTX."""
 NUMBA = Dialect({
-    "named": _plain,
-    "register": "a value",
-    "fence at": "{2} {0} line {1}",
+    **_AS_IN_PTX,
     "barrier warp": "cuda.syncwarp()",
     **_by_barrier("cuda.syncthreads()"),
     "barrier cluster": "the barrier of the cluster",
     "fence": "cuda.threadfence()",
     "fence cta": "cuda.threadfence_block()",
     "fence sys": "cuda.threadfence_system()",
-    "one is enough": "; one of them is enough: {0}",
-    "advice": "; {0}",
-    "call": _in_ptx,
     "atomic": "cuda.atomic.{0}({1}, ..., value)",
     "strong": "an atomic access",
     "only if cta": "if cuda.blockIdx.x == 0: ...",
     "only if thread": "if cuda.threadIdx.x == 0: ...",
     "only if cta thread": "if cuda.grid(1) == 0: ...",
     **_apart(_FLAG.format("cuda.threadfence()")),
-    "trap": "trap",
 })  # fmt: skip
 """Kernels of Numba."""
 TRITON = Dialect({

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.explain.remedy import Way, advised, between, insert, instruction, operand, replaced
+from tilewright.explain.finding import Way, advised, between, insert, instruction, operand, replaced
 from tilewright.terms import Operand, Term, Told, barrier, call, told
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from itertools import product, takewhile
 from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright import ir
-from tilewright.explain.remedy import Edit, advised, between, insert, joined, keyword, move
+from tilewright.explain.finding import Edit, advised, between, insert, joined, keyword, move
 from tilewright.ir.launch import CTA, LANE, WARP
 from tilewright.isa import INSTRUCTIONS, Fence
 from tilewright.isa.calls import calls_at, calls_in
@@ -231,8 +231,7 @@ def _apart(word: _Word, between: list[_Item], line: int) -> Told | None:
 
 
 def _line(way: Steps) -> int:
-    at = way[-1].stmt.at
-    return at.line if at else 0
+    return _line_of(way[-1].stmt)
 
 
 # The statements around an access
@@ -243,15 +242,6 @@ def _following(way: Steps) -> Iterator[tuple[ir.Stmt, tuple[ir.Stmt, ...]]]:
     for step in reversed(way):
         for stmt in step.body[step.index + 1 :]:
             yield from _inside(stmt, ())
-
-
-def arrivals_behind(way: Steps) -> Iterator[tuple[str, int]]:
-    """The m-barriers that threads arrive at behind an access: the name of the buffer, and the line."""
-    for stmt, _ in _following(way):
-        for bound in calls_at(stmt):
-            signal = bound.form.signal_of("arrive")
-            if stmt.at and signal is not None:
-                yield name_of(bound, signal.barrier), stmt.at.line
 
 
 def _preceding(way: Steps) -> Iterator[tuple[ir.Stmt, tuple[ir.Stmt, ...]]]:
@@ -277,7 +267,7 @@ def _inside(stmt: ir.Stmt, around: tuple[ir.Stmt, ...]) -> Iterator[tuple[ir.Stm
 
 def _words(axes: Uniformity, stmts: Iterator[tuple[ir.Stmt, tuple[ir.Stmt, ...]]]) -> Iterator[_Item]:
     for stmt, around in stmts:
-        line = stmt.at.line if stmt.at else 0
+        line = _line_of(stmt)
         alone = any(isinstance(outer, ir.If) and axes.of(outer.cond) & LANE for outer in around)
         near = not any(isinstance(outer, ir.If) and axes.of(outer.cond) & (WARP | CTA) for outer in around)
         warps = tuple(id(outer) for outer in around if isinstance(outer, ir.If) and axes.of(outer.cond) & WARP)
@@ -315,11 +305,6 @@ def name_of(bound: Bound, operand: str) -> str:
     """The buffer that an operand leads into; empty where that is not known."""
     names = (node.buffer.name for node in ir.walk(bound.operands[operand][0]) if isinstance(node, ir.AddressOf))
     return next(names, "")
-
-
-# The step that is missing between two lines of a kernel, by its text alone: a barrier, a wait, a fence, a handover.
-#
-# Only where a step can stand is it named, and it helps where it lies on the way from the one line to the other.
 
 
 # What orders two racing accesses: the missing step of a handover, or a barrier where one can stand and helps.
@@ -379,8 +364,12 @@ class KernelText:
         return misplaced(self.axes, before, after) if before and after else None
 
     def arrivals_after(self, at: Span | None) -> Iterator[tuple[str, int]]:
-        """The m-barriers that are arrived at behind a line, and where."""
-        return arrivals_behind(*self._ways(at))
+        """The m-barriers that are arrived at behind a line: the name of the buffer, and the line."""
+        for stmt, _ in _following(*self._ways(at)):
+            for bound in calls_at(stmt):
+                signal = bound.form.signal_of("arrive")
+                if stmt.at and signal is not None:
+                    yield name_of(bound, signal.barrier), stmt.at.line
 
     def inits(self, name: str) -> Iterator[tuple[int, int]]:
         """Where an m-barrier of a buffer is made for how many arrivals, 0 where its text does not say it."""

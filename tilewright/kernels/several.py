@@ -16,6 +16,7 @@ from typing import Any
 
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, described
+from tilewright.inputs import Symmetric
 from tilewright.kernels.all_gather_matmul import gathered_product
 from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, multiprocessors, public
 from tilewright.kernels.forms import MatmulKind, Tiles
@@ -26,7 +27,6 @@ from tilewright.kernels.products import clusters_at_once, laid_out
 from tilewright.kernels.two_shot import HALF, SHARE, THREADS, two_shot
 from tilewright.kernels.two_shot_packets import PACKETS as SHARED_PACKETS
 from tilewright.kernels.two_shot_packets import two_shot_packets
-from tilewright.ranks import Symmetric
 
 KINDS, HALVES = ("float32", "float16", "bfloat16"), ("float16", "bfloat16")
 ONE_SHOT_BYTES = 512 << 10  # below, arrays go to all GPUs as a whole

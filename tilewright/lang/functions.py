@@ -13,7 +13,6 @@ from typing import TypeVar
 
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import KernelError, TilewrightError, choices, described
-from tilewright.frames import at_the_edge, shortened
 from tilewright.ir import Break, Call, Expr, Kernel, Var, as_expr, names_in, walk
 from tilewright.ir.arguments import strides_of
 from tilewright.ir.tensor_map import MapOf
@@ -23,6 +22,7 @@ from tilewright.lang.memory import bind_parameter, check_argument, new_buffer, s
 from tilewright.lang.parser import Environment, Outer, Parser, Source, around, read, statement
 from tilewright.lang.ranks import SymmetricType, bind_symmetric
 from tilewright.lang.tensor_maps import bind_map
+from tilewright.public import at_the_edge, shortened
 
 # Early ``return``: kernels have no jumps, so the statements that follow are put under a branch for the threads that
 # have not returned.

@@ -12,7 +12,7 @@ In the order in which to read:
     products          tiling, regions, sums, packing, and finding a missing factor
     thread_axes       how axes of threads compose and split; tables: every place of every element
     swizzle           address bits XORed into others, alone and after a tile layout
-    notation, cute    layouts as text: ours, and CuTe's
+    notation          layouts as text: ours, and CuTe's
     ready             layouts that hardware asks for
     linear            layouts as maps of bits
     placements        arrays that are spread over several GPUs
@@ -23,11 +23,10 @@ from __future__ import annotations
 from tilewright.layout import axes, ready
 from tilewright.layout.axes import *  # noqa: F403  every axis is public: a row of axes.py is all that one adds
 from tilewright.layout.base import Layout, Region, Table
-from tilewright.layout.cute import cute_shape, from_cute, to_cute
 from tilewright.layout.facts import INTS, Facts, Value
 from tilewright.layout.iters import Iter
 from tilewright.layout.linear import LinearLayout
-from tilewright.layout.notation import R, S, parse_layout
+from tilewright.layout.notation import R, S, cute_shape, from_cute, parse_layout, to_cute
 from tilewright.layout.placements import Partial, Placed, Replicate, Shard, placed
 from tilewright.layout.ready import *  # noqa: F403  likewise every layout that is ready
 from tilewright.layout.swizzle import ComposeLayout, SwizzleLayout

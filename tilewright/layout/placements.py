@@ -13,10 +13,10 @@ from math import prod
 from typing import Any, TypeAlias
 
 from tilewright.errors import LayoutError, described
-from tilewright.frames import at_the_edge
 from tilewright.layout.axes import m, pid
 from tilewright.layout.iters import Iter
 from tilewright.layout.tile import TileLayout
+from tilewright.public import at_the_edge
 
 
 @dataclass(frozen=True, slots=True)

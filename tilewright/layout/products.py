@@ -1,4 +1,4 @@
-"""Layouts made of layouts: tiling, direct sums, and finding the missing factor."""
+"""Layouts made of layouts, cut out of one or combined of two, and the missing factor of a combination found."""
 
 from __future__ import annotations
 
@@ -11,146 +11,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError
-from tilewright.layout.axes import Axis, OnAxis, m
+from tilewright.layout.axes import OnAxis
 from tilewright.layout.base import Layout, require_layout
 from tilewright.layout.facts import Facts, Value, as_int, listed, plus, product, times
-from tilewright.layout.iters import Iter, Iters, fuse, is_one, merged, moved, point, regroup
+from tilewright.layout.iters import Iter, Iters, fuse, is_one, moved, point, regroup
 from tilewright.layout.thread_axes import expand_threads
 from tilewright.records import replace
 
 if TYPE_CHECKING:
-    from tilewright.layout.base import Region
     from tilewright.layout.swizzle import SwizzleLayout
     from tilewright.layout.tile import TileLayout
-
-# Wider and narrower elements, repeated elements, and the way back from addresses.
-
-
-def packed(layout: TileLayout, n: int, facts: Facts) -> TileLayout:
-    """See `TileLayout.pack`."""
-    outer, inner = _contiguous_tail(layout.shard, n, facts)
-    beside = [it for it in (*outer, *layout.replica) if it.axis == inner.axis and not is_one(it.extent, facts)]
-    aligned = all(facts.divides(n, it.stride) for it in beside) and facts.divides(n, layout.offset_on(inner.axis))
-    contiguous = n == 1 or facts.equal(inner.stride, 1)
-    if n < 1 or not inner.axis.is_memory() or not contiguous or not facts.divides(n, inner.extent) or not aligned:
-        raise LayoutError(
-            f"cannot pack {layout} by {n}",
-            given=f"on axis {inner.axis}: iters {', '.join(map(str, [*beside, inner]))},"
-            f" offset {layout.offset_on(inner.axis)}",
-            allowed=f"a memory axis; innermost stride 1; its extent, the other strides and the offset multiples of {n}",
-        )
-
-    def narrowed(step: OnAxis) -> OnAxis:
-        divides = step.axis == inner.axis and facts.divides(n, step.value)
-        return OnAxis(facts.simplify(step.value // n), step.axis) if divides else step
-
-    narrow = moved(replace(layout, shard=outer), narrowed)
-    return replace(narrow, shard=(*narrow.shard, Iter(facts.simplify(inner.extent // n), inner.stride, inner.axis)))
-
-
-def _contiguous_tail(shard: Iters, n: int, facts: Facts) -> tuple[Iters, Iter]:
-    """The iters before the innermost run, and that run, neighbours fused until ``n`` divides its extent."""
-    if not shard:
-        return (), Iter(1, 1)
-    start = len(shard) - 1
-    while start and is_one(shard[start].extent, facts) and n > 1:
-        start -= 1
-    inner = shard[start]
-    while start and not facts.divides(n, inner.extent):
-        joined = fuse((shard[start - 1], inner), facts)
-        if len(joined) != 1:
-            break
-        start, inner = start - 1, joined[0]
-    return shard[:start], inner
-
-
-def unpacked(layout: TileLayout, n: int) -> TileLayout:
-    """See `TileLayout.unpack`."""
-    if n < 1:
-        raise LayoutError(f"cannot unpack {layout} by {n}", given=n, allowed="at least 1")
-    axis: Axis = layout.shard[-1].axis if layout.shard and layout.shard[-1].axis.is_memory() else m
-
-    def widened(step: OnAxis) -> OnAxis:
-        return OnAxis(times(step.value, n), axis) if step.axis == axis else step
-
-    wide = moved(layout, widened)
-    return replace(wide, shard=(*wide.shard, Iter(n, 1, axis)))
-
-
-def stretched(shard: Iters, shape: Sequence[Value], to_shape: Sequence[Value], facts: Facts) -> Iters:
-    """See `TileLayout.broadcast`."""
-    groups = regroup(shard, shape, facts)
-    missing = len(to_shape) - len(shape)
-    axis = shard[0].axis if shard else m
-    out = [Iter(extent, 0, axis) for extent in to_shape[: max(missing, 0)]]
-    for dim, (iters, extent) in enumerate(zip(groups, shape, strict=True)):
-        target = to_shape[dim + missing] if missing >= 0 else 0
-        if facts.equal(extent, target):
-            out += iters
-        elif is_one(extent, facts) and missing >= 0:
-            out.append(Iter(target, 0, iters[0].axis))
-        else:
-            raise LayoutError(
-                f"shape {listed(shape)} does not broadcast to {listed(to_shape)}",
-                given=f"dimension {dim} of {extent} elements",
-                allowed="an entry of 1, or the same entry",
-            )
-    return tuple(out)
-
-
-def inverse_iters(layout: TileLayout, facts: Facts) -> Iters:
-    """See `TileLayout.inverse`."""
-    plain = layout.canonicalize(facts)
-    strides: list[Value] = [product(it.extent for it in plain.shard[k + 1 :]) for k in range(len(plain.shard))]
-    waiting = [(it, Iter(it.extent, stride)) for it, stride in zip(plain.shard, strides, strict=True)]
-    out: list[Iter] = []
-    reached: Value = 1
-    while waiting:
-        following = (pair for pair in waiting if pair[0].axis == m and facts.equal(pair[0].stride, reached))
-        if (pair := next(following, None)) is None:
-            break
-        waiting.remove(pair)
-        out.insert(0, pair[1])
-        reached = facts.simplify(times(reached, pair[1].extent))
-    if waiting or plain.replica or plain.offset:
-        raise LayoutError(
-            f"{layout} has no inverse layout",
-            given=f"as {plain}; addresses below {reached} are reached once",
-            allowed="one element at each address of axis m from 0 to the size, no replicas, no offset",
-        )
-    return tuple(out)
 
 
 # Cutting a region out of a layout.
 
 
-def slice_tile(
-    layout: TileLayout, shape: Sequence[Value], region: Region, facts: Facts, *, leaves: bool = False
-) -> TileLayout:
-    """The layout of a region; its origin goes into the offset. See `TileLayout.part`."""
-    if len(region) != len(shape):
-        raise LayoutError(
-            f"a region of {len(region)} dimensions in a shape of {len(shape)}",
-            given=f"region {tuple(region)}, shape {listed(shape)}",
-            allowed="one (start, extent) for each dimension",
-        )
-    shard: list[Iter] = []
-    terms = list(layout.offset)
-    for dim, (iters, extent, (start, length)) in enumerate(
-        zip(regroup(layout.shard, shape, facts), shape, region, strict=True)
-    ):
-        if not leaves:
-            _check_bounds(dim, extent, start, length, facts)
-        kept, moved = _cut(dim, iters, extent, start, length, facts)
-        shard += kept
-        terms += moved
-    origin = [OnAxis(facts.simplify(term.value), term.axis) for term in merged(terms)]
-    part = replace(layout, shard=tuple(shard), offset=tuple(origin))
-    lost = [Iter(1, 0, axis) for axis in layout.axes if axis not in part.axes]
-    return replace(part, shard=(*lost, *part.shard))
-
-
-def _check_bounds(dim: int, extent: Value, start: Value, length: Value, facts: Facts) -> None:
+def check_bounds(dim: int, extent: Value, start: Value, length: Value, facts: Facts) -> None:
     """Refuse what is proven to lie outside; what is not proven is the caller's check."""
     number = as_int(length)
     empty = number is not None and number < 1
@@ -162,9 +38,7 @@ def _check_bounds(dim: int, extent: Value, start: Value, length: Value, facts: F
         )
 
 
-def _cut(
-    dim: int, iters: Iters, extent: Value, start: Value, length: Value, facts: Facts
-) -> tuple[Iters, list[OnAxis]]:
+def cut(dim: int, iters: Iters, extent: Value, start: Value, length: Value, facts: Facts) -> tuple[Iters, list[OnAxis]]:
     """Elements ``start .. start + length`` of one dimension: their iters, and where they begin.
 
     From the inside out: an iter is kept whole while start and length are multiples of it, split where they share a

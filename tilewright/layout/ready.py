@@ -466,15 +466,10 @@ def _fitting(element: str, shape: Sequence[Value], width: int) -> str | None:
 
 def _compact(layout: Layout, shape: Sequence[Value], facts: Facts) -> Layout:
     """The layout with each dimension's iters fused, dimensions kept apart."""
-    if isinstance(layout, ComposeLayout):
-        return ComposeLayout(layout.swizzle, _compact_tile(layout.tile, shape, facts))
-    assert isinstance(layout, TileLayout)
-    return _compact_tile(layout, shape, facts)
-
-
-def _compact_tile(layout: TileLayout, shape: Sequence[Value], facts: Facts) -> TileLayout:
-    groups = regroup(layout.shard, shape, facts)
-    return TileLayout([it for group in groups for it in fuse(group, facts) or group[-1:]])
+    swizzle, tile = layout.parted(shape)
+    groups = regroup(tile.shard, shape, facts)
+    fused = TileLayout([it for group in groups for it in fuse(group, facts) or group[-1:]])
+    return fused if swizzle is None else swizzle.after(fused)
 
 
 def _elements(element: str, nbytes: int) -> int:

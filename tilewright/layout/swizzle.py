@@ -433,7 +433,23 @@ class ComposeLayout(SwizzledLayout):
         layout: the tile layout moves whole periods of the swizzle, or permutes the bits of a power-of-two size.
         """
         plain = self.canonicalize(facts)
-        return plain.inverse(facts) if isinstance(plain, TileLayout) else unswizzled(self, facts)
+        if isinstance(plain, TileLayout):
+            return plain.inverse(facts)
+        back = self.tile.inverse(facts)
+        if _keeps_periods(back, self.swizzle.period, facts):
+            return self.swizzle.after(back)
+        size = as_int(self.size())
+        if size is not None and size <= MOST_ELEMENTS:
+            try:
+                return _by_bits(self, size)
+            except LayoutError:
+                pass
+        raise LayoutError(
+            f"{self} has no inverse that is a swizzle after a tile layout",
+            given=f"{back} after the swizzle",
+            allowed=f"a tile layout that moves whole periods of {self.swizzle.period} elements, or a size that is"
+            " a power of two; LinearLayout.of(layout, shape).inverse() inverts every permutation of bits",
+        )
 
     def parted(self, shape: Sequence[Value]) -> tuple[SwizzleLayout, TileLayout]:
         """The swizzle and the tile layout."""
@@ -469,25 +485,6 @@ def _rounded_up(value: Value, block: int) -> Value:
 
 
 # The way back from swizzled addresses.
-
-
-def unswizzled(layout: ComposeLayout, facts: Facts) -> Layout:
-    """See `ComposeLayout.inverse`: first the swizzle, which undoes itself, then the inverse of the tile layout."""
-    back = layout.tile.inverse(facts)
-    if _keeps_periods(back, layout.swizzle.period, facts):
-        return layout.swizzle.after(back)
-    size = as_int(layout.size())
-    if size is not None and size <= MOST_ELEMENTS:
-        try:
-            return _by_bits(layout, size)
-        except LayoutError:
-            pass
-    raise LayoutError(
-        f"{layout} has no inverse that is a swizzle after a tile layout",
-        given=f"{back} after the swizzle",
-        allowed=f"a tile layout that moves whole periods of {layout.swizzle.period} elements, or a size that is a power"
-        " of two; LinearLayout.of(layout, shape).inverse() inverts every permutation of bits",
-    )
 
 
 def _keeps_periods(back: TileLayout, period: int, facts: Facts) -> bool:

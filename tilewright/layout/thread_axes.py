@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError, choices
-from tilewright.layout.axes import AXES, COMPOSITIONS, SCOPES, Axis, Composition, OnAxis, ScopeName
+from tilewright.layout.axes import AXES, COMPOSITIONS, SCOPES, Axis, Composition, OnAxis
 from tilewright.layout.facts import INTS, Facts, Value, plus, public, times
 from tilewright.layout.iters import Iter, Iters, moved
 
@@ -138,14 +138,6 @@ def threads(table: Table | Mapping[str, NDArray[np.int64]], scope: str) -> NDArr
             )
         index = index + axis.each * values
     return index
-
-
-def scope_of(layout: TileLayout) -> tuple[ScopeName, ScopeName]:
-    """The narrowest subscope and the widest scope of the thread axes; a thread's own where there are none."""
-    check_scopes(layout)
-    axes = [axis for axis in layout.axes if axis.is_thread()]
-    inner = min((a.get_subscope() for a in axes), key=SCOPES.index, default=ScopeName("thread"))
-    return inner, max((a.get_scope() for a in axes), key=SCOPES.index, default=ScopeName("thread"))
 
 
 def check_scopes(layout: TileLayout) -> None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any, NoReturn
 
 from tilewright.errors import LayoutError, described
 from tilewright.layout import products
-from tilewright.layout.axes import AXES, Axis, AxisDistances, OnAxis, ScopeName, m
+from tilewright.layout.axes import AXES, SCOPES, Axis, AxisDistances, OnAxis, ScopeName, m
 from tilewright.layout.base import Layout, Region, Table, require_layout
 from tilewright.layout.facts import (
     INTS,
@@ -24,9 +24,10 @@ from tilewright.layout.facts import (
     simplified,
     times,
 )
-from tilewright.layout.iters import Iter, Iters, fuse, merged, point, regroup, row_major, spell
+from tilewright.layout.iters import Iter, Iters, fuse, is_one, merged, moved, point, regroup, row_major, spell
 from tilewright.layout.tables import Collision, find_collision, same_places, table_of
-from tilewright.layout.thread_axes import check_scopes, compose_threads, expand_threads, extremes, scope_of
+from tilewright.layout.thread_axes import check_scopes, compose_threads, expand_threads, extremes
+from tilewright.records import replace
 
 LIST = public.kind("Iterable[Any]")
 
@@ -312,7 +313,26 @@ class TileLayout(Layout):
         Starts may be expressions. Raises LayoutError where the region lies outside (unless it ``leaves``), or cuts an
         iter in a way that no layout describes, or is not proven not to: the error names the fact that is missing.
         """
-        return products.slice_tile(self, shape, region, facts, leaves=leaves)
+        if len(region) != len(shape):
+            raise LayoutError(
+                f"a region of {len(region)} dimensions in a shape of {len(shape)}",
+                given=f"region {tuple(region)}, shape {listed(shape)}",
+                allowed="one (start, extent) for each dimension",
+            )
+        shard: list[Iter] = []
+        terms = list(self.offset)
+        for dim, (iters, extent, (start, length)) in enumerate(
+            zip(regroup(self.shard, shape, facts), shape, region, strict=True)
+        ):
+            if not leaves:
+                products.check_bounds(dim, extent, start, length, facts)
+            inside, begin = products.cut(dim, iters, extent, start, length, facts)
+            shard += inside
+            terms += begin
+        origin = [OnAxis(facts.simplify(term.value), term.axis) for term in merged(terms)]
+        part = replace(self, shard=tuple(shard), offset=tuple(origin))
+        lost = [Iter(1, 0, axis) for axis in self.axes if axis not in part.axes]
+        return replace(part, shard=(*lost, *part.shard))
 
     def tile(
         self, outer: Layout, outer_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts = INTS
@@ -414,7 +434,23 @@ class TileLayout(Layout):
         >>> S[8, 1].broadcast((8, 1), (8, 4))
         S[(8, 4):(1, 0)]
         """
-        return replace(self, shard=products.stretched(self.shard, shape, to_shape, facts))
+        groups = regroup(self.shard, shape, facts)
+        missing = len(to_shape) - len(shape)
+        axis = self.shard[0].axis if self.shard else m
+        out = [Iter(extent, 0, axis) for extent in to_shape[: max(missing, 0)]]
+        for dim, (iters, extent) in enumerate(zip(groups, shape, strict=True)):
+            target = to_shape[dim + missing] if missing >= 0 else 0
+            if facts.equal(extent, target):
+                out += iters
+            elif is_one(extent, facts) and missing >= 0:
+                out.append(Iter(target, 0, iters[0].axis))
+            else:
+                raise LayoutError(
+                    f"shape {listed(shape)} does not broadcast to {listed(to_shape)}",
+                    given=f"dimension {dim} of {extent} elements",
+                    allowed="an entry of 1, or the same entry",
+                )
+        return replace(self, shard=tuple(out))
 
     def pack(self, n: int, facts: Facts = INTS) -> TileLayout:
         """View every ``n`` neighbouring elements as one wider element, as a vector access does.
@@ -427,7 +463,25 @@ class TileLayout(Layout):
 
         Raises LayoutError where a pack would be cut or not contiguous. Inverse: `unpack`.
         """
-        return products.packed(self, n, facts)
+        outer, inner = _contiguous_tail(self.shard, n, facts)
+        beside = [it for it in (*outer, *self.replica) if it.axis == inner.axis and not is_one(it.extent, facts)]
+        aligned = all(facts.divides(n, it.stride) for it in beside) and facts.divides(n, self.offset_on(inner.axis))
+        contiguous = n == 1 or facts.equal(inner.stride, 1)
+        if n < 1 or not inner.axis.is_memory() or not contiguous or not facts.divides(n, inner.extent) or not aligned:
+            iters, offset = ", ".join(map(str, [*beside, inner])), self.offset_on(inner.axis)
+            multiples = f"its extent, the other strides and the offset multiples of {n}"
+            raise LayoutError(
+                f"cannot pack {self} by {n}",
+                given=f"on axis {inner.axis}: iters {iters}, offset {offset}",
+                allowed=f"a memory axis; innermost stride 1; {multiples}",
+            )
+
+        def narrowed(step: OnAxis) -> OnAxis:
+            divides = step.axis == inner.axis and facts.divides(n, step.value)
+            return OnAxis(facts.simplify(step.value // n), step.axis) if divides else step
+
+        narrow = moved(replace(self, shard=outer), narrowed)
+        return replace(narrow, shard=(*narrow.shard, Iter(facts.simplify(inner.extent // n), inner.stride, inner.axis)))
 
     def unpack(self, n: int) -> TileLayout:
         """View every element as ``n`` narrower neighbours on the axis of the innermost iter (m if that is no memory).
@@ -436,7 +490,15 @@ class TileLayout(Layout):
         >>> S[(8, 4) : (1 @ laneid, 1)].unpack(2)
         S[(8, 4, 2):(1@laneid, 2, 1)]
         """
-        return products.unpacked(self, n)
+        if n < 1:
+            raise LayoutError(f"cannot unpack {self} by {n}", given=n, allowed="at least 1")
+        axis: Axis = self.shard[-1].axis if self.shard and self.shard[-1].axis.is_memory() else m
+
+        def widened(step: OnAxis) -> OnAxis:
+            return OnAxis(times(step.value, n), axis) if step.axis == axis else step
+
+        wide = moved(self, widened)
+        return replace(wide, shard=(*wide.shard, Iter(n, 1, axis)))
 
     def inverse(self, facts: Facts = INTS) -> TileLayout:
         """The layout that leads from an address back to the row-major index.
@@ -447,7 +509,25 @@ class TileLayout(Layout):
 
         Raises LayoutError unless the layout is a permutation of ``0 .. size`` on axis m.
         """
-        return TileLayout(products.inverse_iters(self, facts))
+        plain = self.canonicalize(facts)
+        strides: list[Value] = [product(it.extent for it in plain.shard[k + 1 :]) for k in range(len(plain.shard))]
+        waiting = [(it, Iter(it.extent, stride)) for it, stride in zip(plain.shard, strides, strict=True)]
+        out: list[Iter] = []
+        reached: Value = 1
+        while waiting:
+            following = (pair for pair in waiting if pair[0].axis == m and facts.equal(pair[0].stride, reached))
+            if (pair := next(following, None)) is None:
+                break
+            waiting.remove(pair)
+            out.insert(0, pair[1])
+            reached = facts.simplify(times(reached, pair[1].extent))
+        if waiting or plain.replica or plain.offset:
+            raise LayoutError(
+                f"{self} has no inverse layout",
+                given=f"as {plain}; addresses below {reached} are reached once",
+                allowed="one element at each address of axis m from 0 to the size, no replicas, no offset",
+            )
+        return TileLayout(out)
 
     def get_scope(self) -> tuple[ScopeName, ScopeName]:
         """The narrowest subscope and the widest scope of the thread axes: lanes and warps give ("thread", "cta").
@@ -455,7 +535,10 @@ class TileLayout(Layout):
         Without thread axes each thread holds everything: ("thread", "thread"). Raises LayoutError for axes with a gap
         between them.
         """
-        return scope_of(self)
+        check_scopes(self)
+        axes = [axis for axis in self.axes if axis.is_thread()]
+        inner = min((a.get_subscope() for a in axes), key=SCOPES.index, default=ScopeName("thread"))
+        return inner, max((a.get_scope() for a in axes), key=SCOPES.index, default=ScopeName("thread"))
 
     def expand_threads(self, facts: Facts = INTS) -> TileLayout:
         """The same layout in warps and lanes: tid_in_wg and tx split, (wgid, wid_in_wg) joined to warpid.
@@ -486,6 +569,22 @@ class TileLayout(Layout):
                     allowed=f"0 to {axis.bound - 1}",
                 )
         return True
+
+
+def _contiguous_tail(shard: Iters, n: int, facts: Facts) -> tuple[Iters, Iter]:
+    """The iters before the innermost run, and that run, neighbours fused until ``n`` divides its extent."""
+    if not shard:
+        return (), Iter(1, 1)
+    start = len(shard) - 1
+    while start and is_one(shard[start].extent, facts) and n > 1:
+        start -= 1
+    inner = shard[start]
+    while start and not facts.divides(n, inner.extent):
+        joined = fuse((shard[start - 1], inner), facts)
+        if len(joined) != 1:
+            break
+        start, inner = start - 1, joined[0]
+    return shard[:start], inner
 
 
 def _sorted(replica: Iters, facts: Facts) -> Iters:

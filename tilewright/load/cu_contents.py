@@ -39,6 +39,7 @@ from tilewright.load.cu_arrays import (
 from tilewright.load.cu_functions import FUNCTIONS, LARGEST, METHODS
 from tilewright.load.cu_host import Host, members_of, sized
 from tilewright.load.cu_numbers import Number, literal
+from tilewright.load.cu_tensor_maps import ENUMERATORS, HostMap, encode, encodes
 from tilewright.load.cu_tree import below, parameters, tree_of
 from tilewright.load.declared import number_name
 
@@ -82,7 +83,14 @@ def array_of(host: Host, word: str) -> HostArray | None:
     with host.numbers.unasked():
         value = reader.maybe(passed[0]) if passed else UNKNOWN
     value = reader.names.get(base_of(word).replace("->", ".")) if value is UNKNOWN else value
+    value = value.array if isinstance(value, HostMap) else value
     return value if isinstance(value, HostArray) else None
+
+
+def map_of(host: Host, word: str) -> HostMap | None:
+    """The tensor map that an argument of a launch is; None where the text does not say it."""
+    value = _state(host).names.get(word.replace("->", "."))
+    return value if isinstance(value, HostMap) else None
 
 
 def number_of(host: Host, word: str) -> Number | None:
@@ -475,6 +483,8 @@ class _Reader:
         """A structure's members, or a number that stands outside of the function."""
         if members := self._members(name):
             return members
+        if (constant := _bare(name)).startswith(ENUMERATORS):
+            return constant
         if (number := self.host.number(name)) is not None:
             self.names[name] = number
             return number
@@ -637,14 +647,14 @@ class _Reader:
         words = [child for child in listed.named_children if child.type != "comment"]
         if any(child.type == "kernel_call_syntax" for child in node.children):
             return self._launch(self.text(called), words)
+        name, kind = _bare(self.text(called)), re.fullmatch(r"[\w:]*_cast\s*<(.*)>", self.text(called), re.DOTALL)
+        if (act := self._special(name, called, words)) is not None:
+            return act
         if called.type == "field_expression":
             return self._method(called, words)
-        name, kind = _bare(self.text(called)), re.fullmatch(r"[\w:]*_cast\s*<(.*)>", self.text(called), re.DOTALL)
         if (kind is not None or number_name(self.text(called))) and len(words) == 1:
             return self._converted(kind[1] if kind is not None else self.text(called), self.of(words[0]))
-        if name in _LOOKS:
-            return self._nothing
-        for way in (self._special, self._defined, self._known):
+        for way in (self._defined, self._known):
             if (act := way(name, called, words)) is not None:
                 return act
         inside = [self._call(word) for word in words if word.type in _CALLS]  # of ``CHECK(cudaMalloc(...))``
@@ -656,6 +666,11 @@ class _Reader:
 
     def _special(self, name: str, called: Node, words: Sequence[Node]) -> Act | None:
         """Calls whose arguments are no values alone."""
+        if name in _LOOKS:
+            return self._nothing
+        if encodes(name, [*map(self.text, words)]):
+            place = self.of(words[0])
+            return lambda: encode(place(), *map(self.maybe, words[1:]))
         if name == "swap" and len(words) == 2:
             return self._swap(*(_name(word, self.text) for word in words))
         if name == "make_unique" and (owner := _OWNER.match(self.text(called))):

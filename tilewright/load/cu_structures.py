@@ -16,7 +16,7 @@ from tilewright.load.cu_host import calls_of, constants_of
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import HostNumbers
 from tilewright.load.cu_tree import Tree, below, pieces, split, template_parameters, tree_of, with_values
-from tilewright.load.declared import POINTER, Field, Parameter, number_name
+from tilewright.load.declared import POINTER, TENSOR_MAP, Field, Parameter, number_name
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -124,7 +124,7 @@ def _of_cuda() -> Iterator[tuple[str, _Structure]]:
             align = min(16, count * size) if count != 3 else size
             yield f"{name}{count}", _Structure(tuple(Field(each, kind) for each in "xyzw"[:count]), align)
     yield "dim3", _Structure(tuple(Field(each, "uint32") for each in "xyz"))
-    yield "CUtensorMap", _Structure((Field("opaque", "uint64", 16),), 64)
+    yield "CUtensorMap", _Structure(TENSOR_MAP, 64)
 
 
 def with_fields(

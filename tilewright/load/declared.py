@@ -10,7 +10,7 @@ _NUMBERS = {
     "short": "int16", "unsigned short": "uint16", "": "int32", "unsigned": "uint32",
     "long long": "int64", "unsigned long long": "uint64", "long": "int64", "unsigned long": "uint64", "bool": "bool",
     "size_t": "uint64", "ptrdiff_t": "int64", "intptr_t": "int64", "uintptr_t": "uint64", "ushort": "uint16",
-    "uint": "uint32", "ulong": "uint64",
+    "uint": "uint32", "ulong": "uint64", "cuuint32_t": "uint32", "cuuint64_t": "uint64",
     **{f"{sign}int{bits}_t": f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("", "u")},
 }  # fmt: skip
 
@@ -29,6 +29,10 @@ class Field:
     align: int = 0
     whole: int = 0
     element: str = ""
+
+
+TENSOR_MAP = (Field("opaque", "uint64", 16),)
+"""The fields of a ``CUtensorMap``."""
 
 
 @dataclass(frozen=True, slots=True)

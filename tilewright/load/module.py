@@ -23,7 +23,6 @@ import numpy as np
 from tilewright import host
 from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightError, choices, described
 from tilewright.explain import PTX, Finding, reworded
-from tilewright.frames import at_the_edge
 from tilewright.ir import AllocBuffer, For, If, Indexed, Kernel, Launch, Var, While, statements
 from tilewright.isa import check_cluster, nearest
 from tilewright.load.arguments import Given, given, in_order
@@ -31,9 +30,9 @@ from tilewright.load.cu_tree import overload
 from tilewright.load.declared import Parameter
 from tilewright.ptx import Lowered, Machine, initial_bytes, lower, parse
 from tilewright.ptx.mangled import plain_name, qualified_name, signature
-from tilewright.ptx.names import all_statements, number_dtype
+from tilewright.ptx.names import number_dtype
 from tilewright.ptx.tree import Function, Module, Variable
-from tilewright.public import Public, instances, keywords_of
+from tilewright.public import Public, at_the_edge, instances, keywords_of
 from tilewright.terms import Dialect, option, told
 
 if TYPE_CHECKING:
@@ -259,7 +258,7 @@ class LoadedKernel:
     @property
     def variables(self) -> list[str]:
         """The names of the kernel's own variables in memory, and of the module's."""
-        own = [each.name for each in all_statements(self.entry.body or ()) if isinstance(each, Variable)]
+        own = [each.name for each in self.entry.statements if isinstance(each, Variable)]
         shown = self.module.module.shown
         return [shown.get(name, plain_name(name)) for name in (*own, *self.module.module.variable_of)]
 

@@ -12,11 +12,8 @@ from tilewright.primitives.table import ElementRule, Mismatch, Shape, ShapeRule,
 # Rules on extents: which tiles fit each other.
 
 
-NO_KEYWORDS: Mapping[str, object] = {}
-
-
 def equal_extents(
-    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object] = NO_KEYWORDS
+    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]
 ) -> Mapping[str, Shape] | Mismatch:
     """All tiles have equal extents in the same order, those of 1 aside; a number in one of them holds for all."""
     long = [[extent for extent in tile.extents if as_int(extent) != 1] for tile in tiles.values()]
@@ -32,7 +29,7 @@ def equal_extents(
 
 
 def broadcasting(
-    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object] = NO_KEYWORDS
+    tiles: Mapping[str, Tile], facts: Facts, keywords: Mapping[str, object]
 ) -> Mapping[str, Shape] | Mismatch:
     """The sources broadcast to the first tile: aligned at the right, each extent is equal or 1, further ones are 1."""
     (first, dst), *sources = tiles.items()

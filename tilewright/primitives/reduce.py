@@ -273,7 +273,7 @@ def equal_with_axis(
     rank = len(src.extents)
     if not isinstance(axis, int) or not -rank <= axis < rank:
         return Mismatch(f"{shown(src)} has {rank} dimensions", f"axis={axis}", f"a number from {-rank} to {rank - 1}")
-    return equal_extents(tiles, facts)
+    return equal_extents(tiles, facts, keywords)
 
 
 def scannable(tiles: Mapping[str, Tile], keywords: Mapping[str, object]) -> Mismatch | None:

@@ -54,11 +54,6 @@ def described_in(text: str) -> dict[str, str]:
     return {name: said.strip().removesuffix(".") for names, said in pairs for name in re.split(", | and ", names)}
 
 
-def meaning_of(name: str, described: str) -> str:
-    """What a keyword means: as its declaration has it, else as it is for all."""
-    return described or SHARED.get(name, "")
-
-
 WITHIN_A_CTA = ("thread", "warp", "warpgroup", "cta")
 """The scopes whose threads share memory; those of most primitives."""
 
@@ -171,8 +166,8 @@ class Keyword:
 
     @property
     def meaning(self) -> str:
-        """What it does, in words."""
-        return meaning_of(self.name, self.described)
+        """What it does, in words: as its declaration has it, else as it is for all."""
+        return self.described or SHARED.get(self.name, "")
 
     @property
     def kinds(self) -> tuple[object, ...]:

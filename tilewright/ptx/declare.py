@@ -14,14 +14,12 @@ from tilewright.errors import KernelError
 from tilewright.ir import AllocBuffer, Buffer, Expr, Var, binary, cast, const, select
 from tilewright.ir.launch import RESERVED
 from tilewright.isa import ARCHS
-from tilewright.ptx.constants import Unreadable, operands
 from tilewright.ptx.mangled import plain_name, qualified_name
 from tilewright.ptx.names import (
     Memory,
     Parameter,
     Scope,
     Symbol,
-    all_statements,
     bits_of,
     element_bytes,
     nbytes,
@@ -32,6 +30,7 @@ from tilewright.ptx.names import (
     unsigned,
 )
 from tilewright.ptx.state import UINT8, UINT32, UINT64, Lowering
+from tilewright.ptx.text import Unreadable, operands, single
 from tilewright.ptx.tree import Address, Function, Immediate, Instruction, Name, Operand, Sum, Variable
 
 if TYPE_CHECKING:
@@ -164,8 +163,7 @@ def initial_bytes(declared: Variable) -> tuple[bytearray, list[Pointer]]:
 
 def _bits(value: Immediate, kind: str, width: int) -> int:
     if value.bits == 64 and width == 4:
-        number = struct.unpack(">d", value.value.to_bytes(8, "big"))[0]
-        return int.from_bytes(struct.pack(">f", number), "big")
+        return single(value.value)
     if not value.bits and kind in ("f32", "f64"):
         return int.from_bytes(struct.pack(">f" if kind == "f32" else ">d", value.value), "big")
     return value.value
@@ -257,7 +255,7 @@ def _lies_in_memory(entry: Function, param: Variable) -> bool:
         return True
     return any(
         _named_by(operand) == param.name and not _takes_all_of(param, statement, operand)
-        for statement in all_statements(entry.body or ())
+        for statement in entry.statements
         if isinstance(statement, Instruction) and statement.modifiers  # refused at the statement itself
         for operand in statement.operands
     )

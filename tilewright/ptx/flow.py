@@ -17,7 +17,6 @@ from tilewright.ptx.names import (
     Memory,
     Scope,
     Symbol,
-    all_statements,
     element_bytes,
     identifier,
     lanes_of,
@@ -27,7 +26,7 @@ from tilewright.ptx.names import (
     register_dtype,
     unsigned,
 )
-from tilewright.ptx.state import CLOCK, UINT8, UINT32, UINT64, Lowering, Step, addressed, call_parts
+from tilewright.ptx.state import CLOCK, UINT8, UINT32, UINT64, Lowering, Step
 from tilewright.ptx.values import assigned, element, number_of, pointer, read, stored
 
 # Recursive functions: each function of a cycle of calls is lowered once, and a stack holds the frames of its calls.
@@ -308,8 +307,7 @@ ROOM = 1 << 14  # bytes of each thread
 
 def allocates(function: tree.Function) -> bool:
     """Does the function ask for such memory?"""
-    body = all_statements(function.body or ())
-    return any(isinstance(statement, tree.Instruction) and statement.opcode == "alloca" for statement in body)
+    return any(isinstance(stmt, tree.Instruction) and stmt.opcode == "alloca" for stmt in function.statements)
 
 
 def allocate(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
@@ -467,7 +465,7 @@ def call(low: Lowering, step: Step) -> None:
         raise KernelError("its text makes too many calls", allowed=f"{MOST_CALLS}", at=step.at, kind="limit")
     after = low.new()
     _guarded(low, step, after)
-    results, callee, arguments = call_parts(step.ins)
+    results, callee, arguments = tree.call_parts(step.ins)
     target = lookup(low, callee.text, step.scope)
     results, arguments = (tuple(_by_part(operand, step)) for operand in (results, arguments))
     if isinstance(target, tree.Function) and target.body is not None:
@@ -488,7 +486,7 @@ def _through_pointer(
     """A call through a pointer: a branch on the pointer for each function whose address is taken."""
     after = low.new()
     listed = step.scope.named(step.ins.operands[-1])
-    names = listed.names if isinstance(listed, tree.Targets) else addressed(low.module)
+    names = listed.names if isinstance(listed, tree.Targets) else low.module.addressed
     for name in names:
         function = _of_parts(low.module.function_of[name])
         if (len(function.params), len(function.returns)) != (len(arguments), len(results)):
@@ -534,13 +532,13 @@ def _called(
     step: Step,
 ) -> None:
     """Lower a call of a function: its body takes the place of the call, unless the function may call itself."""
-    if function.name not in low.cycles:
+    if function.name not in low.module.cycles:
         _inline(low, function, results, arguments, step)
         return
     lowered = low.stack.lowered
     is_inside = bool(lowered) and function.name in lowered[-1].names
     if not is_inside:
-        lowered.append(Cycle(low, low.cycles[function.name]))
+        lowered.append(Cycle(low, low.module.cycles[function.name]))
         low.stack.cycles.append(lowered[-1])
     site, places = lowered[-1].call(function, step)
     for param, operand in zip(function.params, arguments, strict=True):

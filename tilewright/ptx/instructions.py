@@ -14,14 +14,13 @@ from functools import lru_cache
 from tilewright import ir, isa
 from tilewright.dtypes import BOOL, VOID, DType, dtype
 from tilewright.errors import InstructionError, choices
-from tilewright.ir import Assign, Evaluate, Expr, If, Stmt, Var, as_expr, binary, cast, const, unary
+from tilewright.ir import Assign, Evaluate, Expr, If, Stmt, Var, binary, cast, const, unary
 from tilewright.isa import Form
 from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
 from tilewright.isa.arch import only, since
 from tilewright.isa.operands import TYPES
 from tilewright.isa.tma import MAP_FIELDS
-from tilewright.ptx.constants import operands
 from tilewright.ptx.flow import allocate, restore, save
 from tilewright.ptx.names import type_word, unsigned
 from tilewright.ptx.plain import (
@@ -35,9 +34,9 @@ from tilewright.ptx.plain import (
     store,
     with_mask,
 )
-from tilewright.ptx.special import special_register
-from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
+from tilewright.ptx.state import UINT32, UINT64, Lowering, Step, special_register
 from tilewright.ptx.strict import BARRIERS, check_number, check_register, check_source, check_words, without_idle
+from tilewright.ptx.text import operands
 from tilewright.ptx.tree import Address, Immediate, Name, Not, Operand, Pair, Vector, operand_text
 from tilewright.ptx.values import assigned, element, exact, number_of, pointer, read, register, stored
 from tilewright.ptx.wmma import matrix
@@ -128,24 +127,13 @@ _PREDICATES = re.compile(r"setp\.ne\.b32 (\w+), (%hole_\w+), 0;|selp\.b32 (%hole
 IsPredicate = Callable[[Operand], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
-    """An instruction as a call of a row. operands: the texts of the row's operands, and of ``result``."""
-
-    row: Row
-    form: Form
-    mods: Mapping[str, object]
-    operands: Mapping[str, Operand]
-
-
 def written(mnemonic: str, ops: tuple[Operand, ...], is_predicate: IsPredicate) -> Written:
     """The row and form whose text this is. Raises InstructionError where no form takes such operands."""
     opcodes = isa.opcodes(mnemonic)
     for opcode in opcodes:
-        places = _operands(opcode.pattern)
-        taken = _Taken(opcode.row, opcode.form, is_predicate, {}, {})
-        if taken.all(places, ops) and not taken.lacking(opcode.mods):
-            return Written(opcode.row, opcode.form, {**opcode.mods, **taken.mods}, taken.operands)
+        asm = Written(opcode.row, opcode.form, is_predicate, dict(opcode.mods), {})
+        if asm.all(_operands(opcode.pattern), ops) and not asm.lacking:
+            return asm
     texts = dict.fromkeys(text_of_pattern(opcode.pattern).replace(_HOLE, "").strip() for opcode in opcodes)
     allowed = "\n".join(f"{mnemonic} {text}" for text in texts)
     raise InstructionError(f"{mnemonic} has other operands", given=", ".join(map(operand_text, ops)), allowed=allowed)
@@ -171,14 +159,16 @@ def _operands(pattern: str) -> tuple[Operand, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Taken:
-    """The operands and modifiers that have been found so far."""
+class Written:
+    """An instruction as a call of a row. operands: the texts of the row's operands, and of ``result``, as they are
+    found.
+    """
 
     row: Row
     form: Form
     is_predicate: IsPredicate
-    operands: dict[str, Operand]
     mods: dict[str, object]
+    operands: dict[str, Operand]
 
     def all(self, places: tuple[Operand, ...], operands: tuple[Operand, ...]) -> bool:
         """Does each operand fit its place?"""
@@ -205,8 +195,10 @@ class _Taken:
                 return inside and self.hole(base.text.removeprefix(_HOLE), alone) and self.all(more, operand.more)  # type: ignore[union-attr]  # a name
         return False
 
-    def lacking(self, mods: Mapping[str, object]) -> list[str]:
+    @property
+    def lacking(self) -> list[str]:
         """The operands of the form that nothing was found for."""
+        mods = self.mods
         needed = (row.name for row in self.row.operands if row.kind != "note" and mods.get(row.name, row) is not None)
         return [name for name in needed if name not in self.operands]
 
@@ -274,21 +266,6 @@ def _barrier(low: Lowering, step: Step) -> Sequence[ir.Stmt] | None:
         return [ir.Evaluate(isa.call("cuda.cta_sync"), at=step.at)]
     threads = const(low.machine.launch.warps * 32, UINT32)
     return [ir.Evaluate(isa.call("ptx.bar.sync", read(low, number, step, UINT32), threads), at=step.at)]
-
-
-def _trap(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
-    """``trap``: a thread that executes it ends the launch with an error."""
-    return [ir.Evaluate(isa.call("cuda.trap"), at=step.at)]
-
-
-def _nothing(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
-    """Do nothing: the instruction has no effect on values."""
-    return ()
-
-
-def _policy(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
-    """``createpolicy``: a policy for caches, which has no effect on values."""
-    return assigned(low, step.ins.operands[0], const(0, UINT64), step)
 
 
 def _atomic(low: Lowering, step: Step) -> Iterable[ir.Stmt] | None:
@@ -374,21 +351,22 @@ OWN: Mapping[str, Callable[[Lowering, Step], Iterable[ir.Stmt] | None]] = {
     "isspacep": is_in_space,
     "bar": _barrier,
     "barrier": _barrier,
-    "trap": _trap,
+    "trap": lambda low, step: [ir.Evaluate(isa.call("cuda.trap"), at=step.at)],
     "mapa": _mapped,
     "getctarank": _rank,
     "atom": _atomic,
     "ldmatrix": _matrices,
     "stmatrix": _matrices,
-    "createpolicy": _policy,
+    "createpolicy": lambda low, step: assigned(low, step.ins.operands[0], const(0, UINT64), step),  # of caches
     "wmma": matrix,
     "tensormap": change_map,
     "clusterlaunchcontrol": query,
     "alloca": allocate,
     "stacksave": save,
     "stackrestore": restore,
-    **dict.fromkeys(("pmevent", "brkpt", "prefetch", "prefetchu", "discard", "applypriority"), _nothing),
+    **dict.fromkeys(("pmevent", "brkpt", "prefetch", "prefetchu", "discard", "applypriority"), lambda low, step: ()),
 }
+"""The functions for opcodes that are no row, or are one in some spellings: then they give None."""
 
 
 # Every other instruction is a row of the table
@@ -579,9 +557,7 @@ def _in_flight(low: Lowering, parts: Sequence[Operand], step: Step) -> Iterator[
     registers = [register(low, part, step) for part in parts]
     new = [var for var in dict.fromkeys(registers) if var is not None and var not in low.in_flight]
     if new:
-        buffer = ir.Buffer(low.fresh(new[0].name), new[0].dtype, (len(new),), "local", None)
-        low.allocated.append(ir.AllocBuffer(buffer, at=step.at))
-        low.in_flight |= {var: ir.Load(buffer, (as_expr(index),)) for index, var in enumerate(new)}
+        low.in_flight |= zip(new, low.places(new[0].name, new[0].dtype, len(new), step.at), strict=True)
     for var in registers:
         if var is None:
             raise InstructionError(f"{step.ins.mnemonic} has other operands", given="_", allowed="registers")
@@ -635,9 +611,6 @@ def _of_type(bits: ir.Expr, typed: DType) -> ir.Expr:
 def _places(low: Lowering, kind: Kind, parts: Sequence[Operand], step: Step, after: list[ir.Stmt]) -> Iterator[ir.Load]:
     """Storage for registers that a row writes; those of the text take its values afterwards."""
     width = {"b16": 16, "b64": 64, "f64": 64}.get(kind.kind, 32)
-    buffer = ir.Buffer(low.fresh(kind.name), unsigned(width), (len(parts),), "local", None)
-    low.allocated.append(ir.AllocBuffer(buffer, at=step.at))
-    for index, part in enumerate(parts):
-        place = ir.Load(buffer, (as_expr(index),))
+    for part, place in zip(parts, low.places(kind.name, unsigned(width), len(parts), step.at), strict=True):
         after += assigned(low, part, place, step)
         yield place

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.errors import KernelError
 from tilewright.ptx import tree
-from tilewright.ptx.constants import NAME, STATEMENT, Scanner, Text, Unreadable, operands
-from tilewright.ptx.lines import with_lines_of_assembly
+from tilewright.ptx.text import NAME, STATEMENT, Scanner, Text, Unreadable, operands, with_lines_of_assembly
 
 if TYPE_CHECKING:
     from tilewright.ptx.tree import Operand

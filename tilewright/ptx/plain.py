@@ -11,8 +11,7 @@ from tilewright.ir import Assign, Bind, Component, Evaluate, Expr, Stmt, Var, bi
 from tilewright.isa.arch import since
 from tilewright.ptx.declare import SHARED, are_short, generic_address, lookup, widened
 from tilewright.ptx.names import Memory, Parameter, nbytes, number_dtype, start_of, type_word, unsigned
-from tilewright.ptx.special import cta_number
-from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
+from tilewright.ptx.state import UINT32, UINT64, Lowering, Step, cta_number
 from tilewright.ptx.strict import check_address, check_number, check_register, check_source, check_together, is_mixed
 from tilewright.ptx.tree import Address, Immediate, Name, Operand, Variable, Vector, operand_text
 from tilewright.ptx.values import WINDOW_BITS, assigned, element, exact, pointer, read, register, stored, window

@@ -1,107 +1,206 @@
-"""The state of the lowering of a PTX entry: blocks, buffers, names; which functions of a module call which."""
+"""The state of the lowering of a PTX entry: the launch, the author's lines, blocks, buffers, names."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright import ir
-from tilewright.dtypes import BOOL, HANDLE, dtype
+from tilewright.dtypes import BOOL, HANDLE, DType, dtype
 from tilewright.errors import Span, TargetError
-from tilewright.ir import const
+from tilewright.ir import Const, Expr, Launch, as_expr, binary, cast, const, const_value, special
 from tilewright.isa.arch import Requirement, nearest
-from tilewright.ptx.lines import Lines
-from tilewright.ptx.names import Scope, all_statements, identifier, nbytes, start_of
-from tilewright.ptx.special import Machine
-from tilewright.ptx.tree import Body, Function, Immediate, Instruction, Module, Name, Operand, Targets, Variable, Vector
+from tilewright.ptx.names import VECTORS, Scope, identifier, nbytes, start_of
+from tilewright.ptx.tree import Body, Function, Instruction, Loc, Module, Name, Operand, Variable
 
 if TYPE_CHECKING:
     from tilewright.ptx.flow import Frame, Stack
 
 
-# Which functions of a module call which: a call through a pointer may reach each function whose address is taken.
-
-
-def call_parts(ins: Instruction) -> tuple[Sequence[Operand], Name, Sequence[Operand]]:
-    """Results, callee and arguments of ``call (results), function, (arguments)``."""
-    rest = [_listed(operand) for operand in ins.operands]
-    results = rest.pop(0) if isinstance(rest[0], Vector) else None
-    callee = rest.pop(0)
-    arguments = rest.pop(0) if rest and isinstance(rest[0], Vector) else None
-    assert isinstance(callee, Name)
-    return (
-        (results.parts if isinstance(results, Vector) else ()),
-        callee,
-        (arguments.parts if isinstance(arguments, Vector) else ()),
-    )
-
-
-def _listed(operand: Operand) -> Operand:
-    """The operand as a list: ``(41)`` is a list of one argument here, and a number elsewhere."""
-    if isinstance(operand, Immediate) and operand.text.startswith("("):
-        return Vector((replace(operand, text=operand.text[1:-1]),), "()")
-    return operand
-
-
-def addressed(module: Module) -> list[str]:
-    """The functions whose address the module takes, in code or in variables."""
-    used: set[str] = set()
-    for variable in module.variables:
-        used |= set(variable.initial.translate(str.maketrans("{},()", "     ")).split()) if variable.initial else set()
-    for function in module.functions:
-        for statement in all_statements(function.body or ()):
-            if isinstance(statement, Instruction) and statement.opcode not in ("call", "bra"):
-                used |= {operand.text for operand in statement.operands if isinstance(operand, Name)}
-    return [name for name, function in module.function_of.items() if name in used and function.body is not None]
-
-
-def cycles(module: Module) -> Mapping[str, frozenset[str]]:
-    """For each function that may call itself, directly or through others: the functions of the same cycles of calls."""
-    pointed = addressed(module)
-    calls = {name: set(_called(module, function, pointed)) for name, function in module.function_of.items()}
-    reached = {name: _reached(calls, name) for name in calls}
-    return {
-        name: frozenset(other for other in names if name in reached[other])
-        for name, names in reached.items()
-        if name in names
-    }
-
-
-def _called(module: Module, function: Function, pointed: Sequence[str]) -> Iterator[str]:
-    listed = {label.name: label.names for label in all_statements(function.body or ()) if isinstance(label, Targets)}
-    for statement in all_statements(function.body or ()):
-        if isinstance(statement, Instruction) and statement.opcode == "call":
-            results, callee, arguments = call_parts(statement)
-            if callee.text in module.function_of:
-                yield callee.text
-                continue
-            last = statement.operands[-1]
-            names = listed.get(last.text, pointed) if isinstance(last, Name) else pointed
-            counts = len(results), len(arguments)
-            yield from (name for name in names if _counts(module.function_of[name]) == counts)
-
-
-def _counts(function: Function) -> tuple[int, int]:
-    return len(function.returns), len(function.params)
-
-
-def _reached(calls: Mapping[str, set[str]], start: str) -> set[str]:
-    reached: set[str] = set()
-    todo = list(calls[start])
-    while todo:
-        name = todo.pop()
-        if name not in reached:
-            reached.add(name)
-            todo += calls[name]
-    return reached
-
-
-# The state of the lowering of a PTX entry: blocks, buffers, names. The parts of the lowering are functions over it.
-
-
 UINT8, UINT32, UINT64 = dtype("uint8"), dtype("uint32"), dtype("uint64")
+
+# Special registers, as arithmetic on those of the lowered stage. Source: PTX ISA, "Special Registers".
+
+MULTIPROCESSORS = 132  # multiprocessors that a launch is spread over; nothing depends on how many there are
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The launch that a kernel is lowered for. block: threads along x, y, z. dynamic_bytes: of shared memory."""
+
+    launch: Launch
+    block: tuple[int, int, int]
+    dynamic_bytes: int = 0
+
+    @property
+    def grid(self) -> tuple[int, int, int]:
+        x, y, z = (int(const_value(extent) or 1) for extent in self.launch.grid)
+        return x, y, z
+
+
+def _number(value: int, kind: object = UINT32) -> Expr:
+    return const(value, kind)  # type: ignore[arg-type]  # a dtype
+
+
+def _register(name: str) -> Expr:
+    return cast(special(name), UINT32)
+
+
+def _tid(machine: Machine, axis: int) -> Expr:
+    x, y, z = machine.block
+    tid = _register("tid")
+    if (x, y, z)[axis] == 1:
+        return _number(0)
+    if axis == 0:
+        return tid if y * z == 1 else tid % x
+    if axis == 1:
+        return tid // x if z == 1 else tid // x % y
+    return tid // (x * y)
+
+
+def _mask(compare: str) -> Callable[[Machine], Expr]:
+    """The lanes of a warp before, at or after the calling one, as bits."""
+
+    def mask(_: Machine) -> Expr:
+        bit = binary("<<", _number(1), _register("laneid"))
+        below = bit - 1
+        return {"eq": bit, "lt": below, "le": bit | below, "gt": ~(bit | below), "ge": ~below}[compare]
+
+    return mask
+
+
+_COUNTED: Mapping[str, Callable[[Machine, int], Expr]] = {
+    "tid": _tid,
+    "ntid": lambda machine, axis: _number(machine.block[axis]),
+    "nctaid": lambda machine, axis: _number(machine.grid[axis]),
+    "cluster_nctaid": lambda machine, axis: _number(machine.launch.cluster[axis]),
+    "nclusterid": lambda machine, axis: _number(machine.grid[axis] // machine.launch.cluster[axis]),
+}
+
+
+def _along(kind: str, axis: int) -> Callable[[Machine], Expr]:
+    counted = _COUNTED.get(kind)
+    return lambda machine: counted(machine, axis) if counted else _register(f"{kind}.{'xyz'[axis]}")
+
+
+def _cluster_ctas(machine: Machine) -> int:
+    x, y, z = machine.launch.cluster
+    return x * y * z
+
+
+_PLAIN: Mapping[str, Callable[[Machine], Expr]] = {
+    "laneid": lambda _: _register("laneid"),
+    "warpid": lambda _: _register("warpid"),
+    "nwarpid": lambda machine: _number(machine.launch.warps),
+    "smid": lambda machine: cta_number(machine) % MULTIPROCESSORS,
+    "nsmid": lambda _: _number(MULTIPROCESSORS),
+    "gridid": lambda _: _number(1, UINT64),
+    "cluster_ctarank": lambda _: _register("cluster_ctarank"),
+    "cluster_nctarank": lambda machine: _number(_cluster_ctas(machine)),
+    "is_explicit_cluster": lambda machine: Const(_cluster_ctas(machine) > 1, dtype("bool")),
+    "dynamic_smem_size": lambda machine: _number(machine.dynamic_bytes),
+    "total_smem_size": lambda machine: _number(machine.launch.shared_bytes),
+    "aggr_smem_size": lambda machine: _number(machine.launch.shared_bytes),
+    **{f"envreg{number}": lambda _: _number(0) for number in range(32)},
+    **{f"pm{number}": lambda _: _number(0) for number in range(8)},
+    **{f"pm{number}_64": lambda _: _number(0, UINT64) for number in range(8)},
+    "current_graph_exec": lambda _: _number(0, UINT64),
+    **{f"lanemask_{compare}": _mask(compare) for compare in ("eq", "lt", "le", "gt", "ge")},
+    **{f"{kind}.{'xyz'[axis]}": _along(kind, axis)
+       for kind in VECTORS for axis in range(3)},
+    **{f"{kind}.w": lambda _: _number(0) for kind in VECTORS},
+}  # fmt: skip
+
+
+def cta_number(machine: Machine) -> Expr:
+    """The number of the CTA in the grid."""
+    x, y, _ = machine.grid
+    return _register("ctaid.x") + _register("ctaid.y") * x + _register("ctaid.z") * (x * y)
+
+
+def special_register(name: str, machine: Machine) -> Expr | None:
+    """The value of ``%tid.x`` or another special register, bits of 32 or 64; None for other names."""
+    reader = _PLAIN.get(name.removeprefix("%")) if name.startswith("%") else None
+    return as_expr(reader(machine)) if reader is not None else None
+
+
+# From ``.loc`` to the author's source: each instruction's line, and for inlined code the lines it was called from.
+
+
+_WHOLE_LINE = 1 << 16
+STAND_INS = "tilewright/stand_ins/"
+"""How the names of headers begin, in debug data, that stand for others: their lines are nobody's."""
+
+
+class Lines:
+    """Follows the `.loc` directives of a body, from one instruction to the next."""
+
+    def __init__(self, module: Module) -> None:
+        self.module = module
+        self.files = dict(module.files)
+        self.current: Span | None = None
+        self.caller: Span | None = None  # of the function whose body takes the place of a call
+        self.own: Span | None = None  # the last line of this body that is the author's
+        self._spans: dict[tuple[int, int, int], Span] = {}  # the last of each place: calls come before what they inline
+
+    def move(self, loc: Loc) -> None:
+        """The following instructions come from this line. Line 0 is none: the last one stays."""
+        if loc.line and loc.file in self.files:
+            outer = self._spans.get(loc.outer) if loc.outer is not None else self.caller
+            if outer is self.caller and _is_foreign(self.files[loc.file]):  # -G says of inlined code not who has called
+                outer = self.own or self.caller
+            if outer is None and loc.outer is not None and loc.outer[1]:
+                outer = self._span(*loc.outer)
+            self.current = self._spans[loc.file, loc.line, loc.column] = self._span(
+                loc.file, loc.line, loc.column, outer
+            )
+            if not _is_foreign(self.files[loc.file]):
+                self.own = self.current
+
+    @contextmanager
+    def inlined(self) -> Iterator[None]:
+        """What follows is the body of a function that is called here."""
+        here, own_line, caller = self.current, self.own, self.caller
+        self.caller, self.own = here, None
+        yield
+        self.current, self.own, self.caller = here, own_line, caller
+
+    def _span(self, file: int, line: int, column: int, outer: Span | None = None) -> Span:
+        path = self.files[file]
+        if outer is not None and _is_foreign(path):  # the author's own line counts
+            return outer
+        return Span(path, line, max(0, column - 1), _WHOLE_LINE, outer)
+
+    def of(self, instruction: Instruction) -> Span:
+        """The author's line of an instruction; its line of PTX where nothing says more."""
+        if self.current is not None:
+            return self.current
+        end = instruction.column + len(instruction.mnemonic)
+        return self.module.span(instruction.line, instruction.column, end)
+
+
+def _is_foreign(path: str) -> bool:
+    """Is it a header of NVIDIA's libraries, one that stands for another, or Triton's own library?"""
+    inside = (
+        "/nvidia/",
+        "/cuda/include/",
+        "/targets/",
+        "/triton/language/",
+        "/cutlass/",
+        "/cute/",
+        "/cub/",
+        "/thrust/",
+        f"/{STAND_INS}",
+    )
+    return path.startswith("cuda_") or any(folder in path for folder in inside)
+
+
+# The state. The parts of the lowering are functions over it.
+
+
 WORKSPACE = Variable("global", "b8", "grid barrier", (64,))
 CLOCK = ir.Var("clock__n", UINT64)
 FUNCTION_ADDRESSES = 0x7E0000000000  # an address where no memory is
@@ -160,10 +259,10 @@ class Lowering(ir.Blocks):
     @cached_property
     def has_local(self) -> bool:
         """Does any function of the module have variables in local memory?"""
-        inside = (statement for function in self.module.functions for statement in all_statements(function.body or ()))
+        inside = (statement for function in self.module.functions for statement in function.statements)
         local = (getattr(statement, "space", "") == "local" or getattr(statement, "opcode", "") == "alloca"
                  for statement in (*self.module.variables, *inside))  # fmt: skip
-        return bool(self.cycles) or any(local)
+        return bool(self.module.cycles) or any(local)
 
     @cached_property
     def room_used(self) -> ir.Var:
@@ -171,11 +270,6 @@ class Lowering(ir.Blocks):
         used = ir.Var(self.fresh("used"), UINT32)
         self.beginnings[used] = const(0, UINT32)
         return used
-
-    @cached_property
-    def cycles(self) -> Mapping[str, frozenset[str]]:
-        """The functions that may call themselves, each with the functions of the same cycles of calls."""
-        return cycles(self.module)
 
     @cached_property
     def stack(self) -> Stack:
@@ -207,6 +301,12 @@ class Lowering(ir.Blocks):
         self.statements += statements
 
     # Memory
+
+    def places(self, name: str, kind: DType, count: int, at: Span) -> list[ir.Load]:
+        """Storage of each thread for so many values."""
+        buffer = ir.Buffer(self.fresh(name), kind, (count,), "local", None)
+        self.allocated.append(ir.AllocBuffer(buffer, at=at))
+        return [ir.Load(buffer, (as_expr(index),)) for index in range(count)]
 
     def global_bytes(self, name: str, size: int, align: int, *, constant: bool = False) -> ir.Buffer:
         """A buffer of bytes in global memory, which the caller of the kernel fills. constant: no thread writes it."""

@@ -1,14 +1,14 @@
 """The tree of a PTX text, made of frozen values: modules, functions, scopes, statements, operands.
 
-Nothing is resolved here: names are text, and what an opcode means is for `tilewright.isa` to say. Trees are made of
-texts by `tilewright.ptx.parser`, and texts of trees by `tilewright.ptx.tree`.
+Nothing is resolved here but which functions call which: names are text, and what an opcode means is for
+`tilewright.isa` to say. `tilewright.ptx.parser` makes trees of texts, `script` texts of trees.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import TypeAlias
 
@@ -226,6 +226,11 @@ class Function:
     body: Body | None = None
     line: int = field(default=0, compare=False)
 
+    @property
+    def statements(self) -> Iterator[Statement]:
+        """The statements of its body and of the scopes in it."""
+        return all_statements(self.body or ())
+
     def numbers(self, name: str) -> tuple[int, ...] | None:
         """The numbers of a directive, ``.reqntid 128, 1, 1``; None where it is not there."""
         for directive in self.directives:
@@ -273,9 +278,89 @@ class Module:
         """The names by which users see variables and functions, by symbol."""
         return shown_names(dict.fromkeys([*self.variable_of, *self.function_of]))
 
+    @cached_property
+    def addressed(self) -> tuple[str, ...]:
+        """The functions whose address is taken, in code or in variables: a call through a pointer may reach each."""
+        used: set[str] = set()
+        for variable in self.variables:
+            used |= set(variable.initial.translate(str.maketrans("{},()", "     ")).split())
+        for function in self.functions:
+            for statement in function.statements:
+                if isinstance(statement, Instruction) and statement.opcode not in ("call", "bra"):
+                    used |= {operand.text for operand in statement.operands if isinstance(operand, Name)}
+        return tuple(name for name, of in self.function_of.items() if name in used and of.body is not None)
+
+    @cached_property
+    def cycles(self) -> Mapping[str, frozenset[str]]:
+        """The functions that may call themselves, directly or through others, each with those of the same cycles."""
+        calls = {name: set(self._called(function)) for name, function in self.function_of.items()}
+        reached = {name: _reached(calls, name) for name in calls}
+        return {
+            name: frozenset(other for other in names if name in reached[other])
+            for name, names in reached.items()
+            if name in names
+        }
+
+    def _called(self, function: Function) -> Iterator[str]:
+        listed = {label.name: label.names for label in function.statements if isinstance(label, Targets)}
+        for statement in function.statements:
+            if isinstance(statement, Instruction) and statement.opcode == "call":
+                results, callee, arguments = call_parts(statement)
+                if callee.text in self.function_of:
+                    yield callee.text
+                    continue
+                last = statement.operands[-1]
+                names = listed.get(last.text, self.addressed) if isinstance(last, Name) else self.addressed
+                counts = len(results), len(arguments)
+                yield from (name for name in names if _counts(self.function_of[name]) == counts)
+
     @property
     def entries(self) -> tuple[Function, ...]:
         return tuple(function for function in self.functions if function.is_entry and function.body is not None)
+
+
+def all_statements(body: Body) -> Iterator[Statement]:
+    """The statements of a body and of its scopes."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, Block):
+            yield from all_statements(statement.body)
+
+
+def call_parts(ins: Instruction) -> tuple[Sequence[Operand], Name, Sequence[Operand]]:
+    """Results, callee and arguments of ``call (results), function, (arguments)``."""
+    rest = [_listed(operand) for operand in ins.operands]
+    results = rest.pop(0) if isinstance(rest[0], Vector) else None
+    callee = rest.pop(0)
+    arguments = rest.pop(0) if rest and isinstance(rest[0], Vector) else None
+    assert isinstance(callee, Name)
+    return (
+        (results.parts if isinstance(results, Vector) else ()),
+        callee,
+        (arguments.parts if isinstance(arguments, Vector) else ()),
+    )
+
+
+def _listed(operand: Operand) -> Operand:
+    """The operand as a list: ``(41)`` is a list of one argument here, and a number elsewhere."""
+    if isinstance(operand, Immediate) and operand.text.startswith("("):
+        return Vector((replace(operand, text=operand.text[1:-1]),), "()")
+    return operand
+
+
+def _counts(function: Function) -> tuple[int, int]:
+    return len(function.returns), len(function.params)
+
+
+def _reached(calls: Mapping[str, set[str]], start: str) -> set[str]:
+    reached: set[str] = set()
+    todo = list(calls[start])
+    while todo:
+        name = todo.pop()
+        if name not in reached:
+            reached.add(name)
+            todo += calls[name]
+    return reached
 
 
 # From the tree back to PTX text, one statement a line; what it prints parses to an equal tree.

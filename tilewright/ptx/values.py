@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import struct
-
 from tilewright import ir
 from tilewright.dtypes import BOOL, DType
 from tilewright.errors import KernelError, Span
 from tilewright.ir import as_expr, binary, cast, const, unary
 from tilewright.ptx.declare import RESERVED_PARTS, are_short, lookup, place_of, reserved, short_address, widened
 from tilewright.ptx.names import Memory, bits_of, start_of
-from tilewright.ptx.special import special_register
-from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
+from tilewright.ptx.state import UINT32, UINT64, Lowering, Step, special_register
 from tilewright.ptx.strict import check_address, check_result
+from tilewright.ptx.text import single
 from tilewright.ptx.tree import Address, Function, Immediate, Name, Not, Operand, Sum, operand_text
 
 WINDOW_BITS = 40
@@ -49,8 +47,7 @@ def read(low: Lowering, operand: Operand, step: Step, kind: DType) -> ir.Expr:
 
 def _number(number: Immediate, kind: DType) -> ir.Expr:
     if number.bits == 64 and kind.bits == 32:
-        value = struct.unpack(">d", number.value.to_bytes(8, "big"))[0]
-        return const(int.from_bytes(struct.pack(">f", value), "big"), kind)
+        return const(single(number.value), kind)
     return const(number.value, kind)
 
 

@@ -23,8 +23,7 @@ from tilewright.isa import WHOLE_WARP, Bound, bind
 from tilewright.isa.arch import since
 from tilewright.ptx.names import bits_of, unsigned
 from tilewright.ptx.plain import as_many
-from tilewright.ptx.special import special_register
-from tilewright.ptx.state import UINT32, UINT64, Lowering, Step
+from tilewright.ptx.state import UINT32, UINT64, Lowering, Step, special_register
 from tilewright.ptx.tree import Address, Immediate, Operand, Vector
 from tilewright.ptx.values import assigned, element, number_of, pointer, read, stored
 
@@ -438,9 +437,7 @@ def _piece(
     words, kind = step.ins.modifiers, which[1].split(".")[1]
     op = next((word for word in words if word in ("xor", "and")), "")
     word = unsigned(max(32, BITS[kind]))
-    buffer = ir.Buffer(low.fresh("wmma"), word, (len(d),), "local", None)
-    low.allocated.append(ir.AllocBuffer(buffer, at=step.at))
-    places = [ir.Load(buffer, (as_expr(number),)) for number in range(len(d))]
+    places = low.places("wmma", word, len(d), step.at)
     values = ([read(low, part, step, word) for part in operand] for operand in parts)
     if kind == "f64":
         values = ([ir.Reinterpret(bits, dtype("float64")) for bits in operand] for operand in values)

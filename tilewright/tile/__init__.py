@@ -2,10 +2,10 @@
 
 Its concepts: a *call* has *sides*, the tiles, and a *scope*, the threads. A *variant* answers with a *plan*, or
 declines with changes that would help. *Places* are a side's addresses as tables, *owners* the threads that hold its
-registers; an *offset* is the way back to code. A *distribution* says which thread takes which elements, a *deal* how
-threads divide the results and the elements of a reduction, whose *partial results* meet. *Matrices* are what
-instructions of a warp take, *boxes* what the copy engine takes. *Steps* are calls inside of a call; the *builder*
-writes.
+registers; an *offset* is the way back to code. A *distribution* says which thread takes which elements: by tables, or
+by arithmetic on coordinates, which number *runs*, and *lines* where elements are joined, whose *partial results* meet.
+*Matrices* are what instructions of a warp take, *boxes* what the copy engine takes. *Steps* are calls inside of a
+call; the *builder* writes.
 
 In the order in which to read:
 
@@ -15,19 +15,18 @@ In the order in which to read:
                       else; registers that setmaxnreg moves between warpgroups
     call, scope       a call as variants see it: the tiles, and the threads that execute it, their scratch and barriers
     conditions        conditions of variants, and changes that might help
-    elementwise       the variants of copies, fills and computations alike
-    copy, peers, copy_async, tcgen05_cp, tcgen05_ldst, fill, reduce, scan, permute_layout, gemm, gemm_tcgen05,
-    gemm_wgmma        the others, by the primitive, and where a file would be too long by the instruction
+    elementwise       the variants of copies, fills and computations alike, and those of fills
+    copy, peers, copy_async, tcgen05_cp, tcgen05_ldst, reduce, scan, permute_layout, gemm, gemm_async
+                      the others, by the primitive, and where a file would be too long by the instruction
     walks, partition  tables of addresses, in tensor memory of cells, and the way back from a table to an expression
     owners, elements  which thread holds which register, and which elements are inside of their buffer; the formula of
                       an elementwise call
-    distribution, round_loops
+    distribution, runs, round_loops
                       how threads divide the elements of a call, also with extents of the run; and the loops
     matrices          what the variants with ldmatrix and stmatrix share; the layouts of operands that reports propose
     boxes             how a tile is boxes of an array, or stretches of bytes; arrays that are spread over several GPUs
     smem_descriptors  where the tensor cores find matrices in shared memory, and scales in tensor memory
-    reductions, deals
-                      arithmetic, partial results, prefixes, and how threads divide a memory
+    reductions        arithmetic and partial results of reductions and scans
     staging           products: which registers hold what; operands from memory
     near              changes with which tensor cores would take a product
     builder           writing the statements

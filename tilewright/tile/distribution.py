@@ -5,12 +5,12 @@ of the scope take turns in an order of our choice (`dealt_out`, `by_turns`). Eit
 accesses, each of a run of elements that is contiguous and aligned in every tile in memory, or one element for all of
 the run; of a tile in registers each element is in a slot that is the same in all threads. Where a run starts is an
 `Offset` that is found on tables of addresses; where there are too many to list, or only the run knows how many, it is
-computed from coordinates in `RowRuns`: see `flow`. `round_loops` writes the code.
+computed from coordinates (`runs`). `round_loops` writes the code.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,10 +18,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.dtypes import INT32, INT64
-from tilewright.ir import Expr, Region, Value, Var, as_expr, binary, cast, const_value, row_major
-from tilewright.ir.debts import has_wide_strides
-from tilewright.tile.call import Side, TileCall, dimensions_of, own_digits, side_of
+from tilewright.ir import Expr, Region, Value, as_expr, binary, const_value, row_major
+from tilewright.tile.call import Side, TileCall, dimensions_of, side_of
 from tilewright.tile.conditions import wider
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.elements import Computation, Moving, computation, indexed
@@ -31,11 +29,11 @@ from tilewright.tile.partition import (
     not_contiguous,
     places,
     repeats,
-    storage_start,
     tracked,
     vector_lengths,
     widest_vector,
 )
+from tilewright.tile.runs import LONG, Lines, is_whole, lacking, lines_along, runs_of, wide, wider_runs
 from tilewright.tile.walks import Ints, Offset, Walk, plus, times, walk_of
 
 LETTERS = {"global": "g", "shared": "s", "local": "r"}  # in the names of offsets and pointers, and their order
@@ -44,18 +42,6 @@ Also: TypeAlias = Callable[[Ints, int], str | None]
 Slots: TypeAlias = "tuple[tuple[str, tuple[Value, Walk]], ...]"  # by tile
 IN_FLIGHT = 8  # accesses that a thread makes before it waits for the first
 BESIDE_REGISTERS = 4  # accesses in flight if it holds other elements meanwhile, which take registers, too
-
-
-@dataclass(frozen=True, slots=True)
-class RowRuns:
-    """The runs of rows, numbered. extents: of dst. row: runs of a row; total: of all rows. partial: may the last run of
-    a row be?
-    """
-
-    extents: tuple[Value, ...]
-    row: Value
-    total: Value
-    partial: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,29 +76,31 @@ class Distribution:
     asked: bool = False
     parts: bool = False
     pairs: bool = False
-    rows: RowRuns | None = None
+    rows: Lines | None = None
+
+    @property
+    def lines(self) -> Lines:
+        """The lines of a plan by arithmetic."""
+        assert self.rows is not None, "asked first"
+        return self.rows
 
     def summary(self) -> str:
-        """``2 x 16 bytes (8 elements) for each of 128 threads``, and why not fewer and wider."""
-        if self.rows is not None:
-            return self._of_rows(self.rows)
-        at_once = self.computing is None
-        what = f"{self.nbytes} bytes ({self.vector} elements)" if at_once else f"{self.vector} elements"
-        who = f"for each of {self.threads} threads" if self.threads > 1 else "per thread"
+        """``2 x 16 bytes (8 elements) for each of 128 threads``, or ``n // 4 x 4 elements, 128 threads take turns``
+        and why not fewer and wider.
+        """
+        runs, copies = self.rounds if self.rows is None else self.rows.kept.count, self.computing is None
+        what = f"{self.nbytes} bytes ({self.vector} elements)" if copies else f"{self.vector} elements"
+        if self.rows is None:
+            who = f" for each of {self.threads} threads" if self.threads > 1 else " per thread"
+        else:
+            who = f", {self.threads} threads take turns" if self.threads > 1 else ", one thread"
         total = f", {self.accesses} in all" if self.accesses else ""
-        batch = f", {self.batch} at once" if self.batch > 1 else ""
+        batch = f", {self.batch} at once" if self.batch > 1 or self.rows is not None else ""
         asked = ", those inside of the buffers" if self.asked else ""
         how = ", in pairs" if self.pairs else self.computing.summary() if self.computing is not None else ""
-        why = f"; not {'by 16 bytes' if at_once else 'wider'}, as {self.limit}" if self.limit and self.offsets else ""
-        return f"{self.rounds} x {what} {who}{total}{batch}{asked}{how}{why}"
-
-    def _of_rows(self, rows: RowRuns) -> str:
-        """``n // 4 x 4 elements, 128 threads take turns``."""
-        why = f"; not wider, as {self.limit}" if self.limit else ""
-        asked = ", those inside of the buffers" if self.asked else ""
-        who = f"{self.threads} threads take turns" if self.threads > 1 else "one thread"
-        how = self.computing.summary() if self.computing is not None else ""
-        return f"{rows.total} x {self.vector} elements, {who}, {self.batch} at once{asked}{how}{why}"
+        limited = self.limit and (self.offsets or self.rows is not None)
+        why = f"; not {'by 16 bytes' if copies else 'wider'}, as {self.limit}" if limited else ""
+        return f"{runs} x {what}{who}{total}{batch}{asked}{how}{why}"
 
 
 def in_order(sides: Mapping[str, Side]) -> dict[str, Side]:
@@ -471,31 +459,27 @@ def flowing(call: TileCall, least: int = 1) -> Distribution:
     call = flattened(call)
     extents = extents_of_run(call)
     vector, limit, single = _widest(call, extents, least)
-    row = call.facts.simplify((as_expr(extents[-1]) + (vector - 1)) // vector)
-    total = row
-    for extent in extents[:-1]:
-        total = times(_wide(call, total), extent)
-    if isinstance(total, Expr) and (call.facts.bounds(total)[1] or 1 << 40) < 1 << 30:
-        total = cast(total, INT32)
-    loads = len(call.sides) - 1 - len(single - {"dst"})
     partial = not call.facts.divides(vector, extents[-1])
-    is_open = any(open_dimensions(call, side) for side in call.tiles)
-    rows = RowRuns(extents, row, call.facts.simplify(total), partial)
     return Distribution(
         vector,
+        vector * call.dtype.bits // 8,
         threads=call.scope.threads,
         limit=limit,
         computing=computation(call),
         single=single,
-        batch=in_batches(loads),
-        asked=is_open,
+        batch=in_batches(len(call.sides) - 1 - len(single - {"dst"})),
+        asked=_is_open(call),
         parts=partial or _cut_by_ends(call, vector),
-        rows=rows,
+        rows=Lines(runs_of(call, extents, range(len(extents)), vector, partial=partial), across=call.scope.threads),
     )
 
 
-def _wide(call: TileCall, value: Value) -> Value:
-    return cast(value, INT64) if isinstance(value, Expr) else value
+def along_lines(call: TileCall, axes: Collection[int], *, in_order: bool = False) -> Distribution:
+    """The plan of a call that joins the elements of its source along these axes: see `lines_along`."""
+    lines = lines_along(call, axes, in_order=in_order)
+    wider = wider_runs(call, lines.vector, lambda other: lines_along(other, axes, in_order=in_order).vector)
+    nbytes = max(1, lines.vector * call["src"].dtype.bits // 8)
+    return Distribution(lines.vector, nbytes, threads=lines.workers, widened=wider, rows=lines)
 
 
 def flattened(call: TileCall) -> TileCall:
@@ -514,7 +498,7 @@ def flattened(call: TileCall) -> TileCall:
         return call
     size: Value = 1
     for extent in shape:
-        size = times(_wide(call, size), extent)
+        size = times(wide(size), extent)
     size = call.facts.simplify(size)
     sides = {
         name: side_of(replace(side.buffer, shape=(size,), layout=row_major((size,))).region(), call.facts)
@@ -540,43 +524,33 @@ def extents_of_run(call: TileCall) -> tuple[Value, ...]:
 
 
 def _widest(call: TileCall, extents: Sequence[Value], least: int) -> tuple[int, str, frozenset[str]]:
+    """Elements of the longest runs of rows, why not more, and the tiles of which a run is one element."""
     limit = ""
+    dims = {
+        name: {dim: side_dim for side_dim, dim in dimensions_of(side, extents)} for name, side in call.sides.items()
+    }
+    along = {name: of.get(len(extents) - 1) for name, of in dims.items()}
+    single = frozenset(name for name, dim in along.items() if dim is None and const_value(extents[-1]) != 1)
     for length in vector_lengths(call, least):
-        problems = [(name, _problem(call, side, extents, length)) for name, side in call.sides.items()]
-        problem = next((why for _, why in problems if why not in (None, "single")), None)
+        asked = ((call[name], dim) for name, dim in along.items() if length == 1 or name not in single)
+        problem = next((why for side, dim in asked if (why := _problem(call, side, dim, length))), None)
         if problem is None:
-            return length, limit, frozenset(name for name, why in problems if why == "single" and length > 1)
+            return length, limit, single if length > 1 else frozenset()
         limit = limit or problem
     raise Decline(limit or f"vec_len={call.option('vec_len')} is no vector of 8 to 128 bits")
 
 
-def _problem(call: TileCall, side: Side, extents: Sequence[Value], length: int) -> str | None:
-    """Why runs of a row cannot be accessed as a whole; None if they can, "single" if they are one element."""
+def _problem(call: TileCall, side: Side, dim: int | None, length: int) -> str | None:
+    """Why runs along a dimension cannot be accessed as a whole; None if they can."""
     nbytes = length * side.dtype.bits // 8
-    last = own_digits(side, [0] * (len(extents) - 1) + [1], extents)
-    if not any(last) and const_value(extents[-1]) != 1 and length > 1:
-        return "single"
     if length * side.dtype.bits % 8:
         return f"{length} elements of {side.name} share a byte with others"
-    wide = has_wide_strides(side.buffer, call.facts) or (isinstance(extents[-1], Expr) and extents[-1].dtype == INT64)
-    kind = INT64 if wide else INT32
-    outer = [Var(f"d{dim}@flow", kind) for dim in range(len(extents) - 1)]
-    run, facts = Var("run@flow", kind), call.facts
-    for var in (*outer, run):
-        facts = facts.with_range(var, 0, 1 << 20)
-    begin = times(run, length)
-    if length > 1 and not call.facts.less(-1, extents[-1]):
-        return f"the extent {extents[-1]} may be negative"
-    first, *others = (
-        side.place(own_digits(side, [*outer, plus(begin, e)], extents), facts).get("m", 0) for e in range(length)
-    )
-    apart = next((e for e, other in enumerate(others, 1) if not facts.equal(other, plus(first, e))), None)
-    if apart is not None:
-        return not_contiguous(side, length, apart)
-    align, before = storage_start(side.buffer, facts)
-    if align % nbytes or not facts.divides(8 * nbytes, facts.simplify(plus(before, times(first, side.dtype.bits)))):
-        return f"runs of {side.name} are not proven to start at multiples of {nbytes} bytes"
-    return None
+    if length == 1:
+        return None
+    if dim is None:
+        return not_contiguous(side, length, 1)
+    missing = lacking(call, side, dim, length, cut=is_whole(call, side, dim))
+    return f"runs of {side.name} are not proven to start at multiples of {nbytes} bytes" if missing else None
 
 
 # Runs of either kind
@@ -654,9 +628,11 @@ def by_runs(call: TileCall, also: Also = lambda *_: None, least: int = 1, order:
     return _longer_flow(call, plan.vector, least) or plan
 
 
-def flows_wider(call: TileCall, vector: int) -> bool:
-    """Are runs of rows, with tests of their ends, longer than ``vector``? Short rows are left as they are."""
-    return _longer_flow(call, vector, 1) is not None
+def unless_longer(call: TileCall, plan: Distribution) -> Distribution:
+    """The plan. Raises Decline where runs of rows, with tests of their ends, are longer; short rows are left."""
+    if _longer_flow(call, plan.vector, 1):
+        raise Decline(f"{plan.vector} elements at a time; runs of rows, whose ends are tested, have more")
+    return plan
 
 
 def _longer_flow(call: TileCall, vector: int, least: int) -> Distribution | None:
@@ -673,6 +649,3 @@ def _longer_flow(call: TileCall, vector: int, least: int) -> Distribution | None
 def _ends_inside(call: TileCall, last: int, vector: int) -> bool:
     """May a row, or all of them together, end inside of a wider run?"""
     return any(last % length for length in vector_lengths(call) if length > vector)
-
-
-LONG = 3  # whole runs of a row, for which the tests of a last one are worth it

@@ -1,4 +1,6 @@
-"""The variants that copies, fills and computations have alike: runs, calls through scratch, and element by element."""
+"""The variants that copies, fills and computations have alike, runs, calls through scratch, and element by element; and
+those of fills.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tilewright.errors import warn
-from tilewright.ir import Buffer, Const, Expr, Load, Value, as_expr, binary, const_value, coordinate
+from tilewright.ir import Buffer, Const, Expr, Load, Region, Value, as_expr, binary, const_value, coordinate
 from tilewright.layout import Axis, ComposeLayout, Iter, TileLayout
 from tilewright.primitives.copy import ASKED, FILL, copy
 from tilewright.records import replace
@@ -32,12 +34,15 @@ from tilewright.tile.distribution import (
     by_turns,
     extents_of_run,
     flowing,
-    flows_wider,
     held_elsewhere,
+    in_memory_order,
     registers_alike,
+    unless_longer,
+    widened,
 )
 from tilewright.tile.elements import Computation, Moving, computation, indexed
 from tilewright.tile.owners import all_hold, axes_of, check_own, gaps, held_here, inside_tests, owners
+from tilewright.tile.partition import places
 from tilewright.tile.round_loops import emit_runs, once_each
 from tilewright.tile.steps import (
     CallSteps,
@@ -56,7 +61,6 @@ from tilewright.tile.walks import Ints, digits_of, plus, times
 
 
 ADDRESSED = only_in("local", "shared", "global")
-ENDS = "{} elements at a time; runs of rows, whose ends are tested, have more"
 
 
 @condition("clip= or fill= says that regions may leave their buffers")
@@ -136,10 +140,7 @@ def holders(call: TileCall) -> Distribution:
 @elementwise(priority=20, when=[only_in("shared", "global"), constant_extents, one_place_each])
 def turns(call: TileCall) -> Distribution:
     """Neighbouring threads compute neighbouring runs, loaded and stored by accesses of up to 128 bits."""
-    plan = by_turns(call)
-    if flows_wider(call, plan.vector):
-        raise Decline(ENDS.format(plan.vector))
-    return plan
+    return unless_longer(call, by_turns(call))
 
 
 @elementwise(priority=10, when=[ADDRESSED, one_place_each])
@@ -369,3 +370,54 @@ def _place(
     if isinstance(side.buffer.layout, ComposeLayout) and "m" in place:
         place["m"] = side.buffer.layout.swizzle.address(place["m"])
     return place
+
+
+# The variants of fills: a value in memory, or in registers.
+
+
+@variant(*FILLS, priority=10, keywords=("vec_len",), when=[only_in("shared", "global")])
+def memory(call: TileCall) -> Distribution:
+    """Threads store neighbouring runs of up to 128 bits; those that the buffer ends in element by element."""
+    return widened(call, lambda other: by_runs(_everywhere(other), order=_each_place_once(other)))
+
+
+@variant(*FILLS, priority=10, keywords=("vec_len",), when=[only_in("local"), registers_inside])
+def registers(call: TileCall) -> Distribution:
+    """Each thread stores to the registers that it holds, all replicas among them."""
+    return by_runs(call)
+
+
+registers.emit(emit_runs)
+
+
+@memory.emit
+def _(plan: Distribution, call: TileCall, out: Builder) -> None:
+    emit_runs(plan, _everywhere(call), out)
+
+
+def _everywhere(call: TileCall) -> TileCall:
+    """The call on a view in which each place of an element is one of its own: replicas are further dimensions."""
+    dst = call["dst"]
+    layout = dst.buffer.layout
+    tile = layout.tile if isinstance(layout, ComposeLayout) else layout
+    if not isinstance(tile, TileLayout) or not tile.replica:
+        return call
+    copies = tuple(it.extent for it in tile.replica)
+    wide = TileLayout((*tile.replica, *tile.shard), (), tile.offset)
+    view = replace(
+        dst.buffer,
+        shape=(*copies, *dst.buffer.shape),
+        layout=ComposeLayout(layout.swizzle, wide) if isinstance(layout, ComposeLayout) else wide,
+    )
+    box = (*((0, count) for count in copies), *dst.region.box)
+    return call.with_side(dst, side_of(Region(view, box), call.facts))
+
+
+def _each_place_once(call: TileCall) -> Ints | None:
+    """The elements in the order of the memory, of several in one place the first; None where each has its own."""
+    side = _everywhere(call)["dst"]
+    if side is call["dst"] or side.size is None:
+        return None
+    order, where = in_memory_order(side), places(side, call.facts)
+    first = np.sort(np.unique(where.seen[0, order], return_index=True)[1])
+    return order[first] if len(where.units) == 1 else order

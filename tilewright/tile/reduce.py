@@ -18,18 +18,18 @@ from tilewright.tile import reductions
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, own_digits, side_of
 from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside, whole_bytes
-from tilewright.tile.deals import Along, Deal, below, ceiling, dealt_along, load_run, wider_runs
 from tilewright.tile.dispatch import Decline, condition, counted, variant
+from tilewright.tile.distribution import IN_FLIGHT, Distribution, along_lines
 from tilewright.tile.owners import all_hold, inside, open_dimensions, owners
 from tilewright.tile.partition import element_numbers, one_storage, places, run_problem
 from tilewright.tile.reductions import at_once, delivery
+from tilewright.tile.runs import Lines, Runs, below, ceiling
 from tilewright.tile.steps import CallSteps, ScratchRegisters, Staging, emit_steps, in_steps, inner_call, staging
 from tilewright.tile.walks import Ints, Offset, plus, times
 
 # A source in shared or global memory: threads read neighbouring runs, several at a time, and join what they have.
 
 
-IN_FLIGHT = 8  # loads of a thread before it uses the first
 MOST_RESULTS = 1 << 14  # bytes that go through scratch memory
 
 
@@ -41,30 +41,32 @@ def from_memory(call: TileCall) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class MemoryReduction:
-    """blocks: of results, one after the other. rounds: of ``batch`` loads each. delivery: from scratch; None where each
-    result is stored by a thread that has it, to ``slots`` where the destination is in registers. guard: holds in
-    threads that have any. stored: results of one store. widened: what would make the loads wider.
+    """share: of the loads. blocks: of results, one after the other. rounds: of batches of loads. delivery: from
+    scratch; None where each result is stored by a thread that has it, to ``slots`` where the destination is in
+    registers. guard: holds in threads that have any. stored: results of one store.
     """
 
-    deal: Deal
+    share: Distribution
     blocks: Value
     rounds: Value
-    batch: int
     lanes: reductions.Lanes
-    nbytes: int
     delivery: reductions.Delivery | None = None
     slots: Offset | None = None
     guard: Expr | None = None
     stored: int = 1
-    widened: str | None = None
+
+    @property
+    def widened(self) -> str | None:
+        """What would make the loads wider."""
+        return self.share.widened
 
     def summary(self) -> str:
         """``32 threads along 128 elements by 16 bytes, 4 loads in flight, 5 shuffles``."""
-        deal = self.deal
-        what = "each row" if deal.by_rows else "the columns"
-        threads = deal.along if deal.by_rows else deal.across
-        steps = [f"{threads} threads along {what} by {self.nbytes} bytes, {counted(self.batch, 'load')} at a time"]
-        steps += self.lanes.steps(deal.parts)
+        share, lines = self.share, self.share.lines
+        what = "each row" if lines.by_rows else "the columns"
+        threads = lines.along if lines.by_rows else lines.across
+        steps = [f"{threads} threads along {what} by {share.nbytes} bytes, {counted(share.batch, 'load')} at a time"]
+        steps += self.lanes.steps(lines.kept.vector)
         steps += self.delivery.steps() if self.delivery else []
         steps += [f"{self.stored} results at a store"] if self.stored > 1 else []
         return ", ".join(steps)
@@ -79,37 +81,42 @@ class MemoryReduction:
 def memory(call: TileCall) -> MemoryReduction:
     """The threads read neighbouring runs of up to 128 bits; lanes join by shuffles, warps through shared memory."""
     axes = axes_of(dict(call.config), len(call["src"].extents)) or ()
-    deal, facts = dealt_along(call, axes), call.facts
-    blocks = facts.simplify(ceiling(deal.kept.count, deal.across))
-    turns = facts.simplify(ceiling(deal.reduced.count, deal.along))
-    batch = _batch(turns)
-    rounds = facts.simplify(ceiling(turns, batch))
-    nbytes = max(1, deal.vector * call["src"].dtype.bits // 8)
-    lanes = at_once(call, deal.lanes, reductions.reduction_of(call, 1))
-    widened = wider_runs(call, deal, lambda other: dealt_along(other, axes))
-    plan = MemoryReduction(deal, blocks, rounds, batch, lanes, nbytes, widened=widened)
+    share, facts = along_lines(call, axes), call.facts
+    lines = share.lines
+    blocks = facts.simplify(ceiling(lines.kept.count, lines.across))
+    turns = facts.simplify(ceiling(lines.reduced.count, lines.along))
+    share = replace(share, batch=_batch(turns))
+    rounds = facts.simplify(ceiling(turns, share.batch))
+    plan = MemoryReduction(share, blocks, rounds, at_once(call, _lanes(lines), reductions.reduction_of(call, 1)))
     dst = call["dst"]
-    apart = deal.pieces == 1 and not one_storage(call)
+    apart = lines.pieces == 1 and not one_storage(call)
     if dst.size is None and call.option("thread_reduce", False):
         raise Decline(f"the size of {dst.name} is not known, where thread_reduce= asks for all of its elements")
     total = None if dst.size is None else int(reductions.wanted(call).max()) + 1
     if apart and dst.space != "local" and dst.size == total:
-        return replace(plan, stored=_stored(call, deal))
-    if total is None or total * deal.pieces > MOST_RESULTS:
+        return replace(plan, stored=_stored(call, lines))
+    if total is None or total * lines.pieces > MOST_RESULTS:
         raise Decline(f"{total or 'any number of'} results would go through scratch memory, at most {MOST_RESULTS} may")
-    if apart and (kept := _kept_in_registers(call, dst, deal, int(const_value(blocks) or 0))):
+    if apart and (kept := _kept_in_registers(call, dst, lines, int(const_value(blocks) or 0))):
         return replace(plan, slots=kept[0], guard=kept[1])
-    return replace(plan, delivery=reductions.taken_from_scratch(call, deal.pieces, total))
+    return replace(plan, delivery=reductions.taken_from_scratch(call, lines.pieces, total))
 
 
-def _stored(call: TileCall, deal: Deal) -> int:
+def _lanes(lines: Lines) -> reductions.Lanes:
+    """The shuffles that join what lanes have of the same lines."""
+    step = 1 if lines.by_rows else lines.across
+    masks = [step << bit for bit in range(lines.together.bit_length() - 1)]
+    return reductions.Lanes(tuple(reversed(masks)), min(lines.workers, 32))
+
+
+def _stored(call: TileCall, lines: Lines) -> int:
     """How many neighbouring results one store takes to the destination."""
-    dst, along = call["dst"], deal.kept
+    dst, along = call["dst"], lines.kept
     constant = dst.size is not None and not open_dimensions(call, dst) and not call.option("accum", False)
-    if not constant or along.vector == 1 or along.dims[-1] != max(along.dims) or deal.parts != along.vector:
+    if not constant or along.vector == 1 or along.dims[-1] != max(along.dims) or lines.kept.vector != along.vector:
         return 1
     order, where = np.arange(int(dst.size or 0)), places(dst, call.facts)
-    lengths = [length for length in (8, 4, 2) if length * dst.dtype.bits <= 128 and deal.parts % length == 0]
+    lengths = [length for length in (8, 4, 2) if length * dst.dtype.bits <= 128 and lines.kept.vector % length == 0]
     return next((length for length in lengths if not run_problem(call, dst, where, order, length)), 1)
 
 
@@ -122,18 +129,18 @@ def _batch(turns: Value) -> int:
     return max(1, int(number))
 
 
-def _kept_in_registers(call: TileCall, dst: Side, deal: Deal, blocks: int) -> tuple[Offset, Expr | None] | None:
+def _kept_in_registers(call: TileCall, dst: Side, lines: Lines, blocks: int) -> tuple[Offset, Expr | None] | None:
     """The slots of the blocks of results, and their threads, if each thread computes those that it holds."""
     held = owners(call, dst, loading=True)
     asked = reductions.spread(call, held, reductions.wanted(call)[held.elements])
-    if asked.shape[1] != blocks * deal.parts or call.scope.threads != deal.workers:
+    if asked.shape[1] != blocks * lines.kept.vector or call.scope.threads != lines.workers:
         return None
-    thread, part = np.arange(deal.workers), np.arange(deal.parts)
-    column = np.asarray(deal.column(thread))  # type: ignore[arg-type]  # arrays compute as numbers do
-    number = np.arange(blocks)[:, None] * deal.across + column
-    beyond = number >= int(const_value(deal.kept.count) or 0)
-    results = _results(deal, np.where(beyond, 0, number), part)
-    results = np.where(beyond[..., None], -1, results).transpose(1, 0, 2).reshape(deal.workers, -1)
+    thread, part = np.arange(lines.workers), np.arange(lines.kept.vector)
+    column = np.asarray(lines.column(thread))  # type: ignore[arg-type]  # arrays compute as numbers do
+    number = np.arange(blocks)[:, None] * lines.across + column
+    beyond = number >= int(const_value(lines.kept.count) or 0)
+    results = _results(lines, np.where(beyond, 0, number), part)
+    results = np.where(beyond[..., None], -1, results).transpose(1, 0, 2).reshape(lines.workers, -1)
     fits = ((asked[:, None, :] == results[:, :, None]) | (asked[:, None, :] < 0)).all(axis=0)
     if not fits.any(axis=1).all() or len(set(order := fits.argmax(axis=1).tolist())) != len(order):
         return None
@@ -141,14 +148,14 @@ def _kept_in_registers(call: TileCall, dst: Side, deal: Deal, blocks: int) -> tu
     return None if slots is None else (slots, held.guard(storing=False))
 
 
-def _results(deal: Deal, number: Ints, part: Ints) -> Ints:
+def _results(lines: Lines, number: Ints, part: Ints) -> Ints:
     """The number of the result that each part of a vector is: (.., parts)."""
-    digits = deal.kept.digits(number[..., None])  # type: ignore[arg-type]  # arrays compute as numbers do
+    digits = lines.kept.digits(number[..., None])  # type: ignore[arg-type]  # arrays compute as numbers do
     total = np.zeros(1, np.int64)
-    for dim, extent in sorted(zip(deal.kept.dims, deal.kept.extents, strict=True), key=lambda pair: pair[0]):
-        inside_vector = part if deal.kept.vector > 1 and dim == deal.kept.dims[-1] else 0
+    for dim, extent in sorted(zip(lines.kept.dims, lines.kept.extents, strict=True), key=lambda pair: pair[0]):
+        inside_vector = part if lines.kept.vector > 1 and dim == lines.kept.dims[-1] else 0
         total = total * int(const_value(extent) or 0) + np.asarray(digits[dim]) + inside_vector
-    return np.broadcast_to(total, (*number.shape, deal.parts))
+    return np.broadcast_to(total, (*number.shape, lines.kept.vector))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,48 +169,43 @@ class _Emission:
     parts: reductions.PartialStore
     run: Buffer
 
-    @property
-    def thread(self) -> Value:
-        """The number of the calling thread."""
-        index: Value = self.call.scope.index
-        return index
-
     def turn(self, round: Value, load: Value) -> Value:
         """The number of a thread's load along the elements."""
-        deal = self.plan.deal
-        number: Value = plus(times(plus(times(round, self.plan.batch), load), deal.along), deal.row(self.thread))
+        share = self.plan.share
+        first = times(plus(times(round, share.batch), load), share.lines.along)
+        number: Value = plus(first, share.lines.row(self.call.scope.index))
         return number
 
     def digits(self, column: Value, turn: Value) -> list[Value]:
         """The coordinates of a vector in the source."""
-        return self.plan.deal.digits(column, turn, len(self.call["src"].extents))
+        return self.plan.share.lines.digits(column, turn, len(self.call["src"].extents))
 
     def exists(self, turn: Value, digits: list[Value]) -> Expr | None:
         """Is there such a vector, inside of the buffer?"""
         plan, src = self.plan, self.call["src"]
-        there = below(turn, plan.deal.reduced.count, plan.rounds * (plan.batch * plan.deal.along))
+        there = below(turn, plan.share.lines.reduced.count, plan.rounds * (plan.share.batch * plan.share.lines.along))
         return all_hold((there, inside(self.call, src, digits)))
 
 
 @memory.emit
 def _(plan: MemoryReduction, call: TileCall, out: Builder) -> None:
-    deal = plan.deal
-    number = const_value(deal.reduced.count)
-    reduction = reductions.reduction_of(call, None if number is None else int(number) * deal.reduced.vector)
-    parts = reductions.registers_for(reduction, out, deal.parts)
-    run = out.local("run", plan.batch * deal.vector, str(call["src"].dtype)).flat()
+    lines = plan.share.lines
+    number = const_value(lines.reduced.count)
+    reduction = reductions.reduction_of(call, None if number is None else int(number) * lines.reduced.vector)
+    parts = reductions.registers_for(reduction, out, lines.kept.vector)
+    run = out.local("run", plan.share.batch * lines.vector, str(call["src"].dtype)).flat()
     emission = _Emission(plan, call, out, reduction, parts, run)
     scratch = None
     if plan.delivery:
         scratch = reductions.scratch_for(plan.delivery.pieces * plan.delivery.results, reduction, call, out)
-    workers = None if deal.workers == call.scope.threads else binary("<", call.scope.index, deal.workers)
+    workers = None if lines.workers == call.scope.threads else binary("<", call.scope.index, lines.workers)
     with out.when(workers), out.loop("b", plan.blocks) as block:
-        column = plus(times(block, deal.across), deal.column(emission.thread))
-        exists = below(column, deal.kept.count, plan.blocks * deal.across)
-        reductions.begin_with_nothing(reduction, out, parts, deal.parts)
+        column = plus(times(block, lines.across), lines.column(emission.call.scope.index))
+        exists = below(column, lines.kept.count, plan.blocks * lines.across)
+        reductions.begin_with_nothing(reduction, out, parts, lines.kept.vector)
         with out.when(exists):
             _take_in_all(emission, column)
-        reductions.emit_lanes(reduction, plan.lanes, out, parts, deal.parts)
+        reductions.emit_lanes(reduction, plan.lanes, out, parts, lines.kept.vector)
         _hand_on(emission, block, column, exists, scratch)
     if plan.delivery and scratch:
         reductions.emit_taking(plan.delivery, reduction, call, out, scratch)
@@ -213,27 +215,27 @@ def _(plan: MemoryReduction, call: TileCall, out: Builder) -> None:
 
 def _take_in_all(emission: _Emission, column: Value) -> None:
     """The loop over the elements: a batch of loads, then the elements of that batch."""
-    plan, out, deal = emission.plan, emission.out, emission.plan.deal
+    plan, out, lines = emission.plan, emission.out, emission.plan.share.lines
     finds = emission.reduction.row.finds
     with out.loop("i", plan.rounds) as round:
-        with out.loop("u", plan.batch) as load:
+        with out.loop("u", plan.share.batch) as load:
             turn = out.let("n", emission.turn(round, load))
             digits = emission.digits(column, turn)
-            run = emission.run, times(load, deal.vector), deal.vector
-            load_run(
-                emission.call, out, run, digits, emission.exists(turn, digits), emission.reduction.padding, deal.cut
+            run = emission.run, times(load, lines.vector), lines.vector
+            reductions.load_run(
+                emission.call, out, run, digits, emission.exists(turn, digits), emission.reduction.padding, lines.cut
             )
-        with out.loop("u", plan.batch) as load, out.loop("e", deal.vector) as e:
-            value = Load(emission.run, (as_expr(plus(times(load, deal.vector), e)),))
+        with out.loop("u", plan.share.batch) as load, out.loop("e", lines.vector) as e:
+            value = Load(emission.run, (as_expr(plus(times(load, lines.vector), e)),))
             position = _position(emission, column, emission.turn(round, load), e) if finds else None
-            part = e if deal.kept.vector > 1 else 0
+            part = e if lines.kept.vector > 1 else 0
             partial = emission.reduction.of_element(value, position)
             reductions.take_in(emission.reduction, out, emission.parts, part, partial)
 
 
 def _position(emission: _Emission, column: Value, turn: Value, e: Value) -> Expr:
     """The position of an element among those of its result; the last of all for one that does not exist."""
-    along, last = emission.plan.deal.reduced, emission.reduction.nothing[1]
+    along, last = emission.plan.share.lines.reduced, emission.reduction.nothing[1]
     digits = along.digits(turn)
     if along.vector > 1:
         digits[along.dims[-1]] = plus(digits[along.dims[-1]], e)
@@ -246,29 +248,29 @@ def _hand_on(
     emission: _Emission, block: Value, column: Value, exists: Expr | None, scratch: reductions.PartialStore | None
 ) -> None:
     """Store the results of lanes to the destination, or to scratch memory."""
-    plan, call, out, deal = emission.plan, emission.call, emission.out, emission.plan.deal
+    plan, call, out, lines = emission.plan, emission.call, emission.out, emission.plan.share.lines
     if plan.slots is not None:
         slot, flat = out.offsets(plan.slots, "r"), call["dst"].buffer.flat()
-        with out.when(plan.guard), out.loop("j", deal.parts) as j:
+        with out.when(plan.guard), out.loop("j", lines.kept.vector) as j:
             value = emission.parts.get(j)
-            reductions.put(emission.reduction, call, out, flat, slot(plus(times(block, deal.parts), j)), value)
+            reductions.put(emission.reduction, call, out, flat, slot(plus(times(block, lines.kept.vector), j)), value)
         return
-    row = deal.row(emission.thread)
-    first = None if deal.together == 1 else binary("==", row % deal.together, 0)
+    row = lines.row(emission.call.scope.index)
+    first = None if lines.together == 1 else binary("==", row % lines.together, 0)
     mine = all_hold((exists, first))
     if plan.stored > 1:
         with out.when(mine):
             _store_runs(emission, column)
         return
-    with out.when(mine), out.loop("j", deal.parts) as j:
-        digits = deal.kept.digits(column)
-        if deal.kept.vector > 1:
-            digits[deal.kept.dims[-1]] = plus(digits[deal.kept.dims[-1]], j)
+    with out.when(mine), out.loop("j", lines.kept.vector) as j:
+        digits = lines.kept.digits(column)
+        if lines.kept.vector > 1:
+            digits[lines.kept.dims[-1]] = plus(digits[lines.kept.dims[-1]], j)
         if plan.delivery is None or scratch is None:
             reductions.put_element(emission.reduction, call, out, _in_destination(call, digits), emission.parts.get(j))
         else:
-            piece = row // deal.together if deal.pieces > 1 else 0
-            index = plus(times(piece, plan.delivery.results), _row_major(deal.kept, digits))
+            piece = row // lines.together if lines.pieces > 1 else 0
+            index = plus(times(piece, plan.delivery.results), _row_major(lines.kept, digits))
             scratch.set(out, index, emission.parts.get(j))
 
 
@@ -276,19 +278,19 @@ def _store_runs(emission: _Emission, column: Value) -> None:
     """The results of a thread, several in one store."""
     plan, call, out = emission.plan, emission.call, emission.out
     dst, count = call["dst"], plan.stored
-    run = out.local("result", plan.deal.parts, str(dst.dtype)).flat()
-    with out.loop("j", plan.deal.parts) as j:
+    run = out.local("result", plan.share.lines.kept.vector, str(dst.dtype)).flat()
+    with out.loop("j", plan.share.lines.kept.vector) as j:
         out.store(run, j, emission.reduction.result(emission.parts.get(j)))
-    with out.loop("j", plan.deal.parts // count) as j:
-        digits = plan.deal.kept.digits(column)
-        last = plan.deal.kept.dims[-1]
+    with out.loop("j", plan.share.lines.kept.vector // count) as j:
+        digits = plan.share.lines.kept.digits(column)
+        last = plan.share.lines.kept.dims[-1]
         digits[last] = plus(digits[last], times(j, count))
         offset = dst.place(_in_destination(call, digits), call.facts).get("m", 0)
         source = AddressOf(run, (as_expr(times(j, count)),))
         out.call("cuda.copy_bytes", out.pointer("ptr", dst.buffer.flat(), offset), source, count * dst.dtype.bits // 8)
 
 
-def _row_major(along: Along, digits: Mapping[int, Value]) -> Value:
+def _row_major(along: Runs, digits: Mapping[int, Value]) -> Value:
     """The number of an element in the order of the dimensions."""
     total: Value = 0
     for dim, extent in sorted(zip(along.dims, along.extents, strict=True), key=lambda pair: pair[0]):

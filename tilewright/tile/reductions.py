@@ -16,13 +16,13 @@ import numpy as np
 
 from tilewright import isa
 from tilewright.dtypes import INT32, INT64, DType, dtype
-from tilewright.ir import Buffer, Expr, Load, Value, as_expr, binary, cast, const, select
+from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary, cast, const, select
 from tilewright.primitives.reduce import axes_of, joining_of
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.elements import value_of
-from tilewright.tile.owners import Owners, inside, owners
+from tilewright.tile.owners import Owners, inside, open_dimensions, owners
 from tilewright.tile.partition import element_numbers
 from tilewright.tile.walks import Ints, Offset, Walk, digits_of, plus, times, walk_of
 
@@ -566,3 +566,50 @@ def put(reduction: Reduction, call: TileCall, out: Builder, flat: Buffer, offset
         before = Load(flat, (as_expr(offset),))
         partial = reduction.joined(reduction.of_result(before), partial)
     out.store(flat, offset, reduction.result(partial))
+
+
+def end_of_row(call: TileCall, side: Side, dim: int) -> Value:
+    """How many elements of a region there are along a dimension, inside of the buffer."""
+    if dim not in open_dimensions(call, side):
+        return side.extents[dim]
+    end: Value = call.facts.simplify(binary("min", side.extents[dim], side.limits[dim] - side.starts[dim]))
+    return end
+
+
+def load_run(
+    call: TileCall,
+    out: Builder,
+    run: tuple[Buffer, Value, int],
+    digits: list[Value],
+    exists: Expr | None,
+    else_: Expr,
+    cut: int | None = None,
+) -> None:
+    """A vector of the source at these coordinates, into registers; ``else_`` for each element where it does not exist.
+
+    run: the registers, the first of them and how many. cut: the dimension that ends inside of the last vector.
+    """
+    registers, first, length = run
+    src = call["src"]
+    if exists is not None or cut is not None:
+        with out.loop("e", length) as e:
+            out.store(registers, plus(first, e), else_)
+    with out.when(exists):
+        offset, flat = src.place(digits, call.facts).get("m", 0), src.buffer.flat()
+        if length == 1:
+            out.store(registers, first, Load(flat, (as_expr(offset),)))
+            return
+
+        def whole() -> None:
+            pointer, nbytes = out.pointer("ptr", flat, offset), length * src.dtype.bits // 8
+            out.call("cuda.copy_bytes", AddressOf(registers, (as_expr(first),)), pointer, nbytes)
+
+        def some(end: Value) -> None:
+            with out.loop("e", length) as e, out.when(binary("<", plus(digits[cut or 0], e), end)):
+                out.store(registers, plus(first, e), Load(flat, (as_expr(plus(offset, e)),)))
+
+        if cut is None:
+            whole()
+        else:
+            end = end_of_row(call, src, cut)
+            out.either(binary("<=", plus(digits[cut], length), end), whole, lambda: some(end))

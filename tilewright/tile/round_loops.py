@@ -17,9 +17,10 @@ from tilewright.dtypes import INT32, INT64
 from tilewright.primitives.copy import FILL
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, own_digits
-from tilewright.tile.distribution import LETTERS, Distribution, RowRuns, covered, flattened
+from tilewright.tile.distribution import LETTERS, Distribution, covered, flattened
 from tilewright.tile.elements import Computation, Moving, indexed
 from tilewright.tile.owners import all_hold, inside_tests
+from tilewright.tile.runs import Runs
 from tilewright.tile.walks import digits_of, plus, times
 
 Write: TypeAlias = Callable[[], None]
@@ -322,18 +323,17 @@ class RowWriter(Writer):
     """Writes runs of rows, whose places are computed from their coordinates. (Mutable.)"""
 
     @property
-    def rows(self) -> RowRuns:
+    def rows(self) -> Runs:
         """The rows of the plan."""
-        assert self.plan.rows is not None, "asked first"
-        return self.plan.rows
+        return self.plan.lines.kept
 
     def write(self) -> None:
         """A loop over batches of runs."""
         plan, out, facts = self.plan, self.out, self.call.facts
         self.prepare(list(self.call.sides))
         at_once = plan.threads * plan.batch
-        batches = facts.simplify((ir.as_expr(self.rows.total) + (at_once - 1)) // at_once)
-        even = facts.divides(at_once, self.rows.total)
+        batches = facts.simplify((ir.as_expr(self.rows.count) + (at_once - 1)) // at_once)
+        even = facts.divides(at_once, self.rows.count)
         with ExitStack() as stack:
             group = stack.enter_context(out.loop("f", ir.cast(batches, INT32)))
             fast = self.all_whole(group, at_once)
@@ -353,9 +353,9 @@ class RowWriter(Writer):
         if self.rows.partial and not is_row:
             return None
         tests = []
-        if not self.call.facts.divides(at_once, self.rows.total):
+        if not self.call.facts.divides(at_once, self.rows.count):
             end = times(self.wide(plus(group, 1)), at_once * (plan.vector if self.rows.partial else 1))
-            tests.append(ir.binary("<=", end, self.rows.extents[-1] if self.rows.partial else self.rows.total))
+            tests.append(ir.binary("<=", end, self.rows.extents[-1] if self.rows.partial else self.rows.count))
         return once_each([*tests, *self.tile_tests()]) or None
 
     def batch(self, group: ir.Value, *, even: bool, asked: bool) -> None:
@@ -366,8 +366,8 @@ class RowWriter(Writer):
                 u = inner.enter_context(out.loop("u", plan.batch, "unroll"))
                 turn = plus(times(group, plan.batch), u)
                 number = out.let("number", self.number_of(turn))
-                inner.enter_context(out.when(None if even else ir.binary("<", number, self.rows.total)))
-                self.digits = self.coordinates(number)
+                inner.enter_context(out.when(None if even else ir.binary("<", number, self.rows.count)))
+                self.digits = list(self.rows.digits(number).values())
                 step(self, Turn(u, turn, number, asked))
 
     def number_of(self, turn: ir.Value) -> ir.Value:
@@ -377,19 +377,8 @@ class RowWriter(Writer):
 
     def wide(self, value: ir.Value) -> ir.Value:
         """A number of runs, in the integer type that the number of all runs needs."""
-        wide = isinstance(self.rows.total, ir.Expr) and self.rows.total.dtype == INT64
+        wide = isinstance(self.rows.count, ir.Expr) and self.rows.count.dtype == INT64
         return ir.cast(value, INT64) if wide and isinstance(value, ir.Expr) else value
-
-    def coordinates(self, number: ir.Expr) -> list[ir.Value]:
-        """The coordinates of the first element of a run."""
-        extents = (*self.rows.extents[:-1], self.rows.row)
-        *outer, run = (
-            ir.cast(digit, extent.dtype if isinstance(extent, ir.Expr) else INT32)
-            if isinstance(digit, ir.Expr)
-            else digit
-            for digit, extent in zip(digits_of(number, extents), extents, strict=True)
-        )
-        return [*outer, times(run, self.plan.vector)]
 
     def at(self, name: str, turn: Turn) -> ir.Value:
         """Where the run of a tile starts."""

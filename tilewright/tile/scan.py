@@ -2,21 +2,150 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary, const_value, special
-from tilewright.tile import deals, reductions
+from tilewright import isa
+from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary, const_value, select, special
+from tilewright.isa import ALL_LANES
+from tilewright.tile import reductions
 from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, own_digits
 from tilewright.tile.conditions import constant_extents, kept_inside, only_in, whole_bytes
 from tilewright.tile.dispatch import Decline, counted, variant
+from tilewright.tile.distribution import Distribution, along_lines
 from tilewright.tile.owners import Owners, all_hold, inside, owners
 from tilewright.tile.partition import element_numbers
+from tilewright.tile.reductions import (
+    Partial,
+    PartialStore,
+    Reduction,
+    end_of_row,
+    load_run,
+    registers_for,
+    scratch_for,
+)
+from tilewright.tile.runs import below, ceiling, takes_runs
 from tilewright.tile.steps import CallSteps, emit_steps, in_steps, inner_call, staging
 from tilewright.tile.walks import Ints, Offset, linear, plus, times
+
+# Prefixes over threads: the result for all threads before the caller in its line.
+#
+# The threads of a line are lanes of a warp, ``step`` apart, or of several warps, which exchange totals through scratch
+# memory.
+
+
+@dataclass(frozen=True, slots=True)
+class LaneLine:
+    """lanes: of a warp in the same line, ``step`` apart, members of a warp that has so many. lane: where the caller is
+    among them. warps: in the same line; warp: where the caller's is. lines: of all threads.
+    """
+
+    lanes: int
+    step: int
+    lane: Value
+    members: int = 32
+    warps: int = 1
+    warp: Value = 0
+    lines: int = 1
+
+    @property
+    def mask(self) -> int:
+        """One bit for each lane of a warp."""
+        return (1 << self.members) - 1 if self.members < 32 else ALL_LANES
+
+    def scratch(self, reduction: Reduction, call: TileCall, out: Builder) -> PartialStore | None:
+        """Scratch memory for the totals of warps; None where a line is in one warp."""
+        return scratch_for(self.warps * self.lines, reduction, call, out) if self.warps > 1 else None
+
+    def steps(self, parts: int) -> list[str]:
+        """The shuffles in words, for a report on so many parts."""
+        count = parts * (self.lanes.bit_length() + 1) if self.lanes > 1 else 0
+        shuffles = [f"{count} shuffles"] if count else []
+        exchange = f"{self.lines} x {self.warps} totals through shared memory, two barriers"
+        return shuffles + ([exchange] if self.warps > 1 else [])
+
+
+def _selected(cond: Expr, mine: Partial, other: Partial) -> Partial:
+    return tuple(select(cond, a, b) for a, b in zip(mine, other, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Prefixes:
+    """The prefixes of a call's lines, written by ``out``. scratch: for the totals of warps, None where a line is in one
+    warp. number: of the line, for a total, in scratch memory.
+    """
+
+    line: LaneLine
+    reduction: Reduction
+    call: TileCall
+    out: Builder
+    scratch: PartialStore | None
+    number: Callable[[Value], Value]
+
+    def emit(self, totals: PartialStore, count: int) -> tuple[PartialStore, PartialStore]:
+        """The result for all threads before the caller, and for the whole line, for each of its ``count`` totals."""
+        out, nothing = self.out, self.reduction.nothing
+        before, whole = (registers_for(self.reduction, out, count, name) for name in ("before", "whole"))
+        if self.line.lanes == 1:
+            with out.loop("j", count) as j:
+                before.set(out, j, nothing)
+                whole.set(out, j, totals.get(j))
+        else:
+            self._by_lanes(totals, before, whole, count)
+        if self.scratch is not None:
+            self._by_warps(self.scratch, before, whole, count)
+        return before, whole
+
+    def _by_lanes(
+        self,
+        totals: PartialStore,
+        before: PartialStore,
+        whole: PartialStore,
+        count: int,
+    ) -> None:
+        line, out = self.line, self.out
+        for distance in (1 << bit for bit in range(line.lanes.bit_length() - 1)):
+            with out.loop("j", count) as j:
+                mine = totals.get(j)
+                names = [isa.call("cuda.shfl_up_sync", line.mask, value, distance * line.step) for value in mine]
+                theirs = tuple(out.let("lower", value) for value in names)
+                follows = binary(">=", line.lane, distance)
+                totals.set(out, j, _selected(follows, self.reduction.joined(theirs, mine), mine))
+        last = plus(special("laneid"), times(plus(line.lanes - 1, times(line.lane, -1)), line.step))
+        with out.loop("j", count) as j:
+            mine = totals.get(j)
+            names = [isa.call("cuda.shfl_up_sync", line.mask, value, line.step) for value in mine]
+            under = tuple(out.let("lower", value) for value in names)
+            before.set(out, j, _selected(binary("==", line.lane, 0), self.reduction.nothing, under))
+            whole.set(out, j, tuple(isa.call("cuda.shfl_sync", line.mask, value, as_expr(last)) for value in mine))
+
+    def _by_warps(
+        self,
+        scratch: PartialStore,
+        before: PartialStore,
+        whole: PartialStore,
+        count: int,
+    ) -> None:
+        line, out, reduction = self.line, self.out, self.reduction
+        with out.when(binary("==", line.lane, line.lanes - 1) if line.lanes > 1 else None), out.loop("j", count) as j:
+            scratch.set(out, plus(times(line.warp, line.lines), self.number(j)), whole.get(j))
+        out.meet(self.call)
+        base = registers_for(reduction, out, 1, "base")
+        with out.loop("j", count) as j:
+            base.set(out, 0, reduction.nothing)
+            whole.set(out, j, reduction.nothing)
+            with out.loop("w", line.warps) as w:
+                values = scratch.get(plus(times(w, line.lines), self.number(j)))
+                piece = tuple(out.let("piece", value) for value in values)
+                with out.when(binary("<", w, line.warp)):
+                    base.set(out, 0, reduction.joined(base.get(0), piece))
+                whole.set(out, j, reduction.joined(whole.get(j), piece))
+            before.set(out, j, reduction.joined(base.get(0), before.get(j)))
+        out.meet(self.call)
+
 
 # Shared and global memory: threads take neighbouring runs of a line, round by round, and pass on their totals.
 
@@ -24,20 +153,24 @@ from tilewright.tile.walks import Ints, Offset, linear, plus, times
 @dataclass(frozen=True, slots=True)
 class MemoryScan:
     """blocks: of lines, one after the other. rounds: of a line's threads along it. together: are runs stored by one
-    access? widened: what would make the accesses wider.
+    access?
     """
 
-    deal: deals.Deal
-    line: deals.LaneLine
+    share: Distribution
+    line: LaneLine
     blocks: Value
     rounds: Value
-    nbytes: int
     together: bool
-    widened: str | None = None
+
+    @property
+    def widened(self) -> str | None:
+        """What would make the accesses wider."""
+        return self.share.widened
 
     def summary(self) -> str:
         """``32 threads along each line by 16 bytes, 6 shuffles``."""
-        first = f"{counted(self.deal.along, 'thread')} along each line by {self.nbytes} bytes, {self.rounds} rounds"
+        threads = counted(self.share.lines.along, "thread")
+        first = f"{threads} along each line by {self.share.nbytes} bytes, {self.rounds} rounds"
         return ", ".join([first, *self.line.steps(1)])
 
 
@@ -46,20 +179,18 @@ def memory(call: TileCall) -> MemoryScan:
     """Threads take neighbouring runs of a line; lanes hand on by shuffles, warps through shared memory."""
     src, facts = call["src"], call.facts
     axis = int(str(call.option("axis", -1))) % len(src.extents)
-    deal = deals.dealt_along(call, (axis,), in_order=True)
-    if deal.pieces > 1 and deal.workers != call.scope.threads:
+    share = along_lines(call, (axis,), in_order=True)
+    lines = share.lines
+    if lines.pieces > 1 and lines.workers != call.scope.threads:
         raise Decline(f"{call.scope.threads} threads are no whole warps")
-    row = deal.row(call.scope.index)
-    members = min(deal.workers, 32)
-    lane = special("laneid") % deal.together if deal.together < members else special("laneid")
-    line = deals.LaneLine(
-        deal.together, 1, lane, members, deal.pieces, row // 32 if deal.pieces > 1 else 0, deal.across
-    )
-    blocks = facts.simplify(deals.ceiling(deal.kept.count, deal.across))
-    rounds = facts.simplify(deals.ceiling(deal.reduced.count, deal.along))
-    widened = deals.wider_runs(call, deal, lambda other: deals.dealt_along(other, (axis,), in_order=True))
-    together = deal.vector > 1 and deals.takes_runs(call, call["dst"], _axis_in(call), deal.vector)
-    return MemoryScan(deal, line, blocks, rounds, max(1, deal.vector * src.dtype.bits // 8), together, widened)
+    row = lines.row(call.scope.index)
+    members = min(lines.workers, 32)
+    lane = special("laneid") % lines.together if lines.together < members else special("laneid")
+    line = LaneLine(lines.together, 1, lane, members, lines.pieces, row // 32 if lines.pieces > 1 else 0, lines.across)
+    blocks = facts.simplify(ceiling(lines.kept.count, lines.across))
+    rounds = facts.simplify(ceiling(lines.reduced.count, lines.along))
+    together = lines.vector > 1 and takes_runs(call, call["dst"], _axis_in(call), lines.vector)
+    return MemoryScan(share, line, blocks, rounds, together)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,34 +200,34 @@ class _ScanEmission:
     plan: MemoryScan
     call: TileCall
     out: Builder
-    reduction: reductions.Reduction
+    reduction: Reduction
     run: Buffer
-    sums: reductions.PartialStore
-    totals: reductions.PartialStore
-    carry: reductions.PartialStore
-    scratch: reductions.PartialStore | None
+    sums: PartialStore
+    totals: PartialStore
+    carry: PartialStore
+    scratch: PartialStore | None
 
     def digits(self, column: Value, turn: Value) -> list[Value]:
         """The coordinates of a run."""
-        return self.plan.deal.digits(column, turn, len(self.call["src"].extents))
+        return self.plan.share.lines.digits(column, turn, len(self.call["src"].extents))
 
 
 @memory.emit
 def _(plan: MemoryScan, call: TileCall, out: Builder) -> None:
-    deal, reduction = plan.deal, reductions.reduction_of(call, None)
-    run = out.local("run", deal.vector, str(call["src"].dtype)).flat()
+    lines, reduction = plan.share.lines, reductions.reduction_of(call, None)
+    run = out.local("run", lines.vector, str(call["src"].dtype)).flat()
     sums, totals, carry = (
-        reductions.registers_for(reduction, out, count, name)
-        for name, count in (("sums", deal.vector), ("total", 1), ("carry", 1))
+        registers_for(reduction, out, count, name)
+        for name, count in (("sums", lines.vector), ("total", 1), ("carry", 1))
     )
     scratch = plan.line.scratch(reduction, call, out)
     emission = _ScanEmission(plan, call, out, reduction, run, sums, totals, carry, scratch)
     with (
-        out.when(None if deal.workers == call.scope.threads else binary("<", call.scope.index, deal.workers)),
+        out.when(None if lines.workers == call.scope.threads else binary("<", call.scope.index, lines.workers)),
         out.loop("b", plan.blocks) as block,
     ):
-        column = out.let("line", plus(times(block, deal.across), deal.column(call.scope.index)))
-        exists = deals.below(column, deal.kept.count, plan.blocks * deal.across)
+        column = out.let("line", plus(times(block, lines.across), lines.column(call.scope.index)))
+        exists = below(column, lines.kept.count, plan.blocks * lines.across)
         reductions.begin_with_nothing(reduction, out, carry, 1)
         with out.loop("i", plan.rounds) as round:
             _emit_round(emission, column, exists, round)
@@ -106,21 +237,20 @@ def _(plan: MemoryScan, call: TileCall, out: Builder) -> None:
 
 def _emit_round(emission: _ScanEmission, column: Value, exists: Expr | None, round: Value) -> None:
     plan, call, out, reduction = emission.plan, emission.call, emission.out, emission.reduction
-    deal, sums, carry = plan.deal, emission.sums, emission.carry
-    turn = out.let("n", plus(times(round, deal.along), deal.row(call.scope.index)))
+    lines, sums, carry = plan.share.lines, emission.sums, emission.carry
+    turn = out.let("n", plus(times(round, lines.along), lines.row(call.scope.index)))
     digits = emission.digits(column, turn)
-    there = all_hold((exists, deals.below(turn, deal.reduced.count, plan.rounds * deal.along)))
+    there = all_hold((exists, below(turn, lines.reduced.count, plan.rounds * lines.along)))
     _load(emission, digits, there)
-    with out.loop("e", deal.vector) as e:
+    with out.loop("e", lines.vector) as e:
         sums.set(out, e, reduction.of_element(Load(emission.run, (as_expr(e),))))
-    if deal.vector > 1:
-        with out.loop("e", deal.vector - 1) as e:
+    if lines.vector > 1:
+        with out.loop("e", lines.vector - 1) as e:
             sums.set(out, plus(e, 1), reduction.joined(sums.get(e), sums.get(plus(e, 1))))
-    emission.totals.set(out, 0, sums.get(deal.vector - 1))
-    lines = deal.column(call.scope.index)
-    before, whole = deals.Prefixes(plan.line, reduction, call, out, emission.scratch, lambda _: lines).emit(
-        emission.totals, 1
-    )
+    emission.totals.set(out, 0, sums.get(lines.vector - 1))
+    mine = lines.column(call.scope.index)
+    prefixes = Prefixes(plan.line, reduction, call, out, emission.scratch, lambda _: mine)
+    before, whole = prefixes.emit(emission.totals, 1)
     before.set(out, 0, reduction.joined(carry.get(0), before.get(0)))
     carry.set(out, 0, reduction.joined(carry.get(0), whole.get(0)))
     _store(emission, own_digits(call["dst"], digits, call["src"].extents), there, before.get(0))
@@ -128,17 +258,17 @@ def _emit_round(emission: _ScanEmission, column: Value, exists: Expr | None, rou
 
 def _load(emission: _ScanEmission, digits: list[Value], there: Expr | None) -> None:
     """The elements of a run; those that do not exist become neutral ones."""
-    out, src, deal = emission.out, emission.call["src"], emission.plan.deal
+    out, src, lines = emission.out, emission.call["src"], emission.plan.share.lines
     exists = all_hold((there, inside(emission.call, src, digits)))
-    run = emission.run, 0, deal.vector
-    deals.load_run(emission.call, out, run, digits, exists, emission.reduction.padding, deal.cut)
+    run = emission.run, 0, lines.vector
+    load_run(emission.call, out, run, digits, exists, emission.reduction.padding, lines.cut)
 
 
-def _store(emission: _ScanEmission, digits: list[Value], there: Expr | None, before: reductions.Partial) -> None:
+def _store(emission: _ScanEmission, digits: list[Value], there: Expr | None, before: Partial) -> None:
     """The prefixes of a run's elements: by one access where the destination has such runs, and the line goes on."""
-    out, call, deal = emission.out, emission.call, emission.plan.deal
-    dst, position, flat = call["dst"], _axis_in(call) if deal.vector > 1 else 0, call["dst"].buffer.flat()
-    end = None if deal.cut is None else deals.end_of_row(call, call["src"], deal.cut)
+    out, call, lines = emission.out, emission.call, emission.plan.share.lines
+    dst, position, flat = call["dst"], _axis_in(call) if lines.vector > 1 else 0, call["dst"].buffer.flat()
+    end = None if lines.cut is None else end_of_row(call, call["src"], lines.cut)
 
     def each() -> None:
         for e, value in enumerate(_prefixes(emission, before)):
@@ -148,25 +278,25 @@ def _store(emission: _ScanEmission, digits: list[Value], there: Expr | None, bef
                 out.store(flat, dst.place(here, call.facts).get("m", 0), value)
 
     def together() -> None:
-        run = out.local("result", deal.vector, str(dst.dtype)).flat()
+        run = out.local("result", lines.vector, str(dst.dtype)).flat()
         for e, value in enumerate(_prefixes(emission, before)):
             out.store(run, e, value)
         pointer = out.pointer("ptr", flat, dst.place(digits, call.facts).get("m", 0))
-        nbytes = deal.vector * dst.dtype.bits // 8
+        nbytes = lines.vector * dst.dtype.bits // 8
         out.call("cuda.copy_bytes", pointer, AddressOf(run, (as_expr(0),)), nbytes)
 
     with out.when(there):
         if not emission.plan.together:
             each()
         else:
-            whole = None if end is None else binary("<=", plus(digits[position], deal.vector), end)
+            whole = None if end is None else binary("<=", plus(digits[position], lines.vector), end)
             out.either(whole, together, each)
 
 
-def _prefixes(emission: _ScanEmission, before: reductions.Partial) -> list[Expr]:
+def _prefixes(emission: _ScanEmission, before: Partial) -> list[Expr]:
     """What the destination gets of a run."""
     reduction, sums = emission.reduction, emission.sums
-    joined = [reduction.joined(before, sums.get(e)) for e in range(emission.plan.deal.vector)]
+    joined = [reduction.joined(before, sums.get(e)) for e in range(emission.plan.share.lines.vector)]
     return list(map(reduction.result, [before, *joined[:-1]] if emission.call.option("exclusive", False) else joined))
 
 
@@ -192,7 +322,7 @@ class RegisterScan:
     dst: Offset
     src: Offset
     guard: Expr | None
-    line: deals.LaneLine
+    line: LaneLine
     numbers: Offset
 
     def summary(self) -> str:
@@ -261,11 +391,11 @@ def _chunks(positions: Ints, extent: int) -> Ints:
     return np.asarray(starts[:, 0] // length)
 
 
-def _line(call: TileCall, held: Owners, chunks: Ints, lines: Ints, count: int) -> deals.LaneLine:
+def _line(call: TileCall, held: Owners, chunks: Ints, lines: Ints, count: int) -> LaneLine:
     """How the runs of a line are dealt out. Raises Decline where its threads do not follow one another."""
     scope = call.scope
     if count == 1:
-        return deals.LaneLine(1, 1, 0)
+        return LaneLine(1, 1, 0)
     which, numbers = reductions.spread(call, held, chunks[:, None])[:, 0], reductions.spread(call, held, lines)
     threads = np.arange(scope.threads)
     members = min(32, scope.threads)
@@ -286,7 +416,7 @@ def _line(call: TileCall, held: Owners, chunks: Ints, lines: Ints, count: int) -
         raise Decline("the warps of a line follow no pattern")
     within: Value = scope.index % 32 if scope.threads > 32 else scope.index
     mine: Value = within // step % together if together > 1 else 0
-    return deals.LaneLine(together, step, mine, members, count // together, first, int(lines.max()) + 1)
+    return LaneLine(together, step, mine, members, count // together, first, int(lines.max()) + 1)
 
 
 def _is_whole(which: Ints, lines: Ints, count: int) -> bool:
@@ -300,7 +430,7 @@ def _(plan: RegisterScan, call: TileCall, out: Builder) -> None:
     dst, src, reduction = call["dst"].buffer.flat(), call["src"].buffer.flat(), reductions.reduction_of(call, None)
     count = plan.parts * plan.length
     sums, totals = (
-        reductions.registers_for(reduction, out, size, name) for size, name in ((count, "sums"), (plan.parts, "total"))
+        registers_for(reduction, out, size, name) for size, name in ((count, "sums"), (plan.parts, "total"))
     )
     slot = out.offsets(plan.src, "r")
     with out.loop("j", count) as j:
@@ -316,7 +446,7 @@ def _(plan: RegisterScan, call: TileCall, out: Builder) -> None:
         totals.set(out, j, sums.get(plus(times(j, plan.length), plan.length - 1)))
     scratch = plan.line.scratch(reduction, call, out)
     number = out.offsets(plan.numbers, "k")
-    before, _ = deals.Prefixes(plan.line, reduction, call, out, scratch, number).emit(totals, plan.parts)
+    before, _ = Prefixes(plan.line, reduction, call, out, scratch, number).emit(totals, plan.parts)
     to, exclusive = out.offsets(plan.dst, "r"), bool(call.option("exclusive", False))
     with out.when(plan.guard), out.loop("j", plan.parts) as j:
         start = times(j, plan.length)
@@ -329,7 +459,7 @@ def _(plan: RegisterScan, call: TileCall, out: Builder) -> None:
                 out.store(dst, to(plus(plus(start, e), 1) if exclusive else plus(start, e)), reduction.result(result))
 
 
-def _element(reduction: reductions.Reduction, src: Buffer, slot: Value) -> reductions.Partial:
+def _element(reduction: Reduction, src: Buffer, slot: Value) -> Partial:
     return reduction.of_element(Load(src, (as_expr(slot),)))
 
 

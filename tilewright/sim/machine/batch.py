@@ -97,11 +97,14 @@ class Mask:
 
     def harmless(self, values: Ints) -> Ints:
         """``values`` with those of inactive lanes replaced by an active one's."""
-        if self.array is None:
-            return values
-        shape = np.broadcast_shapes(values.shape, self.array.shape)
-        among = spread(values, shape)[spread(self.array, shape)]
-        return np.where(self.array, values, among[0] if len(among) else 0)
+        return values if self.array is None else np.where(self.array, values, self.first_of(values))
+
+    def first_of(self, values: Ints) -> int:
+        """What the first active lane has of values that broadcast to the batch; 0 where no lane is active."""
+        outer, lane = divmod(int(self.full.argmax()), self.shape[2])
+        place = (*divmod(outer, self.shape[1]), lane)
+        here = tuple(min(k, size - 1) for k, size in zip(place, values.shape, strict=True))
+        return int(values[here]) if self.full[place] else 0
 
     @cached_property
     def full(self) -> Bools:
@@ -229,15 +232,8 @@ class Look:
     @cached_property
     def key(self) -> tuple[object, ...]:
         """The key that distinguishes it from other looks of its wave."""
-        return (
-            self.ctas.start,
-            self.ctas.stop,
-            self.ctas.step,
-            self.warps.start,
-            self.warps.stop,
-            self.warps.step,
-            self.shape,
-        )
+        ctas, warps = self.ctas, self.warps
+        return ctas.start, ctas.stop, ctas.step, warps.start, warps.stop, warps.step, self.shape
 
     def error(
         self, kind: str, what: str, lanes: Bools, at: Span | None, *, given: object = None, **facts: object
@@ -319,16 +315,9 @@ class Batch(Look):
         warps = covering(np.flatnonzero(active.any((0, 2))))
         rest = active[ctas, warps]
         env = {name: _taken(value, ctas, warps) for name, value in self.env.items()}
-        return Batch(
-            self.wave,
-            _within(self.ctas, ctas),
-            _within(self.warps, warps),
-            Mask.of(rest.shape, rest),
-            env,
-            segment,
-            meeting=self.meeting.narrowed(ctas, warps) if waits and self.meeting is not None else None,
-            part=self.part,
-        )
+        meeting = self.meeting.narrowed(ctas, warps) if waits and self.meeting is not None else None
+        place, mask = (_within(self.ctas, ctas), _within(self.warps, warps)), Mask.of(rest.shape, rest)
+        return Batch(self.wave, *place, mask, env, segment, meeting=meeting, part=self.part)
 
     def parted(self, some: Bools, segment: int) -> tuple[Batch, Batch]:
         """These lanes as a batch at ``segment``, and the others, which go on waiting."""

@@ -24,8 +24,9 @@ from tilewright.sim.machine.places import (
     element_text,
     multicast_steps,
     on_rank,
-)
+)  # fmt: skip
 from tilewright.sim.machine.registers import Registers
+from tilewright.sim.machine.sites import by_window, harmless
 from tilewright.sim.machine.tmem import TmemFacet
 
 if TYPE_CHECKING:
@@ -210,21 +211,19 @@ class MemoryFacet:
 
     def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
         """For each buffer: its bytes, the lanes that point there, and where."""
-        places = self.batch.wave.run.places
-        full = self.mask.harmless(address.astype(np.int64, copy=False))
-        parts = []
-        for window in np.unique(full >> WINDOW_BITS):
-            if not places.has_window(int(window)):
-                shown = f"address {int(full[full >> WINDOW_BITS == window].flat[0]):#x}"
-                allowed = "a pointer into a buffer of the kernel"
-                raise SimulationError("a pointer to nowhere", given=shown, allowed=allowed, at=self.at, kind="bounds")
-            lanes = self.mask.narrowed(full >> WINDOW_BITS == window)
-            if lanes is not None:
-                offsets = lanes.harmless(full - (int(window) << WINDOW_BITS))
-                storage = self.memories.storage(places.at(int(window), int(offsets.min())))
-                if window == SHARED_WINDOW and isinstance(storage, MemoryRows):
-                    offsets = across(self.batch, storage, offsets)
-                parts.append((storage, lanes, Address(0, Part(offsets))))
+        places, parts = self.batch.wave.run.places, []
+        at = harmless(Address(0, Part(address.astype(np.int64, copy=False))), self.mask)
+        for window, lanes, there in by_window(self.mask, at):
+            if not places.has_window(window):
+                raise SimulationError(
+                    "a pointer to nowhere", given=f"address {(window << WINDOW_BITS) + there.lo:#x}",
+                    allowed="a pointer into a buffer of the kernel", at=self.at, kind="bounds",
+                )  # fmt: skip
+            there = there if lanes is self.mask else harmless(there, lanes)
+            storage = self.memories.storage(places.at(window, there.lo))
+            if window == SHARED_WINDOW and isinstance(storage, MemoryRows):
+                there = Address(0, Part(across(self.batch, storage, there.full())))
+            parts.append((storage, lanes, there))
         return parts
 
     def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
@@ -264,8 +263,8 @@ class MemoryFacet:
         """Change words in a block of memory."""
         words = block.to_change(olds.itemsize).view(olds.dtype)
         row = self.batch.rows(words.shape[1]) if block.rows > 1 else 0
-        place = np.broadcast_to((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape)[lanes.full]
-        operands = [np.broadcast_to(value, olds.shape)[lanes.full] for value in values]
+        place = spread((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape)[lanes.full]
+        operands = [spread(value, olds.shape)[lanes.full] for value in values]
         order = self.batch.wave.run.precedence.taken(np.arange(len(place)))
         olds[lanes.full] = combined(words, place, combine, operands, order)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.dtypes import DType
+from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError
 from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP, Bound, Signal, Unlisted
 from tilewright.isa.agreed import asked, check_values
@@ -268,13 +268,7 @@ class CompiledInstruction:
     leaves_open: bool = False
 
     def __call__(
-        self,
-        batch: Batch,
-        mask: Mask,
-        values: Given,
-        sinks: Given,
-        flags: GivenFlags = None,
-        sources: Given = (),
+        self, batch: Batch, mask: Mask, values: Given, sinks: Given, flags: GivenFlags = None, sources: Given = ()
     ) -> Results:
         check_lanes(self.bound, batch, mask, values, self.at, leaves_open=self.leaves_open)
         for number, site in self.accesses:
@@ -425,13 +419,10 @@ class CompiledInstruction:
         form = self.bound.form
         shadow: Results = None
         if form.meaning.moves:
+            every = zip(arguments, flags or (), self._read_kinds, self.bound.arguments, strict=True)
             operands = tuple(
-                self._flags(argument, flag)
-                if data
-                else sound(self.bound, batch, mask, argument, flag, row.name, self.at)
-                for argument, flag, (_, data), row in zip(
-                    arguments, flags or (), self._read_kinds, self.bound.arguments, strict=True
-                )
+                self._flags(value, flag) if data else sound(self.bound, batch, mask, value, flag, row.name, self.at)
+                for value, flag, (_, data), row in every
             )
             shadow = self.meaning(batch, mask, operands, batch.wave.shadows, form.meaning.validity)
         else:
@@ -504,4 +495,4 @@ class CompiledInstruction:
     def _typed(self, result: Results) -> Array | None:
         if self.result == "void":
             return None
-        return np.asarray(result).astype(DType(self.result).numpy, copy=False)
+        return np.asarray(result).astype(dtype(self.result).numpy, copy=False)

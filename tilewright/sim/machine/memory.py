@@ -274,6 +274,8 @@ class MemoryRows(CtaRows):
 
 def in_turns(address: Ints, lanes: Ints) -> list[Ints]:
     """``lanes`` in groups without a common address, in the order in which each address is met."""
+    if len(lanes) == 1:
+        return [lanes]
     order = np.argsort(address[lanes], kind="stable")
     ordered = address[lanes][order]
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])

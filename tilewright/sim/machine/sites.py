@@ -30,7 +30,7 @@ from tilewright.sim.machine.places import (
     WINDOW_BITS,
     Place,
     across,
-)
+)  # fmt: skip
 from tilewright.sim.machine.registers import Registers
 from tilewright.terms import operation, told
 
@@ -74,7 +74,7 @@ class Site:
     pending: Bits | Callable[[Address], Bits] | None = field(init=False, default=None)  # what a store is about to write
     writing: slice | None = field(init=False, default=None)  # the CTAs that do
     _derived: dict[object, Site] = field(init=False, default_factory=dict)  # this site at a place, or of other bytes
-    is_watched: ClassVar[bool] = True
+    is_remote: ClassVar[bool] = False  # does it touch the shared memory of other CTAs?
 
     def __post_init__(self) -> None:
         name, space = (self.place.name, self.place.space) if self.place else ("", "")
@@ -85,7 +85,7 @@ class Site:
         """Have checks hear of its accesses."""
         self.checks = checks
         seen = self if self.whole is None else replace(self.whole, place=self.place, checks=())
-        hooks = [check.watch(seen) for check in checks if self.is_watched and self.place is not None]
+        hooks = [check.watch(seen) for check in checks if not self.is_remote and self.place is not None]
         self.hooks = tuple(hook for hook in hooks if hook is not None)
         self.escapes = next((check.escapes for check in checks if check.escapes), None)
 
@@ -236,11 +236,8 @@ class Site:
         for site, lanes, there in self._everywhere(batch, mask, at):
             _, guarded = site.reach(batch, lanes, there)
             if guarded and site.escapes is None and site._outside(batch, lanes, there).any():
-                raise SimulationError(
-                    told("{} outside of {}", operation(self.op), site.line.buffer),
-                    given=f"byte {int(there.full().max())}",
-                    at=self.at,
-                )
+                what = told("{} outside of {}", operation(self.op), site.line.buffer)
+                raise SimulationError(what, given=f"byte {int(there.full().max())}", at=self.at)
 
     def touch_all(self, batch: Batch, mask: Mask, every: Sequence[Address], of_one: Line) -> None:
         """`touch` for accesses that follow each other, of which nothing is outside of the buffer, or misaligned.
@@ -348,14 +345,8 @@ class Site:
 
     def resolve(self, batch: Batch, mask: Mask, at: Address) -> Iterator[tuple[Site, Mask, Address]]:
         """For each buffer that lanes point into: a site for it, those lanes, and their addresses in its window."""
-        first, last, run = at.lo >> WINDOW_BITS, at.hi >> WINDOW_BITS, batch.wave.run
-        windows, buffers = [first], run.places.globals
-        if first != last:
-            windows = np.unique(np.broadcast_to(at.full(), mask.shape)[mask.full] >> WINDOW_BITS).tolist()
-        for window in windows:
-            there = Address(at.start - (window << WINDOW_BITS), *at.parts)
-            lanes = mask if len(windows) == 1 else mask.narrowed(at.full() >> WINDOW_BITS == window)
-            assert lanes is not None
+        run, buffers = batch.wave.run, batch.wave.run.places.globals
+        for window, lanes, there in by_window(mask, at):
             if window == SHARED_WINDOW and there.hi >> OFFSET_BITS and run.cluster_ctas > 1:
                 yield from self._in_cluster(batch, lanes, there)
             elif there.hi >= FAR and window + 1 in buffers and not (run.ranks > 1 and window in buffers):
@@ -404,9 +395,9 @@ class Site:
             raise batch.error("bounds", what, mask.full, self.at, given=shown, allowed=allowed)
         several = window == LOCAL_WINDOW
         place = places.at(window, int(np.broadcast_to(at.full(), mask.shape)[mask.full].min()) if several else 0)
-        if place not in self._derived:
-            self._derived[place] = replace(self, place=place)
-        return self._derived[place]
+        if place.name not in self._derived:
+            self._derived[place.name] = replace(self, place=place)
+        return self._derived[place.name]
 
     def lines(self) -> list[Line]:
         """What was counted here since `reset`, as lines that no later run changes."""
@@ -425,7 +416,7 @@ class Site:
 class Elsewhere(Site):
     """A site as it touches the shared memory of other CTAs; addresses are those of the cluster's window."""
 
-    is_watched = False
+    is_remote = True
 
     def reach(self, batch: Batch, mask: Mask, at: Address) -> tuple[Mask, bool]:
         mask = self._within(batch, mask, at)
@@ -463,3 +454,15 @@ def _in_window(at: Address) -> Address:
 def harmless(at: Address, mask: Mask) -> Address:
     """``at`` with the addresses of inactive lanes brought to that of an active one."""
     return at if mask.array is None else Address(0, Part(mask.harmless(at.full())))
+
+
+def by_window(mask: Mask, at: Address) -> Iterator[tuple[int, Mask, Address]]:
+    """For each window that active lanes point into: its number, those lanes, and their addresses in it."""
+    first, last = at.lo >> WINDOW_BITS, at.hi >> WINDOW_BITS
+    windows = [first]
+    if first != last:
+        windows = np.unique(np.broadcast_to(at.full(), mask.shape)[mask.full] >> WINDOW_BITS).tolist()
+    for window in windows:
+        lanes = mask if len(windows) == 1 else mask.narrowed(at.full() >> WINDOW_BITS == window)
+        if lanes is not None:
+            yield window, lanes, at.shifted(-(window << WINDOW_BITS))

@@ -86,11 +86,7 @@ class Subject:
     axes: Uniformity
 
     def __init__(
-        self,
-        kernel: ir.Kernel,
-        checks: frozenset[str],
-        groups: tuple[Group, ...] = (),
-        ranks: Ranks = ALONE,
+        self, kernel: ir.Kernel, checks: frozenset[str], groups: tuple[Group, ...] = (), ranks: Ranks = ALONE
     ) -> None:
         assert kernel.stage == "lowered", "the simulator runs lowered kernels"
         assert kernel.launch is not None, "a lowered kernel has a launch"

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.isa import Fence, ProxyFence, RegisterFence, Signal
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine import SHARED_WINDOW, Actors, Address, Part, Site, arrivals_of, split, visits_of
+from tilewright.sim.machine import SHARED_WINDOW, Actors, Address, Site, arrivals_of, visits_of
 from tilewright.sim.order.asynchronous.in_flight import (
     check_freed,
     check_global,
@@ -27,6 +27,7 @@ from tilewright.sim.order.knowledge.phases import Phases, together
 from tilewright.sim.order.proxies import GlobalAccesses, SharedStores, TensorMaps
 from tilewright.sim.order.races.detector import RaceDetector
 from tilewright.sim.order.races.places import TaggedPlaces
+from tilewright.sim.order.races.records import AccessEvent
 from tilewright.sim.order.reports.handover import missing_commits
 from tilewright.sim.order.rules import (
     CLUSTER,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.device import AnyFence, Device
     from tilewright.sim.machine.operation import Operation, Waiting
+    from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.signals import MBarrierSignal
     from tilewright.sim.machine.sites import Hook
     from tilewright.sim.machine.sync import BarrierSite
@@ -96,12 +98,6 @@ class WaveOrder:
         if "global" in spaces:
             self.proxies += [GlobalAccesses(self.clocks, buffers), TensorMaps(self.clocks, buffers)]
 
-    def located(self, batch: Batch, at: Address) -> Address:
-        """Addresses of the own CTA's shared memory as `TaggedPlaces` has them."""
-        if not self.shared.is_global:
-            return at
-        return Address(at.start, *at.parts, Part(batch.rows(self.shared.pitch)))
-
 
 RELEASES, ACQUIRES = ("sc", "acq_rel", "release"), ("sc", "acq_rel", "acquire")  # fences
 
@@ -127,58 +123,46 @@ class Order(Check):
         assert site.place is not None
         place = site.place
         if place.space == "local":
-            return self._watch_registers(site) if self.program.has_asynchronous else None
+            return self._watch_registers(site, place) if self.program.has_asynchronous else None
         if site.how.goes_on or (site.how.atomic and not site.write):  # others need to find its write
             return None
 
         def hook(batch: Batch, mask: Mask, *every: Address) -> None:
-            order = self.orders[batch.wave]
-            if site.write:
-                check_stored(order.operations, mask, batch, site.at)
-            if place.space == "global":
-                for at in every if self.races.is_written(place.window) else ():
-                    self._in_global(order, site, batch, mask, at)
-            elif len(every) == 1 or not self.races.at_once(site, batch, mask, every):
-                for at in every:
-                    self._in_shared(order, site, batch, mask, at)
+            self._touched([AccessEvent(site, batch, mask, at) for at in every], place)
 
         return hook
 
-    def _in_shared(self, order: WaveOrder, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        check_shared(order.operations, site, batch, mask, None, at)
-        order.mbarriers.touched(site, batch, mask, at)
-        self.races.access(order.shared, site, batch, mask, order.located(batch, at))
-        if order.stores is not None:  # which notes the time of the record
-            order.stores.accessed(site, batch, mask, at)
-
-    def _in_global(self, order: WaveOrder, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
-        assert site.place is not None
-        if order.operations is not None and order.operations.scoreboard.in_global:
-            check_global(order.operations, site, batch, mask, at)
-        self.races.access(self.races.buffer(site.place, batch), site, batch, mask, at)
+    def _touched(self, events: list[AccessEvent], place: Place) -> None:
+        first, order = events[0], self.orders[events[0].batch.wave]
+        if first.site.write:
+            check_stored(order.operations, first.mask, first.batch, first.site.at)
+        if place.space == "global":
+            for event in events if self.races.is_written(place.window) else ():
+                if order.operations is not None and order.operations.scoreboard.in_global:
+                    check_global(order.operations, event, place)
+                self.races.access(self.races.buffer(place, event.batch), event)
+        elif len(events) == 1 or not self.races.at_once(events):
+            for event in events:
+                check_shared(order.operations, event)
+                order.mbarriers.touched(event)
+                self.races.access(order.shared, event)
+                if order.stores is not None:  # which notes the time of the record
+                    order.stores.accessed(event)
 
     def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
         if site.how.is_signal or (site.how.atomic and not site.write):
             return
-        order = self.orders[batch.wave]
-        if site.write:
-            check_stored(order.operations, mask, batch, site.at)
-        rows = np.broadcast_to(batch.rows(1), mask.shape)
-        home, offset = split(batch.wave, rows, np.broadcast_to(at.full(), mask.shape))
-        check_shared(order.operations, site, batch, mask, (home[mask.full], offset[mask.full]), at)
-        visits = visits_of(batch, mask, home)
-        byte = int(offset[mask.full][0])
-        early = order.remote.before_begin(visits.who, visits.home, byte, site.at)
-        self.races.access(order.shared, site, batch, mask, Address(0, Part(home * order.shared.pitch + offset)))
-        if order.stores is not None:
-            order.stores.accessed(site, batch, mask, at, (home, offset))
-        order.remote.touched(visits, byte, site.at, arrives=False, early=early)
+        event, remote = AccessEvent(site, batch, mask, at), self.orders[batch.wave].remote
+        visits, byte = visits_of(batch, mask, event.homes[0]), int(event.places[1][0])
+        early = remote.before_begin(visits.who, visits.home, byte, site.at)
+        self._touched([event], self.program.places.arena)
+        remote.touched(visits, byte, site.at, arrives=False, early=early)
 
-    def _watch_registers(self, site: Site) -> Hook:
+    def _watch_registers(self, site: Site, place: Place) -> Hook:
         def hook(batch: Batch, mask: Mask, at: Address) -> None:
             operations = self.orders[batch.wave].operations
             if operations is not None and operations.scoreboard.loading:
-                check_in_flight(operations, site, batch, mask, at)
+                check_in_flight(operations, AccessEvent(site, batch, mask, at), place)
 
         return hook
 

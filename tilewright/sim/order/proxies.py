@@ -16,7 +16,7 @@ import numpy as np
 
 from tilewright.explain.rules import LackingFence
 from tilewright.isa import ProxyFence
-from tilewright.sim.machine import WINDOW_BITS, Actors, Address, Batch, Ints, Mask, Operation, Site, Touched, spread
+from tilewright.sim.machine import WINDOW_BITS, Actors, Address, Batch, Ints, Operation, Touched
 from tilewright.sim.order.knowledge.fences import FencePoints, Stamps
 from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
 from tilewright.sim.order.reports.rules import unfenced_copy, unfenced_global, unfenced_map, unfenced_shared
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.known import Flags, Times
     from tilewright.sim.order.races.places import TaggedPlaces
-    from tilewright.sim.order.races.records import Log
+    from tilewright.sim.order.races.records import AccessEvent, Log
 
 # Accesses of threads and of asynchronous units to the same shared memory, and the proxy fences between them.
 #
@@ -84,20 +84,17 @@ class SharedStores:
         """The number of warps of CTAs in their cluster."""
         return np.asarray(self.clocks.wave.rank(rows) * self.clocks.wave.run.warps + warps)
 
-    def accessed(
-        self, site: Site, batch: Batch, mask: Mask, at: Address, where: tuple[Ints, Ints] | None = None
-    ) -> None:
-        """Threads have touched shared memory: their own CTA's, or ``where``, rows and offsets of all lanes."""
-        table, active = self.stored if site.write else self.loaded, mask.full
-        if site.how.is_signal or table is None:
+    def accessed(self, event: AccessEvent) -> None:
+        """Threads have touched shared memory."""
+        table = self.stored if event.site.write else self.loaded
+        if event.site.how.is_signal or table is None:
             return
-        rows, warps = batch.rows_and_warps(active)
-        home, offset = (rows, spread(at.full(), batch.shape)[active]) if where is None else (w[active] for w in where)
+        (rows, warps, lanes), (home, offset) = event.threads, event.places
         units = offset // UNIT
         inside = units < table.shape[-1]
         table[home[inside], self._warp(rows, warps)[inside], units[inside]] = self.clocks.now
-        self.last[batch.ctas, batch.warps][active] = self.clocks.now
-        self._noted.add("stored" if site.write else "loaded")
+        self.last[rows, warps, lanes] = self.clocks.now
+        self._noted.add("stored" if event.site.write else "loaded")
 
     def fenced(self, batch: Batch, who: Actors, fence: ProxyFence, where: Address | None) -> None:
         """Threads have fenced: their own stores, and those that they come after."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright.explain.rules import broken
 from tilewright.isa import Signal, phase_of
-from tilewright.sim.machine import OFFSET_BITS, in_turns, spread
+from tilewright.sim.machine import OFFSET_BITS, in_turns
 from tilewright.sim.order.bounds import MBARRIER_CHECKS, REMOTE_OPERATIONS
 from tilewright.sim.order.knowledge.clocks import THREADS, Actors
 from tilewright.sim.order.knowledge.known import BEGUN, OVER, SEEN
@@ -33,18 +33,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from tilewright.errors import SimulationError, Span
-    from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.signals import Signals
-    from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
     from tilewright.sim.machine.units import Touched
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.races.places import TaggedPlaces
+    from tilewright.sim.order.races.records import AccessEvent
 
 # Accesses to the shared memory of other CTAs, which must have begun by then and must not have ended, and arrivals of
 # commits.
@@ -234,13 +232,8 @@ class MBarrierRules:
             where = (int(signals.home[k]), int(signals.offset[k]))
             if where in self.alive:
                 name, buffer = shared_text(self.wave, where[1]), self.wave.run.places.shared_at(where[1]).name
-                raise broken(
-                    "initialised twice",
-                    name,
-                    at=at,
-                    who=self.wave.thread_at(self.wave.first + row, thread),
-                    buffer=buffer,
-                )
+                who = self.wave.thread_at(self.wave.first + row, thread)
+                raise broken("initialised twice", name, at=at, who=who, buffer=buffer)
             self.alive[where] = LiveMBarrier(thread, self.clocks.now)
         self.words[signals.home, signals.offset // WORD] = True
         self._checked.clear()
@@ -262,17 +255,17 @@ class MBarrierRules:
         self.words[signals.home, signals.offset // WORD] = False
         self._checked.clear()
 
-    def touched(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+    def touched(self, event: AccessEvent) -> None:
         """Threads touch shared memory. Raises SimulationError where that is an m-barrier, touched as plain data."""
+        site, (low, end) = event.site, event.span
         if not self.alive or site.how.is_signal:
             return
-        if not self.words[:, max(at.lo, 0) // WORD : (at.hi + site.width - 1) // WORD + 1].any():
+        if not (site.is_remote or self.words[:, max(low, 0) // WORD : (end - 1) // WORD + 1].any()):
             return
-        rows, warps, lanes = batch.threads(mask.full)
-        first = spread(at.full(), batch.shape)[mask.full]
+        (rows, warps, lanes), (homes, first) = event.threads, event.places
         for byte in range(0, site.width + WORD - 1, WORD):
             offset = first + min(byte, site.width - 1)
-            hit = self.words[rows, np.minimum(offset // WORD, self.words.shape[1] - 1)]
+            hit = self.words[homes, np.minimum(offset // WORD, self.words.shape[1] - 1)]
             if hit.any():
                 k = int(np.argmax(hit))
                 name, there = shared_text(self.wave, int(offset[k])), self.wave.run.places.shared_at(int(offset[k]))

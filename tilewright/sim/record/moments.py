@@ -102,7 +102,7 @@ def _touched(rec: Recorder, step: OpenStep | None) -> dict[str, Spans]:
     """Bytes that the active lanes of a statement touch, by buffer; of shared memory all together."""
     touched: dict[str, Spans] = {}
     for site, addresses in step.touched if step is not None else ():
-        access = rec.sites[site]
+        access = rec.sites[site].row
         active = (lane for lane in range(32) if step is not None and step.lanes >> lane & 1)
         spans = touched.setdefault("" if access.space == "shared" else access.buffer, [])
         spans += [(int(addresses[lane]), int(addresses[lane]) + access.width, lane) for lane in active]

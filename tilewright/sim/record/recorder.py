@@ -70,6 +70,10 @@ class Measure:
 
     def __init__(self, site: Site) -> None:
         self.site = site
+        self.row = AccessSite(site.at, site.op, site.line.buffer, site.line.space, site.write, site.width,
+                              site.how.goes_on)  # fmt: skip
+        self.sums = np.zeros(2, np.int64)  # sectors and runs of all stretches
+        self.together: list[Ints] = []  # what lanes touch in this one
         self.known: dict[tuple[int, bytes, bytes], WarpAccess] = {}
 
     def __call__(self, addresses: Ints, active: Bools | None) -> WarpAccess:
@@ -85,16 +89,31 @@ class Measure:
     def _measured(self, addresses: Ints, active: Bools) -> WarpAccess:
         site, lanes, start = self.site, int(active.sum()), int(addresses.min()) % EVERY
         if site.line.space == "global":
-            bytes_of = addresses[active]
-            ends = np.concatenate([bytes_of // SECTOR_BYTES, (bytes_of + site.width - 1) // SECTOR_BYTES])
-            return WarpAccess(lanes, lanes * site.width, sectors=len(np.unique(ends)), start=start)
+            sectors, pieces = self._pieces(addresses[active])
+            return WarpAccess(lanes, lanes * site.width, sectors=sectors, pieces=pieces, start=start)
         phase, pairs = site.how.phase or default_phase(site.width), not (site.write or site.how.phase)
         at = Address(0, Part(addresses.reshape(1, 1, 32)))
         everyone = lanes == site.how.lanes
         passes, ideal = wavefronts(at, site.how.lanes, site.width, phase, None if everyone else active, pairs=pairs)
         return WarpAccess(lanes, lanes * site.width, passes, ideal, start=start)
 
+    def _pieces(self, addresses: Ints) -> tuple[int, int]:
+        """How many sectors lanes touch, and how many pieces these make."""
+        ends = addresses // SECTOR_BYTES, (addresses + self.site.width - 1) // SECTOR_BYTES
+        sectors = np.unique(np.concatenate(ends))
+        return len(sectors), 1 + int((np.diff(sectors) > 1).sum())
 
+    def touched(self) -> AccessSite:
+        """The site, with how many bytes on end were touched at once."""
+        return replace(self.row, run_bytes=SECTOR_BYTES * int(self.sums[0]) / max(1, int(self.sums[1])))
+
+    def join(self) -> None:
+        """A stretch is over: what warps have touched in it makes runs."""
+        self.sums += self._pieces(np.concatenate(self.together)) if self.together else 0
+        self.together.clear()
+
+
+MOST_TOGETHER = 4096  # accesses of warps
 MOST_UNDER_WAY = 4096
 """Operations of a group that waits are asked about."""
 
@@ -116,7 +135,7 @@ class Recorder(Check):
     def __init__(self, program: Subject) -> None:
         super().__init__(program)
         self.rows: list[Row] = []
-        self.sites: list[AccessSite] = []
+        self.sites: list[Measure] = []
         self.only_wait: set[int] = set()  # rows at which threads wait for a meeting at which they have arrived
         self._rows_of: dict[int, int] = {}
         self._kept: list[object] = []  # alive, so that no id is used again
@@ -140,9 +159,8 @@ class Recorder(Check):
     def watch(self, site: Site) -> Hook | None:
         if site.place is None or site.place.space not in ("shared", "global") or site.how.is_signal:
             return None
-        self.sites.append(AccessSite(site.at, site.op, site.line.buffer, site.line.space, site.write, site.width,
-                                     site.how.goes_on))  # fmt: skip
-        return partial(self.accessed, len(self.sites) - 1, Measure(site))
+        self.sites.append(Measure(site))
+        return partial(self.accessed, len(self.sites) - 1, self.sites[-1])
 
     # A run
 
@@ -209,7 +227,7 @@ class Recorder(Check):
         phases = tuple(phase for log in self.barriers.values() for phase in log.phases(waited))
         return Recording(
             kernel.name, kernel.at, target, self.run.grid, self.run.cluster_ctas, self.run.threads, tuple(self.rows),
-            tuple(self.sites), streams, tuple(op.data for op in self.operations), phases,
+            tuple(site.touched() for site in self.sites), streams, tuple(op.data for op in self.operations), phases,
             tuple(meeting.meeting() for meeting in self.meetings), self.run.steps,
             LeftOut(self.run.ctas - len(self.by_cta), self.cut, sum(not log.is_whole for log in logs)),
             tuple(log.done(self.run) for log in logs), findings, tuple(self.moments), self._buffers(), kernel.compiled,
@@ -329,6 +347,8 @@ class Recorder(Check):
             if stream.stretch(seq, self.now, self.segment, counts[kind]):
                 self.events += 1
         self.pending = []
+        for site in self.sites:
+            site.join()
         if self.events >= self.limit:
             self.on, self.hears, self.cut = False, False, seq
 
@@ -344,8 +364,12 @@ class Recorder(Check):
                 if active is None or active.any():
                     lanes = full[i if len(full) > 1 else 0, j if full.shape[1] > 1 else 0]
                     stream.moved.setdefault(site, []).append(measure(lanes, active))
+                    if measure.site.line.space == "global":
+                        measure.together.append(lanes if active is None or len(lanes) == 1 else lanes[active])
                     if (detailed := self.detailed.get((stream.cta, stream.warp))) is not None:
                         detailed.touch(site, lanes)
+            if len(measure.together) > MOST_TOGETHER:
+                measure.join()
 
     def _commits(self, row: int, batch: Batch, mask: Mask) -> None:
         seq, group = self.event(), self.rows[row].commits

@@ -111,6 +111,7 @@ class KernelBuffer:
 class AccessSite:
     """A place of the kernel that touches memory. op: "load", "store" or the instruction. space: shared or global.
     width: bytes of a lane. issues: does an asynchronous operation touch the bytes later? `AsyncOperation` has them.
+    run_bytes: of global memory, bytes on end that the recorded warps touch in a stretch, in the mean; whole sectors.
     """
 
     at: Span | None
@@ -120,12 +121,13 @@ class AccessSite:
     write: bool
     width: int
     issues: bool = False
+    run_bytes: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class WarpAccess:
     """What one access of a warp touches: wavefronts of shared memory and the fewest there could be, or sectors of 32
-    bytes of global memory. start: where the first byte lies among as many as a wavefront has.
+    bytes of global memory, in so many pieces. start: where the first byte lies among as many as a wavefront has.
     """
 
     lanes: int
@@ -134,6 +136,7 @@ class WarpAccess:
     ideal: int = 0
     sectors: int = 0
     start: int = 0
+    pieces: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +153,7 @@ class Moved:
     ideal: int
     sectors: int
     start: int = 0
+    pieces: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from tilewright import ir
 from tilewright.dtypes import INT64
 from tilewright.errors import ArgumentError, SimulationError
 from tilewright.explain import Finding
-from tilewright.frames import at_the_edge
 from tilewright.ir.tensor_map import MAP_BYTES, MapFields, mapped
+from tilewright.public import at_the_edge
 from tilewright.records import replace
 from tilewright.sim.machine.batch import Batch, Mask
 from tilewright.sim.machine.counts import Counts, Line

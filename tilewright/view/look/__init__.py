@@ -1,9 +1,8 @@
 """A recorded run as people see it: a timeline, a trace for other viewers, and a page that needs nothing else.
 
-schedule            when what happened: in the simulator's order, and in estimated cycles; the critical path
-bars                the rows of a timeline and the bars on them
-data                what the page shows, as one object of JSON
-page                the page: its files, with the data inside
+schedule            when what happened: in the simulator's order, and in estimated cycles; the critical path; the bars
+                    that show it
+page                the page: what it shows, as one object of JSON, and its files with that inside
 timeline            what `run.timeline()` gives, and the same for Perfetto and Chrome's viewer
 """
 

@@ -11,9 +11,17 @@ from tilewright.errors import ArgumentError, choices
 from tilewright.host import aligned
 from tilewright.sim.record.recording import Met, Stretch, Waited
 from tilewright.verdict import TRACE
-from tilewright.view.look.bars import Bar, barrier_name, bars_of_operations, bars_of_phases, bars_of_warp, role_of
 from tilewright.view.look.page import in_a_frame, page_of, written
-from tilewright.view.look.schedule import Schedule, scheduled
+from tilewright.view.look.schedule import (
+    Bar,
+    Schedule,
+    barrier_name,
+    bars_of_operations,
+    bars_of_phases,
+    bars_of_warp,
+    role_of,
+    scheduled,
+)
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,13 +129,7 @@ class _Tracing:
         return {"ph": "M", "name": "thread_name", "pid": cta, "tid": thread, "args": {"name": name}}
 
     def _span(self, bar: Bar) -> tuple[float, float]:
-        if not self.cycles:
-            return bar.order
-        if bar.place[0] == -2:
-            return self.schedule.times_of(self.rec.phases[bar.place[1]])
-        stream, number = bar.place
-        times = self.schedule.operations[number] if stream == -1 else self.schedule.events[stream][number]
-        return times.begin, times.end
+        return self.schedule.span(self.rec, bar.place) if self.cycles else bar.order
 
     def _bar(self, bar: Bar, cta: int, thread: int) -> dict[str, Any]:
         begin, end = self._span(bar)

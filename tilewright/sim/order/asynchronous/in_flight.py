@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.machine import WINDOW_BITS, Address, Mask, spread
+from tilewright.sim.machine import WINDOW_BITS, Mask
 from tilewright.sim.order.asynchronous.operations import Operations
 from tilewright.sim.order.asynchronous.scoreboard import OperationPart, Parts, Scoreboard, keeps_order
 from tilewright.sim.order.knowledge.known import HEARD, SEEN
@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
-    from tilewright.sim.machine import Batch, Bools, Ints, Operation, Site, Taken, Touched
+    from tilewright.sim.machine import Batch, Bools, Ints, Operation, Place, Taken, Touched
     from tilewright.sim.order.knowledge.known import Flags
+    from tilewright.sim.order.races.records import AccessEvent
 
 
-def check_in_flight(operations: Operations, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+def check_in_flight(operations: Operations, event: AccessEvent, place: Place) -> None:
     """Registers are used: may an operation still be filling them, or reading what is written now?"""
-    assert site.place is not None
-    name, low, high = site.place.name, at.lo, at.hi + site.width
+    site, batch, mask, name, (low, high) = event.site, event.batch, event.mask, place.name, event.span
     issuing = operations.wave.pending.issuing
     for loading in operations.scoreboard.loading:
         issue = loading.operation.form.issue
@@ -80,21 +80,15 @@ def check_stored(operations: Operations | None, mask: Mask, batch: Batch, at: Sp
             loading.used[batch.ctas, batch.warps] &= ~hasty
 
 
-def check_shared(
-    operations: Operations | None, site: Site, batch: Batch, mask: Mask, home: tuple[Ints, Ints] | None, at: Address
-) -> None:
-    """Threads touch shared memory: may an operation still be writing it, or reading what is written now?
-
-    home: rows and offsets of all lanes, where they are not those of the own CTA.
-    """
+def check_shared(operations: Operations | None, event: AccessEvent) -> None:
+    """Threads touch shared memory: may an operation still be writing it, or reading what is written now?"""
     if operations is None or not (scoreboard := operations.scoreboard).spans:
         return
-    last = at.hi + site.width
-    if home is None and not any(first < last and at.lo < end for first, end in scoreboard.spans.values()):
+    site, (low, high) = event.site, event.span
+    if not (site.is_remote or any(first < high and low < end for first, end in scoreboard.spans.values())):
         return
-    rows, warps, lanes = batch.threads(mask.full)
+    (rows, warps, lanes), (there, address) = event.threads, event.places
     knowers = operations.clocks.knower[32 * warps + lanes]
-    there, address = (rows, spread(at.full(), batch.shape)[mask.full]) if home is None else home
     for table, did in [
         (scoreboard.filling, "writing"),
         *((each, "reading") for each in scoreboard.holders.values() if site.write),
@@ -110,11 +104,10 @@ def check_shared(
                 operations.tell(early_access(operations, site, earlier, place, int(warps[k]), did), earlier, did)
 
 
-def check_global(operations: Operations, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+def check_global(operations: Operations, event: AccessEvent, place: Place) -> None:
     """Threads touch a global buffer: may an operation still be writing it, or reading what is written now?"""
-    assert site.place is not None
-    base = site.place.window << WINDOW_BITS
-    low, high = base + at.lo, base + at.hi + site.width
+    base, site = place.window << WINDOW_BITS, event.site
+    low, high = (base + byte for byte in event.span)
     for operation, own in operations.scoreboard.in_global:
         for one in operation.touched:
             if one.space in ("shared", "tmem") or not (site.write or one.writes):
@@ -122,18 +115,16 @@ def check_global(operations: Operations, site: Site, batch: Batch, mask: Mask, a
             first, last = one.reach
             if last <= low or first >= high:
                 continue
-            _check_each(operations, site, batch, mask, base + spread(at.full(), batch.shape), (operation, own, one))
+            _check_each(operations, event, base, (operation, own, one))
 
 
-def _check_each(
-    operations: Operations, site: Site, batch: Batch, mask: Mask, address: Ints, flight: tuple[Operation, Ints, Touched]
-) -> None:
-    operation, own, one = flight
+def _check_each(operations: Operations, event: AccessEvent, base: int, flight: tuple[Operation, Ints, Touched]) -> None:
+    site, (operation, own, one) = event.site, flight
     numbers = np.broadcast_to(one.along(own[one.issuer]), one.at.shape)[one.touches]
     order = np.argsort(one.at[one.touches], kind="stable")
     places, numbers = one.at[one.touches][order], numbers[order]
-    rows, warps, lanes = batch.threads(mask.full)
-    knowers, own_address = operations.clocks.knower[32 * warps + lanes], address[mask.full]
+    (rows, warps, lanes), own_address = event.threads, base + event.places[1]
+    knowers = operations.clocks.knower[32 * warps + lanes]
     first = np.searchsorted(places, own_address - one.width, "right")
     last = np.searchsorted(places, own_address + site.width, "left")
     for k in np.flatnonzero(first < last).tolist():

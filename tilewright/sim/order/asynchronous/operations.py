@@ -18,6 +18,7 @@ from tilewright.sim.order.asynchronous.scoreboard import OperationPart, Parts, S
 from tilewright.sim.order.bounds import WAITS
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.known import OFFERED, SEEN, Known, Times, begun, published_flags
+from tilewright.sim.order.races.records import AccessEvent
 from tilewright.sim.order.rules import RemoteOperations
 from tilewright.terms import Told, told
 
@@ -52,7 +53,7 @@ def places_of(
             if one.combines:  # in any order with operations that combine, too
                 how = replace(how, sem="relaxed", scope="gpu", element=one.width)
             site = Site(operation.instruction.at, operation.name, place, nbytes, one.writes, how)
-            yield places.access(clocks, site, batch, mask, address)
+            yield places.access(clocks, AccessEvent(site, batch, mask, address))
 
 
 def _memories(races: RaceDetector, batch: Batch, one: Touched) -> Iterator[tuple[Place, TaggedPlaces, Touched]]:
@@ -77,12 +78,12 @@ def awaited(races: RaceDetector, operations: Operations, waiting: Waiting) -> No
     alone = [each for each in operations.awaited(waiting) if each[0].issuers.lanes == 1]
     for operation, own, over in alone:
         operations.scoreboard.retire(operation, own, over, reads=reads)
-        read_now = over & ~operations.have_read.get(operation.number, np.zeros_like(over))
+        before = operations.have_read.get(operation.number, np.zeros_like(over))
         for one in operation.reads if reads else operation.touched:
-            _did(races, operation, one, read_now if reads or not one.writes else over, waiting.at)
-        if reads:
-            operations.noted_read(operation, over)
-        if not reads and operation.is_remote:
+            _did(races, operation, one, over & ~before if reads or not one.writes else over, waiting.at)
+        if reads:  # later waits say nothing new of that
+            operations.have_read[operation.number] = before | over
+        elif operation.is_remote:
             races.orders[operation.batch.wave].remote.awaited(operation, over)
     if not reads:
         operations.retired((own, over) for _, own, over in alone)
@@ -92,11 +93,11 @@ def _did(races: RaceDetector, operation: Operation, one: Touched, over: Bools, a
     stores = races.orders[operation.batch.wave].stores
     for access in places_of(races, operation, one, over):
         access.site.over = at
-        access.places.remember(access, reads=not one.writes)
+        access.places.remember(access)
         if one.writes:
             access.places.write(access)
         if one.writes and one.space == "shared" and stores is not None and one.proxy == "generic":
-            stores.accessed(access.site, access.batch, access.mask, access.at)
+            stores.accessed(AccessEvent(access.site, access.batch, access.mask, access.at))
 
 
 def _accesses(
@@ -112,11 +113,8 @@ def _accesses(
     order = np.argsort(one.issuer, kind="stable")
     first = np.searchsorted(one.issuer[order], one.issuer[order], "left")
     nth[order] = np.arange(len(order)) - first
-    where = (
-        np.searchsorted(numbers(batch.ctas), rows),
-        np.searchsorted(numbers(batch.warps), threads // 32),
-        threads % 32,
-    )
+    ctas, warps = np.searchsorted(numbers(batch.ctas), rows), np.searchsorted(numbers(batch.warps), threads // 32)
+    where = ctas, warps, threads % 32
     for turn in range(int(nth.max(initial=-1)) + 1):
         chosen = np.full(len(operation.issuers.rows), -1)
         chosen[one.issuer[nth == turn]] = np.flatnonzero(nth == turn)
@@ -299,11 +297,6 @@ class Operations:
         left = {operation.number for operation, _, _ in self.unawaited}
         self.have_read = {number: actors for number, actors in self.have_read.items() if number in left}
         self.scoreboard.awaited(waiting)
-
-    def noted_read(self, operation: Operation, over: Bools) -> None:
-        """These actors have waited until an operation had read its sources: later waits say nothing new of that."""
-        before = self.have_read.get(operation.number)
-        self.have_read[operation.number] = over if before is None else before | over
 
     def _part_writes(self, operation: Operation, own: Ints, now: Bools, over: Bools) -> None:
         """Warps know that their parts of an operation have read: what these write has other numbers from now on."""

@@ -173,10 +173,6 @@ class Clocks(CtaRows):
         known, column = self.known[0 if self.is_one else row, knower], cta % size * self.threads + thread
         return any(known[column + first] >= time for first in (0, *also))
 
-    def come_after(self, row: int, thread: int, cta: int, other: int, time: int) -> bool:
-        """Does a thread of the CTA in a row come after what another one, of a CTA of the grid, did until a time?"""
-        return self.is_known(row, int(self.knower[thread]), cta, other, time)
-
     def are_in(self, known: Known, ctas: Ints, threads: Ints, times: Ints) -> Bools:
         """Does the first row of knowledge hold those threads of CTAs of the grid up to those times?"""
         size = self.wave.run.cluster_ctas

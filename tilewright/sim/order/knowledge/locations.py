@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tilewright.isa import Lanes
     from tilewright.sim.order.knowledge.clocks import Heard, Thread
-    from tilewright.sim.order.knowledge.known import Known, Times
+    from tilewright.sim.order.knowledge.known import Times
     from tilewright.sim.order.races.records import AccessRecord
 
 # What a location held, one value after the other, and how old a value a thread may have read there.
@@ -128,10 +128,6 @@ class History:
         if number >= self.first:
             self.states[number - self.first].bits = bits
 
-    def release_of(self, number: int) -> Release | None:
-        """What may be acquired from a state."""
-        return self.states[number - self.first].release
-
     def read(self, clocks: Clocks, row: int, threads: tuple[int, ...], decision: Decision | None) -> int:
         """Threads of a CTA that act together read the newest state: the number of the oldest that they may have read
         instead.
@@ -208,10 +204,6 @@ class Strong:
     def warp(self) -> int:
         """The warp that the threads are of."""
         return self.threads[0] >> 5
-
-    def behind_sc(self, reach: str, known: Known, time: int) -> Pattern:
-        """What it publishes that comes before it by way of a fence.sc of that reach."""
-        return Pattern(self.lanes, reach, self.cta, known, time, of_fence=True, warp=self.warp)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -327,7 +319,10 @@ class Locations:
             for strong in _strong(access, threads):
                 released = fences.of(strong.row, strong.warp, strong.lanes) if site.write else []
                 before = clocks.by_sc.before(strong.row, strong.threads) if site.write else ()
-                by_sc = [strong.behind_sc(*pair, clocks.now) for pair in before]
+                by_sc = [
+                    Pattern(strong.lanes, reach, strong.cta, known, clocks.now, of_fence=True, warp=strong.warp)
+                    for reach, known in before
+                ]
                 if released or by_sc or site.how.sem in RELEASES or self.has(strong.where):
                     accesses.append((strong, released, by_sc))
             for strong, _, _ in accesses if site.shows else ():
@@ -374,7 +369,7 @@ class Locations:
             clocks.learn_each([(access.row, access.warp, access.lanes, (known, 0))] if is_any else [])
         if is_left:
             self.observed((access.cta, access.warp), access.lanes, release)
-        if release.has_sc:
+        if release.by_sc:
             found.readers |= {(access.cta, thread) for thread in access.threads if is_newest}
             if self._behind_sc.get((access.cta, access.threads)) is not release:  # else they poll
                 self._behind_sc[access.cta, access.threads] = release
@@ -387,7 +382,7 @@ class Locations:
             return newest, True
         number = history.read(clocks, access.row, access.threads, self._decision)
         is_newest = number == history.newest
-        return (newest if is_newest else history.release_of(number)), is_newest
+        return (newest if is_newest else history.states[number - history.first].release), is_newest
 
     def observed(self, key: tuple[int, int], lanes: int, release: Release) -> None:
         """What lanes of a warp may acquire by a later fence."""

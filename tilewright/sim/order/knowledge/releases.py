@@ -83,11 +83,12 @@ class _Whole:
         if run.ctas > size:
             own: Far = tuple({} for _ in clocks.goes_far)
             for pattern in wide:
-                far = joined(far, pattern.known.far[0]) if pattern.known.far else far
                 for mine, more in zip(own, clocks.near_as_far(pattern.known, 0), strict=True):
                     for cta, times in more.items():
                         mine[cta] = later(times, mine[cta]) if cta in mine else times
-            far = joined(far, own)
+            others = {id(pattern.known.far[0]): pattern.known.far[0] for pattern in wide if pattern.known.far}
+            for part in (*others.values(), own):
+                far = joined(far, part)
         new = dict.fromkeys(pattern.key for pattern in added if pattern.scope not in run.wide)
         return _Whole(patterns, near, far, (*self.narrow, *(key for key in new if key not in self.patterns)))
 
@@ -164,11 +165,6 @@ class Release:
     def of(cls, clocks: Clocks, patterns: list[Pattern], by_sc: list[Pattern]) -> Release:
         """What one write publishes."""
         return cls(NOTHING.followed_by(clocks, patterns), NOTHING.followed_by(clocks, by_sc))
-
-    @property
-    def has_sc(self) -> bool:
-        """Does anything come before it by way of a fence.sc?"""
-        return bool(self.by_sc)
 
     def followed_by(self, clocks: Clocks, patterns: list[Pattern], by_sc: list[Pattern]) -> Release:
         """This, and what an atomic has published that found it."""

@@ -1,6 +1,6 @@
 """Two accesses to one place of which neither is known to come first.
 
-records         one access, and the tags that it leaves; their statements
+records         lanes about to touch memory; one access, and the tags that it leaves; their statements
 places          the last accesses of each place in shared and in global memory; places that several threads have
                 touched, unordered
 clash           pairs of accesses, and the race that is reported of them

@@ -26,7 +26,15 @@ from tilewright.sim.order.races.permitted import (
     went_along,
 )
 from tilewright.sim.order.races.places import TaggedPlaces, are_known_together, clash_among_many
-from tilewright.sim.order.races.records import CTA, CTA_BITS, EQUAL, THREAD, AccessRecord, Candidates, Record
+from tilewright.sim.order.races.records import (
+    CTA,
+    CTA_BITS,
+    EQUAL,
+    THREAD,
+    AccessEvent,
+    AccessRecord,
+    Candidates,
+)
 from tilewright.sim.order.reports.race import report, warned, warning
 from tilewright.terms import told
 
@@ -34,7 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from tilewright.errors import SimulationError
-    from tilewright.sim.machine import Address, Batch, Bools, Ints, Place, Site, Subject, Wave
+    from tilewright.sim.machine import Batch, Bools, Ints, Place, Site, Subject, Wave
     from tilewright.sim.order.engine import WaveOrder
     from tilewright.sim.order.knowledge.clocks import Clocks, Thread
     from tilewright.sim.order.knowledge.known import Known, Others
@@ -196,7 +204,7 @@ class _Observation:
         clocks = access.clocks
         if self.thread != later[1]:
             row = later[0] - access.batch.wave.first
-            if not clocks.come_after(row, later[1], later[0], self.thread, self.time):
+            if not clocks.is_known(row, int(clocks.knower[later[1]]), later[0], self.thread, self.time):
                 return False
         if writer == earlier:
             return self.written > time
@@ -274,15 +282,10 @@ class VolatileReads:
             observed = self._observed.get(later[0], {}).items()
             if any(seen.tells(access, later, writer, earlier, time) for writer, seen in observed):
                 clash = farthest_clash(access, pairs[np.array([k])], with_writer=True)
-                if (other := clash.other) and other.site.how.sem == "volatile" and not _has_read(clash, other):
+                other, read = clash.other, last_read(access, clash.lane, later)  # of that value: it finds no older one
+                if other and other.site.how.sem == "volatile" and not has_observed(access, read, later, other, earlier):
                     return replace(clash, relaxed=True)
         return None
-
-
-def _has_read(clash: Clash, write: Record) -> bool:
-    """Has the thread read that very value before? Then it cannot find an older one."""
-    read = last_read(clash.access, clash.lane, clash.later)
-    return has_observed(clash.access, read, clash.later, write, clash.earlier)
 
 
 # Numbers that threads take at counters: a thread's own tells that those before it have taken theirs.
@@ -422,34 +425,36 @@ class RaceDetector:
             self.buffers[window] = TaggedPlaces(f"window {window}", nbytes, self.grain(window))
         return self.buffers[window]
 
-    def access(self, places: TaggedPlaces, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+    def access(self, places: TaggedPlaces, event: AccessEvent) -> None:
         """Lanes touch places. Where that races with an earlier access it is told; in any case it is remembered."""
-        order = self.orders[batch.wave]
-        access = places.access(order.clocks, site, *batch.busy(mask, at))
-        if (dependence := batch.wave.run.dependence) is not None:
-            dependence.comes(site, access.time)
+        order = self.orders[event.batch.wave]
+        at = event.in_cluster(places.pitch) if places.is_global and places.is_shared else event.at
+        access = places.access(order.clocks, AccessEvent(event.site, *event.batch.busy(event.mask, at)))
+        if (dependence := event.batch.wave.run.dependence) is not None:
+            dependence.comes(event.site, access.time)
         self._judge(access)
-        places.remember(access, reads=not site.write)
+        places.remember(access)
         self.locations.touched(access, order.fences)
-        if site.how.sem != "weak":
+        if event.site.how.sem != "weak":
             self.volatile.counted(access)
             self.tickets.counted(access)
 
-    def at_once(self, site: Site, batch: Batch, mask: Mask, every: tuple[Address, ...]) -> bool:
+    def at_once(self, events: list[AccessEvent]) -> bool:
         """Record accesses of shared memory that follow each other as one; False, and nothing done, where one may race,
         or concern more than later accesses.
         """
-        order = self.orders[batch.wave]
+        first, *more = events
+        order, site = self.orders[first.batch.wave], first.site
         places, concerned = order.shared, order.operations is not None or bool(order.mbarriers.alive)
         if concerned or places.is_global or site.how.sem != "weak" or places.name in self.locations.memories:
             return False
-        access = places.access(order.clocks, site, batch, mask, every[0])
-        access.more = every[1:]
+        access = places.access(order.clocks, first)
+        access.more = tuple(event.at for event in more)
         if not places.is_surely_free(access):
             return False
         if site.write:
             places.write_later(access)
-        places.remember(access, reads=not site.write)
+        places.remember(access)
         return True
 
     def _judge(self, access: AccessRecord) -> None:

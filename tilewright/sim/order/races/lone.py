@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine import Address, Look, Mask, MemoryRows, Site, numbers
+from tilewright.sim.machine import Look, Mask, MemoryRows, Site, numbers
 from tilewright.sim.order.races.permitted import is_frail, newest_frail
 from tilewright.sim.order.races.records import CTA, CTA_BITS, MANY, THREAD, UNIT, Candidates
 
@@ -35,11 +35,6 @@ class Lone:
         cta, warp = divmod(outer, mask.shape[1])
         thread = 32 * numbers(look.warps)[warp] + lane
         return cls((cta, warp, lane), numbers(look.ctas)[cta], thread)
-
-    def address(self, at: Address) -> Address:
-        """Its address alone."""
-        full = at.full()
-        return Address(int(full[tuple(min(k, size - 1) for k, size in zip(self.lane, full.shape, strict=True))]))
 
     def candidates(self, access: AccessRecord, block: MemoryRows) -> Candidates | None:
         """The accesses that tags name, but for its own and for those that it comes after."""

@@ -27,7 +27,10 @@ def are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Boo
     if "weak" in (a.how.sem, b.how.sem) or (a.element, a.how.by_unit) != (b.element, b.how.by_unit):
         return np.zeros(len(pairs), np.bool_)
     fits = hold_each_other(a.how.scope, pairs.cta, b.how.scope, pairs.other_cta, run)
-    return fits & ~_relies_on_lockstep(pairs, other) if _may_rely(access, other) else fits
+    if _may_rely(access, other):
+        together = (pairs.cta == pairs.other_cta) & (pairs.thread >> 5 == pairs.other_thread >> 5)
+        fits = fits & ~(together & other.holds(pairs.cta, pairs.thread))
+    return fits
 
 
 def is_surely_strong(access: AccessRecord, other: Record) -> bool:
@@ -43,8 +46,7 @@ def is_strong_with_all(access: AccessRecord, *, write: bool) -> bool:
     if access.site.how.sem == "weak":
         return False
     if (found := access.is_strong.get(write)) is None:
-        met, log = access.all_known(), access.places.log
-        every = log.writes.values() if write else log.newest(write=False)
+        met, every = access.all_known(), access.places.log.newest(write=write)
         found = access.is_strong[write] = all(each.time <= met or is_surely_strong(access, each) for each in every)
     return found
 
@@ -68,16 +70,11 @@ def reaches(access: AccessRecord, others: Ints) -> Bools:
 
 
 def _may_rely(access: AccessRecord, other: Record) -> bool:
-    return not access.places.is_global and access.site.how.sem == other.site.how.sem == "volatile"
-
-
-def _relies_on_lockstep(pairs: Pairs, other: Record) -> Bools:
-    """Which volatile accesses of shared memory are of two lanes that made the earlier one together?
+    """May two lanes of shared memory, which made the earlier volatile access together, rely on lockstep?
 
     The lanes of a warp went on together until sm_70 let each go its own way; ``volatile`` gives them no order.
     """
-    together = (pairs.cta == pairs.other_cta) & (pairs.thread >> 5 == pairs.other_thread >> 5)
-    return np.asarray(together & other.holds(pairs.cta, pairs.thread))
+    return not access.places.is_global and access.site.how.sem == other.site.how.sem == "volatile"
 
 
 def finds_out(one: Site, other: Site) -> bool:
@@ -89,13 +86,8 @@ def finds_out(one: Site, other: Site) -> bool:
 
 def is_begun_by(one: Site, other: Site) -> bool:
     """Is one access a signal of an m-barrier that the other one begins? `MBarrierRules` judge whether it may be."""
-    return (
-        one.how.is_signal
-        and one.how.sem != "weak"
-        and other.how.sem == "weak"
-        and other.how.is_signal
-        and not other.how.ends
-    )
+    begins = other.how.is_signal and other.how.sem == "weak" and not other.how.ends
+    return begins and one.how.is_signal and one.how.sem != "weak"
 
 
 def went_along(access: AccessRecord, pairs: Pairs, record: Record | None = None) -> Bools:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine import Address, Batch, Bools, CtaRows, Ints, Look, Mask, MemoryRows, Site, harmless, spread
+from tilewright.sim.machine import Address, Batch, Bools, CtaRows, Ints, Look, Mask, MemoryRows, harmless, spread
 from tilewright.sim.order.bounds import LATE_ACCESSES
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fences import Stamps
@@ -40,6 +40,7 @@ from tilewright.sim.order.races.records import (
     MANY,
     THREAD,
     UNIT,
+    AccessEvent,
     AccessRecord,
     Candidates,
     Log,
@@ -50,6 +51,7 @@ from tilewright.sim.order.races.records import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from tilewright.errors import Span
     from tilewright.sim.order.knowledge.clocks import Thread
     from tilewright.sim.order.races.records import Tags
 
@@ -86,6 +88,7 @@ def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -
     met = access.all_known()
     farthest: Clash | None = None
     doubt: Clash | None = None
+    line: Span | None = None  # of the other access of the farthest
     mine, key = pairs[order], key[order]
     equal: Bools | None = None  # where memory holds what is about to be written
     ends = set() if with_writer else _behind(access, pairs, place)
@@ -94,7 +97,7 @@ def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -
             ends.remove(record)
             if not ends:
                 break
-        if record.time <= met or (farthest and (farthest.apart > 1 or not _is_of_line(record, farthest))):
+        if record.time <= met or (farthest and (farthest.apart > 1 or record.site.at != line)):
             break
         if record.site.write != with_writer or is_surely_strong(access, record):
             continue
@@ -111,7 +114,7 @@ def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -
         if clash is not None and clash.excuse:
             doubt = doubt or clash
         elif clash is not None and (farthest is None or clash.apart > farthest.apart):
-            farthest = clash
+            farthest, line = clash, record.site.at
     return farthest or doubt
 
 
@@ -145,10 +148,6 @@ def _clash_with(access: AccessRecord, record: Record, mine: Pairs, key: Ints) ->
             excuse = CHECKED if finds_out(access.site, record.site) else ""
             return Clash(access, mine.lane(k), other, record, record.site.write, excuse)
     return None
-
-
-def _is_of_line(record: Record, clash: Clash) -> bool:
-    return clash.other is not None and record.site.at == clash.other.site.at
 
 
 def _two_of_each(*keys: Ints) -> Bools:
@@ -303,11 +302,12 @@ class TaggedPlaces(CtaRows):
             self.part()
         return one or (batch, mask)
 
-    def access(self, clocks: Clocks, site: Site, batch: Batch, mask: Mask, at: Address) -> AccessRecord:
+    def access(self, clocks: Clocks, event: AccessEvent) -> AccessRecord:
         """An access that is about to take place, with its record."""
-        look, active = self._view(clocks, batch, mask, at)
+        site, batch, at = event.site, event.batch, event.at
+        look, active = self._view(clocks, batch, event.mask, at)
         lone = Lone.of(look, active, site) if self.is_global else None
-        at = harmless(at, active) if lone is None else lone.address(at)
+        at = harmless(at, active) if lone is None else Address(active.first_of(at.full()))
         clocks.now += 1
         if self.tag.itemsize == 4 and clocks.now >> 32 - self.shift:
             self._widen()
@@ -504,12 +504,12 @@ class TaggedPlaces(CtaRows):
         if (mask := access.mask.narrowed(lanes)) is not None:
             access.store(block, (tags | MANY).astype(self.tag), mask)
 
-    def remember(self, access: AccessRecord, *, reads: bool) -> None:
+    def remember(self, access: AccessRecord) -> None:
         """Remember an access; the tags of a read are written when a later write needs them."""
         self.has_strong |= access.site.how.sem != "weak"
-        self.log.add(access.record, reads=reads)
-        (self.reads if reads else self.writes).time = access.time
-        if reads:
+        self.log.add(access.record)
+        (self.writes if access.site.write else self.reads).time = access.time
+        if not access.site.write:
             self.reads.note(access)
             if access.lone is not None:
                 self._settle_reads()

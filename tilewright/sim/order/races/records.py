@@ -4,12 +4,23 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.sim.machine import WIDEST, Address, MemoryRows, Part, are_apart, harmless, numbers, spread
+from tilewright.sim.machine import (
+    WIDEST,
+    Address,
+    MemoryRows,
+    Part,
+    are_apart,
+    harmless,
+    numbers,
+    split,
+    spread,
+)  # fmt: skip
 from tilewright.sim.order.bounds import RECORD_BYTES, RECORDS
 from tilewright.sim.order.knowledge.clocks import THREADS, Clocks, numbered
 from tilewright.sim.order.knowledge.fences import Stamps
@@ -25,6 +36,49 @@ if TYPE_CHECKING:
     from tilewright.sim.order.races.places import TaggedPlaces
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
+
+# One event: lanes that are about to touch memory. What the rules ask of it is computed once.
+
+
+@dataclass(eq=False)  # not frozen: there are many, and freezing takes time
+class AccessEvent:
+    """at: addresses in the site's buffer; of a remote site those of the cluster's window."""
+
+    site: Site
+    batch: Batch
+    mask: Mask
+    at: Address
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """The first byte, and the one after the last."""
+        return self.at.lo, self.at.hi + self.site.width
+
+    @cached_property
+    def threads(self) -> tuple[Ints, Ints, Ints]:
+        """(n,): row of the CTA, warp and lane of each thread."""
+        return self.batch.threads(self.mask.full)
+
+    @cached_property
+    def homes(self) -> tuple[Ints, Ints]:
+        """(CTAs, warps, 32): row of the CTA whose memory that is, and address there."""
+        shape, at = self.batch.shape, spread(self.at.full(), self.batch.shape)
+        rows = np.broadcast_to(self.batch.rows(1), shape)
+        return split(self.batch.wave, rows, at) if self.site.is_remote else (rows, at)
+
+    @cached_property
+    def places(self) -> tuple[Ints, Ints]:
+        """The same of each thread, (n,)."""
+        home, address = self.homes
+        return home[self.mask.full], address[self.mask.full]
+
+    def in_cluster(self, pitch: int) -> Address:
+        """Addresses where the memories of CTAs follow each other, ``pitch`` bytes apart."""
+        if not self.site.is_remote:
+            return Address(self.at.start, *self.at.parts, Part(self.batch.rows(pitch)))
+        home, offset = self.homes
+        return Address(0, Part(home * pitch + offset))
+
 
 # One access, as the tags of its places will tell of it, and how those are read and written.
 
@@ -341,26 +395,20 @@ class Candidates:
 
 
 class Log:
-    """The records of one memory, the newest of them. Those of several waves may have one time.
-
-    writes: the newest of the writes of each kind, by what decides whether two are morally strong.
-    """
+    """The records of one memory, the newest of them. Those of several waves may have one time."""
 
     def __init__(self) -> None:
-        self.writes: dict[object, Record] = {}
         self._newest: dict[bool, dict[object, Record]] = {False: {}, True: {}}
         self._records: deque[Record] = deque()
         self._by_time: dict[int, list[Record]] = {}
         self._nbytes = 0
 
-    def add(self, record: Record, *, reads: bool) -> None:
+    def add(self, record: Record) -> None:
         """One more; the oldest are forgotten."""
         self._records.append(record)
         self._nbytes += record.nbytes
-        site, newest = record.site, self._newest[not reads]
+        site, newest = record.site, self._newest[record.site.write]
         kind = site.how.sem, site.how.scope, site.element, site.how.by_unit
-        if record.site.write:
-            self.writes[kind] = record
         if kind not in newest or newest[kind].time <= record.time:
             newest[kind] = record
         self._by_time.setdefault(record.time, []).append(record)

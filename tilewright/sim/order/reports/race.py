@@ -5,18 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
-from tilewright.explain import (
-    Facts,
-    OtherAccess,
-    Threads,
-    advised,
-    at_once,
-    either,
-    insert,
-    joined,
-    keyword,
-    move,
-)
+from tilewright.explain import Facts, OtherAccess, Threads, advised, at_once, either, insert, joined, keyword, move
 from tilewright.explain.steps import BARRIERS
 from tilewright.ir import Binary, Cast, Stmt, Store
 from tilewright.isa import INSTRUCTIONS

@@ -1,8 +1,4 @@
-"""Constant expressions, which are C's, on integers of 64 bits with or without a sign, and on floats.
-
-Source: PTX ISA, "Constant Expressions"; where that leaves a choice (the types of ``|`` and ``~``, shifts by more than
-63), what ptxas 13.5 makes of it.
-"""
+"""PTX text, read piece by piece: its tokens, its constant expressions, the operands of its instructions."""
 
 from __future__ import annotations
 
@@ -42,6 +38,8 @@ STATEMENT = re.compile(
 )
 """One statement of a body: ``lastgroup`` says of which kind; comments are blanked before."""
 
+_ASSEMBLY = re.compile(r"// begin inline asm\n.*?// end inline asm", re.DOTALL)
+_LOC = re.compile(r"^([ \t]*\.loc[ \t]+\d+[ \t]+)(\d+)(.*)$", re.MULTILINE)
 _BLANKED = re.compile(r'"[^"\n]*"|//[^\n]*|/\*.*?\*/|^[ \t]*\#[^\n]*', re.DOTALL | re.MULTILINE)
 _TOKEN = re.compile(
     rf'\s*(?:(?P<word>\.{NAME}(?:::\w+)*|{NAME}(?:\.\w+|::\w+)*)|(?P<number>{NUMBER})|(?P<string>"[^"]*")|(?P<mark>\S))'
@@ -95,13 +93,30 @@ class Text:
         return KernelError(f"PTX expects {what}", given=f"{token} in column {at.column + 1}", allowed=what, at=at)
 
 
+def with_lines_of_assembly(text: str) -> str:
+    """The text, each piece of inline assembly of one line of its author's: LLVM counts on with the assembly's lines, so
+    that an empty first line puts all of it a line too late.
+    """
+    return _ASSEMBLY.sub(_with_one_line, text) if _LOC.search(text) else text
+
+
+def _with_one_line(assembly: re.Match[str]) -> str:
+    """The assembly with its first `.loc` alone, less the lines before that one."""
+    first = _LOC.search(assembly[0])
+    if first is None:
+        return assembly[0]
+    before, after = assembly[0][: first.start()], assembly[0][first.end() :]
+    line = max(1, int(first[2]) - before.count("\n") + 1)
+    return f"{before}{first[1]}{line}{first[3]}{_LOC.sub('', after)}"
+
+
 class Scanner:
     """Goes through a text token by token, from a place on."""
 
-    def __init__(self, text: Text, position: int = 0, end: int | None = None) -> None:
+    def __init__(self, text: Text, position: int = 0) -> None:
         self.text = text
         self.position = position
-        self.end = len(text.clean) if end is None else end
+        self.end = len(text.clean)
 
     def _token(self) -> tuple[str, int]:
         """The next token, empty at the end, and where it stops."""
@@ -149,9 +164,7 @@ class Scanner:
     def integer(self, what: str = "a whole number") -> int:
         """A number with its sign."""
         sign = -1 if self.accept("-") else 1
-        token = self.of(r"0[xX][\da-fA-F]+U?|0[bB][01]+U?|0[0-7]*U?|[1-9]\d*U?", what).rstrip("U")
-        octal = len(token) > 1 and token[0] == "0" and token.isdigit()
-        return sign * int(token, 8 if octal else 0)
+        return sign * whole_number(self.of(r"0[xX][\da-fA-F]+U?|0[bB][01]+U?|0[0-7]*U?|[1-9]\d*U?", what))
 
     def until(self, mark: str) -> str:
         """Read the text up to the next ``mark``, and the mark."""
@@ -161,6 +174,12 @@ class Scanner:
         skipped = self.text.clean[self.position : stop]
         self.position = stop + len(mark)
         return skipped.strip()
+
+
+# Constant expressions, which are C's, on integers of 64 bits with or without a sign, and on floats.
+#
+# Source: PTX ISA, "Constant Expressions"; where that leaves a choice (the types of ``|`` and ``~``, shifts by more than
+# 63), what ptxas 13.5 makes of it.
 
 
 Value = int | float
@@ -246,7 +265,7 @@ _UNARY: Mapping[str, Callable[[Any], Value]] = {
     "(.s64)": lambda a: _typed(a, unsigned=False),
     "(.u64)": lambda a: _typed(a, unsigned=True),
 }
-_value_TOKEN = re.compile(
+_EXPRESSION_TOKEN = re.compile(
     rf"\s*({NUMBER}(?!\w)|WARP_SZ\b|\(\s*\.[su]64\s*\)|<<|>>|<=|>=|==|!=|&&|\|\||[()+*/%<>&|^~!?:-])"
 )
 
@@ -259,7 +278,7 @@ def is_arithmetic(text: str) -> bool:
 def _tokens(text: str) -> list[str] | None:
     text, tokens, position = text.rstrip(), list[str](), 0
     while position < len(text):
-        token = _value_TOKEN.match(text, position)
+        token = _EXPRESSION_TOKEN.match(text, position)
         if token is None:
             return None
         tokens.append(re.sub(r"\s", "", token[1]))
@@ -285,6 +304,11 @@ def float_bits(text: str) -> tuple[int, int] | None:
     if re.search(r"[.eE]", text) and kind not in ("x", "b"):
         return int.from_bytes(struct.pack(">d", float(text)), "big"), 64
     return None
+
+
+def single(double: int) -> int:
+    """The bits of a float of 64 bits, rounded to 32."""
+    return int.from_bytes(struct.pack(">f", *struct.unpack(">d", double.to_bytes(8, "big"))), "big")
 
 
 def _literal(text: str) -> Value:
