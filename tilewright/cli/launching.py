@@ -399,7 +399,8 @@ def _as_set(param: Parameter, nbytes: int, word: str, host: Host) -> str | None:
     array = array_of(host, word)
     is_copied = is_copied_to(host, word) or (array is not None and not array.root.is_known)
     if _OF_BYTES in text:  # structures, which a launch before may have to set, and no small numbers
-        return text if is_copied or unset(host, word) is not None else None
+        is_member = not param.name  # which nobody can be asked for alone
+        return text if is_copied or (is_member and unset(host, word) is not None) else None
     return f"{text}={RAMP}" if is_copied and text.endswith("]") else text
 
 

@@ -187,3 +187,17 @@ def pushed(array: HostArray, value: Any) -> None:
     array.values = room[: size + 1]
     root.is_set = True
     array[size] = value
+
+
+def element_of(array: Any, place: int) -> Any:
+    """``a[i]``, and ``p[0]`` of a variable's address."""
+    if isinstance(array, PointerTable):
+        return at_place(VariablePlace(array, place))
+    if isinstance(array, HostArray):
+        return array[place]
+    raise NotSaid
+
+
+def place_of(array: Any, place: int) -> Any:
+    """``&a[i]``."""
+    return VariablePlace(array, place) if isinstance(array, PointerTable) else combined(operator.add, array, place)

@@ -32,7 +32,9 @@ from tilewright.load.cu_arrays import (
     at_place,
     combined,
     divided,
+    element_of,
     octets,
+    place_of,
     put_at,
     typed,
 )
@@ -292,7 +294,21 @@ class _Reader:
         begin = self._nothing if first is None else self.statement(first) if ";" in self.text(first) else self.of(first)
         condition = node.child_by_field_name("condition")
         goes_on = self.of(condition) if condition is not None else lambda: True
+        sign = self.text(condition.child_by_field_name("operator")) if condition is not None else ""
+        if condition is not None and sign == "<" and step is not None and step.type == "update_expression":
+            begin = self._counted(begin, condition)
         return self._loop(begin, goes_on, node.child_by_field_name("body"), self.of(step) if step is not None else None)
+
+    def _counted(self, begin: Act, condition: Node) -> Act:
+        """The begin of a loop with ``i < n``, which says at once where its turns are too many."""
+        low, high = (self.of(condition.child_by_field_name(side)) for side in ("left", "right"))
+
+        def read() -> None:
+            begin()
+            if combined(operator.sub, high(), low()) > MOST_TURNS:
+                raise _TooLong
+
+        return read
 
     def _while(self, node: Node) -> Act:
         goes_on, body = self.of(node.child_by_field_name("condition")), node.child_by_field_name("body")
@@ -546,7 +562,7 @@ class _Reader:
     def _element(self, node: Node) -> Act:
         array, place = self.of(node.child_by_field_name("argument")), self._index(node)
 
-        return lambda: _element_of(array(), place())
+        return lambda: element_of(array(), place())
 
     def _index(self, node: Node) -> Act:
         listed = node.child_by_field_name("indices")
@@ -564,7 +580,7 @@ class _Reader:
             return lambda: at_place(value())
         if inner.type == "subscript_expression":
             array, place = self.of(inner.child_by_field_name("argument")), self._index(inner)
-            return lambda: _place_of(array(), place())
+            return lambda: place_of(array(), place())
         if inner.type not in _NAMES:
             raise NotSaid
         name = _name(inner, self.text)
@@ -596,7 +612,7 @@ class _Reader:
         if target.type == "subscript_expression":
             array, place = self.of(target.child_by_field_name("argument")), self._index(target)
 
-            return lambda value: put_at(_place_of(array(), place()), value)
+            return lambda value: put_at(place_of(array(), place()), value)
         if target.type == "pointer_expression" and self.text(target)[:1] == "*":
             pointer = self.of(target.child_by_field_name("argument"))
             return lambda value: put_at(pointer(), value)
@@ -774,20 +790,6 @@ class _Reader:
             return self.of(node)()
         except (NotSaid, ArithmeticError, ValueError, TypeError):
             return UNKNOWN
-
-
-def _element_of(array: Any, place: int) -> Any:
-    """``a[i]``, and ``p[0]`` of a variable's address."""
-    if isinstance(array, PointerTable):
-        return at_place(VariablePlace(array, place))
-    if isinstance(array, HostArray):
-        return array[place]
-    raise NotSaid
-
-
-def _place_of(array: Any, place: int) -> Any:
-    """``&a[i]``."""
-    return VariablePlace(array, place) if isinstance(array, PointerTable) else combined(operator.add, array, place)
 
 
 _ONE: Mapping[str, Callable[[Any], Any]] = {"-": operator.neg, "+": operator.pos, "!": lambda a: int(not a),
