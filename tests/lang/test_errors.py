@@ -115,6 +115,7 @@ CASES: dict[str, tuple[str, str]] = {
     "an assertion that fails": ("assert len(A.shape) == 2, 'rank'  # here", "fails: rank"),
     "an assertion of run time": ("assert A[0] == 2  # here", "`assert` checks while the kernel is parsed"),
     "settings that are none": ("T.attr(3)  # here", "T.attr takes a dict"),
+    "settings of the function that are none": ("T.func_attr(True)  # here", "T.func_attr takes a dict"),
     "a setting of the kernel that means nothing": (
         "T.attr({'launch_bounds': 2})  # here",
         "T.attr has no setting 'launch_bounds'",

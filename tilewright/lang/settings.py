@@ -124,8 +124,9 @@ def trace(name: str) -> None:
 
 def func_attr(settings: Mapping[str, object]) -> None:
     """Settings of the function as a whole, `Kernel.attrs`: ``{"min_blocks": 2, "global_symbol": "main"}``."""
-    ours = {key: value for key, value in settings.items() if not _is_of_others(str(key))}
-    current("T.func_attr").attrs.update(checked_settings("T.func_attr", ours, OF_FUNCTION))
+    if isinstance(settings, Mapping):
+        settings = {key: value for key, value in settings.items() if not _is_of_others(str(key))}
+    current("T.func_attr").attrs.update(checked_settings("T.func_attr", settings, OF_FUNCTION))
 
 
 def _is_of_others(key: str) -> bool:
