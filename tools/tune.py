@@ -119,7 +119,8 @@ def ranked(shape: tuple[int, int, int], tiles: Iterable[Any]) -> list[Ranked]:
 
 def products(shape: tuple[int, int, int]) -> dict[str, Any]:
     """The tiles that `tile_choice` takes for a shape, and those that are estimated to be the fastest of its first."""
-    near = chosen(*shape[:2], shape[2] // 64, PROCESSORS, most=NEAR)
+    plans = chosen(*shape[:2], shape[2] // 64, PROCESSORS, most=4 * NEAR)
+    near = [plan for plan in plans if not plan[0].pingpong][:NEAR]
     best = ranked(shape, dict.fromkeys(tiles for tiles, _ in near))
     (taken, turned), *_ = near
     own = next(row for row in best if row.tiles == taken and row.turned == turned)
@@ -147,7 +148,7 @@ def main(words: list[str]) -> None:
     if words[:1] == ["products"]:
         begun, used = time.time(), sum(os.times()[:4])
         m, n, k = map(int, words[1:])
-        every = ranked((m, n, k), candidates())
+        every = ranked((m, n, k), [tiles for tiles in candidates() if not tiles.pingpong])
         for row in every[:20]:
             tile = row.tiles
             print(f"{row.seconds * 1e6:9.1f} us  {tile.m}x{tile.n} cluster {tile.cluster} parts {tile.parts} "

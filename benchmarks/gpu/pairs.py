@@ -207,11 +207,13 @@ def of_rows(rows: int, weights: int = 0) -> Callable[[Config, Case, tuple[Any, .
 def matmul_pair(
     name: str, group: str, shape: tuple[int, int, int], *, split: bool | None, turned: bool = False, quick: bool = False
 ) -> Pair:
-    """split: only tiles of which CTAs share K, none of them, or (None) both. quick: record fewer steps along K."""
+    """split: only tiles of which CTAs share K, none of them, or (None) both. quick: record fewer steps along K. Tiles
+    that warpgroups take in turns are left out: what is recorded of one tile says nothing of the next one beside it.
+    """
     from tilewright.kernels.products import candidates
 
     m, n, k = shape
-    tiles = [each for each in candidates() if split is None or (each.parts > 1) == split]
+    tiles = [each for each in candidates() if not each.pingpong and split in (None, each.parts > 1)]
 
     def build(tile: Any, make: Maker) -> Built:
         from tilewright.kernels.forms import MatmulKind

@@ -65,6 +65,12 @@ def layers(seed: int, count: int) -> list[Shape]:
     return [(tokens, *weights) for tokens, weights in rng.sample([(t, w) for t in TOKENS for w in WEIGHTS], count)]
 
 
+def jobs_of(seed: int) -> list[Job]:
+    """The drawn shapes of a seed, and whether rows of B run along N."""
+    shapes = [*drawn_shapes(seed, DRAWN), *layers(seed, LAYERS)]
+    return [(shape, number % 3 == 2) for number, shape in enumerate(shapes)]
+
+
 def plan(job: Job) -> tuple[Tiles, MatmulKind]:
     """The kernel that a product takes, assembled."""
     from tilewright.cuda import driver
@@ -113,8 +119,7 @@ def rows(plans: dict[Job, tuple[Tiles, MatmulKind]], jobs: list[Job]) -> Iterato
 
 
 def run(seed: int = 0) -> Table:
-    shapes = [*drawn_shapes(seed, DRAWN), *layers(seed, LAYERS)]
-    jobs = [(shape, number % 3 == 2) for number, shape in enumerate(shapes)]
+    jobs = jobs_of(seed)
     named = [(shape, False) for shape in NAMED]
     with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         plans = dict(zip([*named, *jobs], pool.map(plan, [*named, *jobs]), strict=True))

@@ -21,7 +21,7 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.kernels.lines import for_shifts, shifted
-from tilewright.kernels.rows import MOST_STAGED, Rows, chosen
+from tilewright.kernels.rows import LINE, MOST_STAGED, Rows, chosen
 from tilewright.kernels.rows import shifted as shifted_rows
 from tilewright.kernels.rows import staged as staged_rows
 
@@ -32,7 +32,7 @@ SHOWN = 14
 TOGETHER = 14  # ways in one process
 TURN: list[Any] = []  # the lock of the GPU
 SHARED_BYTES = 227 << 10
-BYTES = 2**28
+BYTES, PROCESSORS = 2**28, 132
 EPS = 1e-6
 # The constants of a kernel beside the rows, and its arguments: x, weights, results, a number.
 EXTRA = {"softmax": "", "rms_norm": "w", "layer_norm": "ww", "cross_entropy": "t"}
@@ -43,7 +43,7 @@ def usual(name: str, columns: int, item_bytes: int) -> Rows:
     """The distribution that the kernel chooses for rows without gaps."""
     vector, table = 16 // item_bytes, TABLE[EXTRA[name]]
     if columns % vector == 0:
-        return chosen(columns, vector, item_bytes, clusters=True, table=table, many=True)
+        return chosen(columns, vector, item_bytes, clusters=True, table=table, many=PROCESSORS)
     if columns <= MOST_STAGED:
         return staged_rows(columns, vector, table)
     return shifted_rows(columns, vector, True, table, True)
@@ -97,7 +97,7 @@ def shared_ways(columns: int, item_bytes: int) -> Iterator[Rows]:
 
 def shifted_ways(columns: int, vector: int, item_bytes: int, weights: int) -> Iterator[Rows]:
     """For rows that begin anywhere."""
-    taken = columns + vector - 1
+    taken = columns + LINE * vector - 1
     for cluster, threads in product((1, 2, 4, 8), (128, 160, 192, 256, 320, 384, 416, 512, 640, 768, 1024)):
         runs = -(-taken // (cluster * threads * vector))
         held = runs * vector
@@ -106,7 +106,7 @@ def shifted_ways(columns: int, vector: int, item_bytes: int, weights: int) -> It
         for many, ahead, near in ((1, 0, False), (4, 1, False), (8, 1, False), (4, 1, True), (8, 1, True)):
             near_bytes = threads * held * item_bytes * (ahead + near * weights)
             if near_bytes <= SHARED_BYTES - 1024 and (weights or not near):
-                yield Rows(threads, runs, vector, False, cluster=cluster, turns=many, ahead=ahead,
+                yield Rows(threads, runs, vector, False, cluster=cluster, turns=many, ahead=ahead, grain=LINE,
                            early=many > 1 and weights > 0, near=near, shifted=True)  # fmt: skip
     yield from () if weights else part_by_part(vector, anywhere=True)
     for threads in (4, 8, 16, 32):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -41,12 +42,27 @@ def test_operands_of_16_bits_may_lie_either_way(torch: Any, turned: tuple[bool, 
         assert torch.equal(kernels.matmul(a, b), (a.double() @ b.double()).to(a.dtype))
 
 
-@pytest.mark.parametrize("tiles", [Tiles(), Tiles(cluster=1), Tiles(n=160, slabs=4), Tiles(256, 192), Tiles(192, 96)])
+@pytest.mark.parametrize("tiles", [Tiles(), Tiles(cluster=1), Tiles(n=160, slabs=4), Tiles(256, 192), Tiles(192, 96),
+                                   Tiles(64, 72, cluster=1), Tiles(128, 200, cluster=1)])  # fmt: skip
 def test_all_tiles_give_the_same(torch: Any, tiles: Tiles) -> None:
     a, b = integers(torch, 712, 1024, "bfloat16"), integers(torch, 520, 1024, "bfloat16")
     c = torch.empty(712, 520, device="cuda", dtype=torch.bfloat16)
     multiplied(c, a, b, plan=(tiles, False))
     assert torch.equal(c, (a.double() @ b.double().T).to(c.dtype))
+
+
+@pytest.mark.parametrize(
+    "tiles",
+    [Tiles(128, 192, cluster=1), Tiles(64, 96, cluster=2, beside=2), Tiles(128, 128, cluster=1, beside=2, apart=2)],
+)
+def test_tiles_that_warpgroups_take_in_turns_give_the_same(torch: Any, tiles: Tiles) -> None:
+    tiles = replace(tiles, pingpong=True)
+    for k in (128, 1024, 3208):
+        a, b = integers(torch, 3000, k, "bfloat16"), integers(torch, 4104, k, "bfloat16")
+        for turned in (False, True):
+            c = torch.full((3000, 4104), torch.nan, device="cuda", dtype=torch.bfloat16)
+            multiplied(c, a, b, plan=(tiles, turned))
+            assert torch.equal(c, (a.double() @ b.double().T).to(c.dtype))
 
 
 @pytest.mark.parametrize("rows", [1, 16, 33, 64, 128, 300])

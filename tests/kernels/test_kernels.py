@@ -312,6 +312,8 @@ def test_ctas_of_a_cluster_share_a_long_row(name: str, columns: int) -> None:
         (Rows(64, 2, 4, True, cluster=2, turns=2, ahead=2, early=True), 1020),
         (Rows(64, 4, 1, False, cluster=4, turns=4, ahead=3), 999),
         (Rows(64, 4, 4, True, turns=5, ahead=2), 1000),
+        (Rows(64, 4, 4, True, stays=1, ahead=2), 1000),
+        (Rows(64, 2, 4, True, cluster=2, stays=1, ahead=1, early=True, near=True, exact=True), 1024),
         (Rows(32 * 3, 3, 4, True, turns=5, ahead=2, cluster=2, early=True), 2304),
     ],
 )
@@ -328,10 +330,13 @@ def test_rows_that_a_cta_takes_next_are_on_their_way(name: str, rows: Rows, colu
 
 
 def test_many_long_rows_are_taken_in_turns_where_weights_are_long_too() -> None:
-    def taken(table: str, many: bool) -> int:
-        return chosen(131072, 8, 2, clusters=True, table=table, many=many).turns
+    def taken(table: str, many: int, columns: int = 131072) -> tuple[int, int]:
+        rows = chosen(columns, 8, 2, clusters=True, table=table, many=many)
+        return rows.turns, rows.stays
 
-    assert (taken("biased", True), taken("biased", False), taken("plain", True)) == (4, 1, 1)
+    assert (taken("biased", 132), taken("biased", 0), taken("plain", 132)) == ((4, 0), (1, 0), (1, 0))
+    assert (taken("biased", 132, 262144), taken("weighted", 132, 200000)) == ((1, 15), (1, 15))  # of an H200
+    assert taken("biased", 132, 262136) == (4, 0)  # which would leave too few registers
 
 
 @pytest.mark.parametrize("columns", [1, 3, 60, 1000, 40001])

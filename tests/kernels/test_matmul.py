@@ -15,7 +15,7 @@ from tilewright.kernels import forms
 from tilewright.kernels.combine import combine
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.products import After, chosen, multiplied
+from tilewright.kernels.products import FITTED_PARTS, After, candidates, chosen, fitted, multiplied
 
 Array = NDArray[Any]
 BF16 = MatmulKind("bfloat16", "bfloat16", "bfloat16")
@@ -286,6 +286,52 @@ def test_four_ctas_in_a_square_share_both_operands(turned: tuple[bool, bool, boo
     run = product(tiles, replace(BF16, turned=turned)).simulate(*sides, c, 0, 0, 0, 0, 2, check="all")
     assert run.warnings == []
     assert np.array_equal(c.T if turned[2] else c, (wide(a) @ wide(b).T).astype(a.dtype))
+
+
+@pytest.mark.parametrize(
+    ("tiles", "turned"),
+    [(Tiles(64, 24, stages=3, cluster=1), (False, False, False)),
+     (Tiles(64, 48, stages=2, cluster=2), (False, True, True)),
+     (Tiles(64, 24, stages=2, cluster=1, beside=2), (False, False, True))],
+)  # fmt: skip
+def test_warpgroups_that_take_tiles_in_turns_wait_for_the_phases_of_each_other(
+    tiles: Tiles, turned: tuple[bool, bool, bool]
+) -> None:
+    """A K of more steps than the ring has stages: whoever ran ahead would wait for a phase that is long over."""
+    a, b = integers(72, 264), integers(3 * tiles.n, 264)
+    sides = (a, np.ascontiguousarray(b.T) if turned[1] else b)
+    c = np.zeros((3 * tiles.n, 72) if turned[2] else (72, 3 * tiles.n), a.dtype)
+    run = product(replace(tiles, pingpong=True), replace(BF16, turned=turned)).simulate(
+        *sides, c, 0, 0, 0, 0, 1, check="all"
+    )
+    assert run.warnings == []
+    assert np.array_equal(c.T if turned[2] else c, (wide(a) @ wide(b).T).astype(a.dtype))
+
+
+@pytest.mark.parametrize(("columns", "result", "turned"), [(72, "bfloat16", 0), (40, "float32", 0), (56, "float16", 1)])
+def test_slabs_may_have_rows_that_no_swizzle_has(columns: int, result: str, turned: int) -> None:
+    tiles, form = Tiles(64, columns, stages=2, cluster=1), replace(BF16, c=result, turned=(False, False, turned > 0))
+    assert form.unit(tiles) == {"bfloat16": 24, "float32": 8, "float16": 56}[result]
+    a, b = integers(72, 72), integers(columns + 8, 72)
+    c = np.zeros((columns + 8, 72) if turned else (72, columns + 8), result)
+    run = product(tiles, form).simulate(a, b, c, 0, 0, 0, 0, 1, check="all")
+    assert run.warnings == []
+    assert np.array_equal(c.T if turned else c, (wide(a) @ wide(b).T).astype(c.dtype))
+
+
+def test_short_sides_have_tiles_that_fit() -> None:
+    for columns in (24, 72, 200, 331):
+        assert all(-(-columns // tiles.n) * tiles.n - columns < 8 * FITTED_PARTS for tiles in fitted(columns))
+    assert {tiles.n for tiles in fitted(200)} == {56, 72, 104, 200}
+    assert chosen(200, 8192, 32, 132)[0][0].n in (104, 200)
+    assert fitted(2000) == ()
+    # of a B that CTAs share, each loads whole groups of the 8 rows that a swizzle repeats after
+    assert all(tiles.n % (8 * tiles.cluster) == 0 for tiles in (*candidates(), *fitted(200), *fitted(72)))
+
+
+def test_where_k_is_short_one_tile_is_stored_while_the_next_one_is_multiplied() -> None:
+    assert chosen(4096, 8192, 4, 132)[0][0].pingpong
+    assert not any(tiles.pingpong for tiles, _ in chosen(1024, 1024, 4, 132, most=20))  # no CTA has two
 
 
 @pytest.mark.parametrize(

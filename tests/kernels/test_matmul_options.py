@@ -44,6 +44,7 @@ PLACES: Mapping[str, tuple[Any, ...]] = {
         None,
         (Tiles(128, 32, cluster=2, stages=2), False),
         (Tiles(64, 16, cluster=1, parts=2), True),
+        (Tiles(64, 24, cluster=1, stages=2, pingpong=True), False),
     ),
 }
 FACTORS = {**TYPES, **PLACES}

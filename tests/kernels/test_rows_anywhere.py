@@ -30,6 +30,15 @@ SHIFTED = {
     "rows that begin on 16 bytes": lambda vector: (
         Rows(64, 2, vector, True, turns=3, ahead=2, early=True, near=True, cluster=2), 255 * vector, 7
     ),
+    "whole lines": lambda vector: (Rows(64, 2, vector, False, shifted=True, grain=2), 126 * vector - 9, 7),
+    "whole lines in turns": lambda vector: (
+        Rows(64, 2, vector, False, shifted=True, grain=2, turns=2, ahead=1, early=True, near=True, cluster=2),
+        254 * vector - 19, 37
+    ),
+    "clusters that stay": lambda vector: (
+        Rows(64, 2, vector, False, shifted=True, stays=vector, ahead=1, early=True, near=True, cluster=2),
+        256 * vector - 19, 5 * vector + 3
+    ),
     "part by part": lambda vector: (Rows(32, 1, vector, False, long=True, shifted=True), 104 * vector - 9, 9),
     "staged": lambda vector: (Rows(16, 10, 1, True, staged=151, early=True, turns=4), 151, 3),
     "staged, full": lambda vector: (Rows(8, 5, 1, True, staged=37, turns=2), 37, 75),

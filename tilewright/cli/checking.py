@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.checking import EXPLORED, Policy, ran
 from tilewright.cli.arguments import (
@@ -42,6 +43,7 @@ from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.load.cu_headers import absent, headers
 from tilewright.sequences import PlannedLaunch, sequence
 from tilewright.terminal import complain, say
+from tilewright.trials import copies_of, named_arrays, with_named
 from tilewright.verdict import Report, Verdict, coverage_text
 
 if TYPE_CHECKING:
@@ -142,10 +144,12 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     bounds = {**limits, "explore": EXPLORED if asked.explore is None else asked.explore, "replay": asked.replay}
     policy = Policy(asked.both, parse_idioms(asked.strict or ()), asked.pdl)
     runs = [smaller(module, launch, asked.file, sizes) if asked.small else (launch.request, {}) for launch in launches]
+    handed = Handed()
     with named_by(table):
         verdicts = [
             LaunchCheck(module, request, bounds, replace(policy, pdl=policy.pdl or request.pdl, around=launch.around),
-                        asked.gpu, asked.json, asked.profile, coverage).with_integers()
+                        asked.gpu, asked.json, asked.profile, coverage,
+                        replace(handed, homes={} if asked.small else launch.homes)).with_integers()
             for launch, (request, coverage) in zip(launches, runs, strict=True)
         ]  # fmt: skip
     with named_by(asked.file.with_suffix(".toml") if sequences else None):
@@ -155,9 +159,43 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
 
 
 @dataclass(frozen=True)
+class Handed:
+    """What launches hand on. homes: of the arrays of a launch, by their names. left: what launches before have left, by
+    homes; one that ends clean adds what it has changed. sure: homes of what only numbers of the host code have led to.
+    """
+
+    homes: Mapping[str, Any] = field(default_factory=dict)
+    left: dict[Any, NDArray[Any]] = field(default_factory=dict)
+    sure: set[Any] = field(default_factory=set)
+
+    @property
+    def is_sure(self) -> bool:
+        return all(home in self.sure for home in self.homes.values() if home in self.left)
+
+    def to(self, kernel: LoadedKernel, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments, with what launches before have left in them."""
+        arrays, copies = dict[str, Any](), dict[int, NDArray[Any]]()
+        for name, array in named_arrays(kernel, values).items():
+            octets = self.left.get(self.homes.get(name))
+            if octets is not None and isinstance(array, np.ndarray) and array.nbytes == octets.size:
+                left = octets.copy().view(array.dtype).reshape(array.shape)
+                arrays[name] = copies.setdefault(id(array), left)  # one that is passed twice stays one
+        return with_named(kernel, values, arrays)
+
+    def take(self, request: Request, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        """Remember what a launch has changed."""
+        is_sure = self.is_sure and not any(fill in text for text in request.args for fill in ("=ramp", "=random"))
+        for name, array in after.items():
+            if name in self.homes and isinstance(array, np.ndarray) and array.tobytes() != before[name].tobytes():
+                self.left[self.homes[name]] = array.reshape(-1).view(np.uint8).copy()
+                (self.sure.add if is_sure else self.sure.discard)(self.homes[name])
+
+
+@dataclass(frozen=True)
 class LaunchCheck:
     """A launch of a module's kernel, and how it is checked. gpu: is it launched on the GPU, too, and compared? quiet:
     is nothing printed? profile: the GPU for which its time is told. coverage: what a smaller launch reaches.
+    handed: what launches before have left.
     """
 
     module: LoadedModule
@@ -168,23 +206,29 @@ class LaunchCheck:
     quiet: bool = False
     profile: str | None = None
     coverage: Mapping[str, Any] = field(default_factory=dict)
+    handed: Handed = field(default_factory=Handed)
 
     def with_integers(self) -> Verdict:
         """The verdict on a launch of host code with small integers in the arrays that this fills with numbers which
-        nobody knows; with zeros, where those lead out of an array or to no end.
+        nobody knows; with zeros, where those lead out of an array or to no end; and then without what launches before
+        have left, where that comes from such numbers.
         """
         zeros = replace(self, request=replace(self.request, args=tuple(map(zeros_for_ramps, self.request.args))))
-        if zeros.request.args == self.request.args:
-            return self.verdict()
+        has_ramps = zeros.request.args != self.request.args
         look = replace(zeros, policy=replace(self.policy, both=False), profile=None, gpu=False)
-        if _has_update(look.verdict(unsaid=lambda _: True)):
-            return zeros.verdict()
-        verdict = self.verdict(unsaid=_is_by_data)
-        if not _is_by_data(verdict):
-            return verdict
-        verdict = zeros.verdict()
-        if verdict:
-            complain(f"{verdict.kernel}: zeros in place of ramps, whose numbers lead out of an array or to no end")
+        checks = [self, *([zeros] * has_ramps)]
+        if has_ramps and _has_update(look.verdict(unsaid=lambda _: True)):
+            checks = [zeros]
+        arrays = (self.handed, *([Handed()] * (not self.handed.is_sure)))
+        ways = [replace(check, handed=handed) for handed in arrays for check in checks]
+        for way in ways[:-1]:
+            verdict = way.verdict(unsaid=_is_by_data)
+            if not _is_by_data(verdict):
+                return verdict
+        verdict = ways[-1].verdict()
+        if verdict and len(ways) > 1:
+            instead = "ramps, whose numbers lead" if has_ramps else "what launches before leave, which leads"
+            complain(f"{verdict.kernel}: zeros in place of {instead} out of an array or to no end")
         return verdict
 
     def verdict(self, *, unsaid: Callable[[Verdict], bool] = lambda _: False) -> Verdict:
@@ -192,12 +236,17 @@ class LaunchCheck:
         kernel, launch = kernel_of(self.module, self.request), self.request.launch
         random = np.random.default_rng(self.request.seed)
         self._put_globals(random)
-        args = arguments_of(kernel, self.request, random)
+        values = arguments_of(kernel, self.request, random)
+        named = self.handed.to(kernel, dict(zip(kernel.parameters, values, strict=True)))
+        args = [*named.values()]
+        began = copies_of(named) if self.handed.homes else {}
         kept = self.gpu or self.profile is not None
         before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if kept else []
         verdict, outcome = ran(kernel, args, launch, self.request.check, self.limits, in_place=True, policy=self.policy)
         if unsaid(verdict):
             return verdict
+        if verdict and began:
+            self.handed.take(self.request, named_arrays(kernel, began), named_arrays(kernel, named))
         is_refused = verdict.status == "refused" and not isinstance(outcome, UnsupportedError)
         if is_refused and isinstance(outcome, TilewrightError):
             raise outcome

@@ -31,7 +31,7 @@ def forward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
         Target = rows.numbers(target, m, target_kind)
         Loss = rows.numbers(loss, m, "float32")
         first: T.let = rows.first(rows.ctas(m), n)
-        here = T.meta_var(rows.begun(first, x_pitch))
+        here = T.meta_var(rows.begun(first, x_pitch, m))
         targets = T.meta_var(Numbers(here, Target, first, m))
         source = T.meta_var(coming(here, X, first, (m, n)))
         tiles = T.meta_var(Exponents(here, kind))

@@ -25,8 +25,9 @@ class Tiles:
     """m, n: a CTA's tile of C. cluster: CTAs, one below the other, which share B; beside: columns of such CTAs in a
     cluster, of which those of a row share A. parts: of K, one for each CTA of a cluster, which all have the same tile.
     apart: parts of K, each multiplied as above by CTAs anywhere, and added up by the kernel `combine`. resident: CTAs
-    of a multiprocessor. band: rows of clusters that are walked down before the walk goes right, as many as the L2 cache
-    likes. stages: of the ring, at most. slabs: of a warpgroup, where C is stored from.
+    of a multiprocessor. pingpong: do two warpgroups take whole tiles in turns, so that one multiplies while the other
+    stores, and do not share the rows of one? band: rows of clusters that are walked down before the walk goes right, as
+    many as the L2 cache likes. stages: of the ring, at most. slabs: of a warpgroup, where C is stored from.
     """
 
     m: int = 128
@@ -36,6 +37,7 @@ class Tiles:
     parts: int = 1
     apart: int = 1
     resident: int = 1
+    pingpong: bool = False
     band: int = 8
     stages: int = 16
     slabs: int = 2
@@ -55,8 +57,18 @@ class Tiles:
 
     @property
     def groups(self) -> int:
-        """Warpgroups that share the rows: of 64 each, of 256 rows 128."""
-        return 3 if self.m == 192 else min(2, self.m // 64)
+        """Warpgroups that multiply: of 64 rows each, of 256 rows 128, unless they take turns."""
+        return 2 if self.pingpong else 3 if self.m == 192 else min(2, self.m // 64)
+
+    @property
+    def sharing(self) -> int:
+        """Warpgroups that share the rows of a tile."""
+        return 1 if self.pingpong else self.groups
+
+    @property
+    def rows(self) -> int:
+        """Rows of a tile that a warpgroup has."""
+        return self.m // self.sharing
 
     @property
     def registers(self) -> tuple[int | None, int | None]:
@@ -111,18 +123,23 @@ class MatmulKind:
         return view
 
     def unit(self, tiles: Tiles) -> int:
-        """Columns of a slab: what divides a tile, and a row of a slab holds; or, where C is turned, rows of C."""
-        most, columns = ROW_BYTES * 8 // dtype(self.c).bits, tiles.n // tiles.parts
-        if self.turned[2]:
-            return max(wide for wide in range(8, most + 1, 8) if wide == 8 or columns % wide == 0)
-        return max(8, math.gcd(most, columns))
+        """Columns of a slab: what divides a tile, and a row of a slab holds; or, where C is turned, rows of C.
+
+        Rows of 16 bytes times an odd number lie in different banks as they are, those of 32, 64 and 128 swizzled.
+        """
+        bits, columns = dtype(self.c).bits, tiles.n // tiles.parts
+        wides = [wide for wide in range(8, ROW_BYTES * 8 // bits + 1, 8) if wide == 8 or columns % wide == 0]
+        return max(wide for wide in wides if self.turned[2] or wide * bits // 128 % 2 or wide * bits // 8 in SWIZZLES)
 
     def slabs(self, pool: Any, tiles: Tiles) -> Any:
         """Where a warpgroup's tile is stored from, 64 rows and a unit of columns at a time: in C's order."""
         wide, nbytes = self.unit(tiles), dtype(self.c).bits // 8
         every = (tiles.groups, tiles.slabs)
         shape = (*every, wide, 64) if self.turned[2] else (*every, 64, wide)
-        return pool.alloc_mma(shape, self.c, SWIZZLES[min(ROW_BYTES, shape[-1] * nbytes)])
+        row_bytes = min(ROW_BYTES, shape[-1] * nbytes)
+        if row_bytes in SWIZZLES:
+            return pool.alloc_mma(shape, self.c, SWIZZLES[row_bytes])
+        return pool.alloc(shape, self.c, align=128)
 
     def stages(self, tiles: Tiles) -> int:
         """How many stages of the ring fit beside all else in shared memory."""
@@ -173,7 +190,7 @@ class EpilogueLine:
         every = tuple(shape) if batch is None else (batch, *shape)
         self.array = T.match_buffer(pointer, every, kind, align=dtype(kind).bits // 8)
         self.extents = [1 if isinstance(extent, int) else size for extent, size in
-                        zip(shape, (tiles.m // tiles.groups, tiles.n), strict=True)]  # fmt: skip
+                        zip(shape, (tiles.rows, tiles.n), strict=True)]  # fmt: skip
         self.is_one = self.extents == [1, 1]
         self.is_async = not self.is_one and dtype(kind).bits == 32  # what `cp.async` copies
         self.near: Any = None if self.is_one else pool.alloc((tiles.groups, *self.extents), kind, align=16)
@@ -303,6 +320,10 @@ class TilePlace:
         """Is there a tile left?"""
         return self.walk.valid()
 
+    def is_followed(self) -> Any:
+        """Is there a tile behind this one?"""
+        return self.walk.tile + self.walk.clusters < self.walk.rows * self.walk.columns
+
     def next(self) -> None:
         """Go on to the next tile."""
         self.walk.next_tile()
@@ -328,3 +349,51 @@ class TilePlace:
         columns = slice(self.column + right, self.column + right + wide)
         places = (columns, rows) if as_it_lies and self.form.turned[2] else (rows, columns)
         return self.form.part(array, self.batch, *places)
+
+
+class TileTurns:
+    """The tiles of a warpgroup: all of its CTA, whose rows warpgroups share, or every second one, where two take turns.
+
+    Then each multiplies once the other has issued its products, and leaves out the other's tile and its stages of the
+    ring, of which ``steps`` says how many. A warpgroup that ran ahead would take the phase before the last one of a
+    stage for the one that it waits for.
+    """
+
+    FIRST_BARRIER = 3  # behind those of `store`
+
+    def __init__(self, place: TilePlace, who: Any, take: Any, steps: Callable[[], Any]) -> None:
+        self.place, self.who, self.stages, self.steps = place, who, take, steps
+        self.turns = T.WarpgroupTurns(2, self.FIRST_BARRIER) if place.tiles.pingpong else None
+        self.above = 0 if self.turns else who * place.tiles.rows  # rows of a tile before the warpgroup's
+
+    def begin(self, cluster: Any, below: Any, right: Any) -> None:
+        """Begin with the first tile of the cluster, or with the second one; as `TilePlace.begin`."""
+        self.place.begin(cluster, below, self.above, right)
+        if self.turns:
+            self.turns.begin(self.who)
+            with T.If(self.who == 1), T.Then():
+                self._leave_out()
+
+    def take(self) -> None:
+        """Wait until the other one has issued all products of its tile."""
+        if self.turns:
+            self.turns.take(self.who)
+
+    def pass_on(self) -> None:
+        """All products of the tile are issued: the other one may begin with the next tile, if there is one."""
+        if self.turns:
+            with T.If(self.place.is_followed()), T.Then():
+                self.turns.pass_on(self.who)
+
+    def next(self) -> None:
+        """Go on to the next tile."""
+        self.place.next()
+        if self.turns:
+            self._leave_out()
+
+    def _leave_out(self) -> None:
+        stages = self.stages
+        after = stages.stage + self.steps()
+        stages.phase = stages.phase ^ (after // stages.depth & 1)
+        stages.stage = after % stages.depth
+        self.place.next()

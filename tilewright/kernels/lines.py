@@ -18,8 +18,8 @@ THREADS, HELD = 128, 4  # of a CTA, and elements of each
 
 
 @cache
-def shifting(vector: int, kind: str) -> tw.Executable:
-    """y[s, j] = w[j - s], and 0 where w has no such element"""
+def shifting(vector: int, before: int, kind: str) -> tw.Executable:
+    """y[s, j] = w[j - before - s], and 0 where w has no such element"""
     rows = Rows(THREADS, HELD, 1, True, long=True)
 
     @T.prim_func
@@ -31,7 +31,7 @@ def shifting(vector: int, kind: str) -> tw.Executable:
         T.thread_id([THREADS])
         begin: T.let = strip * rows.part
         tile = rows.line_tile(kind)
-        Tx.cta.copy(tile, W[begin - shift : begin - shift + rows.part], fill=0)
+        Tx.cta.copy(tile, W[begin - before - shift : begin - before - shift + rows.part], fill=0)
         Tx.cta.copy(Y[shift, begin : begin + rows.part], tile, clip=True)
 
     return tw.compile(shifted_line)
@@ -41,11 +41,11 @@ def for_shifts(rows: Rows, *lines: Array) -> tuple[Array, ...]:
     """The arguments as a kernel of such rows takes them: new arrays for `shifted` to fill, if rows begin anywhere."""
     if not rows.shifted:
         return lines
-    return tuple(like(line, (rows.vector, rows.part * rows.cluster)) for line in lines)
+    return tuple(like(line, rows.line_shape) for line in lines)
 
 
 def shifted(rows: Rows, lines: Sequence[Array], filled: Sequence[Array]) -> Launches:
     """The launches that fill what `for_shifts` made."""
     for line, copies in zip(lines, filled, strict=True):
         if rows.shifted:
-            yield shifting(rows.vector, kind_of(line)), (line, copies)
+            yield shifting(rows.vector, rows.spacing - rows.vector, kind_of(line)), (line, copies)

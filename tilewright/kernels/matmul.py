@@ -12,7 +12,7 @@ from __future__ import annotations
 from functools import cache
 
 import tilewright as tw
-from tilewright.kernels.forms import MatmulKind, MatmulOperand, TilePlace, Tiles
+from tilewright.kernels.forms import MatmulKind, MatmulOperand, TilePlace, Tiles, TileTurns
 from tilewright.kernels.split import Split
 from tilewright.lang import T, Tx
 from tilewright.layout import wgmma_fragment
@@ -33,8 +33,10 @@ def load(put, A, B, place, rank, first, end):
 
 
 @T.inline
-def multiply(D, take, A, B, first, steps):
+def multiply(D, take, A, B, first, steps, turns=None):
     """A warpgroup multiplies its rows of A by all of B, stage after stage; one product is under way all the time."""
+    if turns:
+        turns.take()
     for i in T.serial(steps, unroll=False):
         take.wait()
         T.ptx.wgmma.fence()
@@ -45,6 +47,8 @@ def multiply(D, take, A, B, first, steps):
         take.release(take.last, pred=i != 0)
         T.trace("product")
         take.advance()
+    if turns:
+        turns.pass_on()
     T.ptx.wgmma.wait_group(0)
     take.release(take.last)
 
@@ -75,7 +79,7 @@ def store(C, D, slabs, turn, finish, place, who, warp):
 @cache
 def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
     """C = A @ B.T, and what follows."""
-    rows, stages = tiles.m // tiles.groups, form.stages(tiles)
+    rows, stages = tiles.rows, form.stages(tiles)
 
     @T.prim_func
     def matmul(a: T.handle, b: T.handle, c: T.handle, bias: T.handle, residual: T.handle, scale_a: T.handle,
@@ -90,7 +94,7 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
         B = MatmulOperand(form, 1, pool, (b, batch, n, k), stages, tiles.n)
         C, slabs = form.result(c, batch, m, n), form.slabs(pool, tiles)
         finish = form.epilogue(pool, tiles, (bias, residual, scale_a, scale_b), (batch, m, n))
-        ring = T.Pipeline(pool, stages, consumers=4 * tiles.groups, cluster=tiles.cluster * tiles.beside)
+        ring = T.Pipeline(pool, stages, consumers=4 * tiles.sharing, cluster=tiles.cluster * tiles.beside)
         split = Split(pool, tiles, form, rank)
         split.ready(ring)
 
@@ -101,8 +105,7 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
                 put, place = ring.producer(A.stage_bytes + B.stage_bytes), TilePlace(tiles, form, batch, m, n, many)
                 place.begin(cluster, split.below, 0, split.right)
                 while place.valid():
-                    first, end = T.meta_var(split.steps(place, T.ceildiv(k, A.depth)))
-                    load(put, A, B, place, split.rank, first, end)
+                    load(put, A, B, place, split.rank, *T.meta_var(split.steps(place, T.ceildiv(k, A.depth))))
                     place.next()
                 T.ptx.griddepcontrol.launch_dependents()
                 put.drain()
@@ -110,15 +113,16 @@ def product(tiles: Tiles, form: MatmulKind) -> tw.Executable:
             T.ptx.griddepcontrol.wait()
             who, turn, take = T.meta_var(group - 1), T.PipelineState(tiles.slabs, 0), ring.consumer()
             place = TilePlace(tiles, form, batch, m, n, many)
+            turns = T.meta_var(TileTurns(place, who, take, lambda: split.count(place, T.ceildiv(k, A.depth))))
             D = T.alloc_local((rows, tiles.n), "float32", layout=wgmma_fragment(rows, tiles.n))
-            place.begin(cluster, split.below, who * rows, split.right + split.part * split.share)
+            turns.begin(cluster, split.below, split.right + split.part * split.share)
             while place.valid():
                 finish.fetch(place, who)
-                multiply(D, take, A, B, who * rows, split.count(place, T.ceildiv(k, A.depth)))
+                multiply(D, take, A, B, turns.above, split.count(place, T.ceildiv(k, A.depth)), turns)
                 sums = T.meta_var(split.added(D, who, thread))
                 if split.stores:
                     store(C, sums, slabs, turn, finish, place, who, warp)
-                place.next()
+                turns.next()
             if warp == 0 and T.ptx.elect_sync():
                 T.ptx.cp_async.bulk.wait_group(0, read=True)  # shared memory ends with the CTA
 

@@ -10,60 +10,76 @@ from tilewright.kernels.rows import ACCESS_BYTES, Rows
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, laneid
 
+PLACES = 4  # of a `Meeting`, for rows that a CTA takes one after the other
+
 
 class Meeting:
     """The exchange of a few numbers between the warps that share a row. `Any`: the language's expressions.
 
     Each warp stores its numbers in the shared memory of each CTA of the cluster, where an m-barrier counts their bytes.
-    Every row has a place and an m-barrier of its own: nothing is used twice.
+    Each row has a place and an m-barrier of its own; where a CTA stays for all rows, it has `PLACES`, and the CTAs meet
+    before one is used again.
     """
 
     def __init__(self, rows: Rows, numbers: int) -> None:
-        self.rows, self.members = rows, rows.cluster * rows.warps
+        self.rows, self.members, self.places = rows, rows.cluster * rows.warps, PLACES if rows.stays else rows.turns
+        self.nbytes = self.members * numbers * 4
         if rows.by_warps:
             return
-        self.told = T.alloc_shared((rows.turns, numbers, self.members), "float32")
+        self.told = T.alloc_shared((self.places, numbers, self.members), "float32")
         if rows.cluster > 1:
-            self.bars = T.alloc_shared((rows.turns,), "uint64")
+            self.bars = T.alloc_shared((self.places,), "uint64")
             with T.If(special("tid") == 0), T.Then():
-                for turn in range(rows.turns):
-                    T.ptx.mbarrier.init(self.bars.ptr_to([turn]), 1)
+                for place in range(self.places):
+                    T.ptx.mbarrier.init(self.bars.ptr_to([place]), 1)
                 T.ptx.fence.mbarrier_init()
-                for turn in range(rows.turns):
-                    T.ptx.mbarrier.arrive.expect_tx(self.bars.ptr_to([turn]), self.members * numbers * 4)
+                self._expect()
             T.ptx.barrier.cluster.arrive(sem="relaxed")  # no CTA may be stored to before it has come so far
-            if rows.turns > 1:
+            if rows.in_turns:
                 T.ptx.barrier.cluster.wait()
 
     def of(self, turn: Any, *values: Any) -> list[Any]:
         """These float32 values of each warp that shares the row, as tiles of the calling warp. By all threads."""
         rank, lane, warps = special("cluster_ctarank"), special("laneid"), self.rows.warps
-        warp = special("warpid")
+        warp, place = special("warpid"), turn % self.places if self.rows.stays else turn
         if self.rows.cluster == 1:
             with T.If(lane == 0), T.Then():
                 for number, value in enumerate(values):
-                    T.ptx.st(self.told.ptr_to([turn, number, warp]), value, space="shared")
+                    T.ptx.st(self.told.ptr_to([place, number, warp]), value, space="shared")
             T.cuda.cta_sync()
-        else:
-            self._send(turn, rank * warps + warp, lane, values)
-        return [self._tile(turn, number) for number in range(len(values))]
+            return [self._tile(place, number) for number in range(len(values))]
+        if self.rows.stays:
+            with T.If((turn > 0) & (place == 0)), T.Then():
+                T.ptx.barrier.cluster.wait()
+        self._send(place, rank * warps + warp, lane, values)
+        T.ptx.mbarrier.try_wait(self.bars.ptr_to([place]), turn // self.places & 1 if self.rows.stays else 0)
+        tiles = [self._tile(place, number) for number in range(len(values))]
+        if self.rows.stays:
+            with T.If((place == self.places - 1) & (turn + 1 < self.rows.turns)), T.Then():
+                with T.If(special("tid") == 0), T.Then():
+                    self._expect()
+                T.ptx.barrier.cluster.arrive()
+        return tiles
 
-    def _send(self, turn: Any, member: Any, lane: Any, values: tuple[Any, ...]) -> None:
-        if self.rows.turns == 1:
+    def _expect(self) -> None:
+        """One thread announces the numbers of the next rows, to all m-barriers."""
+        for place in range(self.places):
+            T.ptx.mbarrier.arrive.expect_tx(self.bars.ptr_to([place]), self.nbytes)
+
+    def _send(self, place: Any, member: Any, lane: Any, values: tuple[Any, ...]) -> None:
+        if not self.rows.in_turns:
             T.ptx.barrier.cluster.wait()
-        bar = self.bars.ptr_to([turn])
         with T.If(lane < self.rows.cluster), T.Then():
             for number, value in enumerate(values):
-                there = T.ptx.mapa(self.told.ptr_to([turn, number, member]), lane)
-                T.ptx.st_async(there, value, T.ptx.mapa(bar, lane))
-        T.ptx.mbarrier.try_wait(bar, 0)
+                there = T.ptx.mapa(self.told.ptr_to([place, number, member]), lane)
+                T.ptx.st_async(there, value, T.ptx.mapa(self.bars.ptr_to([place]), lane))
 
-    def _tile(self, turn: Any, number: int) -> Any:
+    def _tile(self, place: Any, number: int) -> Any:
         """The lanes of a warp divide the numbers; several have the same one where there are fewer."""
         lanes = min(self.members & -self.members, 32)  # the largest power of two that divides the members
         spec = S[(self.members // lanes, lanes) : (1, 1 @ laneid)] + R[32 // lanes : lanes @ laneid]
         tile = T.alloc_buffer((self.members,), "float32", scope="local", layout=TileLayout(spec))
-        Tx.warp.copy(tile, self.told[turn, number, :])
+        Tx.warp.copy(tile, self.told[place, number, :])
         return tile
 
 
@@ -72,7 +88,7 @@ class Direct:
 
     def __init__(self, rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> None:
         self.rows, self.matrix, self.first, self.extents = rows, matrix, first, extents
-        self.out: Any = rows.tile(str(matrix.dtype)) if rows.shifted or rows.staged else None
+        self.out: Any = rows.tile(str(matrix.dtype)) if rows.staged else None
 
     def take(self, tile: Any, row: Any, part: Any, fill: Any = 0) -> None:
         """Bring a part of the rows at ``row`` to registers; ``fill`` is the value of elements outside."""
@@ -87,14 +103,23 @@ class Direct:
             with T.Else():
                 self.rows.scope.copy(tile, self.rows.of(self.matrix, row, part))
 
-    def place(self, matrix: Any, row: Any, part: Any) -> Any:
-        """Where a part of the results for ``matrix`` is to be stored, before `put`."""
-        return self.out if self.rows.shifted else self.rows.of(matrix, row, part)
+    def place(self, matrix: Any, row: Any, part: Any, tile: Any) -> Any:
+        """Where a part of the results for ``matrix`` is to be stored, before `put`: there, or in a tile of float32."""
+        return tile if self.rows.shifted else self.rows.of(matrix, row, part)
 
-    def put(self, matrix: Any, row: Any, part: Any) -> None:
+    def put(self, matrix: Any, row: Any, part: Any, tile: Any) -> None:
         """Store what `place` has in registers: only the stores ask whether they are inside of the row."""
-        if self.rows.shifted:
-            self.rows.scope.copy(self.rows.of(matrix, row, part), self.out, clip=True)
+        if not self.rows.shifted:
+            return
+        with T.If(self.rows.is_cut(part, self.extents[1])):
+            with T.Then():
+                out = self.rows.tile(str(matrix.dtype))
+                self.rows.scope.cast(out, tile)
+                self.rows.scope.copy(self.rows.of(matrix, row, part), out, clip=True)
+            with T.Else():
+                out = self.rows.tile(str(matrix.dtype))
+                self.rows.scope.cast(out, tile)
+                self.rows.scope.copy(self.rows.of(matrix, row, part), out)
 
     def element(self, row: Any, column: Any) -> Any:
         """An element of the calling thread's row."""
@@ -194,11 +219,11 @@ class InShared(Direct):
         Tx.fill(mine, fill)
         self._each(row, lambda some: Tx.copy(mine[some], near[some]))
 
-    def place(self, matrix: Any, row: Any, part: Any) -> Any:
+    def place(self, matrix: Any, row: Any, part: Any, tile: Any) -> Any:
         """Registers: `put` stores them."""
         return self.out
 
-    def put(self, matrix: Any, row: Any, part: Any) -> None:
+    def put(self, matrix: Any, row: Any, part: Any, tile: Any) -> None:
         """Store results where the rows were, as each thread has read what it stores."""
         mine, warp, threads = self.out.local(), special("warpid"), self.rows.threads
         begin = self._begin(row) + special("laneid") % threads
@@ -249,8 +274,9 @@ class Weights:
     def _region(self, part: Any) -> Any:
         if not self.rows.shifted:
             return self.line[self.rows.columns(part)]
-        begin = self.rows.begin(part) + self.rows.shift
-        return self.line[self.rows.shift : self.rows.shift + 1, begin : begin + self.rows.part]
+        vector, begin = self.rows.vector, self.rows.begin(part) + self.rows.shift + self.rows.spacing - self.rows.vector
+        begin, copy = begin - self.rows.shift // vector * vector, self.rows.shift % vector
+        return self.line[copy : copy + 1, begin : begin + self.rows.part]
 
 
 class Numbers:

@@ -29,7 +29,7 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         Y = rows.matrix(y, (m, n), kind, y_pitch)
         W = rows.line(w, n, weight_kind)
         first: T.let = rows.first(rows.ctas(m), n)
-        here = T.meta_var(rows.begun(first, x_pitch))
+        here = T.meta_var(rows.begun(first, x_pitch, m))
         source = T.meta_var(coming(here, X, first, (m, n)))
         weights = T.meta_var(Weights(here, W, weight_kind))
         meeting = T.meta_var(Meeting(here, 1))
@@ -51,8 +51,8 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
                     if here.long:
                         source.take(read, row, p)
                     scope.mul(tile, read, scale)
-                    scope.mul(source.place(Y, row, p), tile, weights.part(p))
-                    source.put(Y, row, p)
+                    scope.mul(source.place(Y, row, p, tile), tile, weights.part(p))
+                    source.put(Y, row, p, tile)
         source.end(Y)
 
     return tw.compile(rms_norm, fast_math=True)

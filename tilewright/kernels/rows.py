@@ -21,7 +21,7 @@ from tilewright.dtypes import dtype
 from tilewright.ir.arguments import ArrayInfo
 from tilewright.ir.launch import special
 from tilewright.isa import PORTABLE_CLUSTER
-from tilewright.kernels.arrays import Array, has_clusters, info_of, matrix
+from tilewright.kernels.arrays import AT_ONCE, Array, has_clusters, info_of, matrix, multiprocessors
 from tilewright.lang import T, Tx
 from tilewright.lang.builder import current
 from tilewright.layout import R, S, TileLayout, laneid, tx
@@ -53,9 +53,18 @@ PART = 16  # elements that a thread has of a part
 # bytes of an element, and whether rows begin anywhere; and of the longest.
 READ_ONCE = {(2, True): (192, 3), (2, False): (256, 2), (4, True): (128, 4), (4, False): (128, 4)}
 LONGEST, LONGEST_READ = 131072, (512, 2)
+# Many of the longest rows, with weights, by the bytes of an element: CTAs of a cluster that stays for all rows, their
+# threads, rows on their way, and are weights kept in shared memory?
+STAYING = {("weighted", 2): (8, 512, 1, False), ("biased", 2): (8, 512, 1, True),
+           ("weighted", 4): (16, 512, 1, False), ("biased", 4): (16, 256, 2, False)}  # fmt: skip
 LEAST_COPIED = 4  # bytes that cp.async moves
+# Rows that begin anywhere, of more elements than the second, are read from whole lines of the cache on, of so many
+# accesses of 16 bytes.
+LINE, LEAST_LINED = 8, 4096
 SHIFTED_SHARE = 6400  # elements of a CTA of a cluster that takes such rows in turns
 SHIFTED_RUNS = 7  # accesses of a thread, of a row that begins anywhere and that CTAs of a cluster share
+# Of those with weights and biases, by the elements of an access: how many, of shorter and of longer rows.
+SHIFTED_TURNS = {4: (9, 8), 8: (7, 8)}
 MOST_STAGED = 256  # elements of rows that are brought to shared memory together
 
 
@@ -64,11 +73,12 @@ class Rows:
     """threads: that share a row. runs: accesses of each of them to a row, or to a part of it. vector: elements of an
     access. whole: are rows whole vectors? long: does a row have several parts? resident: CTAs that a multiprocessor
     must have room for, 0: any number. cluster: CTAs that share a row. exact: are rows whole parts, so that nothing is
-    outside? turns: rows that a CTA takes one after the other. ahead: rows that are on their way meanwhile, to shared
-    memory. early: are weights read before the rows? near: are they kept in shared memory then, and not in registers?
+    outside? turns: rows that a CTA takes one after the other. stays: clusters of the grid, if they take all rows in
+    turns. ahead: rows that are on their way meanwhile, to shared memory. early: are weights read before the rows? near:
+    are they kept in shared memory then, and not in registers?
     flat: is there one row, or are there rows of one part without gaps between them? shifted: do rows begin anywhere, in
-    arrays that begin at 16 bytes? Then accesses begin at the last multiple of 16 bytes before each row, which is
-    ``shift`` elements before it (`begun`); what is outside of the row is not touched. staged: elements of a row, where
+    arrays that begin at 16 bytes? Then accesses begin at the last multiple of ``grain`` accesses before each row, which
+    is ``shift`` elements before it (`begun`); what is outside of the row is not stored. staged: elements of a row, if
     the rows of a warp, without gaps between them, are brought to shared memory as one piece; else 0.
     """
 
@@ -79,13 +89,15 @@ class Rows:
     long: bool = False
     resident: int = 0
     cluster: int = 1
-    turns: int = 1
+    turns: Any = 1
+    stays: int = 0
     ahead: int = 0
     early: bool = False
     near: bool = False
     flat: bool = False
     exact: bool = False
     shifted: bool = False
+    grain: int = 1
     shift: Any = 0
     staged: int = 0
 
@@ -100,14 +112,24 @@ class Rows:
         return max(1, 32 // self.threads)
 
     @property
-    def of_a_cta(self) -> int:
+    def of_a_cta(self) -> Any:
         """Rows that a CTA has: at a time, or one after the other."""
         return (WARPS * self.at_once if self.by_warps else 1) * self.turns
 
     @property
+    def spacing(self) -> int:
+        """Elements at multiples of which accesses begin, of rows that begin anywhere."""
+        return self.grain * self.vector
+
+    @property
+    def in_turns(self) -> bool:
+        """Does a CTA take several rows?"""
+        return self.stays > 0 or self.turns > 1
+
+    @property
     def step(self) -> int:
         """From a row that a CTA takes to the next: rows that are a vector's elements apart have the same shift."""
-        return self.at_once if self.by_warps else self.vector if self.shifted and self.turns > 1 else 1
+        return self.stays or (self.at_once if self.by_warps else self.spacing if self.shifted and self.turns > 1 else 1)
 
     @property
     def warps(self) -> int:
@@ -136,9 +158,16 @@ class Rows:
     def line(self, pointer: Any, columns: Any, kind: str) -> Any:
         """An argument with one element for each column."""
         if self.shifted:  # one for each shift: `for_shifts`
-            return T.match_buffer(pointer, (self.vector, self.part * self.cluster), kind, align=self.access_bytes(kind))
+            return T.match_buffer(pointer, self.line_shape, kind, align=self.access_bytes(kind))
         nbytes = dtype(kind).bits // 8 if self.staged else self.access_bytes(kind)
         return T.match_buffer(pointer, (columns,), kind, align=nbytes)
+
+    @property
+    def line_shape(self) -> tuple[int, int]:
+        """Of an argument with one element for each column: a copy for each shift of less than an access, behind room
+        for the accesses that larger shifts begin before the row.
+        """
+        return self.vector, self.part * self.cluster + self.spacing - self.vector
 
     def numbers(self, pointer: Any, rows: Any, kind: str) -> Any:
         """An argument with one element for each row."""
@@ -153,7 +182,7 @@ class Rows:
         elif self.exact:
             T.assume(columns % self.part == 0 if self.long else columns == self.part * self.cluster)
         elif not self.long:
-            T.assume(columns <= self.part * self.cluster - (self.vector - 1 if self.shifted else 0))
+            T.assume(columns <= self.part * self.cluster - (self.spacing - 1 if self.shifted else 0))
         if self.resident:
             T.func_attr({"min_blocks": self.resident})
         if self.cluster > 1:
@@ -163,14 +192,24 @@ class Rows:
         cta = T.cluster_id([ctas]) if self.cluster > 1 else T.cta_id([ctas])
         warp = T.warp_id([self.warps])
         T.lane_id([32])
+        if self.stays:
+            return cta
         if self.by_warps:
             return cta * self.of_a_cta + warp * (self.at_once * self.turns)
         return cta // self.step * (self.turns * self.step) + cta % self.step if self.step > 1 else cta * self.turns
 
-    def begun(self, first: Any, pitch: Any) -> Rows:
-        """The same, of rows from ``first`` on that are ``pitch`` elements apart, with their shift."""
-        shift = (first % self.vector) * (pitch % self.vector) % self.vector
-        return replace(self, shift=current("Rows.begun").bind("shift", shift)) if self.shifted else self
+    def begun(self, first: Any, pitch: Any, rows: Any = None) -> Rows:
+        """The same, of rows from ``first`` on that are ``pitch`` elements apart, of so many in all: with their shift,
+        and with the turns of a CTA that stays.
+        """
+        begun = self
+        if self.shifted:
+            shift = (first % self.spacing) * (pitch % self.spacing) % self.spacing
+            begun = replace(begun, shift=current("Rows.begun").bind("shift", shift))
+        if self.stays:
+            turns = T.ceildiv(T.max(rows - first, 0), self.stays)
+            begun = replace(begun, turns=current("Rows.begun").bind("turns", turns))
+        return begun
 
     def block(self, rows: Any, columns: Any) -> tuple[Any, Any]:
         """The row and the part of it of the calling CTA, where each CTA has one part of one row."""
@@ -185,6 +224,8 @@ class Rows:
 
     def ctas(self, rows: Any) -> Any:
         """CTAs, or clusters, of the grid."""
+        if self.stays:
+            return self.stays
         apart = 1 if self.by_warps else self.step
         return T.ceildiv(rows, self.of_a_cta * apart) * apart
 
@@ -235,7 +276,7 @@ class Rows:
 
     def following(self) -> Any:
         """A loop over the numbers of the rows that a CTA takes."""
-        return T.serial(self.turns) if self.turns > 1 else (0,)
+        return T.serial(self.turns) if self.in_turns else (0,)
 
     def of(self, matrix: Any, row: Any, part: Any) -> Any:
         """A part of the rows at ``row``, as a region of a matrix."""
@@ -341,7 +382,7 @@ def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: 
     infos = [info_of(array) for array in arrays]
     columns, vector = arrays[0].shape[-1], common_vector(arrays)
     item_bytes = dtype(infos[0].dtype).bits // 8
-    many = len(arrays[0].shape) > 1 and arrays[0].shape[0] >= MANY
+    many = multiprocessors(arrays[0]) if len(arrays[0].shape) > 1 and arrays[0].shape[0] >= MANY else 0
     shares = clusters and has_clusters(arrays[0])
     wide = widest_vector(infos)
     begins = [(info.address or 0) % (wide * dtype(info.dtype).bits // 8) for info in infos]
@@ -351,7 +392,7 @@ def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: 
         alike = len({int(step) % wide for info in infos for step in info.steps[:-1]}) == 1
         least = 1024 if table == "plain" and wide == 8 else MOST_STAGED
         if alike and least < columns <= (MOST_SHARED if shares else MOST_ALONE):
-            return shifted(columns, wide, shares, table, many)
+            return shifted(columns, wide, shares, table, many > 0)
     return chosen(columns, vector, item_bytes, most, shares, table, many)
 
 
@@ -374,20 +415,20 @@ def common_vector(arrays: Sequence[Array]) -> int:
 @cache
 def chosen(
     columns: int, vector: int, item_bytes: int = 4, most: int = MOST_KEPT, clusters: bool = False,
-    table: str = "plain", many: bool = False,
+    table: str = "plain", many: int = 0,
 ) -> Rows:  # fmt: skip
-    """The distribution of rows of so many elements, by the tables. many: are there enough rows to take turns?"""
+    """The distribution of rows of so many elements, by the tables.
+
+    many: how many multiprocessors take turns at the rows, 0 where there are too few rows for that.
+    """
     whole = columns % vector == 0
     if clusters and many and columns > MOST_ALONE and table == "reduced":
         threads, runs = LONGEST_READ if columns > LONGEST else READ_ONCE[item_bytes, False]
         return Rows(threads, runs * ACCESS_BYTES // (item_bytes * vector), vector, whole, long=True)
     if clusters and MOST_ALONE < columns <= MOST_SHARED:
         rows = shared(columns, vector, item_bytes, table)
-        ahead = rows_ahead(columns, item_bytes, table)
-        if many and ahead and vector * item_bytes >= LEAST_COPIED:
-            rows = replace(rows, turns=TURNS, ahead=ahead)
-            if (table, item_bytes) == ("biased", 2) and columns > SHARE * MOST_CTAS:
-                rows = replace(rows, turns=2 * TURNS, ahead=1, near=True)
+        if many and vector * item_bytes >= LEAST_COPIED:
+            rows = in_turns(rows, columns, item_bytes, table, many)
     elif columns > most:
         rows = Rows(LAST[1], PART // vector, vector, whole, long=True)
     else:
@@ -410,23 +451,25 @@ def alone(columns: int, vector: int, item_bytes: int, table: str) -> tuple[int, 
 @cache
 def shifted(columns: int, vector: int, clusters: bool, table: str, many: bool) -> Rows:
     """The distribution of rows that begin anywhere: a row that has so many elements may take an access more."""
-    taken, cluster, weights, ahead = columns + vector - 1, 1, table in ("weighted", "biased"), False
+    cluster, weights, ahead = 1, table in ("weighted", "biased"), False
+    grain = LINE if columns > LEAST_LINED else 1
     runs = 4 if columns <= 2048 else 5
     if clusters and columns > MOST_ALONE:
         if table == "reduced" and many:
-            return Rows(*READ_ONCE[ACCESS_BYTES // vector, True], vector, False, long=True, shifted=True)
+            return Rows(*READ_ONCE[ACCESS_BYTES // vector, True], vector, False, long=True, shifted=True, grain=grain)
         short = columns <= 2 * MOST_ALONE
         ahead = many and (table == "biased" or (vector == 8 and (weights or not short)))
         share = SHIFTED_SHARE if ahead else SHARE
         cluster = min(power_of_two(columns / share), MOST_CTAS)
         runs = (4 if short else 5) if weights or vector == 8 else SHIFTED_RUNS
         runs *= 8 // vector if weights and (ahead or short) else 1
+    taken = columns + grain * vector - 1
     threads = -(-taken // (vector * cluster * runs * 32)) * 32
-    rows = Rows(threads, runs, vector, False, cluster=cluster, shifted=True)
+    rows = Rows(threads, runs, vector, False, cluster=cluster, shifted=True, grain=grain)
     if not ahead:
         return rows
     if table == "biased":
-        return replace(rows, turns=2 * TURNS, ahead=1, early=True, near=True)
+        return replace(rows, turns=SHIFTED_TURNS[vector][not short], ahead=1, early=True, near=True)
     return replace(rows, turns=TURNS, ahead=2 if weights else 1, early=weights)
 
 
@@ -449,14 +492,20 @@ def shared(columns: int, vector: int, item_bytes: int, table: str) -> Rows:
     return Rows(threads, runs, vector, columns % vector == 0, cluster=cluster, early=table in ("weighted", "biased"))
 
 
-def rows_ahead(columns: int, item_bytes: int, table: str) -> int:
-    """How many rows are on their way where a cluster takes several; 0 where it is to take one.
-
-    A cluster takes several rows so that it reads weights once.
+def in_turns(rows: Rows, columns: int, item_bytes: int, table: str, processors: int) -> Rows:
+    """The same for many rows: a cluster takes several, so that it reads weights once; of the longest rows all clusters
+    that run at once stay for all rows, with one CTA on each multiprocessor.
     """
-    if table == "biased":
-        return 4 // item_bytes
-    return int(table == "weighted" and columns > SHARE * MOST_CTAS)
+    vector, longest = rows.vector, columns > LONGEST and rows.vector * item_bytes == ACCESS_BYTES
+    if longest and (table, item_bytes) in STAYING:
+        cluster, threads, ahead, near = STAYING[table, item_bytes]
+        runs, stays = -(-columns // (cluster * threads * vector)), max(1, int(processors * AT_ONCE[cluster]))
+        staying = replace(
+            rows, threads=threads, runs=runs, resident=1, cluster=cluster, stays=stays, ahead=ahead, near=near
+        )
+        if runs * vector < SHARE_HELD or columns % (cluster * threads * vector) == 0:  # which leaves registers
+            return staying
+    return replace(rows, turns=TURNS, ahead=4 // item_bytes) if table == "biased" else rows
 
 
 def power_of_two(least: float) -> int:

@@ -28,7 +28,7 @@ def forward(rows: Rows, kind: str) -> tw.Executable:
         X = rows.matrix(x, (m, n), kind, x_pitch)
         Y = rows.matrix(y, (m, n), kind, y_pitch)
         first: T.let = rows.first(rows.ctas(m), n)
-        here = T.meta_var(rows.begun(first, x_pitch))
+        here = T.meta_var(rows.begun(first, x_pitch, m))
         source = T.meta_var(coming(here, X, first, (m, n)))
         tiles = T.meta_var(Exponents(here, kind))
         for turn in here.following():
@@ -38,8 +38,8 @@ def forward(rows: Rows, kind: str) -> tw.Executable:
                 scale: T.let = tiles.scale()
                 for p in here.parts(n):
                     powers(here, tiles, source, row, p)
-                    scope.mul(source.place(Y, row, p), tiles.tile, scale)
-                    source.put(Y, row, p)
+                    scope.mul(source.place(Y, row, p, tiles.tile), tiles.tile, scale)
+                    source.put(Y, row, p, tiles.tile)
         source.end(Y)
 
     return tw.compile(softmax, fast_math=True)

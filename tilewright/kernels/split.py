@@ -29,7 +29,7 @@ class Split:
         self.right = beside * tiles.n  # columns of the cluster's tiles before this one's
         self.share = tiles.share(form.unit(tiles))  # columns
         self.stores = self.part * self.share < tiles.n
-        self.rows = tiles.m // tiles.groups
+        self.rows = tiles.rows
         if self.parts == 1:
             return
         assert (tiles.cluster, tiles.beside, self.rows) == (1, 1, 64), "a cluster shares A and B, or it shares K"
