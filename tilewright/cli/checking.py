@@ -37,7 +37,7 @@ from tilewright.cli.launching import (
 )
 from tilewright.cli.options import constants
 from tilewright.errors import ArgumentError, Span, TilewrightError, UnsupportedError
-from tilewright.explain import BUILDS, COMMAND, Finding, parse_idioms, reworded
+from tilewright.explain import BUILDS, COMMAND, WAITING, Finding, parse_idioms, reworded
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.load.cu_headers import absent, headers
@@ -70,7 +70,6 @@ def loaded(
     return load_cu(path, arch or "sm_90a", defines=macros, include=folders, kernels=kernels, options=options)
 
 
-WAITING = ("deadlock", "livelock")
 ROOTS = (".git", "pyproject.toml", "setup.py", "CMakeLists.txt", "PKG-INFO")  # what stands in the folder of a project
 
 
@@ -91,7 +90,7 @@ def _with_headers(path: Path, folders: list[Path]) -> list[Path]:
         texts = headers(text, path.resolve().parent, folders)[1]
         lacking = [name for name, header in texts.items() if header == absent(name)]
         if lacking and not project:
-            files = [*islice((file for each in _repository(path) for file in each.rglob("*")), MOST_FILES)]
+            files = [*islice((file for folder in _repository(path) for file in folder.rglob("*")), MOST_FILES)]
             for file in files if len(files) < MOST_FILES else ():
                 project.setdefault(file.name, []).append(file)
         more = dict.fromkeys(folder for name in lacking for folder in _nearest_folder(name, project, path.resolve()))
@@ -142,16 +141,15 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     else:
         launches = [Launched(request, request, "", {}) for request in requests]
     limits = {**limits, "max_findings": asked.max_findings}
-    choices_made = {"explore": EXPLORED if asked.explore is None else asked.explore, "replay": asked.replay}
+    bounds = {**limits, "explore": EXPLORED if asked.explore is None else asked.explore, "replay": asked.replay}
     policy = Policy(asked.both, parse_idioms(asked.strict or ()), asked.pdl)
     runs = [smaller(module, launch, asked.file, sizes) if asked.small else (launch.request, {}) for launch in launches]
     handed = Handed()
     with named_by(table):
         verdicts = [
-            _with_integers(module, request, gpu=asked.gpu, quiet=asked.json, limits={**limits, **choices_made},
-                     policy=replace(policy, pdl=policy.pdl or request.pdl, around=launch.around),
-                     profile=asked.profile, coverage=coverage,
-                     handed=replace(handed, homes={} if asked.small else launch.homes))
+            LaunchCheck(module, request, bounds, replace(policy, pdl=policy.pdl or request.pdl, around=launch.around),
+                        asked.gpu, asked.json, asked.profile, coverage,
+                        replace(handed, homes={} if asked.small else launch.homes)).with_integers()
             for launch, (request, coverage) in zip(launches, runs, strict=True)
         ]  # fmt: skip
     with named_by(asked.file.with_suffix(".toml") if sequences else None):
@@ -193,29 +191,84 @@ class Handed:
                 (self.sure.add if is_sure else self.sure.discard)(self.homes[name])
 
 
-def _with_integers(module: LoadedModule, request: Request, handed: Handed, **settings: Any) -> Verdict:
-    """The verdict on a launch of host code with small integers in the arrays that this fills with numbers which nobody
-    knows; with zeros, where those lead out of an array or to no end; and then without what launches before have left,
-    where that comes from such numbers.
+@dataclass(frozen=True)
+class LaunchCheck:
+    """A launch of a module's kernel, and how it is checked. gpu: is it launched on the GPU, too, and compared? quiet:
+    is nothing printed? profile: the GPU for which its time is told. coverage: what a smaller launch reaches.
+    handed: what launches before have left.
     """
-    zeros = replace(request, args=tuple(map(zeros_for_ramps, request.args)))
-    policy: Policy = settings["policy"]
-    look = {**settings, "policy": replace(policy, both=False), "profile": None, "gpu": False}
-    requests = [request, *([zeros] * (zeros.args != request.args))]
-    if len(requests) > 1 and _has_update(_checked(module, zeros, handed=handed, unsaid=lambda _: True, **look)):
-        requests = [zeros]
-    ways = [(way, arrays) for arrays in (handed, *([Handed()] * (not handed.is_sure))) for way in requests]
-    for way, arrays in ways[:-1]:
-        verdict = _checked(module, way, handed=arrays, unsaid=_is_by_data, **settings)
-        if not _is_by_data(verdict):
+
+    module: LoadedModule
+    request: Request
+    limits: Mapping[str, Any]
+    policy: Policy
+    gpu: bool = False
+    quiet: bool = False
+    profile: str | None = None
+    coverage: Mapping[str, Any] = field(default_factory=dict)
+    handed: Handed = field(default_factory=Handed)
+
+    def with_integers(self) -> Verdict:
+        """The verdict on a launch of host code with small integers in the arrays that this fills with numbers which
+        nobody knows; with zeros, where those lead out of an array or to no end; and then without what launches before
+        have left, where that comes from such numbers.
+        """
+        zeros = replace(self, request=replace(self.request, args=tuple(map(zeros_for_ramps, self.request.args))))
+        has_ramps = zeros.request.args != self.request.args
+        look = replace(zeros, policy=replace(self.policy, both=False), profile=None, gpu=False)
+        checks = [self, *([zeros] * has_ramps)]
+        if has_ramps and _has_update(look.verdict(unsaid=lambda _: True)):
+            checks = [zeros]
+        arrays = (self.handed, *([Handed()] * (not self.handed.is_sure)))
+        ways = [replace(check, handed=handed) for handed in arrays for check in checks]
+        for way in ways[:-1]:
+            verdict = way.verdict(unsaid=_is_by_data)
+            if not _is_by_data(verdict):
+                return verdict
+        verdict = ways[-1].verdict()
+        if verdict and len(ways) > 1:
+            instead = "ramps, whose numbers lead" if has_ramps else "what launches before leave, which leads"
+            complain(f"{verdict.kernel}: zeros in place of {instead} out of an array or to no end")
+        return verdict
+
+    def verdict(self, *, unsaid: Callable[[Verdict], bool] = lambda _: False) -> Verdict:
+        """The verdict, which is printed but where it is ``unsaid``."""
+        kernel, launch = kernel_of(self.module, self.request), self.request.launch
+        random = np.random.default_rng(self.request.seed)
+        self._put_globals(random)
+        values = arguments_of(kernel, self.request, random)
+        named = self.handed.to(kernel, dict(zip(kernel.parameters, values, strict=True)))
+        args = [*named.values()]
+        began = copies_of(named) if self.handed.homes else {}
+        kept = self.gpu or self.profile is not None
+        before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if kept else []
+        verdict, outcome = ran(kernel, args, launch, self.request.check, self.limits, in_place=True, policy=self.policy)
+        if unsaid(verdict):
             return verdict
-    verdict = _checked(module, ways[-1][0], handed=ways[-1][1], **settings)
-    if verdict and len(ways) > 1:
-        instead = (
-            "ramps, whose numbers lead" if zeros.args != request.args else "what launches before leave, which leads"
-        )
-        complain(f"{verdict.kernel}: zeros in place of {instead} out of an array or to no end")
-    return verdict
+        if verdict and began:
+            self.handed.take(self.request, named_arrays(kernel, began), named_arrays(kernel, named))
+        is_refused = verdict.status == "refused" and not isinstance(outcome, UnsupportedError)
+        if is_refused and isinstance(outcome, TilewrightError):
+            raise outcome
+        if self.gpu and verdict:
+            verdict = _compared(kernel, verdict, before, args, launch)
+        verdict = replace(verdict, coverage=self.coverage)
+        if not self.quiet:
+            _say(verdict, outcome, self.policy.around.line)
+        if self.profile is not None and not self.quiet and not isinstance(outcome, TilewrightError | MemoryError):
+            _say_times(kernel, before, launch, self.profile)
+        return verdict
+
+    def _put_globals(self, random: np.random.Generator) -> None:
+        """Fill the variables of the device that the request names."""
+        for text in self.request.globals:
+            name, values = made_argument(text, random)
+            place = self.module.globals[name or ""]
+            if np.size(values) not in (1, place.size):
+                raise ArgumentError(
+                    f"--const {name} has another size", given=text, allowed=f"{place.size} of {place.dtype}"
+                )
+            place[...] = np.reshape(values, place.shape if np.size(values) > 1 else ())
 
 
 def _has_update(verdict: Verdict) -> bool:
@@ -254,46 +307,6 @@ def _with_line(finding: Finding) -> str:
     head, *fields = str(finding).split("\n")
     at = Span.from_column(finding.file, finding.line, finding.column)
     return "\n".join([head, *(at.excerpt() if at is not None else ()), *fields])
-
-
-def _checked(
-    module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, limits: Mapping[str, Any], policy: Policy,
-    profile: str | None = None, coverage: Mapping[str, Any] = {}, unsaid: Callable[[Verdict], bool] | None = None,
-    handed: Handed = Handed(),
-) -> Verdict:  # fmt: skip
-    """The verdict, which is printed but where it is ``unsaid``."""
-    kernel = kernel_of(module, request)
-    random = np.random.default_rng(request.seed)
-    for text in request.globals:
-        name, values = made_argument(text, random)
-        place = module.globals[name or ""]
-        if np.size(values) not in (1, place.size):
-            raise ArgumentError(
-                f"--const {name} has another size", given=text, allowed=f"{place.size} of {place.dtype}"
-            )
-        place[...] = np.reshape(values, place.shape if np.size(values) > 1 else ())
-    values = arguments_of(kernel, request, random)
-    named = handed.to(kernel, dict(zip(kernel.parameters, values, strict=True)))
-    args = [*named.values()]
-    began = copies_of(named) if handed.homes else {}
-    kept = gpu or profile is not None
-    before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if kept else []
-    verdict, outcome = ran(kernel, args, request.launch, request.check, limits, in_place=True, policy=policy)
-    if unsaid is not None and unsaid(verdict):
-        return verdict
-    if verdict and began:
-        handed.take(request, named_arrays(kernel, began), named_arrays(kernel, named))
-    is_refused = verdict.status == "refused" and not isinstance(outcome, UnsupportedError)
-    if is_refused and isinstance(outcome, TilewrightError):
-        raise outcome
-    if gpu and verdict:
-        verdict = _compared(kernel, verdict, before, args, request.launch)
-    verdict = replace(verdict, coverage=coverage)
-    if not quiet:
-        _say(verdict, outcome, policy.around.line)
-    if profile is not None and not quiet and not isinstance(outcome, TilewrightError | MemoryError):
-        _say_times(kernel, before, request.launch, profile)
-    return verdict
 
 
 def _say_times(kernel: LoadedKernel, args: Sequence[Any], launch: Mapping[str, Any], gpu: str) -> None:
