@@ -553,8 +553,8 @@ class Executable:
         advice = advise(self, values, sizes or {}, seed)
         if gpu is None:
             return advice
+        from tilewright.gains import in_time
         from tilewright.profiling import gpu as gpu_named
-        from tilewright.profiling.gains import in_time
 
         arguments = self._or_random(values, sizes, seed)
         return replace(advice, times=in_time(self, advice.ran, arguments, gpu_named(gpu), variants or {}))

@@ -103,16 +103,20 @@ def _launch(pair: Pair, label: str, case: Case, args: Sequence[Any], on: Gpu) ->
 
 
 def _of_ours(case: Ours, args: Sequence[Any], on: Gpu) -> Launched:
-    from tilewright.profiling.bounds import _occupancy
+    from tilewright.profiling.bounds import by_buffer, bytes_of, occupancy_of
 
     exe = case.make()
-    nbytes = {buffer.name: int(value.nbytes) for param, value in zip(exe.kernel.params, args, strict=True)
-              for buffer in exe.kernel.buffers if buffer.data == param and hasattr(value, "nbytes")}  # fmt: skip
+    nbytes = bytes_of(by_buffer(exe, args))
 
     def simulate(one: Small) -> Any:
         return exe.simulate(*one.args, check="none", record=FEW, limit_s=LIMIT_S)
 
-    return simulate, math.prod(exe.bind(*args).grid), _occupancy(exe, on).ctas, nbytes
+    return (
+        simulate,
+        math.prod(exe.bind(*args).grid),
+        occupancy_of(exe.lowered.launch, on, exe.registers_of_a_thread()).ctas,
+        nbytes,
+    )
 
 
 def _of_cuda(case: Cuda, args: Sequence[Any], on: Gpu) -> Launched:

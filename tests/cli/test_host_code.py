@@ -462,3 +462,77 @@ def test_offsets_are_those_that_a_loop_of_the_host_makes(
 
     assert left == code
     assert ("k.cu:6: load reads outside of idx" in out) is bool(code)
+
+
+TWO = """
+__global__ void count(const int* x, int* where, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) where[i] = x[i] + SHIFT;
+}
+__global__ void move(const int* where, const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[where[i]] = x[i];
+}
+void first(const int* in, int* out, int n) { count<<<1, 128>>>(in, out, n); }
+int main() {
+    const int n = 100;
+    int h[n], *x, *where;
+    float *a, *b;
+    for (int i = 0; i < n; ++i) h[i] = CONTENTS;
+    cudaMalloc(&x, n * sizeof(int));
+    cudaMalloc(&where, n * sizeof(int));
+    cudaMalloc(&a, n * sizeof(float));
+    cudaMalloc(&b, n * sizeof(float));
+    cudaMemcpy(x, h, n * sizeof(int), cudaMemcpyHostToDevice);
+    cudaMemcpy(a, g, n * sizeof(float), cudaMemcpyHostToDevice);
+    first(x, where, n);
+    move<<<1, 128>>>(where, a, b, n);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("contents", "shift", "code"),
+    [("i", "0", 0), ("i", "1", 1), ("i / 2", "0", 1), ("read()", "1", 0)],
+    ids=["a permutation", "one beyond the end", "two for one place", "what nobody knows leads out"],
+)
+def test_a_launch_finds_what_the_one_before_has_left(
+    contents: str, shift: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left, out = checked(TWO.replace("CONTENTS", contents).replace("SHIFT", shift), tmp_path, monkeypatch)
+
+    assert left == code
+    assert ("k.cu:8:" in out) is bool(code)
+
+
+PAIRS = """
+#include <torch/extension.h>
+#include <cuda_fp16.h>
+template <typename T> struct Vector { static constexpr int N = 1; using Type = T; };
+template <> struct Vector<at::Half> { static constexpr int N = 2; using Type = __half2; };
+template <typename scalar_t> __global__ void copy(const scalar_t* x, scalar_t* y, int n) {
+    using V = typename Vector<scalar_t>::Type;
+    constexpr int N = Vector<scalar_t>::N;
+    for (int i = threadIdx.x; i < COUNT; i += blockDim.x) ((V*)y)[i] = ((const V*)x)[i];
+}
+torch::Tensor copied(torch::Tensor x, int n) {
+    auto y = torch::empty_like(x);
+    AT_DISPATCH_FLOATING_TYPES_AND_HALF(x.scalar_type(), "copied", [&] {
+        copy<scalar_t><<<1, 64>>>(x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>(), n);
+    });
+    return y;
+}
+"""
+
+
+@pytest.mark.parametrize(("count", "half"), [("(n + N - 1) / N", "wrong"), ("n / N", "clean")])
+def test_the_instance_of_16_bits_is_checked_where_it_has_code_of_its_own(
+    count: str, half: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    args = ["--size", "n=33", "--arg", "x:f32[33]=random", "--arg", "y:f32[33]"]
+
+    code, out = checked(PAIRS.replace("COUNT", count), tmp_path, monkeypatch, *args)
+
+    assert code == int(half == "wrong")
+    assert "copy<float>: clean" in out
+    assert f"copy<at::Half>: {half}" in out

@@ -25,7 +25,7 @@ from tilewright.sim.machine.counts import wavefronts
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
-    from tilewright.profiling.gains import InTime
+    from tilewright.gains import InTime
     from tilewright.sim import Run
     from tilewright.sim.machine.counts import Line
 

@@ -6,13 +6,14 @@ Its launch and its arguments come from the command line, from a TOML file beside
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from os.path import commonpath
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tilewright.checking import EXPLORED, Policy, ran
 from tilewright.cli.arguments import (
@@ -42,6 +43,7 @@ from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.load.cu_headers import absent, headers
 from tilewright.sequences import PlannedLaunch, sequence
 from tilewright.terminal import complain, say
+from tilewright.trials import copies_of, named_arrays, with_named
 from tilewright.verdict import Report, Verdict, coverage_text
 
 if TYPE_CHECKING:
@@ -143,11 +145,13 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     choices_made = {"explore": EXPLORED if asked.explore is None else asked.explore, "replay": asked.replay}
     policy = Policy(asked.both, parse_idioms(asked.strict or ()), asked.pdl)
     runs = [smaller(module, launch, asked.file, sizes) if asked.small else (launch.request, {}) for launch in launches]
+    handed = Handed()
     with named_by(table):
         verdicts = [
             _with_integers(module, request, gpu=asked.gpu, quiet=asked.json, limits={**limits, **choices_made},
                      policy=replace(policy, pdl=policy.pdl or request.pdl, around=launch.around),
-                     profile=asked.profile, coverage=coverage)
+                     profile=asked.profile, coverage=coverage,
+                     handed=replace(handed, homes={} if asked.small else launch.homes))
             for launch, (request, coverage) in zip(launches, runs, strict=True)
         ]  # fmt: skip
     with named_by(asked.file.with_suffix(".toml") if sequences else None):
@@ -156,23 +160,61 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     return Report(str(asked.file), tuple(verdicts), limits)
 
 
-def _with_integers(module: LoadedModule, request: Request, **settings: Any) -> Verdict:
+@dataclass(frozen=True)
+class Handed:
+    """What launches hand on. homes: of the arrays of a launch, by their names. left: what launches before have left, by
+    homes; one that ends clean adds what it has changed. sure: homes of what only numbers of the host code have led to.
+    """
+
+    homes: Mapping[str, Any] = field(default_factory=dict)
+    left: dict[Any, NDArray[Any]] = field(default_factory=dict)
+    sure: set[Any] = field(default_factory=set)
+
+    @property
+    def is_sure(self) -> bool:
+        return all(home in self.sure for home in self.homes.values() if home in self.left)
+
+    def to(self, kernel: LoadedKernel, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments, with what launches before have left in them."""
+        arrays, copies = dict[str, Any](), dict[int, NDArray[Any]]()
+        for name, array in named_arrays(kernel, values).items():
+            octets = self.left.get(self.homes.get(name))
+            if octets is not None and isinstance(array, np.ndarray) and array.nbytes == octets.size:
+                left = octets.copy().view(array.dtype).reshape(array.shape)
+                arrays[name] = copies.setdefault(id(array), left)  # one that is passed twice stays one
+        return with_named(kernel, values, arrays)
+
+    def take(self, request: Request, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        """Remember what a launch has changed."""
+        is_sure = self.is_sure and not any(fill in text for text in request.args for fill in ("=ramp", "=random"))
+        for name, array in after.items():
+            if name in self.homes and isinstance(array, np.ndarray) and array.tobytes() != before[name].tobytes():
+                self.left[self.homes[name]] = array.reshape(-1).view(np.uint8).copy()
+                (self.sure.add if is_sure else self.sure.discard)(self.homes[name])
+
+
+def _with_integers(module: LoadedModule, request: Request, handed: Handed, **settings: Any) -> Verdict:
     """The verdict on a launch of host code with small integers in the arrays that this fills with numbers which nobody
-    knows; with zeros, where those lead out of an array or to no end.
+    knows; with zeros, where those lead out of an array or to no end; and then without what launches before have left,
+    where that comes from such numbers.
     """
     zeros = replace(request, args=tuple(map(zeros_for_ramps, request.args)))
-    if zeros.args == request.args:
-        return _checked(module, request, **settings)
     policy: Policy = settings["policy"]
     look = {**settings, "policy": replace(policy, both=False), "profile": None, "gpu": False}
-    if _has_update(_checked(module, zeros, unsaid=lambda _: True, **look)):
-        return _checked(module, zeros, **settings)
-    verdict = _checked(module, request, unsaid=_is_by_data, **settings)
-    if not _is_by_data(verdict):
-        return verdict
-    verdict = _checked(module, zeros, **settings)
-    if verdict:
-        complain(f"{verdict.kernel}: zeros in place of ramps, whose numbers lead out of an array or to no end")
+    requests = [request, *([zeros] * (zeros.args != request.args))]
+    if len(requests) > 1 and _has_update(_checked(module, zeros, handed=handed, unsaid=lambda _: True, **look)):
+        requests = [zeros]
+    ways = [(way, arrays) for arrays in (handed, *([Handed()] * (not handed.is_sure))) for way in requests]
+    for way, arrays in ways[:-1]:
+        verdict = _checked(module, way, handed=arrays, unsaid=_is_by_data, **settings)
+        if not _is_by_data(verdict):
+            return verdict
+    verdict = _checked(module, ways[-1][0], handed=ways[-1][1], **settings)
+    if verdict and len(ways) > 1:
+        instead = (
+            "ramps, whose numbers lead" if zeros.args != request.args else "what launches before leave, which leads"
+        )
+        complain(f"{verdict.kernel}: zeros in place of {instead} out of an array or to no end")
     return verdict
 
 
@@ -217,6 +259,7 @@ def _with_line(finding: Finding) -> str:
 def _checked(
     module: LoadedModule, request: Request, *, gpu: bool, quiet: bool, limits: Mapping[str, Any], policy: Policy,
     profile: str | None = None, coverage: Mapping[str, Any] = {}, unsaid: Callable[[Verdict], bool] | None = None,
+    handed: Handed = Handed(),
 ) -> Verdict:  # fmt: skip
     """The verdict, which is printed but where it is ``unsaid``."""
     kernel = kernel_of(module, request)
@@ -229,12 +272,17 @@ def _checked(
                 f"--const {name} has another size", given=text, allowed=f"{place.size} of {place.dtype}"
             )
         place[...] = np.reshape(values, place.shape if np.size(values) > 1 else ())
-    args = arguments_of(kernel, request, random)
+    values = arguments_of(kernel, request, random)
+    named = handed.to(kernel, dict(zip(kernel.parameters, values, strict=True)))
+    args = [*named.values()]
+    began = copies_of(named) if handed.homes else {}
     kept = gpu or profile is not None
     before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if kept else []
     verdict, outcome = ran(kernel, args, request.launch, request.check, limits, in_place=True, policy=policy)
     if unsaid is not None and unsaid(verdict):
         return verdict
+    if verdict and began:
+        handed.take(request, named_arrays(kernel, began), named_arrays(kernel, named))
     is_refused = verdict.status == "refused" and not isinstance(outcome, UnsupportedError)
     if is_refused and isinstance(outcome, TilewrightError):
         raise outcome

@@ -33,7 +33,7 @@ from tilewright.cli.arguments import (
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, Span, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
-from tilewright.load.cu_allocations import variables_set
+from tilewright.load.cu_allocations import first_home, variables_set
 from tilewright.load.cu_contents import array_of, contents, map_of
 from tilewright.load.cu_host import bare, parts_of
 from tilewright.load.cu_launches import LaunchShape, launched, unreached
@@ -50,10 +50,10 @@ if TYPE_CHECKING:
     from tilewright.load.cu_numbers import Number
 
 _OF_BYTES = ":b8["
-_POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "nv_half": "f16",
-             "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_bfloat162": "bf16", "float2": "f32", "float3": "f32",
-             "float4": "f32", "double2": "f64", "int2": "i32", "int3": "i32", "int4": "i32", "uint2": "u32",
-             "uint3": "u32", "uint4": "u32"}  # fmt: skip
+_POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "nv_half": "f16", "Half": "f16",
+             "BFloat16": "bf16", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_bfloat162": "bf16",
+             "float2": "f32", "float3": "f32", "float4": "f32", "double2": "f64", "int2": "i32", "int3": "i32",
+             "int4": "i32", "uint2": "u32", "uint3": "u32", "uint4": "u32"}  # fmt: skip
 _OF_TEXTURES = re.compile(r"\bcuda(?:Texture|Surface)Object_t\b")
 _NULL = ("nullptr", "NULL", "0")
 RAMP = "ramp(*)"  # of integers that host code copies to an array: 0, 1, 2, ..., below the size of the smallest array
@@ -116,7 +116,8 @@ def _lines(lines: Sequence[int]) -> str:
 @dataclass(frozen=True)
 class Launched:
     """A request as host code launches it. asked: what was asked for. said: a line that says what the host code has.
-    numbers: of names in it that decide on the launch. around: what it does around the launch.
+    numbers: of names in it that decide on the launch. around: what it does around the launch. homes: of its arrays, by
+    which other launches have the same ones.
     """
 
     request: Request
@@ -124,6 +125,7 @@ class Launched:
     said: str
     numbers: Mapping[str, int]
     around: HostAround = HostAround()
+    homes: Mapping[str, Any] = field(default_factory=dict)
 
 
 def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> list[Launched]:
@@ -133,7 +135,7 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
     Raises ArgumentError where a launch or an argument is neither in the text nor in the request.
     """
     kernels = _asked_for(module, request, file, sizes)
-    lacks, launches, used, asked_of = _Lacks(), list[Launched](), set[str](), dict[str, list[str]]()
+    lacks, launches, used, asked_of = _Lacks(), list[Launched](), set[str](), dict[str, tuple[Parameter, ...]]()
     for name, kernel in kernels:
         shape = _shape(module, name, kernel, request, sizes)
         if shape is None:
@@ -142,11 +144,13 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
         texts = _own(kernel, shape, request.args)
         used |= {*texts.values()}
         by_place = bool({*request.args} - {*texts.values()}) and len(kernels) == 1
-        kinds = [param.type for param in kernel.written]
-        is_open = any(param.type[-1:] == "*" and (param.name in texts or word not in (*shape.allocated, *_NULL))
+        is_open = any(param.type[-1:] == "*" and param.name not in texts and word not in (*shape.allocated, *_NULL)
                       for param, word in zip(kernel.written, shape.words, strict=False))  # fmt: skip
-        if is_open and asked_of.setdefault(bare(kernel.name), kinds) != kinds:
-            continue  # the arrays that are asked for, or given, are those of the first instance
+        first = asked_of.setdefault(bare(kernel.name), tuple(kernel.written)) if is_open or texts else kernel.written
+        if [param.type for param in first] != [param.type for param in kernel.written]:
+            if is_open or len(first) != len(kernel.written):
+                continue  # the arrays that are asked for are those of the first instance
+            texts = _retyped(texts, first, kernel.written)
         filled = {} if by_place else _arguments(kernel.written, shape, texts, lacks)
         if shape.lacks:
             needed = {name for names in shape.needs.values() for name in names}
@@ -164,7 +168,8 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
             _check_launch(kernel, launch, Span(str(file), shape.line))
         asked = replace(request, kernel=name, args=tuple(texts.values()))
         around = host_around(kernel, shape, texts)
-        launches.append(Launched(launch, asked, _said(file, shape, launch, texts), shape.numbers, around))
+        homes = {name: first_home(shape.host, word) for name, word in around.words.items() if shape.host is not None}
+        launches.append(Launched(launch, asked, _said(file, shape, launch, texts), shape.numbers, around, homes))
     lacks.check(file)
     if len(kernels) > 1 and (unused := [text for text in request.args if text not in used]):
         names = [param for _, kernel in kernels for param in kernel.parameters]
@@ -172,6 +177,13 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
         raise ArgumentError(f"no kernel of {file.name} has this argument", given=unused[0],
                             allowed=choices(text, names))  # fmt: skip
     return launches
+
+
+def _retyped(texts: Mapping[str, str], params: Sequence[Parameter], others: Sequence[Parameter]) -> dict[str, str]:
+    """Arguments for one instance of a template as another one takes them: ``x:f16[64]`` of ``x:f32[64]``."""
+    kinds = {param.name: (_short(param), _short(other)) for param, other in zip(params, others, strict=True)}
+    return {name: re.sub(rf"^(\s*\w+\s*:\s*){kinds[name][0]}(?=\s*\[)", rf"\g<1>{kinds[name][1]}", text)
+            for name, text in texts.items()}  # fmt: skip
 
 
 def _asked_names(shape: LaunchShape) -> list[str]:
@@ -387,7 +399,7 @@ def _as_set(param: Parameter, nbytes: int, word: str, host: Host) -> str | None:
     array = array_of(host, word)
     is_copied = is_copied_to(host, word) or (array is not None and not array.root.is_known)
     if _OF_BYTES in text:  # structures, which a launch before may have to set, and no small numbers
-        return text if is_copied else None
+        return text if is_copied or unset(host, word) is not None else None
     return f"{text}={RAMP}" if is_copied and text.endswith("]") else text
 
 
@@ -513,6 +525,12 @@ def _pointee(param: Parameter) -> str:
 def _sample(param: Parameter, elements: int) -> str:
     """An array of so many elements for a pointer."""
     return _array(param, elements * (type_bytes(_pointee(param)) or param.element_bytes or 4))
+
+
+def _short(param: Parameter) -> str:
+    """The type of the elements that a pointer points to, as the command line has it."""
+    by_word = _POINTEES.get(_pointee(param).rpartition(":")[2], "b8")
+    return next((short for short, name in TYPES.items() if name == param.element), by_word)
 
 
 def _array(param: Parameter, nbytes: int) -> str:

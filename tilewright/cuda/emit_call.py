@@ -8,6 +8,7 @@ from __future__ import annotations
 from itertools import chain, count
 from typing import NamedTuple
 
+from tilewright import ir
 from tilewright.cuda.emit_unit import (
     REGISTER_TYPES,
     Cpp,
@@ -362,7 +363,10 @@ def _assembly(bound: Bound, scope: Scope) -> Cpp:
     arguments: list[str] = []
     for operand in bound.given:
         kind, nodes = _kind(operand, bound), bound.operands[operand.name] if operand.in_register else ()
-        arguments += [_argument(operand, node, kind, scope) for node in nodes]
+        if _is_run(operand, bound):
+            arguments.append(scope.cpp(AddressOf(nodes[0].buffer, nodes[0].indices)).text)  # type: ignore[attr-defined]  # as of all of a run
+        else:
+            arguments += [_argument(operand, node, kind, scope) for node in nodes]
     return Cpp(f"{name}({', '.join(arguments)})")
 
 
@@ -396,7 +400,7 @@ def _function(name: str, bound: Bound) -> str:
     code = _numbered(bound, registers, result).replace('"', '\\"')
     keyword, clobbers = ("asm", "") if _is_pure(bound) else ("asm volatile", '"memory"')
     statement = assembly(keyword, code, ", ".join(outputs), ", ".join(inputs), clobbers)
-    params = ", ".join(f"{kind} {parameter}" for kind, parameter, _ in registers)
+    params = ", ".join(dict.fromkeys(f"{kind} {parameter.partition('[')[0]}" for kind, parameter, _ in registers))
     kind, lines = _body(statement, bound)
     head = function_head(kind, name, params)
     return "\n".join([f"// {bound.instruction.doc.replace('`', '')}", head, *(f"  {line}" for line in lines), "}"])
@@ -413,14 +417,32 @@ def _is_pure(bound: Bound) -> bool:
 
 
 def _registers(bound: Bound) -> list[tuple[str, str, Operand]]:
-    """The function's parameters: C++ type, name, operand."""
+    """The function's registers: C++ type of the parameter, the parameter or its element, operand."""
     parameters = []
     for operand in bound.given:
-        kind = REGISTER_TYPES.get(_kind(operand, bound), "const void*") + "&" * operand.written
+        is_run = _is_run(operand, bound)
+        kind = REGISTER_TYPES.get(_kind(operand, bound), "const void*") + ("*" if is_run else "&" * operand.written)
         for index in range(len(bound.operands[operand.name]) if operand.in_register else 0):
-            name = f"{operand.name}{index}" if operand.many else operand.name
+            name = f"{operand.name}[{index}]" if is_run else f"{operand.name}{index}" if operand.many else operand.name
             parameters.append((kind, f"{name}_" if name == _RESULT else name, operand))
     return parameters
+
+
+LONG_RUN = 8  # registers of an operand that are one pointer: the references of a product take a ninth of NVRTC's time
+
+
+def _is_run(operand: Operand, bound: Bound) -> bool:
+    """Are the registers of an operand so many neighbours in one array of their type?"""
+    nodes = bound.operands[operand.name] if operand.many and operand.in_register else ()
+    places = [place for node in nodes if (place := _place(operand, node)) is not None]
+    slots = [const_value(index) for _, indices in places for index in indices]
+    return (
+        len(slots) == len(nodes) >= LONG_RUN
+        and cpp_type(places[0][0].dtype) == REGISTER_TYPES.get(_kind(operand, bound))
+        and all(buffer is places[0][0] for buffer, _ in places)
+        and slots[0] is not None
+        and slots == list(range(int(slots[0]), int(slots[0]) + len(slots)))
+    )
 
 
 def _kind(operand: Operand, bound: Bound) -> str:
@@ -563,25 +585,51 @@ def _value(kind: str, node: Expr, scope: Scope) -> str:
 # Registers that operations write until the wait: C++ must not read them before.
 
 
-def in_flight(kernel: Kernel) -> dict[str, tuple[Buffer, ...]]:
-    """The local buffers that fenced operations write, by their group."""
+def in_flight(kernel: Kernel) -> dict[int, tuple[Buffer, ...]]:
+    """ir.For each wait, by the identity of its call, the local buffers that fenced operations write; none where nothing
+    else may use any of them before the next wait.
+    """
     groups: dict[str, dict[str, Buffer]] = {}
     for _, bound in calls_in(kernel.body):
-        issue = bound.form.issue
-        if issue is None or not issue.fenced:
-            continue
-        for place in (place for operand in bound.given if operand.written for place in bound.operands[operand.name]):
-            assert isinstance(place, (AddressOf, Load))
-            root = place.buffer.root
-            groups.setdefault(issue.group, {})[root.name] = root
-    return {group: tuple(buffers.values()) for group, buffers in groups.items()}
+        for root in (place.buffer.root for place in _written_later(bound)):
+            groups.setdefault(bound.form.issue.group if bound.form.issue else "", {})[root.name] = root
+    waits: dict[int, tuple[Buffer, ...]] = {}
+
+    def used_from(body: ir.Body, group: str, used: bool) -> bool:
+        """May a buffer be used before the next wait, from where a body begins? used: from where it ends."""
+        for stmt in reversed(body):
+            node = stmt.value if isinstance(stmt, ir.Evaluate) and isinstance(stmt.value, Call) else None
+            bound = None if node is None else bind(node)
+            if bound is not None and bound.form.wait and bound.form.wait.group == group:
+                waits[id(node)] = tuple(groups[group].values()) if used else ()
+                used = False
+            elif isinstance(stmt, ir.If):
+                used = used_from(stmt.then, group, used) | used_from(stmt.orelse, group, used)
+            elif isinstance(stmt, (ir.For, ir.While)):  # from behind its body to its end, or to its begin
+                used |= used_from(stmt.body, group, used | used_from(stmt.body, group, used))
+            written = [id(place) for place in _written_later(bound)] if bound is not None else []
+            names = {node.buffer.root.name for node in ir.expressions(stmt)
+                     if isinstance(node, (AddressOf, Load)) and id(node) not in written}  # fmt: skip
+            used |= isinstance(stmt, (ir.Break, ir.Continue)) or not names.isdisjoint(groups[group])
+        return used
+
+    for group in groups:
+        used_from(kernel.body, group, used=False)
+    return waits
+
+
+def _written_later(bound: Bound) -> list[AddressOf | Load]:
+    """The registers that a fenced operation writes until the wait; none of other calls."""
+    if bound.form.issue is None or not bound.form.issue.fenced:
+        return []
+    places = (place for operand in bound.given if operand.written for place in bound.operands[operand.name])
+    return [place for place in places if isinstance(place, (AddressOf, Load))]
 
 
 def settled(node: Call, scope: Scope) -> list[str]:
     """After a wait: an empty statement that changes the registers, so that no use of them moves up before it."""
-    wait = bind(node).form.wait
     lines: list[str] = []
-    for buffer in scope.unit.in_flight.get(wait.group, ()) if wait else ():
+    for buffer in scope.unit.in_flight.get(id(node), ()):
         letter, kind = ("f", "float") if buffer.dtype == "float32" else ("r", "unsigned int")
         count = int(const_value(buffer.shape[0]) or 0)
         slots = range(0, count, 32 // buffer.dtype.bits)

@@ -244,7 +244,7 @@ class TranslationUnit:
     expression: writes an expression of the kernel. foreign: identifiers of the instruction table's own C++. declared:
     names of buffers that have a variable.
     read_only: names of global buffers and views that the kernel never writes. restricted: parameters that no other
-    argument overlaps. in_flight: the local buffers that fenced operations write, by group. fast_math: may functions
+    argument overlaps. in_flight: the local buffers that fenced operations write, by the wait. fast_math: may functions
     approximate?
     """
 
@@ -253,7 +253,7 @@ class TranslationUnit:
     expression: Callable[[Expr, Scope], Cpp]
     read_only: frozenset[str] = frozenset()
     restricted: frozenset[str] = frozenset()
-    in_flight: Mapping[str, tuple[Buffer, ...]] = field(default_factory=dict)
+    in_flight: Mapping[int, tuple[Buffer, ...]] = field(default_factory=dict)
     fast_math: bool = False
     helpers: dict[str, str] = field(default_factory=dict)
     specials: dict[str, str] = field(default_factory=dict)

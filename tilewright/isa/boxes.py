@@ -90,25 +90,38 @@ def spread_alike(unit: Unit, maps: list[MapFields]) -> None:
         unit.fault("threads that copy spread elements together have one type of them", wrong)
 
 
-def boxes_of(unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes, dim: int) -> Boxes:
+@dataclass(frozen=True, slots=True, eq=False)
+class BoxRequest:
+    """What threads ask of the copy engine. name: of the operand ``tile``, where boxes are in shared memory; address: of
+    the tensor maps; coords: (n, coordinates).
+    """
+
+    unit: Unit
+    name: str
+    tile: Lanes
+    address: Lanes
+    coords: Lanes
+
+
+def boxes_of(request: BoxRequest, dim: int) -> Boxes:
     """The boxes at ``coords``, (n, dim), of the maps at (n,) generic addresses, in shared memory from (n,) addresses
     ``tile`` on, the operand of that name. Faults where there is no such map.
     """
-    maps, starts, first = asked(unit, name, tile, address, coords, dim)
+    unit, (maps, starts, first) = request.unit, asked(request, dim)
     check_mode(unit, maps, "")
     if all(fields is maps[0] for fields in maps):
         (low, *others) = (first % PATTERN).tolist()
         if all(other == low for other in others):
             return _alike(maps, starts, first - low, *_tile(maps[0].box_bytes // UNIT, int(maps[0].swizzle), low))
     spread_alike(unit, maps)
-    return _of_each(maps, starts, tile.astype(np.int64))
+    return _of_each(maps, starts, request.tile.astype(np.int64))
 
 
-def rows_of(unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes) -> Boxes:
+def rows_of(request: BoxRequest) -> Boxes:
     """The same for four boxes of one row each, one behind the other in shared memory: ``coords`` are (n, 5), the column
     and the four rows, each of which may be outside.
     """
-    maps, starts, first = asked(unit, name, tile, address, coords, 2)
+    unit, (maps, starts, first) = request.unit, asked(request, 2)
     if (wrong := np.array([fields.box[1] != 1 for fields in maps])).any():
         rows = next(fields for fields, bad in zip(maps, wrong, strict=True) if bad).box[1]
         unit.fault(f"the boxes of the tensor map have {rows} rows; four rows are taken by boxes of one", wrong)
@@ -134,14 +147,14 @@ def check_mode(unit: Unit, maps: list[MapFields], mode: str) -> None:
         unit.fault(f"the tensor map is for {other}; the instruction takes one for {mode or 'tiles'}", wrong)
 
 
-def asked(
-    unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes, dim: int
-) -> tuple[list[MapFields], Ints, Ints]:
+def asked(request: BoxRequest, dim: int) -> tuple[list[MapFields], Ints, Ints]:
     """The maps, the coordinates, and the shared addresses, of which the first rows may stand for all. Faults."""
+    unit, tile, address = request.unit, request.tile, request.address
     if (wrong := address.astype(np.int64) % MAP_ALIGNMENT != 0).any():
         unit.fault(f"the tensor map is at {int(address[wrong][0]):#x}, no multiple of {MAP_ALIGNMENT} bytes", wrong)
     maps = _maps(unit, unit.read(address, MAP_BYTES), dim)
-    starts = np.ascontiguousarray(coords).astype(np.uint32).view(np.int32).astype(np.int64).reshape(len(maps), -1)
+    coords = np.ascontiguousarray(request.coords).astype(np.uint32).view(np.int32)
+    starts = coords.astype(np.int64).reshape(len(maps), -1)
     size = np.array([fields.element.nbytes for fields in maps])
     group = np.array([fields.element.group for fields in maps])
     if (wrong := starts[:, 0] * size % (UNIT * group) != 0).any():
@@ -155,7 +168,7 @@ def asked(
         )
         unit.fault(f"{what} {maps[k].element.whole}", wrong)
     if (wrong := tile.astype(np.int64) % TILE_ALIGNMENT != 0).any():
-        what = f"{name} is no multiple of {TILE_ALIGNMENT} bytes, at which a box of a tensor map begins"
+        what = f"{request.name} is no multiple of {TILE_ALIGNMENT} bytes, at which a box of a tensor map begins"
         unit.fault(what, wrong, address=int(tile[wrong][0]))
     return maps, starts, first_of(tile.astype(np.int64))
 
@@ -279,13 +292,11 @@ def filled(of: MapFields, width: int) -> NDArray[np.uint8]:
 PART = 32  # pixels of a quarter of a walk of 128
 
 
-def pixels_of(
-    unit: Unit, name: str, tile: Lanes, address: Lanes, coords: Lanes, offsets: Lanes, dim: int, mode: str
-) -> Boxes:
+def pixels_of(request: BoxRequest, offsets: Lanes, dim: int, mode: str) -> Boxes:
     """The boxes in im2col ``mode`` of maps, see `boxes_of`. offsets: (n, offsets) of 16 bits, which are added to the
     place of every pixel; of a walk along W alone, the pixels of the halo and what is added.
     """
-    maps, starts, first = asked(unit, name, tile, address, coords, dim)
+    unit, (maps, starts, first) = request.unit, asked(request, dim)
     check_mode(unit, maps, mode)
     of = maps[0]
     if any(other != of or other.address != of.address for other in maps):

@@ -28,7 +28,7 @@ from tilewright.dtypes import dtype
 from tilewright.ir.tensor_map import ELEMENTS, MAP_BYTES, UNIT
 from tilewright.isa.arch import Requirement, only, since, suffixed
 from tilewright.isa.atomics import decremented, incremented
-from tilewright.isa.boxes import Boxes, boxes_of, pixels_of, rows_of
+from tilewright.isa.boxes import Boxes, BoxRequest, boxes_of, pixels_of, rows_of
 from tilewright.isa.cp_async import HINTS, check_pending
 from tilewright.isa.machine import Addresses, Lanes, Machine, Memory, Unit
 from tilewright.isa.mbarrier import completed
@@ -84,11 +84,17 @@ def loaded(
     *more: Lanes,
     dim: int,
     cta_mask: str | None,
-    rows: bool = False,
 ) -> Mapping[str, Addresses]:
     """The box, its place in shared memory, and the m-barrier that counts its bytes: in each CTA of the mask."""
-    boxes = rows_of(unit, "dst", dst, map, coords) if rows else boxes_of(unit, "dst", dst, map, coords, dim)
+    boxes = boxes_of(BoxRequest(unit, "dst", dst, map, coords), dim)
     return brought(unit, boxes, dst, bar, more, cta_mask)
+
+
+def rows_loaded(
+    unit: Unit, dst: Lanes, map: Lanes, coords: Lanes, bar: Lanes, *more: Lanes, cta_mask: str | None
+) -> Mapping[str, Addresses]:
+    """The same for four rows."""
+    return brought(unit, rows_of(BoxRequest(unit, "dst", dst, map, coords)), dst, bar, more, cta_mask)
 
 
 def brought(
@@ -215,7 +221,8 @@ def stored(
     unit: Unit, src: Lanes, map: Lanes, coords: Lanes, *more: Lanes, dim: int, op: str = "", rows: bool = False
 ) -> Mapping[str, Addresses]:
     """The addresses of the box in shared memory, and of its part inside of the array."""
-    boxes = rows_of(unit, "src", src, map, coords) if rows else boxes_of(unit, "src", src, map, coords, dim)
+    request = BoxRequest(unit, "src", src, map, coords)
+    boxes = rows_of(request) if rows else boxes_of(request, dim)
     return taken(unit, boxes, 1 if rows else None, op)
 
 
@@ -251,7 +258,7 @@ instruction(
 # Four rows
 
 EXACT_ARCHS = suffixed(100, 103, 110)
-FOUR_ROWS = AsyncMeaning(units_of, addresses=partial(loaded, dim=2, rows=True), passes=("cta_mask",), moves=True)
+FOUR_ROWS = AsyncMeaning(units_of, addresses=rows_loaded, passes=("cta_mask",), moves=True)
 _rows = partial(
     loads, ".tile::gather4", FOUR_ROWS, dims=".2d", note="; the order of the coordinates is that of the manual's figure"
 )
@@ -429,7 +436,8 @@ def im2col_loaded(
     cta_mask: str | None,
 ) -> Mapping[str, Addresses]:
     """The pixels, their place in shared memory, and the m-barrier that counts their bytes: in each CTA of the mask."""
-    return brought(unit, pixels_of(unit, "dst", dst, map, coords, offsets, dim, mode), dst, bar, more, cta_mask)
+    pixels = pixels_of(BoxRequest(unit, "dst", dst, map, coords), offsets, dim, mode)
+    return brought(unit, pixels, dst, bar, more, cta_mask)
 
 
 def im2col_stored(
@@ -440,7 +448,7 @@ def im2col_stored(
     Seen on an H200: it stops with an illegal instruction where the map's pixels leave the images.
     """
     none = np.zeros((len(coords), dim - 2), np.int64)
-    boxes = pixels_of(unit, "src", src, map, coords, none, dim, "im2col")
+    boxes = pixels_of(BoxRequest(unit, "src", src, map, coords), none, dim, "im2col")
     walk = boxes.maps[0].im2col
     assert walk is not None
     if min(walk.lower) < 0 or max(walk.upper) > 0:

@@ -66,6 +66,18 @@ def homes(host: Host, word: str) -> Iterator[tuple[Host, str]]:
         yield from homes(caller, f"{passed[root].lstrip('&*')}{dot}{member}")
 
 
+def first_home(host: Host, word: str) -> tuple[str, int, str]:
+    """Where the array of a word comes from, the same for all launches that are passed it: the outermost function's
+    text and place, and the name there.
+    """
+    root, dot, member = base_of(word).replace("->", ".").partition(".")
+    while host.depth < _DEPTH and (call := host.call) is not None and root in call[1]:
+        host, passed = call[0], call[1][root].lstrip("&*")
+        root, inner, rest = base_of(passed).replace("->", ".").partition(".")
+        dot, member = ".", ".".join(filter(None, (rest, member))) if inner or dot else ""
+    return host.tree.text, host.function.start_byte if host.function is not None else 0, f"{root}.{member}".rstrip(".")
+
+
 def _callees(host: Host, name: str) -> Iterator[tuple[Host, str]]:
     """The functions that are called with the address of an array, or with the structure that it is a member of, and
     those that return it.

@@ -1,7 +1,8 @@
 """What the names of a template's arguments stand for around host code: what instantiations and calls give, and what
 macros that choose between types (``AT_DISPATCH_FLOATING_TYPES``, a project's own ``DISPATCH``) declare.
 
-Of several choices of a macro one counts: ``float`` where it is among them, else the first.
+Of several choices of a macro one counts: ``float`` where it is among them, else the first; and one of 16 bits besides,
+where the text has code for some types alone.
 """
 
 from __future__ import annotations
@@ -35,6 +36,20 @@ _DECLARES = re.compile(
     r"\busing\s+(\w+)\s*=\s*([^;{}]+?)\s*;|\btypedef\s+([^;{}]+?)\s+(\w+)\s*;"
     r"|\bconst(?:expr)?\s+(?:static\s+)?(?:const(?:expr)?\s+)?[\w:]+\s+(\w+)\s*=\s*(\w+)\s*;"
 )
+_NARROW = (
+    "at::Half",
+    "c10::Half",
+    "__half",
+    "half",
+    "nv_half",
+    "at::BFloat16",
+    "c10::BFloat16",
+    "__nv_bfloat16",
+    "nv_bfloat16",
+)
+_FOR_TYPES = re.compile(
+    r"\bif\s+constexpr\b|\bis_same|\btemplate\s*<\s*>|\w(?:half|bfloat16)2\b|\bsizeof\s*\(\s*(?:scalar_t|T)\s*\)"
+)
 _BODY = "__BODY__"  # what a macro is handed to stand behind its declarations
 
 
@@ -51,7 +66,17 @@ def host_of(
 ) -> list[Host]:
     """Host code at a node: once, or for each instance that the texts make of the template around it."""
     texts = tuple(dict.fromkeys((tree.text, *around)))
-    chosen = dict(_chosen(tree, node, macros_with_parameters(texts)))
+    every = [*_chosen(tree, node, macros_with_parameters(texts))]
+    ways = [{name: kinds[0] for name, kinds in every}, {name: kinds[-1] for name, kinds in every}]
+    ways = ways[: 1 + (ways[0] != ways[1] and any(map(_FOR_TYPES.search, texts)))]
+    return [host for chosen in ways for host in _with(chosen, tree, node, around, sizes, depth)]
+
+
+def _with(
+    chosen: dict[str, str], tree: Tree, node: Node, around: tuple[str, ...], sizes: Mapping[str, Number], depth: int
+) -> list[Host]:
+    """Host code at a node with what macros around it declare."""
+    texts = tuple(dict.fromkeys((tree.text, *around)))
     plain = Host(tree, node, around, sizes, chosen)
     template, head = plain.function and plain.function.parent, None
     if plain.function is not None and template is not None and template.type == _TEMPLATE and depth:
@@ -140,8 +165,10 @@ def macros_with_parameters(texts: tuple[str, ...]) -> Macros:
     return {name: (names, body) for text in texts for name, names, body in macros_of(text)}
 
 
-def _chosen(tree: Tree, node: Node, macros: Macros) -> Iterator[tuple[str, str]]:
-    """What the macros declare in whose arguments a node stands, the outer ones first."""
+def _chosen(tree: Tree, node: Node, macros: Macros) -> Iterator[tuple[str, tuple[str, str]]]:
+    """What the macros declare in whose arguments a node stands, the outer ones first: the choice that counts, and one
+    of 16 bits, or the same again.
+    """
     dispatches = {*macros, *_DISPATCHES.findall(tree.text)}
     for name, start, stop in tree.calls(dispatches & set(re.findall(r"\w+", tree.text))):
         if start < node.start_byte and node.end_byte <= stop:
@@ -149,12 +176,13 @@ def _chosen(tree: Tree, node: Node, macros: Macros) -> Iterator[tuple[str, str]]
             for declared, value in _declared(name, tree.between(start, stop), macros, DEPTH):
                 choices.setdefault(declared, []).append(value)
             for declared, values in choices.items():
-                yield declared, "float" if "float" in values else values[0]
+                first = "float" if "float" in values else values[0]
+                yield declared, (first, next((value for value in values if value in _NARROW), first))
 
 
 def with_choices(name: str, tree: Tree, node: Node, macros: Macros) -> str:
     """A kernel's name with what macros around its launch declare in the place of names."""
-    bound = dict(_chosen(tree, node, macros))
+    bound = {declared: kinds[0] for declared, kinds in _chosen(tree, node, macros)}
     return with_values(name, bound) if "<" in name else name
 
 
@@ -162,7 +190,9 @@ def _declared(name: str, call: str, macros: Macros, depth: int) -> Iterator[tupl
     """The names that a macro declares in front of its body, and what they stand for."""
     if name not in macros:
         words = _OF_TORCH if _DISPATCHES.fullmatch(name) and not re.search("SWITCH|CASE", name) else ()
-        yield from [(declared, kind) for word, declared, kind in words if word in name][:1] or _cases(call)
+        chosen = [(declared, kind) for word, declared, kind in words if word in name][:1]
+        is_narrow = chosen and re.search("HALF|kHalf|::Half", f"{name} {split(call)[:4]}")
+        yield from [*chosen, *([(chosen[0][0], "at::Half")] if is_narrow else [])] or _cases(call)
         return
     names, body = macros[name]
     text = expanded(names, body, [*split(call.partition("(")[2][:-1])[: len(names) - 1], _BODY])

@@ -1,11 +1,11 @@
 """Lower bounds of a kernel's time, and an estimate of it, without a GPU.
 
 In the order in which to read: bounds (with the table of GPUs); costs, acts (a recording as what is played), play (on
-one SM, with its figures), estimate (the whole grid), gains (what a change would gain).
+one SM, with its figures), estimate (the whole grid).
 """
 
 from tilewright.profiling.bounds import GPUS, Gpu, Occupancy, Profile, gpu, profile, profile_loaded
-from tilewright.profiling.estimate import Estimate, RecordedLaunch, estimate, estimate_loaded, recorded
+from tilewright.profiling.estimate import Estimate, estimate, estimate_loaded
 
 __all__ = [
     "GPUS",
@@ -13,11 +13,9 @@ __all__ = [
     "Gpu",
     "Occupancy",
     "Profile",
-    "RecordedLaunch",
     "estimate",
     "estimate_loaded",
     "gpu",
     "profile",
     "profile_loaded",
-    "recorded",
 ]

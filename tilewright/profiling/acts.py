@@ -28,13 +28,12 @@ from typing import TYPE_CHECKING, Any
 from tilewright.profiling.costs import NOTHING, Cost, compiled_cost, cost_of
 
 if TYPE_CHECKING:
-    from tilewright.sim.record.recording import Moved, Recording, Row, Stretch
+    from tilewright.sim.record.recording import AccessSite, Moved, Recording, Row, Stretch
 
 WORK, READ, USE, STORE, ATOMIC, ISSUE, SIGNAL, PHASE, GROUP, MEET = range(10)
 SECTOR, LINE = 32, 128
 UNROLLED_TRIP = 32  # turns of a loop that a compiler unrolls whole
 UNROLLED = 4  # turns of a loop whose loads a compiler begins together
-WIDEST = 16  # bytes of an access of a lane
 CHUNK = 64.0  # slots of work, or turns of tensor cores, after which another warp may go on
 # Of the products by `mma` between a cp.async and the next wait, those that ptxas has in front of the copy: copies stand
 # behind 0.39 of a step's products, the wait behind 0.63 (SASS of 12 of `benchmarks.gpu.mma_kernels`, NVRTC 13.0).
@@ -42,12 +41,12 @@ ISSUED_BEHIND = 0.62
 NAME = re.compile(r"[A-Za-z_]\w*")
 DEFINED = re.compile(r"(?:let|store) ([A-Za-z_][\w.]*)|call \S+\(T\.address_of\((\w+)")
 TRIP = re.compile(r"for (\S+) in (T\.unroll|T\.serial|range|T\.vectorized)\(.*?(\d+)\)")
-MINOR = (
-    0.05  # of what the site that reads most of a buffer reads: such a load hits in the cache, as others have read it
-)
+# Of what the site that reads most of a buffer reads: such a load hits in the cache, as others have read it.
+MINOR = 0.05
 CACHED_BYTES = 64 << 10  # of an array that the first-level cache keeps
-# Of HBM's rate, what is reached by runs of so many bytes: measured on an H200 (figures, pieces).
-PIECES = ((32, 0.68), (64, 0.84), (128, 0.9), (256, 0.955))
+# Of HBM's rate, what is reached by so many bytes on end: of all warps, measured (figures, pieces); of one access.
+RUNS = ((32, 0.68), (64, 0.84), (128, 0.9), (256, 0.955))
+PIECES = ((32, 0.69), (64, 0.91), (128, 0.985))
 LANES = 32
 LOADED_BYTES = 64.0  # of a lane: half of the 32 registers below which ptxas gains no room for warps (seen in SASS)
 ATOMICS = re.compile(r".*(atom|red)\b.*|cuda\.atomic.*")
@@ -159,7 +158,6 @@ class ActWriter:
         self.known: dict[Any, list[Act]] = {}
         self.cached, self.cluster = cached, recording.cluster
         self.latencies: dict[int, tuple[str, frozenset[str]]] = {}
-        self.open: dict[tuple[int, int, int, bool], int] = {}  # accesses that may grow: where the next part would begin
 
     def acts(self, events: Sequence[Any], phases: Mapping[tuple[int, int, int], int], script: Script) -> Iterator[Act]:
         for event in events:
@@ -195,14 +193,12 @@ class ActWriter:
         read, written = record.reads.get("global", 0), record.writes.get("global", 0)
         nbytes = max(read, written)
         share = min((self.share[name] for name in record.buffers if name in self.share), default=1.0)
-        unit = "cp.async" if record.unit == "cp.async" else "TMA"
-        receivers = max(1, len(record.signals))
-        filled = max(0, record.writes.get("shared", 0) - read * receivers) if unit == "TMA" and record.signals else 0
-        filled = 0 if record.reads.get("shared") else filled
-        outside = filled / receivers
-        into = tuple(cta % self.cluster for cta, _ in record.signals) if unit == "TMA" and receivers > 1 else ()
-        return UnitWork(unit, nbytes, nbytes * share, bool(written), 0.0, nbytes / LINE, record.row, outside, receivers,
-                        into)  # fmt: skip
+        receivers, by_tma = max(1, len(record.signals)), record.unit == "TMA"
+        fills = by_tma and record.signals and not record.reads.get("shared")
+        outside = max(0.0, record.writes.get("shared", 0) / receivers - read) if fills else 0.0
+        into = tuple(cta % self.cluster for cta, _ in record.signals) if by_tma and receivers > 1 else ()
+        return UnitWork(record.unit, nbytes, nbytes * share, bool(written), 0.0, nbytes / LINE, record.row, outside,
+                        receivers, into)  # fmt: skip
 
     # Stretches
 
@@ -233,7 +229,6 @@ class ActWriter:
         reads: list[Act] = []
         stores: list[Act] = []
         units, slots, most = defaultdict[str, float](float), 0.0, (-1.0, rows[0][0])
-        self.open.clear()
         begun = LoadsBegun()
         for row, times in rows:
             row_slots, before, many_reads = 0.0, units["lsu"], len(reads)
@@ -244,8 +239,7 @@ class ActWriter:
                     units[cost.unit] += cost.turns * many * times
                 for act in self._moves(name, many, moved, row, turns):
                     if act[0] == WORK:
-                        row_slots += act[1]
-                        units["lsu"] += act[2]["lsu"]
+                        units["lsu"] += act[1]
                     elif act[0] == READ:
                         if self.compiled and begun.is_full(act[1] / LANES):
                             reads.append((USE, row))
@@ -294,11 +288,7 @@ class ActWriter:
             while waiting and ATOMICS.fullmatch(op) and self.sites[waiting[0].site].buffer == site.buffer:
                 waiting.pop(0)  # the other side of the same atomic
             if site.space == "shared":
-                if self.compiled and self._is_merged(access, site):
-                    yield WORK, -1.0, {"lsu": 0.0}, 0.0, row
-                else:
-                    part = 1 / self._joined(access, row, site.buffer)
-                    yield WORK, (part - 1) * access.times / turns, {"lsu": part * access.wavefronts / turns}, 0.0, row
+                yield WORK, access.wavefronts / turns
                 continue
             nbytes, lines = access.sectors * SECTOR / turns, max(access.times, access.nbytes / LINE) / turns
             if ATOMICS.fullmatch(op):
@@ -307,31 +297,9 @@ class ActWriter:
                 share = 0.0 if access.site in self.minor else self.share.get(site.buffer, 1.0)
                 if site.buffer in self.cached and not site.write:
                     nbytes, share = 0.0, 0.0
-                far = nbytes * share / reached_by(site.run_bytes)
+                piece = SECTOR * access.sectors / max(1, access.pieces)
+                far = nbytes * share / (reached_by(site.run_bytes, RUNS) * reached_by(piece, PIECES))
                 yield STORE if site.write else READ, nbytes, far, lines, row
-
-    def _joined(self, access: Moved, row: int, name: str) -> int:
-        """How many turns of a loop ptxas makes one access of: of those whose elements follow each other
-        in the buffer of that name, from its begin on: then it knows them to be aligned.
-        """
-        at = next((at for at in range(row, -1, -1) if self.rows[at].kind == "loop"), -1)
-        loop = TRIP.search(self.rows[at].text) if at >= 0 else None
-        if loop is None or not re.search(rf"\b{name}\[{loop.group(1)}( \+ \d+)?\]", self.rows[row].text):
-            return 1
-        return max(1, min(access.times, WIDEST * access.lanes // max(1, access.nbytes)))
-
-    def _is_merged(self, access: Moved, site: Any) -> bool:
-        """Is it the next part of an access that has begun in this block, of at most 16 aligned bytes? ptxas makes one
-        instruction of accesses to shared memory whose addresses follow each other. `Any`: an `AccessSite`.
-        """
-        width = access.nbytes // max(1, access.lanes)
-        begun = self.open.pop((access.start, width, access.wavefronts, site.write), -1)
-        if begun < 0 and access.start % WIDEST:
-            return False
-        first, end = access.start if begun < 0 else begun, access.start + width
-        if end - first < WIDEST:
-            self.open[end, width, access.wavefronts, site.write] = first
-        return begun >= 0
 
     def longest(self, rows: list[tuple[int, float]]) -> float:
         """Cycles of a warp that has its scheduler for itself: a result is used when it is there, as soon as the first
@@ -370,16 +338,20 @@ class ActWriter:
         return self.latencies[row]
 
 
+def accesses(recording: Any) -> Iterator[tuple[Moved, AccessSite]]:
+    """What all recorded warps moved in their stretches, and where. `Any`: a `Recording`."""
+    for stream in recording.streams:
+        for event in stream.events:
+            yield from ((access, recording.sites[access.site]) for access in getattr(event, "moved", ()))
+
+
 def _minor(recording: Recording) -> set[int]:
     """The sites that read little of a buffer that others read."""
     most, sectors = Counter[str](), Counter[int]()
-    for stream in recording.streams:
-        for event in stream.events:
-            for access in getattr(event, "moved", ()):
-                site = recording.sites[access.site]
-                if site.space == "global" and not site.write:
-                    sectors[access.site] += access.sectors
-                    most[site.buffer] = max(most[site.buffer], sectors[access.site])
+    for access, site in accesses(recording):
+        if site.space == "global" and not site.write:
+            sectors[access.site] += access.sectors
+            most[site.buffer] = max(most[site.buffer], sectors[access.site])
     return {site for site, many in sectors.items() if many < MINOR * most[recording.sites[site].buffer]}
 
 
@@ -443,11 +415,9 @@ def _chunks(slots: float, units: Mapping[str, float], latency: float, row: int) 
     return [(WORK, slots / pieces, part, latency / pieces, row)] * pieces
 
 
-def reached_by(nbytes: float) -> float:
-    """Of HBM's rate, what is reached where so many bytes on end are touched at a time; of memory that nobody touched
-    at once, all.
-    """
-    return next((part for most, part in PIECES if 0 < nbytes <= most), 1.0)
+def reached_by(nbytes: float, table: Sequence[tuple[int, float]]) -> float:
+    """Of HBM's rate, what is reached by so many bytes on end; all of it by 0, of which nothing is known."""
+    return next((part for most, part in table if 0 < nbytes <= most), 1.0)
 
 
 def product_cycles(mnemonic: str) -> float:

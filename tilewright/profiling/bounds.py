@@ -8,7 +8,7 @@ they come in whole waves: of 133 CTAs on 132 SMs one SM has two.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, prod
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from tilewright.advise.accesses import Sectors, record
 from tilewright.dtypes import VOID
 from tilewright.errors import ArgumentError, choices
 from tilewright.inputs import make_arguments
-from tilewright.ir import Call, For, If, While, as_expr, expressions, statements
+from tilewright.ir import Call, For, If, Launch, While, as_expr, expressions, statements
 from tilewright.ir.launch import CTA
 from tilewright.isa import ARCHS, GPU_ARCHS, Arch, bind, calls_in, ctas_of_an_sm, gpu_named
 from tilewright.public import Public
@@ -219,16 +219,22 @@ def profile(exe: Executable, args: tuple[Any, ...], gpu: Gpu, sizes: Mapping[str
     _, sectors = record(program)
     counts = exe.run_program(program, copied).counts
     launch = exe.lowered.launch
-    nbytes = {
-        buffer.name: int(value.nbytes)
-        for param, value in zip(exe.kernel.params, copied, strict=False)
-        for buffer in exe.kernel.buffers
-        if buffer.data == param and isinstance(value, np.ndarray)
-    }
-    values = exe.bind(*args).values
-    ctas = prod(_number(extent, values) for extent in launch.grid) if launch else 1
+    nbytes = bytes_of(by_buffer(exe, copied))
+    ctas = prod(exe.bind(*args).grid)
     moved = _moved(sectors, counts, nbytes)
-    return Profile(exe.name, gpu, ctas, _occupancy(exe, gpu), counts, *moved, _flops(exe, counts), _is_alike(exe))
+    occupancy = occupancy_of(launch, gpu, exe.registers_of_a_thread())
+    return Profile(exe.name, gpu, ctas, occupancy, counts, *moved, _flops(exe, counts), _is_alike(exe))
+
+
+def by_buffer(exe: Executable, args: Sequence[Any]) -> Iterator[tuple[str, Any]]:
+    """The buffers that parameters point to, with their arguments. `Any`: whatever is passed."""
+    for param, value in zip(exe.kernel.params, args, strict=False):
+        yield from ((buffer.name, value) for buffer in exe.kernel.buffers if buffer.data == param)
+
+
+def bytes_of(named: Iterable[tuple[str, Any]]) -> dict[str, int]:
+    """The bytes of the arrays among arguments, by name. `Any`: whatever is passed."""
+    return {name: int(value.nbytes) for name, value in named if isinstance(value, np.ndarray)}
 
 
 def _moved(
@@ -247,23 +253,17 @@ def profile_loaded(kernel: Any, args: Sequence[Any], launched: Mapping[str, Any]
 
     launched: grid, block, shared_bytes and cluster, as of its `simulate`.
     """
-    from tilewright.sim import Program, parse_checks
+    from tilewright.sim import parse_checks
 
     lowered = kernel.lowered(*args, **launched)
     sectors: list[Sectors] = []
-
-    def watched(program: Program) -> None:
-        sectors.extend(accesses := record(program)[1])
-        sectors[:] = accesses
-
-    counts = kernel._run_watched(args, launched, parse_checks("default"), watched).counts
-    nbytes = {name: int(value.nbytes) for name, value in zip(kernel.parameters, args, strict=False)
-              if isinstance(value, np.ndarray)}  # fmt: skip
-    launch = lowered.launch
-    room = ctas_of_an_sm(gpu.arch, launch.threads, launch.shared_bytes, 0)
+    counts = kernel._run_watched(
+        args, launched, parse_checks("default"), lambda program: sectors.extend(record(program)[1])
+    ).counts
+    nbytes, launch = bytes_of(zip(kernel.parameters, args, strict=False)), lowered.launch
     ctas = prod(int(extent) for extent in launched["grid"])
     moved = _moved(sectors, counts, nbytes)
-    return Profile(kernel.name, gpu, ctas, Occupancy(room, -(-launch.threads // 32)), counts, *moved, {})
+    return Profile(kernel.name, gpu, ctas, occupancy_of(launch, gpu), counts, *moved, {})
 
 
 def _is_alike(exe: Executable) -> bool:
@@ -280,12 +280,6 @@ def _is_alike(exe: Executable) -> bool:
     asked = [stmt.cond for stmt in body if isinstance(stmt, If)]
     asked += [as_expr(end) for stmt in body if isinstance(stmt, For) for end in (stmt.start, stmt.stop)]
     return not any(axes.of(expr) & CTA for expr in asked)
-
-
-def _number(extent: Any, values: Mapping[str, Any]) -> int:
-    from tilewright.ir.numbers import evaluate
-
-    return int(evaluate(as_expr(extent), values))
 
 
 def _kept(sectors: Sequence[Sectors]) -> int:
@@ -339,8 +333,7 @@ def _products(exe: Executable) -> Iterator[tuple[str, int, int]]:
             yield bound.instruction.name, bits, 2 * prod(map(int, shape.groups())) // share
 
 
-def _occupancy(exe: Executable, gpu: Gpu) -> Occupancy:
-    """The occupancy by threads, by shared memory, and by registers where the kernel can be assembled here."""
-    launch = exe.lowered.launch
+def occupancy_of(launch: Launch | None, gpu: Gpu, registers: int = 0) -> Occupancy:
+    """The occupancy by threads, by shared memory, and by the registers of a thread where these are known."""
     threads, shared = (launch.threads, launch.shared_bytes) if launch else (1, 0)
-    return Occupancy(ctas_of_an_sm(gpu.arch, threads, shared, exe.registers_of_a_thread()), -(-threads // 32))
+    return Occupancy(ctas_of_an_sm(gpu.arch, threads, shared, registers), -(-threads // 32))

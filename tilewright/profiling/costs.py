@@ -32,7 +32,7 @@ MUFU = Cost(2, "mufu", 8, 17)
 LSU = Cost(1, "", 0, 0)  # an access; its passes come from the recording
 TABLE: tuple[tuple[str, Cost], ...] = (
     (r"address", Cost(0.05, "alu", 0.05, 0.5)),
-    (r"(load|store) (shared|global|param|const)", LSU),
+    (r"(load|store) (shared|global|param|const)|cuda\.atomic.*|ptx\.(atom|red)\b.*", LSU),
     (r"float32 [-+*]|float32 fma|float32 neg", FMA),
     (r"(float16|bfloat16) .*|float\S+ cast", Cost(1, "alu", 2, 6)),
     (r"float32 /", Cost(8, "mufu", 8, 40)),
@@ -45,22 +45,17 @@ TABLE: tuple[tuple[str, Cost], ...] = (
     (r"(exp2?|log2?|rsqrt|rcp|tanh|sin|cos|sqrt)\b.*", MUFU),
     (r"cuda\.shfl.*|ptx\.shfl.*", Cost(1, "lsu", 1, 24)),
     (r"cuda\.copy_bytes|ptx\.(ld|st)\b.*|ptx\.ldmatrix.*|ptx\.stmatrix.*|ptx\.cp_async\b.*", LSU),
-    (r"cuda\.atomic.*|ptx\.(atom|red)\b.*", LSU),
     (r"ptx\.(ex2|lg2|rcp|rsqrt|sqrt|sin|cos|tanh)\b.*", Cost(1, "mufu", 8, 17)),
     (r"ptx\.(mov|reinterpret|pack|unpack|setmaxnreg|griddepcontrol|cvta)\b.*", NOTHING),
-    (r"ptx\.(fma|mad)\b.*", FMA),
-    (r"ptx\.(add|sub|mul)\b.*", Cost(1, "fma", 1, 4)),
+    (r"ptx\.(fma|mad|add|sub|mul)\b.*", FMA),
     (r"ptx\.cvt\b.*", Cost(1, "alu", 2, 6)),
     (r"ptx\.(div|rem)\b.*", Cost(12, "alu", 16, 60)),
-    (r"ptx\.mma\b.*", Cost(1, "tensor", 6.2, 24)),
     (r"ptx\.redux.*", Cost(1, "alu", 8, 44)),
     (r"ptx\.(elect\.sync|vote|match|activemask)\b.*", Cost(1, "alu", 4, 17)),
     (r"ptx\.mbarrier\..*", Cost(2, "lsu", 2, 20)),
     (r"ptx\.wgmma\.(mma_async|fence|commit|wait).*", Cost(2, "", 0, 4)),
     (r"smem_desc.*|ptx\.wgmma\.encode.*", Cost(1, "alu", 1, 2)),
     (r"ptx\.fence.*|cuda\.(fence|threadfence).*", Cost(2, "", 0, 20)),
-    (r"ptx\..*", ALU),
-    (r"cuda\..*", ALU),
 )  # fmt: skip
 COMPILED = tuple((re.compile(pattern), cost) for pattern, cost in TABLE)
 

@@ -18,10 +18,9 @@ import numpy as np
 from tilewright import host
 from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError, TilewrightError
-from tilewright.isa import ctas_of_an_sm
-from tilewright.profiling.acts import ATOMICS, CACHED_BYTES, Loops, Script, script_of
-from tilewright.profiling.bounds import Gpu, Occupancy, _occupancy
-from tilewright.profiling.play import STARTS, Played, clock_of, figures_of, play, reads_again
+from tilewright.profiling.acts import ATOMICS, CACHED_BYTES, Loops, Script, accesses, script_of
+from tilewright.profiling.bounds import GPUS, Gpu, Occupancy, by_buffer, bytes_of, occupancy_of
+from tilewright.profiling.play import STARTS, Played, clock_of, figures_of, play
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
@@ -85,8 +84,8 @@ def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
     firsts = [cta for cta in recording.ctas if cta % cluster == 0][:2]
     cached = frozenset(name for name, nbytes in launch.nbytes.items() if nbytes <= CACHED_BYTES)
     scripts = [script_of(recording, share, first, cached) for first in firsts]
-    clock = clock_of(gpu, scripts)
-    machine = figures_of(gpu, busy_sms, written, clock, again=reads_again(scripts))
+    clock = clock_of(gpu, recording)
+    machine = figures_of(gpu, busy_sms, written, clock)
     sms = gpu.sms * AT_ONCE.get(cluster, 1.0)
     slots = max(1, int(sms * launch.resident) // cluster)
     per_sm = clusters / (sms / cluster)  # of an SM, or of a group of as many as a cluster has
@@ -99,10 +98,10 @@ def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
     cycles = extended(schedule, resident, total, per_sm)
     if clusters > slots and per_sm > total:  # else the last CTAs of an SM were played, with fewer and fewer beside them
         cycles += uneven(scripts, gpu, schedule, resident)
-    cycles = max(cycles, together(many * per_sm / total for unit, many in schedule.busy.items() if unit != STARTS))
+    used = {name: many * per_sm / total for name, many in schedule.busy.items()}
+    cycles = max(cycles, together(many for unit, many in used.items() if unit != STARTS))
     least = contention(recording, launch)
     seconds = machine.launch_s + max(cycles / clock, least)
-    used = {name: many * per_sm / total for name, many in schedule.busy.items()}
     return Timing(cycles, seconds, used, schedule.waits, schedule.units, clock, least)
 
 
@@ -141,15 +140,11 @@ def extended(schedule: Played, resident: int, total: int, per_sm: float) -> floa
 def contention(recording: Any, launch: WholeGrid) -> float:
     """Seconds that atomics on the same line of memory take at least, one after the other."""
     seconds = defaultdict[str, float](float)
-    for stream in recording.streams:
-        for event in stream.events:
-            for access in getattr(event, "moved", ()):
-                site = recording.sites[access.site]
-                if site.space == "global" and site.write and ATOMICS.fullmatch(site.op):
-                    at_once = (
-                        access.lanes if access.lanes <= access.sectors * 8 else access.times
-                    )  # lanes of one place are added up
-                    seconds[site.buffer] += access.times * LINE_ATOMIC_S + at_once * LANE_ATOMIC_S
+    for access, site in accesses(recording):
+        if site.space == "global" and site.write and ATOMICS.fullmatch(site.op):
+            # lanes of one place are added up
+            at_once = access.lanes if access.lanes <= access.sectors * 8 else access.times
+            seconds[site.buffer] += access.times * LINE_ATOMIC_S + at_once * LANE_ATOMIC_S
     many = launch.ctas / max(1, len(recording.ctas))
     lines = {name: max(1, launch.nbytes.get(name, 0) // 128) for name in seconds}
     return max((taken * many / lines[name] for name, taken in seconds.items()), default=0.0)
@@ -160,12 +155,9 @@ def shares(recording: Any, launch: WholeGrid, gpu: Gpu) -> tuple[dict[str, float
     what is written what the cache does not keep; and the part of all these bytes that is written.
     """
     read, written = Counter[str](), Counter[str]()
-    for stream in recording.streams:
-        for event in stream.events:
-            for move in getattr(event, "moved", ()):
-                site = recording.sites[move.site]
-                if site.space == "global" and not site.issues:
-                    (written if site.write else read)[site.buffer] += move.sectors * 32
+    for access, site in accesses(recording):
+        if site.space == "global" and not site.issues:
+            (written if site.write else read)[site.buffer] += access.sectors * 32
     for move in recording.operations:
         for name in launch.nbytes.keys() & set(move.buffers):
             read[name] += move.reads.get("global", 0)
@@ -212,11 +204,12 @@ class Estimate:
     @property
     def why(self) -> str:
         """What bounds it, in a sentence without its end."""
-        most = self.busy.get(self.unit, 0.0)
+        most, idle = self.busy.get(self.unit, 0.0), GPUS[self.gpu].sms - self.ctas
+        few = f"; {idle} of {GPUS[self.gpu].sms} SMs have no CTA" if idle > 0 else ""
         if most >= BOUND or not self.waits:
-            return f"bound by {self.unit} ({min(most, 1.0):.0%} busy){_line(self.at)}"
+            return f"bound by {self.unit} ({min(most, 1.0):.0%} busy){_line(self.at)}{few}"
         what, at, _ = self.waits[0]
-        return f"waits for {what}{_line(at)}; {self.unit} {most:.0%} busy"
+        return f"waits for {what}{_line(at)}; {self.unit} {most:.0%} busy{few}"
 
     def __repr__(self) -> str:
         return f"<Estimate: {self.name} on {self.gpu}: {self.seconds * 1e6:.1f} us, {self.why}>"
@@ -225,9 +218,8 @@ class Estimate:
         said = "" if self.measured else f" (no figure of {self.gpu} is measured: rates of its documents)"
         rows = sorted(self.busy.items(), key=lambda row: -row[1])
         busy = [f"  {unit:<18}{min(part, 1.0):6.0%} of the time" for unit, part in rows if part >= LEAST]
-        waits = [
-            f"  {part:6.0%} of waiting: for {what}{_line(at)}" for what, at, part in self.waits[:3] if part >= LEAST
-        ]
+        most = [wait for wait in self.waits[:3] if wait[2] >= LEAST]
+        waits = [f"  {part:6.0%} of waiting: for {what}{_line(at)}" for what, at, part in most]
         head = f"{self.name} on {self.gpu}: about {self.seconds * 1e6:.1f} us, {self.why}{said}"
         return "\n".join([head, *busy, *waits, f"  {self.ctas:,} CTAs; {self.occupancy}"])
 
@@ -246,9 +238,19 @@ class RecordedLaunch:
     occupancy: Occupancy
 
     def played(self, gpu: Gpu) -> Estimate:
-        """The estimate of it on a GPU."""
-        timing = played(self.recording, self.launch, gpu)
-        return explained(self.name, self.recording, timing, self.launch.ctas, self.occupancy, gpu)
+        """The estimate of it on a GPU: a timing with its unit, its lines, and its waits in words."""
+        timing, at = played(self.recording, self.launch, gpu), [row.at for row in self.recording.rows]
+        unit = max(timing.busy, key=lambda used: timing.busy[used], default="issue")
+        lines, waits = defaultdict[Any, float](float), defaultdict[Any, float](float)
+        for (used, row), turns in timing.units.items():
+            lines[at[row]] += turns * (used == unit)
+        for (what, row), cycles in timing.waits.items():
+            waits[WAITS[what], at[row]] += cycles / sum(timing.waits.values())
+        line = max(lines, key=lambda where: lines[where], default=None)
+        busy = {UNITS.get(used, used): part for used, part in timing.busy.items()}
+        most = sorted(((*wait, part) for wait, part in waits.items()), key=lambda wait: -wait[2])
+        return Estimate(self.name, gpu.name, timing.seconds, UNITS.get(unit, unit), line, busy, tuple(most),
+                        self.launch.ctas, self.occupancy, gpu.name == "H200")  # fmt: skip
 
 
 def recorded(exe: Executable, args: Sequence[Any], gpu: Gpu) -> RecordedLaunch:
@@ -267,9 +269,8 @@ def recorded(exe: Executable, args: Sequence[Any], gpu: Gpu) -> RecordedLaunch:
         if "limit" in alone.what:
             raise
         run = exe.simulate(*values, check="none", record=RecordingOptions(CTAS, stepped=0), limit_s=SECONDS)
-    nbytes = {buffer.name: int(value.nbytes) for param, value in zip(exe.kernel.params, values, strict=True)
-              for buffer in exe.kernel.buffers if buffer.data == param and isinstance(value, np.ndarray)}  # fmt: skip
-    occupancy, ctas = _occupancy(exe, gpu), prod(exe.bind(*values).grid)
+    nbytes = bytes_of(by_buffer(exe, values))
+    occupancy, ctas = occupancy_of(exe.lowered.launch, gpu, exe.registers_of_a_thread()), prod(exe.bind(*values).grid)
     launch = WholeGrid(ctas, occupancy.ctas, nbytes, spilled=spilled_wavefronts(exe, occupancy.warps, run.recording))
     return RecordedLaunch(exe.name, run.recording, launch, occupancy)
 
@@ -314,14 +315,10 @@ def estimate_loaded(kernel: Any, args: Sequence[Any], launched: Mapping[str, Any
 
     copies = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args]
     named = {name: value for name, value in launched.items() if value is not None}
-    run = kernel.simulate(
-        *copies, check="none", record=RecordingOptions(CTAS, stepped=0, alone=True), limit_s=SECONDS, **named
-    )
-    whole = kernel.lowered(*args, **named).launch
-    occupancy = Occupancy(ctas_of_an_sm(gpu.arch, whole.threads, whole.shared_bytes, 0), -(-whole.threads // 32))
-    nbytes = {name: int(value.nbytes) for name, value in zip(kernel.parameters, args, strict=False)
-              if isinstance(value, np.ndarray)}  # fmt: skip
-    ctas = prod(int(extent) for extent in launched["grid"])
+    few = RecordingOptions(CTAS, stepped=0, alone=True)
+    run = kernel.simulate(*copies, check="none", record=few, limit_s=SECONDS, **named)
+    occupancy = occupancy_of(kernel.lowered(*args, **named).launch, gpu)
+    nbytes, ctas = bytes_of(zip(kernel.parameters, args, strict=False)), prod(map(int, launched["grid"]))
     return RecordedLaunch(kernel.name, run.recording, WholeGrid(ctas, occupancy.ctas, nbytes), occupancy).played(gpu)
 
 
@@ -333,25 +330,3 @@ def _stand_in(value: Any, *, copied: bool) -> Any:
         return host.copies([value])[0] if copied else value
     name = str(value.dtype).removeprefix("torch.")
     return np.zeros(tuple(value.shape), dtype(name).numpy)
-
-
-def explained(
-    name: str, recording: Any, timing: Timing, ctas: int, occupancy: Occupancy, gpu: Gpu
-) -> Estimate:  # fmt: skip
-    """A timing with its unit, its lines, and its waits in words."""
-    busy = {UNITS.get(unit, unit): part for unit, part in timing.busy.items()}
-    unit = max(timing.busy, key=lambda used: timing.busy[used], default="issue")
-    rows = defaultdict[Any, float](float)
-    for (used, row), turns in timing.units.items():
-        if used == unit:
-            rows[recording.rows[row].at] += turns
-    total = sum(timing.waits.values()) or 1.0
-    waits: dict[tuple[str, Any], float] = {}
-    for (what, row), cycles in timing.waits.items():
-        key = WAITS[what], recording.rows[row].at
-        waits[key] = waits.get(key, 0.0) + cycles / total
-    ordered = sorted(waits.items(), key=lambda item: -item[1])
-    at = max(rows, key=lambda where: rows[where], default=None)
-    return Estimate(name, gpu.name, timing.seconds, UNITS.get(unit, unit), at, busy,
-                    tuple((what, where, part) for (what, where), part in ordered), ctas, occupancy,
-                    gpu.name == "H200")  # fmt: skip

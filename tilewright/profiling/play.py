@@ -26,11 +26,12 @@ from tilewright.profiling.bounds import Gpu
 
 
 # Of HBM's rate, what reads and writes reach: 4.6 and 4.4 TB/s of 4.8; both together 4.3 of bytes that are copied, of
-# which the cache keeps 3 %; and 4.0 of CTAs that read again after they have written (copies of CTAs in a loop).
-READ_REACHED, WRITE_REACHED, BOTH_REACHED, AGAIN_REACHED = 0.965, 0.92, 0.865, 0.85
+# which the cache keeps 3 %.
+READ_REACHED, WRITE_REACHED, BOTH_REACHED = 0.965, 0.92, 0.865
 LOADED = 64.0  # bytes that one SM loads in a cycle, whoever else does
 L2_REACHED = 43.0  # bytes of the second-level cache that each SM gets in a cycle where all of them read: 11 TB/s
 L2_SHARED = 82.0  # where bulk copies of several SMs bring the same bytes at about the same time (bursts, 12 the same)
+L2_OF_CLUSTERS = 50.0  # where CTAs lie in clusters, as many as each reads: 34 to 38 with 2 and 4 (rings)
 RECEIVED = 122.0  # bytes that an SM takes in a cycle from the second-level cache: 48 KB more in 403 cycles (bursts)
 WRITTEN, WRITTEN_ALONE = 16.5, 32.0  # bytes that each SM writes in a cycle where all of them do, and one alone
 TENSOR_CLOCK = 0.905  # of the clock, where tensor cores are in use, even those of one SM: 1.79 GHz of 1.98
@@ -45,6 +46,7 @@ class SmFigures:
 
     l2_bytes: float
     l2_shared_bytes: float  # by TMA, that are read as others read them
+    l2_cluster_bytes: float
     l2_write_bytes: float
     hbm_bytes: float  # its share
     dispatch: float
@@ -57,7 +59,7 @@ class SmFigures:
     near_latency: float = 40.0  # of a load that hits in the first-level cache
     product_gap: float = 17.6  # between products of one warpgroup, where no other has any (figures, 1 and 2 warpgroups)
     remote_latency: float = 200.0  # to another CTA of the cluster
-    remote_bytes: float = 14.0  # that an SM sends to others of its cluster in a cycle; by pairs
+    remote_bytes: float = 14.0  # that an SM sends to others of its cluster in a cycle: of 4 and 8, 12.8 to 16.9 (sent)
     tensor_latency: float = 60.0  # from the last product's turn to its result
     barrier_latency: float = 15.0  # after the last arrival
     warp_latency: float = 1.8  # the same, more for each warp
@@ -78,29 +80,12 @@ class SmFigures:
     launch_s: float = 3.0e-6  # seconds of a launch in a graph that does nothing
 
 
-def clock_of(gpu: Gpu, scripts: Sequence[Script]) -> float:
-    """Cycles a second: fewer where tensor cores are in use."""
-    acts_of = (act for script in scripts for _, _, warp in script.warps for act in warp)
-    uses = any(operation.unit == "tensor" for script in scripts for operation in script.operations.values())
-    return gpu.clock * (
-        TENSOR_CLOCK if uses or any(act[0] == acts.WORK and "tensor" in act[2] for act in acts_of) else 1
-    )
+def clock_of(gpu: Gpu, recording: Any) -> float:
+    """Cycles a second: fewer where tensor cores are in use. `Any`: a `Recording`."""
+    return gpu.clock * (TENSOR_CLOCK if any("mma" in name for row in recording.rows for name in row.counts) else 1)
 
 
-def reads_again(scripts: Sequence[Script]) -> bool:
-    """Does a warp read from HBM after it has written to memory, as where a CTA has several tiles?"""
-
-    def moves(script: Script, act: Any) -> str:
-        operation = script.operations.get(act[1]) if act[0] == acts.ISSUE else None
-        if act[0] == acts.STORE or (operation and operation.writes):
-            return "w"
-        return "r" if act[0] == acts.READ or (operation and operation.far) else ""
-
-    warps = ((script, acts_of) for script in scripts for _, _, acts_of in script.warps)
-    return any("wr" in "".join(moves(script, act) for act in acts_of) for script, acts_of in warps)
-
-
-def figures_of(gpu: Gpu, busy_sms: int, written: float = 0.0, clock: float = 0.0, *, again: bool = False) -> SmFigures:
+def figures_of(gpu: Gpu, busy_sms: int, written: float = 0.0, clock: float = 0.0) -> SmFigures:
     """The figures where so many SMs are busy: they share what memory gives, but none has more than its port takes.
 
     written: the part of the bytes of HBM that are written. clock: cycles a second, where it is not the highest.
@@ -108,10 +93,11 @@ def figures_of(gpu: Gpu, busy_sms: int, written: float = 0.0, clock: float = 0.0
     busy = max(1, min(gpu.sms, busy_sms))
     mixed = 2 * min(written, 1 - written)
     alone = READ_REACHED * (1 - written) + WRITE_REACHED * written
-    part, reached = gpu.sms / busy, alone * (1 - mixed) + (AGAIN_REACHED if again else BOTH_REACHED) * mixed
+    part, reached = gpu.sms / busy, alone * (1 - mixed) + BOTH_REACHED * mixed
     return SmFigures(
         l2_bytes=min(LOADED, L2_REACHED * part),
         l2_shared_bytes=min(RECEIVED, L2_SHARED * part),
+        l2_cluster_bytes=min(RECEIVED, L2_OF_CLUSTERS * part),
         l2_write_bytes=min(WRITTEN_ALONE, WRITTEN * part),
         hbm_bytes=min(LOADED, gpu.hbm * reached / (clock or gpu.clock) / busy),
         dispatch=DISPATCH / part,
@@ -359,7 +345,7 @@ class Play:
             cycles = work.cycles * machine.tensor_power
             group = unit.number, warp.number // 4
             if not any(end > now for other, end in sm.products.items() if other != group):
-                cycles += machine.product_gap
+                cycles = max(cycles, work.cycles + machine.product_gap)  # in a gap no power is needed
             sm.products[group] = sm.tensor = max(sm.tensor, now) + cycles
             self._takes("tensor", work.row, cycles)
             done = read = sm.tensor + machine.tensor_latency
@@ -369,7 +355,7 @@ class Play:
             self._takes("SM to SM", work.row, cycles)
             done = read = sm.remote + machine.remote_latency
         else:
-            extra, rate = 0.0, machine.l2_shared_bytes
+            extra, rate = 0.0, machine.l2_shared_bytes if len(self.sms) == 1 else machine.l2_cluster_bytes
             if work.unit == "TMA":
                 extra, issuing = machine.tma_latency, machine.tma_issue
                 outside = work.outside * (machine.tma_outside + work.receivers * machine.tma_filled)

@@ -26,10 +26,10 @@ from tilewright.tile.dispatch import Change, Decline, Plan, Variant, by_name, ch
 from tilewright.tile.distribution import (
     Distribution,
     dealt_out,
-    flows_wider,
     goes_longer,
     held_by,
     in_memory_order,
+    unless_longer,
     widened,
 )
 from tilewright.tile.matrices import MatrixKind, MatrixPlan, emit_matrices, fitting, plan_matrices
@@ -48,10 +48,7 @@ from tilewright.tile.steps import CallSteps, by_fewer_accesses, emit_steps, in_s
 )
 def gmem_smem(call: TileCall) -> Distribution:
     """Neighbouring threads copy neighbouring runs of global memory, in accesses of up to 128 bits."""
-    plan = widened(call, lambda wide: dealt_out(wide, in_memory_order(wide.side("global"))))
-    if flows_wider(call, plan.vector):
-        raise Decline(f"{plan.vector} elements at a time; runs of rows, whose ends are tested, have more")
-    return plan
+    return unless_longer(call, widened(call, lambda wide: dealt_out(wide, in_memory_order(wide.side("global")))))
 
 
 gmem_smem.emit(emit_copies)

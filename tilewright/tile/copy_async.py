@@ -64,19 +64,19 @@ ALIGNED = "runs of 16, 8 or 4 bytes, aligned to as many, that are contiguous in 
 
 @dataclass(frozen=True, slots=True)
 class LdgstsPlan:
-    """runs: of each thread. nbytes: of a run. along: the dimension of the source in which runs lie, if it may end
+    """runs: of each thread. along: the dimension of the source in which runs lie, if it may end
     inside of one and the hardware makes zeros of the rest. widened: what would make runs longer.
     """
 
     runs: Distribution
-    nbytes: int
     along: int | None
     widened: str | None = None
 
     def summary(self) -> str:
         """``cp_async.cg of 16 bytes: 2 x 8 elements for each of 128 threads``."""
         zeros = ", zeros for the rest of a run" if self.along is not None else ""
-        return f"{NAME}.{'cg' if self.nbytes == 16 else 'ca'} of {self.nbytes} bytes: {self.runs.summary()}{zeros}"
+        nbytes = self.runs.nbytes
+        return f"{NAME}.{'cg' if nbytes == 16 else 'ca'} of {nbytes} bytes: {self.runs.summary()}{zeros}"
 
 
 @condition("fill= is 0")
@@ -103,16 +103,17 @@ def ldgsts(call: TileCall) -> LdgstsPlan:
         plan = _plan(call)
     except Decline as declined:
         raise Decline(declined.reason, allowed=ALIGNED, changes=_aligned(call)) from None
-    return replace(plan, widened=wider(call, plan, _plan)) if plan.runs.limit and not plan.runs.rows else plan
+    if not plan.runs.limit or plan.runs.rows:
+        return plan
+    return replace(plan, widened=wider(call, plan.runs, lambda other: _plan(other).runs))
 
 
 def _plan(call: TileCall) -> LdgstsPlan:
     plan = by_runs(call, lambda order, length: _cut(call, order, length), LEAST)
-    nbytes = plan.vector * call.dtype.bits // 8
     if plan.rows is not None:
-        return LdgstsPlan(plan, nbytes, None)
+        return LdgstsPlan(plan, None)
     filled = call.option(FILL) is not None
-    return LdgstsPlan(replace(plan, batch=plan.rounds), nbytes, _along(call, plan.vector) if filled else None)
+    return LdgstsPlan(replace(plan, batch=plan.rounds), _along(call, plan.vector) if filled else None)
 
 
 def _aligned(call: TileCall) -> Iterator[Change]:
@@ -160,7 +161,7 @@ def _issue(plan: LdgstsPlan, writer: Writer, turn: Turn) -> None:
         out.call(OP, *places, nbytes, **size)
 
     def whole() -> None:
-        issued(0, plan.nbytes)
+        issued(0, plan.runs.nbytes)
 
     def one(e: Value) -> None:
         if call.dtype.bits // 8 in (4, 8, 16):
@@ -177,7 +178,7 @@ def _issue(plan: LdgstsPlan, writer: Writer, turn: Turn) -> None:
         writer.asked(turn, call.tiles, whole, one)
     elif plan.runs.rows is None:
         with out.when(all_hold(writer.tests(turn, [call["dst"]])(0, plan.runs.vector - 1))):
-            issued(0, plan.nbytes, src_size=_size(plan, writer, turn))
+            issued(0, plan.runs.nbytes, src_size=_size(plan, writer, turn))
     else:
         inside = writer.tests(turn, [call["src"]])
         writer.asked(
@@ -194,7 +195,7 @@ def _size(plan: LdgstsPlan, writer: Writer, turn: Turn) -> Expr:
     call, src = writer.call, writer.call["src"]
     digits = own_digits(src, digits_of(writer.number(turn.access), call["dst"].extents), call["dst"].extents)
     if plan.along is None:
-        size = as_expr(plan.nbytes)
+        size = as_expr(plan.runs.nbytes)
     else:
         left = as_expr(src.buffer.shape[plan.along]) - (src.starts[plan.along] + as_expr(digits[plan.along]))
         size = binary("min", left, plan.runs.vector) * (call.dtype.bits // 8)

@@ -33,7 +33,7 @@ from tilewright.tile.partition import (
     vector_lengths,
     widest_vector,
 )
-from tilewright.tile.runs import LONG, Lines, Runs, is_whole, lacking, lines_along, runs_of, wide, wider_runs
+from tilewright.tile.runs import LONG, Lines, is_whole, lacking, lines_along, runs_of, wide, wider_runs
 from tilewright.tile.walks import Ints, Offset, Walk, plus, times, walk_of
 
 LETTERS = {"global": "g", "shared": "s", "local": "r"}  # in the names of offsets and pointers, and their order
@@ -85,26 +85,22 @@ class Distribution:
         return self.rows
 
     def summary(self) -> str:
-        """``2 x 16 bytes (8 elements) for each of 128 threads``, and why not fewer and wider."""
-        if self.rows is not None:
-            return self._of_rows(self.rows.kept)
-        at_once = self.computing is None
-        what = f"{self.nbytes} bytes ({self.vector} elements)" if at_once else f"{self.vector} elements"
-        who = f"for each of {self.threads} threads" if self.threads > 1 else "per thread"
+        """``2 x 16 bytes (8 elements) for each of 128 threads``, or ``n // 4 x 4 elements, 128 threads take turns``
+        and why not fewer and wider.
+        """
+        runs, copies = self.rounds if self.rows is None else self.rows.kept.count, self.computing is None
+        what = f"{self.nbytes} bytes ({self.vector} elements)" if copies else f"{self.vector} elements"
+        if self.rows is None:
+            who = f" for each of {self.threads} threads" if self.threads > 1 else " per thread"
+        else:
+            who = f", {self.threads} threads take turns" if self.threads > 1 else ", one thread"
         total = f", {self.accesses} in all" if self.accesses else ""
-        batch = f", {self.batch} at once" if self.batch > 1 else ""
+        batch = f", {self.batch} at once" if self.batch > 1 or self.rows is not None else ""
         asked = ", those inside of the buffers" if self.asked else ""
         how = ", in pairs" if self.pairs else self.computing.summary() if self.computing is not None else ""
-        why = f"; not {'by 16 bytes' if at_once else 'wider'}, as {self.limit}" if self.limit and self.offsets else ""
-        return f"{self.rounds} x {what} {who}{total}{batch}{asked}{how}{why}"
-
-    def _of_rows(self, runs: Runs) -> str:
-        """``n // 4 x 4 elements, 128 threads take turns``."""
-        why = f"; not wider, as {self.limit}" if self.limit else ""
-        asked = ", those inside of the buffers" if self.asked else ""
-        who = f"{self.threads} threads take turns" if self.threads > 1 else "one thread"
-        how = self.computing.summary() if self.computing is not None else ""
-        return f"{runs.count} x {self.vector} elements, {who}, {self.batch} at once{asked}{how}{why}"
+        limited = self.limit and (self.offsets or self.rows is not None)
+        why = f"; not {'by 16 bytes' if copies else 'wider'}, as {self.limit}" if limited else ""
+        return f"{runs} x {what}{who}{total}{batch}{asked}{how}{why}"
 
 
 def in_order(sides: Mapping[str, Side]) -> dict[str, Side]:
@@ -466,6 +462,7 @@ def flowing(call: TileCall, least: int = 1) -> Distribution:
     partial = not call.facts.divides(vector, extents[-1])
     return Distribution(
         vector,
+        vector * call.dtype.bits // 8,
         threads=call.scope.threads,
         limit=limit,
         computing=computation(call),
@@ -631,9 +628,11 @@ def by_runs(call: TileCall, also: Also = lambda *_: None, least: int = 1, order:
     return _longer_flow(call, plan.vector, least) or plan
 
 
-def flows_wider(call: TileCall, vector: int) -> bool:
-    """Are runs of rows, with tests of their ends, longer than ``vector``? Short rows are left as they are."""
-    return _longer_flow(call, vector, 1) is not None
+def unless_longer(call: TileCall, plan: Distribution) -> Distribution:
+    """The plan. Raises Decline where runs of rows, with tests of their ends, are longer; short rows are left."""
+    if _longer_flow(call, plan.vector, 1):
+        raise Decline(f"{plan.vector} elements at a time; runs of rows, whose ends are tested, have more")
+    return plan
 
 
 def _longer_flow(call: TileCall, vector: int, least: int) -> Distribution | None:

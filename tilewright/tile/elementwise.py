@@ -34,10 +34,10 @@ from tilewright.tile.distribution import (
     by_turns,
     extents_of_run,
     flowing,
-    flows_wider,
     held_elsewhere,
     in_memory_order,
     registers_alike,
+    unless_longer,
     widened,
 )
 from tilewright.tile.elements import Computation, Moving, computation, indexed
@@ -61,7 +61,6 @@ from tilewright.tile.walks import Ints, digits_of, plus, times
 
 
 ADDRESSED = only_in("local", "shared", "global")
-ENDS = "{} elements at a time; runs of rows, whose ends are tested, have more"
 
 
 @condition("clip= or fill= says that regions may leave their buffers")
@@ -141,10 +140,7 @@ def holders(call: TileCall) -> Distribution:
 @elementwise(priority=20, when=[only_in("shared", "global"), constant_extents, one_place_each])
 def turns(call: TileCall) -> Distribution:
     """Neighbouring threads compute neighbouring runs, loaded and stored by accesses of up to 128 bits."""
-    plan = by_turns(call)
-    if flows_wider(call, plan.vector):
-        raise Decline(ENDS.format(plan.vector))
-    return plan
+    return unless_longer(call, by_turns(call))
 
 
 @elementwise(priority=10, when=[ADDRESSED, one_place_each])

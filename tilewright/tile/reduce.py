@@ -169,18 +169,11 @@ class _Emission:
     parts: reductions.PartialStore
     run: Buffer
 
-    @property
-    def thread(self) -> Value:
-        """The number of the calling thread."""
-        index: Value = self.call.scope.index
-        return index
-
     def turn(self, round: Value, load: Value) -> Value:
         """The number of a thread's load along the elements."""
-        lines = self.plan.share.lines
-        number: Value = plus(
-            times(plus(times(round, self.plan.share.batch), load), lines.along), lines.row(self.thread)
-        )
+        share = self.plan.share
+        first = times(plus(times(round, share.batch), load), share.lines.along)
+        number: Value = plus(first, share.lines.row(self.call.scope.index))
         return number
 
     def digits(self, column: Value, turn: Value) -> list[Value]:
@@ -207,7 +200,7 @@ def _(plan: MemoryReduction, call: TileCall, out: Builder) -> None:
         scratch = reductions.scratch_for(plan.delivery.pieces * plan.delivery.results, reduction, call, out)
     workers = None if lines.workers == call.scope.threads else binary("<", call.scope.index, lines.workers)
     with out.when(workers), out.loop("b", plan.blocks) as block:
-        column = plus(times(block, lines.across), lines.column(emission.thread))
+        column = plus(times(block, lines.across), lines.column(emission.call.scope.index))
         exists = below(column, lines.kept.count, plan.blocks * lines.across)
         reductions.begin_with_nothing(reduction, out, parts, lines.kept.vector)
         with out.when(exists):
@@ -262,7 +255,7 @@ def _hand_on(
             value = emission.parts.get(j)
             reductions.put(emission.reduction, call, out, flat, slot(plus(times(block, lines.kept.vector), j)), value)
         return
-    row = lines.row(emission.thread)
+    row = lines.row(emission.call.scope.index)
     first = None if lines.together == 1 else binary("==", row % lines.together, 0)
     mine = all_hold((exists, first))
     if plan.stored > 1:

@@ -39,6 +39,12 @@ def _number(register: Numbers, word: str, part: str | None) -> Numbers:
     return moved >> up if word[0] == "s" else (moved.view(np.uint64) >> np.uint64(up)).astype(np.int64)
 
 
+def _sources(mods: Mapping[str, Any]) -> tuple[Callable[[Numbers], Numbers], Callable[[Numbers], Numbers]]:
+    """From the registers a and b to the numbers that their parts are."""
+    first, second = (mods["atype"], mods["a_part"]), (mods.get("btype", "u32"), mods["b_part"])
+    return lambda a: _number(a, *first), lambda b: _number(b, *second)
+
+
 def _clamped(result: Numbers, word: str, part: str | None) -> Numbers:
     _, width = _place(part)
     return result.clip(*((-(1 << width - 1), (1 << width - 1) - 1) if word[0] == "s" else (0, (1 << width) - 1)))
@@ -79,13 +85,13 @@ WORDS: dict[str, Callable[..., Numbers]] = {
 
 def _on_words(operation: Callable[..., Numbers]) -> Callable[..., Callable[..., Numbers]]:
     def meaning(
-        *, type: str, atype: str, a_part: str | None, b_part: str | None, btype: str = "u32", sat: bool = False,
-        op2: str | None = None, d_part: str | None = None, mode: str | None = None, **_: object,
+        *, type: str, sat: bool = False, op2: str | None = None, d_part: str | None = None, mode: str | None = None,
+        **mods: Any,
     ) -> Callable[..., Numbers]:  # fmt: skip
-        more = (mode,) if mode else ()
+        more, (first, second) = (mode,) if mode else (), _sources(mods)
 
         def execute(a: Numbers, b: Numbers, *c: Numbers) -> Numbers:
-            result = operation(_number(a, atype, a_part), _number(b, btype, b_part), *more)
+            result = operation(first(a), second(b), *more)
             result = _clamped(result, type, d_part) if sat else result
             return _with_third(result, c[0], type, op2, d_part) if c else wrapped(result)
 
@@ -108,15 +114,15 @@ def _times(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
 
 
 def _multiplied(
-    *, atype: str, btype: str, a_part: str | None, b_part: str | None, sat: bool = False, scale: str | None = None,
-    a_sign: bool = False, c_sign: bool = False, po: bool = False, **_: object,
+    *, sat: bool = False, scale: str | None = None, a_sign: bool = False, c_sign: bool = False, po: bool = False,
+    **mods: Any,
 ) -> Callable[[Numbers, Numbers, Numbers], Numbers]:  # fmt: skip
     """The product and c, one of the two perhaps negated, or both and one more; moved down by the scale."""
-    signed = "s32" in (atype, btype) or a_sign or c_sign
-    down = np.int64(int(scale[3:]) if scale else 0)
+    signed = "s32" in (mods["atype"], mods["btype"]) or a_sign or c_sign
+    down, (first, second) = np.int64(int(scale[3:]) if scale else 0), _sources(mods)
 
     def execute(a: Numbers, b: Numbers, c: Numbers) -> Numbers:
-        high, low = _times(_number(a, atype, a_part), _number(b, btype, b_part))
+        high, low = _times(first(a), second(b))
         third = _number(c, "s32" if signed else "u32", None)
         if a_sign:
             high, low = ~high, ~low & LOW

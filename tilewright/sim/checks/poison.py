@@ -43,8 +43,9 @@ class Poison(Check):
         if site.write or site.how.moves or site.how.goes_on or site.place is None or site.place.space == "global":
             return None
 
+        use = told("an operand of {}", operation(site.op))
+
         def look(batch: Batch, mask: Mask, *every: Address) -> None:
-            use = told("an operand of {}", operation(site.op))
             for at in every:
                 flags = site.shadow_bits(batch, mask, at)
                 batch.wave.shadows.require(batch, mask, flags, use, site.at, "memory", (site, at))

@@ -75,12 +75,8 @@ def cut(
     flow = Flow([block.end.targets for block in blocks])
     chains = segments(blocks, flow)
     live = live_in(blocks, flow, parameters)
-    return (
-        axes,
-        chains,
-        [live[segment.blocks[0]] for segment in chains],
-        loops.skips(blocks, flow, axes, compiled=kernel.compiled),
-    )
+    skips = loops.skips(blocks, flow, axes, compiled=kernel.compiled)
+    return axes, chains, [live[segment.blocks[0]] for segment in chains], skips
 
 
 def _cut(kernel: ir.Kernel, axes: Axes, orders: str) -> tuple[Axes, list[ir.Block]]:

@@ -232,15 +232,8 @@ class Look:
     @cached_property
     def key(self) -> tuple[object, ...]:
         """The key that distinguishes it from other looks of its wave."""
-        return (
-            self.ctas.start,
-            self.ctas.stop,
-            self.ctas.step,
-            self.warps.start,
-            self.warps.stop,
-            self.warps.step,
-            self.shape,
-        )
+        ctas, warps = self.ctas, self.warps
+        return ctas.start, ctas.stop, ctas.step, warps.start, warps.stop, warps.step, self.shape
 
     def error(
         self, kind: str, what: str, lanes: Bools, at: Span | None, *, given: object = None, **facts: object
@@ -322,16 +315,9 @@ class Batch(Look):
         warps = covering(np.flatnonzero(active.any((0, 2))))
         rest = active[ctas, warps]
         env = {name: _taken(value, ctas, warps) for name, value in self.env.items()}
-        return Batch(
-            self.wave,
-            _within(self.ctas, ctas),
-            _within(self.warps, warps),
-            Mask.of(rest.shape, rest),
-            env,
-            segment,
-            meeting=self.meeting.narrowed(ctas, warps) if waits and self.meeting is not None else None,
-            part=self.part,
-        )
+        meeting = self.meeting.narrowed(ctas, warps) if waits and self.meeting is not None else None
+        place, mask = (_within(self.ctas, ctas), _within(self.warps, warps)), Mask.of(rest.shape, rest)
+        return Batch(self.wave, *place, mask, env, segment, meeting=meeting, part=self.part)
 
     def parted(self, some: Bools, segment: int) -> tuple[Batch, Batch]:
         """These lanes as a batch at ``segment``, and the others, which go on waiting."""

@@ -419,13 +419,10 @@ class CompiledInstruction:
         form = self.bound.form
         shadow: Results = None
         if form.meaning.moves:
+            every = zip(arguments, flags or (), self._read_kinds, self.bound.arguments, strict=True)
             operands = tuple(
-                self._flags(argument, flag)
-                if data
-                else sound(self.bound, batch, mask, argument, flag, row.name, self.at)
-                for argument, flag, (_, data), row in zip(
-                    arguments, flags or (), self._read_kinds, self.bound.arguments, strict=True
-                )
+                self._flags(value, flag) if data else sound(self.bound, batch, mask, value, flag, row.name, self.at)
+                for value, flag, (_, data), row in every
             )
             shadow = self.meaning(batch, mask, operands, batch.wave.shadows, form.meaning.validity)
         else:

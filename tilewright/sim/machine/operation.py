@@ -489,10 +489,6 @@ class Pending:
         self.wave.run.events.completing(operation)
         operation.complete()
 
-    def complete_oldest(self) -> None:
-        """The first operation of the queue takes place."""
-        self._complete(self.queue.popleft())
-
     def complete(self, operation: Operation) -> None:
         """An operation takes place before those that were issued earlier, if it has not yet."""
         if operation in self.queue:

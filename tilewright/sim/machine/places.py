@@ -226,6 +226,7 @@ class BufferPlaces:
         shared_bytes = kernel.launch.shared_bytes if kernel.launch else 0
         self.arena = Place(ARENA, "shared", SHARED_WINDOW, 0, shared_bytes)
         self.tmem = Place(TMEM_MEMORY, "tmem", -1)
+        self._shared = [place for place in self.by_name.values() if place.space == "shared"]
 
     def _overlap(self, group: Group) -> None:
         window = self.by_name[group[0][0]].window
@@ -259,8 +260,7 @@ class BufferPlaces:
 
     def shared_at(self, byte: int) -> Place:
         """The shared buffer that has a byte; all of shared memory for none."""
-        buffers = (place for place in self.by_name.values() if place.space == "shared")
-        return next((p for p in buffers if p.start <= byte < p.start + p.nbytes), self.arena)
+        return next((p for p in self._shared if p.start <= byte < p.start + p.nbytes), self.arena)
 
     def holding(self, space: str, byte: int) -> Place:
         """The place in a memory that has a byte: an offset in shared memory, or a generic address."""

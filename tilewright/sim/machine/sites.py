@@ -236,11 +236,8 @@ class Site:
         for site, lanes, there in self._everywhere(batch, mask, at):
             _, guarded = site.reach(batch, lanes, there)
             if guarded and site.escapes is None and site._outside(batch, lanes, there).any():
-                raise SimulationError(
-                    told("{} outside of {}", operation(self.op), site.line.buffer),
-                    given=f"byte {int(there.full().max())}",
-                    at=self.at,
-                )
+                what = told("{} outside of {}", operation(self.op), site.line.buffer)
+                raise SimulationError(what, given=f"byte {int(there.full().max())}", at=self.at)
 
     def touch_all(self, batch: Batch, mask: Mask, every: Sequence[Address], of_one: Line) -> None:
         """`touch` for accesses that follow each other, of which nothing is outside of the buffer, or misaligned.
@@ -398,9 +395,9 @@ class Site:
             raise batch.error("bounds", what, mask.full, self.at, given=shown, allowed=allowed)
         several = window == LOCAL_WINDOW
         place = places.at(window, int(np.broadcast_to(at.full(), mask.shape)[mask.full].min()) if several else 0)
-        if place not in self._derived:
-            self._derived[place] = replace(self, place=place)
-        return self._derived[place]
+        if place.name not in self._derived:
+            self._derived[place.name] = replace(self, place=place)
+        return self._derived[place.name]
 
     def lines(self) -> list[Line]:
         """What was counted here since `reset`, as lines that no later run changes."""

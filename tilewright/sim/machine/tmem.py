@@ -145,13 +145,9 @@ class Columns:
             if row != request.row:
                 partners += [other for other in self.requests.values() if other.row == row and row in other.rows][:1]
         if len({partner.columns for partner in partners}) > 1:
-            columns = " and ".join(str(partner.columns) for partner in partners)
-            raise SimulationError(
-                "the CTAs of a pair ask for different numbers of columns",
-                given=f"{columns} columns",
-                allowed="the same number",
-                at=request.at,
-            )
+            given = f"{' and '.join(str(partner.columns) for partner in partners)} columns"
+            what = "the CTAs of a pair ask for different numbers of columns"
+            raise SimulationError(what, given=given, allowed="the same number", at=request.at)
         first = self.room(request.rows, request.columns) if len(partners) == len(request.rows) else None
         if first is None:
             return []

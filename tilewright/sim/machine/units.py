@@ -104,13 +104,8 @@ class Touched:
         """Those of the first of ``ctas``, which stand for all of them."""
         assert self.ctas is not None
         count = len(self.issuer) // (self.ctas.stop - self.ctas.start)
-        return replace(
-            self,
-            issuer=self.issuer[:count],
-            rows=np.zeros_like(self.rows[:count]),
-            places=_repeated(self.places, count),
-            ctas=slice(0, 1),
-        )
+        rows, places = np.zeros_like(self.rows[:count]), _repeated(self.places, count)
+        return replace(self, issuer=self.issuer[:count], rows=rows, places=places, ctas=slice(0, 1))
 
     @cached_property
     def writes(self) -> bool:

@@ -232,13 +232,8 @@ class MBarrierRules:
             where = (int(signals.home[k]), int(signals.offset[k]))
             if where in self.alive:
                 name, buffer = shared_text(self.wave, where[1]), self.wave.run.places.shared_at(where[1]).name
-                raise broken(
-                    "initialised twice",
-                    name,
-                    at=at,
-                    who=self.wave.thread_at(self.wave.first + row, thread),
-                    buffer=buffer,
-                )
+                who = self.wave.thread_at(self.wave.first + row, thread)
+                raise broken("initialised twice", name, at=at, who=who, buffer=buffer)
             self.alive[where] = LiveMBarrier(thread, self.clocks.now)
         self.words[signals.home, signals.offset // WORD] = True
         self._checked.clear()

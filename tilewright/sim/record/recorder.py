@@ -72,7 +72,7 @@ class Measure:
         self.site = site
         self.row = AccessSite(site.at, site.op, site.line.buffer, site.line.space, site.write, site.width,
                               site.how.goes_on)  # fmt: skip
-        self.sectors = self.runs = 0  # of all stretches
+        self.sums = np.zeros(2, np.int64)  # sectors and runs of all stretches
         self.together: list[Ints] = []  # what lanes touch in this one
         self.known: dict[tuple[int, bytes, bytes], WarpAccess] = {}
 
@@ -89,29 +89,28 @@ class Measure:
     def _measured(self, addresses: Ints, active: Bools) -> WarpAccess:
         site, lanes, start = self.site, int(active.sum()), int(addresses.min()) % EVERY
         if site.line.space == "global":
-            sectors = len(self._sectors(addresses[active]))
-            return WarpAccess(lanes, lanes * site.width, sectors=sectors, start=start)
+            sectors, pieces = self._pieces(addresses[active])
+            return WarpAccess(lanes, lanes * site.width, sectors=sectors, pieces=pieces, start=start)
         phase, pairs = site.how.phase or default_phase(site.width), not (site.write or site.how.phase)
         at = Address(0, Part(addresses.reshape(1, 1, 32)))
         everyone = lanes == site.how.lanes
         passes, ideal = wavefronts(at, site.how.lanes, site.width, phase, None if everyone else active, pairs=pairs)
         return WarpAccess(lanes, lanes * site.width, passes, ideal, start=start)
 
-    def _sectors(self, addresses: Ints) -> Ints:
-        """Those that lanes touch, in order."""
-        return np.unique(np.concatenate([addresses // SECTOR_BYTES, (addresses + self.site.width - 1) // SECTOR_BYTES]))
+    def _pieces(self, addresses: Ints) -> tuple[int, int]:
+        """How many sectors lanes touch, and how many pieces these make."""
+        ends = addresses // SECTOR_BYTES, (addresses + self.site.width - 1) // SECTOR_BYTES
+        sectors = np.unique(np.concatenate(ends))
+        return len(sectors), 1 + int((np.diff(sectors) > 1).sum())
 
     def touched(self) -> AccessSite:
         """The site, with how many bytes on end were touched at once."""
-        return replace(self.row, run_bytes=SECTOR_BYTES * self.sectors / max(1, self.runs))
+        return replace(self.row, run_bytes=SECTOR_BYTES * int(self.sums[0]) / max(1, int(self.sums[1])))
 
     def join(self) -> None:
         """A stretch is over: what warps have touched in it makes runs."""
-        if self.together:
-            sectors = self._sectors(np.concatenate(self.together))
-            self.sectors += len(sectors)
-            self.runs += 1 + int((np.diff(sectors) > 1).sum())
-            self.together.clear()
+        self.sums += self._pieces(np.concatenate(self.together)) if self.together else 0
+        self.together.clear()
 
 
 MOST_TOGETHER = 4096  # accesses of warps

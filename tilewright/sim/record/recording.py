@@ -127,7 +127,7 @@ class AccessSite:
 @dataclass(frozen=True, slots=True)
 class WarpAccess:
     """What one access of a warp touches: wavefronts of shared memory and the fewest there could be, or sectors of 32
-    bytes of global memory. start: where the first byte lies among as many as a wavefront has.
+    bytes of global memory, in so many pieces. start: where the first byte lies among as many as a wavefront has.
     """
 
     lanes: int
@@ -136,6 +136,7 @@ class WarpAccess:
     ideal: int = 0
     sectors: int = 0
     start: int = 0
+    pieces: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +153,7 @@ class Moved:
     ideal: int
     sectors: int
     start: int = 0
+    pieces: int = 0
 
 
 @dataclass(frozen=True, slots=True)

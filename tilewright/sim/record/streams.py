@@ -74,7 +74,7 @@ class Growing:
         return Stream(self.cta, self.warp, tuple(self.events))
 
 
-SUMMED = ("lanes", "nbytes", "wavefronts", "ideal", "sectors")
+SUMMED = ("lanes", "nbytes", "wavefronts", "ideal", "sectors", "pieces")
 MOST_ROWS = 256  # of one stretch, so that adding to it stays quick
 
 
@@ -86,8 +86,7 @@ def _added(a: tuple[tuple[int, int], ...], b: tuple[tuple[int, int], ...]) -> tu
 
 
 def _summed(site: int, times: int, start: int, parts: Iterable[WarpAccess | Moved]) -> Moved:
-    lanes, nbytes, wavefronts, ideal, sectors = (sum(getattr(part, name) for part in parts) for name in SUMMED)
-    return Moved(site, times, lanes, nbytes, wavefronts, ideal, sectors, start)
+    return Moved(site, times, start=start, **{name: sum(getattr(part, name) for part in parts) for name in SUMMED})
 
 
 def _moved(a: tuple[Moved, ...], b: tuple[Moved, ...]) -> tuple[Moved, ...]:

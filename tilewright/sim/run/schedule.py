@@ -397,7 +397,7 @@ class Scheduler:
                 continue
             if (ended := np.asarray(~self.warps_in(wave, self.held).any(1))).any():
                 self.run.events.outlived(wave.pending.queue[0], ended)
-            wave.pending.complete_oldest()
+            wave.pending.complete(wave.pending.queue[0])
             self.run.steps += 1
             return True
         return False

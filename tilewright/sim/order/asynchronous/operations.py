@@ -113,11 +113,8 @@ def _accesses(
     order = np.argsort(one.issuer, kind="stable")
     first = np.searchsorted(one.issuer[order], one.issuer[order], "left")
     nth[order] = np.arange(len(order)) - first
-    where = (
-        np.searchsorted(numbers(batch.ctas), rows),
-        np.searchsorted(numbers(batch.warps), threads // 32),
-        threads % 32,
-    )
+    ctas, warps = np.searchsorted(numbers(batch.ctas), rows), np.searchsorted(numbers(batch.warps), threads // 32)
+    where = ctas, warps, threads % 32
     for turn in range(int(nth.max(initial=-1)) + 1):
         chosen = np.full(len(operation.issuers.rows), -1)
         chosen[one.issuer[nth == turn]] = np.flatnonzero(nth == turn)

@@ -214,11 +214,8 @@ class KnownBySc:
     def _before(self, row: int, threads: tuple[int, ...]) -> Iterator[tuple[str, Known]]:
         clocks, knower = self.clocks, int(self.clocks.knower[threads[0]])
         some = [*threads] if len(threads) > 1 else threads[0]
-        at, start, cluster = (
-            0 if clocks.is_one else row,
-            int(clocks.first_column(row)),
-            clocks.cluster_of(np.array([row])),
-        )
+        at, start = 0 if clocks.is_one else row, int(clocks.first_column(row))
+        cluster = clocks.cluster_of(np.array([row]))
         for reach, block in self.first.items():
             times = np.zeros((1, clocks.width), np.int32)
             for columns, source in self._blocks[block]:

@@ -86,13 +86,8 @@ def finds_out(one: Site, other: Site) -> bool:
 
 def is_begun_by(one: Site, other: Site) -> bool:
     """Is one access a signal of an m-barrier that the other one begins? `MBarrierRules` judge whether it may be."""
-    return (
-        one.how.is_signal
-        and one.how.sem != "weak"
-        and other.how.sem == "weak"
-        and other.how.is_signal
-        and not other.how.ends
-    )
+    begins = other.how.is_signal and other.how.sem == "weak" and not other.how.ends
+    return begins and one.how.is_signal and one.how.sem != "weak"
 
 
 def went_along(access: AccessRecord, pairs: Pairs, record: Record | None = None) -> Bools:

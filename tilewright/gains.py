@@ -16,8 +16,8 @@ from tilewright import host
 from tilewright.errors import TilewrightError
 from tilewright.ir import Attr
 from tilewright.ir.launch import BLOCKS_PER_SM, MAX_REGISTERS
-from tilewright.profiling.acts import ATOMICS
-from tilewright.profiling.bounds import Gpu, _occupancy
+from tilewright.profiling.acts import ATOMICS, accesses
+from tilewright.profiling.bounds import Gpu, occupancy_of
 from tilewright.profiling.estimate import Estimate, RecordedLaunch, recorded, spilled_bytes, spilled_wavefronts
 from tilewright.records import replace
 
@@ -99,7 +99,7 @@ def _limited(exe: Executable, now: RecordedLaunch, gpu: Gpu) -> dict[str, Execut
             used = other.resources
         except TilewrightError:  # nothing assembles it, or not with this limit
             continue
-        occupancy, left = _occupancy(other, gpu), spilled_bytes(other)
+        occupancy, left = occupancy_of(other.lowered.launch, gpu, used.registers), spilled_bytes(other)
         wavefronts = spilled_wavefronts(other, occupancy.warps, now.recording)
         launch = replace(now.launch, resident=occupancy.ctas, spilled=wavefronts)
         seconds = replace(now, launch=launch, occupancy=occupancy).played(gpu).seconds
@@ -134,14 +134,10 @@ def _results(exe: Executable, args: Sequence[Any]) -> list[Any]:
 def _ifs(now: RecordedLaunch) -> Iterator[tuple[str, Any, RecordedLaunch]]:
     """What might be otherwise: each access as it would be at best, and more CTAs of an SM."""
     totals: dict[int, list[int]] = {}
-    for stream in now.recording.streams:
-        for event in stream.events:
-            for access in getattr(event, "moved", ()):
-                sums = totals.setdefault(access.site, [0, 0, 0, 0, 0])
-                for k, value in enumerate(
-                    (access.sectors, access.nbytes, access.wavefronts, access.ideal, access.times)
-                ):
-                    sums[k] += value
+    for access, _ in accesses(now.recording):
+        sums = totals.setdefault(access.site, [0, 0, 0, 0, 0])
+        for k, value in enumerate((access.sectors, access.nbytes, access.wavefronts, access.ideal, access.times)):
+            sums[k] += value
     for number, (sectors, nbytes, passes, ideal, times) in totals.items():
         site = now.recording.sites[number]
         verb = "writes" if site.write else "reads"
