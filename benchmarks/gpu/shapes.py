@@ -111,7 +111,8 @@ def rows(plans: dict[Job, tuple[Tiles, MatmulKind]], jobs: list[Job]) -> Iterato
         ctas = f", {tiles.cluster} x {tiles.beside} CTAs" if tiles.cluster * tiles.beside > 1 else ""
         parts = f", K in {tiles.parts}" if tiles.parts > 1 else ""
         apart = f", K in {tiles.apart} anywhere" if tiles.apart > 1 else ""
-        text = f"{tiles.m} x {tiles.n}{ctas}{parts}{apart}{', turned' if form.turned[2] else ''}"
+        turns = ", in turns" if tiles.pingpong else ""
+        text = f"{tiles.m} x {tiles.n}{ctas}{parts}{apart}{', turned' if form.turned[2] else ''}{turns}"
         cells = (" x ".join(map(str, shape)), "NN" if across else "NT", text, f"{ours * 1e6:.1f}",
                  f"{theirs * 1e6:.1f}", f"{theirs / ours:.3f}")  # fmt: skip
         print(*cells, sep=" | ", flush=True)

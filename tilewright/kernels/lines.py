@@ -18,23 +18,31 @@ THREADS, HELD = 128, 4  # of a CTA, and elements of each
 
 
 @cache
-def shifting(vector: int, before: int, kind: str) -> tw.Executable:
-    """y[s, j] = w[j - before - s], and 0 where w has no such element"""
+def shifting(vector: int, before: int, kind: str, count: int, *, early: bool) -> tw.Executable:
+    """y[s, j] = w[j - before - s], and 0 where w has no such element; z likewise, of v, if there are two.
+
+    early: may the kernel that follows begin, and wait for the results?
+    """
     rows = Rows(THREADS, HELD, 1, True, long=True)
 
     @T.prim_func
-    def shifted_line(w: T.handle, y: T.handle):
+    def shifted_lines(w: T.handle, v: T.handle, y: T.handle, z: T.handle):
         n, width = T.int32(), T.int32()
-        W = T.match_buffer(w, (n,), kind, align=dtype(kind).bits // 8)
-        Y = T.match_buffer(y, (vector, width), kind)
-        strip, shift = T.cta_id([T.ceildiv(width, rows.part), vector])
+        lines = T.meta_var([T.match_buffer(line, (n,), kind, align=dtype(kind).bits // 8) for line in (w, v)[:count]])
+        filled = T.meta_var([T.match_buffer(copies, (vector, width), kind) for copies in (y, z)[:count]])
+        strip, shift, which = T.cta_id([T.ceildiv(width, rows.part), vector, count])
         T.thread_id([THREADS])
+        if early:
+            T.ptx.griddepcontrol.launch_dependents()
         begin: T.let = strip * rows.part
+        first: T.let = begin - before - shift
         tile = rows.line_tile(kind)
-        Tx.cta.copy(tile, W[begin - before - shift : begin - before - shift + rows.part], fill=0)
-        Tx.cta.copy(Y[shift, begin : begin + rows.part], tile, clip=True)
+        for number in tuple(range(count)):
+            if which == number:
+                Tx.cta.copy(tile, lines[number][first : first + rows.part], fill=0)
+                Tx.cta.copy(filled[number][shift, begin : begin + rows.part], tile, clip=True)
 
-    return tw.compile(shifted_line)
+    return tw.compile(shifted_lines)
 
 
 def for_shifts(rows: Rows, *lines: Array) -> tuple[Array, ...]:
@@ -45,7 +53,8 @@ def for_shifts(rows: Rows, *lines: Array) -> tuple[Array, ...]:
 
 
 def shifted(rows: Rows, lines: Sequence[Array], filled: Sequence[Array]) -> Launches:
-    """The launches that fill what `for_shifts` made."""
-    for line, copies in zip(lines, filled, strict=True):
-        if rows.shifted:
-            yield shifting(rows.vector, rows.spacing - rows.vector, kind_of(line)), (line, copies)
+    """The launch that fills what `for_shifts` made: one or two arguments."""
+    if rows.shifted:
+        kernel = shifting(rows.vector, rows.spacing - rows.vector, kind_of(lines[0]), len(lines), early=rows.is_early)
+        more = (0,) * (2 - len(lines))
+        yield kernel, (*lines, *more, *filled, *more)

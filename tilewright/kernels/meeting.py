@@ -257,6 +257,8 @@ class Weights:
         self.rows, self.line = rows, line
         tile: Any = rows.tile(kind) if rows.shifted else rows.line_tile(kind) if rows.early else None
         self.tile, self.kept = tile, None
+        if rows.is_early:
+            T.ptx.griddepcontrol.wait()  # for the kernel that shifts the line; all before it have ended
         if rows.early:
             rows.scope.copy(tile, self._region(0), fill=0)
         if rows.near:  # each thread stores and loads what is its own

@@ -169,6 +169,11 @@ class Rows:
         """
         return self.vector, self.part * self.cluster + self.spacing - self.vector
 
+    @property
+    def is_early(self) -> bool:
+        """May a kernel begin before its lines are shifted? GPUs that have clusters know how to wait."""
+        return self.shifted and self.cluster > 1
+
     def numbers(self, pointer: Any, rows: Any, kind: str) -> Any:
         """An argument with one element for each row."""
         return T.match_buffer(pointer, (rows,), kind, align=dtype(kind).bits // 8)
