@@ -29,7 +29,7 @@ from tests.ptx.texts import module
 from tilewright import T
 from tilewright.checking import Policy
 from tilewright.cli.arguments import Request
-from tilewright.cli.checking import _checked
+from tilewright.cli.checking import LaunchCheck
 from tilewright.errors import TilewrightError
 from tilewright.load import LoadedModule, load_ptx
 
@@ -111,7 +111,7 @@ def by_texts(random: Random) -> None:
         globals=tuple(text(random) for _ in range(random.choice((0, 0, 0, 1)))),
         seed=random.choice((0, 0, 7)),
     )
-    _checked(loaded(), asked, gpu=False, quiet=True, limits=LIMITS, policy=Policy(both=False))
+    LaunchCheck(loaded(), asked, LIMITS, Policy(both=False), quiet=True).verdict()
 
 
 # In Python
