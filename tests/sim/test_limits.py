@@ -28,6 +28,10 @@ from tilewright.sim.machine import device
 from tilewright.sim.run import limits
 from tilewright.sim.run.limits import Watch
 
+# An alarm that rings while a callback of the garbage collector runs (hypothesis has one) is dropped there, with this
+# warning.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 
 def ran(k: Lowered, limits: Limits, check: str = "none", **arrays: Any) -> Run:
     return k.limited(limits, check, **arrays)

@@ -53,8 +53,8 @@ def for_shifts(rows: Rows, *lines: Array) -> tuple[Array, ...]:
 
 
 def shifted(rows: Rows, lines: Sequence[Array], filled: Sequence[Array]) -> Launches:
-    """The launch that fills what `for_shifts` made: one or two arguments."""
-    if rows.shifted:
+    """The launch that fills what `for_shifts` made: none to two arguments."""
+    if rows.shifted and lines:
         kernel = shifting(rows.vector, rows.spacing - rows.vector, kind_of(lines[0]), len(lines), early=rows.is_early)
         more = (0,) * (2 - len(lines))
         yield kernel, (*lines, *more, *filled, *more)

@@ -244,8 +244,9 @@ class RecordedLaunch:
         lines, waits = defaultdict[Any, float](float), defaultdict[Any, float](float)
         for (used, row), turns in timing.units.items():
             lines[at[row]] += turns * (used == unit)
-        for (what, row), cycles in timing.waits.items():
-            waits[WAITS[what], at[row]] += cycles / sum(timing.waits.values())
+        whole = sum(timing.waits.values())
+        for (what, row), cycles in timing.waits.items() if whole else ():
+            waits[WAITS[what], at[row]] += cycles / whole
         line = max(lines, key=lambda where: lines[where], default=None)
         busy = {UNITS.get(used, used): part for used, part in timing.busy.items()}
         most = sorted(((*wait, part) for wait, part in waits.items()), key=lambda wait: -wait[2])
