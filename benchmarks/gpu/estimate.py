@@ -59,11 +59,12 @@ NOTE = (
     "estimates are of these. Since then: bulk copies of what several SMs read come at 82 bytes a cycle (bursts; 60 "
     "had been chosen by pairs), products of one warpgroup have gaps (figures), copies by cp.async stand among products "
     "as in SASS, and products are recorded with two tiles where any of their pairs has several (before, each tile of "
-    "a wide one had its own start). The newest changes are from figures, too: copies of clusters get 50 bytes a cycle "
-    "of the second-level cache (rings), runs of bytes that all warps touch and pieces of an access (pieces), gaps of "
-    "one warpgroup's products beside power, and bytes outside of arrays. Estimates of attention, `matmul 16 x 14336 x "
-    "4096` and `matmul 384 x 5120 x 4096` are of the model before these. Ranks of two measurements: of two "
-    "days, on two machines."
+    "a wide one had its own start). The newest changes come from figures and from pairs, held ones among them: copies "
+    "of clusters get 50 bytes a cycle of the second-level cache (chosen by six pairs; rings show 34 to 86), short "
+    "runs of bytes cost HBM more (by rows and transpositions), bytes outside of arrays take the copy engine (by "
+    "`matmul 16`), and gaps of one warpgroup's products are not added to those of power. Estimates of attention, "
+    "`matmul 16 x 14336 x 4096` and `matmul 384 x 5120 x 4096` are of the model before these. Ranks of two "
+    "measurements: of two days, on two machines."
 )
 LIMIT = 0.85  # of ranks: where two measurements agree less, no estimate can be asked for it
 
