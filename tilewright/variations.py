@@ -135,12 +135,9 @@ def _begins_unset(run: EndedRun) -> Iterator[Variation]:
 def _begins_in_part(run: EndedRun) -> Iterator[Variation]:
     """An array of which host code sets the first bytes holds anything behind them."""
     for name, part in run.around.in_part.items():
-        begins = run.before.get(name)
-        if (
-            isinstance(begins, np.ndarray)
-            and part.nbytes < begins.nbytes
-            and run.line_of(name, write=False) is not None
-        ):
+        begins = run.arrays[0].get(name)
+        is_read = run.line_of(name, write=False) is not None
+        if isinstance(begins, np.ndarray) and is_read and part.nbytes < begins.nbytes:
             flat, first = begins.reshape(-1), -(-part.nbytes // begins.itemsize)
             otherwise = np.concatenate([flat[:first], _others(flat[first:])]).reshape(begins.shape)
             yield Variation({name: otherwise}, ("with one end", "with another"), partial(_in_part, run, name))

@@ -95,6 +95,27 @@ def test_an_array_of_which_a_quarter_is_set_is_told(
     assert f"{shown} bytes; bins[" in out
 
 
+def test_a_member_of_which_a_quarter_is_set_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+struct P { const float* x; float* y; };
+__global__ void k(P p) { p.y[threadIdx.x] = 2 * p.x[threadIdx.x]; }
+int main() {
+    float h[64];
+    P p;
+    for (int i = 0; i < 64; ++i) h[i] = i;
+    cudaMalloc(&p.x, sizeof(h));
+    cudaMalloc(&p.y, sizeof(h));
+    cudaMemcpy((void*)p.x, h, 64, cudaMemcpyHostToDevice);
+    k<<<1, 64>>>(p);
+}
+"""
+
+    code, out = checked(text, tmp_path, monkeypatch)
+
+    assert code == 1
+    assert "p.x is not set as a whole before the launch, and what its end holds decides the results" in out
+
+
 def test_the_end_of_an_array_that_a_kernel_does_not_read_may_be_anything(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
