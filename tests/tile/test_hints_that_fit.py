@@ -37,6 +37,7 @@ CALLS = {
         "Tx.cta.gemm(c[:, :], a[:, :], b[:, :], transpose_A=False, transpose_B=True)",
     ),
     "if w == 0: Tx.cta.fill(s[:, :], 0)": ("Tx.warp.fill", "if w == 0: Tx.warp.fill(s[:, :], 0)"),
+    "if w == 0: Tx.wg.fill(s[:, :], 0)": ("Tx.warp.fill", "if w == 0: Tx.warp.fill(s[:, :], 0)"),
 }
 """Each call: what the error proposes, and the call that follows it."""
 

@@ -402,18 +402,18 @@ class ControlFlow:
                 f"{name} needs all threads of its {SPOKEN[kind]}",
                 given=cause,
                 allowed=f"a condition that keeps each {SPOKEN[kind]} whole",
-                hint=_by_fewer(name, kind, reach),
+                hint=_by_fewer(name.rpartition(".")[2], reach),
                 at=step.at,
             )
 
 
-def _by_fewer(name: str, kind: str, reach: Reach) -> str | None:
-    """The call in the scope of the one smaller group that reaches it, all of its threads: ``Tx.warp.copy``."""
+def _by_fewer(primitive: str, reach: Reach) -> str | None:
+    """The primitive in the scope of the one smaller group that reaches it, all of its threads: ``Tx.warp.copy``."""
     for smaller, size in reversed(THREADS_IN.items()):
         if smaller in SPOKEN and len(reach.active) % size == 0 and reach.level <= NEEDS[smaller]:
             groups = reach.active.reshape(-1, size)
             if groups.any(axis=1).sum() == 1 and int(groups.sum()) == size:
-                return name.replace(f".{kind}.", f".{smaller}.")
+                return f"Tx.{smaller}.{primitive}"
     return None
 
 
