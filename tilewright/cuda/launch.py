@@ -1,4 +1,4 @@
-"""Launching a compiled kernel on the GPU where its arguments are.
+"""Launching a compiled kernel on the GPU where its arguments are, with the tensor maps that it wants.
 
 The first call with arguments of some dtypes, shapes, device and alignment checks them, as the simulator does, and keeps
 a `LaunchPlan`: the loaded function, its grid, the values of its symbols. Every further call reads a few attributes of

@@ -1,4 +1,5 @@
-"""What a call of an operator did, noted while torch's tensors go through it: allocations, copies, launches.
+"""What a call of an operator did, noted while torch's tensors go through it (allocations, copies, launches), and the
+function that does it again for calls that are like it.
 
 Each tensor is named by the memory that it lies in. An address is noted as that of its memory's first tensor and so many
 bytes beyond, which holds for all calls with tensors of the same shapes and strides. Whatever torch did that the notes

@@ -1,4 +1,6 @@
-"""The conditions of variants on a call, apart from its layouts: each a sentence and a check."""
+"""The conditions of variants on a call, apart from its layouts: each a sentence and a check; and the changes with which
+a call would meet them.
+"""
 
 from __future__ import annotations
 
@@ -144,6 +146,9 @@ def _padded(layout: Layout | None, length: int, run: int) -> Layout | None:
         end = max(end, (extent - 1) * wanted + end)
     shard = [Iter(it.extent, strides.get(int(it.stride), it.stride), it.axis) for it in layout.shard]
     return None if strides == {old: old for old in strides} else replace(layout, shard=tuple(shard))
+
+
+# The conditions.
 
 
 def between(first: str, other: str) -> Condition:

@@ -1,4 +1,5 @@
-"""Operations that touch shared memory: none of the CTAs that have it may end before, neither the issuer's nor others.
+"""Rules that hold in every schedule, each checked in any run: of operations on other CTAs' shared memory, of
+m-barriers, of what is read through the cache of constants, and of barriers.
 
 Source: PTX ISA, "Cluster: distributed shared memory"; "Asynchronous operations".
 """
