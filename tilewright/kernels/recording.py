@@ -213,7 +213,7 @@ def is_watched() -> bool:
 
 # Calls of an operator on torch's tensors that are like one before: they allocate and launch, and decide nothing.
 #
-# The first call with tensors of some dtypes, shapes, strides, alignment and device is recorded (`recording`), and
+# The first call with tensors of some dtypes, shapes, strides, alignment and device is recorded (`recorder`), and
 # becomes a function. That of ``softmax(x)`` reads
 #
 #     def again(args, other):

@@ -316,7 +316,7 @@ def registers_inside(call: TileCall) -> str | None:
         if side.space != "local":
             continue
         dims = [dim for dim in open_dimensions(call, side) if const_value(side.extents[dim]) is not None]
-        if dims:  # those whose extents only the run knows end with the registers: see `flow.covered`
+        if dims:  # those whose extents only the run knows end with the registers: see `distribution.covered`
             return f"the region {side} may leave dimension {dims[0]} of {side.name}"
     return None
 

@@ -69,7 +69,8 @@ class Refusals:
 # How often threads came to a barrier, or to a branch around one, and how often they went on behind it.
 #
 # Who returns early is not waited for. Who skips a barrier and goes on may be counted at another one, or let it complete
-# by ending: that is told. `codegen.skips` finds the branches, and the numbers that they and the barriers have here.
+# by ending: that is told. `tilewright.sim.codegen.loops.skips` finds the branches, and the
+# numbers that they and the barriers have here.
 
 
 class Skipping:

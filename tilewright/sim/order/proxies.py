@@ -169,7 +169,7 @@ class SharedStores:
                     yield unfenced_shared(self.clocks, one, tuple(where), did, writer, at)
 
     def _unfenced_copies(self, operation: Operation, one: Touched) -> Iterator[LackingFence]:
-        """Stores of operations through the generic proxy, such as `cp.async`, that the units may not see, in words."""
+        """Stores of operations through the generic proxy, as of ``cp.async``, that the units may not see, in words."""
         parts, board = self.operations.parts, self.operations.scoreboard
         copies = [part.number for part in parts.values() if part.writes_shared_as_threads_do] if self._may_copy else []
         if copies:

@@ -358,9 +358,9 @@ def check_together(operation: Operation, one: Touched) -> None:
         now[there] = change(now[there], given[turn])
 
 
-# What is read through the cache of constants, `ld.global.nc`, is not written while the kernel runs, ordered or not.
+# What is read through the cache of constants, ``ld.global.nc``, is not written while the kernel runs, ordered or not.
 #
-# That cache sees no writes; compilers read through it what `const T* __restrict__` and `__ldg` name. Where a thread
+# That cache sees no writes; compilers read through it what ``const T* __restrict__`` and ``__ldg`` name. Where a thread
 # reads a place before it writes there itself, and nobody else does, practice lives with it: a warning.
 #
 # Source: PTX ISA, "Data Movement and Conversion Instructions: ld.global.nc".
