@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     Ints: TypeAlias = NDArray[np.int64]
     Bools: TypeAlias = NDArray[np.bool_]
 
-__all__ = ["Addresses", "Lanes", "Machine", "Memory", "Tensor", "Unit", "first_of"]
+__all__ = ["SECTOR_BYTES", "Addresses", "Lanes", "Machine", "Memory", "Tensor", "Unit", "first_of"]
+
+SECTOR_BYTES = 32  # of global memory: the least that an access moves
 
 Lanes = NDArray[Any]  # (..., 32): one value per lane; Any, since each instruction knows its dtypes
 

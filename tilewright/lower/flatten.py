@@ -144,7 +144,7 @@ class _Flattener:
     @cached_property
     def taken(self) -> set[str]:
         """Every name of the kernel, and those that the lowered one gets beside them."""
-        names = {*self.ids, *self.changing, "range", "T", "Tx"}
+        names = {*self.ids, *self.changing, *ir.SCRIPT_NAMES}
         for stmt in ir.statements(self._whole):
             declared = [getattr(stmt, "var", None), getattr(stmt, "buffer", None), *ir.expressions(stmt)]
             for node in declared:
