@@ -55,7 +55,7 @@ STEPS = (Issue, Commit, Wait, Sync, Fence, ProxyFence, RegisterFence)
 """The effects of which a form has one; a `Commit` may stand beside a `Wait`."""
 
 
-# An effect
+# What an effect says.
 
 
 def _is_of(kinds: Iterable[str], name: object, operands: Operands) -> bool:
@@ -193,7 +193,7 @@ RULES: Mapping[type, tuple[EffectRule, ...]] = {
 """For each kind of effect the fields that something else limits, whether they agree, and what would."""
 
 
-# A form
+# What a form says.
 
 
 def _several(form: Form, row: Instruction) -> str:
@@ -293,7 +293,7 @@ FORM_RULES: tuple[FormRule, ...] = (
 )
 
 
-# A row
+# What a row says, and the check of all three.
 
 
 def _names(row: Instruction) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
-"""What a matrix product in registers is besides its meaning: which elements lie where, and what they are widened to.
+"""Matrices in registers, as products and matrix copies have them: which lane holds which element, and what elements are
+widened to.
 
 With this, products that follow each other on fragments side by side are one product of larger matrices.
 """

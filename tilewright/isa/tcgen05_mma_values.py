@@ -1,4 +1,5 @@
-"""What tcgen05.mma computes: D from the units of matrices in shared memory, or A's cells, and from D's cells before.
+"""What tcgen05.mma computes: D from the units of matrices in shared memory, or A's cells, and from D's cells before;
+and where it finds them.
 
 Integers are exact. Floats: products, and elements times their scales, are exact; their sum and D are rounded once. The
 hardware's order is its own. Each quarter of the lanes has scales of its own: those of A count in their rows' lanes, of
@@ -190,7 +191,7 @@ def _field(words: Array, first: Array | np.uint64, bits: int) -> Array:
     return np.asarray(words >> first & np.uint64((1 << bits) - 1)).astype(np.int64)
 
 
-# Products
+# The products themselves.
 
 
 def product(

@@ -248,7 +248,7 @@ instruction(
 )
 
 
-# Four rows
+# Boxes of four rows of an array, each named by itself.
 
 EXACT_ARCHS = suffixed(100, 103, 110)
 FOUR_ROWS = AsyncMeaning(units_of, addresses=rows_loaded, passes=("cta_mask",), moves=True)

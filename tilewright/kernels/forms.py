@@ -192,11 +192,11 @@ class EpilogueLine:
         self.extents = [1 if isinstance(extent, int) else size for extent, size in
                         zip(shape, (tiles.rows, tiles.n), strict=True)]  # fmt: skip
         self.is_one = self.extents == [1, 1]
-        self.is_async = not self.is_one and dtype(kind).bits == 32  # what `cp.async` copies
+        self.is_async = not self.is_one and dtype(kind).bits == 32  # what ``cp.async`` copies
         self.near: Any = None if self.is_one else pool.alloc((tiles.groups, *self.extents), kind, align=16)
 
     def fetch(self, place: Any, who: Any) -> None:
-        """A warpgroup issues the copy of its tile's numbers, by `cp.async` where elements are wide enough."""
+        """A warpgroup issues the copy of its tile's numbers, by ``cp.async`` where elements are wide enough."""
         if self.is_one:
             return
         corner = (place.row, place.column)

@@ -1,4 +1,8 @@
-"""The builder of a kernel, to which the functions of ``T`` and ``Tx`` add their statements."""
+"""The builder of a kernel, to which the functions of ``T`` and ``Tx`` add their statements.
+
+Expressions that are too deep or too large for one statement are taken apart before; the types that a kernel writes are
+below.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Expressions and calls of a kernel, evaluated while it is parsed."""
+"""Expressions of a kernel, evaluated while it is parsed: calls, elements of buffers, what each kind of Python
+expression means, and choices.
+
+Values that Python knows stay Python values and follow Python's rules; with an IR expression among the operands the
+result is an IR expression.
+"""
 
 from __future__ import annotations
 
@@ -113,12 +118,6 @@ def _is_ours(function: object) -> bool:
     return home == "tilewright" or home.startswith("tilewright.")
 
 
-# Expressions: what each kind of Python expression means in a kernel.
-#
-# Values that Python knows stay Python values and follow Python's rules; with an IR expression among the operands the
-# result is an IR expression.
-
-
 # ``buf[i, a:b]`` in the text of a kernel: an element or a region, with what is known about the index checked.
 
 
@@ -174,6 +173,9 @@ def _check_index(buffer: ir.Buffer, dim: int, value: object, extent: object, *, 
             allowed=f"0 to {extent if past else extent - 1}",
             hint=f"{extent + place}, which counts from the end" if -extent <= place < 0 else None,
         )
+
+
+# What each kind of Python expression means in a kernel.
 
 
 _UNARY: dict[type[ast.unaryop], tuple[str, Callable[..., object]]] = {
