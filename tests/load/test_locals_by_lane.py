@@ -46,5 +46,5 @@ def test_lanes_read_and_write_variables_of_their_own_choice() -> None:
 def test_an_index_past_the_chosen_variable_is_told() -> None:
     which, out = np.arange(32, dtype=np.int32) % 2, np.zeros(32, np.float32)
     kernel = tw.load_cu(CHOSEN, options=("-G",), defines={"AT": 5})["chosen"]
-    with pytest.raises(tw.TilewrightError, match="outside of (low|high)"):
+    with pytest.raises(tw.TilewrightError, match=r"outside of (low|high)"):
         kernel.simulate(which, out, grid=1, block=32, check="all")
