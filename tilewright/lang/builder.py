@@ -235,6 +235,7 @@ class KernelBuilder:
         self.exact = exact
         self.at: Span | None = None
         self.hints: tuple[str, ...] = ()
+        self.awaited: tuple[str, ...] = ()  # the names of what a helper that runs gives back
         self.nameless: set[str] = set()  # the buffers that no assignment has named so far
         self.renamed: dict[str, str] = {}
         self.fresh: set[str] = set()
@@ -294,6 +295,11 @@ class KernelBuilder:
             self.nameless.add(name)
         self.hints = tuple(rest)
         return name
+
+    def named_argument(self, parameter: str) -> str:
+        """A unique name for an array of the caller: that of the assignment, also one of what a helper gives back."""
+        self.hints, self.awaited = self.hints or self.awaited, ()
+        return self.named(parameter)
 
     def rename(self, buffer: str, name: str) -> None:
         """Give a buffer that no assignment has named the name that it will have in the finished kernel."""
