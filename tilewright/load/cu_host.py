@@ -41,7 +41,7 @@ _ASKED: Mapping[str, tuple[Number, ...]] = {  # functions of CUDA, by what their
 }  # fmt: skip
 _SETS = {"cudaMemcpyToSymbol": 0, "cudaMemcpyToSymbolAsync": 0, "cudaLaunchKernel": 0, "cuLaunchKernel": 0,
          "cudaLaunchCooperativeKernel": 0, "printf": 0, "memset": 1, "cudaMemset": 1}  # fmt: skip
-"""How many of their first arguments functions write through; copies the first, others that the text lacks perhaps all."""
+"""How many of their first arguments functions write through: copies the first, any other perhaps all."""
 _ATTRIBUTES: Mapping[str, Number] = {  # of cudaDeviceGetAttribute
     "cudaDevAttrMultiProcessorCount": MULTIPROCESSORS, "cudaDevAttrWarpSize": 32,
     "cudaDevAttrMaxThreadsPerBlock": 1024, "cudaDevAttrMaxSharedMemoryPerBlock": 48 << 10,
@@ -512,8 +512,8 @@ def _set_elsewhere(call: Node, tree: Tree) -> Iterator[str]:
     words = [tree.of(child) for child in listed.named_children] if listed is not None else []
     name = tree.of(called).rpartition("::")[2] if called is not None else ""
     for word in words[: _SETS.get(name, 1 if "emcpy" in name else len(words))]:
-        if found := re.fullmatch(r"(?:\(\s*[\w:]+\s*\*+\s*\)\s*)?&\s*(\w+)", word):
-            yield found[1]
+        if address := re.fullmatch(r"(?:\(\s*[\w:]+\s*\*+\s*\)\s*)?&\s*(\w+)", word):
+            yield address[1]
 
 
 def _asked(call: Node, tree: Tree) -> Iterator[tuple[str, str | Number]]:

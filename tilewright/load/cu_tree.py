@@ -310,8 +310,8 @@ def _blank(text: str) -> str:
     return re.sub(r"[^\n]", " ", text)
 
 
-def _blank_comment(found: re.Match[str]) -> str:
-    return _blank(found[0]) if found[0][0] == "/" else found[0]
+def _blank_comment(skipped: re.Match[str]) -> str:
+    return _blank(skipped[0]) if skipped[0][0] == "/" else skipped[0]
 
 
 def _blank_code(text: str) -> str:
@@ -503,9 +503,7 @@ class _Kernel(NamedTuple):
     template: Sequence[str] | None
 
 
-_NUMBERS = re.compile(
-    r"[A-Z]\w?|\w+_t|\w*(?:[Ss]calar|[Tt]ype|[Rr]eal|[Ff]loat)\w*"
-)  # types of numbers, by their names
+_NUMBERS = re.compile(r"[A-Z]\w?|\w+_t|\w*(?:[Ss]calar|[Tt]ype|[Rr]eal|[Ff]loat)\w*")  # types of numbers, as named
 _WAYS_PAST = ("if_statement", "for_statement", "while_statement", "do_statement", "switch_statement")
 
 
