@@ -28,7 +28,7 @@ from tilewright.errors import InstructionError, located
 from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Kernel, Load, Reinterpret, as_expr, const_value
 from tilewright.ir.intervals import limits
 from tilewright.isa import ANY_LANES, CONSTRAINTS, KINDS, Bound, Operand, Ptx, bind, calls_in, register_kind
-from tilewright.isa.convert import CONVERSIONS
+from tilewright.isa.arith import row_of
 from tilewright.isa.math import APPROXIMATIONS
 
 # Casts: one helper function for each pair of dtypes that C++ cannot convert as the language means it.
@@ -101,7 +101,8 @@ def _integer(value: Cpp, source: DType, target: DType, unit: TranslationUnit) ->
             comment="Saturates; NaN is 0.",
         )
         return Cpp.call(name, value)
-    row = CONVERSIONS["float64" if source.bits == 64 else "float32", target]
+    row = row_of("float64" if source.bits == 64 else "float32", target, unit.arch)
+    assert row is not None, "all targets have it"
     if source.bits == 32 and target.bits == 32:
         unit.number_instruction(name, row, kind, (number,))
         return Cpp.call(name, value)
@@ -137,8 +138,7 @@ def _float32_to_odd(value: Cpp, source: DType, unit: TranslationUnit) -> Cpp:
 
 def _tf32_rounding(unit: TranslationUnit) -> str:
     """The function that rounds a float to the ten bits of fraction that matrix instructions look at."""
-    row = CONVERSIONS["float32", "tf32"]
-    if row.arch.admits(unit.arch):
+    if row := row_of("float32", "tf32", unit.arch):
         bits = unit.number_instruction("tf32_bits", row, "unsigned int", ("float",))
         return unit.function("tf32_from_float32", "float (float a)", f"return __uint_as_float({bits}(a));")
     return unit.function(
@@ -155,7 +155,7 @@ def to_float32(value: Cpp, source: DType, unit: TranslationUnit) -> Cpp:
     if not carried_as_bits(source):
         return value if source.is_float else value.cast("float")
     name = f"float32_from_{source}"
-    if name not in unit.helpers and (row := CONVERSIONS.get((source, "float32"))) is not None:
+    if name not in unit.helpers and (row := row_of(source, "float32", unit.arch)):
         unit.number_instruction(name, row, "float", (cpp_type(source),))
     elif name not in unit.helpers:
         _WIDEN.get(source, _widen_narrow)(name, source, unit)
@@ -166,8 +166,8 @@ def from_float32(value: Cpp, target: DType, unit: TranslationUnit) -> Cpp:
     """A float rounded to ``target``, to nearest even."""
     if not carried_as_bits(target):
         return value
-    name, row = f"{target}_from_float32", CONVERSIONS.get(("float32", target))
-    if name not in unit.helpers and row is not None and len(row.operands) == 1 and row.arch.admits(unit.arch):
+    name, row = f"{target}_from_float32", row_of("float32", target, unit.arch)
+    if name not in unit.helpers and row is not None and len(row.operands) == 1:
         unit.number_instruction(name, row, cpp_type(target), ("float",))
     elif name not in unit.helpers:
         _ROUND.get(target, _round_narrow)(name, target, unit)
@@ -199,8 +199,7 @@ def _widen_exponent(name: str, source: DType, unit: TranslationUnit) -> None:
 
 
 def _widen_narrow(name: str, source: DType, unit: TranslationUnit) -> None:
-    row = CONVERSIONS[source, "float16x2"]
-    if row.arch.admits(unit.arch):
+    if row := row_of(source, "float16x2", unit.arch):
         half = to_float32(Cpp("(unsigned short)pair"), dtype("float16"), unit).text
         pair = unit.number_instruction(f"float16x2_from_{source}x2", row, "unsigned int", ("unsigned short",))
         unit.function(name, "float (unsigned char a)", f"unsigned int pair = {pair}(a);", f"return {half};")
@@ -252,9 +251,8 @@ def _round_narrow(name: str, target: DType, unit: TranslationUnit) -> None:
         "float8_e4m3fn": [f"if (!(fabsf(a) <= {form.limit})) return {sign} | {form.nan};"],
         "float8_e5m2": [f"if (!(fabsf(a) < {form.limit})) return {sign} | (a == a ? 0x7c : {form.nan});"],
     }
-    row = CONVERSIONS["float32", target]
     lines = ["unsigned int x = __float_as_uint(a);", *special.get(target, [f"if (a != a) return {form.nan};"])]
-    if row.arch.admits(unit.arch):
+    if row := row_of("float32", target, unit.arch):
         pair = unit.number_instruction(f"{target}x2_from_float32", row, "unsigned short", ("float", "float"))
         lines += [f"return (unsigned char){pair}(0.0f, a);"]
         comment = "Beyond the range lies NaN or infinity; the instruction would saturate."

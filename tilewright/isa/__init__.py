@@ -20,8 +20,7 @@ In the order in which to read:
                         products into tensor memory; instruction_descriptors: which product one computes
     wgmma               products of a warpgroup, on matrices of shared memory
     units               what asynchronous families have in common, and what carries them out
-    math, arith, convert
-                        numbers of one thread
+    math, arith         numbers of one thread, and the scalar rows that operators and casts are
     printing            ``printf``, functions of the run time and of others, and ways to stop
 """
 

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from tilewright.dtypes import DType, dtype
 from tilewright.ir import Binary, Call, Cast, Expr, Reinterpret
-from tilewright.isa.arch import Requirement, since
-from tilewright.isa.calls import bind
+from tilewright.isa.arch import Arch, Requirement, since, suffixed
+from tilewright.isa.calls import bind, spelled
 from tilewright.isa.machine import Lanes
-from tilewright.isa.operands import TYPES
-from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads, single
+from tilewright.isa.operands import NARROW, TYPES, register_kind
+from tilewright.isa.table import Cuda, Form, Instruction, Meaning, Mods, instruction, reads, single
 
 # Fused multiply-add: a * b + c with one rounding.
 #
@@ -126,48 +127,62 @@ instruction(
 
 @dataclass(frozen=True, slots=True)
 class NumberRow:
-    """An instruction on numbers: no memory, no other lane.
+    """A scalar row as inline assembly on C++'s numbers has it: no memory, no other lane.
 
-    text: the assembly; ``%0`` is the result, ``%1`` and on the operands. result, operands: kinds of register, as in
-    `tilewright.isa.CONSTRAINTS`. execute: the meaning, on arrays of register bits (f32 and f64: of floats).
+    text: ``%0`` is the result, ``%1`` and on the operands. result, operands: kinds of register, as in
+    `tilewright.isa.CONSTRAINTS`. execute: on the bits of registers; the number that the instruction gives.
     """
 
     text: str
     result: str
     operands: tuple[str, ...]
     arch: Requirement
-    source: str
     execute: Callable[..., Lanes]
 
 
-_OPERATORS = {"+": ("add", np.add), "-": ("sub", np.subtract), "*": ("mul", np.multiply)}
-_TYPES = {  # PTX's name, elements, the first architecture with add, sub and mul
-    "float16": ("f16", 1, "sm_75"),
-    "float16x2": ("f16x2", 2, "sm_75"),
-    "bfloat16": ("bf16", 1, "sm_90"),
-    "bfloat16x2": ("bf16x2", 2, "sm_90"),
-    "float32x2": ("f32x2", 2, "sm_100"),
+def number_row(row: Instruction, form: Form, mods: Mods) -> NumberRow:
+    """A form of a scalar row, with these modifiers."""
+    assert callable(form.result)
+    words = [form.result(mods), *(operand.type_of(mods) for operand in row.operands)]
+    places = {name: f"%{place}" for place, name in enumerate(["result", *(operand.name for operand in row.operands)])}
+    pattern, mnemonic = row.pattern_of(form), form.mnemonic(mods)
+    whole = pattern if "{mnemonic}" in pattern else f"{{mnemonic}} {pattern};"
+    result, *operands = (register_kind(TYPES[word].dtype) for word in words)
+    text = whole.format(mnemonic=mnemonic, **places)
+    assert form.meaning.of_lanes is not None
+    return NumberRow(text, result, tuple(operands), form.arch, form.meaning.of_lanes(mods))
+
+
+_OPERATORS = {"+": "add", "-": "sub", "*": "mul"}
+_WORDS = {
+    "float16": "f16", "float16x2": "f16x2", "bfloat16": "bf16", "bfloat16x2": "bf16x2", "float32x2": "f32x2",
+}  # fmt: skip
+_NARROW = {name: word for word, name in NARROW.items()}
+_INTEGERS = {"int32": "s32", "uint32": "u32", "int64": "s64", "uint64": "u64"}
+OPCODES: Mapping[tuple[str, str], str] = {
+    **{(op, name): f"{opcode}.rn.{word}" for op, opcode in _OPERATORS.items() for name, word in _WORDS.items()},
+    ("float32", "float16"): "cvt.rn.f16.f32",
+    ("float16", "float32"): "cvt.f32.f16",
+    ("float32", "bfloat16"): "cvt.rn.bf16.f32",
+    ("float32", "tf32"): "cvt.rna.tf32.f32",
+    **{("float32", name): f"cvt.rn.satfinite.{word}.f32" for name, word in _NARROW.items()},
+    **{(name, "float16x2"): f"cvt.rn.f16x2.{word}" for name, word in _NARROW.items()},
+    **{(f"float{bits}", name): f"cvt.rzi.{word}.f{bits}" for bits in (32, 64) for name, word in _INTEGERS.items()},
 }
+"""The instruction that an operator on a dtype is, or a cast from one dtype to another. Narrow floats go in pairs, the
+first in the upper half, and back to half, which holds each of them exactly."""
 
 
-def _on_bits(operator: Callable[..., Lanes], name: str) -> Callable[[Lanes, Lanes], Lanes]:
-    """``operator`` on the elements that registers hold, rounded to their dtype."""
-    element = dtype(name).element.numpy
-    register = np.dtype(f"u{dtype(name).bits // 8}")
-
-    def execute(a: Lanes, b: Lanes) -> Lanes:
-        exact = operator(*(np.ascontiguousarray(side).view(element).astype(np.float32) for side in (a, b)))
-        if element == np.float32:
-            return np.asarray(exact).view(register)
-        return half_bits(exact, element).view(register)
-
-    return execute
+@cache
+def opcode_row(first: str, second: str) -> NumberRow:
+    """The instruction that `OPCODES` has."""
+    return number_row(*spelled(OPCODES[first, second]))
 
 
-def half_bits(values: Lanes, element: np.dtype[np.generic]) -> Lanes:
-    """float32 values rounded to half or bfloat16, as bits; every NaN is 0x7fff, as the hardware has it."""
-    with np.errstate(over="ignore"):
-        return np.where(np.isnan(values), np.uint16(0x7FFF), values.astype(element).view(np.uint16))
+def row_of(first: str, second: str, on: Arch) -> NumberRow | None:
+    """The instruction for an operator and a dtype, or for two dtypes, if there is one that the target has."""
+    row = opcode_row(first, second) if (first, second) in OPCODES else None
+    return row if row is not None and row.arch.admits(on) else None
 
 
 def smaller(a: Lanes, b: Lanes) -> Lanes:
@@ -192,19 +207,6 @@ def greatest(a: Lanes, b: Lanes) -> Lanes:
     """The larger number; NaN where either is NaN."""
     return np.where(np.isnan(a), a, np.where(np.isnan(b), b, larger(a, b)))
 
-
-ARITHMETIC = {
-    (op, name): NumberRow(
-        f"{opcode}.rn.{ptx} %0, %1, %2;",
-        f"b{dtype(name).bits}",
-        (f"b{dtype(name).bits}",) * 2,
-        since(first),
-        'PTX ISA, "Half Precision Floating Point Instructions"',
-        _on_bits(operator, name),
-    )
-    for op, (opcode, operator) in _OPERATORS.items()
-    for name, (ptx, _, first) in _TYPES.items()
-}
 
 # Arithmetic of float32 with a rounding of one's choice: rn to nearest even, rz to zero, rm down, rp up.
 #
@@ -436,3 +438,99 @@ _ROWS: Mapping[str, Callable[..., Expr | None]] = {
     "ptx.xor": _binary("^"),
     "ptx.cvt": _cvt,
 }
+
+# What casts and quotients of a kernel's numbers mean where NumPy's differ: one rounding, tf32, integers that
+# saturate.
+#
+# A cast means its dtype's rounding to nearest even, as NumPy and ml_dtypes have it (tf32: ties away from zero). What
+# is wider than float32 is first rounded to float32 *to odd*: an inexact value takes the neighbour whose last bit is
+# set, so that rounding once more rounds as if once. tests/gpu/test_numbers.py compares all of this with an H200, bit
+# for bit. Source: PTX ISA, "Data Movement and Conversion Instructions: cvt".
+
+F32 = np.float32
+
+
+@cache
+def cast(source: DType, kind: DType) -> Callable[[Lanes], Lanes]:
+    """The conversion of an array from one element dtype to another. Uniform integers come as arrays of one element."""
+    if kind.kind == "bool":
+        return lambda value: np.asarray(value) != 0
+    if kind.is_float:
+        return _to_float(source, kind)
+    if source.is_float:
+        return _to_integer(kind)
+    return lambda value: np.asarray(value).astype(kind.numpy)
+
+
+def quotient(a: Lanes, b: Lanes) -> Lanes:
+    """``a / b``; 0 / 0 is a NaN whose sign bit is not set, as the GPU's, whatever the CPU's is."""
+    ratio = np.divide(a, b)
+    kind = np.asarray(ratio).dtype
+    if kind.itemsize > 1:
+        return ratio
+    return _without_nan_sign(np.divide(np.asarray(a).astype(F32), np.asarray(b).astype(F32))).astype(kind)
+
+
+def _to_integer(kind: DType) -> Callable[[Lanes], Lanes]:
+    """float -> integer: toward zero, saturating, NaN is 0."""
+    name, zero = str(kind), kind.numpy.type(0)
+
+    def convert(value: Lanes) -> Lanes:
+        wide = np.asarray(value).astype(np.float64)
+        return np.where(np.isnan(wide), zero, float_to_int(wide, name))
+
+    return convert
+
+
+def _to_float(source: DType, kind: DType) -> Callable[[Lanes], Lanes]:
+    """The conversion of arrays of ``source`` to a float dtype."""
+    target = kind.numpy
+    if str(kind) == "tf32":
+        return lambda value: _to_tf32(_float32_to_odd(np.asarray(value)))
+    if kind.bits > 16 or (str(kind) == "float16" and source.is_float):  # NumPy rounds these once
+        return lambda value: np.asarray(value).astype(target)
+    if kind.value_bits < 8:
+        return lambda value: _without_nan_sign(_float32_to_odd(np.asarray(value))).astype(target)
+    return lambda value: _float32_to_odd(np.asarray(value)).astype(target)
+
+
+def _to_tf32(value: Lanes) -> Lanes:
+    return opcode_row("float32", "tf32").execute(value.view(np.uint32)).view(F32)
+
+
+def _without_nan_sign(value: Lanes) -> Lanes:
+    """Formats without NaN keep its sign, as that of a zero."""
+    return np.where(np.isnan(value), F32(np.nan), value)
+
+
+def _float32_to_odd(value: Lanes) -> Lanes:
+    """Exact where float32 holds the value; else the neighbour with an odd last bit."""
+    kind = value.dtype
+    if kind.itemsize <= 2 or kind == F32:
+        return value.astype(F32)
+    return single_to_odd(value if kind == np.float64 else _float64_to_odd(value))
+
+
+def _float64_to_odd(value: Lanes) -> Lanes:
+    """Integers as float64; the last eleven bits of one with more than 53 bits become one bit: was any of them set?"""
+    size = np.where(value < 0, np.uint64(0) - value.astype(np.uint64), value.astype(np.uint64))
+    cut = (size & ~np.uint64(0x7FF)) | (((size & np.uint64(0x7FF)) != 0).astype(np.uint64) << np.uint64(11))
+    magnitude = np.where(size >> np.uint64(53), cut, size).astype(np.float64)
+    return np.where(value < 0, -magnitude, magnitude)
+
+
+FP6_FP4 = suffixed(100, 103, 110, 120, 121)
+
+
+def float_to_int(values: Lanes, name: str) -> Lanes:
+    """Toward zero; what is out of range takes the nearest end.
+
+    NaN is 0, but the topmost bit alone where either side has 64 bits, as the manual has it.
+    """
+    kind = np.dtype(name)
+    ends, top_bit = np.iinfo(kind), np.array(1 << 8 * kind.itemsize - 1, f"u{kind.itemsize}").view(kind)
+    with np.errstate(invalid="ignore"):
+        inside = np.trunc(values).astype(kind)
+    clamped = np.where(values <= float(ends.min), ends.min, np.where(values >= float(ends.max), ends.max, inside))
+    wide = 8 in (kind.itemsize, values.dtype.itemsize)
+    return np.where(np.isnan(values), top_bit if wide else 0, clamped).astype(kind)

@@ -67,6 +67,8 @@ ELEMENTS: dict[str, str] = {
     "e2m3": "float6_e2m3fn", "e3m2": "float6_e3m2fn", "e2m1": "float4_e2m1fn",
 }  # fmt: skip
 """Those of the elements of matrices."""
+NARROW = {f"{word}x2": ELEMENTS[word] for word in ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")}
+"""The dtypes of the numbers in pairs of narrow floats, by PTX's word."""
 WORDS = {name: word for word, name in reversed(ELEMENTS.items())}
 """PTX's word for a dtype: u32 of what b32 is, too."""
 TYPES: dict[str, PtxType] = {

@@ -180,6 +180,7 @@ class MatmulKind:
         )
 
 
+@T.meta_class
 class EpilogueLine:
     """A number for each row or column of C, or one for all. The numbers of a tile are copied to shared memory while it
     is multiplied, for each warpgroup its own. batch: how many there are of all that. `Any`: values of the language.
@@ -262,6 +263,7 @@ class Epilogue:
         return values + place.of(self.residual, below, high, right, wide) if self.form.residual else values
 
 
+@T.meta_class
 class MatmulOperand:
     """A or B: the array, rows x K, and its tiles in the stages of the ring. `Any`: values of the language."""
 

@@ -58,7 +58,10 @@ def call(parser: Parser, node: ast.Call) -> object:
     builder.hints = hints
     if id(function) in _WITH_EXPRESSIONS and any(isinstance(value, (ir.Expr, ir.Tiled)) for value in args):
         function = _WITH_EXPRESSIONS[id(function)]
+    if not _is_ours(function, "tilewright.lang"):  # what it makes on its way is not its result
+        builder.hints, builder.awaited = (), hints
     result = _called(parser, function, args, kwargs)
+    builder.hints, builder.awaited = hints, ()
     if isinstance(result, ir.Buffer):
         result = builder.declared(result)
     elif isinstance(result, ir.Load) and builder.known.get(result.buffer.name) is not result.buffer:
@@ -111,11 +114,11 @@ def _check_arguments(function: Callable[..., object], args: list[object], kwargs
         ) from None
 
 
-def _is_ours(function: object) -> bool:
+def _is_ours(function: object, room: str = "tilewright") -> bool:
     if isinstance(function, (type, BuiltinFunctionType)) and getattr(function, "__module__", "") == "builtins":
         return True
     home = getattr(function, "__module__", None) or type(function).__module__
-    return home == "tilewright" or home.startswith("tilewright.")
+    return home == room or home.startswith(f"{room}.")
 
 
 # ``buf[i, a:b]`` in the text of a kernel: an element or a region, with what is known about the index checked.
