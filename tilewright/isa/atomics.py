@@ -384,7 +384,7 @@ for _name in ORDERS:
 
 # multimem: one address for a place in the memory of each GPU of a group; the switch between them copies and adds.
 #
-# Only these instructions take such an address, `x.multicast()` of a symmetric argument, and they take no other. Each
+# Only these instructions take such an address, ``x.multicast()`` of a symmetric argument, and they take no other. Each
 # GPU's place is accessed by itself, and the order in which places are added is not specified: this table adds them in
 # the order of ranks. Where nothing else is said, sums have the precision of the elements; of halves ``.acc::f32``,
 # rounded at the end. Source: PTX ISA, "Data Movement and Conversion Instructions: multimem.ld_reduce, multimem.st,

@@ -512,8 +512,7 @@ Effect = Access | Sync | Fence | ProxyFence | RegisterFence | Signal | Issue | C
 
 
 # A form: how one shape of an instruction is written, where it exists, what it means, and what it does besides.
-
-
+#
 # How a form is written: a template, with a hole for each modifier, and what the modifiers mean.
 
 

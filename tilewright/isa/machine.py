@@ -316,9 +316,6 @@ def _of_warps(warps: Ints, lanes: int, width: int, phase: int, active: Bools | N
     return int(per_bank.max(1).sum()), some
 
 
-# What carries asynchronous operations out, for whoever shows them.
-
-
 # What families of asynchronous instructions have in common: their accesses, and places in other CTAs.
 
 

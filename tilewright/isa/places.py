@@ -117,12 +117,9 @@ def _is_count(expr: Expr, bits: int) -> bool:
     return expr.dtype.is_integer and (bits < 64 or expr.dtype.bits == 64)
 
 
-# What ld, st, atom and red have in common: the memory that an address leads into, the scope of threads, and the dtypes.
+# Operands that are addresses: the memory that one leads into, and what a caller may give for one of each memory.
 #
-# Source: PTX ISA, "State Spaces" and "Memory Consistency Model: Scope".
-
-
-# Operands that are addresses: what a caller may give for one of each memory.
+# Source: PTX ISA, "State Spaces".
 
 
 UINT64 = dtype("uint64")
