@@ -28,8 +28,7 @@ from tilewright.errors import InstructionError, located
 from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Kernel, Load, Reinterpret, as_expr, const_value
 from tilewright.ir.intervals import limits
 from tilewright.isa import ANY_LANES, CONSTRAINTS, KINDS, Bound, Operand, Ptx, bind, calls_in, register_kind
-from tilewright.isa.arith import row_of
-from tilewright.isa.math import APPROXIMATIONS
+from tilewright.isa.arith import APPROXIMATIONS, row_of
 
 # Casts: one helper function for each pair of dtypes that C++ cannot convert as the language means it.
 #

@@ -18,7 +18,7 @@ from tilewright.explain.finding import Edit, advised, between, insert, joined, k
 from tilewright.ir.launch import CTA, LANE, WARP
 from tilewright.isa import INSTRUCTIONS, Fence
 from tilewright.isa.calls import calls_at, calls_in
-from tilewright.isa.effects import SCOPES
+from tilewright.isa.forms import SCOPES
 from tilewright.terms import Operand, Term, Told, barrier, call, fence, told
 
 if TYPE_CHECKING:

@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, choices
 from tilewright.isa.arch import Requirement
-from tilewright.isa.mma import MMA
-from tilewright.isa.operands import ELEMENTS
-from tilewright.isa.products import mma_fragment, mma_shape
+from tilewright.isa.forms import ELEMENTS
+from tilewright.isa.mma import MMA, mma_fragment, mma_shape
 from tilewright.isa.table import Form, Instruction, Mods, public
 from tilewright.layout import Iter, TileLayout, laneid, m
 

@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.isa.arch import since
-from tilewright.isa.effects import read_and_written
+from tilewright.isa.forms import read_and_written
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier import arrived
-from tilewright.isa.registers import constant
+from tilewright.isa.places import constant
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,

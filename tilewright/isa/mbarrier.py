@@ -21,7 +21,7 @@ from tilewright.dtypes import BOOL, VOID, dtype
 from tilewright.errors import InstructionError
 from tilewright.ir import const_value
 from tilewright.isa.arch import since
-from tilewright.isa.effects import read_and_written
+from tilewright.isa.forms import read_and_written
 from tilewright.isa.machine import Lanes, Machine
 from tilewright.isa.places import OWN
 from tilewright.isa.table import (

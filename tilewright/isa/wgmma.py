@@ -29,9 +29,8 @@ from tilewright.errors import InstructionError, choices
 from tilewright.isa.arch import only
 from tilewright.isa.atoms import Atom
 from tilewright.isa.descriptors import descriptor_addresses, descriptor_trouble
-from tilewright.isa.machine import Addresses, Lanes, Unit, first_of
-from tilewright.isa.mma import SPARSE_PLACES, WHOLE, codes, spread, unlisted_codes
-from tilewright.isa.products import Accumulator, Floats, Spots, widened
+from tilewright.isa.machine import Addresses, Lanes, Unit, access_of_unit, first_of
+from tilewright.isa.mma import SPARSE_PLACES, WHOLE, Accumulator, Floats, Spots, codes, spread, unlisted_codes, widened
 from tilewright.isa.table import (
     REQUIRED,
     WARPGROUP,
@@ -58,7 +57,6 @@ from tilewright.isa.table import (
     single,
     updates,
 )
-from tilewright.isa.units import access_of_unit
 from tilewright.layout import TileLayout, wgmma_fragment
 
 __all__ = [

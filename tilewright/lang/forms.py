@@ -13,7 +13,7 @@ from tilewright.dtypes import BOOL, DType
 from tilewright.errors import InstructionError, choices
 from tilewright.isa import INSTRUCTIONS, spoken
 from tilewright.isa.atomics import KEYWORDS
-from tilewright.isa.operands import NUMBERS, WORDS, register_word
+from tilewright.isa.forms import NUMBERS, WORDS, register_word
 from tilewright.isa.table import ALL_LANES
 from tilewright.lang.builder import current
 from tilewright.lang.instructions import call_form, form, row_call, signature_of_row

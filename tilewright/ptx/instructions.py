@@ -20,7 +20,7 @@ from tilewright.isa import Form
 from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
 from tilewright.isa.arch import only, since
-from tilewright.isa.operands import TYPES
+from tilewright.isa.forms import TYPES
 from tilewright.isa.tma import MAP_FIELDS
 from tilewright.ptx.flow import allocate, restore, save
 from tilewright.ptx.names import type_word, unsigned

@@ -122,7 +122,7 @@ class StretchPlan:
 
 
 def plan_stretches(call: TileCall, way: str) -> StretchPlan:
-    """The fewest stretches that move the tile this way, see `tilewright.isa.bulk`. Raises Decline."""
+    """The fewest stretches that move the tile this way, see `tilewright.isa.tma`. Raises Decline."""
     op = str(call.option("use_tma_reduce") or "")
     row = f"{REDUCE if op else COPY}.{way}"
     forms = lookup(row).forms

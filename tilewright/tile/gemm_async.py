@@ -14,7 +14,7 @@ from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError, choices
 from tilewright.ir import AddressOf, Argument, Expr, Load, Region, Value, as_expr, const_value
-from tilewright.isa.tcgen05_mma_values import PATHS, DataPath
+from tilewright.isa.tcgen05 import PATHS, DataPath
 from tilewright.layout import Layout, wgmma_fragment
 from tilewright.tile import near
 from tilewright.tile.builder import Builder

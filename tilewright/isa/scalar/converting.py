@@ -13,7 +13,7 @@ import numpy as np
 from tilewright.dtypes import dtype
 from tilewright.isa.arch import only
 from tilewright.isa.arith import FP6_FP4, float_to_int, number_row, single_to_odd, sum_to_odd
-from tilewright.isa.operands import NARROW, TYPES, Numbers
+from tilewright.isa.forms import NARROW, TYPES, Numbers
 from tilewright.isa.scalar.floats import (
     BRAIN,
     DOUBLE,

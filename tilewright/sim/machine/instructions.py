@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError
 from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP, Bound, Signal, Unlisted
-from tilewright.isa.agreed import asked, check_values
+from tilewright.isa.declared import asked, check_values
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.batch import first_warp, lanes_text, numbers, threads_of, where_text
 from tilewright.sim.machine.facets import Facet

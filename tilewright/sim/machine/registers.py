@@ -24,7 +24,7 @@ from tilewright.sim.machine.uniform import Uniform
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from tilewright.isa.products import Accumulator
+    from tilewright.isa.mma import Accumulator
     from tilewright.sim.machine import Alike, Array, Batch, Flags, Ints, Look, Mask, Place, Site, Value
 
 __all__ = ["NewerMatrix", "RegisterFile", "Spread"]
