@@ -21,8 +21,8 @@ from typing import Any
 from tilewright.dtypes import dtype
 from tilewright.ir.arguments import ArrayInfo
 from tilewright.ir.launch import special
-from tilewright.isa import PORTABLE_CLUSTER
-from tilewright.kernels.arrays import AT_ONCE, Array, has_clusters, info_of, matrix, multiprocessors
+from tilewright.isa import PORTABLE_CLUSTER, clusters_on
+from tilewright.kernels.arrays import Array, has_clusters, info_of, matrix, multiprocessors
 from tilewright.lang import T, Tx
 from tilewright.lang.builder import current
 from tilewright.layout import R, S, TileLayout, laneid, tx
@@ -505,7 +505,7 @@ def in_turns(rows: Rows, columns: int, item_bytes: int, table: str, processors: 
     vector, longest = rows.vector, columns > LONGEST and rows.vector * item_bytes == ACCESS_BYTES
     if longest and (table, item_bytes) in STAYING:
         cluster, threads, ahead, near = STAYING[table, item_bytes]
-        runs, stays = -(-columns // (cluster * threads * vector)), max(1, int(processors * AT_ONCE[cluster]))
+        runs, stays = -(-columns // (cluster * threads * vector)), max(1, int(clusters_on(processors, cluster)))
         staying = replace(
             rows, threads=threads, runs=runs, resident=1, cluster=cluster, stays=stays, ahead=ahead, near=near
         )
