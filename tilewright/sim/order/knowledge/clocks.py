@@ -31,7 +31,7 @@ from tilewright.sim.order.knowledge.known import (
 from tilewright.sim.order.knowledge.signal_history import SignalHistory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tilewright.sim.order.knowledge.known import Flags, Times
 
@@ -208,10 +208,23 @@ class Clocks(CtaRows):
             self.by_sc.publish(threads, which, columns, ctas, number)
         return Known(threads, parts, self.cluster_of(who.rows), far)
 
-    def own_columns(self, row: int, threads: tuple[int, ...]) -> Ints:
-        """(blocks, threads): where knowledge says up to when these threads themselves did, or fenced, what they did."""
-        blocks = np.array([0, *self.by_sc.first.values()])
-        return np.asarray(blocks[:, None] + int(self.first_column(row)) + np.array(threads))
+    def apart(self, who: Actors) -> Iterator[tuple[int, int, Known]]:
+        """Of each warp its number, and lanes that know the same, with that: all that they know together, and one by one
+        those lanes that know more. Their own accesses are not in it.
+        """
+        for k, ((row, warp), bits) in enumerate(zip(who.places, who.bits, strict=True)):
+            alone = bits & self._alone_in[warp]
+            for lane in lanes_in(alone):
+                yield k, 1 << lane, self.known_by(row, self.alone[32 * warp + lane])
+            if bits & ~alone:
+                yield k, bits & ~alone, self.known_by(row, warp)
+
+    def known_by(self, row: int, knower: int) -> Known:
+        """What a knower of a CTA knows by now, to be handed on."""
+        at = 0 if self.is_one else row
+        far = [self.far.get((row, knower), ())] if self.far else []
+        parts = published_flags(self.parts[at, knower][None])
+        return Known(self.known[at, knower][None].copy(), parts.copy(), self.cluster_of(np.array([row])), far)
 
     def about_shared(self, known: Known) -> Known:
         """The part of this knowledge that a fence of shared memory alone hands on."""
