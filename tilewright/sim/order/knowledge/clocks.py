@@ -362,18 +362,11 @@ class Clocks(CtaRows):
         by_warp: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for rank, thread, number in issued:
             by_warp.setdefault((rank, thread >> 5), []).append((thread & 31, number))
-        for k in range(len(who)):
-            row, warp = int(who.rows[k]), int(who.warps[k])
-            own = [knower for thread, knower in self.alone.items() if thread >> 5 == warp and who.lanes[k, thread & 31]]
-            if (who.lanes[k] | ~self.wave.run.exists[0, warp]).all():
-                own.append(warp)
-            else:
-                threads = 32 * warp + np.flatnonzero(who.lanes[k])
-                self.let_alone(threads)
-                own += self.knower[threads].tolist()
+        for (row, warp), bits, rank in zip(who.places, who.bits, self.wave.rank(who.rows).tolist(), strict=True):
+            own = self._learners(warp, bits)
             self.parts[row, own] |= (self.parts[row, own] & flags) << 1
-            for lane, number in by_warp.get((int(self.wave.rank(who.rows[k])), warp), ()):
-                if who.lanes[k, lane]:
+            for lane, number in by_warp.get((rank, warp), ()):
+                if bits >> lane & 1:
                     self.parts[row, own, number] |= ISSUED
         self._changed()
 

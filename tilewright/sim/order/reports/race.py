@@ -165,7 +165,7 @@ def report(
     return SimulationError(
         told("race: {} {} {}, which {} has {}", operation(site.op), verb, place, _whose(clash), did),
         given=told("{}: {}\n{}{}: {}", site.at, _later(clash), did, where, _other(clash)),
-        allowed=VOLATILE if clash.relaxed else f"accesses that a barrier orders{IN_STEP * clash.is_inside_warp()}",
+        allowed=VOLATILE if clash.relaxed else f"accesses that a barrier orders{IN_STEP * (clash.apart == 0)}",
         hint=_missing(program, clash, other, witness),
         at=site.at,
         kind="races",
@@ -266,7 +266,7 @@ def _other(clash: Clash) -> str:
 
 
 def _whose(clash: Clash) -> str:
-    if clash.is_inside_warp() and clash.other is not None and clash.other.site.how.collective:
+    if clash.apart == 0 and clash.other is not None and clash.other.site.how.collective:
         return "its warp"
     same = clash.earlier == clash.later
     return "the same thread" if same else "another thread"
