@@ -13,7 +13,7 @@ import tilewright as tw
 from benchmarks.kernels.loads import loads
 from benchmarks.measure import Table, Time, median_ms
 from tilewright.isa import Form, Instruction, Mods, lookup
-from tilewright.isa.effects import counted
+from tilewright.isa.forms import counted
 from tilewright.isa.machine import Lanes
 
 WARPS = 4096

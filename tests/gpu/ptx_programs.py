@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from tests.isa.scalar_inputs import covering, operands, registers
 from tilewright import isa
 from tilewright.cuda import driver
-from tilewright.isa.operands import TYPES, value_dtype
-from tilewright.isa.scalar.approximate import ERRORS
+from tilewright.isa.forms import TYPES, value_dtype
+from tilewright.isa.scalar.arithmetic import ERRORS
 from tilewright.isa.table import Bound, Form, Instruction
 
 Array = NDArray[Any]

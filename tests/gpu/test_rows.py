@@ -14,8 +14,8 @@ from tests.sim.build import Lowered, at, cta, get, lane, tid, warp
 from tilewright.dtypes import dtype
 from tilewright.ir import as_expr, cast
 from tilewright.isa import call
-from tilewright.isa.math import ULP
-from tilewright.isa.operands import ELEMENTS
+from tilewright.isa.arith import ULP
+from tilewright.isa.forms import ELEMENTS
 from tilewright.isa.table import Bound
 
 pytestmark = pytest.mark.gpu

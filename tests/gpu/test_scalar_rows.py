@@ -1,6 +1,6 @@
 """Every scalar row on hardware: generated PTX programs, a million values of each row, all bits as the table has them.
 
-Approximations must be within the bounds of `tilewright.isa.scalar.approximate`; their largest errors are reported.
+Approximations must be within the bounds of `tilewright.isa.scalar.arithmetic`; their largest errors are reported.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import pytest
 
 from tests.gpu.hardware import Bench
 from tests.gpu.ptx_programs import HEAD, Array, Case, cases, inputs, is_approximate, launched, program, rows, simulated
-from tilewright.isa.operands import TYPES
-from tilewright.isa.scalar.approximate import ERRORS
+from tilewright.isa.forms import TYPES
+from tilewright.isa.scalar.arithmetic import ERRORS
 from tilewright.isa.table import Instruction
 
 pytestmark = pytest.mark.gpu

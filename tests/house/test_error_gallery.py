@@ -18,7 +18,7 @@ from tilewright import T, errors
 from tilewright.cuda.nvrtc import assemble
 from tilewright.dtypes import dtype
 from tilewright.errors import TilewrightError
-from tilewright.isa.products import mma_fragment
+from tilewright.isa.mma import mma_fragment
 from tilewright.layout import S, TileLayout, laneid
 from tilewright.tile import resolve
 

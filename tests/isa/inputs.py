@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from tests.isa import matrix_oracles
 from tests.isa.machines import BYTES, WINDOW
 from tilewright.dtypes import dtype
-from tilewright.isa.operands import ELEMENTS
+from tilewright.isa.forms import ELEMENTS
 from tilewright.isa.table import BY_MASK, WHOLE_WARP, Bound, Operand
 
 WARPS = 3

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.isa.operands import TYPES
+from tilewright.isa.forms import TYPES
 from tilewright.isa.table import Form, Instruction, Operand
 
 FRACTION = {"f16": 10, "bf16": 7, "f32": 23, "f64": 52}

@@ -11,9 +11,9 @@ from tests.isa.oracles import BITS, place_a, place_b
 from tests.tile.kernels import whole_number
 from tilewright import isa
 from tilewright.errors import InstructionError
+from tilewright.isa.forms import ELEMENTS
 from tilewright.isa.ldmatrix import LDMATRIX, STMATRIX
 from tilewright.isa.mma import MMA
-from tilewright.isa.operands import ELEMENTS
 from tilewright.layout import TileLayout
 
 SHAPES = sorted({(str(m["shape"]), *str(m["types"]).split(".")) for f in MMA.forms for m in f.all_mods()})

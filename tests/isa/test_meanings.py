@@ -26,7 +26,7 @@ from tests.isa.machines import BYTES, PlainMachine
 from tests.isa.oracles import ORACLES, Warp
 from tests.rows import by, in_row
 from tilewright.dtypes import dtype
-from tilewright.isa.math import ULP
+from tilewright.isa.arith import ULP
 from tilewright.isa.table import Bound
 
 # Their effect is not a value: they have tests of their own.

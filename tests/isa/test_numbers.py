@@ -15,11 +15,10 @@ from tilewright.cuda.nvrtc import assemble
 from tilewright.dtypes import dtype
 from tilewright.errors import ToolError
 from tilewright.isa import CONSTRAINTS
-from tilewright.isa.arith import ARITHMETIC, NumberRow
-from tilewright.isa.convert import CONVERSIONS, _to_float, float_to_int
+from tilewright.isa.arith import OPCODES, NumberRow, _to_float, float_to_int, opcode_row
 from tilewright.isa.scalar.converting import from_integer, narrowed
 
-ROWS = {f"{key}": row for key, row in {**ARITHMETIC, **CONVERSIONS}.items()}
+ROWS = {f"{key}": opcode_row(*key) for key in OPCODES}
 REGISTERS = {
     "b16": "unsigned short",
     "b32": "unsigned int",
@@ -85,7 +84,7 @@ SAMPLES = np.array(
 
 @pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"])
 def test_two_floats_round_to_the_nearest_narrow_ones_the_first_on_top(name: str) -> None:
-    row = CONVERSIONS["float32", name]
+    row = opcode_row("float32", name)
     largest = float(ml_dtypes.finfo(dtype(name).numpy).max)
     samples = SAMPLES.clip(-largest, largest)
     width = 4 if name == "float4_e2m1fn" else 8
@@ -101,17 +100,17 @@ def test_the_instruction_saturates_and_comes_back_as_halves(name: str) -> None:
     largest = float(ml_dtypes.finfo(dtype(name).numpy).max)
     beyond = np.array([1e9, np.inf, -1e9, -np.inf], np.float32)
 
-    pairs = CONVERSIONS["float32", name].execute(np.zeros(4, np.float32), beyond)
-    halves = CONVERSIONS[name, "float16x2"].execute(pairs)
+    pairs = opcode_row("float32", name).execute(np.zeros(4, np.float32), beyond)
+    halves = opcode_row(name, "float16x2").execute(pairs)
 
     assert halves.astype(np.uint32).view(np.float16)[::2].tolist() == [largest, largest, -largest, -largest]
 
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16"])
 def test_a_float_rounds_to_half_and_bfloat16(name: str) -> None:
-    codes = CONVERSIONS["float32", name].execute(SAMPLES)
+    codes = opcode_row("float32", name).execute(SAMPLES)
 
-    assert codes.tolist() == [nearest(Fraction(float(x)), name) | sign_bit(x, name) for x in SAMPLES]
+    assert codes.view(np.uint16).tolist() == [nearest(Fraction(float(x)), name) | sign_bit(x, name) for x in SAMPLES]
 
 
 BESIDE_A_TIE = [  # of bfloat16, which float32 has no bit to tell: a value, and the nearest bfloat16
@@ -134,16 +133,16 @@ def test_a_value_beside_a_tie_is_rounded_once(value: np.generic, nearest_one: fl
     assert by_cvt == nearest_one
 
 
-@pytest.mark.parametrize(("op", "name"), [key for key in ARITHMETIC if dtype(key[1]).lanes == 1])
+@pytest.mark.parametrize(("op", "name"), [key for key in OPCODES if key[0] in "+-*" and dtype(key[1]).lanes == 1])
 def test_an_operator_rounds_its_exact_result_once(op: str, name: str) -> None:
     kind = dtype(name).numpy
     a = np.array([1.5, 3, -2, 0.1, 100, 7, 1e-3, 5], np.float32).astype(kind)
     b = np.array([1 / 512, 1 / 3, 3, 0.7, -99, 1e-4, 2e-3, 5], np.float32).astype(kind)
 
-    codes = ARITHMETIC[op, name].execute(a.view(np.uint16), b.view(np.uint16))
+    codes = opcode_row(op, name).execute(a.view(np.uint16), b.view(np.uint16))
 
     exact = [_exactly(op, Fraction(float(x)), Fraction(float(y))) for x, y in zip(a, b, strict=True)]
-    assert codes.tolist() == [nearest(value, name) | (0x8000 if value < 0 else 0) for value in exact]
+    assert codes.view(np.uint16).tolist() == [nearest(value, name) | (0x8000 if value < 0 else 0) for value in exact]
 
 
 def _exactly(op: str, a: Fraction, b: Fraction) -> Fraction:
@@ -155,7 +154,7 @@ def test_a_packed_operator_works_on_both_halves(name: str) -> None:
     kind = dtype(name).element.numpy
     a, b = np.array([1, 2, 3, 4], np.float32).astype(kind), np.array([10, 20, 30, 40], np.float32).astype(kind)
 
-    sums = ARITHMETIC["+", name].execute(a.view(np.uint32), b.view(np.uint32))
+    sums = opcode_row("+", name).execute(a.view(np.uint32), b.view(np.uint32))
 
     assert sums.view(kind).astype(np.float32).tolist() == [11, 22, 33, 44]
 
@@ -184,7 +183,7 @@ def test_tf32_has_ten_bits_of_fraction_and_ties_go_away_from_zero() -> None:
     last = 2.0**-10
     given = np.array([1 + last / 2, -1 - last / 2, 1 + last * 0.499, 1 + last * 1.5, 3.0, np.inf, -np.inf], np.float32)
 
-    codes = CONVERSIONS["float32", "tf32"].execute(given)
+    codes = opcode_row("float32", "tf32").execute(given)
 
     wanted = [1 + last, -1 - last, 1, 1 + 2 * last, 3, np.inf, -np.inf]
     assert codes.view(np.float32).tolist() == wanted

@@ -12,7 +12,7 @@ import pytest
 from tests.isa.scalar_inputs import covering, registers
 from tests.isa.scalar_oracles import APPROXIMATE, ORACLES, decoded, decoded_float, flushed, true_value
 from tilewright import isa
-from tilewright.isa.operands import TYPES
+from tilewright.isa.forms import TYPES
 from tilewright.isa.table import Form, Instruction
 
 ROWS = [row for row in isa.INSTRUCTIONS.values() if row.forms[0].meaning.of_lanes is not None]

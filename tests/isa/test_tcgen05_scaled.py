@@ -17,7 +17,7 @@ from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, SimulationError
 from tilewright.ir import Buffer, const_value, row_major
-from tilewright.isa.instruction_descriptors import InstructionDescriptor
+from tilewright.isa.descriptors import InstructionDescriptor
 from tilewright.isa.table import Bound
 
 Array = NDArray[Any]

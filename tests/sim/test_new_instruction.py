@@ -11,8 +11,7 @@ from tests.sim.tmem_kernels import give_back, line, meet, refusal, simulate, tak
 from tests.toys import ptx
 from tilewright import T
 from tilewright.isa import INSTRUCTIONS, since
-from tilewright.isa.effects import read_and_written
-from tilewright.isa.forms import NOTHING
+from tilewright.isa.forms import NOTHING, read_and_written
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier import arrived
 from tilewright.isa.table import (

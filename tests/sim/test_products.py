@@ -13,9 +13,8 @@ from tests.recording import results_of
 from tilewright import T
 from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError
-from tilewright.isa.mma import MMA
-from tilewright.isa.operands import ELEMENTS
-from tilewright.isa.products import float_product, widened
+from tilewright.isa.forms import ELEMENTS
+from tilewright.isa.mma import MMA, float_product, widened
 from tilewright.sim.fast.products import Fragments, ProductPlan, ProductRun
 from tilewright.sim.machine.places import Place
 

@@ -20,8 +20,8 @@ from tilewright.dtypes import dtype
 from tilewright.errors import TilewrightWarning
 from tilewright.ir import Buffer, Kernel, as_expr
 from tilewright.isa import mma_shape
+from tilewright.isa.forms import ELEMENTS
 from tilewright.isa.mma import MMA
-from tilewright.isa.operands import ELEMENTS
 from tilewright.layout import Axis, Iter, Layout, TileLayout, laneid
 from tilewright.primitives import PRIMITIVES
 from tilewright.tile import Entry

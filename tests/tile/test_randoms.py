@@ -6,7 +6,7 @@ import numpy as np
 
 import tilewright as tw
 from tilewright import T, Tx
-from tilewright.isa.math import hashed, philox, uniform
+from tilewright.isa.arith import hashed, philox, uniform
 from tilewright.layout import S, tx
 
 PLACES = np.arange(128 * 8).reshape(128, 8)

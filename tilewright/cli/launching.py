@@ -39,7 +39,7 @@ from tilewright.load.cu_host import bare, parts_of
 from tilewright.load.cu_launches import LaunchShape, launched, unreached
 from tilewright.load.cu_life import HostAround, filled_with, is_copied_to, launch_loop, set_in_part, unset
 from tilewright.load.cu_numbers import type_bytes
-from tilewright.load.cu_tree import template_names
+from tilewright.load.cu_tree import example_of, template_names
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
 from tilewright.sequences import PlannedLaunch, launch
 from tilewright.small import Launch, smaller_grid, smallest
@@ -244,8 +244,8 @@ def _asked_for(
     if not names and templates:
         names_of = (shape.kernel for shape in _launches(module, None, sizes))
         instance = next((name for name in names_of if re.fullmatch(r"[\w:]+\s*(?:<.*>)?", name)), bare(templates))
-        instance = instance if "<" in instance else f"{instance}<float, 128>"
-        allowed = f"an instance by its name: --kernel '{instance}'"
+        instance = instance if "<" in instance else example_of(bare(instance), module.texts)
+        allowed = f"an instance by its name, with types of the file: --kernel '{instance}'"
     raise ArgumentError(what, given=", ".join(names) or templates or "none", allowed=allowed)
 
 

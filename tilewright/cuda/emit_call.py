@@ -1,4 +1,7 @@
-"""Calls of the instruction table: a PTX row becomes a function around inline assembly, a C++ row its expression.
+"""Calls of the instruction table as C++, and conversions between dtypes, of which only some are instructions.
+
+A PTX row becomes a function around inline assembly, a C++ row its expression. Registers that an operation still writes
+are kept from C++ until its wait.
 
 The rows have all that is needed; nothing here names an instruction.
 """
@@ -25,8 +28,7 @@ from tilewright.errors import InstructionError, located
 from tilewright.ir import AddressOf, Buffer, Call, Const, Expr, Kernel, Load, Reinterpret, as_expr, const_value
 from tilewright.ir.intervals import limits
 from tilewright.isa import ANY_LANES, CONSTRAINTS, KINDS, Bound, Operand, Ptx, bind, calls_in, register_kind
-from tilewright.isa.convert import CONVERSIONS
-from tilewright.isa.math import APPROXIMATIONS
+from tilewright.isa.arith import APPROXIMATIONS, row_of
 
 # Casts: one helper function for each pair of dtypes that C++ cannot convert as the language means it.
 #
@@ -98,7 +100,8 @@ def _integer(value: Cpp, source: DType, target: DType, unit: TranslationUnit) ->
             comment="Saturates; NaN is 0.",
         )
         return Cpp.call(name, value)
-    row = CONVERSIONS["float64" if source.bits == 64 else "float32", target]
+    row = row_of("float64" if source.bits == 64 else "float32", target, unit.arch)
+    assert row is not None, "all targets have it"
     if source.bits == 32 and target.bits == 32:
         unit.number_instruction(name, row, kind, (number,))
         return Cpp.call(name, value)
@@ -134,8 +137,7 @@ def _float32_to_odd(value: Cpp, source: DType, unit: TranslationUnit) -> Cpp:
 
 def _tf32_rounding(unit: TranslationUnit) -> str:
     """The function that rounds a float to the ten bits of fraction that matrix instructions look at."""
-    row = CONVERSIONS["float32", "tf32"]
-    if row.arch.admits(unit.arch):
+    if row := row_of("float32", "tf32", unit.arch):
         bits = unit.number_instruction("tf32_bits", row, "unsigned int", ("float",))
         return unit.function("tf32_from_float32", "float (float a)", f"return __uint_as_float({bits}(a));")
     return unit.function(
@@ -152,7 +154,7 @@ def to_float32(value: Cpp, source: DType, unit: TranslationUnit) -> Cpp:
     if not carried_as_bits(source):
         return value if source.is_float else value.cast("float")
     name = f"float32_from_{source}"
-    if name not in unit.helpers and (row := CONVERSIONS.get((source, "float32"))) is not None:
+    if name not in unit.helpers and (row := row_of(source, "float32", unit.arch)):
         unit.number_instruction(name, row, "float", (cpp_type(source),))
     elif name not in unit.helpers:
         _WIDEN.get(source, _widen_narrow)(name, source, unit)
@@ -163,8 +165,8 @@ def from_float32(value: Cpp, target: DType, unit: TranslationUnit) -> Cpp:
     """A float rounded to ``target``, to nearest even."""
     if not carried_as_bits(target):
         return value
-    name, row = f"{target}_from_float32", CONVERSIONS.get(("float32", target))
-    if name not in unit.helpers and row is not None and len(row.operands) == 1 and row.arch.admits(unit.arch):
+    name, row = f"{target}_from_float32", row_of("float32", target, unit.arch)
+    if name not in unit.helpers and row is not None and len(row.operands) == 1:
         unit.number_instruction(name, row, cpp_type(target), ("float",))
     elif name not in unit.helpers:
         _ROUND.get(target, _round_narrow)(name, target, unit)
@@ -196,8 +198,7 @@ def _widen_exponent(name: str, source: DType, unit: TranslationUnit) -> None:
 
 
 def _widen_narrow(name: str, source: DType, unit: TranslationUnit) -> None:
-    row = CONVERSIONS[source, "float16x2"]
-    if row.arch.admits(unit.arch):
+    if row := row_of(source, "float16x2", unit.arch):
         half = to_float32(Cpp("(unsigned short)pair"), dtype("float16"), unit).text
         pair = unit.number_instruction(f"float16x2_from_{source}x2", row, "unsigned int", ("unsigned short",))
         unit.function(name, "float (unsigned char a)", f"unsigned int pair = {pair}(a);", f"return {half};")
@@ -249,9 +250,8 @@ def _round_narrow(name: str, target: DType, unit: TranslationUnit) -> None:
         "float8_e4m3fn": [f"if (!(fabsf(a) <= {form.limit})) return {sign} | {form.nan};"],
         "float8_e5m2": [f"if (!(fabsf(a) < {form.limit})) return {sign} | (a == a ? 0x7c : {form.nan});"],
     }
-    row = CONVERSIONS["float32", target]
     lines = ["unsigned int x = __float_as_uint(a);", *special.get(target, [f"if (a != a) return {form.nan};"])]
-    if row.arch.admits(unit.arch):
+    if row := row_of("float32", target, unit.arch):
         pair = unit.number_instruction(f"{target}x2_from_float32", row, "unsigned short", ("float", "float"))
         lines += [f"return (unsigned char){pair}(0.0f, a);"]
         comment = "Beyond the range lies NaN or infinity; the instruction would saturate."
@@ -499,7 +499,7 @@ def _body(statement: list[str], bound: Bound) -> tuple[str, list[str]]:
     return cpp_type(result), [f"{register} {_RESULT};", *statement, f"return {_RESULT};"]
 
 
-# Arguments
+# The arguments of calls.
 
 
 def _argument(operand: Operand, node: Expr, register_of: str, scope: Scope) -> str:

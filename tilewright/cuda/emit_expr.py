@@ -1,4 +1,4 @@
-"""Expressions as C++: one rule per node."""
+"""Expressions as C++: the operators on integers, floats and vectors, and one rule per node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tilewright.cuda.emit_unit import (
 from tilewright.dtypes import INT32, DType, dtype
 from tilewright.ir.intervals import limits
 from tilewright.ir.operators import DIVIDED_BY_ZERO, DIVISIONS, MODULAR, OPERATORS, SHIFTS, UNARY, transfer
-from tilewright.isa.arith import ARITHMETIC, extreme_helper
+from tilewright.isa.arith import extreme_helper, row_of
 from tilewright.records import replace
 
 # Integer operators: the language's wrap-around and flooring, in C++ that has neither.
@@ -252,8 +252,7 @@ def _floor_mod(kind: DType, suffix: str, unit: TranslationUnit) -> str:
 def _narrow_operator(name: str, op: str, kind: DType, unit: TranslationUnit) -> None:
     """The target's own instruction, or the same in float32, so wide that rounding twice is rounding once."""
     number = cpp_type(kind)
-    row = ARITHMETIC.get((op, kind))
-    if row is not None and row.arch.admits(unit.arch):
+    if row := row_of(op, kind, unit.arch):
         unit.number_instruction(name, row, number, (number, number))
         return
     a, b = (to_float32(Cpp(side), kind, unit) for side in "ab")
@@ -305,8 +304,8 @@ def elementwise(node: ir.Unary | ir.Binary | ir.Cast, scope: Scope) -> Cpp:
     if name not in unit.helpers:
         for vector in (source, kind):
             unit.vector(vector)
-        row = ARITHMETIC.get((node.op, kind)) if isinstance(node, ir.Binary) else None
-        if row is not None and row.arch.admits(unit.arch):
+        row = row_of(node.op, kind, unit.arch) if isinstance(node, ir.Binary) else None
+        if row is not None:
             _packed(name, row.text, kind, unit)
         else:
             params = ", ".join(f"{source} {letter}" for letter in "ab"[: len(operands)])

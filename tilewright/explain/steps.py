@@ -1,4 +1,8 @@
-"""The step that a kernel's text lacks between two of its lines: a barrier, a wait, a fence, a handover."""
+"""The step that a kernel's text lacks between two of its lines: a barrier, a wait, a fence, a handover.
+
+The statements that wait, commit or fence are found first; then what two threads that hand over data lack; then what
+would order two racing accesses.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +18,7 @@ from tilewright.explain.finding import Edit, advised, between, insert, joined, k
 from tilewright.ir.launch import CTA, LANE, WARP
 from tilewright.isa import INSTRUCTIONS, Fence
 from tilewright.isa.calls import calls_at, calls_in
-from tilewright.isa.effects import SCOPES
+from tilewright.isa.forms import SCOPES
 from tilewright.terms import Operand, Term, Told, barrier, call, fence, told
 
 if TYPE_CHECKING:

@@ -8,18 +8,20 @@ from which architecture on, and what they mean. Source: PTX ISA, "Half Precision
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
-from tilewright.dtypes import DType, dtype
+from tilewright.dtypes import BOOL, INT32, DType, dtype
 from tilewright.ir import Binary, Call, Cast, Expr, Reinterpret
-from tilewright.isa.arch import Requirement, since
-from tilewright.isa.calls import bind
+from tilewright.isa.arch import Arch, Requirement, since, suffixed
+from tilewright.isa.calls import bind, spelled
+from tilewright.isa.forms import NARROW, TYPES, register_kind
 from tilewright.isa.machine import Lanes
-from tilewright.isa.operands import TYPES
-from tilewright.isa.table import Cuda, Form, Meaning, instruction, reads, single
+from tilewright.isa.table import Cuda, Form, Instruction, Meaning, Mods, instruction, reads, single
 
 # Fused multiply-add: a * b + c with one rounding.
 #
@@ -126,48 +128,62 @@ instruction(
 
 @dataclass(frozen=True, slots=True)
 class NumberRow:
-    """An instruction on numbers: no memory, no other lane.
+    """A scalar row as inline assembly on C++'s numbers has it: no memory, no other lane.
 
-    text: the assembly; ``%0`` is the result, ``%1`` and on the operands. result, operands: kinds of register, as in
-    `tilewright.isa.CONSTRAINTS`. execute: the meaning, on arrays of register bits (f32 and f64: of floats).
+    text: ``%0`` is the result, ``%1`` and on the operands. result, operands: kinds of register, as in
+    `tilewright.isa.CONSTRAINTS`. execute: on the bits of registers; the number that the instruction gives.
     """
 
     text: str
     result: str
     operands: tuple[str, ...]
     arch: Requirement
-    source: str
     execute: Callable[..., Lanes]
 
 
-_OPERATORS = {"+": ("add", np.add), "-": ("sub", np.subtract), "*": ("mul", np.multiply)}
-_TYPES = {  # PTX's name, elements, the first architecture with add, sub and mul
-    "float16": ("f16", 1, "sm_75"),
-    "float16x2": ("f16x2", 2, "sm_75"),
-    "bfloat16": ("bf16", 1, "sm_90"),
-    "bfloat16x2": ("bf16x2", 2, "sm_90"),
-    "float32x2": ("f32x2", 2, "sm_100"),
+def number_row(row: Instruction, form: Form, mods: Mods) -> NumberRow:
+    """A form of a scalar row, with these modifiers."""
+    assert callable(form.result)
+    words = [form.result(mods), *(operand.type_of(mods) for operand in row.operands)]
+    places = {name: f"%{place}" for place, name in enumerate(["result", *(operand.name for operand in row.operands)])}
+    pattern, mnemonic = row.pattern_of(form), form.mnemonic(mods)
+    whole = pattern if "{mnemonic}" in pattern else f"{{mnemonic}} {pattern};"
+    result, *operands = (register_kind(TYPES[word].dtype) for word in words)
+    text = whole.format(mnemonic=mnemonic, **places)
+    assert form.meaning.of_lanes is not None
+    return NumberRow(text, result, tuple(operands), form.arch, form.meaning.of_lanes(mods))
+
+
+_OPERATORS = {"+": "add", "-": "sub", "*": "mul"}
+_WORDS = {
+    "float16": "f16", "float16x2": "f16x2", "bfloat16": "bf16", "bfloat16x2": "bf16x2", "float32x2": "f32x2",
+}  # fmt: skip
+_NARROW = {name: word for word, name in NARROW.items()}
+_INTEGERS = {"int32": "s32", "uint32": "u32", "int64": "s64", "uint64": "u64"}
+OPCODES: Mapping[tuple[str, str], str] = {
+    **{(op, name): f"{opcode}.rn.{word}" for op, opcode in _OPERATORS.items() for name, word in _WORDS.items()},
+    ("float32", "float16"): "cvt.rn.f16.f32",
+    ("float16", "float32"): "cvt.f32.f16",
+    ("float32", "bfloat16"): "cvt.rn.bf16.f32",
+    ("float32", "tf32"): "cvt.rna.tf32.f32",
+    **{("float32", name): f"cvt.rn.satfinite.{word}.f32" for name, word in _NARROW.items()},
+    **{(name, "float16x2"): f"cvt.rn.f16x2.{word}" for name, word in _NARROW.items()},
+    **{(f"float{bits}", name): f"cvt.rzi.{word}.f{bits}" for bits in (32, 64) for name, word in _INTEGERS.items()},
 }
+"""The instruction that an operator on a dtype is, or a cast from one dtype to another. Narrow floats go in pairs, the
+first in the upper half, and back to half, which holds each of them exactly."""
 
 
-def _on_bits(operator: Callable[..., Lanes], name: str) -> Callable[[Lanes, Lanes], Lanes]:
-    """``operator`` on the elements that registers hold, rounded to their dtype."""
-    element = dtype(name).element.numpy
-    register = np.dtype(f"u{dtype(name).bits // 8}")
-
-    def execute(a: Lanes, b: Lanes) -> Lanes:
-        exact = operator(*(np.ascontiguousarray(side).view(element).astype(np.float32) for side in (a, b)))
-        if element == np.float32:
-            return np.asarray(exact).view(register)
-        return half_bits(exact, element).view(register)
-
-    return execute
+@cache
+def opcode_row(first: str, second: str) -> NumberRow:
+    """The instruction that `OPCODES` has."""
+    return number_row(*spelled(OPCODES[first, second]))
 
 
-def half_bits(values: Lanes, element: np.dtype[np.generic]) -> Lanes:
-    """float32 values rounded to half or bfloat16, as bits; every NaN is 0x7fff, as the hardware has it."""
-    with np.errstate(over="ignore"):
-        return np.where(np.isnan(values), np.uint16(0x7FFF), values.astype(element).view(np.uint16))
+def row_of(first: str, second: str, on: Arch) -> NumberRow | None:
+    """The instruction for an operator and a dtype, or for two dtypes, if there is one that the target has."""
+    row = opcode_row(first, second) if (first, second) in OPCODES else None
+    return row if row is not None and row.arch.admits(on) else None
 
 
 def smaller(a: Lanes, b: Lanes) -> Lanes:
@@ -192,19 +208,6 @@ def greatest(a: Lanes, b: Lanes) -> Lanes:
     """The larger number; NaN where either is NaN."""
     return np.where(np.isnan(a), a, np.where(np.isnan(b), b, larger(a, b)))
 
-
-ARITHMETIC = {
-    (op, name): NumberRow(
-        f"{opcode}.rn.{ptx} %0, %1, %2;",
-        f"b{dtype(name).bits}",
-        (f"b{dtype(name).bits}",) * 2,
-        since(first),
-        'PTX ISA, "Half Precision Floating Point Instructions"',
-        _on_bits(operator, name),
-    )
-    for op, (opcode, operator) in _OPERATORS.items()
-    for name, (ptx, _, first) in _TYPES.items()
-}
 
 # Arithmetic of float32 with a rounding of one's choice: rn to nearest even, rz to zero, rm down, rp up.
 #
@@ -436,3 +439,418 @@ _ROWS: Mapping[str, Callable[..., Expr | None]] = {
     "ptx.xor": _binary("^"),
     "ptx.cvt": _cvt,
 }
+
+# What casts and quotients of a kernel's numbers mean where NumPy's differ: one rounding, tf32, integers that
+# saturate.
+#
+# A cast means its dtype's rounding to nearest even, as NumPy and ml_dtypes have it (tf32: ties away from zero). What
+# is wider than float32 is first rounded to float32 *to odd*: an inexact value takes the neighbour whose last bit is
+# set, so that rounding once more rounds as if once. tests/gpu/test_numbers.py compares all of this with an H200, bit
+# for bit. Source: PTX ISA, "Data Movement and Conversion Instructions: cvt".
+
+F32 = np.float32
+
+
+@cache
+def cast(source: DType, kind: DType) -> Callable[[Lanes], Lanes]:
+    """The conversion of an array from one element dtype to another. Uniform integers come as arrays of one element."""
+    if kind.kind == "bool":
+        return lambda value: np.asarray(value) != 0
+    if kind.is_float:
+        return _to_float(source, kind)
+    if source.is_float:
+        return _to_integer(kind)
+    return lambda value: np.asarray(value).astype(kind.numpy)
+
+
+def quotient(a: Lanes, b: Lanes) -> Lanes:
+    """``a / b``; 0 / 0 is a NaN whose sign bit is not set, as the GPU's, whatever the CPU's is."""
+    ratio = np.divide(a, b)
+    kind = np.asarray(ratio).dtype
+    if kind.itemsize > 1:
+        return ratio
+    return _without_nan_sign(np.divide(np.asarray(a).astype(F32), np.asarray(b).astype(F32))).astype(kind)
+
+
+def _to_integer(kind: DType) -> Callable[[Lanes], Lanes]:
+    """float -> integer: toward zero, saturating, NaN is 0."""
+    name, zero = str(kind), kind.numpy.type(0)
+
+    def convert(value: Lanes) -> Lanes:
+        wide = np.asarray(value).astype(np.float64)
+        return np.where(np.isnan(wide), zero, float_to_int(wide, name))
+
+    return convert
+
+
+def _to_float(source: DType, kind: DType) -> Callable[[Lanes], Lanes]:
+    """The conversion of arrays of ``source`` to a float dtype."""
+    target = kind.numpy
+    if str(kind) == "tf32":
+        return lambda value: _to_tf32(_float32_to_odd(np.asarray(value)))
+    if kind.bits > 16 or (str(kind) == "float16" and source.is_float):  # NumPy rounds these once
+        return lambda value: np.asarray(value).astype(target)
+    if kind.value_bits < 8:
+        return lambda value: _without_nan_sign(_float32_to_odd(np.asarray(value))).astype(target)
+    return lambda value: _float32_to_odd(np.asarray(value)).astype(target)
+
+
+def _to_tf32(value: Lanes) -> Lanes:
+    return opcode_row("float32", "tf32").execute(value.view(np.uint32)).view(F32)
+
+
+def _without_nan_sign(value: Lanes) -> Lanes:
+    """Formats without NaN keep its sign, as that of a zero."""
+    return np.where(np.isnan(value), F32(np.nan), value)
+
+
+def _float32_to_odd(value: Lanes) -> Lanes:
+    """Exact where float32 holds the value; else the neighbour with an odd last bit."""
+    kind = value.dtype
+    if kind.itemsize <= 2 or kind == F32:
+        return value.astype(F32)
+    return single_to_odd(value if kind == np.float64 else _float64_to_odd(value))
+
+
+def _float64_to_odd(value: Lanes) -> Lanes:
+    """Integers as float64; the last eleven bits of one with more than 53 bits become one bit: was any of them set?"""
+    size = np.where(value < 0, np.uint64(0) - value.astype(np.uint64), value.astype(np.uint64))
+    cut = (size & ~np.uint64(0x7FF)) | (((size & np.uint64(0x7FF)) != 0).astype(np.uint64) << np.uint64(11))
+    magnitude = np.where(size >> np.uint64(53), cut, size).astype(np.float64)
+    return np.where(value < 0, -magnitude, magnitude)
+
+
+FP6_FP4 = suffixed(100, 103, 110, 120, 121)
+
+
+def float_to_int(values: Lanes, name: str) -> Lanes:
+    """Toward zero; what is out of range takes the nearest end.
+
+    NaN is 0, but the topmost bit alone where either side has 64 bits, as the manual has it.
+    """
+    kind = np.dtype(name)
+    ends, top_bit = np.iinfo(kind), np.array(1 << 8 * kind.itemsize - 1, f"u{kind.itemsize}").view(kind)
+    with np.errstate(invalid="ignore"):
+        inside = np.trunc(values).astype(kind)
+    clamped = np.where(values <= float(ends.min), ends.min, np.where(values >= float(ends.max), ends.max, inside))
+    wide = 8 in (kind.itemsize, values.dtype.itemsize)
+    return np.where(np.isnan(values), top_bit if wide else 0, clamped).astype(kind)
+
+
+# Mathematical functions of one thread: CUDA's spelling, NumPy's meaning, and how far the two may be apart.
+#
+# The simulator computes float32 in float64 and rounds once: within one ulp of the exact value; float64 is within two.
+# ``ulp`` bounds the error of CUDA's function, so a kernel's result may differ from the simulator's by that much more. 0
+# means that both are exact. The bounds were compared with 4000 arguments of each function on an H200 (NVRTC 13.5,
+# without fast math). Narrow floats are computed in float32. Source: CUDA C++ Programming Guide, "Mathematical
+# Functions".
+
+
+MATH_SOURCE = 'CUDA C++ Programming Guide, "Mathematical Functions"'
+ULP: dict[str, tuple[int, int]] = {}  # errors of CUDA's functions in ulp: in float32, in float64
+APPROXIMATIONS = {"expf": "__expf", "exp10f": "__exp10f"}  # under fast math: relative errors of 1.2e-7 (2 + 1.2 abs(x))
+
+
+def in_float64(function: Callable[..., Lanes]) -> Callable[..., Lanes]:
+    """``function`` computed in float64 and rounded to the dtype of its first argument."""
+
+    def execute(*values: Lanes) -> Lanes:
+        return function(*(value.astype(np.float64) for value in values)).astype(values[0].dtype)
+
+    return execute
+
+
+def _half_away(x: Lanes) -> Lanes:
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(1, x), whole)
+
+
+def _reciprocal_root(x: Lanes) -> Lanes:
+    return 1 / np.sqrt(x)
+
+
+@dataclass(frozen=True, slots=True)
+class _Function:
+    """stem: CUDA's name for double; for float it ends in "f". exact: rounds nothing, so no detour through float64."""
+
+    stem: str
+    meaning: Callable[..., Lanes]
+    doc: str
+    ulp: tuple[int, int] = (0, 0)
+    params: tuple[str, ...] = ("x",)
+    exact: bool = False
+
+
+_FUNCTIONS = {
+    "exp": _Function("exp", np.exp, "the exponential of x", (2, 1)),
+    "exp2": _Function("exp2", np.exp2, "2 to the power x", (2, 1)),
+    "exp10": _Function("exp10", lambda x: np.power(10.0, x), "10 to the power x", (2, 1)),
+    "expm1": _Function("expm1", np.expm1, "the exponential of x less 1, without cancellation", (1, 2)),
+    "log": _Function("log", np.log, "the natural logarithm", (1, 1)),
+    "log2": _Function("log2", np.log2, "the logarithm to base 2", (1, 2)),
+    "log10": _Function("log10", np.log10, "the logarithm to base 10", (2, 2)),
+    "log1p": _Function("log1p", np.log1p, "log(1 + x), without cancellation", (1, 2)),
+    "sqrt": _Function("sqrt", np.sqrt, "the square root, correctly rounded", exact=True),
+    "rsqrt": _Function("rsqrt", _reciprocal_root, "1 / sqrt(x)", (2, 1)),
+    "sin": _Function("sin", np.sin, "the sine of x radians", (2, 2)),
+    "cos": _Function("cos", np.cos, "the cosine of x radians", (2, 2)),
+    "tan": _Function("tan", np.tan, "the tangent of x radians", (4, 2)),
+    "asin": _Function("asin", np.arcsin, "the angle with sine x", (4, 2)),
+    "acos": _Function("acos", np.arccos, "the angle with cosine x", (3, 2)),
+    "atan": _Function("atan", np.arctan, "the angle with tangent x", (2, 2)),
+    "sinh": _Function("sinh", np.sinh, "the hyperbolic sine", (3, 2)),
+    "cosh": _Function("cosh", np.cosh, "the hyperbolic cosine", (2, 2)),
+    "tanh": _Function("tanh", np.tanh, "the hyperbolic tangent", (2, 2)),
+    "erf": _Function("erf", np.vectorize(math.erf, otypes=[np.float64]), "the error function", (2, 2)),
+    "atan2": _Function("atan2", np.arctan2, "the angle of the point (x, y)", (3, 2), params=("y", "x")),
+    "pow": _Function("pow", np.power, "the power y of x", (4, 2), params=("x", "y")),
+    "hypot": _Function("hypot", np.hypot, "the length of (x, y)", (3, 2), params=("x", "y")),
+    "fmod": _Function("fmod", np.fmod, "the remainder of x / y with the sign of x", params=("x", "y"), exact=True),
+    "floor": _Function("floor", np.floor, "the largest integer not above x", exact=True),
+    "ceil": _Function("ceil", np.ceil, "the smallest integer not below x", exact=True),
+    "trunc": _Function("trunc", np.trunc, "the integer part of x", exact=True),
+    "round": _Function("round", _half_away, "the nearest integer, halves away from zero", exact=True),
+    "rint": _Function("rint", np.rint, "the nearest integer, halves to even", exact=True),
+    "nearbyint": _Function("nearbyint", np.rint, "the nearest integer, halves to even", exact=True),
+    "fabs": _Function("fabs", np.abs, "the magnitude of x", exact=True),
+    "fmin": _Function("fmin", smaller, "the smaller; the number where one is NaN", params=("x", "y"), exact=True),
+    "fmax": _Function("fmax", larger, "the larger; the number where one is NaN", params=("x", "y"), exact=True),
+    "copysign": _Function(
+        "copysign", np.copysign, "the magnitude of x with the sign of y", params=("x", "y"), exact=True
+    ),
+}
+
+
+def _holes(params: tuple[str, ...]) -> str:
+    return ", ".join(f"{{{param}}}" for param in params)
+
+
+def _function_row(name: str, row: _Function) -> None:
+    ULP[name] = row.ulp
+    bound = f"; CUDA is within {row.ulp[0]} ulp in float32, {row.ulp[1]} in float64" if any(row.ulp) else ""
+    single(
+        name,
+        Cuda(f"{{dtype}}({_holes(row.params)})", {"dtype": {"float32": f"{row.stem}f", "float64": row.stem}}),
+        since("sm_75"),
+        MATH_SOURCE,
+        Meaning(row.meaning if row.exact else in_float64(row.meaning)),
+        operands=tuple(reads(param, "typed") for param in row.params),
+        widens=True,
+        doc=f"{row.doc[0].upper()}{row.doc[1:]}{bound}.",
+        result=row.params[0],
+    )
+
+
+for _name, _of_floats in _FUNCTIONS.items():
+    _function_row(_name, _of_floats)
+
+
+def _absolute(x: Lanes) -> Lanes:
+    return np.abs(x)
+
+
+single(
+    "abs",
+    Cuda(
+        "{dtype}({x})",
+        {
+            "dtype": {
+                **dict.fromkeys(("uint8", "uint16", "uint32", "uint64"), ""),
+                "int8": "(signed char)abs",
+                "int16": "(short)abs",
+                "int32": "abs",
+                "int64": "llabs",
+                "float32": "fabsf",
+                "float64": "fabs",
+            }
+        },
+    ),
+    since("sm_75"),
+    MATH_SOURCE,
+    Meaning(_absolute),
+    operands=(reads("x", "typed"),),
+    widens=True,
+    doc="The magnitude of x; the smallest integer stays as it is.",
+    result="x",
+)
+
+
+def _question_row(name: str, meaning: Callable[[Lanes], Lanes], doc: str) -> None:
+    single(
+        name,
+        Cuda(f"(bool){name}(({{dtype}})({{x}}))", {"dtype": {"float32": "float", "float64": "double"}}),
+        since("sm_75"),
+        MATH_SOURCE,
+        Meaning(meaning),
+        operands=(reads("x", "typed"),),
+        widens=True,
+        doc=doc,
+        result=BOOL,
+    )
+
+
+_question_row("isnan", np.isnan, "Whether x is not a number.")
+_question_row("isinf", np.isinf, "Whether x is infinite.")
+_question_row("isfinite", np.isfinite, "Whether x is neither infinite nor NaN.")
+
+# Counting and turning the bits of integers. Source: CUDA Math API, "Integer Intrinsics".
+
+_BYTES = np.arange(256, dtype=np.uint8)
+_COUNT = np.unpackbits(_BYTES[:, None], axis=1).sum(axis=1, dtype=np.uint8)
+_REVERSED = np.packbits(np.unpackbits(_BYTES[:, None], axis=1), axis=1, bitorder="little")[:, 0]
+
+
+def _bytes(x: Lanes) -> Lanes:
+    """The bytes of each element along a new last axis, the lowest first."""
+    bytes_of: Lanes = np.ascontiguousarray(x)[..., None].view(np.uint8)
+    return bytes_of
+
+
+def popcount(x: Lanes) -> Lanes:
+    """How many bits are set."""
+    counts: Lanes = _COUNT.take(_bytes(x))
+    total: Lanes = counts.sum(axis=-1, dtype=np.int32)
+    return total
+
+
+def clz(x: Lanes) -> Lanes:
+    """Zero bits above the highest set one; all of them for 0."""
+    lit = np.unpackbits(_bytes(x)[..., ::-1], axis=-1)  # the highest bit first
+    zeros: Lanes = np.where(lit.any(-1), lit.argmax(-1), lit.shape[-1])
+    return zeros.astype(np.int32)
+
+
+def ffs(x: Lanes) -> Lanes:
+    """The place of the lowest set bit, counted from 1; 0 for 0."""
+    lit = np.unpackbits(_bytes(x), axis=-1, bitorder="little")
+    return np.where(lit.any(-1), lit.argmax(-1) + 1, 0).astype(np.int32)
+
+
+def brev(x: Lanes) -> Lanes:
+    """The bits in reverse order."""
+    return np.ascontiguousarray(_REVERSED.take(_bytes(x))[..., ::-1]).view(x.dtype)[..., 0]
+
+
+def _bits_row(name: str, stem: str, execute: Callable[[Lanes], Lanes], doc: str, *, counts: bool) -> None:
+    instruction(
+        name,
+        operands=(reads("x", "typed"),),
+        doc=doc,
+        forms=tuple(
+            Form(
+                Cuda(
+                    "{dtype}({x})" if counts else f"({kind}){{dtype}}({{x}})",
+                    {"dtype": dict.fromkeys(dtypes, stem + suffix)},
+                ),
+                since("sm_75"),
+                'CUDA Math API, "Integer Intrinsics"',
+                Meaning(execute),
+                result=INT32 if counts else "x",
+            )
+            for dtypes, kind, suffix in (
+                (("int32",), "int", ""),
+                (("uint32",), "unsigned int", ""),
+                (("int64",), "long long", "ll"),
+                (("uint64",), "unsigned long long", "ll"),
+            )
+        ),
+    )
+
+
+_bits_row("popcount", "__popc", popcount, "How many bits of x are set, an int32.", counts=True)
+_bits_row("clz", "__clz", clz, "Zero bits above the highest set bit of x, an int32.", counts=True)
+_bits_row("ffs", "__ffs", ffs, "The place of the lowest set bit of x from 1 on, 0 for none, an int32.", counts=True)
+_bits_row("brev", "__brev", brev, "The bits of x in reverse order.", counts=False)
+
+# Random numbers that a counter decides: Philox, and a hash of 32 bits. The bits are the same on the GPU and here.
+#
+# Each number is a function of a seed and of its own number, so that threads need no state, and a run can be repeated.
+# Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (Philox-4x32-10); the hash is the
+# finalizer of MurmurHash3.
+
+ROUNDS = 10
+MULTIPLIERS, WEYL = (0xD2511F53, 0xCD9E8D57), (0x9E3779B9, 0xBB67AE85)
+MIXERS = (0x85EBCA6B, 0xC2B2AE35)
+LOW, HALF = np.uint64(0xFFFFFFFF), np.uint64(32)
+INTEGERS = ("int32", "uint32", "int64", "uint64")
+
+PHILOX = f"""\
+__device__ __forceinline__ unsigned int tw_philox(unsigned long long seed, unsigned long long offset, int word) {{
+  unsigned int k0 = (unsigned int)seed, k1 = (unsigned int)(seed >> 32);
+  unsigned int c0 = (unsigned int)offset, c1 = (unsigned int)(offset >> 32), c2 = 0, c3 = 0;
+#pragma unroll
+  for (int i = 0; i < {ROUNDS}; ++i) {{
+    const unsigned int h0 = __umulhi({MULTIPLIERS[0]}u, c0), l0 = {MULTIPLIERS[0]}u * c0;
+    const unsigned int h1 = __umulhi({MULTIPLIERS[1]}u, c2), l1 = {MULTIPLIERS[1]}u * c2;
+    c0 = h1 ^ c1 ^ k0; c1 = l1; c2 = h0 ^ c3 ^ k1; c3 = l0;
+    k0 += {WEYL[0]}u; k1 += {WEYL[1]}u;
+  }}
+  return word == 0 ? c0 : word == 1 ? c1 : word == 2 ? c2 : c3;
+}}
+"""
+HASH = f"""\
+__device__ __forceinline__ unsigned int tw_hash(unsigned int x) {{
+  x ^= x >> 16; x *= {MIXERS[0]}u; x ^= x >> 13; x *= {MIXERS[1]}u;
+  return x ^ x >> 16;
+}}
+"""
+
+
+def philox(seed: Lanes, offset: Lanes, word: int = 0) -> Lanes:
+    """A word of Philox-4x32-10 whose key is ``seed`` and whose counter is ``offset``, both of 64 bits."""
+    key, counter = (value.astype(np.int64).view(np.uint64) if value.dtype.kind == "i" else value.astype(np.uint64)
+                    for value in (seed, offset))  # fmt: skip
+    k0, k1, c0, c1 = key & LOW, key >> HALF, counter & LOW, counter >> HALF
+    c2 = c3 = np.zeros_like(c0)
+    first, second = map(np.uint64, MULTIPLIERS)
+    for _ in range(ROUNDS):
+        product, other = first * c0, second * c2  # of 32 bits each, so that nothing is lost
+        c0, c1, c2, c3 = other >> HALF ^ c1 ^ k0, other & LOW, product >> HALF ^ c3 ^ k1, product & LOW
+        k0, k1 = k0 + np.uint64(WEYL[0]) & LOW, k1 + np.uint64(WEYL[1]) & LOW
+    return (c0, c1, c2, c3)[word].astype(np.uint32)
+
+
+def uniform(seed: Lanes, offset: Lanes, word: int = 0) -> Lanes:
+    """The upper 24 bits of that word as a float32 from 0 on, below 1."""
+    return (philox(seed, offset, word) >> np.uint32(8)).astype(np.float32) * np.float32(2**-24)
+
+
+def hashed(x: Lanes) -> Lanes:
+    """32 bits mixed, each of which depends on all of x."""
+    bits = x.astype(np.uint32)
+    for shift, mixer in zip((16, 13), MIXERS, strict=True):
+        bits = (bits ^ bits >> np.uint32(shift)) * np.uint32(mixer)
+    return bits ^ bits >> np.uint32(16)
+
+
+WORDS = {word: str(word) for word in range(4)}
+WORD = dtype("uint32")
+for _name, _text, _meaning, _result, _doc in (
+    ("randint", "{}", philox, WORD, "A random uint32"),
+    ("rand", "((float)({} >> 8) * 5.9604644775390625e-8f)", uniform, dtype("float32"), "A random float32 in [0, 1)"),
+):
+    single(
+        _name,
+        Cuda(
+            _text.format("{dtype}({seed}, {offset}, {word})"),
+            {"dtype": dict.fromkeys(INTEGERS, "tw_philox"), "word": WORDS},
+            helper=PHILOX,
+        ),
+        since("sm_75"),
+        'Salmon et al., "Parallel Random Numbers: As Easy as 1, 2, 3"',
+        Meaning(_meaning, passes=("word",)),
+        keywords={"word": 0},
+        operands=(reads("seed", "typed"), reads("offset", "typed")),
+        doc=f"{_doc} that seed and offset, of up to 64 bits, decide by Philox-4x32-10; word: which of four, 0 to 3.",
+        result=_result,
+    )
+single(
+    "hash32",
+    Cuda("{dtype}({x})", {"dtype": dict.fromkeys(("int32", "uint32"), "tw_hash")}, helper=HASH),
+    since("sm_75"),
+    'MurmurHash3, "fmix32"',
+    Meaning(hashed),
+    operands=(reads("x", "typed"),),
+    doc="The 32 bits of x mixed to a uint32, each bit of which depends on all of them; 0 stays 0.",
+    result=WORD,
+)

@@ -1,28 +1,57 @@
 """Atomics: a place is read, combined and written back as one access; the call's value is the one before.
 
-Lanes with the same address go one after the other: here lane 0 first, on hardware in any order. All are relaxed at
-``gpu`` scope: they order nothing else; `tilewright.isa.atomics` has those that do. Source: CUDA C++ Programming Guide,
-"Atomic Functions".
+Lanes with the same address go one after the other: here lane 0 first, on hardware in any order. CUDA's functions are
+relaxed at ``gpu`` scope: they order nothing else; ``atom`` and ``red`` have an order and a scope. Source: CUDA C++
+Programming Guide, "Atomic Functions".
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import reduce
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tilewright.dtypes import VOID, dtype
 from tilewright.isa.arch import since
-from tilewright.isa.effects import Count, read_and_written
+from tilewright.isa.forms import TYPES, WORDS, Count, read_and_written
 from tilewright.isa.machine import Lanes, Memory
-from tilewright.isa.places import SCOPES, check_place, everywhere, nbytes, newer, scope_of, sem_of
-from tilewright.isa.table import Cuda, Form, Meaning, Ptx, Spellings, instruction, reads, spoken, writes
+from tilewright.isa.places import (
+    EVERYWHERE,
+    SCOPES,
+    SpaceReach,
+    check_place,
+    everywhere,
+    nbytes,
+    newer,
+    scope_of,
+    sem_of,
+)
+from tilewright.isa.scalar.floats import arithmetic, extreme
+from tilewright.isa.scalar.memory import CACHES, element_bytes, load, store, value_word
+from tilewright.isa.scalar.memory import nbytes as vector_bytes
+from tilewright.isa.scalar.rows import words
+from tilewright.isa.table import (
+    REQUIRED,
+    Access,
+    Cuda,
+    Form,
+    Meaning,
+    Operand,
+    Ptx,
+    Spellings,
+    instruction,
+    reads,
+    spoken,
+    writes,
+)
 
 SOURCE = 'CUDA C++ Programming Guide, "Atomic Functions"'
 
 # dtype -> the C type that CUDA has the function for; where only the bits matter, signed 64 goes as unsigned.
-WORDS = {"int32": "int", "uint32": "unsigned int"}
+SHORT = {"int32": "int", "uint32": "unsigned int"}
 UNSIGNED64 = {"uint64": "unsigned long long"}
 SIGNED64 = {"int64": "long long"}
 BITS64 = {"int64": "unsigned long long"}
@@ -80,18 +109,18 @@ COMBINATIONS = {
     "cas": Combination("Stores `value` where `compare` stands", compared, ("compare", "value")),
 }
 
-_BITWISE = {PLAIN: {**WORDS, **UNSIGNED64}, AS_BITS: BITS64}
-_ORDERED = {PLAIN: {**WORDS, **UNSIGNED64, **SIGNED64}}
+_BITWISE = {PLAIN: {**SHORT, **UNSIGNED64}, AS_BITS: BITS64}
+_ORDERED = {PLAIN: {**SHORT, **UNSIGNED64, **SIGNED64}}
 _TEXTS: dict[str, tuple[str, dict[str, dict[str, str]]]] = {  # CUDA's function; how it is written, for which dtypes
-    "add": ("atomicAdd", {PLAIN: {**WORDS, **UNSIGNED64, **FLOATS}, AS_BITS: BITS64}),
-    "sub": ("atomicSub", {PLAIN: WORDS, NEGATED: {**UNSIGNED64, **FLOATS}, NEGATED_BITS: BITS64}),
+    "add": ("atomicAdd", {PLAIN: {**SHORT, **UNSIGNED64, **FLOATS}, AS_BITS: BITS64}),
+    "sub": ("atomicSub", {PLAIN: SHORT, NEGATED: {**UNSIGNED64, **FLOATS}, NEGATED_BITS: BITS64}),
     "min": ("atomicMin", _ORDERED),
     "max": ("atomicMax", _ORDERED),
     "and": ("atomicAnd", _BITWISE),
     "or": ("atomicOr", _BITWISE),
     "xor": ("atomicXor", _BITWISE),
-    "exch": ("atomicExch", {PLAIN: {**WORDS, **UNSIGNED64, "float32": "float"}, AS_BITS: BITS64}),
-    "cas": ("atomicCAS", {PLAIN: {**WORDS, **UNSIGNED64, "uint16": "unsigned short"}, AS_BITS: BITS64}),
+    "exch": ("atomicExch", {PLAIN: {**SHORT, **UNSIGNED64, "float32": "float"}, AS_BITS: BITS64}),
+    "cas": ("atomicCAS", {PLAIN: {**SHORT, **UNSIGNED64, "uint16": "unsigned short"}, AS_BITS: BITS64}),
 }
 
 
@@ -130,9 +159,8 @@ for _name, _does in COMBINATIONS.items():
 #
 # Both have an order and a scope, as loads and stores have. ``atom`` gives the value before, ``red`` gives none and so
 # never acquires. Words of 128 bits are two registers of 64, low and high; the value before goes to two more. Lanes
-# with the same address go one after the other: here lane 0 first, on hardware in any order. CUDA's functions,
-# `tilewright.isa.atomics`, are ``relaxed`` at ``gpu`` scope. Source: PTX ISA, "Parallel Synchronization and
-# Communication Instructions: atom, red".
+# with the same address go one after the other. Source: PTX ISA, "Parallel Synchronization and Communication
+# Instructions: atom, red".
 
 ATOM_SOURCE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: {}"'
 
@@ -202,27 +230,27 @@ KEYWORDS = {"sem": "relaxed", "scope": "gpu", "space": None}
 
 def _atom_forms(
     name: str,
-    text: str,
+    operation: Form,
     does: Combination,
-    first: str,
-    kinds: Mapping[str, Spellings],
-    execute: Callable[..., Lanes | None],
-    nbytes: Count,
-    **fields: Any,
+    width: Count,
+    reaches: tuple[SpaceReach, ...] = EVERYWHERE,
+    element: Count = 0,
 ) -> Iterator[Form]:
-    """A form for each memory and scope. kinds: modifiers beside these; fields: others of `Form`."""
+    """A form for each memory and scope. operation: its words after the memory's; element: see `Access`."""
     orders = {order: f".{order}" for order in ORDERS[name]}
-    for reach, scopes in everywhere(SCOPES):
-        yield Form(
-            Ptx(
+    text, modifiers = operation.wording.template, operation.wording.modifiers
+    for reach, scopes in everywhere(SCOPES, reaches):
+        accesses = read_and_written("ptr", reach.space, width, sem=sem_of, scope=scope_of, compares=does.compares)
+        yield replace(
+            operation,
+            wording=Ptx(
                 f"{name}{{sem}}{{scope}}{{space}}.{text}",
-                {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, **kinds},
+                {"sem": orders, "scope": scopes.spellings, "space": reach.spellings, **modifiers},
             ),
-            newer(first, reach.first, scopes.first),
-            ATOM_SOURCE.format(name),
-            Meaning(execute, on=reach.on),
-            read_and_written("ptr", reach.space, nbytes, sem=sem_of, scope=scope_of, compares=does.compares),
-            **fields,
+            arch=newer(operation.arch.first, reach.first, scopes.first),
+            source=ATOM_SOURCE.format(name),
+            meaning=replace(operation.meaning, on=reach.on),
+            effects=tuple(replace(access, element_bytes=element) for access in accesses),
         )
 
 
@@ -234,7 +262,8 @@ def _word_forms(name: str, operation: str, what: AtomicOperation) -> Iterator[Fo
     text = f"{operation.partition('.')[0]}{{dtype}}"
     result = what.does.values[-1] if name == "atom" else VOID
     for kinds, first in ((what.kinds, what.first), *what.later):
-        yield from _atom_forms(name, text, what.does, first, {"dtype": kinds}, execute, nbytes, result=result)
+        form = Form(Ptx(text, {"dtype": kinds}), since(first), "", Meaning(execute), result=result)
+        yield from _atom_forms(name, form, what.does, nbytes)
 
 
 for _name in ORDERS:
@@ -279,6 +308,171 @@ for _operation in ("exch", "cas"):
         check=check_place,
         doc=f"{_does.doc}, 16 bytes; the two registers `old` get what stood there.",
         forms=tuple(
-            _atom_forms("atom", f"{_operation}.b128", _does, "sm_90", {}, _wide(_does.combine), nbytes=16, registers=2)
+            _atom_forms(
+                "atom",
+                Form(Ptx(f"{_operation}.b128"), since("sm_90"), "", Meaning(_wide(_does.combine)), registers=2),
+                _does,
+                16,
+            )
         ),
     )
+
+
+# Vectors: two, four or eight numbers in a row, each an operation of its own.
+
+OF_FLOATS: Mapping[str, Callable[..., Callable[..., Any]]] = {
+    "add": arithmetic("add"),
+    "min": extreme("min"),
+    "max": extreme("max"),
+}
+VECTORS: tuple[tuple[tuple[str, ...], Spellings, tuple[int, ...]], ...] = (
+    (("add",), words("f32"), (2, 4)),
+    (("add", "min", "max"), {word: f".noftz.{word}" for word in ("f16", "bf16")}, (2, 4, 8)),
+    (("add", "min", "max"), {word: f".noftz.{word}" for word in ("f16x2", "bf16x2")}, (2, 4)),
+)
+
+
+def _executing(name: str) -> Callable[..., Lanes | None]:
+    def execute(memory: Memory, address: Lanes, value: Lanes, *, type: str, op: str) -> Lanes | None:
+        """Each number in turn; what stood there before."""
+        kind = TYPES[type]
+        core = OF_FLOATS[op](type=type)
+
+        def combine(old: Lanes, new: Lanes) -> Lanes:
+            numbers = (np.ascontiguousarray(value)[..., None].view(kind.numpy) for value in (old, new))
+            result: Lanes = np.ascontiguousarray(core(*numbers)).view(kind.unsigned)[..., 0]
+            return result
+
+        olds = [
+            memory.atomic(address + place * (kind.bits // 8), combine, np.ascontiguousarray(value[..., place, :]))
+            for place in range(value.shape[-2])
+        ]
+        return np.stack(olds, axis=-1).view(kind.dtype.numpy) if name == "atom" else None
+
+    return execute
+
+
+def _vector_forms(name: str) -> Iterator[Form]:
+    reach = SpaceReach({"global": ".global", None: ""}, "global", "memory")
+    meaning = Meaning(_executing(name), passes=("type", "op"))
+    result = value_word if name == "atom" else VOID
+    for ops, types, lengths in VECTORS:
+        for vec in lengths:
+            tables = {"type": types, "vec": {vec: f".v{vec}"}, "op": {op: op for op in ops}}
+            wording = Ptx("{op}{vec}{type}", tables)
+            form = Form(wording, since("sm_90"), "", meaning, registers=vec, result=result)
+            yield from _atom_forms(name, form, COMBINATIONS["add"], vector_bytes, (reach,), element_bytes)
+
+
+for _name in ORDERS:
+    _gives = "; what stood there before" if _name == "atom" else ""
+    instruction(
+        f"ptx.{_name}.vec",
+        keywords={
+            **dict.fromkeys(("op", "type", "vec"), REQUIRED),
+            "space": "global",
+            "sem": "relaxed",
+            "scope": "gpu",
+        },
+        operands=(reads("ptr", "place"), Operand("value", "bits", of="type", many=True)),
+        check=check_place,
+        doc=f"Combines several numbers in global memory with registers, each for itself{_gives}.",
+        forms=tuple(_vector_forms(_name)),
+        hints=CACHES,
+        written=True,
+    )
+
+# multimem: one address for a place in the memory of each GPU of a group; the switch between them copies and adds.
+#
+# Only these instructions take such an address, ``x.multicast()`` of a symmetric argument, and they take no other. Each
+# GPU's place is accessed by itself, and the order in which places are added is not specified: this table adds them in
+# the order of ranks. Where nothing else is said, sums have the precision of the elements; of halves ``.acc::f32``,
+# rounded at the end. Source: PTX ISA, "Data Movement and Conversion Instructions: multimem.ld_reduce, multimem.st,
+# multimem.red".
+
+
+MULTIMEM = {"ld_reduce": ("relaxed", "acquire"), "st": ("relaxed", "release"), "red": ORDERS["red"]}
+JOINED: Mapping[str, Spellings] = {
+    "add": SUMS,
+    **{op: OPERATIONS[op].kinds for op in ("min", "max", "and", "or", "xor")},
+}
+"""What the switch joins, by the operation."""
+STORED: Spellings = {**BITS, "float32": ".f32", "float64": ".f64"}
+
+
+def combined(memory: Memory, address: Lanes, *, op: str, dtype: str) -> Lanes:
+    """The element of each GPU, combined."""
+    every = [load(memory, at, type=WORDS[dtype]) for at in memory.replicas(address)]
+    return reduce(COMBINATIONS[op].combine, every)
+
+
+def stored(memory: Memory, address: Lanes, value: Lanes) -> None:
+    """The value goes to each GPU."""
+    for at in memory.replicas(address):
+        store(memory, at, value)
+
+
+def updated(memory: Memory, address: Lanes, value: Lanes, *, op: str) -> None:
+    """The value is combined into the element of each GPU."""
+    for at in memory.replicas(address):
+        memory.atomic(at, COMBINATIONS[op].combine, value)
+
+
+def _multimem_orders(name: str) -> Iterator[tuple[Spellings, Spellings]]:
+    """The modifiers ``sem`` and ``scope``; a reduction is always strong."""
+    if name != "red":
+        yield {"weak": ".weak"}, {None: ""}
+    for scopes in SCOPES:
+        yield {order: f".{order}" for order in MULTIMEM[name]}, scopes.spellings
+
+
+def _multimem_forms(
+    name: str, text: str, tables: Mapping[str, Spellings], meaning: Meaning, **more: Any
+) -> Iterator[Form]:
+    """A form for each order and scope. tables: modifiers beside these; more: fields of `Form`."""
+    for sems, scopes in _multimem_orders(name):
+        access = Access("ptr", "global", nbytes, write=name == "st", sem=sem_of, scope=scope_of, replicated=True)
+        both = replace(access, rmw=True), replace(access, rmw=True, write=True)
+        yield Form(
+            Ptx(f"multimem.{name}{{sem}}{{scope}}.global{text}", {"sem": sems, "scope": scopes, **tables}),
+            since("sm_90"),
+            'PTX ISA, "Data Movement and Conversion Instructions: multimem.ld_reduce, multimem.st, multimem.red"',
+            meaning,
+            effects=both if name == "red" else (access,),
+            **more,
+        )
+
+
+POINTER = reads("ptr", "global")
+WEAK = {"sem": "weak", "scope": None}
+
+
+def _by_operation(name: str, meaning: Meaning, **more: Any) -> tuple[Form, ...]:
+    return tuple(
+        form
+        for op, kinds in JOINED.items()
+        for form in _multimem_forms(name, ".{op}{dtype}", {"op": {op: op}, "dtype": kinds}, meaning, **more)
+    )
+
+
+instruction(
+    "multimem.ld_reduce",
+    keywords={"op": "add", "dtype": None, **WEAK},
+    operands=(POINTER,),
+    doc="The elements of all GPUs at ``ptr``, combined by ``op``: add, min, max, and, or, xor.",
+    forms=_by_operation("ld_reduce", Meaning(combined, on="memory", passes=("op", "dtype")), result="dtype"),
+)
+instruction(
+    "multimem.st",
+    keywords=WEAK,
+    operands=(POINTER, reads("value", "typed")),
+    doc="Stores ``value`` as an element of each GPU.",
+    forms=tuple(_multimem_forms("st", "{dtype}", {"dtype": STORED}, Meaning(stored, on="memory"))),
+)
+instruction(
+    "multimem.red",
+    keywords={"op": "add", "sem": "relaxed", "scope": "sys"},
+    operands=(POINTER, reads("value", "typed")),
+    doc="Combines ``value`` by ``op`` into the element of each GPU, there as one access.",
+    forms=_by_operation("red", Meaning(updated, on="memory", passes=("op",))),
+)

@@ -1,4 +1,5 @@
-"""CuTe's copy atoms by name: one copy instruction with the map from (thread, value) to bits on either side.
+"""CuTe's copy and mma atoms by name: one instruction with the map from (thread, value) to bits on either side; and
+which copy loads which operand of a product.
 
 A name says: the architecture that brought it, the unit that stays together and how many of it a thread gets, the
 instruction, and N or T for transposed. ``SM75_U16x8_LDSM_T`` deals 8 units of 16 bits to each thread, transposed.
@@ -23,9 +24,8 @@ from numpy.typing import NDArray
 from tilewright.dtypes import dtype
 from tilewright.errors import InstructionError, choices
 from tilewright.isa.arch import Requirement
-from tilewright.isa.mma import MMA
-from tilewright.isa.operands import ELEMENTS
-from tilewright.isa.products import mma_fragment, mma_shape
+from tilewright.isa.forms import ELEMENTS
+from tilewright.isa.mma import MMA, mma_fragment, mma_shape
 from tilewright.isa.table import Form, Instruction, Mods, public
 from tilewright.layout import Iter, TileLayout, laneid, m
 

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from tilewright.errors import ArgumentError
 from tilewright.ir.tensor_map import CORNERS, MAP_ALIGNMENT, MAP_BYTES, UNIT, MapFields
+from tilewright.isa.forms import OUTSIDE
 from tilewright.isa.machine import Addresses, Lanes, Unit, first_of
-from tilewright.isa.operands import OUTSIDE
 
 __all__ = ["Boxes", "asked", "boxes_of", "check_mode", "filled", "rows_of", "shared_alignment", "swizzled"]
 

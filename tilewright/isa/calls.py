@@ -1,4 +1,5 @@
-"""From a call to its row: checking ``T.<name>(...)`` against the table, and reading such a call back.
+"""From a call to its row: checking ``T.<name>(...)`` against the table, reading such a call back, and finding the row
+of a PTX mnemonic.
 
 `call` builds the expression, `bind` finds form, modifiers and operands of one.
 """
@@ -22,9 +23,8 @@ from tilewright.dtypes import BOOL, HANDLE, INT32, INT64, DType, dtype
 from tilewright.errors import InstructionError, choices
 from tilewright.ir.convert import converted
 from tilewright.isa.declared import check_links
-from tilewright.isa.operands import register_word
-from tilewright.isa.places import ADDRESS
-from tilewright.isa.registers import as_bits, as_register, integer_dtype, register_types
+from tilewright.isa.forms import register_word
+from tilewright.isa.places import ADDRESS, as_bits, as_register, integer_dtype, register_types
 from tilewright.isa.table import (
     CONSTRAINTS,
     INSTRUCTIONS,

@@ -19,10 +19,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tilewright.isa.arch import since
-from tilewright.isa.effects import read_and_written
+from tilewright.isa.forms import read_and_written
 from tilewright.isa.machine import Addresses, Lanes, Unit
 from tilewright.isa.mbarrier import arrived
-from tilewright.isa.registers import constant
+from tilewright.isa.places import constant
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
@@ -80,7 +80,7 @@ GUARDS = (
     ),
 )
 
-# The eviction policy of the lines in the L2 cache: the caller's, or one that `createpolicy.fractional` makes.
+# The eviction policy of the lines in the L2 cache: the caller's, or one that ``createpolicy.fractional`` makes.
 POLICIES = {"evict_normal": 0x1000000000000000, "evict_first": 0x12F0000000000000, "evict_last": 0x14F0000000000000}
 
 

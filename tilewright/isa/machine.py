@@ -1,4 +1,5 @@
-"""What an instruction's meaning may ask of the machine that runs it.
+"""What an instruction's meaning may ask of the machine that runs it; and the passes that shared memory takes to serve a
+warp, on every machine.
 
 Values come as NumPy arrays whose last axis is the 32 lanes of a warp; any axes before it are warps, CTAs, or both, and
 broadcast. The simulator implements these protocols; so do small fakes in tests.
@@ -7,17 +8,26 @@ broadcast. The simulator implements these protocols; so do small fakes in tests.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tilewright.isa.forms import Access
+
+if TYPE_CHECKING:
+    from tilewright.isa.forms import Form
+
+__all__ = [
+    "Addresses", "Lanes", "Machine", "Memory", "Tensor", "Unit", "first_of", "unit_of",
+]  # fmt: skip
+
+
 if TYPE_CHECKING:
     Ints: TypeAlias = NDArray[np.int64]
     Bools: TypeAlias = NDArray[np.bool_]
 
-__all__ = ["Addresses", "Lanes", "Machine", "Memory", "Tensor", "Unit", "first_of"]
 
 Lanes = NDArray[Any]  # (..., 32): one value per lane; Any, since each instruction knows its dtypes
 
@@ -304,3 +314,50 @@ def _of_warps(warps: Ints, lanes: int, width: int, phase: int, active: Bools | N
     where = (np.arange(len(units))[:, None] * banks + ordered % banks)[distinct]
     per_bank = np.bincount(where, minlength=len(units) * banks).reshape(-1, banks)
     return int(per_bank.max(1).sum()), some
+
+
+# What families of asynchronous instructions have in common: their accesses, and places in other CTAs.
+
+
+def access_of_unit(operand: str, space: str, *, write: bool, unfenced: bool = False) -> Access:
+    """An access of an asynchronous unit, 16 bytes at a time, at addresses that it computes."""
+    return Access(operand, space, 16, write=write, proxy="async", computed=True, unfenced=unfenced)
+
+
+def combined_by_unit(operand: str, space: str) -> tuple[Access, Access]:
+    """The accesses of a reduction: its places are read and written as one."""
+    read = replace(access_of_unit(operand, space, write=False), rmw=True, sem="relaxed", scope="gpu")
+    return read, replace(read, write=True)
+
+
+def in_ctas(unit: Unit, address: Lanes, ctas: Lanes) -> Addresses:
+    """The same shared addresses, (n, ...), in every CTA of the cluster whose bit is set in the (n,) masks ``ctas``."""
+    size, bits = unit.cluster_ctas, ctas.astype(np.int64)
+    if (nobody := bits >> size != 0).any():
+        first = int(bits[nobody][0]) >> size
+        bit = size + (first & -first).bit_length() - 1
+        unit.fault(f"cta_mask has bit {bit}, but the ranks of the cluster's CTAs are 0..{size - 1}", nobody)
+    issuer, rank = np.nonzero(bits[:, None] >> np.arange(size) & 1)
+    return Addresses(address[issuer], issuer=issuer, rank=rank)
+
+
+def in_pairs(unit: Unit) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """``issuer`` and ``rank`` of `Addresses` for both CTAs of each issuer's pair, the even rank first."""
+    if unit.cluster_ctas % 2:
+        unit.fault("cta_group=2 is for pairs of CTAs: the cluster has an even number of them", unit.rank >= 0)
+    issuer = np.repeat(np.arange(len(unit.rank)), 2)
+    return issuer, unit.rank[issuer] // 2 * 2 + np.arange(len(issuer)) % 2
+
+
+UNITS = {
+    "cp.async": "cp.async", "cp.async.bulk": "TMA", "wgmma": "tensor core", "tmem": "tcgen05",
+    "tmem.load": "tensor memory", "tmem.store": "tensor memory",
+}  # fmt: skip
+"""By the group with which operations are counted."""
+
+
+def unit_of(form: Form) -> str:
+    """What carries an operation out: TMA, tensor core, cp.async, tcgen05, tensor memory, or memory for the rest."""
+    effect = form.issue or form.commit
+    by_engine = any(access.proxy == "async" for access in form.touched)
+    return UNITS.get(effect.group if effect else "") or ("TMA" if by_engine else "memory")

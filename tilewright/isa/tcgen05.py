@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.isa.arch import only, suffixed
-from tilewright.isa.descriptors import descriptor_addresses, descriptor_trouble
-from tilewright.isa.effects import read_and_written
+from tilewright.isa.descriptors import InstructionDescriptor, descriptor_addresses, descriptor_trouble
+from tilewright.isa.forms import read_and_written
 from tilewright.isa.ldmatrix import FOUR_BITS, SIX_BITS, UNPACK, VALID, Unpack
-from tilewright.isa.machine import Addresses, Lanes, Machine, Unit
+from tilewright.isa.machine import Addresses, Lanes, Machine, Unit, access_of_unit, in_ctas, in_pairs
 from tilewright.isa.mbarrier import arrived
-from tilewright.isa.registers import constant
+from tilewright.isa.places import constant
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
@@ -43,11 +43,10 @@ from tilewright.isa.table import (
     single,
     writes,
 )
-from tilewright.isa.units import access_of_unit, in_ctas, in_pairs
 
 __all__ = [
-    "COPY_SHAPES", "CTA_GROUP", "EXPAND", "PLACE", "TMEM_ARCHS", "TMEM_COLUMNS", "TMEM_LANES", "TMEM_SHAPES",
-    "CopyShape", "TmemShape", "cells_of", "copied_lanes",
+    "COPY_SHAPES", "CTA_GROUP", "EVERY_LANE", "EXPAND", "PATHS", "PLACE", "TMEM_ARCHS", "TMEM_COLUMNS", "TMEM_LANES",
+    "TMEM_SHAPES", "CopyShape", "DataPath", "TmemShape", "cells_of", "copied_lanes", "path_of",
 ]  # fmt: skip
 
 TMEM_LANES, TMEM_COLUMNS = 128, 512
@@ -56,6 +55,34 @@ TMEM_ARCHS = suffixed(100, 103, 110)
 CTA_GROUP: Spellings = {1: ".cta_group::1", 2: ".cta_group::2"}
 SOURCE = 'PTX ISA, "TensorCore 5th Generation: {}"'
 PLACE = {"row": ("taddr", 16), "col": ("taddr", 0)}  # keywords that move an address of tensor memory
+
+
+class DataPath(NamedTuple):
+    """Where D is in a CTA. lanes: of tensor memory, those of its rows. halves: into how many parts its columns are cut,
+    each in lanes of its own. origins: the lanes at which d may be.
+    """
+
+    lanes: NDArray[Any]
+    halves: int = 1
+    origins: tuple[int, ...] = (0,)
+
+
+EVERY_LANE = np.arange(128)
+PATHS = {
+    (1, 64, False): DataPath(np.arange(64) % 16 + np.arange(64) // 16 * 32, origins=(0, 16)),
+    (1, 128, False): DataPath(EVERY_LANE),
+    (2, 128, False): DataPath(EVERY_LANE, halves=2),
+    (2, 256, False): DataPath(EVERY_LANE),
+    (1, 32, True): DataPath(EVERY_LANE, halves=4),
+    (1, 64, True): DataPath(EVERY_LANE, halves=2),
+    (1, 128, True): DataPath(EVERY_LANE),
+}
+"""By CTAs, M, and whether B's columns are kept."""
+
+
+def path_of(product: InstructionDescriptor) -> DataPath:
+    """Where a product's D is."""
+    return PATHS[product.cta_group, product.M, product.keeps_b]
 
 
 def _uniform(machine: Machine, name: str, value: Lanes) -> None:

@@ -27,11 +27,13 @@ import numpy as np
 from tilewright.dtypes import dtype
 from tilewright.ir.tensor_map import ELEMENTS, MAP_BYTES, UNIT
 from tilewright.isa.arch import Requirement, only, since, suffixed
-from tilewright.isa.atomics import decremented, incremented
+from tilewright.isa.atomics import OPERATIONS
 from tilewright.isa.boxes import Boxes, BoxRequest, boxes_of, pixels_of, rows_of
-from tilewright.isa.cp_async import HINTS, check_pending
-from tilewright.isa.machine import Addresses, Lanes, Machine, Memory, Unit
+from tilewright.isa.cp_async import HINTS, Hint, check_pending
+from tilewright.isa.forms import read_and_written
+from tilewright.isa.machine import Addresses, Lanes, Machine, Memory, Unit, access_of_unit, combined_by_unit, in_ctas
 from tilewright.isa.mbarrier import completed
+from tilewright.isa.places import nbytes
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
@@ -56,9 +58,9 @@ from tilewright.isa.table import (
     may_lack,
     reads,
     single,
+    spoken,
 )
 from tilewright.isa.tcgen05 import TMEM_ARCHS
-from tilewright.isa.units import access_of_unit, combined_by_unit, in_ctas
 
 SOURCE = 'PTX ISA, "Data Movement and Conversion Instructions: {}"'
 GROUP = "cp.async.bulk"
@@ -248,7 +250,7 @@ instruction(
 )
 
 
-# Four rows
+# Boxes of four rows of an array, each named by itself.
 
 EXACT_ARCHS = suffixed(100, 103, 110)
 FOUR_ROWS = AsyncMeaning(units_of, addresses=rows_loaded, passes=("cta_mask",), moves=True)
@@ -286,27 +288,29 @@ instruction(
     ),
 )
 
-INTEGERS = ("uint32", "int32", "uint64", "int64")
-REDUCED = {
-    "add": ("uint32", "int32", "uint64", "float16", "bfloat16", "float32", "float64"),
-    "min": (*INTEGERS, "float16", "bfloat16"),
-    "max": (*INTEGERS, "float16", "bfloat16"),
-    "inc": ("uint32",),
-    "dec": ("uint32",),
-    "and": INTEGERS,
-    "or": INTEGERS,
-    "xor": INTEGERS,
+INTEGERS = {"uint32": ".u32", "int32": ".s32", "uint64": ".u64", "int64": ".s64"}
+ORDERED = {**INTEGERS, "float16": ".f16", "bfloat16": ".bf16"}
+INTO_GLOBAL: Mapping[str, Spellings] = {
+    "add": {
+        "uint32": ".u32", "int32": ".s32", "uint64": ".u64", "float16": ".noftz.f16", "bfloat16": ".noftz.bf16",
+        "float32": ".f32", "float64": ".f64",
+    },
+    **dict.fromkeys(("min", "max"), ORDERED),
+    **{op: {"uint32": ".u32"} for op in ("inc", "dec")},
+    **{op: {"uint32": ".b32", "uint64": ".b64"} for op in ("and", "or", "xor")},
+}  # fmt: skip
+"""The elements that each operation combines with a run of bytes, and how they are spelled."""
+INTO_CTA: Mapping[str, Spellings] = {
+    op: {kind: text for kind, text in kinds.items() if kind in ("uint32", "int32") or (op, kind) == ("add", "uint64")}
+    for op, kinds in INTO_GLOBAL.items()
 }
-"""The element types that each operation combines."""
+"""The same where the bytes are in the shared memory of a CTA of the cluster."""
+REDUCED = {op: tuple(kinds if op not in ("and", "or", "xor") else INTEGERS) for op, kinds in INTO_GLOBAL.items()}
+"""The element types that each operation combines with a box."""
 COMBINED: Mapping[str, Callable[[Lanes, Lanes], Lanes]] = {
-    "add": np.add,
+    **{op: OPERATIONS[op].does.combine for op in INTO_GLOBAL},
     "min": np.fmin,
     "max": np.fmax,
-    "inc": incremented,
-    "dec": decremented,
-    "and": np.bitwise_and,
-    "or": np.bitwise_or,
-    "xor": np.bitwise_xor,
 }
 
 
@@ -652,3 +656,268 @@ instruction(
     doc="A thread changes the type, interleave, swizzle or fill mode of the tensor map at ``ptr``, by PTX's codes.",
     forms=tuple(form for space in ("global", "shared") for form in _forms(space, constant=True)),
 )
+
+
+# cp.async.bulk: a thread issues the copy of a run of bytes, or a reduction into its destination, without a tensor map.
+#
+# From global memory to shared memory of the own CTA or of several of the cluster, and from shared memory to that of
+# another CTA, an m-barrier at the destination counts the bytes. To global memory the copies of a thread are bulk
+# groups. Addresses and sizes are multiples of 16 bytes. All data is accessed through the async proxy.
+#
+# Source: PTX ISA, "Data Movement and Conversion Instructions: cp.async.bulk, cp.reduce.async.bulk,
+# cp.async.bulk.prefetch".
+
+
+def stretches(
+    unit: Unit, dst: Lanes, src: Lanes, n: Lanes, *more: Lanes, cta_mask: str | None = None, **mods: object
+) -> Mapping[str, Addresses]:
+    """16 bytes at a time, from both addresses on; in each CTA of the mask, as the bytes that its m-barrier counts."""
+    nbytes = n.astype(np.int64)
+    for name, value in (("dst", dst), ("src", src), ("n", nbytes)):
+        wrong = value.astype(np.int64) % UNIT != 0
+        if wrong.any() and name == "n":
+            unit.fault(f"n of a bulk copy is a multiple of {UNIT} bytes, not {int(value[wrong][0])}", wrong)
+        if wrong.any():
+            what = f"{name} of a bulk copy is at no multiple of {UNIT} bytes"
+            unit.fault(what, wrong, address=int(value[wrong][0]))
+    offset = UNIT * np.arange(int(nbytes.max()) // UNIT)
+    kept = np.where(offset < nbytes[:, None], UNIT, 0)
+    into, source = (where.astype(np.int64)[:, None] + offset for where in (dst, src))
+    places = {"src": Addresses(source, nbytes=kept), "dst": Addresses(into, nbytes=kept)}
+    if more and cta_mask is None:
+        places["bar"] = Addresses(more[0], nbytes=nbytes)
+    elif more:
+        there, bars = in_ctas(unit, into, more[1]), in_ctas(unit, more[0], more[1])
+        assert there.issuer is not None
+        places["dst"] = Addresses(there.at, issuer=there.issuer, rank=there.rank, nbytes=kept[there.issuer])
+        places["bar"] = Addresses(bars.at, issuer=bars.issuer, rank=bars.rank, nbytes=nbytes[there.issuer])
+    return places
+
+
+def chosen_bytes(unit: Unit, dst: Lanes, src: Lanes, n: Lanes, *more: Lanes) -> Mapping[str, Addresses]:
+    """The same with a mask, the last operand: byte i of each 16 is copied where bit i is set. One byte at a time."""
+    whole = stretches(unit, dst, src, n)
+    byte = np.arange(UNIT)
+    chosen = more[-1].astype(np.int64)[:, None, None] >> byte & 1
+    kept = np.where(np.asarray(whole["src"].nbytes)[..., None] > 0, chosen, 0)
+    return {name: Addresses(place.at[..., None] + byte, nbytes=kept, width=1) for name, place in whole.items()}
+
+
+class Way(NamedTuple):
+    """From where to where. source, target: memories, and how they are spelled. counted: by an m-barrier. masked: may
+    bytes be left out?
+    """
+
+    name: str
+    target: str
+    source: str
+    text: str
+    doc: str
+    counted: bool = True
+    masks: tuple[Spellings, ...] = ()
+    hints: tuple[Hint, ...] = ()
+    masked: bool = False
+
+
+WAYS = (
+    Way("g2s_cta", "shared", "global", ".shared::cta.global", "global memory to the CTA's shared memory", hints=HINTS),
+    Way(
+        "g2s_cluster",
+        "shared",
+        "global",
+        ".shared::cluster.global",
+        "global memory to shared memory of the cluster",
+        masks=(LEFT_OUT, GIVEN),
+        hints=HINTS,
+    ),
+    Way("s2c", "shared", "shared", ".shared::cluster.shared::cta", "shared memory to that of a CTA of the cluster"),
+    Way(
+        "s2g",
+        "global",
+        "shared",
+        ".global.shared::cta",
+        "shared memory to global memory",
+        counted=False,
+        hints=HINTS,
+        masked=True,
+    ),
+)
+COMPLETION = {True: ".mbarrier::complete_tx::bytes", False: ".bulk_group"}
+NO_HINT = Hint(spelling="", more="")
+
+
+def _effects(way: Way, *, rmw: bool = False) -> tuple[Effect, ...]:
+    source = access_of_unit("src", way.source, write=False)
+    target = combined_by_unit("dst", way.target) if rmw else (access_of_unit("dst", way.target, write=True),)
+    told = (Signal("bar", "bytes", "release", "cluster", completed), Issue()) if way.counted else (Issue(GROUP),)
+    return (source, *target, *told)
+
+
+def _copy_form(way: Way, hint: Hint, mask: Spellings | None, *, chosen: bool = False) -> Form:
+    cast = ".multicast::cluster" if mask is GIVEN else ""
+    operands = "[{dst}], [{src}], {n}" + (", [{bar}]" if way.counted else "") + (", {cta_mask}" if cast else "")
+    mods: dict[str, Spellings] = {"cta_mask": mask} if mask is not None else {}
+    if way.hints:
+        mods |= hint.modifiers()
+    if way.masked:
+        mods["byte_mask"] = GIVEN if chosen else LEFT_OUT
+    last, places = (", {byte_mask}", chosen_bytes) if chosen else ("", stretches)
+    return Form(
+        Ptx(
+            f"cp.async.bulk{way.text}{COMPLETION[way.counted]}{cast}"
+            + ("{cache_hint}" if way.hints else "")
+            + ".cp_mask" * chosen,
+            mods,
+            pattern=hint.text % f"{{mnemonic}} {operands}{hint.more}{last};",
+        ),
+        since("sm_100" if chosen else "sm_90"),
+        SOURCE.format("cp.async.bulk"),
+        AsyncMeaning(addresses=places, passes=("cta_mask",) if mask is not None else (), moves=True),
+        effects=_effects(way),
+    )
+
+
+for _way in WAYS:
+    _bar = (reads("bar", "shared"),) if _way.counted else ()
+    _keywords = {"cta_mask": None} if _way.masks else {}
+    instruction(
+        f"ptx.cp_async.bulk.{_way.name}",
+        keywords={
+            **_keywords,
+            **({"cache_hint": "", "cache_policy": None} if _way.hints else {}),
+            **({"byte_mask": None} if _way.masked else {}),
+        },
+        operands=(
+            reads("dst", _way.target),
+            reads("src", _way.source),
+            counts("n"),
+            *_bar,
+            *((counts("cta_mask", "b16"),) if _way.masks else ()),
+            *((counts("cache_policy", "b64"),) if _way.hints else ()),
+            *((may_lack(counts("byte_mask", "b16")),) if _way.masked else ()),
+        ),
+        doc=f"A thread has ``n`` bytes copied from {_way.doc}"
+        + ("; with ``byte_mask`` of each 16 bytes those whose bits are set." if _way.masked else "."),
+        forms=tuple(
+            _copy_form(_way, hint, mask, chosen=chosen)
+            for chosen in ((False, True) if _way.masked else (False,))
+            for hint in _way.hints or (NO_HINT,)
+            for mask in _way.masks or (None,)
+        ),
+    )
+
+
+def reduce_stretch(new: Lanes, old: Lanes, *, op: str, kind: str) -> Lanes:
+    """The old bytes reduced with those of the source; one issuer at a time."""
+    return combined(op, str(dtype(kind)), old, new)
+
+
+for _way, _kinds in ((WAYS[3], INTO_GLOBAL), (WAYS[2], INTO_CTA)):
+    _bar = (reads("bar", "shared"),) if _way.counted else ()
+    instruction(
+        f"ptx.cp_reduce_async.bulk.{_way.name}",
+        params=("dst", "src", "n", *(operand.name for operand in _bar), "op", "kind"),
+        operands=(reads("dst", _way.target), reads("src", _way.source), counts("n"), *_bar),
+        doc=f"A thread has ``n`` bytes combined, as elements of a dtype, from {_way.doc}.",
+        hints=("L2::cache_hint",),
+        forms=tuple(
+            Form(
+                Ptx(
+                    f"cp.reduce.async.bulk{_way.text}{COMPLETION[_way.counted]}{{op}}{{kind}}",
+                    {"op": {op: f".{op}"}, "kind": kinds},
+                ),
+                since("sm_90"),
+                SOURCE.format("cp.reduce.async.bulk"),
+                AsyncMeaning(reduce_stretch, addresses=stretches, passes=("op", "kind")),
+                effects=_effects(_way, rmw=True),
+            )
+            for op, kinds in _kinds.items()
+        ),
+    )
+
+single(
+    "ptx.cp_async.bulk.prefetch",
+    Ptx("cp.async.bulk.prefetch.L2.global"),
+    since("sm_90"),
+    SOURCE.format("cp.async.bulk.prefetch"),
+    Meaning(nothing, on="machine"),
+    operands=(reads("src", "global"), counts("n")),
+    doc="Has ``n`` bytes of global memory brought to the L2 cache; no value changes.",
+    hints=("L2::cache_hint",),
+)
+
+# st.async and red.async: a thread stores to, or combines with, shared memory of another CTA of the cluster.
+#
+# An m-barrier of that CTA counts the bytes once they are there; threads that wait at it may read them. Both are
+# accesses of the generic proxy. The address and the m-barrier are addresses of the cluster's window, of one CTA;
+# `mapa` makes them.
+#
+# Source: PTX ISA, "Data Movement and Conversion Instructions: st.async, red.async".
+
+WHERE = ".shared::cluster.mbarrier::complete_tx::bytes"
+STORED = {**INTEGERS, "float32": ".f32", "float64": ".f64"}
+
+
+def registers(mods: Mods) -> int:
+    """Registers of a vector."""
+    return int(str(mods["vec"]))
+
+
+def vector_bytes(mods: Mods) -> int:
+    """Bytes of a vector."""
+    return 4 * registers(mods)
+
+
+def as_bytes(value: Lanes, **mods: object) -> Lanes:
+    """(n,) numbers as (n, bytes)."""
+    return np.ascontiguousarray(value).reshape(len(value), -1).view(np.uint8)
+
+
+def _told(amount: object) -> tuple[Signal, Issue]:
+    return Signal("bar", "bytes", "release", "cluster", completed, amount=amount), Issue()  # type: ignore[arg-type]  # a Count
+
+
+single(
+    "ptx.st_async",
+    Ptx(f"st.async.weak{WHERE}{{dtype}}", {"dtype": STORED}),
+    since("sm_90"),
+    SOURCE.format("st.async"),
+    AsyncMeaning(as_bytes, takes=("value",)),
+    operands=(reads("ptr", "shared"), reads("value", "typed"), reads("bar", "shared")),
+    doc="A thread has ``value`` stored in the shared memory of a CTA of the cluster; ``bar`` there counts its bytes.",
+    effects=(Access("ptr", "shared", nbytes, write=True), *_told(nbytes)),
+)
+single(
+    "ptx.st_async.vec",
+    Ptx(f"st.async.weak{WHERE}{{vec}}.b32", {"vec": {2: ".v2", 4: ".v4"}}),
+    since("sm_90"),
+    SOURCE.format("st.async"),
+    AsyncMeaning(as_bytes, takes=("values",)),
+    params=("vec", "ptr", "bar", "*values"),
+    operands=(reads("ptr", "shared"), reads("*values", "b32"), reads("bar", "shared")),
+    doc="A thread has 2 or 4 registers stored in the shared memory of a CTA of the cluster; ``bar`` counts the bytes.",
+    effects=(Access("ptr", "shared", vector_bytes, write=True, element_bytes=4), *_told(vector_bytes)),
+    registers=registers,
+)
+
+
+def _reducing(op: str, kinds: Spellings) -> Form:
+    def execute(old: Lanes, value: Lanes) -> Lanes:
+        return combined(op, value.dtype.name, old, as_bytes(value))
+
+    return Form(
+        Ptx(f"red.async.relaxed.cluster{WHERE}.{op}{{dtype}}", {"dtype": kinds}),
+        since("sm_90"),
+        SOURCE.format("red.async"),
+        AsyncMeaning(execute, takes=("value",)),
+        effects=(*read_and_written("ptr", "shared", nbytes, scope="cluster"), *_told(nbytes)),
+    )
+
+
+for _op, _dtypes in INTO_CTA.items():
+    instruction(
+        f"ptx.red_async.{spoken(_op)}",
+        operands=(reads("ptr", "shared"), reads("value", "typed"), reads("bar", "shared")),
+        doc="A thread has ``value`` combined with a place in another CTA; ``bar`` there counts its bytes.",
+        forms=(_reducing(_op, _dtypes),),
+    )

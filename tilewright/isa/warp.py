@@ -12,13 +12,32 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.dtypes import dtype
-from tilewright.isa.arch import since
+from tilewright.dtypes import BOOL, dtype
+from tilewright.isa.arch import since, suffixed
 from tilewright.isa.machine import Lanes, Machine
-from tilewright.isa.registers import constant
-from tilewright.isa.table import BY_MASK, Cuda, Meaning, counts, reads, single
+from tilewright.isa.places import constant
+from tilewright.isa.scalar.floats import extreme
+from tilewright.isa.scalar.rows import flag, predicate_pattern, words
+from tilewright.isa.table import (
+    ALL_LANES,
+    BY_MASK,
+    REQUIRED,
+    Cuda,
+    Form,
+    Meaning,
+    Operand,
+    Ptx,
+    Spellings,
+    counts,
+    instruction,
+    reads,
+    single,
+)
 
-__all__ = ["activemask", "all_of", "any_of", "ballot", "elect", "of_lanes", "voters"]
+__all__ = [
+    "activemask", "all_of", "any_of", "ballot", "elect", "of_lanes", "voters",
+]  # fmt: skip
+
 
 LANE = np.arange(32)
 WIDTHS = (1, 2, 4, 8, 16, 32)
@@ -34,47 +53,27 @@ CARRIERS = {
 }
 
 
-def _segment(width: Lanes) -> tuple[Lanes, Lanes]:
-    """First and last lane of each lane's segment of ``width`` lanes."""
-    first = LANE & ~(width.astype(np.int64) - 1)
-    return first, first + width.astype(np.int64) - 1
+def _reached(b: Lanes, c: Lanes, mode: str) -> tuple[Lanes, Lanes]:
+    """The lane that each lane reads from, and whether that is inside of its segment; else its own."""
+    by, low, high = (register.astype(np.int64) for register in (b & 31, c & 31, c >> 8 & 31))
+    last, first = (LANE & high) | (low & ~high), LANE & high
+    source = {"up": LANE - by, "down": LANE + by, "bfly": LANE ^ by, "idx": first | (by & ~high)}[mode]
+    inside = source >= last if mode == "up" else source <= last
+    return np.where(inside, source, LANE), inside
 
 
-def _from_lane(lane: Lanes, first: Lanes, last: Lanes) -> Lanes:
-    source: Lanes = first + (lane & (last - first))
-    return source
+def shuffled(a: Lanes, b: Lanes, c: Lanes, mask: Lanes, *, mode: str) -> Lanes:
+    """The value of the lane that is reached."""
+    return of_lanes(a, _reached(b, c, mode)[0])
 
 
-def _from_above(delta: Lanes, first: Lanes, last: Lanes) -> Lanes:
-    return np.where(LANE + delta <= last, LANE + delta, LANE)
+def _source(a: Lanes, b: Lanes, c: Lanes, mask: Lanes, *, mode: str) -> Lanes:
+    return _reached(b, c, mode)[0]
 
 
-def _from_below(delta: Lanes, first: Lanes, last: Lanes) -> Lanes:
-    return np.where(LANE - delta >= first, LANE - delta, LANE)
-
-
-def _from_partner(mask: Lanes, first: Lanes, last: Lanes) -> Lanes:
-    return np.where((LANE ^ mask) <= last, LANE ^ mask, LANE)
-
-
-def _origins(source: Callable[[Lanes, Lanes, Lanes], Lanes]) -> Callable[[Lanes, Lanes, Lanes, Lanes], Lanes]:
-    """The lane whose value each lane gets."""
-
-    def origins(mask: Lanes, value: Lanes, lane: Lanes, width: Lanes) -> Lanes:
-        return source(lane.astype(np.int64) & 31, *_segment(width))
-
-    return origins
-
-
-def _shuffle(source: Callable[[Lanes, Lanes, Lanes], Lanes]) -> Callable[[Lanes, Lanes, Lanes, Lanes], Lanes]:
-    """The meaning of a shuffle that reads each lane's value from lane ``source(operand, first, last)``."""
-
-    origins = _origins(source)
-
-    def execute(mask: Lanes, value: Lanes, lane: Lanes, width: Lanes) -> Lanes:
-        return of_lanes(value, origins(mask, value, lane, width))
-
-    return execute
+def is_inside(b: Lanes, c: Lanes, mask: Lanes, *, mode: str) -> Lanes:
+    """Is the lane that is reached inside of the segment?"""
+    return _reached(b, c, mode)[1]
 
 
 def of_lanes(value: Lanes, origin: Lanes) -> Lanes:
@@ -86,13 +85,23 @@ def of_lanes(value: Lanes, origin: Lanes) -> Lanes:
     return np.take_along_axis(np.broadcast_to(value, shape), np.broadcast_to(origin, shape), axis=-1)
 
 
-def _shuffle_row(name: str, lane: str, source: Callable[[Lanes, Lanes, Lanes], Lanes], doc: str) -> None:
+def _segments(width: Lanes, mode: str) -> Lanes:
+    """The register with the segments of ``width`` lanes and where they end, as CUDA's functions make it."""
+    return (32 - width.astype(np.int64) << 8) | (0 if mode == "up" else 31)
+
+
+def _shuffle_row(name: str, lane: str, mode: str, doc: str) -> None:
+    def origin(mask: Lanes, value: Lanes, lane: Lanes, width: Lanes) -> Lanes:
+        return _reached(lane, _segments(width, mode), mode)[0]
+
     single(
         f"cuda.{name}",
         Cuda(f"({{dtype}})__{name}({{mask}}, {{value}}, {{{lane}}}, {{width}})", {"dtype": CARRIERS}),
         since("sm_75"),
         SHUFFLE,
-        Meaning(_shuffle(source), moves=True, source_lane=_origins(source)),
+        Meaning(
+            lambda mask, value, *where: of_lanes(value, origin(mask, value, *where)), moves=True, source_lane=origin
+        ),
         keywords={"width": 32},
         operands=(counts("mask"), reads("value", "typed"), counts(lane), counts("width")),
         check=constant(
@@ -104,10 +113,10 @@ def _shuffle_row(name: str, lane: str, source: Callable[[Lanes, Lanes, Lanes], L
     )
 
 
-_shuffle_row("shfl_sync", "lane", _from_lane, "The value of lane ``lane`` of the caller's segment of ``width`` lanes.")
-_shuffle_row("shfl_down_sync", "delta", _from_above, "The value ``delta`` lanes above; one's own past the segment.")
-_shuffle_row("shfl_up_sync", "delta", _from_below, "The value ``delta`` lanes below; one's own before the segment.")
-_shuffle_row("shfl_xor_sync", "lane_mask", _from_partner, "The value of the lane whose number differs in these bits.")
+_shuffle_row("shfl_sync", "lane", "idx", "The value of lane ``lane`` of the caller's segment of ``width`` lanes.")
+_shuffle_row("shfl_down_sync", "delta", "down", "The value ``delta`` lanes above; one's own past the segment.")
+_shuffle_row("shfl_up_sync", "delta", "up", "The value ``delta`` lanes below; one's own before the segment.")
+_shuffle_row("shfl_xor_sync", "lane_mask", "bfly", "The value of the lane whose number differs in these bits.")
 
 
 def voters(machine: Machine, mask: Lanes) -> NDArray[np.bool_]:
@@ -230,3 +239,259 @@ for _name, _join in JOINS.items():
         doc=_join.doc,
         result="value",
     )
+
+
+# Exchange between the lanes of a warp, as compilers write it: shfl, vote, match, redux, activemask, elect.
+#
+# The lanes that ``mask`` names must all be there. What they mean is what CUDA's functions mean, `tilewright.isa.warp`;
+# a shuffle has its segments and its end in one register, and returns whether it stayed inside. Source: PTX ISA,
+# "shfl.sync", "vote.sync", "match.sync", "redux.sync", "activemask", "elect.sync".
+
+
+MOVING = "Data Movement and Conversion Instructions"
+PARALLEL = "Parallel Synchronization and Communication Instructions"
+UINT32 = dtype("uint32")
+WORDS: Spellings = dict.fromkeys(("uint32", "int32", "float32"), "")
+MODES = words("up", "down", "bfly", "idx")
+
+
+def _second(listed: str) -> str:
+    """The text of a call whose value is the predicate that the instruction writes beside a number."""
+    call = f"{{mnemonic}} t_|d_, {listed}; selp.b32 {{result}}, 1, 0, d_;"
+    return f"{{{{ .reg .pred d_; .reg .b32 t_; {call} }}}}"
+
+
+def _shuffle_form(mode: str) -> Form:
+    return Form(
+        Ptx(
+            "shfl.sync{mode}.b32",
+            {"mode": {mode: f".{mode}"}, "dtype": WORDS, "out": {"d": ""}},
+            pattern="{result}, {a}, {b}, {c}, {mask}",
+        ),
+        since("sm_75"),
+        f'PTX ISA, "{MOVING}: shfl.sync"',
+        Meaning(
+            lambda a, b, c, mask: shuffled(a, b, c, mask, mode=mode),
+            moves=True,
+            source_lane=lambda a, b, c, mask: _source(a, b, c, mask, mode=mode),
+        ),
+        result="a",
+    )
+
+
+def _inside_form(mode: str) -> Form:
+    return Form(
+        Ptx(
+            "shfl.sync{mode}.b32",
+            {"mode": {mode: f".{mode}"}, "dtype": WORDS, "out": {"p": ""}},
+            pattern=_second("{a}, {b}, {c}, {mask}"),
+        ),
+        since("sm_75"),
+        f'PTX ISA, "{MOVING}: shfl.sync"',
+        Meaning(lambda a, b, c, mask: is_inside(b, c, mask, mode=mode), blind="a"),
+        result=BOOL,
+    )
+
+
+instruction(
+    "ptx.shfl.sync",
+    keywords={"mode": REQUIRED, "out": "d"},
+    operands=(reads("a", "typed"), counts("b"), counts("c"), counts("mask")),
+    lanes=BY_MASK,
+    written=True,
+    doc="The value of another lane; c: the end (bits 0 to 4) and segments (8 to 12); ``out='p'``: whether inside.",
+    forms=(*map(_shuffle_form, MODES), *map(_inside_form, MODES)),
+)
+
+
+def _same(machine: Machine, mask: Lanes, cond: Lanes) -> Lanes:
+    """True where the condition is the same in all lanes that take part."""
+    return all_of(machine, mask, cond) | all_of(machine, mask, ~cond)
+
+
+VOTES: dict[str, Callable[[Machine, Lanes, Lanes], Lanes]] = {
+    "all": all_of,
+    "any": any_of,
+    "uni": _same,
+    "ballot": ballot,
+}
+
+
+def _vote(mode: str) -> Form:
+    meaning = VOTES[mode]
+    is_ballot = mode == "ballot"
+    return Form(
+        Ptx(
+            f"vote.sync{{mode}}.{'b32' if is_ballot else 'pred'}",
+            {"mode": {mode: f".{mode}"}},
+            pattern=predicate_pattern("{result}" if is_ballot else "d_", "p_a, {mask}"),
+        ),
+        since("sm_75"),
+        f'PTX ISA, "{PARALLEL}: vote.sync"',
+        Meaning(lambda machine, a, mask: meaning(machine, mask, a), on="machine"),
+        result=UINT32 if is_ballot else BOOL,
+    )
+
+
+instruction(
+    "ptx.vote.sync",
+    keywords={"mode": REQUIRED},
+    operands=(reads("a", "pred"), counts("mask")),
+    lanes=BY_MASK,
+    written=True,
+    doc="Whether a condition holds in all lanes of the mask, in any, alike in all; or a bit for each (ballot).",
+    forms=tuple(map(_vote, VOTES)),
+)
+
+
+def matched(machine: Machine, a: Lanes, mask: Lanes) -> Lanes:
+    """The lanes that take part and have the same value."""
+    there = voters(machine, mask)
+    a = np.broadcast_to(a, there.shape)
+    same = (a[..., :, None] == a[..., None, :]) & there[..., None, :]
+    masks: Lanes = np.packbits(same, axis=-1, bitorder="little").view("<u4")[..., 0]
+    return masks
+
+
+def _all_match(machine: Machine, a: Lanes, mask: Lanes) -> Lanes:
+    alike: Lanes = matched(machine, a, mask) == ballot(machine, mask, machine.active)
+    return alike
+
+
+def match_of_all(machine: Machine, a: Lanes, mask: Lanes) -> Lanes:
+    """The mask where all lanes have one value, else 0."""
+    return np.where(_all_match(machine, a, mask), mask.astype(np.uint32), np.uint32(0))
+
+
+def _match(text: str, kind: str, out: str | None) -> Form:
+    mode = text.split(".")[1]
+    meaning = {None: matched, "d": match_of_all, "p": _all_match}[out if mode == "all" else None]
+    result = BOOL if out == "p" and mode == "all" else UINT32
+    pattern = "{result}, {a}, {mask}"
+    if result == BOOL:
+        pattern = _second("{a}, {mask}")
+    elif mode == "all":
+        pattern = "{{ .reg .pred p_; {mnemonic} {result}|p_, {a}, {mask}; }}"
+    return Form(
+        Ptx(f"{text}{{type}}", {"type": words(kind), "mode": {mode: ""}, "out": {out or "d": ""}}, pattern=pattern),
+        since("sm_75"),
+        f'PTX ISA, "{PARALLEL}: match.sync"',
+        Meaning(meaning, on="machine"),
+        result=result,
+    )
+
+
+instruction(
+    "ptx.match.sync",
+    keywords={"mode": REQUIRED, "type": "b32", "out": "d"},
+    operands=(Operand("a", "bits", of="type"), counts("mask")),
+    lanes=BY_MASK,
+    written=True,
+    doc="The lanes of the mask with the same value (any); the mask where all have one, ``out='p'``: whether (all).",
+    forms=tuple(
+        _match(f"match.{mode}.sync", kind, out)
+        for mode, outs in (("any", ("d",)), ("all", ("d", "p")))
+        for out in outs
+        for kind in ("b32", "b64")
+    ),
+)
+
+
+def _redux(op: str, types: dict[str, str]) -> Form:
+    reduce = reduced_by(op)
+    return Form(
+        Ptx(
+            "redux.sync{op}{dtype}",
+            {"op": {op: f".{op}"}, "dtype": types, "nan": {False: ""}, "magnitude": {False: ""}},
+        ),
+        since("sm_80"),
+        f'PTX ISA, "{PARALLEL}: redux.sync"',
+        Meaning(lambda machine, a, mask: reduce(machine, mask, a), on="machine"),
+        result="a",
+    )
+
+
+def _float_redux(machine: Machine, a: Lanes, mask: Lanes, *, op: str, nan: bool, magnitude: bool) -> Lanes:
+    """The smallest or largest float of the lanes that take part."""
+    there = voters(machine, mask)
+    values = np.broadcast_to(np.abs(a) if magnitude else a, there.shape)
+    joined = extreme(op)(nan=nan)
+    nothing = np.float32(np.inf if op == "min" else -np.inf) if nan else np.float32(np.nan)
+    totals = np.where(there, values, nothing)
+    while totals.shape[-1] > 1:
+        half = totals.shape[-1] // 2
+        totals = joined(totals[..., :half], totals[..., half:])
+    return np.broadcast_to(totals, there.shape)
+
+
+instruction(
+    "ptx.redux.sync",
+    keywords={"op": REQUIRED, "nan": False, "magnitude": False},
+    operands=(reads("a", "typed"), counts("mask")),
+    lanes=BY_MASK,
+    written=True,
+    doc="What the values of the lanes of the mask come to.",
+    forms=(
+        *(_redux(op, {"uint32": ".u32", "int32": ".s32"}) for op in ("add", "min", "max")),
+        *(_redux(op, {"uint32": ".b32", "int32": ".b32"}) for op in ("and", "or", "xor")),
+        Form(
+            Ptx(
+                "redux.sync{op}{magnitude}{nan}{dtype}",
+                {"op": words("min", "max"), "dtype": {"float32": ".f32"}, "nan": flag("NaN"), "magnitude": flag("abs")},
+            ),
+            suffixed(100, 103),
+            f'PTX ISA, "{PARALLEL}: redux.sync"',
+            Meaning(_float_redux, on="machine", passes=("op", "nan", "magnitude")),
+            result="a",
+        ),
+    ),
+)
+single(
+    "ptx.activemask",
+    Ptx("activemask.b32"),
+    since("sm_75"),
+    f'PTX ISA, "{PARALLEL}: activemask"',
+    Meaning(activemask, on="machine"),
+    written=True,
+    doc="One bit per lane of the warp that executes this together with the caller.",
+    result=UINT32,
+)
+
+
+def _elected(machine: Machine, mask: Lanes) -> Lanes:
+    """The lane that is elected, in all lanes."""
+    lane: Lanes = elect(machine, mask).argmax(-1)[..., None].astype(np.uint32)
+    return lane
+
+
+instruction(
+    "ptx.elect.sync",
+    keywords={"mask": ALL_LANES, "out": "d"},
+    operands=(counts("mask"),),
+    lanes=BY_MASK,
+    written=True,
+    doc="One lane of the mask, always the same one; ``out='p'``: whether it is the caller.",
+    forms=tuple(
+        Form(
+            Ptx("elect.sync", {"out": {out: ""}}, pattern=pattern),
+            since("sm_90"),
+            f'PTX ISA, "{PARALLEL}: elect.sync"',
+            Meaning(meaning, on="machine"),
+            result=result,
+        )
+        for out, meaning, result, pattern in (
+            ("d", _elected, UINT32, "{{ .reg .pred p_; {mnemonic} {result}|p_, {mask}; }}"),
+            ("p", elect, BOOL, "{{ .reg .pred one; {mnemonic} _|one, {mask}; selp.b32 {result}, 1, 0, one; }}"),
+        )
+    ),
+)
+single(
+    "ptx.nanosleep",
+    Ptx("nanosleep.u32"),
+    since("sm_75"),
+    'PTX ISA, "Miscellaneous Instructions: nanosleep"',
+    Meaning(lambda ns: None),
+    operands=(counts("ns"),),
+    written=True,
+    doc="The thread rests for about ``ns`` nanoseconds.",
+)

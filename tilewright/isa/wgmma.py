@@ -1,4 +1,5 @@
-"""wgmma: a warpgroup issues products of matrices in shared memory to the tensor cores, and goes on meanwhile.
+"""wgmma: a warpgroup issues products of matrices in shared memory to the tensor cores, and goes on meanwhile; with a
+sparse A, too.
 
 ``mma_async`` computes D = A * B + D, or A * B where ``scaleD`` is false: 64 rows, N columns, a K of 32 bytes. B is
 found by a matrix descriptor, A by another (``.ss``) or in four registers of each thread (``.rs``); D is in registers.
@@ -28,9 +29,8 @@ from tilewright.errors import InstructionError, choices
 from tilewright.isa.arch import only
 from tilewright.isa.atoms import Atom
 from tilewright.isa.descriptors import descriptor_addresses, descriptor_trouble
-from tilewright.isa.machine import Addresses, Lanes, Unit, first_of
-from tilewright.isa.mma import SPARSE_PLACES, WHOLE, codes, spread, unlisted_codes
-from tilewright.isa.products import Accumulator, Floats, Spots, widened
+from tilewright.isa.machine import Addresses, Lanes, Unit, access_of_unit, first_of
+from tilewright.isa.mma import SPARSE_PLACES, WHOLE, Accumulator, Floats, Spots, codes, spread, unlisted_codes, widened
 from tilewright.isa.table import (
     REQUIRED,
     WARPGROUP,
@@ -57,7 +57,6 @@ from tilewright.isa.table import (
     single,
     updates,
 )
-from tilewright.isa.units import access_of_unit
 from tilewright.layout import TileLayout, wgmma_fragment
 
 __all__ = [
@@ -91,7 +90,7 @@ ISSUERS_AT_ONCE = 16  # the widened matrices of so many fit into the cache
 AT_ONCE = 1 << 22  # products of a sum of float8 that are looked at together
 
 
-# Fragments
+# Fragments: where the elements of D and of A are in registers.
 
 
 def gathered(registers: Array, result: str) -> Array:
@@ -127,7 +126,7 @@ def fragment_of_d(n: int) -> Spots:
     return np.asarray(register * 32 + row % 8 * 4 + column % 8 // 2)
 
 
-# Products
+# Products of numbers, and their sums.
 
 
 def is_summed_in_float32(mods: Mapping[str, object]) -> bool:
@@ -267,7 +266,7 @@ def _kinds(mods: Mapping[str, object]) -> tuple[str, str]:
     return str(mods["in_dtype"]), str(mods["b_dtype"] or mods["in_dtype"])
 
 
-# Operands
+# Operands in shared memory, as matrix descriptors name them.
 
 
 def addresses(unit: Unit, dA: Lanes, dB: Lanes, *others: Lanes, **mods: int) -> Mapping[str, Addresses]:
@@ -303,7 +302,7 @@ def along_k(units: Lanes, *, trans: bool) -> Lanes:
     return np.ascontiguousarray(rows.view(np.uint16).swapaxes(-1, -2)).view(np.uint8)
 
 
-# Meaning
+# What the forms mean.
 
 
 def product(a: Lanes, b: Lanes, scaled: Lanes, acc: Lanes, *, transA: bool = False, **mods: object) -> Lanes:
@@ -373,7 +372,7 @@ def registers_of_d(mods: Mods) -> int:
     return n // 4 if mods["out_dtype"] == "float16" else n // 2
 
 
-# Rows
+# The rows of the table.
 
 OTHERS = ("N", "in_dtype", "b_dtype", "out_dtype", "saturate", "transB", "scaleA", "scaleB")
 SIGNS: Spellings = {1: "1", -1: "-1"}

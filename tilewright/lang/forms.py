@@ -14,7 +14,7 @@ from tilewright.dtypes import dtype as named
 from tilewright.errors import InstructionError, choices
 from tilewright.isa import INSTRUCTIONS, spoken
 from tilewright.isa.atomics import KEYWORDS
-from tilewright.isa.operands import NUMBERS, WORDS, register_word
+from tilewright.isa.forms import NUMBERS, WORDS, register_word
 from tilewright.isa.table import ALL_LANES
 from tilewright.lang.builder import current
 from tilewright.lang.instructions import call_form, form, row_call, signature_of_row
@@ -176,7 +176,7 @@ def load_box(dim: int, dst: object, bar: object, map: object, cta_mask: object =
     return row_call(BOX, dim, dst, bar, map, cta_mask, group, hint, *coords, **more)
 
 
-# Memory.
+# Loads, stores and atomics.
 
 
 @form("ptx.ld")

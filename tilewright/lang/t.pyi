@@ -215,7 +215,7 @@ class _multimem:
     def ld_reduce(ptr: Value, op: Value = ..., dtype: Value = ..., sem: Value = ..., scope: Value = ...) -> Any:
         """The elements of all GPUs at ``ptr``, combined by ``op``: add, min, max, and, or, xor. sem: 'weak',
         'relaxed', 'acquire'. scope: None, 'cta', 'gpu', 'sys', 'cluster'. op: 'add', 'min', 'max', 'and', 'or',
-        'xor'. dtype: 'uint32', 'int32', 'uint64', 'int64', 'float32', 'float64'.
+        'xor'. dtype: 'uint32', 'uint64', 'int32', 'int64', 'float32', 'float64'.
         """
     @staticmethod
     def red(ptr: Value, value: Value, op: Value = ..., sem: Value = ..., scope: Value = ...) -> Any:
@@ -364,9 +364,9 @@ class _ptx_atom:
         sem: Value = ...,
         scope: Value = ...,
     ) -> Any:
-        """Combines several numbers in global memory with registers, each for itself; what stood there before. type:
-        'f32', 'f16', 'bf16', 'f16x2', 'bf16x2'. vec: 2, 4, 8. op: 'add', 'min', 'max'. sem: 'relaxed', 'acquire',
-        'release', 'acq_rel'. scope: 'cta', 'gpu', 'sys', 'cluster'. space: 'global', None.
+        """Combines several numbers in global memory with registers, each for itself; what stood there before. sem:
+        'relaxed', 'acquire', 'release', 'acq_rel'. scope: 'cta', 'gpu', 'sys', 'cluster'. space: 'global', None.
+        type: 'f32', 'f16', 'bf16', 'f16x2', 'bf16x2'. vec: 2, 4, 8. op: 'add', 'min', 'max'.
         """
     @staticmethod
     def xor(ptr: Value, value: Value, sem: Value = ..., scope: Value = ..., space: Value = ...) -> Any:
@@ -1169,9 +1169,9 @@ class _ptx_red:
         sem: Value = ...,
         scope: Value = ...,
     ) -> Any:
-        """Combines several numbers in global memory with registers, each for itself. type: 'f32', 'f16', 'bf16',
-        'f16x2', 'bf16x2'. vec: 2, 4, 8. op: 'add', 'min', 'max'. sem: 'relaxed', 'release'. scope: 'cta', 'gpu',
-        'sys', 'cluster'. space: 'global', None.
+        """Combines several numbers in global memory with registers, each for itself. sem: 'relaxed', 'release'.
+        scope: 'cta', 'gpu', 'sys', 'cluster'. space: 'global', None. type: 'f32', 'f16', 'bf16', 'f16x2',
+        'bf16x2'. vec: 2, 4, 8. op: 'add', 'min', 'max'.
         """
     @staticmethod
     def xor(ptr: Value, value: Value, sem: Value = ..., scope: Value = ..., space: Value = ...) -> Any:

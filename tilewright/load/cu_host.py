@@ -29,7 +29,8 @@ _REPEATED = (*LOOPS, "case_statement", "lambda_expression")
 _HOLDS_MANY = re.compile(r"(?:std|thrust)\s*::\s*(?:\w+_)?vector\s*<(.+)>$", re.DOTALL)
 _EXTENT = re.compile(r"\[[^\[\]]*\]")
 _POINTS = re.compile(  # what is a pointer to a type by its own words: a tensor's, or one that is cast
-    r".*\bdata_ptr\s*<\s*(?:const\s+)?([\w:]+)\s*>\s*\(\s*\)$|\(\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*\)[^,]*$"
+    r".*\b(?:(?:const_|mutable_)?data_ptr|data)\s*<\s*(?:const\s+)?([\w:]+)\s*>\s*\(\s*\)$"
+    r"|\(\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*\)[^,]*$"
     r"|(?:static|reinterpret)_cast\s*<\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*>[^,]*$"
 )
 _CLEARS = r"emset|\bzeros?_?\b|\bfill|Memcpy\w*\s*\([^,;]*\b{}\b"  # by which it sets arguments
@@ -38,6 +39,9 @@ _ASKED: Mapping[str, tuple[Number, ...]] = {  # functions of CUDA, by what their
     "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags": (1,),
     "cudaOccupancyMaxPotentialBlockSize": (MULTIPROCESSORS, 256),
 }  # fmt: skip
+_SETS = {"cudaMemcpyToSymbol": 0, "cudaMemcpyToSymbolAsync": 0, "cudaLaunchKernel": 0, "cuLaunchKernel": 0,
+         "cudaLaunchCooperativeKernel": 0, "printf": 0, "memset": 1, "cudaMemset": 1}  # fmt: skip
+"""How many of their first arguments functions write through: copies the first, any other perhaps all."""
 _ATTRIBUTES: Mapping[str, Number] = {  # of cudaDeviceGetAttribute
     "cudaDevAttrMultiProcessorCount": MULTIPROCESSORS, "cudaDevAttrWarpSize": 32,
     "cudaDevAttrMaxThreadsPerBlock": 1024, "cudaDevAttrMaxSharedMemoryPerBlock": 48 << 10,
@@ -328,6 +332,8 @@ class Host:
                     found |= dict(_declared(each, tree))
             return
         if node.type == "call_expression":
+            for name in _set_elsewhere(node, tree) if self._runs(node, inside, found) is not False else ():
+                found.pop(name, None)
             found |= dict(_asked(node, tree))
             return
         left = node.child_by_field_name("left") or node.child_by_field_name("argument")
@@ -498,6 +504,16 @@ def _filled(fields: Mapping[str, str], parts: Sequence[str]) -> Iterator[tuple[s
     for name, word in fields.items():
         if text := values.get(name, word or "0" * bool(parts)):
             yield name, text
+
+
+def _set_elsewhere(call: Node, tree: Tree) -> Iterator[str]:
+    """The variables that a function may set through their addresses: what a copy writes, or any that is handed on."""
+    called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+    words = [tree.of(child) for child in listed.named_children] if listed is not None else []
+    name = tree.of(called).rpartition("::")[2] if called is not None else ""
+    for word in words[: _SETS.get(name, 1 if "emcpy" in name else len(words))]:
+        if address := re.fullmatch(r"(?:\(\s*[\w:]+\s*\*+\s*\)\s*)?&\s*(\w+)", word):
+            yield address[1]
 
 
 def _asked(call: Node, tree: Tree) -> Iterator[tuple[str, str | Number]]:

@@ -1,4 +1,5 @@
-"""Instructions as calls of the row that their opcode spells, and assignments of the results to registers.
+"""Instructions as calls of the row that their opcode spells, their operands matched with the row's own text, and
+assignments of the results to registers.
 
 Plain loads, stores and moves are statements of the lowered stage; the handlers below name the few others that are no
 row.
@@ -19,7 +20,7 @@ from tilewright.isa import Form
 from tilewright.isa import Instruction as Row
 from tilewright.isa import Operand as Kind
 from tilewright.isa.arch import only, since
-from tilewright.isa.operands import TYPES
+from tilewright.isa.forms import TYPES
 from tilewright.isa.tma import MAP_FIELDS
 from tilewright.ptx.flow import allocate, restore, save
 from tilewright.ptx.names import type_word, unsigned

@@ -15,7 +15,7 @@ from typing import TypeAlias
 from tilewright.dtypes import BOOL, DType, dtype
 from tilewright.errors import KernelError, Span
 from tilewright.ir import AddressOf, Buffer, Const, Expr, Reinterpret, Var, as_expr, binary, cast
-from tilewright.isa.operands import TYPES
+from tilewright.isa.forms import TYPES
 from tilewright.ptx import tree
 from tilewright.ptx.parser import WORDS
 

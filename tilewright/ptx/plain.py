@@ -1,4 +1,6 @@
-"""Plain loads, stores and moves as statements of the lowered stage, without a row. Vectors go part by part."""
+"""Plain loads, stores and moves as statements of the lowered stage, without a row, vectors part by part; and votes,
+shuffles and requests for clusters in forms that are no row.
+"""
 
 from __future__ import annotations
 
@@ -325,7 +327,7 @@ def _counter(low: Lowering, number: Expr) -> Expr:
 
 # clusterlaunchcontrol.query_cancel: what a register of 128 bits says of a request for a cluster that has not begun.
 #
-# The request itself is a row of the table, and so is what its 16 bytes are: `tilewright.isa.cluster`.
+# The request itself is a row of the table, and so is what its 16 bytes are: `tilewright.isa.sync`.
 #
 # Source: PTX ISA, "Parallel Synchronization and Communication Instructions: clusterlaunchcontrol.query_cancel".
 

@@ -13,8 +13,8 @@ from tilewright import ir, isa
 from tilewright.dtypes import BOOL, INT32, DType, dtype
 from tilewright.errors import KernelError
 from tilewright.ir.numbers import rounded
-from tilewright.isa.arith import ARITHMETIC
-from tilewright.isa.convert import SATURATING
+from tilewright.isa.arith import row_of
+from tilewright.isa.scalar.converting import SATURATING
 from tilewright.primitives import PRIMITIVES, Mismatch
 from tilewright.primitives.elements import INTEGRAL, arithmetic_dtype, narrowed
 from tilewright.primitives.elementwise import (
@@ -93,12 +93,11 @@ class Computation:
         """Has the target an instruction that computes two elements, with the bits of one at a time? It rounds each
         result once, as float32 rounded to the dtype does.
         """
-        row = ARITHMETIC.get((PACKED.get(self.formula.by(self.keywords), ""), call.dtype.with_lanes(2)))
-        arch = isa.opcode("fma.rn.f32x2").form.arch if self.fuses else row.arch if row is not None else None
+        op = PACKED.get(self.formula.by(self.keywords), "")
+        fused = self.fuses and isa.opcode("fma.rn.f32x2").form.arch.admits(call.arch)
         numbers = (getattr(value, "value", None) for value in call.scalars.values())
         return (
-            arch is not None
-            and arch.admits(call.arch)
+            (fused or row_of(op, call.dtype.with_lanes(2), call.arch) is not None)
             and all(side.dtype == call.dtype for side in call.tiles)
             and all(number is not None and rounded(float(number), call.dtype) == number for number in numbers)
         )

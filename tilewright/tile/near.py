@@ -9,7 +9,7 @@ from itertools import chain
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.ir import Const, Expr, Region, Var, const_value, rewrite, walk
-from tilewright.isa.tcgen05_mma_values import DataPath
+from tilewright.isa.tcgen05 import DataPath
 from tilewright.layout import R, S, TCol, TileLayout, TLane, tmem_datapath_layout
 from tilewright.records import replace
 from tilewright.tile.call import Side, TileCall, side_of

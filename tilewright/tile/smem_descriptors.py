@@ -1,4 +1,5 @@
-"""Matrices in shared memory as products of the tensor cores read them: a descriptor, and the starts of blocks.
+"""Matrices in shared memory as products of the tensor cores read them: a descriptor, and the starts of blocks; and
+their scales and metadata in tensor memory.
 
 A block has some rows along M or N and as much of K as an instruction takes. In K-major memory the groups of 8 rows are
 a ``stride`` apart; in MN-major memory stripes along the rows are a ``leading`` apart and groups of 8 along K a
@@ -17,7 +18,8 @@ import numpy as np
 from tilewright import isa
 from tilewright.errors import LayoutError
 from tilewright.ir import AddressOf, Expr, Load, Region, Value, as_expr, const_value
-from tilewright.isa.tcgen05_mma_values import metadata_places, path_of, scale_places
+from tilewright.isa.tcgen05 import path_of
+from tilewright.isa.tcgen05_mma import metadata_places, scale_places
 from tilewright.layout import SwizzleLayout, SwizzleMode, sf_tmem_layout, sp_meta_tmem_layout
 from tilewright.primitives.gemm import scale_extents
 from tilewright.tile.builder import Builder
@@ -205,7 +207,7 @@ def products_of(call: TileCall, *counts: int) -> Iterator[tuple[int, int, int, V
 
 # Scales of blocks in tensor memory, as a product takes them: for each instruction a column, and the first one's byte.
 #
-# Where a product looks for them is in `tilewright.isa.tcgen05_mma_values`. A layout that `sf_tmem_layout` makes has
+# Where a product looks for them is in `tilewright.isa.tcgen05_mma`. A layout that `sf_tmem_layout` makes has
 # them there; others do, too, if each instruction finds its own together.
 
 

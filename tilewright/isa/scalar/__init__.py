@@ -3,11 +3,10 @@
 In the order in which to read:
 
     rows                what such a row is: registers with widths, types, one value
-    integers, floats, approximate
-                        the meaning of operations on integers; of those on floats, with their roundings; approximations
-    arithmetic, bitwise, comparing, converting, video
+    floats              the meaning of operations on floats, with their roundings
+    arithmetic, logic, converting, video
                         the rows of numbers
-    memory, lanes       loads, stores and moves; what lanes exchange
+    memory              loads, stores and moves
 """
 
 import importlib

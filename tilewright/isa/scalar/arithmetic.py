@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
-from tilewright.isa.forms import Undefined
-from tilewright.isa.operands import TYPES, Numbers, Operand
-from tilewright.isa.scalar import floats, integers
-from tilewright.isa.scalar.approximate import near
-from tilewright.isa.scalar.integers import mad
+from tilewright.isa.forms import TYPES, Numbers, Operand, Undefined
+from tilewright.isa.scalar import floats
+from tilewright.isa.scalar.converting import narrowed
+from tilewright.isa.scalar.floats import canonical, flushed
 from tilewright.isa.scalar.rows import flag, maybe, registers, scalar, words
 from tilewright.isa.table import GIVEN
 
 BOTH = "Integer Arithmetic Instructions, Floating Point Instructions"
 INTEGERS, FLOATS = "Integer Arithmetic Instructions", "Floating Point Instructions"
+HALF = "Half Precision Floating Point Instructions"
 WHOLE = words("u16", "s16", "u32", "s32", "u64", "s64")
 SIGNED = words("s16", "s32", "s64")
 PAIRS = words("u16x2", "s16x2")
@@ -30,19 +30,260 @@ HALVES = words("f16", "f16x2")
 BY_ZERO = Undefined("b", lambda b: b == 0, "divides by zero", "a divisor other than 0; by 0 the result may be any")
 FTZ, SAT, RELU = flag("ftz"), flag("sat"), {True: ".relu"}
 
-for _name, _doc in (("add", "The sum of a and b"), ("sub", "The difference of a and b")):
+# The meaning of integer operations: sums, products, quotients, extremes; modulo their width, unless they saturate.
+#
+# Source: PTX ISA, "Integer Arithmetic Instructions".
+
+
+DOUBLE = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
+
+
+def plain(function: Callable[..., Any]) -> Callable[..., Callable[..., Any]]:
+    """A meaning that is one function, whatever its modifiers."""
+    return lambda **mods: function
+
+
+def _clipped(function: Callable[..., Numbers]) -> Callable[..., Numbers]:
+    """The number as int32; what is out of range takes the nearest end."""
+    ends = np.iinfo(np.int32)
+    return lambda *values: function(*(value.astype(np.int64) for value in values)).clip(ends.min, ends.max)
+
+
+def wide(mods: Mapping[str, object]) -> str:
+    """The type of twice the width."""
+    word = str(mods["type"])
+    return DOUBLE[word] if mods["half"] == "wide" else word
+
+
+def high_product(a: Numbers, b: Numbers) -> Numbers:
+    """The upper half of the product."""
+    bits = 8 * a.dtype.itemsize
+    if bits < 64:
+        kind = np.dtype(f"{a.dtype.kind}{2 * a.dtype.itemsize}")
+        return (np.multiply(a, b, dtype=kind) >> bits).astype(a.dtype)
+    x, y = a.view(np.uint64), b.view(np.uint64)
+    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    lows, cross = (x & low) * (y & low), (x >> half) * (y & low)
+    middle = cross + (lows >> half)
+    other = (x & low) * (y >> half) + (middle & low)
+    high = (x >> half) * (y >> half) + (middle >> half) + (other >> half)
+    if a.dtype.kind == "i":  # unsigned, a negative factor is 2**64 too large
+        high = high - np.where(a < 0, y, np.uint64(0)) - np.where(b < 0, x, np.uint64(0))
+    return high.view(a.dtype)
+
+
+def _product(half: str, word: str) -> Callable[[Numbers, Numbers], Numbers]:
+    if half == "lo":
+        return np.multiply
+    if half == "hi":
+        return high_product
+    kind = TYPES[DOUBLE[word]].numpy
+    return lambda a, b: np.multiply(a, b, dtype=kind)
+
+
+def mul(*, type: str, half: str, **_: object) -> Callable[[Numbers, Numbers], Numbers]:
+    """The low or high half of the product, or all of it."""
+    return _product(half, type)
+
+
+def mad(*, type: str, half: str, sat: bool = False, **_: object) -> Callable[[Numbers, Numbers, Numbers], Numbers]:
+    """The product, or half of it, and c."""
+    product = _product(half, type)
+    total = _clipped(np.add) if sat else np.add
+    return lambda a, b, c: total(product(a, b), c)
+
+
+def _low24(a: Numbers) -> Numbers:
+    """The low 24 bits as a number, with their sign where the type has one."""
+    wide = a.astype(np.int64) << 40
+    return wide >> 40 if a.dtype.kind == "i" else wide.view(np.uint64) >> np.uint64(40)
+
+
+def mul24(*, half: str, sat: bool = False, **_: object) -> Callable[..., Numbers]:
+    """The low 32 bits of the 48-bit product, or bits 16 to 47; and c, where there is one."""
+
+    def execute(a: Numbers, b: Numbers, *c: Numbers) -> Numbers:
+        product = _low24(a) * _low24(b)
+        part = (product if half == "lo" else product >> product.dtype.type(16)).astype(a.dtype)
+        return (_clipped(np.add) if sat else np.add)(part, *c) if c else part
+
+    return execute
+
+
+def difference_sum(**_: object) -> Callable[[Numbers, Numbers, Numbers], Numbers]:
+    """The sum of c and the magnitude of a - b."""
+    return lambda a, b, c: c + np.where(a < b, b - a, a - b)
+
+
+def divided(*, type: str, **_: object) -> Callable[[Numbers, Numbers], Numbers]:
+    """Toward zero; all ones where b is 0; the smallest number by -1 is itself."""
+    return lambda a, b: _whole_quotient(a, b)[0]
+
+
+def remainder(*, type: str, **_: object) -> Callable[[Numbers, Numbers], Numbers]:
+    """With the sign of a; all ones where b is 0."""
+    return lambda a, b: _whole_quotient(a, b)[1]
+
+
+def _whole_quotient(a: Numbers, b: Numbers) -> tuple[Numbers, Numbers]:
+    ones = np.array(-1).astype(a.dtype)
+    if a.dtype.kind == "u":
+        by = np.where(b == 0, a.dtype.type(1), b)
+        return np.where(b == 0, ones, a // by), np.where(b == 0, ones, a % by)
+    unsigned = np.dtype(f"u{a.dtype.itemsize}")
+    x, y = (np.where(v < 0, -v, v).astype(unsigned) for v in (a, b))
+    by = np.where(y == 0, unsigned.type(1), y)
+    quotient, rest = (x // by).astype(a.dtype), (x % by).astype(a.dtype)
+    quotient, rest = np.where((a < 0) != (b < 0), -quotient, quotient), np.where(a < 0, -rest, rest)
+    return np.where(b == 0, ones, quotient), np.where(b == 0, ones, rest)
+
+
+absolute, negated = plain(np.abs), plain(np.negative)
+
+
+def _extreme(function: Any) -> Callable[..., Callable[..., Numbers]]:
+    def meaning(*, relu: bool = False, **_: object) -> Callable[..., Numbers]:
+        return (lambda a, b: np.maximum(function(a, b), 0).astype(a.dtype)) if relu else function
+
+    return meaning
+
+
+smaller_of, larger_of = _extreme(np.minimum), _extreme(np.maximum)
+
+
+# Approximations: rcp, sqrt, rsqrt, div, sin, cos, lg2, ex2, tanh, each within a stated error.
+#
+# Their bits are not specified. The simulator computes in float64 and rounds once; hardware is within `ERRORS` of that.
+# Source: PTX ISA, "Floating Point Instructions"; the bounds were measured on an H200.
+
+
+# The largest error: (relative to the value, absolute), beside one rounding to the type.
+ERRORS: dict[tuple[str, str], tuple[float, float]] = {
+    ("rcp", "f32"): (2.0**-23, 0.0),
+    ("rcp", "f64"): (2.0**-19, 0.0),
+    ("sqrt", "f32"): (2.0**-22, 0.0),
+    ("rsqrt", "f32"): (2.0**-22, 0.0),
+    ("rsqrt", "f64"): (2.0**-19, 0.0),
+    ("div", "f32"): (2.0**-22, 0.0),
+    ("sin", "f32"): (0.0, 2.0**-20),
+    ("cos", "f32"): (0.0, 2.0**-20),
+    ("lg2", "f32"): (2.0**-22, 2.0**-22),
+    ("ex2", "f32"): (2.0**-21, 0.0),
+    ("ex2", "f16"): (2.0**-9, 0.0),
+    ("ex2", "bf16"): (2.0**-7, 0.0),
+    ("tanh", "f32"): (2.0**-10, 0.0),
+    ("tanh", "f16"): (2.0**-10, 2.0**-14),
+    ("tanh", "bf16"): (2.0**-7, 0.0),
+}
+
+
+def _quotient(a: Numbers, b: Numbers) -> Numbers:
+    return a / b
+
+
+def _fast_quotient(a: Numbers, b: Numbers) -> Numbers:
+    """The quotient by way of the reciprocal, which is 0 for divisors near the largest numbers."""
+    beyond = (np.abs(b) > 2.0**126) & np.isfinite(b)
+    return np.where(beyond, a * np.copysign(0.0, b), a / b)
+
+
+_EXACT: dict[str, Callable[..., Numbers]] = {
+    "rcp": lambda a: 1 / a,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda a: 1 / np.sqrt(a),
+    "sin": np.sin,
+    "cos": np.cos,
+    "lg2": np.log2,
+    "ex2": np.exp2,
+    "tanh": np.tanh,
+}
+
+
+def _same(x: Numbers) -> Numbers:
+    return x
+
+
+def _upper_half(x: Numbers) -> Numbers:
+    """The value whose upper 32 bits alone count, as for approximations of float64; subnormals become zeros."""
+    return flushed((x.view(np.uint64) & np.uint64(0xFFFFFFFF00000000)).view(np.float64))
+
+
+def near(op: str) -> Callable[..., Callable[..., Numbers]]:
+    """The meaning of an approximation."""
+
+    def meaning(*, type: str, ftz: bool = False, rnd: str = "approx", **_: object) -> Callable[..., Numbers]:
+        kind = TYPES[type].numpy
+        exact = _EXACT[op] if op != "div" else _fast_quotient if rnd == "approx" else _quotient
+        flush = flushed if ftz else _same
+        if type == "f64" and ftz:
+            flush = _upper_half
+
+        def execute(*values: Numbers) -> Numbers:
+            wide = exact(
+                *(np.asarray(flush(value)).astype(np.float32 if kind.itemsize == 2 else np.float64) for value in values)
+            )
+            result = wide if kind.itemsize == 8 else narrowed(np.asarray(wide, np.float64), kind, "rn")
+            return (flushed if ftz else _same)(canonical(np.asarray(result)))
+
+        return execute
+
+    return meaning
+
+
+for _name, _doc in (
+    ("sin", "The sine of a radians"),
+    ("cos", "The cosine of a radians"),
+    ("lg2", "The logarithm to base 2"),
+):
+    scalar(
+        _name,
+        "a",
+        (f"{_name}.approx{{ftz}}{{type}}", {"type": words("f32"), "ftz": FTZ}, near(_name)),
+        doc=f"{_doc}, approximately.",
+        chapter=FLOATS,
+    )
+scalar(
+    "rsqrt",
+    "a",
+    ("rsqrt.approx{ftz}{type}", {"type": words("f32", "f64"), "ftz": FTZ}, near("rsqrt")),
+    doc="1 / sqrt(a), approximately.",
+    chapter=FLOATS,
+)
+scalar(
+    "ex2",
+    "a",
+    ("ex2.approx{ftz}{type}", {"type": words("f32"), "ftz": FTZ}, near("ex2")),
+    ("ex2.approx{type}", {"type": words("f16", "f16x2")}, near("ex2")),
+    ("ex2.approx.ftz{type}", {"type": words("bf16", "bf16x2"), "ftz": {True: ""}}, near("ex2"), "sm_90"),
+    doc="2 to the power a, approximately.",
+    chapter=f"{FLOATS}, {HALF}",
+)
+scalar(
+    "tanh",
+    "a",
+    ("tanh.approx{type}", {"type": words("f32", "f16", "f16x2")}, near("tanh")),
+    ("tanh.approx{type}", {"type": words("bf16", "bf16x2")}, near("tanh"), "sm_90"),
+    doc="The hyperbolic tangent, approximately.",
+    chapter=f"{FLOATS}, {HALF}",
+)
+
+
+for _name, _of_integers, _doc in (
+    ("add", np.add, "The sum of a and b"),
+    ("sub", np.subtract, "The difference of a and b"),
+):
     _float = floats.arithmetic(_name)
     scalar(
         _name,
         "a b",
-        (f"{_name}{{type}}", {"type": WHOLE}, getattr(integers, _name)),
-        (f"{_name}.sat{{type}}", {"type": words("s32"), "sat": {True: ""}}, getattr(integers, f"{_name}_saturated")),
+        (f"{_name}{{type}}", {"type": WHOLE}, plain(_of_integers)),
+        (f"{_name}.sat{{type}}", {"type": words("s32"), "sat": {True: ""}}, plain(_clipped(_of_integers))),
         (f"{_name}{{rnd}}{{ftz}}{{sat}}{{type}}", {"type": F32, "rnd": ROUNDINGS, "ftz": FTZ, "sat": SAT}, _float),
         (f"{_name}{{rnd}}{{type}}", {"type": F64, "rnd": ROUNDINGS}, _float),
         (f"{_name}{{rnd}}{{ftz}}{{sat}}{{type}}", {"type": HALVES, "rnd": NEAREST, "ftz": FTZ, "sat": SAT}, _float),
         (f"{_name}{{rnd}}{{type}}", {"type": BRAIN, "rnd": NEAREST}, _float, "sm_90"),
         (f"{_name}{{rnd}}{{ftz}}{{type}}", {"type": PACKED, "rnd": ROUNDINGS, "ftz": FTZ}, _float, "sm_100"),
-        *(((f"{_name}{{type}}", {"type": PAIRS}, integers.add, "sm_90"),) if _name == "add" else ()),
+        *(((f"{_name}{{type}}", {"type": PAIRS}, plain(np.add), "sm_90"),) if _name == "add" else ()),
         doc=f"{_doc}: integers modulo their width, or clamped; floats rounded once.",
         chapter=BOTH,
     )
@@ -51,8 +292,8 @@ _mul, _fma, _oob = floats.arithmetic("mul"), floats.arithmetic("fma"), floats.ou
 scalar(
     "mul",
     "a b",
-    ("mul{half}{type}", {"type": WHOLE, "half": words("lo", "hi")}, integers.mul),
-    ("mul{half}{type}", {"type": NARROW, "half": words("wide")}, integers.mul),
+    ("mul{half}{type}", {"type": WHOLE, "half": words("lo", "hi")}, mul),
+    ("mul{half}{type}", {"type": NARROW, "half": words("wide")}, mul),
     ("mul{rnd}{ftz}{sat}{type}", {"type": F32, "rnd": ROUNDINGS, "ftz": FTZ, "sat": SAT}, _mul),
     ("mul{rnd}{type}", {"type": F64, "rnd": ROUNDINGS}, _mul),
     ("mul{rnd}{ftz}{sat}{type}", {"type": HALVES, "rnd": NEAREST, "ftz": FTZ, "sat": SAT}, _mul),
@@ -60,19 +301,19 @@ scalar(
     ("mul{rnd}{ftz}{type}", {"type": PACKED, "rnd": ROUNDINGS, "ftz": FTZ}, _mul, "sm_100"),
     doc="The product of a and b: of integers its low or high half, or all of it; of floats rounded once.",
     chapter=BOTH,
-    result=integers.wide,
+    result=wide,
 )
 scalar(
     "mad",
-    (*registers("a b"), Operand("c", "bits", of=integers.wide)),
-    ("mad{half}{type}", {"type": WHOLE, "half": words("lo", "hi")}, integers.mad),
-    ("mad{half}{type}", {"type": NARROW, "half": words("wide")}, integers.mad),
-    ("mad{half}.sat{type}", {"type": words("s32"), "half": words("hi"), "sat": {True: ""}}, integers.mad),
+    (*registers("a b"), Operand("c", "bits", of=wide)),
+    ("mad{half}{type}", {"type": WHOLE, "half": words("lo", "hi")}, mad),
+    ("mad{half}{type}", {"type": NARROW, "half": words("wide")}, mad),
+    ("mad{half}.sat{type}", {"type": words("s32"), "half": words("hi"), "sat": {True: ""}}, mad),
     ("mad{rnd}{ftz}{sat}{type}", {"type": F32, "rnd": WRITTEN, "ftz": FTZ, "sat": SAT}, _fma),
     ("mad{rnd}{type}", {"type": F64, "rnd": WRITTEN}, _fma),
     doc="The product of a and b, or half of it, and c; of floats rounded once, as fma.",
     chapter=BOTH,
-    result=integers.wide,
+    result=wide,
 )
 scalar(
     "fma",
@@ -101,15 +342,15 @@ for _name, _operands in (("mul24", "a b"), ("mad24", "a b c")):
     scalar(
         _name,
         _operands,
-        (f"{_name}{{half}}{{type}}", {"type": words("u32", "s32"), "half": words("lo", "hi")}, integers.mul24),
-        *(((f"{_name}{{half}}.sat{{type}}", _clamped, integers.mul24),) if _add else ()),
+        (f"{_name}{{half}}{{type}}", {"type": words("u32", "s32"), "half": words("lo", "hi")}, mul24),
+        *(((f"{_name}{{half}}.sat{{type}}", _clamped, mul24),) if _add else ()),
         doc=f"Of the product of 24-bit numbers the low 32 bits, or bits 16 to 47{_add}.",
         chapter=INTEGERS,
     )
 scalar(
     "sad",
     (*registers("a b"), *registers("c")),
-    ("sad{type}", {"type": WHOLE}, integers.difference_sum),
+    ("sad{type}", {"type": WHOLE}, difference_sum),
     doc="The sum of c and the magnitude of a - b.",
     chapter=INTEGERS,
 )
@@ -118,7 +359,7 @@ _div = floats.arithmetic("div")
 scalar(
     "div",
     "a b",
-    ("div{type}", {"type": WHOLE}, integers.divided, "sm_75", "", BY_ZERO),
+    ("div{type}", {"type": WHOLE}, divided, "sm_75", "", BY_ZERO),
     ("div{rnd}{ftz}{type}", {"type": F32, "rnd": WRITTEN, "ftz": FTZ}, _div),
     ("div{rnd}{type}", {"type": F64, "rnd": WRITTEN}, _div),
     ("div{rnd}{ftz}{type}", {"type": F32, "rnd": words("approx", "full"), "ftz": FTZ}, near("div")),
@@ -128,7 +369,7 @@ scalar(
 scalar(
     "rem",
     "a b",
-    ("rem{type}", {"type": WHOLE}, integers.remainder, "sm_75", "", BY_ZERO),
+    ("rem{type}", {"type": WHOLE}, remainder, "sm_75", "", BY_ZERO),
     doc="The remainder of a / b, with the sign of a; all ones by 0.",
     chapter=INTEGERS,
 )
@@ -148,8 +389,8 @@ for _name, _doc in (("sqrt", "The square root"), ("rcp", "The reciprocal")):
         chapter=FLOATS,
     )
 for _name, _doc, _whole, _float in (
-    ("abs", "The magnitude of a; the smallest integer stays as it is.", integers.absolute, floats.magnitude),
-    ("neg", "The other sign; the smallest integer stays as it is.", integers.negated, floats.opposite),
+    ("abs", "The magnitude of a; the smallest integer stays as it is.", absolute, floats.magnitude),
+    ("neg", "The other sign; the smallest integer stays as it is.", negated, floats.opposite),
 ):
     scalar(
         _name,
@@ -163,8 +404,8 @@ for _name, _doc, _whole, _float in (
         chapter=BOTH,
     )
 for _name, _doc, _whole in (
-    ("min", "The smaller one", integers.smaller_of),
-    ("max", "The larger one", integers.larger_of),
+    ("min", "The smaller one", smaller_of),
+    ("max", "The larger one", larger_of),
 ):
     _float = floats.extreme(_name)
     _nan, _xor = flag("NaN"), {"xorsign": ".xorsign.abs"}
@@ -274,7 +515,7 @@ def _total(operation: str) -> Callable[..., Callable[..., Numbers]]:
     return meaning
 
 
-def _product(*, type: str, half: str, out: str, **mods: object) -> Callable[..., Numbers]:
+def _product_with_carry(*, type: str, half: str, out: str, **mods: object) -> Callable[..., Numbers]:
     """Half of the product, plus c and a carry in; or the carry out."""
     part = mad(type=type, half=half)
     total = _total("add")(type=type, out=out)
@@ -327,7 +568,7 @@ for _operands, _more in (("a b c", ""), ("a b c carry:pred", " and a carry")):
         "mad",
         _operands,
         "add",
-        _product,
+        _product_with_carry,
         f"Half of the product of a and b, with c{_more}; ``out='cc'``: the carry of the sum.",
         half=words("lo", "hi"),
     )
@@ -336,7 +577,6 @@ for _operands, _more in (("a b c", ""), ("a b c carry:pred", " and a carry")):
 #
 # Source: PTX ISA, "Integer Arithmetic Instructions: dp4a, dp2a".
 
-DOT_INTEGERS = "Integer Arithmetic Instructions"
 NUMBERS = words("u32", "s32")
 
 
@@ -365,7 +605,7 @@ scalar(
     "a:b32 b:b32 c:b32",
     ("dp4a{atype}{btype}", {"atype": NUMBERS, "btype": NUMBERS}, _four),
     doc="The sum of c and the products of four bytes of a with four of b.",
-    chapter=DOT_INTEGERS,
+    chapter=INTEGERS,
     result="b32",
 )
 scalar(
@@ -373,6 +613,6 @@ scalar(
     "a:b32 b:b32 c:b32",
     ("dp2a{half}{atype}{btype}", {"atype": NUMBERS, "btype": NUMBERS, "half": words("lo", "hi")}, _two),
     doc="The sum of c and the products of two halves of a with two bytes of b, the low or the high ones.",
-    chapter=DOT_INTEGERS,
+    chapter=INTEGERS,
     result="b32",
 )

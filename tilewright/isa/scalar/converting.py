@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import starmap
 from typing import Any
 
 import ml_dtypes
@@ -11,9 +12,8 @@ import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.isa.arch import only
-from tilewright.isa.arith import single_to_odd, sum_to_odd
-from tilewright.isa.convert import FP6_FP4, float_to_int
-from tilewright.isa.operands import TYPES, Numbers
+from tilewright.isa.arith import FP6_FP4, float_to_int, number_row, single_to_odd, sum_to_odd
+from tilewright.isa.forms import NARROW, TYPES, Numbers
 from tilewright.isa.scalar.floats import (
     BRAIN,
     DOUBLE,
@@ -26,20 +26,13 @@ from tilewright.isa.scalar.floats import (
     saturated,
 )
 from tilewright.isa.scalar.rows import flag, maybe, scalar, words
-from tilewright.isa.table import Spellings
+from tilewright.isa.table import Cuda, Form, Meaning, Mods, Spellings, instruction, reads
 
 # Floats of 8 bits and less, in pairs and fours: the meaning of cvt on them, and of its stochastic rounding.
 #
 # Source: PTX ISA, "Data Movement and Conversion Instructions: cvt".
 
 INFINITE, LEAST = 0x7F800000, 0x00400000  # bits of float32: infinity, and 2 ** -127
-NARROW = {
-    "e4m3x2": "float8_e4m3fn",
-    "e5m2x2": "float8_e5m2",
-    "e2m3x2": "float6_e2m3fn",
-    "e3m2x2": "float6_e3m2fn",
-    "e2m1x2": "float4_e2m1fn",
-}
 
 
 def _codes(word: str, relu: bool) -> Callable[[Numbers], Numbers]:
@@ -331,9 +324,9 @@ RN, RN_RZ, RND = words("rn"), words("rn", "rz"), words("rn", "rz", "rm", "rp")
 WHOLE, MAYBE_WHOLE = words("rni", "rzi", "rmi", "rpi"), maybe("rni", "rzi", "rmi", "rpi")
 UP: Mapping[str, Any] = {"rnd": RN, "relu": RELU}
 DOWN: Mapping[str, Any] = {"rnd": RN, "finite": ALWAYS, "relu": RELU}
-OF_BYTE = "{{ .reg .b8 b_; cvt.u8.u16 b_, {a}; {mnemonic} {result}, b_; }}"
-TO_BYTE = "{{ .reg .b8 b_; {mnemonic} b_, {a}; cvt.u16.u8 {result}, b_; }}"
-PAIR_TO_BYTE = "{{ .reg .b8 b_; {mnemonic} b_, {a}, {b}; cvt.u16.u8 {result}, b_; }}"
+OF_BYTE = "{{ .reg .b8 pair; cvt.u8.u16 pair, {a}; {mnemonic} {result}, pair; }}"
+TO_BYTE = "{{ .reg .b8 pair; {mnemonic} pair, {a}; cvt.u16.u8 {result}, pair; }}"
+PAIR_TO_BYTE = "{{ .reg .b8 pair; {mnemonic} pair, {a}, {b}; cvt.u16.u8 {result}, pair; }}"
 
 
 def _flush_if(ftz: bool, word: str) -> Callable[[Numbers], Numbers]:
@@ -517,7 +510,7 @@ scalar(
     doc="a as another type: integers chopped or clamped; floats rounded once; floats to integers always clamped.",
     chapter=CHAPTER,
 )
-scalar(
+PAIR = scalar(
     "cvt.pair",
     "a:atype b:atype",
     _cvt("{rnd}{relu}", "f16x2 bf16x2", "f32", _halves, "sm_80", rnd=RN_RZ, relu=RELU),
@@ -528,6 +521,44 @@ scalar(
     _cvt("{rnd}{finite}", "ue8m0x2", "f32", exponents, FP6_FP4, rnd=words("rz", "rp"), finite=FINITE),
     doc="Two float32 as narrower floats in one register, a in the upper half.",
     chapter=CHAPTER,
+)
+
+# ``T.saturated``: float32 as a narrow float, the largest finite one where the number is beyond the range.
+#
+# ``T.cast`` gives NaN or an infinity there, or the largest value of a type that has neither.
+
+HELPER = """\
+__device__ __forceinline__ unsigned char tw_saturated_{name}(float x) {{
+  unsigned short d;
+  asm("{text}" : "=h"(d) : "f"(0.0f), "f"(x));
+  return (unsigned char)(d & {mask});
+}}
+"""
+
+
+def _saturated(word: str, name: str) -> Form:
+    """The lower half of the pair that the instruction makes with a zero."""
+    mods: Mods = {"type": word, "atype": "f32", "rnd": "rn", "finite": True, "relu": False}
+    row = number_row(PAIR, next(form for form in PAIR.forms if form.fits(mods)), mods)
+    mask, kind = (1 << dtype(name).bits) - 1, dtype(name)
+    helper = HELPER.format(name=name, text=row.text, mask=mask)
+    return Form(
+        Cuda("{to}({x})", {"dtype": {"float32": ""}, "to": {name: f"tw_saturated_{name}"}}, helper=helper),
+        row.arch,
+        f'PTX ISA, "{CHAPTER}: cvt"',
+        Meaning(lambda x: (row.execute(np.zeros_like(x), x) & mask).astype(np.uint8).view(kind.numpy)),
+        result=kind,
+    )
+
+
+SATURATING = tuple(NARROW.values())
+"""The dtypes that numbers are saturated to."""
+instruction(
+    "saturated",
+    operands=(reads("x", "typed"),),
+    keywords={"to": SATURATING[0]},
+    doc="The float32 x as a float of 8, 6 or 4 bits, the dtype `to`; beyond the range the largest or smallest value.",
+    forms=tuple(starmap(_saturated, NARROW.items())),
 )
 scalar(
     "cvt.pack",

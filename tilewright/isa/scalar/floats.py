@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.isa.arith import SINGLE, fma_narrow, larger, smaller, sum_to_odd, two_product, two_sum
-from tilewright.isa.operands import OUTSIDE, TYPES, Numbers
+from tilewright.isa.forms import OUTSIDE, TYPES, Numbers
 
 # float64 rounded in any direction, from an exact value: ``(high + low) * 2**exponent``, low below half a last place.
 #

@@ -15,12 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import VOID
+from tilewright.dtypes import dtype
 from tilewright.isa.arch import since
-from tilewright.isa.atomics import ORDERS
-from tilewright.isa.effects import read_and_written
-from tilewright.isa.machine import Lanes, Memory
-from tilewright.isa.operands import TYPES, Numbers, Operand, value_dtype
+from tilewright.isa.forms import TYPES, Numbers, Operand, value_dtype
+from tilewright.isa.machine import Lanes, Machine, Memory
 from tilewright.isa.places import (
     NO_SCOPE,
     SCOPES,
@@ -33,13 +31,13 @@ from tilewright.isa.places import (
     scope_of,
     sem_of,
 )
-from tilewright.isa.scalar.floats import arithmetic, extreme
 from tilewright.isa.scalar.rows import FLAG, maybe, registers, scalar, words
 from tilewright.isa.table import (
     GIVEN,
     LEFT_OUT,
     REQUIRED,
     Access,
+    Cuda,
     Form,
     Meaning,
     Mods,
@@ -409,89 +407,94 @@ single(
     result=value_dtype("b64"),
 )
 
-# atom and red on vectors: two, four or eight numbers in a row, each an operation of its own.
-#
-# What single words have is in `tilewright.isa.atomics`. Source: PTX ISA, "Parallel Synchronization and Communication
-# Instructions: atom, red".
 
-VECTOR_SOURCE = 'PTX ISA, "Parallel Synchronization and Communication Instructions: {}"'
-COMBINE: dict[str, Callable[..., Callable[..., Any]]] = {
-    "add": arithmetic("add"),
-    "min": extreme("min"),
-    "max": extreme("max"),
-}
-NUMBERS: tuple[tuple[tuple[str, ...], Spellings, tuple[int, ...]], ...] = (
-    (("add",), words("f32"), (2, 4)),
-    (("add", "min", "max"), {word: f".noftz.{word}" for word in ("f16", "bf16")}, (2, 4, 8)),
-    (("add", "min", "max"), {word: f".noftz.{word}" for word in ("f16x2", "bf16x2")}, (2, 4)),
+# copy_bytes: one thread moves 1 to 32 bytes with one access on either side.
+#
+# The width of the type that is read and written decides the machine instruction: 16 bytes become one ``LDG.128``, one
+# ``LDS.128`` or four registers, depending on what the pointers point into. Source: CUDA C++ Programming Guide, "Device
+# Memory Accesses" (size and alignment requirement).
+
+
+SIZES = 'CUDA C++ Programming Guide, "Size and Alignment Requirement"'
+WIDTHS = {1: "unsigned char", 2: "unsigned short", 4: "unsigned int", 8: "uint2", 16: "uint4"}
+COPY = "*({nbytes}*)({dst}) = *(const {nbytes}*)({src})"
+
+
+def _copied(mods: Mods) -> int:
+    return int(mods["nbytes"])  # type: ignore[arg-type]  # a key of the modifier's table
+
+
+ACCESSES = (Access("src", "generic", _copied, write=False), Access("dst", "generic", _copied, write=True))
+
+instruction(
+    "cuda.copy_bytes",
+    params=("dst", "src", "nbytes"),
+    operands=(reads("dst", "generic"), reads("src", "generic")),
+    doc="A thread copies ``nbytes`` bytes from ``src`` to ``dst``, both aligned to their number, with one access each.",
+    forms=(
+        Form(Cuda(COPY, {"nbytes": WIDTHS}), since("sm_75"), SIZES, Meaning(moves=True), effects=(*ACCESSES,)),
+        Form(
+            Cuda(COPY, {"nbytes": {32: "ulonglong4_32a"}}),
+            since("sm_100"),
+            'PTX ISA, "Data Movement and Conversion Instructions: ld" (256-bit accesses of global memory)',
+            Meaning(moves=True),
+            effects=(*ACCESSES,),
+        ),
+    ),
 )
 
+# Three ways from a pointer to a shared address, with the same result: the offset in the CTA's shared window.
+#
+# Memory is one generic address space with windows in it; an instruction with ``.shared`` wants the place inside the
+# window. In a cluster the upper bits of that place are the rank of the CTA, also for the thread's own CTA: code that
+# builds a matrix descriptor from such an address has to mask them out. Seen on an H200.
+#
+# Sources: CUDA C++ Programming Guide, "Address Space Conversion Functions"; PTX ISA, "Data Movement and Conversion
+# Instructions: cvta".
 
-def _executing(name: str) -> Callable[..., Lanes | None]:
-    def execute(memory: Memory, address: Lanes, value: Lanes, *, type: str, op: str) -> Lanes | None:
-        """Each number in turn; what stood there before."""
-        kind = TYPES[type]
-        core = COMBINE[op](type=type)
-
-        def combine(old: Lanes, new: Lanes) -> Lanes:
-            numbers = (np.ascontiguousarray(value)[..., None].view(kind.numpy) for value in (old, new))
-            result: Lanes = np.ascontiguousarray(core(*numbers)).view(kind.unsigned)[..., 0]
-            return result
-
-        olds = [
-            memory.atomic(address + place * (kind.bits // 8), combine, np.ascontiguousarray(value[..., place, :]))
-            for place in range(value.shape[-2])
-        ]
-        return np.stack(olds, axis=-1).view(kind.dtype.numpy) if name == "atom" else None
-
-    return execute
+GUIDE = 'CUDA C++ Programming Guide, "Address Space Conversion Functions"'
+CVTA = 'PTX ISA, "Data Movement and Conversion Instructions: cvta"'
 
 
-def _vector_forms(name: str) -> Iterator[Form]:
-    for ops, types, lengths in NUMBERS:
-        for vec in lengths:
-            yield Form(
-                Ptx(
-                    f"{name}{{sem}}{{scope}}{{space}}{{op}}{{vec}}{{type}}",
-                    {
-                        "type": types,
-                        "vec": {vec: f".v{vec}"},
-                        "op": words(*ops),
-                        "sem": words(*ORDERS[name]),
-                        "scope": words("cta", "gpu", "sys", "cluster"),
-                        "space": {"global": ".global", None: ""},
-                    },
-                ),
-                since("sm_90"),
-                VECTOR_SOURCE.format(name),
-                Meaning(_executing(name), on="memory", passes=("type", "op")),
-                effects=_accesses(),
-                registers=vec,
-                result=value_word if name == "atom" else VOID,
-            )
+def to_shared_64(machine: Machine, address: Lanes) -> Lanes:
+    """The offset in the shared window as a 64-bit number."""
+    return machine.with_rank(machine.to_shared(address)).astype("uint64")
 
 
-def _accesses() -> tuple[Any, ...]:
-    both = read_and_written("ptr", "global", nbytes, sem=sem_of, scope=scope_of)
-    return tuple(replace(access, element_bytes=element_bytes) for access in both)
+def to_shared_32(machine: Machine, address: Lanes) -> Lanes:
+    """The offset in the shared window; its upper 32 bits are zero, so that nothing is lost."""
+    return machine.with_rank(machine.to_shared(address)).astype("uint32")
 
 
-for _name in ORDERS:
-    _gives = "; what stood there before" if _name == "atom" else ""
-    instruction(
-        f"ptx.{_name}.vec",
-        keywords={
-            "op": REQUIRED,
-            "type": REQUIRED,
-            "vec": REQUIRED,
-            "space": "global",
-            "sem": "relaxed",
-            "scope": "gpu",
-        },
-        operands=(reads("ptr", "place"), Operand("value", "bits", of="type", many=True)),
-        check=check_place,
-        doc=f"Combines several numbers in global memory with registers, each for itself{_gives}.",
-        forms=tuple(_vector_forms(_name)),
-        hints=CACHES,
-        written=True,
-    )
+single(
+    "cuda.cvta_generic_to_shared",
+    Cuda("__cvta_generic_to_shared((const void*)({ptr}))"),
+    since("sm_75"),
+    GUIDE,
+    Meaning(to_shared_64, on="machine"),
+    operands=(reads("ptr", "generic"),),
+    doc="The shared address of a pointer, as CUDA's ``size_t``.",
+    result=dtype("uint64"),
+)
+single(
+    "ptx.cvta.to.shared.u64",
+    Ptx("cvta.to.shared.u64"),
+    since("sm_75"),
+    CVTA,
+    Meaning(to_shared_64, on="machine"),
+    operands=(reads("ptr", "generic"),),
+    pattern="{result}, {ptr}",
+    doc="The shared address of a pointer, 64 bits wide.",
+    result=dtype("uint64"),
+)
+single(
+    "cuda.cast_smem_ptr_to_uint",
+    Ptx("cvta.to.shared.u64"),
+    since("sm_75"),
+    CVTA,
+    Meaning(to_shared_32, on="machine"),
+    operands=(reads("ptr", "generic"),),
+    pattern="{{ .reg .u64 wide; {mnemonic} wide, {ptr}; cvt.u32.u64 {result}, wide; }}",
+    doc="The shared address of a pointer, narrowed to the 32 bits that the instructions on shared memory take.",
+    result=dtype("uint32"),
+)

@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 from tilewright.isa.arch import since
-from tilewright.isa.forms import Form, Meaning, Ptx, Undefined
-from tilewright.isa.operands import TYPES, Numbers, Operand
+from tilewright.isa.forms import TYPES, Form, Meaning, Numbers, Operand, Ptx, Undefined
 from tilewright.isa.table import LEFT_OUT, REQUIRED, Instruction, Mods, Spellings, instruction
 
 MeaningOf = Callable[..., Callable[..., Any]]

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tilewright.isa.operands import Numbers
+from tilewright.isa.forms import Numbers
 from tilewright.isa.scalar.arithmetic import NUMBERS, parts, wrapped
-from tilewright.isa.scalar.comparing import COMPARE
+from tilewright.isa.scalar.logic import COMPARE
 from tilewright.isa.scalar.rows import flag, maybe, scalar, words
 from tilewright.isa.table import GIVEN, Spellings
 

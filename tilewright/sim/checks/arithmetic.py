@@ -16,7 +16,7 @@ from tilewright.errors import SimulationError
 from tilewright.ir import Binary, const_value
 from tilewright.ir.operators import DIVISIONS, SHIFTS
 from tilewright.isa import bind
-from tilewright.isa.operands import TYPES
+from tilewright.isa.forms import TYPES
 from tilewright.sim.checks.base import hear, register
 from tilewright.sim.machine import Array, Batch, Bools, Mask, Value, where_text
 

@@ -13,7 +13,7 @@ import numpy as np
 from tilewright import ir
 from tilewright.dtypes import DType
 from tilewright.ir.operators import DIVISIONS, MODULAR, OPERATORS
-from tilewright.isa.convert import cast
+from tilewright.isa.arith import cast
 from tilewright.sim.codegen.addressing import access_text, generic_address_text
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import call_value

@@ -19,8 +19,7 @@ from tilewright.ir import Binary, Call, Cast, Component, Expr, Reinterpret, Sele
 from tilewright.ir.operators import OPERATORS
 from tilewright.ir.printer import show
 from tilewright.isa import BY_MASK, WARPGROUP, bind
-from tilewright.isa.arith import greatest, least
-from tilewright.isa.convert import cast, quotient
+from tilewright.isa.arith import cast, greatest, least, quotient
 from tilewright.sim.codegen.addressing import access, access_text, address_text, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.calls import asked, executed

@@ -15,7 +15,7 @@ from tilewright.sim.fast.loads import is_load, says_no_memory
 from tilewright.sim.fast.products import Fragments, ProductRun
 
 if TYPE_CHECKING:
-    from tilewright.isa.products import MatrixProduct
+    from tilewright.isa.mma import MatrixProduct
     from tilewright.sim.codegen.source import Emitter
     from tilewright.sim.machine import Place
 

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.dtypes import dtype
-from tilewright.isa.products import widened
+from tilewright.isa.mma import widened
 from tilewright.sim.machine import UNITS, Alike, Batch, Bools, Grid, Mask, NewerMatrix, Place, Spread, grid_of
 
 if TYPE_CHECKING:
-    from tilewright.isa.products import Floats, Patterns, Spots
+    from tilewright.isa.mma import Floats, Patterns, Spots
 
 # The sums of a run of products: matrices to which products are added late.
 #

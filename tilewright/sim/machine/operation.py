@@ -1,4 +1,6 @@
-"""One asynchronous operation: its addresses from its issue on, and its effect when it completes."""
+"""One asynchronous operation, its addresses from its issue on and its effect when it completes; and those of a wave
+that have not completed yet.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ import numpy as np
 
 from tilewright.errors import SimulationError
 from tilewright.isa import Access, Addresses, Signal
-from tilewright.isa.agreed import asked, check_addresses, check_results
+from tilewright.isa.declared import asked, check_addresses, check_results
 from tilewright.sim.machine.facets import issuers_of
 from tilewright.sim.machine.units import Touched
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.isa import AsyncMeaning, Consults, Form, Wait
-    from tilewright.isa.products import Accumulator
+    from tilewright.isa.mma import Accumulator
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Bools, Given, Ints, Results
     from tilewright.sim.machine.batch import Batch, Mask

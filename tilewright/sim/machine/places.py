@@ -1,4 +1,5 @@
-"""Where a buffer of a lowered kernel lives, and the one address space in which all of them have an address.
+"""Where a buffer of a lowered kernel lives, the one address space in which all of them have an address, and how reports
+name what is there.
 
 Each global buffer has a window of 2**40 bytes to itself, so that the gaps between buffers are wide; the CTA's shared
 memory and the thread's local memory have one window each. A window's number is the address shifted right by 40. Buffers
@@ -8,7 +9,9 @@ whose arguments share memory share a window, in which they overlap as the argume
 from __future__ import annotations
 
 import ctypes
+from bisect import bisect_right
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -136,6 +139,9 @@ def escaped(operation: Operation, use: Touched, place: Place, first: int, size: 
     )
 
 
+# Windows of the address space, and the places of buffers in them.
+
+
 WINDOW_BITS = 40
 OFFSET_BITS = 24  # of a shared address
 LOCAL_WINDOW, SHARED_WINDOW = 126, 127
@@ -245,17 +251,22 @@ class BufferPlaces:
         """The buffers that a CTA has for itself."""
         return [place for place in self.by_name.values() if place.space != "global"]
 
-    @property
+    @cached_property
     def locals(self) -> list[Place]:
-        """The local buffers of a thread."""
+        """The local buffers of a thread, in the order of their addresses."""
         return [place for place in self.by_name.values() if place.space == "local"]
+
+    @cached_property
+    def local_starts(self) -> list[int]:
+        """Where each of `locals` begins in its window."""
+        return [place.start for place in self.locals]
 
     def at(self, window: int, offset: int) -> Place:
         """The place that holds a byte of a window, or comes nearest below."""
         if window == SHARED_WINDOW:
             return self.arena
         if window == LOCAL_WINDOW:
-            return max((p for p in self.locals if p.start <= offset), key=lambda p: p.start, default=self.locals[0])
+            return self.locals[max(0, bisect_right(self.local_starts, offset) - 1)]
         return self.globals[window]
 
     def shared_at(self, byte: int) -> Place:
@@ -321,7 +332,7 @@ def _widths(expr: ir.Expr) -> Iterator[tuple[str, int]]:
                     yield operand.buffer.root.name, bound.count(access.nbytes)
 
 
-# Arguments that share memory
+# Arguments that share memory: which they are, and their one block of bytes.
 
 
 def groups_of(arrays: Mapping[str, Array], *, views: bool = False) -> tuple[Group, ...]:

@@ -10,7 +10,7 @@ from tilewright.explain.steps import BARRIERS
 from tilewright.ir import Binary, Cast, Stmt, Store
 from tilewright.isa import INSTRUCTIONS
 from tilewright.isa.calls import calls_in
-from tilewright.isa.effects import SCOPES
+from tilewright.isa.forms import SCOPES
 from tilewright.sim.machine import Site, Subject, Wave, buffer_name, coordinate_text, numbers, threads_of
 from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED
 from tilewright.sim.order.races.records import EQUAL, ROUNDED
