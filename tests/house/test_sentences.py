@@ -39,6 +39,7 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
             "_dialect",
             "_headers",
             "_host",
+            "_idioms",
             "_choices",
             "_launches",
             "_life",
