@@ -42,6 +42,7 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
             "_idioms",
             "_choices",
             "_launches",
+            "_libcu",
             "_life",
             "_numbers",
             "_pieces",
