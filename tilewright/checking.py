@@ -1,4 +1,4 @@
-"""`tilewright.check`: a kernel compiled, run under every check, and a verdict on it."""
+"""`tilewright.check`: a kernel compiled, run under every check, and a verdict on it; of a .cu file, on both builds."""
 
 from __future__ import annotations
 

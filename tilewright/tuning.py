@@ -296,7 +296,7 @@ def _check_takes(make: Callable[..., Any], name: str, configs: Iterable[Config])
         ) from None  # fmt: skip
 
 
-# Estimating
+# Estimates of configurations, in several processes.
 
 
 @dataclass(frozen=True)
@@ -360,7 +360,7 @@ def _pruned(trials: list[Trial]) -> list[Trial]:
             if fits and trial.local_bytes and not trial.refused else trial for trial in trials]  # fmt: skip
 
 
-# Arguments
+# Arguments, and the GPU that they are on.
 
 
 def _quickly(value: Any) -> object:
@@ -377,7 +377,7 @@ def _gpu_of(args: Sequence[Any]) -> str:
         return device.name
 
 
-# Notes on the disk
+# Notes on the disk, for later processes.
 
 
 def _written(trials: Sequence[Trial], configs: Sequence[Config]) -> str:
@@ -395,7 +395,7 @@ def _read(note: str | None, configs: Sequence[Config]) -> tuple[Trial, ...] | No
         return None
 
 
-# Progress
+# Progress, as lines for whoever waits.
 
 
 @contextmanager

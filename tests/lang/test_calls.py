@@ -106,7 +106,7 @@ def test_a_helper_may_make_statements() -> None:
     assert body(k) == text("""
         A = T.alloc_buffer((4, 8), "float16", scope="shared")
         T.cuda.cta_sync()
-        buffer = T.alloc_buffer((2, 8), "float16", scope="shared")
+        buffer_1 = T.alloc_buffer((2, 8), "float16", scope="shared")
         T.cuda.cta_sync()
         A[0, 0] = 0.0
     """)

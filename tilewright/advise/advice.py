@@ -1,4 +1,7 @@
-"""The advice for one kernel: its lines with what each access costs, and changes of layouts that a run has proved."""
+"""The advice for one kernel: its lines with what each access costs, and changes of layouts that a run has proved.
+
+Candidates for the layout of each tile of shared memory are made and costed; a run with the best ones is the proof.
+"""
 
 from __future__ import annotations
 
@@ -658,7 +661,7 @@ def _joined(sectors: Iterable[Sectors]) -> tuple[Sectors, ...]:
     return tuple(row for row in rows.values() if row.touched)
 
 
-# As text
+# The advice as text.
 
 
 def _text(tile: SharedTile, layout: Layout) -> str:

@@ -206,7 +206,7 @@ def _line_at_fault(path: Path, error: BaseException) -> Span:
     return Span(str(path), lines[-1].lineno, column, getattr(lines[-1], "end_colno", None) or 0)
 
 
-# Compiled and run.
+# Kernels compiled and run, with arguments that fit them.
 
 
 def compiled(place: str, arch: str | None, const: list[str]) -> Executable:

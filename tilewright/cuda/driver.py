@@ -116,7 +116,7 @@ def _spelled(libcuda: Any, status: int) -> str:
     return f"{texts[0]} ({status}): {texts[1]}"
 
 
-# Devices
+# The GPUs of this machine, and what the driver says of each.
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ def device_of_pointer(address: int) -> int:
     return ordinal.value
 
 
-# Kernels
+# Kernels, loaded on a device, and the order of streams.
 
 
 def load_function(on: GpuDevice, cubin: bytes, entry: str, dynamic_shared_bytes: int, cluster_ctas: int) -> int:

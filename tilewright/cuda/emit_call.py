@@ -1,4 +1,7 @@
-"""Calls of the instruction table: a PTX row becomes a function around inline assembly, a C++ row its expression.
+"""Calls of the instruction table as C++, and conversions between dtypes, of which only some are instructions.
+
+A PTX row becomes a function around inline assembly, a C++ row its expression. Registers that an operation still writes
+are kept from C++ until its wait.
 
 The rows have all that is needed; nothing here names an instruction.
 """
@@ -496,7 +499,7 @@ def _body(statement: list[str], bound: Bound) -> tuple[str, list[str]]:
     return cpp_type(result), [f"{register} {_RESULT};", *statement, f"return {_RESULT};"]
 
 
-# Arguments
+# The arguments of calls.
 
 
 def _argument(operand: Operand, node: Expr, register_of: str, scope: Scope) -> str:

@@ -1,4 +1,4 @@
-"""Expressions as C++: one rule per node."""
+"""Expressions as C++: the operators on integers, floats and vectors, and one rule per node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""How a translation unit is written: names, types, literals, pieces of C++ with their precedence, helper functions.
+"""How a translation unit is written: names, types, literals, pieces of C++ with their precedence, helper functions; the
+unit while its kernel is emitted; buffers, and the arguments that are ``__restrict__``.
 
 Half, bfloat16 and the narrow floats have no type without headers: they are carried as bits in unsigned integers.
 """
@@ -393,7 +394,7 @@ def pointer_type(buffer: ir.Buffer, unit: TranslationUnit) -> str:
     return f"{kind} const*" if kind.endswith("*") else f"const {kind}*"
 
 
-# Elements
+# Elements of buffers, loaded and stored.
 
 
 def load(node: ir.Load, scope: Scope) -> Cpp:
@@ -451,7 +452,7 @@ def _store_nibble(unit: TranslationUnit) -> str:
     )
 
 
-# Declarations
+# Declarations of local arrays, shared pointers and views.
 
 
 def local_array(buffer: ir.Buffer, unit: TranslationUnit) -> str:

@@ -1,4 +1,4 @@
-"""Launching a compiled kernel on the GPU where its arguments are.
+"""Launching a compiled kernel on the GPU where its arguments are, with the tensor maps that it wants.
 
 The first call with arguments of some dtypes, shapes, device and alignment checks them, as the simulator does, and keeps
 a `LaunchPlan`: the loaded function, its grid, the values of its symbols. Every further call reads a few attributes of
@@ -159,7 +159,7 @@ class QuickCalls:
 
     decides: for each parameter, does the value of a number (not only its type) decide on a check or on the grid?
     mask: the bits of an address that an alignment may ask to be zero. apart: pairs of parameters whose arrays must not
-    overlap, see `tilewright.cuda.launch.LaunchPlan`. largest: for each parameter the largest number that it holds; None
+    overlap, see `LaunchPlan`. largest: for each parameter the largest number that it holds; None
     where packing the number checks it.
     """
 
@@ -535,7 +535,7 @@ def _goes_as_bits(param: Var) -> bool:
 
 
 # The driver's call, whose arguments are as ctypes passes them, so that a launch converts nothing, and which keeps what
-# they point to; and the values that it has, with the stream. `LAUNCH`, in `tilewright.cuda.launch`, unpacks it.
+# they point to; and the values that it has, with the stream. `LAUNCH` unpacks it.
 Frame = list[Any]
 CALL, HELD = 0, 1
 

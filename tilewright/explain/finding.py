@@ -1,4 +1,6 @@
-"""A finding, fields from the place where it is found to the person or program that reads it; and what would mend it."""
+"""A finding, fields from the place where it is found to the person or program that reads it; what would mend it; and
+the findings of one run, without what practice has shown to be harmless.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Rules that hold in every schedule, in words: of barriers, m-barriers, other CTAs' memory, operations under way."""
+"""Rules that hold in every schedule, in words: of barriers, m-barriers, other CTAs' memory, operations under way; and
+why a phase of an m-barrier never ends.
+"""
 
 from __future__ import annotations
 

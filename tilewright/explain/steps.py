@@ -1,4 +1,8 @@
-"""The step that a kernel's text lacks between two of its lines: a barrier, a wait, a fence, a handover."""
+"""The step that a kernel's text lacks between two of its lines: a barrier, a wait, a fence, a handover.
+
+The statements that wait, commit or fence are found first; then what two threads that hand over data lack; then what
+would order two racing accesses.
+"""
 
 from __future__ import annotations
 

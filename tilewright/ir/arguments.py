@@ -1,4 +1,5 @@
-"""Binding the arguments of a call: do they fit the parameters, and which sizes do they give the symbols?
+"""Binding the arguments of a call: do they fit the parameters, also in their strides, and which sizes do they give the
+symbols?
 
 A `Signature` is what a kernel asks for. It never sees an array: the caller describes each as an `ArrayInfo`, wherever
 the data lives. Every refusal names the argument, what was given, and what is allowed.

@@ -1,4 +1,6 @@
-"""Buffers: named storage with a shape, a dtype, a layout and a memory space, and the views and regions of it."""
+"""Buffers: named storage with a shape, a dtype, a layout and a memory space; the views and regions of it; and the
+element that is at a place of it.
+"""
 
 from __future__ import annotations
 

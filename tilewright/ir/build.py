@@ -244,7 +244,7 @@ def select(cond: Value, a: Value, b: Value) -> Expr:
     return Select(test, left, right, left.dtype)
 
 
-# Vectors
+# Vectors, and their components.
 
 
 def vector(parts: Sequence[Value], kind: DType) -> Expr:

@@ -1,4 +1,4 @@
-"""What an access owes, and how wide its offset is.
+"""What an access owes, and how wide its offset is; what a pointer that the run chooses can point into.
 
 An access owes that each index is inside its dimension, where the facts do not prove it. Such a debt stays with the
 access in the lowered stage, where the simulator examines it under the check ``bounds``. CUDA text has no trace of it.

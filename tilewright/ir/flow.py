@@ -1,6 +1,5 @@
-"""The shape of control flow: an order of blocks in which each loop is contiguous, and their dominators.
-
-Blocks are numbers here; ``successors[k]`` are those that come after block k, and block 0 is entered first.
+"""Control flow as a graph: blocks of statements, the registers that are live, an order in which each loop is
+contiguous, and dominators.
 """
 
 from __future__ import annotations
@@ -280,6 +279,10 @@ def _summary(block: Block) -> tuple[set[ir.Var], set[ir.Var]]:
         else:
             read |= {var for var in ir.expressions(stmt) if isinstance(var, ir.Var)} - written
     return read | ({var for var in block.end.reads if isinstance(var, ir.Var)} - written), written
+
+
+# The shape of control flow: an order of blocks in which each loop is contiguous, and their dominators. Blocks are
+# numbers here; ``successors[k]`` are those that come after block k.
 
 
 @dataclass(frozen=True, eq=False)  # a loop is itself: to compare or to hash one would go into all inner loops

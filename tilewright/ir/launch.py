@@ -1,4 +1,5 @@
-"""The geometry of a launch, from the scope ids that a kernel names.
+"""Where a thread stands: the special registers, and the grid, CTA and cluster that follow from the scope ids of a
+kernel.
 
 A kernel says what it needs, ``T.warp_id([4])`` or ``T.cta_id([n // 64, 8])``, in any order; each extent that follows
 from others may be left out, and two that disagree are an error.
@@ -164,6 +165,10 @@ BLOCKS = ("cta_id", "cluster_id", "cta_id_in_cluster")
 WARP_THREADS = THREADS_IN["warp"]
 WARPS_OF_GROUP = THREADS_IN["warpgroup"] // WARP_THREADS  # unless T.warp_id_in_wg says otherwise
 
+
+# The launch of a kernel, and the values of its scope ids.
+
+
 _TID = special("tid")
 _REGISTER = {"cta_id": "ctaid", "cluster_id": "clusterid", "cta_id_in_cluster": "cluster_ctaid"}
 
@@ -223,7 +228,7 @@ def _settings(kernel: Kernel) -> dict[str, Argument]:
     return settings
 
 
-# Threads of a CTA
+# How many threads a CTA has, and how its scope ids number them.
 
 
 def _threads(ids: Sequence[ScopeId]) -> int:
@@ -323,7 +328,7 @@ def _number(stmt: ScopeId, extent: Value) -> int:
     return int(number)
 
 
-# CTAs of the grid, and of a cluster
+# How many CTAs the grid and a cluster have along each axis.
 
 
 def _blocks(ids: Sequence[ScopeId]) -> tuple[tuple[int, int, int], tuple[Value, Value, Value]]:

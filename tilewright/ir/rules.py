@@ -1,4 +1,6 @@
-"""The table of rewrites, one line each. Parts are simplified before their whole, constants stand on the right.
+"""The rewrites of expressions: a table, one line each, and the function that simplifies an expression by it.
+
+Parts are simplified before their whole, constants stand on the right.
 
 Two things happen without a rule: sums are collected (`tilewright.ir.sums`), and whatever has but one possible value by
 its range becomes that constant, so that ``x % 8`` is 0 where 8 divides x, and ``i < n`` true inside ``range(n)``.

@@ -277,7 +277,7 @@ class _Tree:
             yield _Label(to, self.at(to))
 
 
-# Statements
+# The tree written as statements.
 
 
 class _Writer:

@@ -1,4 +1,5 @@
-"""What operators make of tiles: expressions over them, which a kernel assigns to a tile.
+"""What operators make of tiles: expressions over them, which a kernel assigns to a tile. `Operated` gives a class
+Python's operators of two operands.
 
 A tile is a buffer or a region of one. An expression over tiles is no value of one thread: a tile call computes it.
 ``==`` and ``!=`` of tiles mean elements in the text of a kernel only, where the parser sees them.
@@ -107,6 +108,9 @@ class Operated(Generic[Other, Made]):
 
     def __ge__(self, other: Other) -> Made:
         return self._operated(">=", self, other)
+
+
+# Tiles, and the expressions over them.
 
 
 _OTHERWISE = {"@": "Tx.warp.gemm(D, A, B)"}

@@ -1,4 +1,5 @@
-"""Is a kernel well formed? What every later stage relies on, checked at the kernel's own lines.
+"""Is a kernel well formed? What every later stage relies on, checked at the kernel's own lines: regions, layouts, loops
+that are written out, what holds once it is lowered, and then all of its statements.
 
 At stage "tile" these are rules for users, and the errors speak their language; at stage "lowered" they are the contract
 between `lower` and the back ends, so that a broken pass is found where it broke.
@@ -262,6 +263,9 @@ def _check_arena(kernel: ir.Kernel, launch: ir.Launch) -> None:
                 allowed=f"{end} or later",
                 at=stmt.at,
             )
+
+
+# A kernel, statement by statement.
 
 
 LOOPS = ("serial", "unroll", "vectorized")

@@ -1,4 +1,6 @@
-"""Walking and rewriting: every pass goes over expressions and statements through here, so that none lists all nodes."""
+"""Walking and rewriting: every pass goes over expressions and statements through here, so that none lists all nodes;
+and a kernel for one value of some of its parameters.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Architectures, and what an instruction asks of one.
+"""Architectures, what an instruction asks of one, and how many CTAs one has room for at once.
 
 Source: CUDA C++ Programming Guide, "Compute Capabilities"; PTX ISA, ".target" (suffix ``a``: features of this
 architecture only; ``f``: features of its family).

@@ -1,8 +1,8 @@
-"""Atomics: a place is read, combined and written back as one access; the call's value is the one before.
+"""Atomics: a place is read, combined and written back as one access, also on all GPUs of a group at once.
 
-Lanes with the same address go one after the other: here lane 0 first, on hardware in any order. CUDA's functions are
-relaxed at ``gpu`` scope: they order nothing else; ``atom`` and ``red`` have an order and a scope. Source: CUDA C++
-Programming Guide, "Atomic Functions".
+The call's value is the one before. Lanes with the same address go one after the other: here lane 0 first, on hardware
+in any order. CUDA's functions are relaxed at ``gpu`` scope: they order nothing else; ``atom`` and ``red`` have an order
+and a scope. Source: CUDA C++ Programming Guide, "Atomic Functions".
 """
 
 from __future__ import annotations
@@ -384,7 +384,7 @@ for _name in ORDERS:
 
 # multimem: one address for a place in the memory of each GPU of a group; the switch between them copies and adds.
 #
-# Only these instructions take such an address, `x.multicast()` of a symmetric argument, and they take no other. Each
+# Only these instructions take such an address, ``x.multicast()`` of a symmetric argument, and they take no other. Each
 # GPU's place is accessed by itself, and the order in which places are added is not specified: this table adds them in
 # the order of ranks. Where nothing else is said, sums have the precision of the elements; of halves ``.acc::f32``,
 # rounded at the end. Source: PTX ISA, "Data Movement and Conversion Instructions: multimem.ld_reduce, multimem.st,

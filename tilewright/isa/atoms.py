@@ -1,4 +1,5 @@
-"""CuTe's copy atoms by name: one copy instruction with the map from (thread, value) to bits on either side.
+"""CuTe's copy and mma atoms by name: one instruction with the map from (thread, value) to bits on either side; and
+which copy loads which operand of a product.
 
 A name says: the architecture that brought it, the unit that stays together and how many of it a thread gets, the
 instruction, and N or T for transposed. ``SM75_U16x8_LDSM_T`` deals 8 units of 16 bits to each thread, transposed.

@@ -1,4 +1,5 @@
-"""From a call to its row: checking ``T.<name>(...)`` against the table, and reading such a call back.
+"""From a call to its row: checking ``T.<name>(...)`` against the table, reading such a call back, and finding the row
+of a PTX mnemonic.
 
 `call` builds the expression, `bind` finds form, modifiers and operands of one.
 """

@@ -80,7 +80,7 @@ GUARDS = (
     ),
 )
 
-# The eviction policy of the lines in the L2 cache: the caller's, or one that `createpolicy.fractional` makes.
+# The eviction policy of the lines in the L2 cache: the caller's, or one that ``createpolicy.fractional`` makes.
 POLICIES = {"evict_normal": 0x1000000000000000, "evict_first": 0x12F0000000000000, "evict_last": 0x14F0000000000000}
 
 

@@ -1,4 +1,5 @@
-"""What a row says of itself, checked where it is declared: each name is one of its own, each word is in its table.
+"""What a row says of itself, checked where it is declared: each name is one of its own, each word is in its table, and
+fields go together; and what its functions take and give, checked as they run.
 
 `check_row` looks at one row; `check_links` at what a form says of other rows, once all of them are declared.
 """
@@ -73,7 +74,7 @@ STEPS = (Issue, Commit, Wait, Sync, Fence, ProxyFence, RegisterFence)
 """The effects of which a form has one; a `Commit` may stand beside a `Wait`."""
 
 
-# An effect
+# What an effect says.
 
 
 def _is_of(kinds: Iterable[str], name: object, operands: Operands) -> bool:
@@ -211,7 +212,7 @@ RULES: Mapping[type, tuple[EffectRule, ...]] = {
 """For each kind of effect the fields that something else limits, whether they agree, and what would."""
 
 
-# A form
+# What a form says.
 
 
 def _several(form: Form, row: Instruction) -> str:
@@ -311,7 +312,7 @@ FORM_RULES: tuple[FormRule, ...] = (
 )
 
 
-# A row
+# What a row says, and the check of all three.
 
 
 def _names(row: Instruction) -> tuple[str, ...]:

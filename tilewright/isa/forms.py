@@ -1,4 +1,4 @@
-"""What a row is made of: operands, the effects of a form, and forms."""
+"""What a row is made of: operands and their types, the effects of a form, and forms: how each is written and means."""
 
 from __future__ import annotations
 
@@ -509,9 +509,6 @@ class Keeps:
 
 
 Effect = Access | Sync | Fence | ProxyFence | RegisterFence | Signal | Issue | Consults | Commit | Wait | Keeps
-
-
-# A form: how one shape of an instruction is written, where it exists, what it means, and what it does besides.
 
 
 # How a form is written: a template, with a hole for each modifier, and what the modifiers mean.

@@ -1,4 +1,5 @@
-"""What an instruction's meaning may ask of the machine that runs it.
+"""What an instruction's meaning may ask of the machine that runs it; the passes that shared memory takes to serve a
+warp, on every machine; and what asynchronous families have in common.
 
 Values come as NumPy arrays whose last axis is the 32 lanes of a warp; any axes before it are warps, CTAs, or both, and
 broadcast. The simulator implements these protocols; so do small fakes in tests.
@@ -313,9 +314,6 @@ def _of_warps(warps: Ints, lanes: int, width: int, phase: int, active: Bools | N
     where = (np.arange(len(units))[:, None] * banks + ordered % banks)[distinct]
     per_bank = np.bincount(where, minlength=len(units) * banks).reshape(-1, banks)
     return int(per_bank.max(1).sum()), some
-
-
-# What carries asynchronous operations out, for whoever shows them.
 
 
 # What families of asynchronous instructions have in common: their accesses, and places in other CTAs.

@@ -1,9 +1,9 @@
 """m-barriers: 8 bytes of shared memory where threads and asynchronous units count a phase down to its end.
 
-Threads arrive, announce bytes (`expect_tx`) and wait; copies and tensor operations arrive when they are complete. What
-happens to the 8 bytes is in `tilewright.isa.mbarrier`; here is how it is spelled, and what operands must obey.
-A wait names its phase by the parity (0 for the first), or by the state that an arrival returned. Waiting by parity
-cannot tell a phase from the one two before it: a thread that falls two phases behind waits for the wrong one.
+Threads arrive, announce bytes (`expect_tx`) and wait; copies and tensor operations arrive when they are complete. The
+first part says what happens to the 8 bytes, the second how that is spelled and what operands must obey. A wait names
+its phase by the parity (0 for the first), or by the state that an arrival returned. Waiting by parity cannot tell a
+phase from the one two before it: a thread that falls two phases behind waits for the wrong one.
 
 Source: PTX ISA, "Parallel Synchronization and Communication Instructions: mbarrier".
 """

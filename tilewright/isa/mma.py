@@ -1,4 +1,4 @@
-"""What a matrix product in registers is besides its meaning: which elements lie where, and what they are widened to.
+"""mma: products of matrices in registers; which lane holds which element, and what elements are widened to.
 
 With this, products that follow each other on fragments side by side are one product of larger matrices.
 """

@@ -1,4 +1,4 @@
-"""Operands that are registers of a type: of which dtype each is, and what a caller may give for one."""
+"""Operands: registers of a type, and places in memory; of which dtype each is, and what a caller may give for one."""
 
 from __future__ import annotations
 
@@ -117,12 +117,10 @@ def _is_count(expr: Expr, bits: int) -> bool:
     return expr.dtype.is_integer and (bits < 64 or expr.dtype.bits == 64)
 
 
-# What ld, st, atom and red have in common: the memory that an address leads into, the scope of threads, and the dtypes.
+# Operands that are addresses: what a caller may give for one of each memory; and what ld, st, atom and red have in
+# common: the memory, the scope of threads, and the dtypes.
 #
 # Source: PTX ISA, "State Spaces" and "Memory Consistency Model: Scope".
-
-
-# Operands that are addresses: what a caller may give for one of each memory.
 
 
 UINT64 = dtype("uint64")

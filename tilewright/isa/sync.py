@@ -1,4 +1,5 @@
-"""Where threads meet: barriers of a warp, a warpgroup, a CTA, and the 16 named ones.
+"""Where threads meet: barriers of a warp, a warpgroup, a CTA, and the 16 named ones; and of a cluster, whose CTAs reach
+into each other's memory.
 
 Sources: CUDA C++ Programming Guide, "Synchronization Functions" and "Warp Synchronization"; PTX ISA, "bar, barrier".
 """

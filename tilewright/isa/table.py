@@ -1,4 +1,4 @@
-"""The instruction table: what a row holds.
+"""The instruction table: what a row holds, and the errors of calls that no row takes.
 
 An `Instruction` is a name of the language (``T.ptx.ldmatrix``) with one `Form` for each shape it exists in. A form has
 its spelling as a function of its modifiers, the architectures that have it, which bytes it touches, which lanes take

@@ -220,7 +220,7 @@ def _field(words: Array, first: Array | np.uint64, bits: int) -> Array:
     return np.asarray(words >> first & np.uint64((1 << bits) - 1)).astype(np.int64)
 
 
-# Products
+# The products themselves.
 
 
 class ProductForm(NamedTuple):

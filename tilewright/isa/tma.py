@@ -1,5 +1,5 @@
-"""cp.async.bulk.tensor: at a thread's call the copy engine (TMA) moves a box of an array between global and shared
-memory.
+"""cp.async.bulk: at a thread's call the copy engine (TMA) moves a box of an array between global and shared memory, by
+a tensor map, or a run of bytes without one.
 
 A tensor map (`ir.tensor_map`) says what the array is and how large its boxes are; the instruction says where one
 begins, in elements, innermost dimension first, and where in shared memory it lies. A load completes its bytes at an
@@ -250,7 +250,7 @@ instruction(
 )
 
 
-# Four rows
+# Boxes of four rows of an array, each named by itself.
 
 EXACT_ARCHS = suffixed(100, 103, 110)
 FOUR_ROWS = AsyncMeaning(units_of, addresses=rows_loaded, passes=("cta_mask",), moves=True)

@@ -241,10 +241,9 @@ for _name, _join in JOINS.items():
     )
 
 
-# Exchange between the lanes of a warp, as compilers write it: shfl, vote, match, redux, activemask, elect.
+# Exchange as compilers write it: shfl, vote, match, redux, activemask, elect.
 #
-# The lanes that ``mask`` names must all be there. What they mean is what CUDA's functions mean, `tilewright.isa.warp`;
-# a shuffle has its segments and its end in one register, and returns whether it stayed inside. Source: PTX ISA,
+# A shuffle has its segments and its end in one register, and returns whether it stayed inside. Source: PTX ISA,
 # "shfl.sync", "vote.sync", "match.sync", "redux.sync", "activemask", "elect.sync".
 
 

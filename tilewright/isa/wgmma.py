@@ -1,4 +1,5 @@
-"""wgmma: a warpgroup issues products of matrices in shared memory to the tensor cores, and goes on meanwhile.
+"""wgmma: a warpgroup issues products of matrices in shared memory to the tensor cores, and goes on meanwhile; with a
+sparse A, too.
 
 ``mma_async`` computes D = A * B + D, or A * B where ``scaleD`` is false: 64 rows, N columns, a K of 32 bytes. B is
 found by a matrix descriptor, A by another (``.ss``) or in four registers of each thread (``.rs``); D is in registers.
@@ -89,7 +90,7 @@ ISSUERS_AT_ONCE = 16  # the widened matrices of so many fit into the cache
 AT_ONCE = 1 << 22  # products of a sum of float8 that are looked at together
 
 
-# Fragments
+# Fragments: where the elements of D and of A are in registers.
 
 
 def gathered(registers: Array, result: str) -> Array:
@@ -125,7 +126,7 @@ def fragment_of_d(n: int) -> Spots:
     return np.asarray(register * 32 + row % 8 * 4 + column % 8 // 2)
 
 
-# Products
+# Products of numbers, and their sums.
 
 
 def is_summed_in_float32(mods: Mapping[str, object]) -> bool:
@@ -265,7 +266,7 @@ def _kinds(mods: Mapping[str, object]) -> tuple[str, str]:
     return str(mods["in_dtype"]), str(mods["b_dtype"] or mods["in_dtype"])
 
 
-# Operands
+# Operands in shared memory, as matrix descriptors name them.
 
 
 def addresses(unit: Unit, dA: Lanes, dB: Lanes, *others: Lanes, **mods: int) -> Mapping[str, Addresses]:
@@ -301,7 +302,7 @@ def along_k(units: Lanes, *, trans: bool) -> Lanes:
     return np.ascontiguousarray(rows.view(np.uint16).swapaxes(-1, -2)).view(np.uint8)
 
 
-# Meaning
+# What the forms mean.
 
 
 def product(a: Lanes, b: Lanes, scaled: Lanes, acc: Lanes, *, transA: bool = False, **mods: object) -> Lanes:
@@ -371,7 +372,7 @@ def registers_of_d(mods: Mods) -> int:
     return n // 4 if mods["out_dtype"] == "float16" else n // 2
 
 
-# Rows
+# The rows of the table.
 
 OTHERS = ("N", "in_dtype", "b_dtype", "out_dtype", "saturate", "transB", "scaleA", "scaleB")
 SIGNS: Spellings = {1: "1", -1: "-1"}

@@ -1,4 +1,4 @@
-"""`kernels.attention` and `kernels.sdpa`: the arrays, what a query sees, and the choice of tiles.
+"""`kernels.attention` and `kernels.sdpa`: the arrays, what a query sees, the choice of tiles, and the operators.
 
 Arrays are (batch, heads, length, width) or (batch, length, heads, width) as the caller says; sequences of several
 lengths are packed, (all lengths, heads, width). Rows of 16 bytes that lie anywhere are read where they are.

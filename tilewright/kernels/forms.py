@@ -179,6 +179,7 @@ class MatmulKind:
         )
 
 
+@T.meta_class
 class EpilogueLine:
     """A number for each row or column of C, or one for all. The numbers of a tile are copied to shared memory while it
     is multiplied, for each warpgroup its own. batch: how many there are of all that. `Any`: values of the language.
@@ -192,11 +193,11 @@ class EpilogueLine:
         self.extents = [1 if isinstance(extent, int) else size for extent, size in
                         zip(shape, (tiles.rows, tiles.n), strict=True)]  # fmt: skip
         self.is_one = self.extents == [1, 1]
-        self.is_async = not self.is_one and dtype(kind).bits == 32  # what `cp.async` copies
+        self.is_async = not self.is_one and dtype(kind).bits == 32  # what ``cp.async`` copies
         self.near: Any = None if self.is_one else pool.alloc((tiles.groups, *self.extents), kind, align=16)
 
     def fetch(self, place: Any, who: Any) -> None:
-        """A warpgroup issues the copy of its tile's numbers, by `cp.async` where elements are wide enough."""
+        """A warpgroup issues the copy of its tile's numbers, by ``cp.async`` where elements are wide enough."""
         if self.is_one:
             return
         corner = (place.row, place.column)
@@ -261,6 +262,7 @@ class Epilogue:
         return values + place.of(self.residual, below, high, right, wide) if self.form.residual else values
 
 
+@T.meta_class
 class MatmulOperand:
     """A or B: the array, rows x K, and its tiles in the stages of the ring. `Any`: values of the language."""
 

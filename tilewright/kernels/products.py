@@ -1,4 +1,4 @@
-"""`kernels.matmul`: the arrays that are multiplied, the choice of tiles, and the layouts of operands.
+"""`kernels.matmul`: the arrays that are multiplied, the choice of tiles, the layouts of operands, and the operator.
 
 Rows of an operand are contiguous along K or, of 16-bit elements, along M or N, and begin at multiples of 16 bytes; any
 other is copied first. A product with few rows is turned: the weights' rows are the M of the kernel. Where C has too few

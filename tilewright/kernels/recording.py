@@ -1,4 +1,5 @@
-"""What a call of an operator did, noted while torch's tensors go through it: allocations, copies, launches.
+"""What a call of an operator did, noted while torch's tensors go through it (allocations, copies, launches), and the
+function that does it again for calls that are like it.
 
 Each tensor is named by the memory that it lies in. An address is noted as that of its memory's first tensor and so many
 bytes beyond, which holds for all calls with tensors of the same shapes and strides. Whatever torch did that the notes
@@ -212,7 +213,7 @@ def is_watched() -> bool:
 
 # Calls of an operator on torch's tensors that are like one before: they allocate and launch, and decide nothing.
 #
-# The first call with tensors of some dtypes, shapes, strides, alignment and device is recorded (`recording`), and
+# The first call with tensors of some dtypes, shapes, strides, alignment and device is recorded (`recorder`), and
 # becomes a function. That of ``softmax(x)`` reads
 #
 #     def again(args, other):

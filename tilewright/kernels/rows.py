@@ -1,4 +1,5 @@
-"""How the rows of a matrix are distributed to threads: the class of shapes that a kernel is compiled for.
+"""How the rows of a matrix are distributed to threads: the class of shapes that a kernel is compiled for; and how the
+elements of arrays are, whichever rows they are in.
 
 A row stays in the registers of some lanes of a warp, of a CTA, or of the CTAs of a cluster: it is read once and written
 once, by accesses of up to 16 bytes, several of them on their way at a time. A row that is too long for that is gone

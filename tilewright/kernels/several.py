@@ -94,7 +94,7 @@ def _zeros(shape: tuple[int, ...], kind: str, device: Any) -> Any:
     return torch.zeros(shape, dtype=getattr(torch, WORDS.get(kind, kind)), device=device).view(getattr(torch, kind))
 
 
-# All-reduce
+# The sum of all GPUs' arrays, on every GPU.
 
 
 def reduced(x: Array, group: str) -> Array:
@@ -144,7 +144,7 @@ def _two_shot(member: Member, words: Array, sums: Array, kind: str, threads: int
     two_shot(ranks, kind, threads)(words, sums, room.local["calls"], *room.symmetric.values(), ctas)
 
 
-# Products
+# Products of matrices whose parts the GPUs have.
 
 
 def _tiles(rows: int, columns: int, what: str) -> Tiles:

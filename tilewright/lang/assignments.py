@@ -20,7 +20,7 @@ from tilewright.isa import written
 from tilewright.lang.builder import ArrayType, KernelBuilder, LetType, TypeName
 from tilewright.lang.expressions import registers_instead
 from tilewright.lang.memory import new_buffer
-from tilewright.lang.meta import is_meta
+from tilewright.lang.meta import is_meta, name_fields
 from tilewright.lang.parser import NameEntry, Parser, computed, statement
 from tilewright.lang.tile_assignments import assign_tile, hold, is_single, region_of
 from tilewright.lang.values import MetaValue
@@ -139,6 +139,7 @@ def _assign_name(parser: Parser, name: str, value: object, *, meta: bool = False
         define_scalar(parser, name, as_expr(value))  # type: ignore[arg-type]  # is_scalar says so
         return
     _check_assignable(parser, name, entry)
+    name_fields(builder, name, value)
     env.define(name, value, _kind(builder, value, meta=meta))
 
 

@@ -1,4 +1,8 @@
-"""The builder of a kernel, to which the functions of ``T`` and ``Tx`` add their statements."""
+"""The builder of a kernel, to which the functions of ``T`` and ``Tx`` add their statements.
+
+Expressions that are too deep or too large for one statement are taken apart before; the types that a kernel writes are
+below.
+"""
 
 from __future__ import annotations
 
@@ -231,6 +235,8 @@ class KernelBuilder:
         self.exact = exact
         self.at: Span | None = None
         self.hints: tuple[str, ...] = ()
+        self.nameless: set[str] = set()  # the buffers that no assignment has named so far
+        self.renamed: dict[str, str] = {}
         self.fresh: set[str] = set()
         self.params: list[ir.Var] = []
         self.hidden: list[ir.Var] = []  # the parameters after those, which callers do not name
@@ -283,8 +289,16 @@ class KernelBuilder:
     def named(self, default: str) -> str:
         """A unique name for what is defined now: the one its assignment asks for, else ``default``."""
         hint, *rest = self.hints or (default,)
+        name = self.unique(hint)
+        if not self.hints:
+            self.nameless.add(name)
         self.hints = tuple(rest)
-        return self.unique(hint)
+        return name
+
+    def rename(self, buffer: str, name: str) -> None:
+        """Give a buffer that no assignment has named the name that it will have in the finished kernel."""
+        self.nameless.remove(buffer)
+        self.renamed[buffer] = self.unique(name)
 
     def symbol(self, kind: DType) -> ir.Var:
         """A symbolic extent, bound from the arguments of a call."""
@@ -453,9 +467,14 @@ class KernelBuilder:
         """The finished kernel."""
         self.moments.merged(self._blocks[0])
         body = self.moments.resolved(tuple(self._blocks[0]))
-        if self.late:
-            final = {buffer.name: buffer for buffer in (finish() for finish in self.late)}
-            body = ir.map_buffers(body, lambda buffer: final.get(buffer.name, buffer))
+        final = {buffer.name: buffer for buffer in (finish() for finish in self.late)}
+
+        def finished(buffer: ir.Buffer) -> ir.Buffer:
+            new = final.get(buffer.name, buffer)
+            return replace(new, name=self.renamed[new.name]) if new.name in self.renamed else new
+
+        if final or self.renamed:
+            body = ir.map_buffers(body, finished)
         return ir.Kernel(
             name,
             (*self.params, *self.hidden),

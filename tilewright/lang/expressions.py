@@ -1,4 +1,9 @@
-"""Expressions and calls of a kernel, evaluated while it is parsed."""
+"""Expressions of a kernel, evaluated while it is parsed: calls, elements of buffers, what each kind of Python
+expression means, and choices.
+
+Values that Python knows stay Python values and follow Python's rules; with an IR expression among the operands the
+result is an IR expression.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +58,10 @@ def call(parser: Parser, node: ast.Call) -> object:
     builder.hints = hints
     if id(function) in _WITH_EXPRESSIONS and any(isinstance(value, (ir.Expr, ir.Tiled)) for value in args):
         function = _WITH_EXPRESSIONS[id(function)]
+    if not _is_ours(function, "tilewright.lang"):  # what it makes on its way is not its result
+        builder.hints = ()
     result = _called(parser, function, args, kwargs)
+    builder.hints = hints
     if isinstance(result, ir.Buffer):
         result = builder.declared(result)
     elif isinstance(result, ir.Load) and builder.known.get(result.buffer.name) is not result.buffer:
@@ -106,17 +114,11 @@ def _check_arguments(function: Callable[..., object], args: list[object], kwargs
         ) from None
 
 
-def _is_ours(function: object) -> bool:
+def _is_ours(function: object, room: str = "tilewright") -> bool:
     if isinstance(function, (type, BuiltinFunctionType)) and getattr(function, "__module__", "") == "builtins":
         return True
     home = getattr(function, "__module__", None) or type(function).__module__
-    return home == "tilewright" or home.startswith("tilewright.")
-
-
-# Expressions: what each kind of Python expression means in a kernel.
-#
-# Values that Python knows stay Python values and follow Python's rules; with an IR expression among the operands the
-# result is an IR expression.
+    return home == room or home.startswith(f"{room}.")
 
 
 # ``buf[i, a:b]`` in the text of a kernel: an element or a region, with what is known about the index checked.
@@ -174,6 +176,9 @@ def _check_index(buffer: ir.Buffer, dim: int, value: object, extent: object, *, 
             allowed=f"0 to {extent if past else extent - 1}",
             hint=f"{extent + place}, which counts from the end" if -extent <= place < 0 else None,
         )
+
+
+# What each kind of Python expression means in a kernel.
 
 
 _UNARY: dict[type[ast.unaryop], tuple[str, Callable[..., object]]] = {

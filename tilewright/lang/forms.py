@@ -176,7 +176,7 @@ def load_box(dim: int, dst: object, bar: object, map: object, cta_mask: object =
     return row_call(BOX, dim, dst, bar, map, cta_mask, group, hint, *coords, **more)
 
 
-# Memory.
+# Loads, stores and atomics.
 
 
 @form("ptx.ld")

@@ -100,9 +100,10 @@ def check_argument(name: str, scope: str) -> None:
 
 
 def bind_parameter(builder: KernelBuilder, pointer: ir.Var, buffer: ir.Buffer) -> ir.Buffer:
-    """Make ``made`` the array that a call passes for ``pointer``."""
+    """Make ``buffer`` the array that a call passes for ``pointer``."""
     if any(other.data is pointer for other in builder.buffers):
         raise KernelError(f"{pointer.name} is matched already", allowed="one T.match_buffer for each handle")
+    builder.nameless.discard(buffer.name)  # callers know it
     builder.buffers.append(builder.register(buffer))
     return buffer
 
@@ -130,7 +131,7 @@ def match_buffer(
         raise KernelError(
             "T.match_buffer takes a parameter", given=str(param), allowed=choices(param, handles) or "a T.handle"
         )
-    name = builder.named("buffer")
+    name = builder.named(param.name)
     layout = strided(name, shape, strides, layout)
     check_argument(name, scope)
     buffer = new_buffer(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from functools import cache, wraps
 from types import FunctionType
 from typing import Any, TypeVar
@@ -111,10 +111,11 @@ def _keeping(init: Callable[..., None]) -> Callable[..., None]:
     def kept(self: Any, *args: object, **kwargs: object) -> None:
         builder = current(f"{type(self).__name__}(...)")
         before = dict(builder.known)
+        builder.hints = ()  # an object's name is that of several things: `name_fields`
         init(self, *args, **kwargs)
         buffers = [buffer for name, buffer in builder.known.items() if name not in before]
-        fields = {buffer.name for buffer in _buffers(vars(self), _DEEPEST)}
-        lost = next((buffer for buffer in buffers if buffer.name not in fields), None)
+        held = {buffer.name for buffer in _buffers(vars(self), _DEEPEST)}
+        lost = next((buffer for buffer in buffers if buffer.name not in held), None)
         _scalars_of_its_own(self, builder)
         if lost is not None:
             raise KernelError(
@@ -124,6 +125,35 @@ def _keeping(init: Callable[..., None]) -> Callable[..., None]:
             )
 
     return kept
+
+
+def name_fields(builder: KernelBuilder, name: str, value: object) -> None:
+    """Call the memory that the fields of an object hold by its name and theirs, ``ring_full``, where nothing has named
+    it so far; what is the only such memory of an object by the object's name.
+    """
+    for path, buffer in _nameless(builder, value, _DEEPEST):
+        builder.rename(buffer, "_".join((name, *path)))
+
+
+def _nameless(builder: KernelBuilder, value: object, depth: int) -> list[tuple[tuple[str, ...], str]]:
+    """The buffers of an object that have no name, each with the fields that lead to it."""
+    if isinstance(value, Load):
+        value = value.buffer
+    if isinstance(value, Buffer):
+        return [((), value.name)] if value.name in builder.nameless else []
+    below = {field: _nameless(builder, part, depth - 1) for field, part in _parts(value).items()} if depth else {}
+    leading = [(field, inner) for field, inner in below.items() if inner]
+    is_alone = len(leading) == 1
+    return [(path if is_alone else (field, *path), name) for field, inner in leading for path, name in inner]
+
+
+def _parts(value: object) -> Mapping[str, object]:
+    """The fields of an object of parse time; none of anything else."""
+    if is_meta(value):
+        return vars(value)
+    if is_dataclass(value) and not isinstance(value, (type, Expr)):
+        return {part.name: getattr(value, part.name) for part in fields(value)}
+    return {}
 
 
 def _buffers(value: object, depth: int) -> Iterator[Buffer]:

@@ -1,4 +1,11 @@
-"""The parser of kernels, and what a kernel computes while it is parsed."""
+"""The parser of kernels: it walks the syntax tree of a function, evaluates what Python knows, and builds IR from the
+rest.
+
+Before it stand what may be computed while a kernel is parsed, a function's text and syntax tree, and what its names
+mean. Each kind of syntax node has a handler in one of two tables, filled by `expressions`, `statements` and
+`assignments`. An expression's handler returns a Python value: an IR expression, a buffer, or anything else that Python
+code may hold while it runs.
+"""
 
 from __future__ import annotations
 
@@ -96,13 +103,6 @@ def too_many_steps() -> KernelError:
         allowed=f"{MOST_STEPS:,}",
         hint="range(...), which loops at run time",
     )
-
-
-# The parser: walks the syntax tree of a kernel, evaluates what Python knows, and builds IR from the rest.
-#
-# Each kind of syntax node has a handler in one of the two tables here, filled by `expressions`, `statements` and
-# `assignments`. An expression's handler returns a Python value: an IR expression, a buffer, or anything else that
-# Python code may hold while it runs.
 
 
 # The text of a kernel: from a Python function to its syntax tree, with the places of nodes in the user's own file.
@@ -311,6 +311,9 @@ def around(function: FunctionType, frame: Mapping[str, object]) -> Outer:
         raise KeyError(name)
 
     return find
+
+
+# The parser, and the tables of its handlers.
 
 
 EXPRESSIONS: dict[type[ast.AST], Callable[[Parser, ast.expr], object]] = {}

@@ -1,4 +1,5 @@
-"""Warps that hand work to each other through a ring of stages: producers, consumers, and the barriers between them.
+"""Warps that hand work to each other through a ring of stages: producers, consumers, and the barriers between them; and
+whose turn it is, and at which tile.
 
 A producer fills stages, consumers use them. Each stage has an m-barrier that is *full* once its bytes have come, and
 one that is *empty* once every warp that reads it has released it; CTAs that write there all get that arrival. Each side

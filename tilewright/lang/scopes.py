@@ -1,4 +1,4 @@
-"""Scope ids: the functions of ``T`` that name where a thread stands. One row each."""
+"""Scope ids: the functions of ``T`` that name where a thread stands, one row each; and CUDA's names for the same."""
 
 from __future__ import annotations
 

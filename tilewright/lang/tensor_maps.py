@@ -1,4 +1,6 @@
-"""Tensor maps in a kernel: those that are parameters, and those that every call makes of its array arguments."""
+"""Tensor maps in a kernel: those that are parameters, and those that every call makes of its array arguments, in our
+words and as TIRx's host code writes them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Layouts as text: ``S[extents : strides]``, ``R[extents : strides]`` and reading it back; and CuTe's notation."""
+"""Layouts as text: ``S[extents : strides]``, ``R[extents : strides]`` and reading it back; CuTe's notation; and layouts
+from (thread, register) to an element.
+"""
 
 from __future__ import annotations
 

@@ -165,6 +165,9 @@ def _columns(iters: Sequence[Iter], first: int, count: int) -> list[tuple[Iter, 
     return list(columns.values())
 
 
+# Two layouts combined, and the missing factor of a combination.
+
+
 def combine(
     outer: Layout, inner: TileLayout, outer_shape: Sequence[Value], inner_shape: Sequence[Value], facts: Facts,
     *, scaled: bool,

@@ -1,4 +1,6 @@
-"""The vectorised table of a layout: every coordinate of every element, by outer sums."""
+"""The vectorised table of a layout: every coordinate of every element, by outer sums; and whether two elements share a
+place, without one.
+"""
 
 from __future__ import annotations
 
@@ -156,6 +158,9 @@ def _steps(total: int, extent: int, stride: int, reach: int, common: int) -> Ite
     every = common // shared or 1
     low += (-(total // shared) * pow(by // shared, -1, every) - low) % every if common else 0
     yield from (sign * step for step in range(low, high + 1, every))
+
+
+# The table of a layout.
 
 
 MOST_PLACES = 1 << 22

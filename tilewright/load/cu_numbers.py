@@ -1,4 +1,5 @@
-"""HostNumbers that host code comes to, as far as its text says them: ``(n + 255) / 256``, ``sizeof(float4) * rows``.
+"""The numbers that host code of a .cu file comes to, as far as its text says them: ``(n + 255) / 256``,
+``sizeof(float4) * rows``.
 
 An expression is read by the grammar and never run. Names, macros with parameters and functions of one ``return`` are
 looked up; what is not known is remembered by name, so that it can be asked for.

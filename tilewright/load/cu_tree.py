@@ -1,4 +1,5 @@
-"""The syntax of a .cu file, by tree-sitter's grammar of CUDA, which reads on behind what it does not understand.
+"""The syntax of a .cu file, by tree-sitter's grammar of CUDA, which reads on behind what it does not understand; and
+what of the file is device code.
 
 Macros that stand for words of a declaration (``#define DEVICE __device__ inline``), or that make whole functions, are
 blanks to the grammar: it sees plain declarations, at their own places.

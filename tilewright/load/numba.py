@@ -34,7 +34,7 @@ def check_numba(
 ) -> Run:
     """Compile a ``@cuda.jit`` kernel with Numba, and run its PTX on the simulator with every check.
 
-    kernel: what `numba.cuda.jit` made, or a function; `Any`: that is Numba's. args: what the kernel is launched with;
+    kernel: what ``numba.cuda.jit`` made, or a function; `Any`: that is Numba's. args: what the kernel is launched with;
     arrays are changed in place.
     Raises SimulationError, at the kernel's line, where a check finds something; ToolError where Numba refuses it.
     """

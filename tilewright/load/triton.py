@@ -142,6 +142,9 @@ def _fields(name: str, value: Any, map_: Mapping[str, Any]) -> MapFields:
     return MapFields(kind, tuple(map(int, value.shape[::-1])), strides, box, map_["swizzle"], (), oob)
 
 
+# A kernel compiled by Triton, with the arguments of a call, and run.
+
+
 OPTIONS = ("num_warps", "num_stages", "num_ctas", "maxnreg", "enable_fp_fusion", "debug")
 JIT = "what @triton.jit made, or @triton.autotune and @triton.heuristics of that"
 MOST_MODULES = 32  # that are kept

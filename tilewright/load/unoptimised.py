@@ -82,7 +82,7 @@ def _used(body: Body) -> Iterator[int]:
                     and each.base.text in _STACK)  # fmt: skip
 
 
-# Padding
+# Bytes of padding, which are read and not used.
 
 
 def _without_padding(body: Body) -> Body:
@@ -115,7 +115,7 @@ def _masked(load: Instruction, mask: int) -> Iterator[Statement]:
             yield Instruction(f"and.b{bits}", operands, load.guard, load.line, load.column)
 
 
-# Local variables
+# Local variables: each in storage of its own.
 
 
 @dataclass(frozen=True, slots=True)

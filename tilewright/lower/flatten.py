@@ -1,4 +1,6 @@
-"""The lowering pass: scope ids become special registers, layouts become offsets, and every expression is simplified."""
+"""The lowering pass: scope ids become special registers, layouts become offsets, every expression is simplified, and
+rounds that run at once become accesses to vectors.
+"""
 
 from __future__ import annotations
 

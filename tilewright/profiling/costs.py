@@ -2,7 +2,7 @@
 
 A row is found by the first pattern that matches what a recording counts. Latencies and turns are those of an H200
 (`python -m benchmarks.gpu figures`, 2026-11-28); other architectures have the same units in other widths
-(`machine.Machine`). A compiler moves and merges the arithmetic of indices: of that only a share counts.
+(`play.SmFigures`). A compiler moves and merges the arithmetic of indices: of that only a share counts.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The time that a kernel is estimated to take on a GPU, what bounds it, and what its threads wait for.
 
 A few CTAs run on the simulator and are recorded; what they did is played on one SM (`play`) and extended to the whole
-grid (`whole`). The figures are those of an H200, measured; other GPUs have the rates of their documents and the H200's
-latencies.
+grid (`WholeGrid`). The figures are those of an H200, measured; other GPUs have the rates of their documents and the
+H200's latencies.
 """
 
 from __future__ import annotations

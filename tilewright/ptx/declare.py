@@ -1,4 +1,6 @@
-"""Declared variables and parameters as buffers, and the addresses of 32 bits that old texts have of them."""
+"""Declared variables and parameters as buffers, with the values that they begin with, and the addresses of 32 bits that
+old texts have of them.
+"""
 
 from __future__ import annotations
 
@@ -77,9 +79,6 @@ def widened(low: Lowering, address: Expr, shared: Expr | None) -> Expr:
         inside = low_bits - const(start, UINT32)
         wide = select(binary("<", inside, const(size, UINT32)), start_of(buffer) + cast(inside, UINT64), wide)
     return wide
-
-
-# Places for variables and parameters: a buffer, an offset in shared memory, storage of each thread.
 
 
 # Parameters that lie in memory: each has an address as wide as all, and one of 32 bits among parameters alone.
@@ -217,6 +216,9 @@ def _value(text: str, place: int, declared: Variable) -> Immediate | Pointer:
     raise KernelError(
         f"{declared.name} has an initial value that cannot be read", given=text, allowed="numbers and names"
     )
+
+
+# Places for variables and parameters: a buffer, an offset in shared memory, storage of each thread.
 
 
 WORD = 16  # bytes of the widest access

@@ -241,7 +241,7 @@ def _walked(entry: int, after: Callable[[int], Sequence[int]]) -> tuple[dict[int
     return before, backs
 
 
-# What calls save
+# What calls of recursive functions save, and restore behind them.
 
 
 def save_registers(low: Lowering) -> None:
@@ -342,11 +342,6 @@ def restore(low: Lowering, step: Step) -> Sequence[ir.Stmt]:
     return [ir.Assign(low.room_used, before, at=step.at)]
 
 
-# Branches, ends and calls: the instructions that end blocks.
-#
-# A function is inlined at each of its calls, unless it may call itself.
-
-
 # Functions that a PTX text calls and that the driver has: printf, assertions; and the end of a launch.
 
 
@@ -373,6 +368,9 @@ OUTSIDE: Mapping[str, Callable[[Lowering, Sequence[tree.Operand], Step], Sequenc
     "trap": _row("cuda.trap", 0),
 }
 """The functions that write a call, by the callee's name."""
+
+
+# Branches and ends: the instructions that end blocks.
 
 
 MOST_CALLS = 2000  # calls that a kernel makes, those inside of functions among them
@@ -455,7 +453,7 @@ def _guarded(low: Lowering, step: Step, after: int) -> None:
         low.end(ir.Branch(step.guard, inside, after, at=step.at), inside)
 
 
-# Calls
+# Calls. A function is inlined at each of its calls, unless it may call itself.
 
 
 def call(low: Lowering, step: Step) -> None:

@@ -1,4 +1,5 @@
-"""Instructions as calls of the row that their opcode spells, and assignments of the results to registers.
+"""Instructions as calls of the row that their opcode spells, their operands matched with the row's own text, and
+assignments of the results to registers.
 
 Plain loads, stores and moves are statements of the lowered stage; the handlers below name the few others that are no
 row.

@@ -1,4 +1,5 @@
-"""From a PTX entry to a lowered kernel: its blocks as statements, its variables as buffers, its registers as scalars.
+"""From a PTX entry to a lowered kernel: its blocks as statements, its variables as buffers, its registers as scalars;
+and which accesses must stay in one variable.
 
 Functions are inlined; those that call themselves have a stack. Features that the simulator lacks (textures, launches
 from the device, a heap) are refused here, before anything runs.

@@ -1,4 +1,6 @@
-"""Plain loads, stores and moves as statements of the lowered stage, without a row. Vectors go part by part."""
+"""Plain loads, stores and moves as statements of the lowered stage, without a row, vectors part by part; and votes,
+shuffles and requests for clusters in forms that are no row.
+"""
 
 from __future__ import annotations
 

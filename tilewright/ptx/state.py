@@ -198,7 +198,7 @@ def _is_foreign(path: str) -> bool:
     return path.startswith("cuda_") or any(folder in path for folder in inside)
 
 
-# The state. The parts of the lowering are functions over it.
+# The state itself, over which the parts of the lowering are functions.
 
 
 WORKSPACE = Variable("global", "b8", "grid barrier", (64,))

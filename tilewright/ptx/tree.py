@@ -79,7 +79,7 @@ class Address:
 Operand: TypeAlias = Name | Immediate | Sum | Not | Pair | Vector | Address
 
 
-# Statements
+# Statements, and the bodies that they make.
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +210,7 @@ Statement: TypeAlias = Instruction | Loc | Label | Registers | Variable | Target
 Body: TypeAlias = tuple[Statement, ...]
 
 
-# Modules
+# Functions and modules.
 
 
 @dataclass(frozen=True, slots=True)

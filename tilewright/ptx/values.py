@@ -90,7 +90,7 @@ def _check_width(bits: int, wanted: int, operand: Operand, step: Step) -> None:
         )  # fmt: skip
 
 
-# Addresses
+# Addresses, and what is at them.
 
 
 def address_of(low: Lowering, name: Name, offset: int, step: Step) -> ir.Expr:
@@ -162,7 +162,7 @@ def _reached(low: Lowering, space: str) -> str:
     return "local" if low.has_local or named == "param" else "shared"
 
 
-# Registers
+# Registers, which hold bits.
 
 
 def register(low: Lowering, operand: Operand, step: Step) -> ir.Var | None:

@@ -84,7 +84,7 @@ def _allocate(low: Lowering, name: str, places: _Places, order: Sequence[int]) -
             low.in_flight[var] = ir.Load(ir.Buffer(var.name, UINT32, (), "local", None, data=at), ())
 
 
-# Operands
+# The registers of an instruction's operands.
 
 
 def _is_place(value: ir.Expr) -> bool:
@@ -134,7 +134,7 @@ def _is_exact(value: ir.Expr, some: set[ir.Var], vectors: set[ir.Var]) -> bool:
     return isinstance(value, (ir.Const, ir.Load)) or value in some
 
 
-# Places
+# Which element each register holds, and where it is in memory.
 
 
 class _Places:

@@ -1,4 +1,6 @@
-"""Work in a process of its own, forked from a warm one, and its answer as bytes."""
+"""Work in a process of its own, forked from a warm one, and its answer as bytes; such a process, too, that knows
+nothing of the request.
+"""
 
 from __future__ import annotations
 

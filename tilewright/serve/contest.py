@@ -230,6 +230,9 @@ def _value(shape: Any, held: Any) -> Any:
     return torch.from_numpy(octets.copy()).view(getattr(torch, shape["dtype"])).reshape(shape["shape"])
 
 
+# The tests of a problem, and one verdict on each.
+
+
 NO_KERNEL = "kernels: the submission launched none; its results are what Python computed"
 
 
@@ -299,7 +302,7 @@ def _together(name: str, inputs: Mapping[str, str], kernels: tuple[Verdict, ...]
     )
 
 
-# In a process of its own
+# What each of the three processes of a test does.
 
 
 def _apart(problem: Problem, work: Callable[[], bytes], bounds: Allowance) -> bytes | Finding:

@@ -130,6 +130,9 @@ def _sections(file: Path, folder: Path) -> Iterator[Section]:
             lines.append(line)
 
 
+# The tools, as functions, and the server that offers them.
+
+
 ABOUT = """\
 tilewright runs GPU kernels without a GPU, exactly, lane by lane: it finds races, missing fences and barriers,
 deadlocks, uninitialised and misaligned accesses. Check a kernel, mend what its findings name (each has a line and a

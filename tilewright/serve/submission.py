@@ -1,4 +1,5 @@
-"""What a program sends to be judged: a kernel, a declaration of its arguments, and a reference in NumPy.
+"""What a program sends to be judged: a kernel, a declaration of its arguments, and a reference in NumPy; and the cases
+that are made of that.
 
     {"language": "cu", "source": "__global__ void scale(...) {...}",
      "sizes": {"n": {"from": 1, "to": 4096}},
@@ -438,7 +439,7 @@ def cases_of(submission: Submission) -> Iterator[Case]:
         yield Case(sizes, arrays, memory, before, numbers)
 
 
-# Sizes
+# The sizes of the cases.
 
 
 def _sizes(submission: Submission) -> list[dict[str, int]]:
@@ -493,7 +494,7 @@ def _fitting(submission: Submission, sizes: dict[str, int]) -> dict[str, int]:
     return fitted
 
 
-# Arrays
+# The arrays of a case.
 
 
 def _memory(

@@ -1,4 +1,5 @@
-"""Tiles as boxes of arrays: tensor maps with which the copy engine moves a tile between its two layouts.
+"""Tiles as boxes of arrays: tensor maps with which the copy engine moves a tile between its two layouts; and as
+stretches of bytes, which need no map.
 
 The tile in shared memory is a list of *pieces*: so many elements along a dimension of the array, so far apart in
 shared memory. Those that follow one another from stride 1 on, the *chain*, can be one box, dimension after dimension;
@@ -178,6 +179,9 @@ def _unbroken(where: Places, order: Ints) -> int:
     return gcd(where.longest_run or 0, *gaps.tolist())
 
 
+# Boxes: the pieces of a tile, and the plan for all of it.
+
+
 MOST_DIMENSIONS = 5
 
 
@@ -304,7 +308,7 @@ def _apart(call: TileCall, array: Side, strides: Sequence[Value]) -> tuple[Value
     return simple
 
 
-# The two sides
+# The array in global memory, and the pieces of the tile in shared memory.
 
 
 SPREAD = "16U4_ALIGN16B"
@@ -464,7 +468,7 @@ def _check_offsets(shared: Side, boxes: Sequence[Box]) -> None:
             )
 
 
-# The map
+# The dimensions of the tensor map, and where boxes begin.
 
 
 @dataclass(frozen=True, slots=True)
@@ -536,7 +540,7 @@ def _repeated(axes: Sequence[BoxAxis], others: Sequence[Piece]) -> Iterator[Box]
     yield from offsets
 
 
-# What would do
+# Layouts of the tile that boxes have.
 
 
 def _other_layouts(call: TileCall, shared: Side) -> Iterator[Change]:

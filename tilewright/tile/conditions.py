@@ -1,4 +1,6 @@
-"""The conditions of variants on a call, apart from its layouts: each a sentence and a check."""
+"""The conditions of variants on a call, apart from its layouts: each a sentence and a check; and the changes with which
+a call would meet them.
+"""
 
 from __future__ import annotations
 
@@ -144,6 +146,9 @@ def _padded(layout: Layout | None, length: int, run: int) -> Layout | None:
         end = max(end, (extent - 1) * wanted + end)
     shard = [Iter(it.extent, strides.get(int(it.stride), it.stride), it.axis) for it in layout.shard]
     return None if strides == {old: old for old in strides} else replace(layout, shard=tuple(shard))
+
+
+# The conditions.
 
 
 def between(first: str, other: str) -> Condition:
@@ -311,7 +316,7 @@ def registers_inside(call: TileCall) -> str | None:
         if side.space != "local":
             continue
         dims = [dim for dim in open_dimensions(call, side) if const_value(side.extents[dim]) is not None]
-        if dims:  # those whose extents only the run knows end with the registers: see `flow.covered`
+        if dims:  # those whose extents only the run knows end with the registers: see `distribution.covered`
             return f"the region {side} may leave dimension {dims[0]} of {side.name}"
     return None
 

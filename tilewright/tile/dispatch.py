@@ -1,4 +1,4 @@
-"""The registry of variants, and the choice among them.
+"""The registry of variants, the choice among them, and the unit in which they count what they cost.
 
 A variant answers a tile call with a frozen plan or a `Decline`. Candidates are tried by falling priority, then by
 module and function name; the first plan wins. Writing the code from the plan decides nothing.

@@ -92,7 +92,7 @@ def some_registers(call: TileCall) -> str | None:
     return None if "local" in call.spaces else "all tiles are in shared or global memory"
 
 
-# Copies
+# Copies by runs, of one dtype or converted.
 
 
 @variant("copy", priority=4, keywords=("vec_len",), when=[bits_only, ADDRESSED, one_place_each])
@@ -126,7 +126,7 @@ def converted(call: TileCall) -> Distribution:
     return by_runs(call)
 
 
-# Computations
+# Computations by runs.
 
 
 @elementwise(priority=20, when=[some_registers, ADDRESSED, constant_extents, one_place_each, registers_inside])

@@ -1,4 +1,8 @@
-"""alpha and beta of a matrix product: the initial values of the sums, and their scaling at the end."""
+"""The variants of `gemm`: products by ``mma.sync`` of matrices in registers or in memory, of any sizes.
+
+The product itself comes first; then how alpha and beta scale the sums, sizes that are no whole instructions, and the
+changes with which a call would fit.
+"""
 
 from __future__ import annotations
 
@@ -27,145 +31,6 @@ from tilewright.tile.owners import all_hold, open_dimensions
 from tilewright.tile.partition import root_of
 from tilewright.tile.staging import Staged, allocated, like, staged
 from tilewright.tile.walks import Ints, linear, plus, walk_of
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Addend:
-    """C in registers. slots: of the elements that D has in its own, in their order, to be added to ``base``. copy: to
-    these registers, where C is in memory.
-    """
-
-    registers: ir.Buffer
-    base: ir.Value
-    slots: Ints
-    copy: Staged | None = None
-
-    def filled(self, out: Builder) -> Addend:
-        """The addend once the copy has filled its registers."""
-        if self.copy is None:
-            return self
-        registers = allocated(self.registers, out)
-        self.copy.emit(out, registers)
-        return replace(self, registers=registers)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Scaling:
-    """alpha: what the sums are multiplied by, None for 1. beta: what C is multiplied by, None where C is not read.
-
-    held, slots: the registers of D. c: None where C is D, or not read.
-    """
-
-    alpha: ir.Expr | None
-    beta: ir.Expr | None
-    held: Held
-    slots: Ints
-    c: Addend | None = None
-
-    @property
-    def copy(self) -> Staged | None:
-        """The copy of C, where C is in memory."""
-        return self.c.copy if self.c else None
-
-    def begin(self, out: Builder, total: ir.Buffer) -> Addend | None:
-        """Set the initial values of the sums. Returns the values that are added to them at the end."""
-        mine = Addend(total, self.held.base, self.slots)
-        if self.beta is None:
-            self._set(out, total, None, None)
-            return None
-        if self.alpha is None:
-            if self.c is not None or ir.const_value(self.beta) != 1:
-                self._set(out, total, (self.c or mine).filled(out), self.beta)
-            return None
-        if self.c is None:
-            numbers = np.arange(len(self.slots))
-            mine = Addend(out.local("kept", len(self.slots), str(total.dtype)), 0, numbers)
-            with out.when(self.held.guard):
-                for slot, number in _each(out, self.slots, numbers):
-                    out.store(mine.registers.flat(), number, ir.Load(total.flat(), (self._place(slot),)))
-        self._set(out, total, None, None)
-        return self.c or mine
-
-    def end(self, out: Builder, total: ir.Buffer, c: Addend | None) -> None:
-        """Multiply the sums, and add C."""
-        if self.alpha is not None:
-            self._set(out, total, c and c.filled(out), self.beta, self.alpha)
-
-    def _set(
-        self, out: Builder, total: ir.Buffer, c: Addend | None, beta: ir.Expr | None, alpha: ir.Expr | None = None
-    ) -> None:
-        """Every sum becomes ``alpha * sum + beta * C``; the first term is 0 without alpha, the second without C."""
-        wide = dtype("float32") if total.dtype.is_float and total.dtype.bits < 32 else total.dtype
-        factors = [
-            None if factor is None or ir.const_value(factor) == 1 else out.let(name, ir.cast(factor, wide))
-            for name, factor in (("alpha", alpha), ("beta", beta))
-        ]
-        with out.when(self.held.guard):
-            for slot, other in _each(out, self.slots, self.slots if c is None else c.slots):
-                terms = [] if alpha is None else [_times(ir.Load(total.flat(), (self._place(slot),)), factors[0], wide)]
-                if c is not None:
-                    element = ir.Load(c.registers.flat(), (ir.as_expr(plus(c.base, other)),))
-                    terms.append(_times(element, factors[1], wide))
-                value = terms[0] + terms[1] if len(terms) > 1 else terms[0] if terms else ir.as_expr(0)
-                out.store(total.flat(), self._place(slot), ir.cast(value, total.dtype))
-
-    def _place(self, slot: ir.Value) -> ir.Expr:
-        return ir.as_expr(plus(self.held.base, slot))
-
-
-def _times(element: ir.Expr, factor: ir.Expr | None, wide: str) -> ir.Expr:
-    return ir.cast(element, dtype(wide)) if factor is None else ir.cast(element, dtype(wide)) * factor
-
-
-def _each(out: Builder, first: Ints, other: Ints) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """Go through the entries of two tables, in a loop where both follow digits."""
-    walks = walk_of(first, listed=False), walk_of(other, listed=False)
-    if walks[0] is None or walks[1] is None:
-        yield from zip(first.tolist(), other.tolist(), strict=True)
-        return
-    with out.loop("e", len(first), "unroll") as e:
-        yield walks[0].at(e), walks[1].at(e)
-
-
-def plan_scaling(call: TileCall, d: Side, held: Held) -> Scaling:
-    """The scaling of a call. Raises Decline where C has other elements in its registers than D."""
-    alpha, beta = (call.scalars[name] for name in ("alpha", "beta"))
-    for name, factor in (("alpha", alpha), ("beta", beta)):
-        number = ir.const_value(factor)
-        if factor.dtype.is_float and not d.dtype.is_float and (number is None or not float(number).is_integer()):
-            raise Decline(
-                f"{name} is {factor}, {factor.dtype}, and {call['D'].name} is {d.dtype}", allowed="an integer"
-            )
-    elements, slots = _places(held, held.warps)
-    scaling = Scaling(
-        None if ir.const_value(alpha) == 1 else alpha, None if ir.const_value(beta) == 0 else beta, held, slots
-    )
-    c = call["C"]
-    if scaling.beta is None or (d is call["D"] and ir.same(c.region, d.region)):
-        return scaling
-    copy = None if c.space == "local" else staged(call, c, like(call, d))
-    side = c if copy is None else copy.local
-    mine = held_by_warps(call, side)
-    where = {element.tobytes(): slot for element, slot in zip(*_places(mine, held.warps), strict=True)}
-    missing = [slot for element, slot in zip(elements, slots.tolist(), strict=True) if element.tobytes() not in where]
-    if missing:
-        raise Decline(
-            f"slot {missing[0]} of {d.name} has elements that no slot of {c.name} has in the same lanes",
-            allowed=f"the layout of {d.name} for {c.name}: {d.tile}",
-        )
-    c_slots = np.array([where[element.tobytes()] for element in elements])
-    return replace(scaling, c=Addend(side.buffer, mine.base, c_slots, copy))
-
-
-def _places(held: Held, warps: Ints) -> tuple[list[Ints], Ints]:
-    """For each slot the elements that the lanes of these warps have there, and the slots."""
-    elements = held.elements[warps].reshape(len(warps), 32, -1)
-    slots = np.add.outer(held.slots, np.arange(held.elements.shape[3])).reshape(-1)
-    return [np.ascontiguousarray(elements[..., number]) for number in range(len(slots))], slots
-
-
-# The variants of `gemm`, by ``mma.sync``, and the changes with which they would fit.
-
 
 # The product by ``mma.sync``: warps multiply matrices that lie in their registers.
 #
@@ -318,7 +183,7 @@ def allowed_types() -> str:
     return "; ".join(f"D {d}: A and B {', '.join(both)}" for d, both in pairs.items())
 
 
-# Sizes
+# Where D lies, beside A, B and C.
 
 
 def check_storage(call: TileCall) -> None:
@@ -342,7 +207,7 @@ def boxes_apart(side: Side, other: Side) -> bool:
     return False
 
 
-# Operands
+# The registers of the operands, and the steps along K.
 
 
 def accumulators(call: TileCall, sizes: Mapping[str, int], sums: DType) -> tuple[Side, staging.Staged | None]:
@@ -438,7 +303,7 @@ def registers_for(call: TileCall, name: str, d: Side, parts: Mapping[str, Side],
     return grouped.permute_by_groups(separators, (1, 0))
 
 
-# Code
+# The code of a product by ``mma.sync``.
 
 
 @mma.emit
@@ -518,6 +383,144 @@ def slots_at(table: Ints, first: ir.Value, other: ir.Value) -> list[ir.Value]:
 def follows_digits(table: Ints) -> bool:
     """Are the slots of each register arithmetic in both counters?"""
     return len(slots_at(table, 0, 0)) == int(table.shape[2])
+
+
+# alpha and beta of a product: the initial values of the sums, and their scaling at the end.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Addend:
+    """C in registers. slots: of the elements that D has in its own, in their order, to be added to ``base``. copy: to
+    these registers, where C is in memory.
+    """
+
+    registers: ir.Buffer
+    base: ir.Value
+    slots: Ints
+    copy: Staged | None = None
+
+    def filled(self, out: Builder) -> Addend:
+        """The addend once the copy has filled its registers."""
+        if self.copy is None:
+            return self
+        registers = allocated(self.registers, out)
+        self.copy.emit(out, registers)
+        return replace(self, registers=registers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scaling:
+    """alpha: what the sums are multiplied by, None for 1. beta: what C is multiplied by, None where C is not read.
+
+    held, slots: the registers of D. c: None where C is D, or not read.
+    """
+
+    alpha: ir.Expr | None
+    beta: ir.Expr | None
+    held: Held
+    slots: Ints
+    c: Addend | None = None
+
+    @property
+    def copy(self) -> Staged | None:
+        """The copy of C, where C is in memory."""
+        return self.c.copy if self.c else None
+
+    def begin(self, out: Builder, total: ir.Buffer) -> Addend | None:
+        """Set the initial values of the sums. Returns the values that are added to them at the end."""
+        mine = Addend(total, self.held.base, self.slots)
+        if self.beta is None:
+            self._set(out, total, None, None)
+            return None
+        if self.alpha is None:
+            if self.c is not None or ir.const_value(self.beta) != 1:
+                self._set(out, total, (self.c or mine).filled(out), self.beta)
+            return None
+        if self.c is None:
+            numbers = np.arange(len(self.slots))
+            mine = Addend(out.local("kept", len(self.slots), str(total.dtype)), 0, numbers)
+            with out.when(self.held.guard):
+                for slot, number in _each(out, self.slots, numbers):
+                    out.store(mine.registers.flat(), number, ir.Load(total.flat(), (self._place(slot),)))
+        self._set(out, total, None, None)
+        return self.c or mine
+
+    def end(self, out: Builder, total: ir.Buffer, c: Addend | None) -> None:
+        """Multiply the sums, and add C."""
+        if self.alpha is not None:
+            self._set(out, total, c and c.filled(out), self.beta, self.alpha)
+
+    def _set(
+        self, out: Builder, total: ir.Buffer, c: Addend | None, beta: ir.Expr | None, alpha: ir.Expr | None = None
+    ) -> None:
+        """Every sum becomes ``alpha * sum + beta * C``; the first term is 0 without alpha, the second without C."""
+        wide = dtype("float32") if total.dtype.is_float and total.dtype.bits < 32 else total.dtype
+        factors = [
+            None if factor is None or ir.const_value(factor) == 1 else out.let(name, ir.cast(factor, wide))
+            for name, factor in (("alpha", alpha), ("beta", beta))
+        ]
+        with out.when(self.held.guard):
+            for slot, other in _each(out, self.slots, self.slots if c is None else c.slots):
+                terms = [] if alpha is None else [_times(ir.Load(total.flat(), (self._place(slot),)), factors[0], wide)]
+                if c is not None:
+                    element = ir.Load(c.registers.flat(), (ir.as_expr(plus(c.base, other)),))
+                    terms.append(_times(element, factors[1], wide))
+                value = terms[0] + terms[1] if len(terms) > 1 else terms[0] if terms else ir.as_expr(0)
+                out.store(total.flat(), self._place(slot), ir.cast(value, total.dtype))
+
+    def _place(self, slot: ir.Value) -> ir.Expr:
+        return ir.as_expr(plus(self.held.base, slot))
+
+
+def _times(element: ir.Expr, factor: ir.Expr | None, wide: str) -> ir.Expr:
+    return ir.cast(element, dtype(wide)) if factor is None else ir.cast(element, dtype(wide)) * factor
+
+
+def _each(out: Builder, first: Ints, other: Ints) -> Iterator[tuple[ir.Value, ir.Value]]:
+    """Go through the entries of two tables, in a loop where both follow digits."""
+    walks = walk_of(first, listed=False), walk_of(other, listed=False)
+    if walks[0] is None or walks[1] is None:
+        yield from zip(first.tolist(), other.tolist(), strict=True)
+        return
+    with out.loop("e", len(first), "unroll") as e:
+        yield walks[0].at(e), walks[1].at(e)
+
+
+def plan_scaling(call: TileCall, d: Side, held: Held) -> Scaling:
+    """The scaling of a call. Raises Decline where C has other elements in its registers than D."""
+    alpha, beta = (call.scalars[name] for name in ("alpha", "beta"))
+    for name, factor in (("alpha", alpha), ("beta", beta)):
+        number = ir.const_value(factor)
+        if factor.dtype.is_float and not d.dtype.is_float and (number is None or not float(number).is_integer()):
+            raise Decline(
+                f"{name} is {factor}, {factor.dtype}, and {call['D'].name} is {d.dtype}", allowed="an integer"
+            )
+    elements, slots = _places(held, held.warps)
+    scaling = Scaling(
+        None if ir.const_value(alpha) == 1 else alpha, None if ir.const_value(beta) == 0 else beta, held, slots
+    )
+    c = call["C"]
+    if scaling.beta is None or (d is call["D"] and ir.same(c.region, d.region)):
+        return scaling
+    copy = None if c.space == "local" else staged(call, c, like(call, d))
+    side = c if copy is None else copy.local
+    mine = held_by_warps(call, side)
+    where = {element.tobytes(): slot for element, slot in zip(*_places(mine, held.warps), strict=True)}
+    missing = [slot for element, slot in zip(elements, slots.tolist(), strict=True) if element.tobytes() not in where]
+    if missing:
+        raise Decline(
+            f"slot {missing[0]} of {d.name} has elements that no slot of {c.name} has in the same lanes",
+            allowed=f"the layout of {d.name} for {c.name}: {d.tile}",
+        )
+    c_slots = np.array([where[element.tobytes()] for element in elements])
+    return replace(scaling, c=Addend(side.buffer, mine.base, c_slots, copy))
+
+
+def _places(held: Held, warps: Ints) -> tuple[list[Ints], Ints]:
+    """For each slot the elements that the lanes of these warps have there, and the slots."""
+    elements = held.elements[warps].reshape(len(warps), 32, -1)
+    slots = np.add.outer(held.slots, np.arange(held.elements.shape[3])).reshape(-1)
+    return [np.ascontiguousarray(elements[..., number]) for number in range(len(slots))], slots
 
 
 # Products of any sizes as products of whole instructions: tiles in memory go on behind their ends, where zeros are

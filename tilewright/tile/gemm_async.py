@@ -44,6 +44,11 @@ from tilewright.tile.walks import Ints, plus, quotient
 
 
 ROWS, THREADS = 64, 128
+
+
+# Products by wgmma, which a warpgroup issues together.
+
+
 NAMES = {True: "ptx.wgmma.mma_async.ss", False: "ptx.wgmma.mma_async.rs"}
 
 
@@ -189,7 +194,7 @@ def _with_operands(change: Change, names: Sequence[str]) -> Iterator[Change]:
         yield from _with_operands(Change(f"{change.text}, and {other.text}", other.call), names[1:])
 
 
-# Code
+# The code of a product by wgmma.
 
 
 @wgmma.emit
@@ -222,6 +227,9 @@ def _places(side: Side, slots: Ints, base: Value) -> list[Expr]:
     """Pointers to registers."""
     storage = side.buffer.flat()
     return [AddressOf(storage, (as_expr(plus(base, int(slot))),)) for slot in slots]
+
+
+# Products by tcgen05.mma, which one thread issues.
 
 
 Fields: TypeAlias = "tuple[tuple[str, int], ...]"
@@ -547,7 +555,7 @@ def _rows_text(path: DataPath, copies: int) -> str:
     return "row r in lane r" if len(path.lanes) == 128 else "row r in lane r % 16 + 32 * (r // 16)"
 
 
-# Code
+# The code of a product by tcgen05.mma.
 
 
 @tcgen05.emit

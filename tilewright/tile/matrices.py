@@ -1,4 +1,5 @@
-"""Matrix copies: which registers of a warp one ``ldmatrix`` or ``stmatrix`` fills or empties, and from which rows.
+"""Registers as matrix instructions see them: which block of an operand of a product each holds; which of them one
+``ldmatrix`` or ``stmatrix`` fills or empties, and from which rows.
 
 A `MatrixKind` distributes the bytes of 16-byte rows to lanes and registers, as its fragment in the instruction table
 says. A register can be served if its bytes lie in shared memory as the kind has them, each row from a multiple of 16
@@ -200,6 +201,9 @@ def products_of(
     return Products(left, right.reshape(n, steps, half), total, half)
 
 
+# Matrix copies, and the plan of one.
+
+
 ROW_BITS = 128
 LANE = special("laneid")
 WARP: dict[str, Value] = {"thread": 0, **{kind: coordinate(kind, "warp") for kind in ("warp", "warpgroup", "cta")}}
@@ -347,7 +351,7 @@ def plan_matrices(call: TileCall, kinds: Sequence[MatrixKind], num: int | None =
     return MatrixPlan(kind, width, count // width, slots, offset, by_matrix, held.guard(storing=not loading))
 
 
-# Registers and rows
+# The registers that a kind of matrix serves, and the rows of each.
 
 
 def served(
@@ -434,7 +438,7 @@ def _no_rows(shared: Side, at: Ints, neighbours: int, kinds: Sequence[MatrixKind
     )
 
 
-# Addresses
+# The addresses of rows and the slots of registers, round by round.
 
 
 def row_addresses(
@@ -470,7 +474,7 @@ def slots_of(held: Owners, starts: Ints) -> Offset:
     return slots
 
 
-# Code
+# The code of a matrix copy.
 
 
 def emit_matrices(plan: MatrixPlan, call: TileCall, out: Builder) -> None:

@@ -1,4 +1,5 @@
-"""Which thread holds which element of a register region, and the condition that the calling thread is among them.
+"""Which thread holds which element of a register region, the condition that the calling thread is among them, and the
+tests of regions that may leave their buffer.
 
 A layout that leaves out a level of the hierarchy says nothing about it: a layout on ``laneid`` alone, used by a whole
 CTA, is held by each of its warps, one without thread axes by each thread. Every holder of an element loads it; of

@@ -1,4 +1,5 @@
-"""Addresses of a tile call's sides: as tables that decide, and back from tables into code.
+"""Addresses of a tile call's sides: as tables that decide, and back from tables into code; those of tensor memory as
+lanes and columns.
 
 Tables show which elements are neighbours. Symbolic origins and strides are kept beside them, as `Places.base` and
 `Places.units`; the call's facts decide about those.

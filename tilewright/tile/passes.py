@@ -1,7 +1,5 @@
-"""The pass that makes variables of scalars in registers, ``T.local_scalar``, where only their values are used.
-
-The uniformity of a variable is known: whether a loop on it keeps warps whole, and how small its array is in the
-simulator.
+"""Passes over the statements of a kernel before its tile calls are resolved: the alignment of shared tiles, the
+swizzles of tensor maps, the pool of registers, and variables for scalars in registers.
 """
 
 from __future__ import annotations
@@ -207,6 +205,10 @@ def _handovers(body: ir.Body, reach: Reach, control: ControlFlow) -> Iterator[Ha
         elif isinstance(stmt, (ir.For, ir.While)):
             yield from _handovers(stmt.body, control.inside(reach, stmt), control)
         reach = control.after(reach, stmt)
+
+
+# Variables in the place of scalars in registers, ``T.local_scalar``, where only their values are used. The uniformity
+# of a variable is known: whether a loop on it keeps warps whole, and how small its array is in the simulator.
 
 
 def with_variables(kernel: ir.Kernel) -> ir.Kernel:

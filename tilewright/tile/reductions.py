@@ -1,5 +1,5 @@
-"""The arithmetic of each reduction: its identity, the partial result of an element, and the join of two partial
-results.
+"""The arithmetic of each reduction, its identity, the partial result of an element and the join of two; and how the
+partial results of threads become those of the destination.
 
 A partial result is a tuple of registers: one number, or for `argmax` and `argmin` a number and its position. Joining is
 symmetric in every bit, so that all lanes of a butterfly have the same result.
@@ -418,7 +418,7 @@ def _check_single(dst: Side, total: int) -> None:
         raise Decline(f"{dst.name} has {dst.size} elements for {total} results; in memory each has one")
 
 
-# Emitting
+# The code of a reduction.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,5 @@
-"""Matrices in shared memory as products of the tensor cores read them: a descriptor, and the starts of blocks.
+"""Matrices in shared memory as products of the tensor cores read them: a descriptor, and the starts of blocks; and
+their scales and metadata in tensor memory.
 
 A block has some rows along M or N and as much of K as an instruction takes. In K-major memory the groups of 8 rows are
 a ``stride`` apart; in MN-major memory stripes along the rows are a ``leading`` apart and groups of 8 along K a

@@ -75,7 +75,7 @@ def staged(
     return Staged(copy, planned(copy), local)
 
 
-# Layouts
+# The layouts of registers for a product.
 
 PAIR, HALF, ALONG_K, OTHERS = range(4)
 """What neighbouring slots are for, the nearest first: elements of a register, the rows g and g + 8, what follows along

@@ -1,4 +1,6 @@
-"""Calls inside of a call: a variant brings tiles of its own, and has others carry out the parts of the call."""
+"""Calls inside of a call: a variant brings tiles of its own, or cuts one that no layout describes, and has others carry
+out the parts of the call.
+"""
 
 from __future__ import annotations
 

@@ -361,7 +361,7 @@ def _fit(shape: Shape, swizzle: SwizzleMode, linear: Ints) -> Descriptor | None:
     return Descriptor(leading // UNIT, stride // UNIT, swizzle) if in_fields(leading, stride) else None
 
 
-# Reports, and the code
+# Reports of what does not fit.
 
 
 def _ranges(lanes: Ints) -> str:
@@ -381,7 +381,7 @@ def _no_descriptor(call: TileCall, source: Ints) -> str:
     )
 
 
-# Code
+# The code of a copy to tensor memory.
 
 
 def emit_copies(plan: TmemCopyPlan, call: TileCall, out: Builder) -> None:

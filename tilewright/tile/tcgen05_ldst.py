@@ -233,7 +233,7 @@ def _quarter(call: TileCall) -> Value:
     return QUARTER * int(quarters[0]) if len(quarters) == 1 else coordinate("warpgroup", "warp") * QUARTER
 
 
-# Shapes
+# The shapes of instructions that serve registers.
 
 
 Found = list[tuple[int, int, Ints]]  # row, column, and the registers of one instruction
@@ -293,7 +293,7 @@ def _runs(places: Found, slots: Ints) -> tuple[LoadRun, ...]:
     )
 
 
-# Code
+# The code of a copy.
 
 
 @tcgen05_ldst.emit

@@ -1,4 +1,5 @@
-"""A picture before it is drawn: cells in rows and columns, each with its words and its colour key.
+"""A picture of a layout, of memory or of an atom before it is drawn: cells in rows and columns, each with its words and
+its colour key.
 
 Text, terminal, SVG, HTML and JSON all draw the same `Grid`, so that they never disagree.
 """

@@ -370,6 +370,9 @@ def _is(expr: ir.Expr, name: str) -> bool:
     return isinstance(expr, ir.Var) and expr.name == name
 
 
+# Sites and addresses of accesses, as text, and the checks of their bounds.
+
+
 THREADS, CTAS, BOTH = "threads", "ctas", "both"
 
 BEYOND = 1 << 62  # no factor of an address: 64 bits would not hold it

@@ -292,7 +292,7 @@ def _address_operand(e: Emitter, row: Row, pointer: Expr, mask: str) -> str:
     return address_text(e, terms) if is_offset else f"to_shared({address_text(e, terms)})"
 
 
-# Registers
+# Operands that are registers.
 
 
 def _sources(e: Emitter, row: Row, exprs: tuple[Expr, ...], mask: str) -> Files:

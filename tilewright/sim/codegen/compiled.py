@@ -165,7 +165,7 @@ class Compiled(Subject):
         return heads_of(self.kernel)
 
     def add_tally(self, name: str) -> int:
-        """The place in `Execution.tally` where an instruction is counted."""
+        """The place in `Device.tally` where an instruction is counted."""
         if name not in self.tallies:
             self.tallies.append(name)
         return self.tallies.index(name)

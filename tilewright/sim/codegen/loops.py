@@ -1,4 +1,6 @@
-"""Loops that wait: for another thread's store, for an m-barrier, or for nothing at all."""
+"""Loops that wait for another thread's store, for an m-barrier, or for nothing at all; reads that only choose a way;
+and threads that go past a barrier of all.
+"""
 
 from __future__ import annotations
 

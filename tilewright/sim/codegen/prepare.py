@@ -1,4 +1,4 @@
-"""What is done to a lowered kernel before it is cut.
+"""What is done to a lowered kernel before it is cut, and which variables live on between blocks.
 
 Collectives are moved out of the conditions of branches and loops, so that lanes can reconverge before them. Named
 pointers and indices are replaced by their expressions: a name for ``address_of(A[4 * tid])`` would hide from the
@@ -184,6 +184,9 @@ def _conditions(name: str, used: Uses) -> list[ir.Expr]:
                 seen.add(use)
                 todo.append(use)
     return list(conditions)
+
+
+# The kernel as it is cut: names that hide addresses are gone, and collectives stand in front of branches.
 
 
 def prepared(kernel: ir.Kernel) -> ir.Kernel:

@@ -58,7 +58,7 @@ class ById(Generic[Of]):
         return answer[1]
 
 
-# Calls
+# What is known of calls.
 
 
 def calls_of(stmt: ir.Stmt) -> list[ir.Call]:

@@ -1,4 +1,4 @@
-"""Counting: instructions, bytes, and the passes that shared memory needs to serve a warp (`tilewright.isa.banks`)."""
+"""Counting: instructions, bytes, and passes of shared memory for a warp: `tilewright.isa.machine.passes`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Running rows of the instruction table: operands in, the row's meaning, results out; the same for every row.
+"""Running rows of the instruction table, the same way for every row: have all lanes come, operands in, the row's
+meaning, results out.
 
 A row that only moves bits is run a second time on the shadows, so that uninitialised bits go where the bits go.
 """
@@ -174,6 +175,9 @@ def _divergence(bound: Bound, batch: Batch, mask: Mask, wanted: Bools, at: Span 
     return batch.error(
         "divergence", what, active, at, given=where_text(batch, missing, active), allowed=allowed, hint=hint
     )
+
+
+# A row with a meaning, run.
 
 
 ADDRESSES = ("shared", "global", "generic")

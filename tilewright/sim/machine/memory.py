@@ -1,4 +1,5 @@
-"""Byte-exact memory: a block of rows of bytes, read and written through a view of the access's width.
+"""Byte-exact memory: a block of rows of bytes, read and written through a view of the access's width; and rows that
+stand for all CTAs as long as these are alike.
 
 Global buffers are blocks of one row; the shared arenas of a wave of CTAs are one block with a row per CTA. A block is
 also what a check uses as the shadow of another one, then often with one row for all CTAs (`CtaRows`).
@@ -100,6 +101,9 @@ class CtaRows:
             return *alike, bits[:1]
         self.part()
         return look, mask, bits
+
+
+# A block of memory.
 
 
 class MemoryRows(CtaRows):

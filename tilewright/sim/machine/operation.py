@@ -1,4 +1,6 @@
-"""One asynchronous operation: its addresses from its issue on, and its effect when it completes."""
+"""One asynchronous operation, its addresses from its issue on and its effect when it completes; and those of a wave
+that have not completed yet.
+"""
 
 from __future__ import annotations
 

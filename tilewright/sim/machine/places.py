@@ -1,4 +1,5 @@
-"""Where a buffer of a lowered kernel lives, and the one address space in which all of them have an address.
+"""Where a buffer of a lowered kernel lives, the one address space in which all of them have an address, and how reports
+name what is there.
 
 Each global buffer has a window of 2**40 bytes to itself, so that the gaps between buffers are wide; the CTA's shared
 memory and the thread's local memory have one window each. A window's number is the address shifted right by 40. Buffers
@@ -134,6 +135,9 @@ def escaped(operation: Operation, use: Touched, place: Place, first: int, size: 
         operation=operation.name,
         threads=(issuers.thread_at(int(use.issuer[row])),),
     )
+
+
+# Windows of the address space, and the places of buffers in them.
 
 
 WINDOW_BITS = 40
@@ -321,7 +325,7 @@ def _widths(expr: ir.Expr) -> Iterator[tuple[str, int]]:
                     yield operand.buffer.root.name, bound.count(access.nbytes)
 
 
-# Arguments that share memory
+# Arguments that share memory: which they are, and their one block of bytes.
 
 
 def groups_of(arrays: Mapping[str, Array], *, views: bool = False) -> tuple[Group, ...]:

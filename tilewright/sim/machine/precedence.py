@@ -1,4 +1,5 @@
-"""What a run may choose: which threads go first where several may, and how often a wait answers no.
+"""What a run may choose: which threads go first where several may, and how often a wait answers no; and how often each
+thread came to a barrier.
 
 The result of a correct kernel does not depend on it. Each choice has a name, by which it is made again.
 """
@@ -68,7 +69,8 @@ class Refusals:
 # How often threads came to a barrier, or to a branch around one, and how often they went on behind it.
 #
 # Who returns early is not waited for. Who skips a barrier and goes on may be counted at another one, or let it complete
-# by ending: that is told. `codegen.skips` finds the branches, and the numbers that they and the barriers have here.
+# by ending: that is told. `tilewright.sim.codegen.loops.skips` finds the branches, and the
+# numbers that they and the barriers have here.
 
 
 class Skipping:
@@ -124,6 +126,9 @@ def _as_often(times: Ints, came: Ints, here: Bools, ctas: int) -> Bools:
     needed = np.where(here, came, 0).max((1, 2)).reshape(-1, ctas).max(1).repeat(ctas)[:, None, None]
     enough: Bools = (times >= needed) & (needed > 0)
     return enough
+
+
+# Which threads go first.
 
 
 MOST = 8  # strong accesses of a thread before which others overtake it, each in a run of its own

@@ -1,4 +1,5 @@
-"""Registers: a local buffer of every thread of a wave, register-major.
+"""Registers: a local buffer of every thread of a wave, register-major; and the operands of instructions that lie in
+them.
 
 Word k of all lanes of a warp lie side by side, so that what a matrix instruction deals out to its registers is stored
 as it comes. The unit that is kept together is a 32-bit word, or as wide as the widest copy in or out of the buffer.

@@ -36,7 +36,7 @@ class BarrierSite:
     axes: dict[str, int] = field(default_factory=dict)  # of the operands that travel with a waiting batch
     warps: int = 1  # warps that go on together: 4 of a warpgroup
     by_mask: bool = False  # does the first operand name the lanes that meet?
-    number: int | None = None  # where a barrier may be skipped: see `machine.skipping`
+    number: int | None = None  # where a barrier may be skipped: see `Skipping`
     branches: dict[int, Span | None] = field(default_factory=dict)  # those around it, and their lines
 
     @property

@@ -11,27 +11,27 @@ engine          all of these for one wave of CTAs; the events of a run, and what
 grids           launches that begin before the one before them has ended
 
 Start here: one access. `RaceDetector.access` has the bytes that a batch of lanes touches and makes a record of it
-(`places.access`). `_judge` fetches the tags of the places: the last writes, and before a write the reads since then.
-`judge.clash_of` keeps the pairs of threads whose times the clocks do not know, and tells races from strong accesses
-that may meet; the pair that is farthest apart becomes a `Clash`. `race.report` puts that into words, with the missing
-step. Without a clash the places remember the access, and locations and fences learn what it published.
+(`TaggedPlaces.access`). `_judge` fetches the tags of the places: the last writes, and before a write the reads since
+then. `clash_of` keeps the pairs of threads whose times the clocks do not know, and tells races from strong accesses
+that may meet; the pair that is farthest apart becomes a `Clash`. `reports.race.report` puts that into words, with the
+missing step. Without a clash the places remember the access, and locations and fences learn what it published.
 
 Each fact has one owner. Whoever changes a rule begins where the fact is kept that it asks about:
 
-what a thread comes after: other threads, by time       clocks.known, far     everybody
-    of operations: complete, offered, heard, ordered    clocks.parts          asynchronous, shared_stores
+what a thread comes after: other threads, by time       Clocks.known, far     everybody
+    of operations: complete, offered, heard, ordered    Clocks.parts          asynchronous, SharedStores
     after a fence of kind sc, or a proxy fence          columns of the clocks, flags of parts
 what is handed on: by barriers, phases, locations       meetings, phases, locations
-    by older values, that decide a branch alike         histories             locations
-    by the fences of a thread                           fences                strong writes, relaxed arrivals
-    of each fence by itself                             fence_points          proxies of global memory
-    by the cluster's barrier, though it is relaxed      ClusterMeetings       mbarriers, remote_accesses
-who touched a place last                                places                judge, global_accesses, tensor_maps
-    each warp, where units read and write, too          shared_stores         operations that begin
-    which operation                                     scoreboard            completion, in_flight
-which statement that was, and all of its lanes          records               judge, many, reports
-which m-barriers are alive, and since when              mbarriers             arrivals, waits, operations
-who was observed without an acquire                     volatile_reads, tickets
+    by older values, that decide a branch alike         History               locations
+    by the fences of a thread                           Fences                strong writes, relaxed arrivals
+    of each fence by itself                             FencePoints           proxies of global memory
+    by the cluster's barrier, though it is relaxed      ClusterMeetings       MBarrierRules, RemoteAccesses
+who touched a place last                                places                detector, GlobalAccesses, TensorMaps
+    each warp, where units read and write, too          SharedStores          operations that begin
+    which operation                                     Scoreboard            operations, in_flight
+which statement that was, and all of its lanes          records               detector, reports
+which m-barriers are alive, and since when              MBarrierRules         arrivals, waits, operations
+who was observed without an acquire                     VolatileReads, Tickets
 arrivals and waits, with their lines                    signal_history        reports, mbarrier.inval
 
 Source: PTX ISA, "Memory Consistency Model".

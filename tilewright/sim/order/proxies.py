@@ -1,7 +1,5 @@
-"""Tensor maps in global memory that threads change, and the proxy through which the copy engine reads them.
-
-A thread that has changed a map passes a fence that releases it; a thread that uses it comes after that fence, and
-passes one that acquires these 128 bytes. Each scope holds the other thread.
+"""Proxy fences: between what threads and asynchronous units do to shared and to global memory, and between threads that
+change a tensor map and those that use it.
 
 Source: PTX ISA, "membar, fence: fence.proxy.tensormap", "Memory Consistency Model: Proxies".
 """
@@ -171,7 +169,7 @@ class SharedStores:
                     yield unfenced_shared(self.clocks, one, tuple(where), did, writer, at)
 
     def _unfenced_copies(self, operation: Operation, one: Touched) -> Iterator[LackingFence]:
-        """Stores of operations through the generic proxy, such as `cp.async`, that the units may not see, in words."""
+        """Stores of operations through the generic proxy, as of ``cp.async``, that the units may not see, in words."""
         parts, board = self.operations.parts, self.operations.scoreboard
         copies = [part.number for part in parts.values() if part.writes_shared_as_threads_do] if self._may_copy else []
         if copies:
@@ -233,6 +231,11 @@ class GlobalAccesses:
                             last = int(left.ctas[0]), int(left.threads[0])
                             did = "stored" if write else "loaded"
                             yield unfenced_global(self.clocks.wave, one, window, did, last, own)
+
+
+# Tensor maps in global memory that threads change. A thread that has changed a map passes a fence that releases it; a
+# thread that uses it comes after that fence, and passes one that acquires these 128 bytes. Each scope holds the other
+# thread.
 
 
 MAP_BYTES = 128

@@ -1,4 +1,5 @@
-"""Operations that touch shared memory: none of the CTAs that have it may end before, neither the issuer's nor others.
+"""Rules that hold in every schedule, each checked in any run: of operations on other CTAs' shared memory, of
+m-barriers, of what is read through the cache of constants, and of barriers.
 
 Source: PTX ISA, "Cluster: distributed shared memory"; "Asynchronous operations".
 """
@@ -357,9 +358,9 @@ def check_together(operation: Operation, one: Touched) -> None:
         now[there] = change(now[there], given[turn])
 
 
-# What is read through the cache of constants, `ld.global.nc`, is not written while the kernel runs, ordered or not.
+# What is read through the cache of constants, ``ld.global.nc``, is not written while the kernel runs, ordered or not.
 #
-# That cache sees no writes; compilers read through it what `const T* __restrict__` and `__ldg` name. Where a thread
+# That cache sees no writes; compilers read through it what ``const T* __restrict__`` and ``__ldg`` name. Where a thread
 # reads a place before it writes there itself, and nobody else does, practice lives with it: a warning.
 #
 # Source: PTX ISA, "Data Movement and Conversion Instructions: ld.global.nc".

@@ -1,4 +1,5 @@
-"""The scheduler: which batch runs next. Batches are plain data here: they go on, wait, split and merge.
+"""The scheduler: which batch runs next. Batches are plain data here: they go on, wait, split and merge. What skipped a
+barrier, or ended, is told where others wait for it.
 
 The batch at the lowest segment goes first, so that diverged lanes reconverge where their ways join; batches that arrive
 at one segment with equal uniform values become one. A batch of which only some warps may pass a barrier stays whole
@@ -174,6 +175,9 @@ def _without(batch: Batch, place: BarrierSite, skipped: Bools, why: str, parting
         kind="divergence",
         threads=(batch.wave.warp_at(cta, warp),),
     )
+
+
+# The scheduler of a run.
 
 
 STUCK = {

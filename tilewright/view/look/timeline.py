@@ -1,4 +1,4 @@
-"""What `run.timeline()` gives: the run warp by warp, as text, in a notebook, or as a file for other viewers."""
+"""What ``run.timeline()`` gives: the run warp by warp, as text, in a notebook, or a file for Chrome's trace viewer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Accesses of threads while an operation may be incomplete: registers, shared memory and global buffers."""
+"""Accesses of threads while an operation may be incomplete, to registers, shared memory and global buffers; and
+operations at places where others are.
+"""
 
 from __future__ import annotations
 

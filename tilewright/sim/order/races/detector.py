@@ -1,4 +1,8 @@
-"""Every access of a run: does it race with an earlier one? Then it is remembered for later ones."""
+"""Every access of a run: does it race with an earlier one? Then it is remembered for later ones.
+
+Two idioms rely on an order that the memory model does not give, and have a part each: volatile reads, and numbers that
+threads take at a counter.
+"""
 
 from __future__ import annotations
 
@@ -366,6 +370,9 @@ class Tickets:
                 done = Stamps(pairs.time[left], pairs.other_cta[left], pairs.other_thread[left])
                 excused[left] = ticket.counts(access.clocks, done)
         return excused
+
+
+# The detector of a run.
 
 
 @dataclass(frozen=True, slots=True)

@@ -294,6 +294,9 @@ def _likeness(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> str:
     return ROUNDED if (near | (a.view(np.uint32) == b.view(np.uint32))).all() else ""
 
 
+# What is kept of accesses: a record for those that follow each other, and the log of one memory.
+
+
 class Record:
     """What is kept of an access, or of some that follow each other: its place and its threads, and no larger object."""
 

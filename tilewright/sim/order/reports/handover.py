@@ -1,4 +1,5 @@
-"""The missing step of a handover: threads synchronise by flags, m-barriers or the cluster's barrier, and yet race.
+"""The missing step of a handover: threads synchronise by flags, m-barriers or the cluster's barrier, and yet race. Of
+compiled code a run shows it.
 
 The signal comes after the earlier access, the wait before the later one, both at one place. Each needs its order, or a
 fence beside it, and a scope that holds the other thread. Only the kernel's text is examined, so that a step that is

@@ -1,4 +1,6 @@
-"""Errors of rules that hold in every schedule: barriers, m-barriers, and the memory of other CTAs."""
+"""Errors of rules that hold in every schedule: barriers, m-barriers, proxy fences, operations under way, and the memory
+of other CTAs.
+"""
 
 from __future__ import annotations
 
