@@ -181,6 +181,16 @@ class Host:
     bound: Mapping[str, str]
     depth: int = 0  # of calls that lead to it
     via: tuple[Host, dict[str, str]] | None = None  # the call that leads to it, where it is not the first one
+    is_word: bool = False  # is its tree that of a word, and no text of the file's?
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of the file, in an order that is the same wherever the node is: what was read of them is kept."""
+        return tuple(dict.fromkeys((*self.around, *self._own_text)))
+
+    @property
+    def _own_text(self) -> tuple[str, ...]:
+        return () if self.is_word else (self.tree.text,)
 
     @cached_property
     def function(self) -> Node | None:
@@ -190,7 +200,7 @@ class Host:
     @cached_property
     def numbers(self) -> HostNumbers:
         """The values of names at the node."""
-        return HostNumbers({**self.outside, **self.local, **self.given}, calls_of((self.tree.text, *self.around)),
+        return HostNumbers({**self.outside, **self.local, **self.given}, calls_of(self.texts),
                        types={**self._structures, **self._sized, **self.bound}, read=self._as_run)  # fmt: skip
 
     def _as_run(self, name: str) -> Number | None:
@@ -210,13 +220,13 @@ class Host:
         """The structures of the texts, by their sizes."""
         from tilewright.load.cu_structures import structure_bytes
 
-        texts = (self.tree.text, *self.around)
-        return {name: f"{size} bytes" for name, size in structure_bytes(texts).items()} if members_of(texts) else {}
+        sizes = structure_bytes(self.texts) if members_of(self.texts) else {}
+        return {name: f"{size} bytes" for name, size in sizes.items()}
 
     @cached_property
     def outside(self) -> dict[str, str | Number]:
         """Macros, and the constants of the file."""
-        return dict(constants_of((*self.around, self.tree.text)))
+        return dict(constants_of((*self.texts, *self._own_text)))
 
     @cached_property
     def around_node(self) -> list[int]:
@@ -273,8 +283,7 @@ class Host:
     @property
     def calls(self) -> list[tuple[Host, list[str]]]:
         """Where texts call the function around the node, and what is passed there."""
-        texts = dict.fromkeys((self.tree.text, *self.around))
-        return self._calls(tree_of(text) for text in texts)
+        return self._calls(tree_of(text) for text in dict.fromkeys((self.tree.text, *self.around)))
 
     def _calls(self, trees: Iterable[Tree]) -> list[tuple[Host, list[str]]]:
         """The calls of the function; those whose arguments decide on another instance of its template come last."""
@@ -298,9 +307,8 @@ class Host:
                 if called is None or listed is None or re.split(r"\.|->", bare(tree.of(called)))[-1] != name:
                     continue
                 if tree.text != self.tree.text or self._leads_here(call):
-                    around = tuple(text for text in (self.tree.text, *self.around) if text != tree.text)
                     words = [tree.of(word) for word in listed.named_children if word.type != "comment"]
-                    yield Host(tree, call, around, self.given, {}, self.depth + 1), words
+                    yield Host(tree, call, self.texts, self.given, {}, self.depth + 1), words
 
     def _leads_here(self, call: Node) -> bool:
         """Is a call outside of the function itself, and does it name the arguments of the template that are bound?"""
@@ -351,7 +359,7 @@ class Host:
     def _members(self, node: Node, declarator: Node) -> dict[str, str]:
         """The members of a variable that is a structure of the texts, as its declaration sets them."""
         kind = node.child_by_field_name("type")
-        fields = members_of((self.tree.text, *self.around)).get(self.tree.of(kind) if kind is not None else "")
+        fields = members_of(self.texts).get(self.tree.of(kind) if kind is not None else "")
         if fields is None:
             return {}
         named = declarator.child_by_field_name("declarator") or declarator
@@ -421,7 +429,7 @@ class Host:
         if values := self._members_as_run(word):
             return values
         kind, _, rest = word.partition("{")
-        fields = members_of((self.tree.text, *self.around)).get(kind.strip(), {})
+        fields = members_of(self.texts).get(kind.strip(), {})
         return dict(_filled(fields, parts_of(f"{{{rest}", "") or [])) if fields and rest else {}
 
     def allocation(self, word: str) -> str | None:
