@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -24,6 +24,7 @@ _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w\s,.\\]*)\)((?:[^\n\\
 _IF = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif|define|undef)\b(.*)")
 _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))")
 _OF_HEADERS = re.compile(r"_|CU[A-Z]|CCCL|THRUST|NV[A-Z]")  # how names of macros begin that compilers and headers have
+_HEADS = ("function_declarator", "lambda_declarator")
 _FUNCTION, _BLOCKS = "function_definition", ("compound_statement", "for_statement", "lambda_expression")
 _REPEATED = (*LOOPS, "case_statement", "lambda_expression")
 _HOLDS_MANY = re.compile(r"(?:std|thrust)\s*::\s*(?:\w+_)?vector\s*<(.+)>$", re.DOTALL)
@@ -135,13 +136,17 @@ def calls_of(texts: tuple[str, ...]) -> dict[str, tuple[Sequence[str], str]]:
     for text in texts:
         tree = tree_of(text)
         found |= {name: (parameters, body) for name, parameters, body in macros_of(text)}
-        for node in below(tree.root, _FUNCTION):
-            body = node.child_by_field_name("body")
+        for node in below(tree.root, _FUNCTION, "init_declarator"):
+            function = node.child_by_field_name("value") if node.type == "init_declarator" else node
+            if function is None or function.type not in (_FUNCTION, "lambda_expression"):
+                continue
+            body = function.child_by_field_name("body")
             returned = [each for each in body.named_children if each.type != "comment"] if body is not None else []
-            head = next(below(node, "function_declarator"), None)
-            if len(returned) == 1 and returned[0].type == "return_statement" and head is not None:
+            head = next(below(function, *_HEADS), None)
+            named = head if function is node else node.child_by_field_name("declarator")
+            if len(returned) == 1 and returned[0].type == "return_statement" and head is not None and named is not None:
                 names = tuple(name for name, _ in _parameters(head, tree))
-                found[bare(tree.of(head).partition("(")[0])] = names, tree.of(returned[0])[6:].strip(" ;")
+                found[bare(tree.of(named).partition("(")[0])] = names, tree.of(returned[0])[6:].strip(" ;")
     return found
 
 
@@ -196,6 +201,16 @@ class Host:
     def function(self) -> Node | None:
         """The function around the node."""
         return function_around(self.node)
+
+    def with_aliases(self) -> Host:
+        """The same code, in which the types that its function has named before the node are bound as arguments are."""
+        names = dict(self.bound)
+        for alias in below(self.function, "alias_declaration") if self.function is not None else ():
+            block = next((each for each in _above(alias) if each.type in _BLOCKS), None)
+            name, kind = alias.child_by_field_name("name"), alias.child_by_field_name("type")
+            if name is not None and kind is not None and block is not None and block.id in self.around_node:
+                names[self.tree.of(name)] = with_values(self.tree.of(kind), names)
+        return replace(self, bound=names) if names != self.bound else self
 
     @cached_property
     def numbers(self) -> HostNumbers:
@@ -462,7 +477,7 @@ class Host:
             return f"{self.bound.get(kind, kind)}*"
         kind = self.types.get(base_of(word), "")
         many = _HOLDS_MANY.match(kind)
-        if found := re.fullmatch(r"(\w+)\s*[{(].*[)}]", word, re.DOTALL):
+        if found := re.fullmatch(r"(\w+(?:<[\w\s:,]*>)?)\s*[{(].*[)}]", word, re.DOTALL):
             return found[1] if not many else ""
         return with_values(f"{many[1].strip()}*" if many else kind, self.bound)
 
@@ -476,12 +491,21 @@ def kinds_of(head: Node, tree: Tree) -> tuple[str, ...]:
 
 def decided(kinds: Sequence[str], arguments: Sequence[str], host: Host) -> dict[str, str]:
     """What the types of a call's arguments make of those that a function takes: float of ``T`` in ``const T* x``."""
+    return matched(kinds, [host.type_of(word) for word in arguments])
+
+
+def matched(kinds: Sequence[str], types: Sequence[str]) -> dict[str, str]:
+    """What some types make of those that a function takes.
+
+    >>> matched(["const T*", "int"], ["float*", "int"])
+    {'T': 'float', 'int': 'int'}
+    """
     match = dict[str, str]()
-    for kind, word in zip(kinds, arguments, strict=False):
+    for kind, of_argument in zip(kinds, types, strict=False):
         pattern = re.sub(r"\bconst\b|\s", "", kind)
-        sizes = re.sub(r"\bconst\b|\s*(?=\*)", "", host.type_of(word)).strip()
-        if sizes and sizes.count("*") >= pattern.count("*"):
-            match.setdefault(pattern.rstrip("*&"), sizes[: len(sizes) - pattern.count("*")])
+        plain = re.sub(r"\bconst\b|\s*(?=\*)", "", of_argument).strip()
+        if plain and plain.count("*") >= pattern.count("*"):
+            match.setdefault(pattern.rstrip("*&"), plain[: len(plain) - pattern.count("*")])
     return match
 
 
