@@ -45,6 +45,7 @@ from tilewright.load.cu_launches import launched_instances
 from tilewright.load.cu_tree import (
     Chunk,
     Macros,
+    bare,
     blanked,
     host_in_macros,
     host_members,
@@ -243,7 +244,7 @@ class _Source:
 
     def _is_wanted(self, piece: Chunk, asked: Sequence[str]) -> bool:
         head = self.text[piece.start : piece.stop].partition("{")[0]
-        plain = (name.partition("<")[0].rpartition("::")[2].strip() for name in asked)
+        plain = map(bare, asked)
         return piece.kernel and (not asked or any(re.search(rf"\b{name}\s*[(<]", head) for name in plain))
 
 
