@@ -368,7 +368,7 @@ def _argument(
         return f"{param.name}={tensor_map}"
     if _OF_TEXTURES.search(param.type):
         return f"{param.name}=0"  # what reads it is refused by name
-    if isinstance(value, (int, float)):
+    if isinstance(value, (int, float)) and not param.fields:  # ``Grid g(64)`` is what a constructor makes of it
         is_float = "float" in param.type or "double" in param.type
         return f"{param.name}={value if is_float else int(value)}"
     return _structure(param, word, shape.host) if param.fields else None

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tilewright.load.cu_host import Host, decided, kinds_of, macros_of
+from tilewright.load.cu_host import Host, decided, kinds_of, macros_of, matched
 from tilewright.load.cu_numbers import Number, literal
 from tilewright.load.cu_tree import Tree, bare, below, split, tree_of, with_values
 
@@ -83,14 +83,14 @@ def _with(
         head = next(below(plain.function, "function_declarator"), None)
     listed = template.child_by_field_name("parameters") if template is not None and head is not None else None
     if head is None or listed is None:
-        return [plain]
+        return [plain.with_aliases()]
     words = [tree.of(word).partition("=") for word in listed.named_children]
     names = [word.split()[-1] for word, _, _ in words]
     standard = {name: value.strip() for name, (_, equals, value) in zip(names, words, strict=True) if equals}
     function = _Function(bare(tree.of(head).partition("(")[0]), tuple(names), kinds_of(head, tree))
     instances = dict.fromkeys(islice(_said(function, texts, sizes, depth - 1), MOST))
     bound = [{**chosen, **standard, **dict(zip(names, args, strict=False))} for args in instances]
-    return [Host(tree, node, around, sizes, names) for names in bound] or [plain]
+    return [replace(plain, bound=names).with_aliases() for names in bound or [chosen]]
 
 
 def argument(part: str, host: Host) -> str:
@@ -114,7 +114,10 @@ def deduced(names: Sequence[str], kinds: Sequence[str], arguments: Sequence[str]
     """The arguments of a template that those of a call decide, by the types that the function takes; () where one stays
     open.
     """
-    match = decided(kinds, arguments, host)
+    return _all_of(names, decided(kinds, arguments, host))
+
+
+def _all_of(names: Sequence[str], match: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(match[word] for word in names) if all(word in match for word in names) else ()
 
 
@@ -126,19 +129,30 @@ def _said(
     for text in (text for text in texts if named.search(text)):
         tree, around = tree_of(text), tuple(word for word in texts if word != text)
         for node, parts in _listed(function.name, tree):
-            is_plain = all(literal(part) is not None for part in parts) or not depth
-            hosts = [] if is_plain else host_of(tree, node, around, sizes, depth)
-            yield from (
-                [tuple(parts)] if is_plain else [tuple(argument(part, host) for part in parts) for host in hosts]
-            )
+            yield from _with_hosts(parts, tree, node, around, sizes, depth)
+        for types in _instantiated(function.name, tree):
+            yield from filter(None, [_all_of(function.names, matched(function.kinds, types))])
         for call, words in _called(function.name, tree) if depth else ():
             hosts = host_of(tree, call, around, sizes, depth)
             yield from filter(None, (deduced(function.names, function.kinds, words, host) for host in hosts))
     makers = {maker: macro for maker, macro in macros.items() if named.search(macro[1])}
-    for tree in (tree_of(text) for text in texts if any(maker in text for maker in makers)):
+    for text in (text for text in texts if any(maker in text for maker in makers)):
+        tree, around = tree_of(text), tuple(word for word in texts if word != text)
         for maker, start, stop in tree.calls(makers):
-            text = expanded(*makers[maker], split(tree.between(start, stop).partition("(")[2][:-1]))
-            yield from (tuple(parts) for _, parts in _listed(function.name, tree_of(text)))
+            body = expanded(*makers[maker], split(tree.between(start, stop).partition("(")[2][:-1]))
+            at = tree.root.descendant_for_byte_range(start, stop - 1)
+            if at is not None:
+                for _, parts in _listed(function.name, tree_of(body)):
+                    yield from _with_hosts(parts, tree, at, around, sizes, depth)
+
+
+def _with_hosts(
+    parts: Sequence[str], tree: Tree, node: Node, around: tuple[str, ...], sizes: Mapping[str, Number], depth: int
+) -> list[tuple[str, ...]]:
+    """The arguments of a template as code at a node has them, for each instance of the code around it."""
+    if all(literal(part) is not None for part in parts) or not depth:
+        return [tuple(parts)]
+    return [tuple(argument(part, host) for part in parts) for host in host_of(tree, node, around, sizes, depth)]
 
 
 def _listed(name: str, tree: Tree) -> Iterator[tuple[Node, list[str]]]:
@@ -147,6 +161,14 @@ def _listed(name: str, tree: Tree) -> Iterator[tuple[Node, list[str]]]:
         called, listed = node.child_by_field_name("name"), node.child_by_field_name("arguments")
         if called is not None and listed is not None and bare(tree.of(called)) == name:
             yield node, [tree.of(word) for word in listed.named_children]
+
+
+def _instantiated(name: str, tree: Tree) -> Iterator[tuple[str, ...]]:
+    """The types of what a function takes in ``template void launch(float* y, int n);``."""
+    for node in below(tree.root, "template_instantiation"):
+        head = next(below(node, "function_declarator"), None)
+        if head is not None and bare(tree.of(head).partition("(")[0]) == name:
+            yield kinds_of(head, tree)
 
 
 def _called(name: str, tree: Tree) -> Iterator[tuple[Node, list[str]]]:

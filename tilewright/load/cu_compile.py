@@ -42,7 +42,18 @@ from tilewright.load.cu_headers import (
 )
 from tilewright.load.cu_host import chosen
 from tilewright.load.cu_launches import launched_instances
-from tilewright.load.cu_tree import Chunk, Macros, bare, blanked, host_in_macros, parted, pieces, qualified
+from tilewright.load.cu_tree import (
+    Chunk,
+    Macros,
+    bare,
+    blanked,
+    host_in_macros,
+    host_members,
+    parted,
+    pieces,
+    qualified,
+    tree_of,
+)
 from tilewright.ptx import STAND_INS
 
 SECONDS, BYTES = 60, 4 << 30  # of a processor and of memory, that NVRTC may take
@@ -220,11 +231,14 @@ class _Source:
             int(number) for number, said in _complaints(log, self.file) if not back & set(_UNDEFINED.findall(said))
         }
         gone = {(one.start, one.stop) for one in self.dropped}
-        wrong = [
-            one
-            for one in self.pieces
-            if (one.start, one.stop) not in gone and self.holds(one, lines) and not self._is_wanted(one, asked)
-        ]
+        wrong = list[Chunk]()
+        for piece in self.pieces:
+            if (piece.start, piece.stop) in gone or not self.holds(piece, lines) or self._is_wanted(piece, asked):
+                continue
+            tree = tree_of(self.chosen, self.macros)
+            members = [each for each in host_members(piece, tree) if (each.start, each.stop) not in gone]
+            is_theirs = any(self.holds(each, lines) for each in members)
+            wrong += members if is_theirs else [piece]
         self.dropped += wrong
         return bool(wrong)
 
@@ -280,6 +294,9 @@ def _without_host_code(
     for each in sources:
         each.macros = macros
         each.dropped += [piece for piece in each.pieces if piece.is_host] + host_in_macros(each.chosen, macros)
+        tree = tree_of(each.chosen, macros)
+        of_both = [piece for piece in each.pieces if not piece.is_host]
+        each.dropped += [member for piece in of_both for member in host_members(piece, tree, said=True)]
     others = {**others, **_of_the_host(sources)}
     request["options"] += ["--device-as-default-execution-space", f"--pre-include={IMPLICIT}"]
     if any(OLD_CUB.search(each.text) for each in sources):

@@ -100,7 +100,7 @@ def number_of(host: Host, word: str) -> Number | None:
     names = _state(host).names
     if (value := names.get(word)) is None and not word.isidentifier():
         tree = tree_of(f"auto _ = {word};")
-        here = replace(host, tree=tree, node=tree.root, around=(host.tree.text, *host.around), depth=host.depth + 1)
+        here = replace(host, tree=tree, node=tree.root, around=host.texts, depth=host.depth + 1, is_word=True)
         for call in below(tree.root, *_CALLS):
             value = _Reader(here, names, depth=1).maybe(call)
             break
@@ -402,7 +402,7 @@ class _Reader:
             limits = [self.of(child) for child in listed]
             return lambda: self.names.__setitem__(name, (spread[1], *(limit() for limit in limits)))
         if len(listed) > 1:
-            members = members_of((self.host.tree.text, *self.host.around)).get(words, {})
+            members = members_of(self.host.texts).get(words, {})
             parts = [self.of(child) for child in listed]
             return lambda: self.put(name, dict(zip(members, (part() for part in parts), strict=False)))
         return self._number(name, number_name(words), bool(stars), listed[0] if listed else value)
@@ -709,7 +709,7 @@ class _Reader:
 
     def _launch(self, kernel: str, words: Sequence[Node]) -> Act:
         """A kernel changes what it is passed by pointers that are not to constants."""
-        declared = next((parameters(text)[name] for text in (self.host.tree.text, *self.host.around)
+        declared = next((parameters(text)[name] for text in self.host.texts
                          for name in [bare(kernel)] if name in parameters(text)), ())  # fmt: skip
         kept = [k for k, param in enumerate(declared) if "const" in param.type.partition("*")[0]]
         names = [_name(word, self.text) for k, word in enumerate(words) if k not in kept]
@@ -754,7 +754,7 @@ class _Reader:
         body = definition.node.child_by_field_name("body")
         if body is None or listed is None or len(words) > len(definition.names):
             raise NotSaid
-        host = Host(definition.tree, body, self.host.around, self.host.given, {}, self.host.depth + 1)
+        host = Host(definition.tree, body, self.host.texts, self.host.given, {}, self.host.depth + 1)
         inner = _Reader(host, HostNames(self.names.maps[1], _outside(host)), self.depth + 1, random=self.random)
         host.__dict__["contents"] = inner
         passed = [self.maybe(word) for word in words]

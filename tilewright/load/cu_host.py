@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ _MACRO = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)\(([\w\s,.\\]*)\)((?:[^\n\\
 _IF = re.compile(r"[ \t]*#[ \t]*(if|ifdef|ifndef|elif|else|endif|define|undef)\b(.*)")
 _DEFINED = re.compile(r"\bdefined\s*(?:\(\s*(\w+)\s*\)|(\w+))")
 _OF_HEADERS = re.compile(r"_|CU[A-Z]|CCCL|THRUST|NV[A-Z]")  # how names of macros begin that compilers and headers have
+_HEADS = ("function_declarator", "lambda_declarator")
 _FUNCTION, _BLOCKS = "function_definition", ("compound_statement", "for_statement", "lambda_expression")
 _REPEATED = (*LOOPS, "case_statement", "lambda_expression")
 _HOLDS_MANY = re.compile(r"(?:std|thrust)\s*::\s*(?:\w+_)?vector\s*<(.+)>$", re.DOTALL)
@@ -127,13 +128,17 @@ def calls_of(texts: tuple[str, ...]) -> dict[str, tuple[Sequence[str], str]]:
     for text in texts:
         tree = tree_of(text)
         found |= {name: (parameters, body) for name, parameters, body in macros_of(text)}
-        for node in below(tree.root, _FUNCTION):
-            body = node.child_by_field_name("body")
+        for node in below(tree.root, _FUNCTION, "init_declarator"):
+            function = node.child_by_field_name("value") if node.type == "init_declarator" else node
+            if function is None or function.type not in (_FUNCTION, "lambda_expression"):
+                continue
+            body = function.child_by_field_name("body")
             returned = [each for each in body.named_children if each.type != "comment"] if body is not None else []
-            head = next(below(node, "function_declarator"), None)
-            if len(returned) == 1 and returned[0].type == "return_statement" and head is not None:
+            head = next(below(function, *_HEADS), None)
+            named = head if function is node else node.child_by_field_name("declarator")
+            if len(returned) == 1 and returned[0].type == "return_statement" and head is not None and named is not None:
                 names = tuple(name for name, _ in _parameters(head, tree))
-                found[bare(tree.of(head).partition("(")[0])] = names, tree.of(returned[0])[6:].strip(" ;")
+                found[bare(tree.of(named).partition("(")[0])] = names, tree.of(returned[0])[6:].strip(" ;")
     return found
 
 
@@ -173,16 +178,36 @@ class Host:
     bound: Mapping[str, str]
     depth: int = 0  # of calls that lead to it
     via: tuple[Host, dict[str, str]] | None = None  # the call that leads to it, where it is not the first one
+    is_word: bool = False  # is its tree that of a word, and no text of the file's?
+
+    @cached_property
+    def texts(self) -> tuple[str, ...]:
+        """The texts of the file, in an order that is the same wherever the node is: what was read of them is kept."""
+        return tuple(dict.fromkeys((*self.around, *self._own_text)))
+
+    @property
+    def _own_text(self) -> tuple[str, ...]:
+        return () if self.is_word else (self.tree.text,)
 
     @cached_property
     def function(self) -> Node | None:
         """The function around the node."""
         return function_around(self.node)
 
+    def with_aliases(self) -> Host:
+        """The same code, in which the types that its function has named before the node are bound as arguments are."""
+        names = dict(self.bound)
+        for alias in below(self.function, "alias_declaration") if self.function is not None else ():
+            block = next((each for each in _above(alias) if each.type in _BLOCKS), None)
+            name, kind = alias.child_by_field_name("name"), alias.child_by_field_name("type")
+            if name is not None and kind is not None and block is not None and block.id in self.around_node:
+                names[self.tree.of(name)] = with_values(self.tree.of(kind), names)
+        return replace(self, bound=names) if names != self.bound else self
+
     @cached_property
     def numbers(self) -> HostNumbers:
         """The values of names at the node."""
-        return HostNumbers({**self.outside, **self.local, **self.given}, calls_of((self.tree.text, *self.around)),
+        return HostNumbers({**self.outside, **self.local, **self.given}, calls_of(self.texts),
                        types={**self._structures, **self._sized, **self.bound}, read=self._as_run)  # fmt: skip
 
     def _as_run(self, name: str) -> Number | None:
@@ -202,13 +227,13 @@ class Host:
         """The structures of the texts, by their sizes."""
         from tilewright.load.cu_structures import structure_bytes
 
-        texts = (self.tree.text, *self.around)
-        return {name: f"{size} bytes" for name, size in structure_bytes(texts).items()} if members_of(texts) else {}
+        sizes = structure_bytes(self.texts) if members_of(self.texts) else {}
+        return {name: f"{size} bytes" for name, size in sizes.items()}
 
     @cached_property
     def outside(self) -> dict[str, str | Number]:
         """Macros, and the constants of the file."""
-        return dict(constants_of((*self.around, self.tree.text)))
+        return dict(constants_of((*self.texts, *self._own_text)))
 
     @cached_property
     def around_node(self) -> list[int]:
@@ -265,8 +290,7 @@ class Host:
     @property
     def calls(self) -> list[tuple[Host, list[str]]]:
         """Where texts call the function around the node, and what is passed there."""
-        texts = dict.fromkeys((self.tree.text, *self.around))
-        return self._calls(tree_of(text) for text in texts)
+        return self._calls(tree_of(text) for text in dict.fromkeys((self.tree.text, *self.around)))
 
     def _calls(self, trees: Iterable[Tree]) -> list[tuple[Host, list[str]]]:
         """The calls of the function; those whose arguments decide on another instance of its template come last."""
@@ -290,9 +314,8 @@ class Host:
                 if called is None or listed is None or re.split(r"\.|->", bare(tree.of(called)))[-1] != name:
                     continue
                 if tree.text != self.tree.text or self._leads_here(call):
-                    around = tuple(text for text in (self.tree.text, *self.around) if text != tree.text)
                     words = [tree.of(word) for word in listed.named_children if word.type != "comment"]
-                    yield Host(tree, call, around, self.given, {}, self.depth + 1), words
+                    yield Host(tree, call, self.texts, self.given, {}, self.depth + 1), words
 
     def _leads_here(self, call: Node) -> bool:
         """Is a call outside of the function itself, and does it name the arguments of the template that are bound?"""
@@ -343,7 +366,7 @@ class Host:
     def _members(self, node: Node, declarator: Node) -> dict[str, str]:
         """The members of a variable that is a structure of the texts, as its declaration sets them."""
         kind = node.child_by_field_name("type")
-        fields = members_of((self.tree.text, *self.around)).get(self.tree.of(kind) if kind is not None else "")
+        fields = members_of(self.texts).get(self.tree.of(kind) if kind is not None else "")
         if fields is None:
             return {}
         named = declarator.child_by_field_name("declarator") or declarator
@@ -413,7 +436,7 @@ class Host:
         if values := self._members_as_run(word):
             return values
         kind, _, rest = word.partition("{")
-        fields = members_of((self.tree.text, *self.around)).get(kind.strip(), {})
+        fields = members_of(self.texts).get(kind.strip(), {})
         return dict(_filled(fields, parts_of(f"{{{rest}", "") or [])) if fields and rest else {}
 
     def allocation(self, word: str) -> str | None:
@@ -446,7 +469,7 @@ class Host:
             return f"{self.bound.get(kind, kind)}*"
         kind = self.types.get(base_of(word), "")
         many = _HOLDS_MANY.match(kind)
-        if found := re.fullmatch(r"(\w+)\s*[{(].*[)}]", word, re.DOTALL):
+        if found := re.fullmatch(r"(\w+(?:<[\w\s:,]*>)?)\s*[{(].*[)}]", word, re.DOTALL):
             return found[1] if not many else ""
         return with_values(f"{many[1].strip()}*" if many else kind, self.bound)
 
@@ -460,12 +483,21 @@ def kinds_of(head: Node, tree: Tree) -> tuple[str, ...]:
 
 def decided(kinds: Sequence[str], arguments: Sequence[str], host: Host) -> dict[str, str]:
     """What the types of a call's arguments make of those that a function takes: float of ``T`` in ``const T* x``."""
+    return matched(kinds, [host.type_of(word) for word in arguments])
+
+
+def matched(kinds: Sequence[str], types: Sequence[str]) -> dict[str, str]:
+    """What some types make of those that a function takes.
+
+    >>> matched(["const T*", "int"], ["float*", "int"])
+    {'T': 'float', 'int': 'int'}
+    """
     match = dict[str, str]()
-    for kind, word in zip(kinds, arguments, strict=False):
+    for kind, of_argument in zip(kinds, types, strict=False):
         pattern = re.sub(r"\bconst\b|\s", "", kind)
-        sizes = re.sub(r"\bconst\b|\s*(?=\*)", "", host.type_of(word)).strip()
-        if sizes and sizes.count("*") >= pattern.count("*"):
-            match.setdefault(pattern.rstrip("*&"), sizes[: len(sizes) - pattern.count("*")])
+        plain = re.sub(r"\bconst\b|\s*(?=\*)", "", of_argument).strip()
+        if plain and plain.count("*") >= pattern.count("*"):
+            match.setdefault(pattern.rstrip("*&"), plain[: len(plain) - pattern.count("*")])
     return match
 
 

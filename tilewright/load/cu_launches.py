@@ -402,12 +402,22 @@ def _named(kernel: str, arguments: Sequence[str], host: Host) -> str:
     name, seen = _function(kernel), set[str]()
     while name not in seen and re.fullmatch(r"\w+", name):
         seen.add(name)
-        name = _function(host.word(name))
+        name = _function(_taken(host.word(name), host))
     node = expression(name)
     listed = next(below(node, "template_argument_list"), None) if node is not None else None
     parts = [argument(said(each, name), host) for each in listed.named_children] if listed is not None else []
     more = _deduced(name.partition("<")[0], len(parts), arguments, host)
     return f"{name.partition('<')[0]}<{', '.join([*parts, *more])}>" if parts or more else name
+
+
+def _taken(word: str, host: Host) -> str:
+    """The kernel that ``c ? &k<1> : &k<2>`` is: the first one where host code does not say."""
+    node = expression(word)
+    if node is None or node.type != "conditional_expression":
+        return word
+    condition, *kernels = (said(node.child_by_field_name(part), word)
+                           for part in ("condition", "consequence", "alternative"))  # fmt: skip
+    return kernels[host.number(condition) == 0]
 
 
 def _deduced(name: str, explicit: int, arguments: Sequence[str], host: Host) -> list[str]:

@@ -244,7 +244,7 @@ def _sets(use: Node, host: Host, homes: Sequence[tuple[Host, str]] = ()) -> bool
     if name in (*ALLOCATES, ALLOCATES_ROWS, *_LOOKS) or (name in _COPIES and place == 1):
         return False
     if _is_launch(call):
-        texts = (host.tree.text, *host.around)
+        texts = host.texts
         declared = next((parameters(text)[name] for text in texts if name in parameters(text)), ())
         return not (place < len(declared) and "const" in declared[place].type.partition("*")[0])
     return True

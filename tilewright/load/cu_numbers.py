@@ -160,12 +160,15 @@ class HostNumbers:
             self.lacks |= {name} if found is None else set()
             self.used |= {name: found} if isinstance(found, int) and found > 1 else {}
             return found
-        before, many = set(self.lacks), len(self.used)
+        before, many, self.lacks = self.lacks, len(self.used), set()
         if (value := self.of(found)) is None and (value := self.read(name)) is not None:
-            self.lacks = before
+            self.lacks = set()
         if value is None:  # ask for the names in its text, or for the name itself
-            self.lacks = before | ({each for each in self.lacks - before if each.isidentifier()} or {name})
-        elif isinstance(value, int) and value > 1 and len(self.used) == many:
+            self.lacks = {word for word in self.lacks if word.isidentifier()} or {name}
+        self.lacks |= before
+        if value is None:
+            return None
+        if isinstance(value, int) and value > 1 and len(self.used) == many:
             self.used[name] = value
         return value
 
