@@ -7,6 +7,7 @@ import pytest
 
 from tilewright.load.cu_compile import compile_cu
 from tilewright.load.cu_launches import instances
+from tilewright.load.cu_tree import example_of, parameters
 
 GRID = """
 #include <cstdio>
@@ -99,3 +100,14 @@ void run(torch::Tensor x, torch::Tensor y) {
 )  # fmt: skip
 def test_instances_follow_from_what_host_code_says_elsewhere(text: str, names: list[str]) -> None:
     assert sorted({*instances(text, (text,))} - {"wide<T, 8>"}) == names
+
+
+def test_a_parameter_of_a_template_that_is_a_function_leaves_the_kernel_its_own() -> None:
+    text = """template <typename T> __device__ T twice(const T& x) { return x + x; }
+template <typename T, T (*ACT)(const T&)> __global__ void gated(const T* x, T* y, int n) { y[n] = ACT(x[n]); }
+void run(const float* x, float* y) { gated<float, twice<float>><<<1, 64>>>(x, y, 3); }
+"""
+
+    assert instances(text, (text,)) == ["gated<float, twice<float>>"]
+    assert [param.name for param in parameters(text)["gated"]] == ["x", "y", "n"]
+    assert example_of("gated", (text,)) == "gated<float, ACT>"

@@ -126,3 +126,23 @@ __global__ void k(int* out) {
     tw.load_cu(text)["k"].simulate(out, grid=1, block=1)
 
     assert out.tolist() == [601, 1501, 906, 914]
+
+
+def test_traits_that_come_with_torch_are_there() -> None:
+    text = """#include <torch/all.h>
+enum class Word : unsigned short { low };
+struct Base {};
+struct Derived : Base { int x; };
+__global__ void k(float* x) {
+    static_assert(std::is_pod_v<float> && std::is_trivially_copyable<Derived>::value && std::is_class<Derived>::value);
+    static_assert(std::is_enum_v<Word> && std::is_same_v<std::underlying_type_t<Word>, unsigned short>);
+    static_assert(std::is_base_of_v<Base, Derived> && !std::is_base_of_v<Derived, Base>);
+    static_assert(std::is_convertible<int, float>::value && std::is_empty_v<Base> && !std::is_empty_v<Derived>);
+    static_assert(std::is_array_v<int[3]> && std::is_const_v<const int> && std::is_reference_v<int&>);
+    unsigned lane;
+    __asm__ __volatile__("mov.u32 %0, %%laneid;" : "=r"(lane));
+    x[lane] = 1;
+}
+"""
+
+    assert load_cu(text).kernels == ["k"]

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.load.cu_host import Host, decided, kinds_of, macros_of, matched
 from tilewright.load.cu_numbers import Number, literal
-from tilewright.load.cu_tree import Tree, bare, below, split, tree_of, with_values
+from tilewright.load.cu_tree import Tree, bare, below, split, template_name, tree_of, with_values
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -85,7 +85,7 @@ def _with(
     if head is None or listed is None:
         return [plain.with_aliases()]
     words = [tree.of(word).partition("=") for word in listed.named_children]
-    names = [word.split()[-1] for word, _, _ in words]
+    names = [template_name(word) for word, _, _ in words]
     standard = {name: value.strip() for name, (_, equals, value) in zip(names, words, strict=True) if equals}
     function = _Function(bare(tree.of(head).partition("(")[0]), tuple(names), kinds_of(head, tree))
     instances = dict.fromkeys(islice(_said(function, texts, sizes, depth - 1), MOST))

@@ -154,6 +154,8 @@ STANDARD[IMPLICIT] = """#pragma once
 #include <limits.h>
 #include <stdint.h>
 #define __extension__
+#define __asm__ asm
+#define __volatile__ volatile
 typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define TILEWRIGHT_OF_GRIDS(text) asm volatile(text ::: "memory")

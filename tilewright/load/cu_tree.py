@@ -380,6 +380,7 @@ _KEPT = (*_TYPES, "type_definition", "alias_declaration", "using_declaration", "
          "concept_definition", "namespace_alias_definition")  # fmt: skip
 _WHOLE = ("declaration", "template_declaration", "call_expression")
 _FUNCTION, _LIST = "function_declarator", "parameter_list"
+_OF_TEMPLATES = ("template_parameter_list",)
 _REST = re.compile(r"[ \t(),]*;")  # of a declaration that the grammar has taken to pieces
 _BODIES = ("compound_statement", "try_statement", "field_declaration_list", "enumerator_list", "initializer_list")
 
@@ -636,7 +637,7 @@ def _kernels(texts: tuple[str, ...]) -> dict[str, list[tuple[Any, ...]]]:
     """The kernels that texts declare, as `_Kernel` has them, and the instances that they make."""
     declared, instances = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
     for tree, piece in ((tree_of(text), piece) for text in texts for piece in pieces(text) if piece.kernel):
-        head = next(below(piece.node, _FUNCTION), None) if piece.node is not None else None
+        head = next(below(piece.node, _FUNCTION, passing=_OF_TEMPLATES), None) if piece.node is not None else None
         name = head.child_by_field_name("declarator") if head is not None else None
         listed = head.child_by_field_name("parameters") if head is not None else None
         if piece.node is None or name is None or listed is None:
@@ -652,7 +653,17 @@ def _kernels(texts: tuple[str, ...]) -> dict[str, list[tuple[Any, ...]]]:
 def template_parameters(node: Node, tree: Tree) -> list[str] | None:
     """The names of a template's parameters; None of what is no template."""
     heads = _template_heads(node, tree)
-    return None if heads is None else [words[-1] for words in heads]
+    return None if heads is None else [template_name(" ".join(words)) for words in heads]
+
+
+def template_name(parameter: str) -> str:
+    """The name of a template's parameter.
+
+    >>> template_name("typename T"), template_name("T (*ACT)(const T&)")
+    ('T', 'ACT')
+    """
+    function = re.search(r"\(\s*\*\s*(\w+)\s*\)", parameter)
+    return function[1] if function else parameter.split()[-1]
 
 
 def _template_heads(node: Node, tree: Tree) -> list[list[str]] | None:
@@ -670,7 +681,11 @@ def example_of(name: str, texts: Sequence[str]) -> str:
     """
     for text in texts:
         for piece in pieces(text):
-            head = next(below(piece.node, _FUNCTION), None) if piece.kernel and piece.node is not None else None
+            head = (
+                next(below(piece.node, _FUNCTION, passing=_OF_TEMPLATES), None)
+                if piece.kernel and piece.node is not None
+                else None
+            )
             declarator = head.child_by_field_name("declarator") if head is not None else None
             if piece.node is not None and declarator is not None and tree_of(text).of(declarator) == name:
                 heads = _template_heads(piece.node, tree_of(text)) or []
@@ -679,7 +694,7 @@ def example_of(name: str, texts: Sequence[str]) -> str:
 
 
 def _example(words: Sequence[str]) -> str:
-    kind, name = words[0].rstrip("."), words[-1]
+    kind, name = words[0].rstrip("."), template_name(" ".join(words))
     if kind in ("typename", "class"):
         return "float" if _NUMBERS.fullmatch(name) else name
     numbers = {"bool": "true", **dict.fromkeys(("int", "unsigned", "size_t", "uint32_t", "int64_t", "long"), "128")}

@@ -54,6 +54,27 @@ template <class T> struct is_arithmetic : bool_constant<is_integral<T>::value ||
 template <class T, bool = is_arithmetic<T>::value> struct is_signed : bool_constant<(T(-1) < T(0))> {};
 template <class T> struct is_signed<T, false> : false_type {};
 template <class T> struct is_unsigned : bool_constant<is_arithmetic<T>::value && !is_signed<T>::value> {};
+template <class T> struct is_const : false_type {};
+template <class T> struct is_const<const T> : true_type {};
+template <class T> struct is_reference : bool_constant<!is_same<T, remove_reference_t<T>>::value> {};
+template <class T> struct is_array : false_type {};
+template <class T> struct is_array<T[]> : true_type {};
+template <class T, size_t N> struct is_array<T[N]> : true_type {};
+#define TW_TRAIT(name) \
+  template <class T> struct name : bool_constant<__##name(T)> {}; \
+  template <class T> constexpr bool name##_v = __##name(T);
+TW_TRAIT(is_class) TW_TRAIT(is_empty) TW_TRAIT(is_enum) TW_TRAIT(is_final) TW_TRAIT(is_pod) TW_TRAIT(is_standard_layout)
+TW_TRAIT(is_trivial) TW_TRAIT(is_trivially_copyable) TW_TRAIT(is_union)
+#undef TW_TRAIT
+template <class T, class U> struct is_base_of : bool_constant<__is_base_of(T, U)> {};
+template <class T, class U> struct is_convertible : bool_constant<__is_convertible_to(T, U)> {};
+template <class T> struct underlying_type : type_identity<__underlying_type(T)> {};
+template <class T> using underlying_type_t = typename underlying_type<T>::type;
+template <class T> constexpr bool is_const_v = is_const<T>::value;
+template <class T> constexpr bool is_reference_v = is_reference<T>::value;
+template <class T> constexpr bool is_array_v = is_array<T>::value;
+template <class T, class U> constexpr bool is_base_of_v = __is_base_of(T, U);
+template <class T, class U> constexpr bool is_convertible_v = __is_convertible_to(T, U);
 template <class T, class U> constexpr bool is_same_v = is_same<T, U>::value;
 template <class T> constexpr bool is_pointer_v = is_pointer<T>::value;
 template <class T> constexpr bool is_void_v = is_void<T>::value;
