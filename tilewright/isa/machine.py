@@ -1,5 +1,5 @@
-"""What an instruction's meaning may ask of the machine that runs it; and the passes that shared memory takes to serve a
-warp, on every machine.
+"""What an instruction's meaning may ask of the machine that runs it; the passes that shared memory takes to serve a
+warp, on every machine; and what asynchronous families have in common.
 
 Values come as NumPy arrays whose last axis is the 32 lanes of a warp; any axes before it are warps, CTAs, or both, and
 broadcast. The simulator implements these protocols; so do small fakes in tests.
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.isa.forms import Form
 
 __all__ = [
-    "Addresses", "Lanes", "Machine", "Memory", "Tensor", "Unit", "first_of", "unit_of",
+    "SECTOR_BYTES", "Addresses", "Lanes", "Machine", "Memory", "Tensor", "Unit", "first_of", "unit_of",
 ]  # fmt: skip
 
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Ints: TypeAlias = NDArray[np.int64]
     Bools: TypeAlias = NDArray[np.bool_]
 
+SECTOR_BYTES = 32  # of global memory: the least that an access moves
 
 Lanes = NDArray[Any]  # (..., 32): one value per lane; Any, since each instruction knows its dtypes
 
