@@ -309,7 +309,7 @@ class Clocks(CtaRows):
         start, blocks = known.cluster.item(k) * ctas, []
         for first in self.goes_far:
             own = ((start + rank, times[first + rank * width : first + (rank + 1) * width]) for rank in range(ctas))
-            blocks.append({cta: same(of_cta) for cta, of_cta in own if of_cta.any()})
+            blocks.append({cta: same(of_cta) for cta, of_cta in own if np.count_nonzero(of_cta)})
         return tuple(blocks)
 
     def knowers_of(self, who: Actors, *, few: bool) -> tuple[Ints, Ints]:

@@ -163,23 +163,26 @@ def early_operation(
     """An operation touches bytes of shared memory, ``place`` in ``one``, that an earlier one may not have read, or
     written.
     """
-    k, at = int(one.issuer[place[0]]), now.instruction.at
-    row, byte = int(now.issuers.rows[k]), int(one.at[tuple(place)])
-    knower = int(operations.parts.knowers(now)[k * now.issuers.warps_each])
-    name = shared_text(operations.wave, byte)
-    return broken(
-        *("early operation", now.name, _verb_of(one), name, earlier.operation.name, did),
-        at=at,
-        who=now.issuers.thread_at(k),
-        given=f"{at}: {now.who(k)}\n{did} at {earlier.at}: {earlier.who(row)}",
-        hint=missing_step(operations, earlier, (row, knower), at, fences=False, reads=did == "read"),
-        buffer=operations.wave.run.places.shared_at(byte).name,
-        place=name,
-    )
+    k, byte = int(one.issuer[place[0]]), int(one.at[tuple(place)])
+    name, who = shared_text(operations.wave, byte), earlier.who(int(now.issuers.rows[k]))
+    buffer, hint = operations.wave.run.places.shared_at(byte).name, _wait_before(operations, earlier, now, k, did)
+    return _early(now, k, one, (earlier.operation, did, who), hint, buffer, name)
 
 
-def _verb_of(one: Touched) -> str:
-    return "writes" if one.writes else "reads"
+def _early(
+    now: Operation, k: int, one: Touched, past: tuple[Operation, str, str], hint: str, buffer: str, name: str = ""
+) -> SimulationError:
+    """past: the earlier operation, what it did, and who issued it. name: of an element, else the buffer's counts."""
+    (earlier, did, who), at, verb = past, now.instruction.at, "writes" if one.writes else "reads"
+    given = f"{at}: {now.who(k)}\n{did} at {earlier.instruction.at}: {who}"
+    what, who_now = ("early operation", now.name, verb, name or buffer, earlier.name, did), now.issuers.thread_at(k)
+    return broken(*what, at=at, who=who_now, given=given, hint=hint, buffer=buffer, place=name or None)
+
+
+def _wait_before(operations: Operations, earlier: OperationPart, now: Operation, k: int, did: str) -> Told:
+    """The step that is missing before an issuer of an operation."""
+    place = int(now.issuers.rows[k]), int(operations.parts.knowers(now)[k * now.issuers.warps_each])
+    return missing_step(operations, earlier, place, now.instruction.at, fences=False, reads=did == "read")
 
 
 def early_write(
@@ -187,21 +190,12 @@ def early_write(
 ) -> SimulationError:
     """An operation touches bytes of a buffer that another one may not have read, or written: see `GlobalWrites`."""
     k, earlier, whose, window, did = found
-    at, hint = now.instruction.at, "bytes of its own for each of the two operations"
-    row, thread = int(earlier.issuers.rows[whose]), int(earlier.issuers.threads[whose])
-    if earlier is not now and row == now.issuers.rows[k]:
+    hint, thread = "bytes of its own for each of the two operations", int(earlier.issuers.threads[whose])
+    if earlier is not now and earlier.issuers.rows[whose] == now.issuers.rows[k]:
         part = next(each for each in operations.parts.values() if (each.operation, each.thread) == (earlier, thread))
-        knower = int(operations.parts.knowers(now)[k * now.issuers.warps_each])
-        hint = missing_step(operations, part, (row, knower), at, fences=False, reads=did == "read")
-    name = operations.wave.run.places.at(window, 0).name
-    return broken(
-        *("early operation", now.name, _verb_of(one), name, earlier.name, did),
-        at=at,
-        who=now.issuers.thread_at(k),
-        given=f"{at}: {now.who(k)}\n{did} at {earlier.instruction.at}: {earlier.who(whose)}",
-        hint=hint,
-        buffer=name,
-    )
+        hint = _wait_before(operations, part, now, k, did)
+    buffer = operations.wave.run.places.at(window, 0).name
+    return _early(now, k, one, (earlier, did, earlier.who(whose)), hint, buffer)
 
 
 def copied_twice(now: Operation, k: int, whose: int) -> Told:
