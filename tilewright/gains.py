@@ -16,6 +16,7 @@ from tilewright import host
 from tilewright.errors import TilewrightError
 from tilewright.ir import Attr
 from tilewright.ir.launch import BLOCKS_PER_SM, MAX_REGISTERS
+from tilewright.isa import SECTOR_BYTES
 from tilewright.profiling.acts import ATOMICS, accesses
 from tilewright.profiling.bounds import Gpu, occupancy_of
 from tilewright.profiling.estimate import Estimate, RecordedLaunch, recorded, spilled_bytes, spilled_wavefronts
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from tilewright.compiler import Executable
     from tilewright.errors import Span
 
-SECTOR_BYTES = 32
 LEAST_GAIN = 0.05  # of the time: less is not told
 SHOWN = 5
 SECONDS = 60.0  # that a run of a variant may take

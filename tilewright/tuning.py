@@ -49,8 +49,8 @@ public = Public(ArgumentError, {"Config": instances("a dictionary of the kernel'
 @dataclass(frozen=True, slots=True)
 class Trial:
     """The result of one configuration. seconds: measured, None where it was not. estimated: seconds, None where there
-    is no estimate. why: what bounds it, by the estimate. local_bytes: a thread's registers that are kept in memory.
-    refused: why it was left out.
+    is no estimate. why: what bounds it, by the estimate; waits_for: what threads wait for, if that does. local_bytes: a
+    thread's registers that are kept in memory. refused: why it was left out.
     """
 
     config: Mapping[str, Any]  # `Any`: values of compile time
@@ -59,15 +59,20 @@ class Trial:
     why: str = ""
     local_bytes: int = 0
     refused: str = ""
+    waits_for: str = ""
 
     def __str__(self) -> str:
+        return self.said()
+
+    def said(self, *, timed: str = ", not measured") -> str:
+        """The configuration with its times. timed: what is said of one that was not measured."""
         words = ", ".join(f"{name}={value!r}" for name, value in self.config.items())
         if self.refused:
             return f"{words}: left out, {self.refused}"
         estimate = "not estimated" if self.estimated is None else f"{self.estimated * 1e6:.1f} us estimated"
         if self.seconds is not None:
             return f"{words}: {self.seconds * 1e6:.1f} us measured, {estimate}"
-        return f"{words}: {estimate}, not measured" + (f": {self.why}" if self.why else "")
+        return f"{words}: {estimate}{timed}" + (f": {self.why}" if self.why else "")
 
     @property
     def rank(self) -> tuple[bool, bool, float]:
@@ -322,7 +327,7 @@ class _Job:
             estimate = exe.estimate(*self.args, gpu=self.gpu)
         except SimulationError as error:
             return trial if any(map(host.is_on_gpu, self.args)) else replace(trial, refused=_reason(error))
-        return replace(trial, estimated=estimate.seconds, why=estimate.why)
+        return replace(trial, estimated=estimate.seconds, why=estimate.why, waits_for=estimate.waits_for)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -381,7 +386,9 @@ def _gpu_of(args: Sequence[Any]) -> str:
 
 
 def _written(trials: Sequence[Trial], configs: Sequence[Config]) -> str:
-    rows = ((configs.index(t.config), t.seconds, t.estimated, t.why, t.local_bytes, t.refused) for t in trials)
+    rows = (
+        (configs.index(t.config), t.seconds, t.estimated, t.why, t.local_bytes, t.refused, t.waits_for) for t in trials
+    )
     return json.dumps([*rows])
 
 

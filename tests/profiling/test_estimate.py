@@ -12,7 +12,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import T
-from tilewright.errors import ArgumentError, TargetError
+from tilewright.errors import ArgumentError, SimulationError, TargetError
 from tilewright.profiling import GPUS, gpu
 from tilewright.profiling.acts import (
     GROUP,
@@ -371,6 +371,25 @@ def test_bank_conflicts_take_time_and_the_unit_and_line_say_so() -> None:
     assert slow.at is not None
     assert "tile[lane, i]" in Path(__file__).read_text().splitlines()[slow.at.line - 1]
     assert "bound by shared memory" in slow.why
+    assert slow.waits_for == ""
+    assert replace(slow, busy={}).why.startswith(f"waits for {replace(slow, busy={}).waits_for} at ")
+
+
+@pytest.mark.parametrize(("kind", "runs"), [("limit", 1), ("deadlock", 2)])
+def test_a_run_at_its_limit_is_not_tried_with_the_other_ctas(
+    kind: str, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def simulate(*_: Any, **options: Any) -> None:
+        asked.append(options["record"].alone)
+        raise SimulationError("no more", kind=kind)
+
+    monkeypatch.setattr(tw.Executable, "simulate", simulate)
+    with pytest.raises(SimulationError, match="no more"):
+        columns(32).estimate(*(np.zeros((4096, 32, 32), np.float32) for _ in "ab"))
+
+    assert asked == [True, False][:runs]
 
 
 def test_an_estimate_is_not_below_the_bound() -> None:

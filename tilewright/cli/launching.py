@@ -35,11 +35,11 @@ from tilewright.errors import ArgumentError, Span, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_allocations import first_home, variables_set
 from tilewright.load.cu_contents import array_of, contents, map_of
-from tilewright.load.cu_host import bare, parts_of
+from tilewright.load.cu_host import parts_of
 from tilewright.load.cu_launches import LaunchShape, launched, unreached
 from tilewright.load.cu_life import HostAround, filled_with, is_copied_to, launch_loop, set_in_part, unset
 from tilewright.load.cu_numbers import type_bytes
-from tilewright.load.cu_tree import example_of, template_names
+from tilewright.load.cu_tree import bare, example_of, template_names
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
 from tilewright.sequences import PlannedLaunch, launch
 from tilewright.small import Launch, smaller_grid, smallest

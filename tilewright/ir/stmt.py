@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 __all__ = [
-    "AllocBuffer", "Assign", "Assume", "Attr", "Bind", "Body", "Break", "Continue", "DeclBuffer", "DeviceEntry",
-    "Evaluate", "For", "If", "Indexed", "Kernel", "Launch", "ScopeId", "Stmt", "Store", "TileCallStmt", "While",
+    "SCRIPT_NAMES", "AllocBuffer", "Assign", "Assume", "Attr", "Bind", "Body", "Break", "Continue", "DeclBuffer",
+    "DeviceEntry", "Evaluate", "For", "If", "Indexed", "Kernel", "Launch", "ScopeId", "Stmt", "Store", "TileCallStmt",
+    "While",
 ]  # fmt: skip
 
 
@@ -268,6 +269,10 @@ class Indexed:
             index, byte = divmod(byte, stride)
             element += f"[{index}]"
         return None if byte else element
+
+
+SCRIPT_NAMES = frozenset({"T", "Tx", "range", "slice"})
+"""Names that the script of a kernel uses itself, so that no value of it may have them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from tilewright.errors import TargetError, choices, described
 
 __all__ = [
     "ARCHS", "GPU_ARCHS", "MOST_CLUSTER", "MOST_REGISTERS", "PORTABLE_CLUSTER", "Arch", "Requirement", "arch",
-    "check_cluster", "ctas_of_an_sm", "default_arch", "gpu_named", "most_registers", "nearest", "not_run", "only",
-    "resident_ctas", "runs_on", "since", "suffixed",
+    "check_cluster", "clusters_on", "ctas_of_an_sm", "default_arch", "gpu_named", "most_registers", "nearest",
+    "not_run", "only", "resident_ctas", "runs_on", "since", "suffixed",
 ]  # fmt: skip
 
 
@@ -224,6 +224,13 @@ def not_run(name: str, target: Arch, capability: int, device: object) -> TargetE
 PORTABLE_CLUSTER, MOST_CLUSTER = 8, 16  # CTAs; more than 8 only for a kernel that allows sizes that are not portable
 MOST_REGISTERS = 255  # of a thread
 RESERVED = 1024  # bytes of shared memory that the driver keeps for itself in each CTA
+# Clusters of so many CTAs that an H200 runs at once, a CTA on each of its 132 SMs: measured.
+H200_SMS, H200_CLUSTERS = 132, {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15, 16: 7}
+
+
+def clusters_on(sms: int, ctas: int) -> float:
+    """The clusters of so many CTAs that a GPU of so many SMs runs at once, a CTA on each, if it is built as an H200."""
+    return sms * H200_CLUSTERS.get(ctas, H200_SMS / ctas) / H200_SMS
 
 
 def ctas_of_an_sm(on: Arch, threads: int, shared_bytes: int, registers: int = 0) -> Mapping[str, int]:

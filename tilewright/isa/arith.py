@@ -1,5 +1,7 @@
-"""Arithmetic of half, bfloat16 and pairs of float32: one instruction, one rounding. Operations that halves lack are
-computed in float32.
+"""Numbers of one thread: the arithmetic of halves and float32 that operators and casts name, each instruction with one
+rounding, and CUDA's mathematical functions.
+
+Operations that halves lack are computed in float32.
 
 These rows are no names of the language (``a + b`` is); they say how the operators of two dtypes are spelled in PTX,
 from which architecture on, and what they mean. Source: PTX ISA, "Half Precision Floating Point Instructions"; for

@@ -1,4 +1,7 @@
-"""What a matrix product in registers is besides its meaning: which elements lie where, and what they are widened to.
+"""Products of matrices in registers, mma.sync: which lane holds which element, what elements are widened to, and the
+rows, dense and sparse.
+
+Products that follow each other on fragments side by side are one product of larger matrices.
 
 With this, products that follow each other on fragments side by side are one product of larger matrices.
 """

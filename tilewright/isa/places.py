@@ -1,4 +1,6 @@
-"""Operands that are registers of a type: of which dtype each is, and what a caller may give for one."""
+"""Operands that are registers or addresses: of which dtype a register is, which memory an address leads into, and what
+a caller may give for one.
+"""
 
 from __future__ import annotations
 

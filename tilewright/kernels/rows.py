@@ -21,8 +21,8 @@ from typing import Any
 from tilewright.dtypes import dtype
 from tilewright.ir.arguments import ArrayInfo
 from tilewright.ir.launch import special
-from tilewright.isa import PORTABLE_CLUSTER
-from tilewright.kernels.arrays import AT_ONCE, Array, has_clusters, info_of, matrix, multiprocessors
+from tilewright.isa import PORTABLE_CLUSTER, clusters_on
+from tilewright.kernels.arrays import Array, has_clusters, info_of, matrix, multiprocessors
 from tilewright.lang import T, Tx
 from tilewright.lang.builder import current
 from tilewright.layout import R, S, TileLayout, laneid, tx
@@ -574,7 +574,7 @@ def in_turns(rows: Rows, columns: int, item_bytes: int, table: str, processors: 
 
 def at_once(cluster: int, processors: int) -> int:
     """How many clusters of so many CTAs run at the same time, with one CTA on each multiprocessor."""
-    return max(1, int(processors * AT_ONCE[cluster]))
+    return max(1, int(clusters_on(processors, cluster)))
 
 
 def power_of_two(least: float) -> int:

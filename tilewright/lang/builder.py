@@ -199,9 +199,6 @@ class ExprSize(NamedTuple):
         return self.levels > DEEPEST or self.nodes > LARGEST or self.twice
 
 
-RESERVED = frozenset({"T", "Tx", "range", "slice"})
-"""Names that a printed script uses itself, so that no value of a kernel may have them."""
-
 Node = TypeVar("Node", ir.Stmt, ir.Expr)
 
 _active: ContextVar[KernelBuilder | None] = ContextVar("active_builder", default=None)
@@ -253,7 +250,7 @@ class KernelBuilder:
         self.branches: list[object] = []  # the open T.If, innermost last; None inside of their arms
         self._views: list[dict[ir.Buffer, ir.Buffer]] = [{}]  # views without a name, by block
         self._blocks = [OpenBlock()]
-        self._taken = set(RESERVED)
+        self._taken = set(ir.SCRIPT_NAMES)
         self._numbers: dict[str, int] = {}
         self.moments = Moments(self.unique)
         self.ranges: dict[str, Interval] = {}  # of the names whose range is written where they are defined

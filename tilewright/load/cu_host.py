@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tilewright.isa import ARCHS
 from tilewright.load.cu_allocations import ALLOCATES_ROWS, allocation, base_of, pitch_of
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import MULTIPROCESSORS, HostNumbers, Number, expression, literal, said
-from tilewright.load.cu_tree import LOOPS, Tree, below, defined, split, tree_of, with_values, without_comments
+from tilewright.load.cu_tree import LOOPS, Tree, bare, below, defined, split, tree_of, with_values, without_comments
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -45,19 +46,10 @@ _SETS = {"cudaMemcpyToSymbol": 0, "cudaMemcpyToSymbolAsync": 0, "cudaLaunchKerne
 _ATTRIBUTES: Mapping[str, Number] = {  # of cudaDeviceGetAttribute
     "cudaDevAttrMultiProcessorCount": MULTIPROCESSORS, "cudaDevAttrWarpSize": 32,
     "cudaDevAttrMaxThreadsPerBlock": 1024, "cudaDevAttrMaxSharedMemoryPerBlock": 48 << 10,
-    "cudaDevAttrMaxSharedMemoryPerBlockOptin": 227 << 10, "cudaDevAttrCooperativeLaunch": 1,
+    "cudaDevAttrMaxSharedMemoryPerBlockOptin": ARCHS["sm_90"].shared_bytes, "cudaDevAttrCooperativeLaunch": 1,
 }  # fmt: skip
 _DEPTH = 6  # of functions that call each other on the way to a launch
 _OF_MAIN: Mapping[str, Number] = {"argc": 1}
-
-
-def bare(kernel: str) -> str:
-    """A kernel's name without namespaces and arguments of its template.
-
-    >>> bare("a::k<b::c, 2>")
-    'k'
-    """
-    return kernel.partition("<")[0].rpartition("::")[2].strip()
 
 
 def clears(text: str, name: str) -> bool:

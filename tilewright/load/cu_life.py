@@ -18,7 +18,7 @@ from tilewright.load.cu_allocations import (
     homes,
     is_address_of,
 )
-from tilewright.load.cu_tree import LOOPS, below, parameters
+from tilewright.load.cu_tree import LOOPS, bare, below, parameters
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -191,7 +191,7 @@ def _called(use: Node, host: Host) -> tuple[str, int, Node | None]:
             function = call.child_by_field_name("function")
             place = [child.id for child in node.parent.named_children].index(node.id)
             name = host.tree.of(function) if function is not None else ""
-            return name.partition("<")[0].rpartition("::")[2].strip(), place, call
+            return bare(name), place, call
         node = node.parent
     return "", 0, None
 

@@ -56,6 +56,15 @@ _BESIDES = re.compile(  # what stands beside a declaration, and the grammar does
 )
 
 
+def bare(name: str) -> str:
+    """A name without namespaces and arguments of its template.
+
+    >>> bare("a::k<b::c, 2>")
+    'k'
+    """
+    return name.partition("<")[0].rpartition("::")[2].strip()
+
+
 def without_comments(text: str) -> str:
     """The text with blanks for comments and quotes for strings, every place where it was."""
     return _SKIP.sub(lambda found: re.sub(r"[^\n]", " " if found[0][0] == "/" else '"', found[0]), text)

@@ -16,7 +16,7 @@ from tilewright.records import replace
 if TYPE_CHECKING:
     from tilewright.errors import Span
 
-MOST_SHARED_BYTES = 227 * 1024  # of a CTA on sm_90 and sm_100; the target's own limit is checked when it is known
+MOST_SHARED_BYTES = isa.ARCHS["sm_90"].shared_bytes  # of a CTA; the limit of the target is checked when that is known
 LEAST_ALIGNMENT = 16  # bytes: a row of ldmatrix, a 128-bit vector
 
 

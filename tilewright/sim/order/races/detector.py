@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.explain.steps import for_all
 from tilewright.sim.machine import Actors, Doubt, Mask, Moment, buffer_name, numbers
 from tilewright.sim.order.bounds import OBSERVATIONS, STRONG_WRITES
-from tilewright.sim.order.knowledge.fences import Stamps, apart
+from tilewright.sim.order.knowledge.fences import Stamps
 from tilewright.sim.order.knowledge.known import joined_others
 from tilewright.sim.order.knowledge.locations import Locations, Where, threads_of
 from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED, Clash, Pairs, pairs_of
@@ -257,7 +257,7 @@ class VolatileReads:
             return
         shape = access.batch.shape
         who = Actors.of(access.batch, Mask(shape, np.broadcast_to(access.mask.full, shape)))
-        for k, lanes, known in apart(access.clocks, who):
+        for k, lanes, known in access.clocks.apart(who):
             key = int(who.rows[k]) + access.batch.wave.first, int(who.warps[k]), access.time
             self._written.setdefault(key, []).append((lanes, known))
             keep_newest(self._written, STRONG_WRITES)
