@@ -68,9 +68,9 @@ MOST_SUMS = {(1, 1): (128, 48), (2, 1): (200, 128), (3, 1): (100, 0), (1, 2): (6
 # What the estimate was fitted to: 19 to 60 candidates on each of 298 shapes, bfloat16, on an H200, 2026-11-29
 # (benchmarks/gpu/tune_products.py), where half of them alone gave constants that choose as well for the other half; and
 # from there to 5 to 18 candidates on each of 246 shapes, 2026-11-30, with K in parts anywhere and operands turned. What
-# is known of tiles in turns, of reads again and of tiles of 256 rows is from 400 others, of that day, too. Three were
+# is known of tiles in turns, of reads again and of tiles of 256 rows is from 400 others, of that day, too. Two were
 # changed by 160 shapes, 2026-11-30, each half of which chooses better by them: what CTAs that share K tell each other
-# (256 bytes of a column, at about 20 a cycle), what a second kernel takes, and tensor cores that are all at work.
+# (256 bytes of a column, at about 20 a cycle), and how much longer tensor cores take that are all at work.
 CYCLES_A_US, HBM_BYTES_A_US = 1893.0, 4.34e6
 START_US, CTA_US, OVERLAPPED = 0.584, 0.0021, 0.223  # OVERLAPPED: of the shorter of arithmetic and memory
 # Of the time that an operand takes to come from memory, more for each doubling of the clusters that read it.
@@ -88,7 +88,7 @@ SLAB_CYCLES = 161.0  # of each slab beyond those of 64 columns
 # that begin when others have ended.
 SUM_COLUMN_CYCLES, LENT_CYCLES, AGAIN_CYCLES = 13.0, 7000.0, 18200.0
 # Where K is in parts anywhere: the kernel that adds them up, and what it reads.
-COMBINED_US, PARTS_BYTES_A_US = 9.0, 6.35e6
+COMBINED_US, PARTS_BYTES_A_US = 6.65, 6.35e6
 TENSOR, TENSOR_BUSY = 1.036, 0.2  # of the ideal time of tensor cores; more, the more of them are at work
 # Cycles for 128 bytes along K: of the L2 cache for a line, if all multiprocessors load (rows that begin inside of a
 # sector, at no multiple of 32 bytes, lie in two); of the multiprocessor that they come to; of such rows beside, alone
