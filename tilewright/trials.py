@@ -228,11 +228,22 @@ def apart(
         )  # fmt: skip
 
 
+def _touched(left: NDArray[Any], right: NDArray[Any]) -> list[slice]:
+    """The elements of two flat arrays of equal size that are not surely zeros in both, in pieces."""
+    bounds = {(piece.start, piece.stop) for array in (left, right) for piece in host.touched(array)}
+    return [slice(start // left.itemsize, stop // left.itemsize) for start, stop in sorted(bounds)]
+
+
+def differ(left: NDArray[Any], right: NDArray[Any]) -> bool:
+    """Do two arrays of one type and size hold other bytes?"""
+    flat, other = left.reshape(-1), right.reshape(-1)
+    return any(flat[piece].tobytes() != other[piece].tobytes() for piece in _touched(flat, other))
+
+
 def _places(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
     """Where two arrays differ, as numbers of elements. Pieces with the same bytes are not looked at again."""
     flat, other = left.reshape(-1), right.reshape(-1)
-    bounds = {(piece.start, piece.stop) for array in (flat, other) for piece in host.touched(array)}
-    pieces = [slice(start // flat.itemsize, stop // flat.itemsize) for start, stop in sorted(bounds)]
+    pieces = _touched(flat, other)
     doubtful = [piece for piece in pieces if flat[piece].tobytes() != other[piece].tobytes()]
     is_float = flat.dtype.kind == "f"
     most = max((_largest(flat[piece]) for piece in pieces), default=0.0) if doubtful and is_float else 0.0

@@ -16,14 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.explain import Finding
+from tilewright.ir import Kernel
 from tilewright.load import LoadedKernel
 from tilewright.load.cu_host import clears
+from tilewright.load.cu_idioms import fills_in_part
 from tilewright.load.cu_life import HostAround
 from tilewright.trials import TrialRun, apart, copies_of, named_arrays, seconds_left, variables_of, with_named
 from tilewright.verdict import Verdict
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
+    from tilewright.leftovers import Leftovers
+    from tilewright.sim.machine import Subject
     from tilewright.sim.machine.counts import Line
 
 SETS = ("cudaMemcpyToSymbol", "cudaGetSymbolAddress")  # by which host code sets variables
@@ -32,7 +36,8 @@ SETS = ("cudaMemcpyToSymbol", "cudaGetSymbolAddress")  # by which host code sets
 @dataclass(frozen=True, slots=True)
 class Variation:
     """Other contents that a launch begins with. arrays, variables: those that differ. left_out: arrays whose ends say
-    nothing. words: for the first run and for this one. told: what it is, with that they differ in added.
+    nothing. change: what else is otherwise about the kernel. words: for the first run and for this one. told: what it
+    is, with that they differ in added.
     """
 
     arrays: Mapping[str, Any]
@@ -40,6 +45,7 @@ class Variation:
     told: Callable[[Finding], Finding]
     variables: Mapping[str, Any] = field(default_factory=dict)
     left_out: frozenset[str] = frozenset()
+    change: Callable[[Kernel], Kernel] | None = None
 
 
 @dataclass(frozen=True)
@@ -77,7 +83,7 @@ class EndedRun:
         """
         began = copies_of(with_named(self.kernel, self.before, variation.arrays))
         values = copies_of(began)
-        verdict = self._again(values, variation.variables)
+        verdict = self._again(values, variation)
         if not verdict:
             first = next((finding for finding in verdict.findings if finding.severity == "error"), None)
             is_told = verdict.status == "wrong" and first is not None  # one that was stopped says nothing
@@ -91,13 +97,14 @@ class EndedRun:
         ends = {name: value for name, value in self.arrays[1].items() if name not in variation.left_out}
         return next(map(variation.told, apart(ends, left, variation.words)), None)
 
-    def _again(self, values: Mapping[str, Any], variables: Mapping[str, Any]) -> Verdict:
+    def _again(self, values: Mapping[str, Any], variation: Variation) -> Verdict:
         """The verdict on a run with other arrays, in one order, from the same variables on, but for those given."""
         kernel, now = self.kernel, variables_of(self.kernel)
-        kernel.module._put_globals({**self.variables[0], **variables})
+        kernel.module._put_globals({**self.variables[0], **variation.variables})
+        subject = kernel if variation.change is None else kernel.changed(variation.change)
         limits = {**self.trial.limits, "explore": 0, "replay": "forwards", "limit_s": seconds_left(self.seconds, None)}
         limits |= {"grids": None} if "grids" in limits else {}  # of a sequence
-        verdict, _ = replace(self.trial, limits=limits).run(values)
+        verdict, _ = replace(self.trial, subject=subject, limits=limits).run(values)
         kernel.module._put_globals(now)
         return verdict
 
@@ -129,7 +136,7 @@ def _begins_unset(run: EndedRun) -> Iterator[Variation]:
         begins = run.arrays[0].get(name)
         if name in changed and isinstance(begins, np.ndarray) and run.line_of(name, write=False) is not None:
             told = partial(_unset, run, name)
-            yield Variation({name: _others(begins)}, ("with one content", "with another"), told)
+            yield Variation({name: others(begins)}, ("with one content", "with another"), told)
 
 
 def _begins_in_part(run: EndedRun) -> Iterator[Variation]:
@@ -139,7 +146,7 @@ def _begins_in_part(run: EndedRun) -> Iterator[Variation]:
         is_read = run.line_of(name, write=False) is not None
         if isinstance(begins, np.ndarray) and is_read and part.nbytes < begins.nbytes:
             flat, first = begins.reshape(-1), -(-part.nbytes // begins.itemsize)
-            otherwise = np.concatenate([flat[:first], _others(flat[first:])]).reshape(begins.shape)
+            otherwise = np.concatenate([flat[:first], others(flat[first:])]).reshape(begins.shape)
             yield Variation({name: otherwise}, ("with one end", "with another"), partial(_in_part, run, name))
 
 
@@ -150,6 +157,29 @@ def _in_part(run: EndedRun, name: str, differs: Finding) -> Finding:
         buffer=name, given=f"line {part.line} sets {part.nbytes} of {part.allocated} bytes; {differs.given}",
         allowed="an array that the host has set: cudaMalloc leaves anything in it",
         hint=f"{part.allocated} bytes in line {part.line}", numbers={"set": part.nbytes, "allocated": part.allocated},
+    )  # fmt: skip
+    return _at(run.line_of(name, write=False), finding)
+
+
+def _begins_with_rest(run: EndedRun) -> Iterator[Variation]:
+    """An array that launches before have set in part alone holds anything elsewhere."""
+    for name, rest in run.around.rest.items():
+        begins = run.arrays[0].get(name)
+        if isinstance(begins, np.ndarray) and begins.nbytes == rest.size and run.line_of(name, write=False) is not None:
+            where = rest.reshape(-1, begins.itemsize).any(1).reshape(begins.shape)
+            told = partial(_by_launches, run, name, int(where.sum()))
+            yield Variation({name: np.where(where, others(begins), begins)}, ("with one content", "with another"), told)
+
+
+def _by_launches(run: EndedRun, name: str, many: int, differs: Finding) -> Finding:
+    around, lines = run.around, sorted(run.around.by_launches[name])
+    before, word = ", ".join(map(str, lines)), around.words.get(name, name)
+    finding = Finding(
+        "poison", f"{name} is set in part by the launches before, and what the rest of it holds decides the results",
+        buffer=name,
+        given=f"{many:,} of {run.arrays[0][name].size:,} elements that line {before} leaves as they are, and nothing "
+        f"else sets; {differs.given}", allowed="an array that is set as a whole: cudaMalloc leaves anything in it",
+        hint=f"cudaMemset({word}, 0, ...) before line {lines[0]}, or a kernel that stores to all of it",
     )  # fmt: skip
     return _at(run.line_of(name, write=False), finding)
 
@@ -166,11 +196,13 @@ def _unset(run: EndedRun, name: str, differs: Finding) -> Finding:
     return _at(run.line_of(name, write=False), finding)
 
 
-def _others(array: NDArray[Any]) -> NDArray[Any]:
-    """An array of large numbers, as memory that others have used may hold them."""
+def others(array: NDArray[Any]) -> NDArray[Any]:
+    """An array of large numbers, as memory that others have used may hold them; integers differ from each other."""
     narrow = array.dtype.itemsize < (4 if array.dtype.kind == "f" else 2)
     large: Any = 95 if narrow else 1e30 if array.dtype.kind == "f" else 12345
-    return np.full_like(array, large) if array.dtype.kind in "iuf" else array
+    if array.dtype.kind not in "iu" or narrow:
+        return np.full_like(array, large) if array.dtype.kind in "iuf" else array
+    return np.asarray((large + np.arange(array.size) % 97).astype(array.dtype).reshape(array.shape))
 
 
 def _next_turn(run: EndedRun) -> Iterator[Variation]:
@@ -214,7 +246,35 @@ def _left_changed(run: EndedRun) -> Iterator[tuple[str, bool]]:
         yield from ((name, False) for name in sorted(sums))
 
 
-VARIATIONS: tuple[Callable[[EndedRun], Iterator[Variation]], ...] = (_begins_unset, _begins_in_part, _next_turn)
+def _left_over(run: EndedRun) -> Iterator[Variation]:
+    """What a turn of a loop leaves in a tile that the next one fills in part may be anything."""
+    texts = run.kernel.module.texts
+    if not any(fills_in_part(text) for text in texts):
+        return
+    from tilewright.leftovers import Leftovers
+
+    checks = list[Leftovers]()
+
+    def watched(program: Subject) -> Leftovers:
+        checks.append(Leftovers(program))
+        return checks[-1]
+
+    def told(differs: Finding) -> Finding:
+        at, buffer = next(((at, buffer) for check in checks for at, buffer in check.replaced.items()), (None, ""))
+        finding = Finding(
+            "poison", f"a turn of the loop stores to a part of {buffer}, and what the one before has left in the rest "
+            "decides the results", buffer=buffer, given=differs.given, allowed="a tile that each turn fills as a whole",
+            hint="zeros, or what else changes no result, where the condition of this store does not hold",
+        )  # fmt: skip
+        return _at(at, finding)
+
+    yield Variation({}, ("with what the turn before has left", "with other bytes in its place"), told,
+                    change=lambda kernel: replace(kernel, checks=(watched,)))  # fmt: skip
+
+
+VARIATIONS: tuple[Callable[[EndedRun], Iterator[Variation]], ...] = (
+    _begins_unset, _begins_in_part, _begins_with_rest, _next_turn, _left_over,
+)  # fmt: skip
 
 
 # A launch that comes again: it finds variables, and counters of CTAs, as the first one has left them.

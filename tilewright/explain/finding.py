@@ -355,8 +355,8 @@ IDIOMS = {
         is_told=True,
     ),
     "checked-read": Idiom(
-        "A place is read plainly, and a compare-and-swap changes it only where it still holds what was read.",
-        "An old value costs a turn of the loop, and no more.",
+        "A plain read only decides whether, or by compare-and-swap what, an atomic changes; or that changes nothing.",
+        "An old value costs a turn of the loop, or an atomic in vain, and no more.",
     ),
     "shuffled": Idiom(
         "A lane stores to shared memory where another lane of its warp has read, and what it stores depends by "

@@ -3,8 +3,9 @@ rounding, and CUDA's mathematical functions.
 
 Operations that halves lack are computed in float32.
 
-These rows are no names of the language (``a + b`` is); they say how the operators of two dtypes are spelled in PTX,
-from which architecture on, and what they mean. Source: PTX ISA, "Half Precision Floating Point Instructions"; for
+Arithmetic of half, bfloat16 and pairs of float32 is one instruction; operations that halves lack are computed in
+float32. These rows are no names of the language (``a + b`` is); they say how the operators of two dtypes are spelled in
+PTX, from which architecture on, and what they mean. Source: PTX ISA, "Half Precision Floating Point Instructions"; for
 `smaller` and `larger`, which floats of all widths share, "Floating Point Instructions: min".
 """
 

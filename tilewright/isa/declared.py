@@ -1,4 +1,5 @@
-"""What a row says of itself, checked where it is declared: each name is one of its own, each word is in its table.
+"""What a row says of itself, checked where it is declared: each name is one of its own, each word is in its table, and
+fields go together; and what its functions take and give, checked as they run.
 
 `check_row` looks at one row; `check_links` at what a form says of other rows, once all of them are declared.
 """

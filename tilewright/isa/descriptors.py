@@ -18,6 +18,26 @@ banks. What the rows are depends on the operand: K-major rows run along K, MN-ma
            [1040, 1296]])
 
 Sources: PTX ISA, "Matrix Descriptor Format" (wgmma), "Shared memory descriptor" and "Canonical layouts" (tcgen05).
+
+Instruction descriptors: 32 bits that tell tcgen05.mma which product it computes.
+
+`InstructionDescriptor` is one, readable: types and shape, majorness and signs. The kind, a word of the instruction,
+says how the codes of the types are meant.
+
+    >>> product = InstructionDescriptor("f16", "float32", "bfloat16", "bfloat16", M=128, N=256)
+    >>> hex(product.encode())
+    '0x8400490'
+    >>> InstructionDescriptor.decode(0x8400490, "f16") == product
+    True
+
+A block-scaled product has other fields: whose scales it takes is by their bytes in a cell of tensor memory.
+
+    >>> scaled = InstructionDescriptor("mxf4nvf4", "float32", "float4_e2m1fn", "float4_e2m1fn", M=128, N=128,
+    ...                                sf_dtype="float8_e4m3fn")
+    >>> hex(scaled.encode())
+    '0x8200480'
+
+Sources: PTX ISA, "TensorCore 5th Generation: Instruction descriptor, Matrix Shape".
 """
 
 from __future__ import annotations
@@ -294,25 +314,7 @@ def _listed(bits: int) -> str:
     return ", ".join(str(place) for place in range(64) if bits >> place & 1)
 
 
-# Instruction descriptors: 32 bits that tell tcgen05.mma which product it computes.
-#
-# `InstructionDescriptor` is one, readable: types and shape, majorness and signs. The kind, a word of the instruction,
-# says how the codes of the types are meant.
-#
-#     >>> product = InstructionDescriptor("f16", "float32", "bfloat16", "bfloat16", M=128, N=256)
-#     >>> hex(product.encode())
-#     '0x8400490'
-#     >>> InstructionDescriptor.decode(0x8400490, "f16") == product
-#     True
-#
-# A block-scaled product has other fields: whose scales it takes is by their bytes in a cell of tensor memory.
-#
-#     >>> scaled = InstructionDescriptor("mxf4nvf4", "float32", "float4_e2m1fn", "float4_e2m1fn", M=128, N=128,
-#     ...                                sf_dtype="float8_e4m3fn")
-#     >>> hex(scaled.encode())
-#     '0x8200480'
-#
-# Sources: PTX ISA, "TensorCore 5th Generation: Instruction descriptor, Matrix Shape".
+# Instruction descriptors: which product tcgen05.mma computes.
 
 
 OPERAND_BYTES = 32  # of each row of A and each column of B, elements narrower than a byte in one of their own
@@ -691,7 +693,7 @@ for _name in ("smem_desc_add_16B_offset", "cuda.smem_desc_add_16B_offset", "ptx.
         result=dtype("uint64"),
     )
 
-# Instruction descriptors
+# Making instruction descriptors.
 
 PRODUCT_TYPES = ("d_dtype", "a_dtype", "b_dtype")
 SIGNS = ("trans_a", "trans_b", "neg_a", "neg_b")

@@ -1,4 +1,4 @@
-"""What a row is made of: operands, the effects of a form, and forms."""
+"""What a row is made of: operands and their types, the effects of a form, and forms: how each is written and means."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What an instruction's meaning may ask of the machine that runs it; and the passes that shared memory takes to serve a
-warp, on every machine.
+"""What an instruction's meaning may ask of the machine that runs it; the passes that shared memory takes to serve a
+warp, on every machine; and what asynchronous families have in common.
 
 Values come as NumPy arrays whose last axis is the 32 lanes of a warp; any axes before it are warps, CTAs, or both, and
 broadcast. The simulator implements these protocols; so do small fakes in tests.

@@ -242,7 +242,7 @@ for _name, _join in JOINS.items():
     )
 
 
-# Exchange between the lanes of a warp, as compilers write it: shfl, vote, match, redux, activemask, elect.
+# Exchange as compilers write it: shfl, vote, match, redux, activemask, elect.
 #
 # The lanes that ``mask`` names must all be there. What they mean is what CUDA's functions above mean;
 # a shuffle has its segments and its end in one register, and returns whether it stayed inside. Source: PTX ISA,

@@ -15,6 +15,7 @@ from tilewright.isa import ARCHS
 from tilewright.load.cu_advice import in_words_of_text
 from tilewright.load.cu_compile import MadePtx, compile_cu
 from tilewright.load.cu_dialect import dialect_of
+from tilewright.load.cu_idioms import spares
 from tilewright.load.cu_launches import made_functions
 from tilewright.load.cu_structures import variables, with_fields
 from tilewright.load.cu_tree import bare, overload, overloads, parameters, parted, split, with_values
@@ -120,6 +121,7 @@ def _module(made: MadePtx) -> LoadedModule:
     module = LoadedModule(tree, made.names, written, variables(made.texts), dialect_of(made.texts))
     module.texts, module.in_its_words = made.texts, in_words_of_text
     module.indexed = partial(IndexedVariables, made.texts)
+    module.spares = spares
     module.non_portable_cluster = any(WIDE_CLUSTERS in text for text in made.texts)
     return module
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.explain import Finding, Remedy, at_once, replaced
 from tilewright.load.cu_host import function_around, typed
+from tilewright.load.cu_libcu import in_words_of_libcu
 from tilewright.load.cu_numbers import literal
 from tilewright.load.cu_tree import LOOPS, Tree, bare, below, tree_of
 from tilewright.load.declared import number_name
@@ -56,7 +57,7 @@ def source_line(file: str | None, line: int | None) -> SourceLine | None:
 
 def in_words_of_text(findings: Sequence[Finding]) -> list[Finding]:
     """The findings of a .cu file, with what the text of their lines says; one for what has one cause."""
-    return [_in_words(finding) for finding in _causes(findings)]
+    return [*in_words_of_libcu([_in_words(finding) for finding in _causes(findings)])]
 
 
 def _causes(findings: Sequence[Finding]) -> Iterator[Finding]:

@@ -113,6 +113,7 @@ class LoadedModule(NotebookText):
         self.non_portable_cluster = False  # does its host code ask for clusters of such sizes?
         self.texts: tuple[str, ...] = ()  # of a .cu file: its own, and those of its own headers
         self.indexed: Callable[[Kernel, Mapping[str, str]], Mapping[str, Indexed]] | None = None  # of `Kernel`
+        self.spares: Callable[[Span | None, Span | None], bool] | None = None  # of `Kernel`
         self.in_its_words: Callable[[Sequence[Finding]], list[Finding]] = list  # with what the lines of a source say
 
     @property
@@ -452,7 +453,7 @@ class LoadedKernel:
             given = f"{many} branches and loops"
             raise SimulationError("its text is too long to run", given=given, allowed=f"{most}", kind="limit")
         if self.module.indexed is not None:
-            kernel = replace(kernel, indexed=self.module.indexed(kernel, made.names))
+            kernel = replace(kernel, indexed=self.module.indexed(kernel, made.names), spares=self.module.spares)
         return replace(made, kernel=kernel if self._change is None else self._change(kernel))
 
     def changed(self, change: Callable[[Kernel], Kernel]) -> LoadedKernel:

@@ -1,4 +1,5 @@
-"""ld and st: one access of memory, weak as a plain load or store, or strong, with which threads may synchronise.
+"""mov and cvta, from register to register and from window to window; ld and st: one access of memory, weak as a plain
+load or store, or strong, with which threads may synchronise; copy_bytes.
 
 A strong access names its scope: the threads whose strong accesses of the same bytes are atomic with it. ``release``
 publishes what the thread has done before, ``acquire`` takes over what the writer of the value released, ``relaxed``
