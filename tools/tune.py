@@ -4,13 +4,15 @@
                      # of kernels/rows.py and products.py that say where the estimate differs from what is taken
     python -m tools.tune products 4096 4096 4096    # M, N, K: all tiles, turned and not, in several bands, ranked
 
-The tables are as measured on an H200 (`benchmarks.gpu.tune_rows`, `tune_products`); this takes no GPU. Tiles that
-differ in their band, or in whether the product is turned, share what is recorded.
+The tables are as measured on an H200 (`benchmarks.gpu.tune_rows`, `tune_products`); this takes no GPU. Each case is
+kept as soon as it is there, so that a run that was ended goes on where it was; sources that have changed begin anew.
+Tiles that differ in their band, or in whether the product is turned, share what is recorded.
 """
 
 from __future__ import annotations
 
 import gc
+import hashlib
 import json
 import math
 import os
@@ -21,7 +23,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import chain, product
+from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -35,8 +37,10 @@ from tilewright.profiling import gpu
 from tilewright.profiling.acts import product_cycles
 from tilewright.profiling.play import TENSOR_CLOCK, figures_of
 
-OUT = Path(__file__).parents[1] / "benchmarks" / "results" / "tuned.json"
-FILES = {table: Path(__file__).parents[1] / "tilewright" / "kernels" / f"{table}.py" for table in ("rows", "products")}
+ROOT = Path(__file__).parents[1]
+OUT = ROOT / "benchmarks" / "results" / "tuned.json"
+FILES = {table: ROOT / "tilewright" / "kernels" / f"{table}.py" for table in ("rows", "products")}
+DECIDING = ("tilewright/**/*.py", "benchmarks/gpu/*.py", "benchmarks/results/figures.json", TIMES.relative_to(ROOT))
 PROCESSORS = 132
 LENGTHS = (1024, 2048, 4096, 8192)
 SHAPES = ((2048, 2048, 2048), (4096, 4096, 4096), (512, 4096, 4096), (128, 4096, 4096))
@@ -127,10 +131,14 @@ def products(shape: tuple[int, int, int]) -> dict[str, Any]:
     best = ranked(shape, dict.fromkeys(tiles for tiles, _ in near))
     (taken, turned), *_ = near
     own = next(row for row in best if row.tiles == taken and row.turned == turned)
-    m, n, k = shape
-    name = f"{m}^3" if m == n == k else f"{m} x {n} x {k}"
     labels = [tile_label(each.tiles) + ", turned" * each.turned for each in (own, best[0])]
-    return compared("products", f"matmul {name}", labels, [own.seconds, best[0].seconds])
+    return compared("products", product_case(shape), labels, [own.seconds, best[0].seconds])
+
+
+def product_case(shape: tuple[int, int, int]) -> str:
+    """Its name, as pairs have it."""
+    m, n, k = shape
+    return "matmul " + (f"{m}^3" if m == n == k else f"{m} x {n} x {k}")
 
 
 def rows(kernel: str, columns: int, kind: str) -> dict[str, Any]:
@@ -144,7 +152,12 @@ def rows(kernel: str, columns: int, kind: str) -> dict[str, Any]:
             found[label] = estimated(recorded(pair, label, on), on).seconds
     taken = row_label(tune_rows.usual(kernel, columns, tune_rows.KINDS[kind]))
     best = min(found, key=lambda label: found[label])
-    return compared("rows", f"{kernel} {kind} {columns}", [taken, best], [found[taken], found[best]])
+    return compared("rows", row_case(kernel, columns, kind), [taken, best], [found[taken], found[best]])
+
+
+def row_case(kernel: str, columns: int, kind: str) -> str:
+    """Its name, as pairs have it."""
+    return f"{kernel} {kind} {columns}"
 
 
 def compared(table: str, case: str, labels: Sequence[str], seconds: Sequence[float]) -> dict[str, Any]:
@@ -188,14 +201,39 @@ def main(words: list[str]) -> None:
         print(f"{len(every)} configurations, {sum(row.is_bound for row in every)} of them by their bound, in "
               f"{time.time() - begun:.1f} s, {sum(os.times()[:4]) - used:.1f} s of processors")  # fmt: skip
         return
-    results, cases = [], zip(*product(("softmax", "rms_norm"), LENGTHS, tune_rows.KINDS), strict=True)
-    with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
-        for result in chain(pool.map(rows, *cases), map(products, SHAPES)):
-            results.append(result)
-            print(json.dumps(result), flush=True)
-    OUT.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    results = all_cases()
     for table, file in FILES.items():
         file.write_text(with_comment(file.read_text(encoding="utf-8"), comment(table, results)), encoding="utf-8")
+
+
+def all_cases() -> list[dict[str, Any]]:
+    """What came of each case, of this run or of one before with the same sources."""
+    row_cases = list(product(("softmax", "rms_norm"), LENGTHS, tune_rows.KINDS))
+    names, version = [*(row_case(*case) for case in row_cases), *map(product_case, SHAPES)], sources_version()
+    before = json.loads(OUT.read_text(encoding="utf-8")) if OUT.exists() else {}
+    found = dict(before["cases"]) if before.get("version") == version else {}
+
+    def keep(results: Iterable[dict[str, Any]]) -> None:
+        for result in results:
+            found[result["case"]] = result
+            kept = {"version": version, "cases": {name: found[name] for name in names if name in found}}
+            OUT.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+            print(json.dumps(result), flush=True)
+
+    left = [case for case in row_cases if row_case(*case) not in found]
+    if left:
+        with ProcessPoolExecutor(os.cpu_count(), mp_context=get_context("spawn")) as pool:
+            keep(pool.map(rows, *zip(*left, strict=True)))
+    keep(map(products, (shape for shape in SHAPES if product_case(shape) not in found)))
+    return [found[name] for name in names]
+
+
+def sources_version() -> str:
+    """A hash of what decides: sources, without the comments that are written here, figures, and measured times."""
+    digest = hashlib.sha256()
+    for path in sorted(path for pattern in DECIDING for path in ROOT.glob(str(pattern))):
+        digest.update(with_comment(path.read_text(encoding="utf-8"), "").encode())
+    return digest.hexdigest()
 
 
 if __name__ == "__main__":

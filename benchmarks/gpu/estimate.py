@@ -62,9 +62,9 @@ NOTE = (
     "a wide one had its own start). The newest changes come from figures and from pairs, held ones among them: copies "
     "of clusters get 50 bytes a cycle of the second-level cache (chosen by six pairs; rings show 34 to 86), short "
     "runs of bytes cost HBM more (by rows and transpositions), bytes outside of arrays take the copy engine (by "
-    "`matmul 16`), and gaps of one warpgroup's products are not added to those of power. Estimates of attention, "
-    "`matmul 16 x 14336 x 4096` and `matmul 384 x 5120 x 4096` are of the model before these. Ranks of two "
-    "measurements: of two days, on two machines."
+    "`matmul 16`), and gaps of one warpgroup's products are not added to those of power. All that was measured and "
+    "still is a configuration was recorded and estimated anew on 2026-11-30. Ranks of two measurements: of two days, "
+    "on two machines."
 )
 LIMIT = 0.85  # of ranks: where two measurements agree less, no estimate can be asked for it
 

@@ -29,6 +29,21 @@ def carried_out(compiled: Executable, arguments: tuple[Any, ...]) -> None:
     compiled(*arguments)
 
 
+SEEN: list[Any] = []  # torch, once it is imported
+
+
+def seen_torch() -> Any:
+    """torch, if it is imported. torch.compile that follows a look into `sys.modules` goes through all modules there, and
+    fails where one of these imports another.
+    """
+    if "torch" in sys.modules:
+        SEEN.append(sys.modules["torch"])
+    return sys.modules.get("torch")
+
+
+seen_torch()
+
+
 @dataclass(frozen=True)
 class TorchOperator:
     """schema: the arguments and results as torch spells them. outputs: new arrays for the results, from the arguments;
@@ -53,7 +68,7 @@ class TorchOperator:
         object.__setattr__(self, "calls", RememberedCalls(self.direct, self.backward if self.gradient else None))
 
     def __call__(self, *args: Any) -> Any:
-        torch = sys.modules.get("torch")
+        torch = SEEN[0] if SEEN else seen_torch()
         if torch is None:
             return self.direct(*args)
         if not torch.compiler.is_dynamo_compiling():

@@ -57,18 +57,20 @@ COLUMNS: dict[int, Sequence[int]] = {
 HIGH = 256  # rows: a warpgroup has 128
 PINGPONG = {64: (96, 128, 192, 256), 128: (64, *range(96, 193, 16))}  # of tiles that two warpgroups take in turns
 # Rows of tiles whose columns are a short side of C, of so many at most, or that in up to so many parts.
-FITTED, MOST_FITTED, FITTED_PARTS = (64, 128), 512, 4
+FITTED, MOST_FITTED, FITTED_PARTS = (64, 128, 192, 256), 512, 4
 LEAST_SHARED = 32  # more columns has a tile whose B is shared
 MOST_PARTS, MOST_APART = 8, 16  # of K: in a cluster, and anywhere
 MOST_SHARED = 128  # no more has one of two that are resident
 # Registers of sums that a thread has room for, by warpgroups and resident CTAs: where at most a bias follows the sums
 # of a single product, and where more is to be held.
-MOST_SUMS = {(1, 1): (128, 48), (2, 1): (192, 128), (3, 1): (96, 0), (1, 2): (64, 16)}
+MOST_SUMS = {(1, 1): (128, 48), (2, 1): (200, 128), (3, 1): (100, 0), (1, 2): (64, 16)}
 
 # What the estimate was fitted to: 19 to 60 candidates on each of 298 shapes, bfloat16, on an H200, 2026-11-29
 # (benchmarks/gpu/tune_products.py), where half of them alone gave constants that choose as well for the other half; and
 # from there to 5 to 18 candidates on each of 246 shapes, 2026-11-30, with K in parts anywhere and operands turned. What
-# is known of tiles in turns, of reads again and of tiles of 256 rows is from 400 others, of that day, too.
+# is known of tiles in turns, of reads again and of tiles of 256 rows is from 400 others, of that day, too. Two were
+# changed by 160 shapes, 2026-11-30, each half of which chooses better by them: what CTAs that share K tell each other
+# (256 bytes of a column, at about 20 a cycle), and how much longer tensor cores take that are all at work.
 CYCLES_A_US, HBM_BYTES_A_US = 1893.0, 4.34e6
 START_US, CTA_US, OVERLAPPED = 0.584, 0.0021, 0.223  # OVERLAPPED: of the shorter of arithmetic and memory
 # Of the time that an operand takes to come from memory, more for each doubling of the clusters that read it.
@@ -84,10 +86,10 @@ PINGPONG_RESULT_CYCLES = 0.2  # of each result, where one warpgroup stores a til
 SLAB_CYCLES = 161.0  # of each slab beyond those of 64 columns
 # Where CTAs share K: to exchange sums, for each column of a warpgroup; where the ring lends its memory; for clusters
 # that begin when others have ended.
-SUM_COLUMN_CYCLES, LENT_CYCLES, AGAIN_CYCLES = 30.1, 7000.0, 18200.0
+SUM_COLUMN_CYCLES, LENT_CYCLES, AGAIN_CYCLES = 13.0, 7000.0, 18200.0
 # Where K is in parts anywhere: the kernel that adds them up, and what it reads.
 COMBINED_US, PARTS_BYTES_A_US = 6.65, 6.35e6
-TENSOR, TENSOR_BUSY = 1.036, 0.161  # of the ideal time of tensor cores; more, the more of them are at work
+TENSOR, TENSOR_BUSY = 1.036, 0.2  # of the ideal time of tensor cores; more, the more of them are at work
 # Cycles for 128 bytes along K: of the L2 cache for a line, if all multiprocessors load (rows that begin inside of a
 # sector, at no multiple of 32 bytes, lie in two); of the multiprocessor that they come to; of such rows beside, alone
 # and with others. What a step needs overlaps, nearly: a mean of this power takes the largest, and a little of the rest.
