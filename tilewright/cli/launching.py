@@ -471,7 +471,8 @@ def _held(text: str, octets: NDArray[Any] | None) -> NDArray[Any] | None:
 def _contents(args: Iterable[str], shape: LaunchShape) -> dict[str, NDArray[Any]]:
     """The arrays that arguments have from host code, by the words of that."""
     words = {match[1] for text in args for match in HELD.finditer(text)}
-    arrays = {word: contents(shape.host, word) for word in words} if shape.host is not None else {}
+    passed = {match[1]: word for word in shape.words if (match := HELD.fullmatch(of_host(word)))}
+    arrays = {word: contents(shape.host, passed.get(word, word)) for word in words} if shape.host is not None else {}
     return {word: octets for word, octets in arrays.items() if octets is not None}
 
 
