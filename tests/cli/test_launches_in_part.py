@@ -83,3 +83,17 @@ int main() {
     code, out = checked(text, tmp_path, monkeypatch)
 
     assert code == 0, out
+
+
+@pytest.mark.parametrize(
+    ("around", "is_told"), [("{}", True), ("for (int turn = 0; turn < 2; turn++) {}", False), ("{} more();", True)]
+)
+def test_a_launch_in_a_loop_may_set_the_rest_in_another_turn(
+    around: str, is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = "begins<<<1, 64>>>(c, 64, f);"
+    text = RANGES.replace(launch, around.format(launch))
+
+    _, out = checked(text.replace("BEFORE", "").replace("STEP", "2"), tmp_path, monkeypatch)
+
+    assert ("set in part" in out) == is_told, out
