@@ -64,3 +64,36 @@ def test_a_launch_of_numbers_that_nobody_knows_says_nothing_of_the_rest(
     code, out = checked(text, tmp_path, monkeypatch)
 
     assert (code, "set in part" in out) == (0, False), out
+
+
+def test_contents_of_what_is_no_plain_name_are_those_of_the_host(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = """
+#include <thrust/device_vector.h>
+#include <thrust/host_vector.h>
+__global__ void count(const int* x, int* bins) { atomicAdd(&bins[x[threadIdx.x]], 1); }
+int main() {
+    thrust::host_vector<int> h(64);
+    for (int i = 0; i < 64; i++) h[i] = i / 8;
+    thrust::device_vector<int> x = h, bins(8, 0);
+    count<<<1, 64>>>(thrust::raw_pointer_cast(x.data()), thrust::raw_pointer_cast(bins.data()));
+}
+"""
+    code, out = checked(text, tmp_path, monkeypatch)
+
+    assert code == 0, out
+
+
+@pytest.mark.parametrize(
+    ("around", "is_told"), [("{}", True), ("for (int turn = 0; turn < 2; turn++) {}", False), ("{} more();", True)]
+)
+def test_a_launch_in_a_loop_may_set_the_rest_in_another_turn(
+    around: str, is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launch = "begins<<<1, 64>>>(c, 64, f);"
+    text = RANGES.replace(launch, around.format(launch))
+
+    _, out = checked(text.replace("BEFORE", "").replace("STEP", "2"), tmp_path, monkeypatch)
+
+    assert ("set in part" in out) == is_told, out

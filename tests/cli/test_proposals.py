@@ -65,3 +65,39 @@ def test_a_window_is_small_and_its_steps_are_1(tmp_path: Path, monkeypatch: pyte
     options = proposed(WINDOWS, tmp_path, monkeypatch)
 
     assert {"--size ksize=3", "--size pad=1", "--size stride=1", "--size height=64"} <= {*options}
+
+
+SEGMENTS = """
+__global__ void sums(const float* x, const int* begin, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float sum = 0;
+    for (int k = begin[i]; k < begin[i + 1]; k++) sum += x[k];
+    y[i] = sum;
+}
+void host(const float* x, const int* begin, float* y, int n) { sums<<<(n + 127) / 128, 128>>>(x, begin, y, n); }
+"""
+OF_TENSORS = """
+template <typename scalar_t> __global__ void twice(const scalar_t* x, scalar_t* y, int n) {
+    if (threadIdx.x < n) y[threadIdx.x] = 2 * x[threadIdx.x];
+}
+void host(torch::Tensor x, torch::Tensor y) {
+    AT_DISPATCH_FLOATING_TYPES(x.type(), "twice", ([&] {
+        twice<<<1, 128>>>(x.data<scalar_t>(), y.data<scalar_t>(), x.size(0));
+    }));
+}
+"""
+
+
+def test_the_begins_of_ranges_are_one_more_and_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = proposed(SEGMENTS, tmp_path, monkeypatch)
+    code, out, _ = run(monkeypatch, tmp_path / "k.cu", *(word for option in options for word in option.split()))
+
+    assert "--arg begin:i32[1025]=ramp" in options
+    assert code == 0, out
+
+
+def test_a_tensor_s_data_decides_the_instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = proposed(OF_TENSORS, tmp_path, monkeypatch)
+
+    assert "--arg x:f32[" in " ".join(options)

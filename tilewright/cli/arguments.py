@@ -210,8 +210,13 @@ _WORDS = {"null": None, "true": 1, "false": 0}
 
 
 def of_host(word: str) -> str:
-    """What stands for the contents of an array, where an argument says them: `HELD`."""
-    return f"host({word})"
+    """What stands for the contents of an array, where an argument says them: `HELD`.
+
+    >>> of_host("x"), of_host("raw_pointer_cast(x.data())")
+    ('host(x)', 'host(raw_pointer_cast_x.data)')
+    """
+    name = re.sub(r"[^\w.]+", "_", word).strip("_")
+    return f"host({name})"
 
 
 def made_argument(text: str, random: np.random.Generator, held: Mapping[str, Any] = {}) -> tuple[str | None, Any]:

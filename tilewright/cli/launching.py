@@ -58,7 +58,7 @@ _OF_TEXTURES = re.compile(r"\bcuda(?:Texture|Surface)Object_t\b")
 _NULL = ("nullptr", "NULL", "0")
 RAMP = "ramp(*)"  # of integers that host code copies to an array: 0, 1, 2, ..., below the size of the smallest array
 THREADS = 128  # of a block, where the text does not say it
-_OF_WINDOWS = re.compile(r"^k(?:ernel)?_?(?:size|[hwds])?\d?$|ksize|kernel_|radius|window|filter", re.IGNORECASE)
+_OF_WINDOWS = re.compile(r"^k(?:ernel)?_?(?:size|[hwds])$|ksize|kernel_|radius|window|filter", re.IGNORECASE)
 _STEPS = re.compile(r"pad|stride|dilat|group", re.IGNORECASE)  # beside windows: 1 is a plain choice
 _WINDOW = 3  # elements of a side of a window
 FEW_NAMES = 6  # of parameters that are told with their types
@@ -72,7 +72,8 @@ MOST_ELEMENTS = 1 << 24  # of an array that is suggested
 class _Lacks:
     """What the host code of a file does not say. what: sentences, with the lines where they hold. options: those that
     would say it; numbers: names of host code that do, and whether arguments depend on them; of_block: those that the
-    threads of a block depend on; arrays: pointers, and the names of the integers that lack beside each.
+    threads of a block depend on; arrays: pointers, and the names of the integers that lack beside each; ranges: those
+    of them that hold where ranges begin.
     """
 
     what: dict[str, list[int]] = field(default_factory=dict)
@@ -80,6 +81,7 @@ class _Lacks:
     numbers: dict[str, bool] = field(default_factory=dict)
     of_block: set[str] = field(default_factory=set)
     arrays: dict[str, tuple[Parameter, int, set[str]]] = field(default_factory=dict)
+    ranges: set[str] = field(default_factory=set)
 
     def add(self, what: str, line: int = 0, options: Iterable[str] = ()) -> None:
         lines = self.what.setdefault(what, [])
@@ -118,7 +120,10 @@ class _Lacks:
             sides = [name for name in beside if not (is_windowed and _small(name))]
             room = _WINDOW**2 if is_windowed and "const" not in param.type else 1
             many = min(elements * side ** min(len(sides), 3) * room, MOST_ELEMENTS) if beside else elements
-            yield f"--arg {_sample(param, many)}"
+            if param.name in self.ranges:  # of one element each
+                yield f"--arg {_sample(param, many + 1)}=ramp"
+            else:
+                yield f"--arg {_sample(param, many)}"
         for name, is_argument in self.numbers.items():
             value = THREADS if name in self.of_block else side if is_argument else 4
             is_windowed = any(map(_OF_WINDOWS.search, self.numbers)) and name not in self.of_block
@@ -395,8 +400,19 @@ def _ask(
             lacks.options |= {f"--arg {_array(param, shape.allocated[word])}": None}
         elif param.is_pointer or not param.type:
             lacks.add_array(param, _elements(params, shape, by_largest=bool(beside)), beside)
+            lacks.ranges |= {param.name} if _holds_ranges(param, shape.host) else set()
         else:
             lacks.options |= {f"--arg {example(param)}": None}
+
+
+def _holds_ranges(param: Parameter, host: Host | None) -> bool:
+    """Are a pointer's elements where ranges begin: does a kernel read ``a[i]`` and ``a[i + 1]``?"""
+    for text in (host.tree.text, *host.around) if host is not None and param.element in INTEGERS else ():
+        places = re.findall(rf"\b{re.escape(param.name)}\s*\[([^\[\]]+)\]", text)
+        plain = {re.sub(r"\s", "", place) for place in places}
+        if any(f"{place}+1" in plain for place in plain):
+            return True
+    return False
 
 
 def _named(param: Parameter, word: str, shape: LaunchShape) -> list[str]:
@@ -406,14 +422,19 @@ def _named(param: Parameter, word: str, shape: LaunchShape) -> list[str]:
     is_array = param.is_pointer or not param.type
     if is_array:
         return names if word in shape.sized and len(names) == len(needs) and param.name not in needs else []
-    return [] if param.fields or number_name(param.type).startswith("float") else names
+    if param.fields or number_name(param.type).startswith("float"):
+        return []
+    return names if len(names) == len(needs) or not word.isidentifier() else [word]
 
 
 def _allocated(param: Parameter, shape: LaunchShape, word: str) -> str | None:
     """An array that host code allocates, with what it sets it to; None of any other."""
     if word not in shape.allocated or shape.host is None:
         return None
-    return _as_set(param, shape.allocated[word], word, shape.host)
+    text = _as_set(param, shape.allocated[word], word, shape.host)
+    if text is None or not text.endswith(RAMP) or not _holds_ranges(param, shape.host):
+        return text
+    return text.replace(RAMP, "ramp")
 
 
 def _as_set(param: Parameter, nbytes: int, word: str, host: Host) -> str | None:
@@ -471,7 +492,8 @@ def _held(text: str, octets: NDArray[Any] | None) -> NDArray[Any] | None:
 def _contents(args: Iterable[str], shape: LaunchShape) -> dict[str, NDArray[Any]]:
     """The arrays that arguments have from host code, by the words of that."""
     words = {match[1] for text in args for match in HELD.finditer(text)}
-    arrays = {word: contents(shape.host, word) for word in words} if shape.host is not None else {}
+    passed = {match[1]: word for word in shape.words if (match := HELD.fullmatch(of_host(word)))}
+    arrays = {word: contents(shape.host, passed.get(word, word)) for word in words} if shape.host is not None else {}
     return {word: octets for word, octets in arrays.items() if octets is not None}
 
 

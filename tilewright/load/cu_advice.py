@@ -345,6 +345,60 @@ def _by_turns(finding: Finding, at: SourceLine) -> Finding:
     return finding
 
 
+def _by_calls(finding: Finding, at: SourceLine) -> Finding:
+    """Two accesses in different functions: the barrier belongs between the calls, in the function that makes both."""
+    other, remedy = finding.other, finding.remedy
+    if remedy is None or remedy.step != "barrier" or other is None or other.file != finding.file:
+        return finding
+    before = source_line(other.file, other.line)
+    if before is None or before.function == at.function or remedy.where != (other.line, finding.line):
+        return finding
+    code = (remedy.code or "").rstrip(";")
+    for function in below(at.tree.root, "function_definition"):
+        first, then = (_calls_in(function, place) for place in (before, at))
+        if len(first) != 1 or len(then) != 1 or first == then:
+            continue
+        loops = [loop for loop in below(function, *LOOPS)
+                 if all(loop.start_point[0] < line <= loop.end_point[0] + 1 for line in (*first, *then))]  # fmt: skip
+        if first > then and not loops:
+            continue
+        hint = f"{code} between line {first[0]} and line {then[0]}"
+        if first > then:
+            hint = f"{code} behind line {first[0]}, at the end of each turn of the loop at line "
+            hint += f"{loops[-1].start_point[0] + 1}"
+        return replace(finding, hint=hint, remedy=replace(remedy, where=(first[0], then[0]), ways=()))
+    return finding
+
+
+def _calls_in(function: Node, place: SourceLine) -> list[int]:
+    """The lines of a function in which it calls that of a place; the place's own line where it is the same."""
+    if function == place.function:
+        return [place.number]
+    head = next(below(place.function, "function_declarator"), None)
+    name = bare(place.tree.of(head).partition("(")[0]) if head is not None else ""
+    calls = ((call, call.child_by_field_name("function")) for call in below(function, "call_expression"))
+    return sorted({call.start_point[0] + 1 for call, called in calls
+                   if called is not None and bare(place.tree.of(called)) == name})  # fmt: skip
+
+
+def _by_branch(finding: Finding, at: SourceLine) -> Finding:
+    """A barrier that is there, in a branch which does not hold both accesses: it belongs in front of it, or behind."""
+    other, remedy = finding.other, finding.remedy
+    if remedy is None or remedy.step != "barrier" or other is None or remedy.where != (other.line, finding.line):
+        return finding
+    first, then = remedy.where
+    for call in below(at.function, "call_expression"):
+        line, branch = call.start_point[0] + 1, call.parent
+        if not first < line < then or at.tree.of(call).partition("(")[0] != (remedy.code or "").partition("(")[0]:
+            continue
+        while branch is not None and branch.type != "if_statement":
+            branch = branch.parent
+        if branch is not None and not branch.start_point[0] < first < branch.end_point[0] + 1:
+            where = f"outside of the `if` of line {branch.start_point[0] + 1}, in which that of line {line} stands"
+            return replace(finding, hint=f"{(remedy.code or '').rstrip(';')} {where}")
+    return finding
+
+
 def _is_for_all_warps(loop: Node, at: SourceLine) -> bool:
     """Does a loop hand over between all threads of a CTA, and not of a warp? Its steps go on from 32 or from a number
     that the text has by a name, and no thread has gone another way before it.
@@ -465,4 +519,4 @@ def _by_shared_array(finding: Finding, at: SourceLine) -> Finding:
     return finding
 
 
-_RULES = (_by_update, _by_fence, _by_turns, _by_first_value, _by_shuffle, _by_shared_array)
+_RULES = (_by_update, _by_fence, _by_calls, _by_branch, _by_turns, _by_first_value, _by_shuffle, _by_shared_array)

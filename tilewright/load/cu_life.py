@@ -21,7 +21,7 @@ from tilewright.load.cu_allocations import (
     homes,
     is_address_of,
 )
-from tilewright.load.cu_tree import LOOPS, bare, below, parameters
+from tilewright.load.cu_tree import LOOPS, bare, below, parameters, tree_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -83,12 +83,37 @@ def unset(host: Host, word: str) -> int | None:
 
 
 def by_launches(host: Host, word: str) -> frozenset[int]:
-    """The lines of the launches that alone set an array before this one; none where anything else may."""
+    """The lines of the launches that alone set an array before this one, once each; none where anything else may, or
+    where other turns of a loop set other parts.
+    """
     every = [*homes(host, word)]
-    calls = [_called(use, home)[2] for use, home in _setting(every)]
-    launches = {call.start_point[0] + 1 for call in calls if call is not None and _is_launch(call)}
-    alone = all(call is not None and _is_launch(call) for call in calls)
-    return frozenset(launches) if alone and _allocated(word, every) is not None else frozenset()
+    calls = [(_called(use, home)[2], home) for use, home in _setting(every)]
+    lines = {call.start_point[0] + 1 for call, home in calls
+             if call is not None and _is_launch(call) and _is_made_once(call, home, host)}  # fmt: skip
+    return frozenset(lines) if len(lines) == len(calls) and _allocated(word, every) is not None else frozenset()
+
+
+def _is_made_once(call: Node, home: Host, host: Host) -> bool:
+    """Does host code come to a call once before a launch: in no loop, and in no function that is called again?"""
+    if _is_in_loop(call):
+        return False
+    if home.function is None or home.function == host.function:
+        return True
+    head = next(below(home.function, "function_declarator"), None)
+    name = home.tree.of(head).partition("(")[0].rpartition("::")[2].strip() if head is not None else ""
+    trees = (home.tree, *(tree_of(text) for text in home.around if name and name in text))
+    callers = [caller for tree in trees for caller in below(tree.root, "call_expression")
+               if tree.of(caller).partition("(")[0].partition("<")[0].rpartition("::")[2].strip() == name]  # fmt: skip
+    return len(callers) == 1 and not _is_in_loop(callers[0])
+
+
+def _is_in_loop(node: Node) -> bool:
+    above = node.parent
+    while above is not None and above.type not in ("function_definition", "lambda_expression"):
+        if above.type in LOOPS:
+            return True
+        above = above.parent
+    return False
 
 
 def _setting(homes: Sequence[tuple[Host, str]]) -> Iterator[tuple[Node, Host]]:
