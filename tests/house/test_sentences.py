@@ -14,7 +14,7 @@ ROOMS = (
     "cli",
     "checking.py",
     "trials.py",
-    "variations.py",
+    "trials.py",
     "verdict.py",
     "errors.py",
     "pytest_plugin.py",
