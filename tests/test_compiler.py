@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -271,3 +273,11 @@ def test_a_view_may_begin_at_an_offset_of_few_bits() -> None:
     tw.compile(second_half, "sm_90a").simulate(a, np.array([250], np.uint8), b)
 
     assert np.array_equal(b, a[250:282])
+
+
+def test_an_executable_goes_to_another_process_as_bytes() -> None:
+    a, b = np.arange(128, dtype=np.float16).reshape(8, 16), np.zeros((8, 16), np.float16)
+
+    pickle.loads(pickle.dumps(tw.compile(stage, target="sm_90a")))(a, b)
+
+    assert (a == b).all()

@@ -21,17 +21,8 @@ from tilewright.load.cu_tree import is_passed_by
 from tilewright.public import Public, keywords_of
 from tilewright.small import smaller_grid
 from tilewright.terms import told
-from tilewright.trials import (
-    EndedRun,
-    TrialRun,
-    Wanted,
-    apart,
-    copies_of,
-    seconds_left,
-    told_of_host,
-    told_of_the_next,
-    variables_of,
-)
+from tilewright.trials import TrialRun, Wanted, apart, copies_of, seconds_left, variables_of
+from tilewright.variations import EndedRun, told_of_host, told_of_the_next
 from tilewright.verdict import Verdict, verdict_on
 
 if TYPE_CHECKING:

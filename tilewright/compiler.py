@@ -46,7 +46,7 @@ from tilewright.ir.arguments import Bindings, Signature
 from tilewright.ir.launch import NON_PORTABLE_CLUSTER
 from tilewright.ir.tensor_map import mapped
 from tilewright.ir.verify import verify
-from tilewright.isa import ATOMS, Arch, Requirement, arch, calls_in, check_cluster, default_arch
+from tilewright.isa import ATOMS, Arch, Requirement, arch, calls_in, check_cluster, default_arch, not_run, runs_on
 from tilewright.lower import lower
 from tilewright.public import ANYTHING, Kind, Public, edge_error, instances, keywords_of
 from tilewright.records import NotebookText
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from tilewright.cuda.launch import Launcher, LaunchPlan
     from tilewright.cuda.nvrtc import Assembly, Resources
     from tilewright.ir.tensor_map import MapFields
-    from tilewright.profiling import Estimate, Profile
+    from tilewright.profiling import Estimate, Gpu, Profile
     from tilewright.sim import Program, RecordingOptions, Run
     from tilewright.sim.machine.device import GridsMeet
     from tilewright.tile import DispatchReport
@@ -244,7 +244,7 @@ class Executable(NotebookText):
     def _forget_runs(self) -> None:
         self._programs: dict[frozenset[str], Program] = {}
         self._launcher: Launcher | None = None
-        self._again: Callable[[tuple[Any, ...]], bool] = lambda args: False  # launches what has been checked before
+        self._again: Callable[[tuple[Any, ...]], bool] | None = None  # launches what has been checked before
 
     def changed(self, change: Callable[[Kernel], Kernel]) -> Executable:
         """The same, with what is made of its lowered kernel in that one's place."""
@@ -364,7 +364,7 @@ class Executable(NotebookText):
         """
         if self._has_ranks:
             args = of_this_rank(self.kernel, args)
-        if on is None and not named and self._again(args):
+        if self._again and on is None and not named and self._again(args):
             return
         __tracebackhide__ = True
         try:
@@ -552,11 +552,10 @@ class Executable(NotebookText):
         advice = advise(self, values, sizes or {}, seed)
         if gpu is None:
             return advice
-        from tilewright.profiling import gpu as gpu_named
         from tilewright.tuning import in_time
 
         arguments = self._or_random(values, sizes, seed)
-        return replace(advice, times=in_time(self, advice.ran, arguments, gpu_named(gpu), variants or {}))
+        return replace(advice, times=in_time(self, advice.ran, arguments, self._on(gpu), variants or {}))
 
     def profile(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
@@ -565,11 +564,10 @@ class Executable(NotebookText):
 
         The arguments are copied; left out, they are random, by ``seed``. sizes: symbolic extents by name.
         """
-        from tilewright.profiling import gpu as gpu_named
         from tilewright.profiling import profile
 
         check_one_gpu(self.kernel, "profile")
-        return profile(self, self.ordered(args, named, Executable.profile), gpu_named(gpu), sizes or {}, seed)
+        return profile(self, self.ordered(args, named, Executable.profile), self._on(gpu), sizes or {}, seed)
 
     def estimate(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any
@@ -580,11 +578,18 @@ class Executable(NotebookText):
         extents by name.
         """
         from tilewright.profiling import estimate
-        from tilewright.profiling import gpu as gpu_named
 
         check_one_gpu(self.kernel, "estimate")
         arguments = self._or_random(self.ordered(args, named, Executable.estimate), sizes, seed)
-        return estimate(self, arguments, gpu_named(gpu))
+        return estimate(self, arguments, self._on(gpu))
+
+    def _on(self, name: str) -> Gpu:
+        """The GPU of that name. Raises TargetError where it does not run this code."""
+        from tilewright.profiling import gpu
+
+        if not runs_on(self.target, (found := gpu(name)).arch.number, as_ptx=True):
+            raise not_run(self.name, self.target, found.arch.number, f"the {found.name}")
+        return found
 
     def _or_random(self, args: tuple[Any, ...], sizes: Mapping[str, int] | None, seed: int) -> tuple[Any, ...]:
         return args or tuple(make_arguments(self.kernel, {}, sizes or {}, seed).values())

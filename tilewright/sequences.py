@@ -22,7 +22,8 @@ from tilewright.load import LoadedKernel
 from tilewright.load.cu_life import HostAround
 from tilewright.public import Public
 from tilewright.sim.machine.device import Footprint, GridsMeet
-from tilewright.trials import EndedRun, TrialRun, Wanted, copies_of, told_of_host, told_of_the_next, variables_of
+from tilewright.trials import TrialRun, Wanted, copies_of, variables_of
+from tilewright.variations import EndedRun, told_of_host, told_of_the_next
 from tilewright.verdict import Report, Verdict
 
 public = Public(ArgumentError, {})

@@ -24,6 +24,7 @@ from tilewright.compiler import Executable, compile
 from tilewright.errors import ArgumentError, SimulationError, TilewrightError, ToolError, choices, described
 from tilewright.ir import Attr, Kernel
 from tilewright.ir.launch import BLOCKS_PER_SM, MAX_REGISTERS
+from tilewright.isa import SECTOR_BYTES
 from tilewright.profiling.acts import ATOMICS, accesses
 from tilewright.profiling.bounds import Gpu, occupancy_of
 from tilewright.profiling.estimate import Estimate, RecordedLaunch, recorded, spilled_bytes, spilled_wavefronts
@@ -62,8 +63,8 @@ public = Public(ArgumentError, {"Config": instances("a dictionary of the kernel'
 @dataclass(frozen=True, slots=True)
 class Trial:
     """The result of one configuration. seconds: measured, None where it was not. estimated: seconds, None where there
-    is no estimate. why: what bounds it, by the estimate. local_bytes: a thread's registers that are kept in memory.
-    refused: why it was left out.
+    is no estimate. why: what bounds it, by the estimate; waits_for: what threads wait for, if that does. local_bytes: a
+    thread's registers that are kept in memory. refused: why it was left out.
     """
 
     config: Mapping[str, Any]  # `Any`: values of compile time
@@ -72,15 +73,20 @@ class Trial:
     why: str = ""
     local_bytes: int = 0
     refused: str = ""
+    waits_for: str = ""
 
     def __str__(self) -> str:
+        return self.said()
+
+    def said(self, *, timed: str = ", not measured") -> str:
+        """The configuration with its times. timed: what is said of one that was not measured."""
         words = ", ".join(f"{name}={value!r}" for name, value in self.config.items())
         if self.refused:
             return f"{words}: left out, {self.refused}"
         estimate = "not estimated" if self.estimated is None else f"{self.estimated * 1e6:.1f} us estimated"
         if self.seconds is not None:
             return f"{words}: {self.seconds * 1e6:.1f} us measured, {estimate}"
-        return f"{words}: {estimate}, not measured" + (f": {self.why}" if self.why else "")
+        return f"{words}: {estimate}{timed}" + (f": {self.why}" if self.why else "")
 
     @property
     def rank(self) -> tuple[bool, bool, float]:
@@ -335,7 +341,7 @@ class _Job:
             estimate = exe.estimate(*self.args, gpu=self.gpu)
         except SimulationError as error:
             return trial if any(map(host.is_on_gpu, self.args)) else replace(trial, refused=_reason(error))
-        return replace(trial, estimated=estimate.seconds, why=estimate.why)
+        return replace(trial, estimated=estimate.seconds, why=estimate.why, waits_for=estimate.waits_for)
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -394,7 +400,9 @@ def _gpu_of(args: Sequence[Any]) -> str:
 
 
 def _written(trials: Sequence[Trial], configs: Sequence[Config]) -> str:
-    rows = ((configs.index(t.config), t.seconds, t.estimated, t.why, t.local_bytes, t.refused) for t in trials)
+    rows = (
+        (configs.index(t.config), t.seconds, t.estimated, t.why, t.local_bytes, t.refused, t.waits_for) for t in trials
+    )
     return json.dumps([*rows])
 
 
@@ -441,7 +449,6 @@ def _reason(error: TilewrightError) -> str:
 # with "if" was played, too, but nobody has run it: the recorded accesses were changed, and not the kernel.
 
 
-SECTOR_BYTES = 32
 LEAST_GAIN = 0.05  # of the time: less is not told
 SHOWN = 5
 SECONDS = 60.0  # that a run of a variant may take

@@ -149,7 +149,7 @@ def kept_records(folder: Path, pair: Pair) -> dict[str, Callable[[], Recorded]]:
     found: dict[str, Callable[[], Recorded]] = {}
     for file in sorted(folder.glob("rec*.pkl")):
         for (family, label), record in pickle.loads(file.read_bytes()).items():
-            if pair.family == family and isinstance(record, bytes):
+            if pair.family == family and label in pair.configs and isinstance(record, bytes):
                 found[label] = partial(_unpacked, record, pair.name)
     return found
 

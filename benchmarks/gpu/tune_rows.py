@@ -4,8 +4,8 @@
     python -m benchmarks.gpu.tune_rows softmax 4096,131072   # some of them
 
 Each line: rate of `copy_` of the same bytes, threads of a CTA x runs x elements of an access, CTAs of a cluster (c),
-rows that it takes (t) and that are ahead (a), whether weights are read early, CTAs that a multiprocessor must have room
-for (r), registers. A star marks what is chosen. Ways that spill are left out.
+rows that it takes (t), or clusters that stay for all rows, and rows that are ahead (a), whether weights are read early,
+CTAs that a multiprocessor must have room for (r), registers. A star marks what is chosen. Ways that spill are left out.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def usual(name: str, columns: int, item_bytes: int) -> Rows:
         return chosen(columns, vector, item_bytes, clusters=True, table=table, many=PROCESSORS)
     if columns <= MOST_STAGED:
         return staged_rows(columns, vector, table)
-    return shifted_rows(columns, vector, True, table, True)
+    return shifted_rows(columns, vector, True, table, PROCESSORS)
 
 
 def ways(columns: int, item_bytes: int, weights: int) -> Iterator[Rows]:
@@ -160,6 +160,7 @@ def measure(name: str, columns: int, kind: str, found: dict[Rows, int]) -> str:
     for rows, used in found.items():
         star = "*" if rows == taken else " "
         turns = f" t{rows.turns} a{rows.ahead}" if rows.turns > 1 else ""
+        turns += f" stays{rows.stays} a{rows.ahead}" if rows.stays else ""
         turns += " early" if rows.early else ""
         turns += " near" if rows.near else ""
         turns += " shifted" if rows.shifted else ""

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from tilewright.cli import main
+from tilewright.cli.judging import more_stages
 from tilewright.cli.kernels import neighbours
+from tilewright.tuning import Trial
 
 KERNEL = """
 import tilewright as tw
@@ -152,3 +154,20 @@ def test_a_kernel_is_tuned_for_the_architecture_of_the_gpu_that_is_named(
     path.write_text(ASYNC)
 
     assert words in run(monkeypatch, capsys, "tune", f"{path}:moved", "--gpu", gpu, "--try", "THREADS=16")
+
+
+@pytest.mark.parametrize(
+    ("waits_for", "other", "told"),
+    [
+        ("a copy", Trial({"STAGES": 3}, estimated=1e-6), "STAGES=3 would fit, and take 50% less"),
+        ("a copy", Trial({"STAGES": 3}, refused="too much shared memory"), "STAGES=3 does not fit"),
+        ("a copy", Trial({"STAGES": 4}, estimated=1e-6), ""),
+        ("", Trial({"STAGES": 3}, estimated=1e-6), ""),
+    ],
+)
+def test_one_more_stage_is_told_of_where_threads_wait_whatever_the_sentence_says(
+    waits_for: str, other: Trial, told: str
+) -> None:
+    trial = Trial({"STAGES": 2}, estimated=2e-6, why="in other words", waits_for=waits_for)
+
+    assert more_stages(trial, [trial, other]) == told

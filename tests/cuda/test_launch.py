@@ -12,9 +12,8 @@ import tilewright as tw
 from tests.cuda.fake_driver import CONTEXTS, FakeDriver, GpuArray, Tensor
 from tilewright import T
 from tilewright.cuda import driver
-from tilewright.cuda.launch import runs_on
 from tilewright.errors import ArgumentError, TargetError, ToolError
-from tilewright.isa import ARCHS
+from tilewright.isa import ARCHS, runs_on
 
 POINTER = c_uint64
 

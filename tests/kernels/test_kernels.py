@@ -330,12 +330,13 @@ def test_rows_that_a_cta_takes_next_are_on_their_way(name: str, rows: Rows, colu
 
 
 def test_many_long_rows_are_taken_in_turns_where_weights_are_long_too() -> None:
-    def taken(table: str, many: int, columns: int = 131072) -> tuple[int, int]:
+    def taken(table: str, many: int, columns: int = 65536) -> tuple[int, int]:
         rows = chosen(columns, 8, 2, clusters=True, table=table, many=many)
         return rows.turns, rows.stays
 
     assert (taken("biased", 132), taken("biased", 0), taken("plain", 132)) == ((4, 0), (1, 0), (1, 0))
     assert (taken("biased", 132, 262144), taken("weighted", 132, 200000)) == ((1, 15), (1, 15))  # of an H200
+    assert (taken("biased", 132, 131072), taken("weighted", 132, 131072)) == ((1, 30), (1, 0))
     assert taken("biased", 132, 262136) == (4, 0)  # which would leave too few registers
 
 

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from tests.kernels.test_kernels import CASES, Array, close, loss_of, shifted_lines, wide
+from tilewright import kernels
 from tilewright.dtypes import dtype
-from tilewright.kernels.rows import Rows, chosen, dealt
+from tilewright.kernels.rows import Rows, chosen, dealt, shifted, staged, wavefronts
 
 GUARD = 64  # elements behind an array that nobody may touch
 SHIFTED = {
@@ -38,6 +39,10 @@ SHIFTED = {
     "clusters that stay": lambda vector: (
         Rows(64, 2, vector, False, shifted=True, stays=vector, ahead=1, early=True, near=True, cluster=2),
         256 * vector - 19, 5 * vector + 3
+    ),
+    "clusters that stay, lines": lambda vector: (
+        Rows(64, 2, vector, False, shifted=True, grain=4, stays=vector, ahead=2, early=True, near=True, cluster=2),
+        253 * vector - 19, 5 * vector + 3
     ),
     "part by part": lambda vector: (Rows(32, 1, vector, False, long=True, shifted=True), 104 * vector - 9, 9),
     "staged": lambda vector: (Rows(16, 10, 1, True, staged=151, early=True, turns=4), 151, 3),
@@ -132,3 +137,34 @@ def test_rows_that_sixteen_ctas_share_are_compiled_for_a_hopper(columns: int) ->
     exe = import_module("tilewright.kernels.softmax").forward(rows, "bfloat16")
     assert rows.cluster in (8, 16)
     assert exe.lowered.launch.non_portable_cluster is (rows.cluster > 8)
+
+
+def test_clusters_that_stay_take_rows_whose_shifts_differ_by_whole_accesses() -> None:
+    rows = shifted(50257, 4, True, "biased", 132)
+
+    assert (rows.stays % rows.vector, rows.stays % rows.spacing, rows.moves) == (0, 28, True)
+    assert shifted(32003, 4, True, "biased", 132).stays == 0  # short ones are taken in turns
+    assert shifted(131071, 4, True, "biased", 132).stays == 0  # long ones need more threads than fit beside each other
+
+
+@pytest.mark.parametrize("columns", [2, 3, 37, 101, 127, 151, 191, 255])
+@pytest.mark.parametrize("vector", [4, 8])
+def test_threads_of_short_rows_have_elements_in_different_banks(columns: int, vector: int) -> None:
+    for table in ("plain", "weighted", "biased", "reduced"):
+        rows = staged(columns, vector, table)
+
+        assert wavefronts(columns, rows.threads, 16 // vector) <= 2
+        assert rows.at_once * rows.turns % vector == 0, "the rows of a warp are whole accesses"
+        assert rows.threads <= columns <= rows.threads * rows.runs
+
+
+def test_rows_that_are_as_far_apart_as_banks_are_wide_have_more_threads() -> None:
+    assert wavefronts(127, 4, 2) == 5
+    assert (staged(127, 8, "reduced").threads, staged(151, 8, "reduced").threads) == (16, 4)
+
+
+@pytest.mark.parametrize("columns", [2, 3])
+def test_rows_of_two_or_three_elements_are_summed_up(columns: int) -> None:
+    x = np.random.default_rng(0).uniform(-2, 2, (133, columns)).astype(np.float32)
+
+    close(kernels.softmax(x), np.exp(x) / np.exp(x).sum(1, keepdims=True), "float32")

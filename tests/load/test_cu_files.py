@@ -209,6 +209,22 @@ __global__ void k(float* p) { *p = std::max(std::sqrt(*p), CUDART_PI_F * CUDART_
     assert "sqrt" in compile_cu(text, "k.cu", "sm_90a", defines={}, include=(), names=()).ptx
 
 
+def test_headers_of_the_host_are_none_that_lack() -> None:
+    text = """#include <ciso646>
+#include <complex>
+#include <numbers>
+#include <dlfcn.h>
+#include <torch/all.h>
+__global__ void k(float* p) {
+    int zero;
+    std::memset(&zero, 0, sizeof zero);
+    *p = std::complex<float>(1, zero).real();
+}
+"""
+
+    assert ".entry _Z1kPf(" in compile_cu(text, "k.cu", "sm_90a", defines={}, include=(), names=()).ptx
+
+
 @pytest.mark.parametrize("name", ['"/etc/passwd"', "<../secret.h>", "TO(PATH)", '"a/../../b.h"'])
 @pytest.mark.parametrize("word", ["include", "include_next"])
 def test_an_include_outside_of_the_folders_is_refused(word: str, name: str) -> None:
@@ -753,3 +769,22 @@ def test_an_uninitialised_value_names_the_shared_array_it_comes_from(both: bool)
 
     (finding,) = verdict.findings
     assert str(finding.given).endswith("lane 31; s[32], read in line 5, has no value")
+
+
+REMARKS = """
+int twice(int x) {
+/* A remark:
+# a line of it that looks like a directive
+*/
+#define HALF 2 /* of a whole,
+  and no more */
+#define NAME "a // b"
+    return x * HALF;
+}
+"""
+
+
+def test_lines_of_a_comment_are_no_directives_where_host_code_is_left_out() -> None:
+    made = blanked(REMARKS, [one for one in pieces(REMARKS) if not one.device])
+    assert made.split() == ["#define", "HALF", "2", "#define", "NAME", '"a', "//", 'b"']
+    assert made.count("\n") == REMARKS.count("\n")

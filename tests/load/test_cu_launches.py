@@ -44,6 +44,7 @@ def shape(body: str, head: str = "int main(int argc, char** argv)", /, **given: 
         ("int n = 4; n++; plain<<<n, 64>>>(x, 1);", (5,)),
         ("int n = 1; while (n < 60) n *= 2; plain<<<n, 64>>>(x, 1);", (64,)),
         ("plain<<<padded(60), 64>>>(x, 1);", (64,)),
+        ("int n = 8; cudaMemcpy(x, &n, 4, cudaMemcpyHostToDevice); plain<<<n, 64>>>(x, 1);", (8,)),
         ("plain<<<at::ceil_div(1000, BLOCK), THCCeilDiv(1000, 64)>>>(x, round_up(5, 4));", (8,)),
         ("plain<<<ceil(1000.0 / 256), 64>>>(x, 1);", (4,)),
     ],
@@ -60,6 +61,8 @@ def test_extents_are_what_the_code_before_says(body: str, grid: tuple[int, ...])
         ("int n = 4; while (more()) n = n * 2; plain<<<n, 64>>>(x, 1);", ("n",)),
         ("int n = 4; n = more(n); plain<<<n, 64>>>(x, 1);", ("n",)),
         ("{ int m = 4; } plain<<<m, 64>>>(x, 1);", ("m",)),
+        ("int n = 0; cudaMemcpy(&n, x, 4, cudaMemcpyDeviceToHost); plain<<<n, 64>>>(x, 1);", ("n",)),
+        ('int n = 4; scanf("%d", &n); plain<<<n, 64>>>(x, 1);', ("n",)),
     ],
 )
 def test_what_it_does_not_say_is_named(body: str, lacks: tuple[str, ...]) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 import tilewright as tw
 from tilewright import T
-from tilewright.errors import ArgumentError
+from tilewright.errors import ArgumentError, SimulationError, TargetError
 from tilewright.profiling import GPUS, gpu
 from tilewright.profiling.acts import (
     GROUP,
@@ -371,6 +371,25 @@ def test_bank_conflicts_take_time_and_the_unit_and_line_say_so() -> None:
     assert slow.at is not None
     assert "tile[lane, i]" in Path(__file__).read_text().splitlines()[slow.at.line - 1]
     assert "bound by shared memory" in slow.why
+    assert slow.waits_for == ""
+    assert replace(slow, busy={}).why.startswith(f"waits for {replace(slow, busy={}).waits_for} at ")
+
+
+@pytest.mark.parametrize(("kind", "runs"), [("limit", 1), ("deadlock", 2)])
+def test_a_run_at_its_limit_is_not_tried_with_the_other_ctas(
+    kind: str, runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    def simulate(*_: Any, **options: Any) -> None:
+        asked.append(options["record"].alone)
+        raise SimulationError("no more", kind=kind)
+
+    monkeypatch.setattr(tw.Executable, "simulate", simulate)
+    with pytest.raises(SimulationError, match="no more"):
+        columns(32).estimate(*(np.zeros((4096, 32, 32), np.float32) for _ in "ab"))
+
+    assert asked == [True, False][:runs]
 
 
 def test_an_estimate_is_not_below_the_bound() -> None:
@@ -484,3 +503,23 @@ def test_the_file_of_each_table_has_one_comment_that_make_tune_writes(table: str
 def test_an_estimate_of_too_few_arguments_says_so() -> None:
     with pytest.raises(ArgumentError, match="kernel takes 2 arguments"):
         columns(32).estimate(np.zeros((4096, 32, 32), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("target", "name"), [("sm_90a", "T4"), ("sm_90a", "B200"), ("sm_100f", "H200"), ("sm_86", "A100")]
+)
+@pytest.mark.parametrize("verb", ["estimate", "profile", "advise"])
+def test_a_gpu_that_does_not_run_the_code_is_refused_by_name(target: str, name: str, verb: str) -> None:
+    exe = tw.compile(columns(33).kernel, target)
+
+    with pytest.raises(TargetError, match=f"compiled for {target}, which the {name} does not run"):
+        getattr(exe, verb)(*[np.zeros((4096, 32, 32), np.float32) for _ in "ab"], gpu=name)
+
+
+@pytest.mark.parametrize(
+    ("target", "name"), [("sm_80", "RTX 3090"), ("sm_90", "B200"), ("sm_90a", "H100"), ("sm_75", "T4")]
+)
+def test_a_gpu_of_a_later_architecture_runs_plain_code(target: str, name: str) -> None:
+    exe = tw.compile(columns(33).kernel, target)
+
+    assert exe.estimate(*[np.zeros((4096, 32, 32), np.float32) for _ in "ab"], gpu=name).seconds > 0

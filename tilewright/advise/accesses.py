@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.isa.machine import BANK_BYTES, BANKS, default_phase
+from tilewright.isa.machine import BANK_BYTES, BANKS, SECTOR_BYTES, default_phase
 from tilewright.sim.machine.device import Events
 
 if TYPE_CHECKING:
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Hook, Site
 
 
-SECTOR_BYTES = 32
 IDLE = -1
 """Stands for the address of a lane that takes no part."""
 

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright import host
-from tilewright.advise.accesses import IDLE, SECTOR_BYTES, Accesses, Sectors, cause, record
+from tilewright.advise.accesses import IDLE, Accesses, Sectors, cause, record
 from tilewright.dtypes import DType
 from tilewright.errors import LayoutError, SimulationError, Span, TilewrightError
 from tilewright.explain import Finding
 from tilewright.inputs import make_arguments
 from tilewright.ir import AddressOf, AllocBuffer, Buffer, DeclBuffer, Kernel, const_value, map_buffers, statements
-from tilewright.isa.machine import default_phase
+from tilewright.isa.machine import SECTOR_BYTES, default_phase
 from tilewright.layout import ComposeLayout, Iter, Layout, S, SwizzleLayout, SwizzleMode, TileLayout, mma_shared_layout
 from tilewright.records import NotebookText, replace
 from tilewright.sim.machine.address import Address, Part

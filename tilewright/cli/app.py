@@ -129,12 +129,12 @@ def run(
       tilewright run kernels.py:scale --size n=1000 --check bounds,races
       tilewright run kernels.py:scale --size n=1000 --limit 30s --limit 2GiB
     """
-    from tilewright.cli.kernels import Inputs, compiled, profile_kernel, run_kernel
+    from tilewright.cli.kernels import Inputs, arch_for, compiled, profile_kernel, run_kernel
     from tilewright.inputs import parse_limits
 
     limits = parse_limits(limit or [])
     inputs = Inputs(arg or [], size or [], seed)
-    exe = compiled(place, arch, const or [])
+    exe = compiled(place, arch or arch_for(profile), const or [])
     if profile is not None:
         profile_kernel(exe, inputs, profile)
         return

@@ -62,7 +62,7 @@ _SAME = re.compile(r"(\w+)\s*=\s*(?!null$|nan$|inf$|infinity$|true$|false$)([A-Z
 _TYPED = re.compile(r"(?P<type>\w+)\((?P<value>[^()]+)\)")
 HELD = re.compile(r"\bhost\(([\w.]+)\)")  # what host code puts into an array, by its name there
 _SAMPLE_OF_MAP = "map(f16[128,64]=random, box=64x64)"
-MOST_RANDOM = 1 << 26  # numbers that are made of one array
+MOST_RANDOM = 1 << 22  # numbers that are made of one array
 ALLOWED = (
     "NAME:f32[1024]=random, NAME:f32[1024][1:] (from its second on), "
     "NAME:i32[8,16] (zeros), NAME:i32[3]=0,5,9, NAME=FILE.npy, NAME=7, null, NAME=OTHER (the "

@@ -5,8 +5,10 @@ Its launch and its arguments come from the command line, from a TOML file beside
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, islice
 from os.path import commonpath
 from pathlib import Path
@@ -41,9 +43,11 @@ from tilewright.explain import BUILDS, COMMAND, WAITING, Finding, parse_idioms, 
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.load.cu_headers import absent, headers
+from tilewright.load.cu_life import HostAround
 from tilewright.sequences import PlannedLaunch, sequence
 from tilewright.terminal import complain, say
-from tilewright.trials import copies_of, named_arrays, with_named
+from tilewright.trials import copies_of, differ, named_arrays, with_named
+from tilewright.variations import others
 from tilewright.verdict import Report, Verdict, coverage_text
 
 if TYPE_CHECKING:
@@ -144,12 +148,12 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     bounds = {**limits, "explore": EXPLORED if asked.explore is None else asked.explore, "replay": asked.replay}
     policy = Policy(asked.both, parse_idioms(asked.strict or ()), asked.pdl)
     runs = [smaller(module, launch, asked.file, sizes) if asked.small else (launch.request, {}) for launch in launches]
-    handed = Handed()
+    handed = Handed.between(() if asked.small else launches)
     with named_by(table):
         verdicts = [
             LaunchCheck(module, request, bounds, replace(policy, pdl=policy.pdl or request.pdl, around=launch.around),
                         asked.gpu, asked.json, asked.profile, coverage,
-                        replace(handed, homes={} if asked.small else launch.homes)).with_integers()
+                        handed.of(launch)).with_integers()
             for launch, (request, coverage) in zip(launches, runs, strict=True)
         ]  # fmt: skip
     with named_by(asked.file.with_suffix(".toml") if sequences else None):
@@ -160,13 +164,19 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
 
 @dataclass(frozen=True)
 class Handed:
-    """What launches hand on. homes: of the arrays of a launch, by their names. left: what launches before have left, by
-    homes; one that ends clean adds what it has changed. sure: homes of what only numbers of the host code have led to.
+    """What launches hand on. homes: of the arrays of a launch that others have, too, by name; shared: of those of
+    all launches. left: what launches before have left, by homes; one that ends clean adds what it has changed. sure:
+    homes of what only numbers of the host code have led to. ran: the lines of launches that have ended clean. rest: the
+    bytes that these have left as they were allocated, of the wanted ones, by homes.
     """
 
     homes: Mapping[str, Any] = field(default_factory=dict)
+    shared: frozenset[Any] = frozenset()
     left: dict[Any, NDArray[Any]] = field(default_factory=dict)
     sure: set[Any] = field(default_factory=set)
+    wanted: set[Any] = field(default_factory=set)
+    ran: set[int] = field(default_factory=set)
+    rest: dict[Any, NDArray[np.bool_]] = field(default_factory=dict)
 
     @property
     def is_sure(self) -> bool:
@@ -182,12 +192,55 @@ class Handed:
                 arrays[name] = copies.setdefault(id(array), left)  # one that is passed twice stays one
         return with_named(kernel, values, arrays)
 
+    @classmethod
+    def between(cls, launches: Sequence[Launched]) -> Handed:
+        """What these launches will hand on."""
+        many = Counter(home for launch in launches for home in {*launch.homes.values()})
+        homes = {launch.homes.get(name) for launch in launches for name in launch.around.by_launches}
+        return cls(shared=frozenset(home for home, count in many.items() if count > 1), wanted=homes)
+
+    def of(self, launch: Launched) -> Handed:
+        """The same for one launch."""
+        return replace(self, homes={name: home for name, home in launch.homes.items() if home in self.shared})
+
+    def rest_of(self, around: HostAround) -> dict[str, NDArray[np.bool_]]:
+        """Of arrays that launches alone have set, the bytes that these have left as they were allocated."""
+        rests = {name: self.rest.get(self.homes.get(name)) for name, lines in around.by_launches.items()
+                 if lines <= self.ran}  # fmt: skip
+        return {name: rest for name, rest in rests.items() if rest is not None and rest.any()}
+
+    def keep(
+        self,
+        around: HostAround,
+        arrays: Mapping[str, Any],
+        after: Mapping[str, Any],
+        again: Callable[[Mapping[str, Any]], Mapping[str, Any]],
+    ) -> None:
+        """Remember what a launch leaves of the wanted arrays as it was allocated, which a run with other contents there
+        tells. arrays, after: before and after the launch; again: those after one that has begun with others.
+        """
+        self.ran.add(around.line)
+        rests = dict[str, NDArray[np.bool_]]()
+        for name, home in self.homes.items():
+            array = arrays.get(name)
+            if home in self.wanted and isinstance(array, np.ndarray):
+                rest = np.ones(array.nbytes, np.bool_) if name in around.unset else around.rest.get(name)
+                if rest is not None and rest.size == array.nbytes:
+                    rests[name] = rest
+        where = {name: rest.reshape(-1, arrays[name].itemsize).any(1).reshape(arrays[name].shape)
+                 for name, rest in rests.items()}  # fmt: skip
+        began = {name: np.where(which, others(arrays[name]), arrays[name]) for name, which in where.items()}
+        ended = again(began) if began else {}
+        for name, which in where.items():
+            same = which & (after[name] == arrays[name]) & (ended[name] == began[name]) & (began[name] != arrays[name])
+            self.rest[self.homes[name]] = np.repeat(same.reshape(-1), arrays[name].itemsize)
+
     def take(self, request: Request, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """Remember what a launch has changed."""
         is_sure = self.is_sure and not any(fill in text for text in request.args for fill in ("=ramp", "=random"))
         for name, array in after.items():
-            if name in self.homes and isinstance(array, np.ndarray) and array.tobytes() != before[name].tobytes():
-                self.left[self.homes[name]] = array.reshape(-1).view(np.uint8).copy()
+            if name in self.homes and isinstance(array, np.ndarray) and differ(array, before[name]):
+                self.left[self.homes[name]] = copies_of({name: array.reshape(-1).view(np.uint8)})[name]
                 (self.sure.add if is_sure else self.sure.discard)(self.homes[name])
 
 
@@ -195,7 +248,7 @@ class Handed:
 class LaunchCheck:
     """A launch of a module's kernel, and how it is checked. gpu: is it launched on the GPU, too, and compared? quiet:
     is nothing printed? profile: the GPU for which its time is told. coverage: what a smaller launch reaches.
-    handed: what launches before have left.
+    handed: what launches before have left. is_known: do integers have the values of the host code, not zeros instead?
     """
 
     module: LoadedModule
@@ -207,13 +260,15 @@ class LaunchCheck:
     profile: str | None = None
     coverage: Mapping[str, Any] = field(default_factory=dict)
     handed: Handed = field(default_factory=Handed)
+    is_known: bool = True
 
     def with_integers(self) -> Verdict:
         """The verdict on a launch of host code with small integers in the arrays that this fills with numbers which
         nobody knows; with zeros, where those lead out of an array or to no end; and then without what launches before
         have left, where that comes from such numbers.
         """
-        zeros = replace(self, request=replace(self.request, args=tuple(map(zeros_for_ramps, self.request.args))))
+        zeros = replace(self, request=replace(self.request, args=tuple(map(zeros_for_ramps, self.request.args))),
+                        is_known=False)  # fmt: skip
         has_ramps = zeros.request.args != self.request.args
         look = replace(zeros, policy=replace(self.policy, both=False), profile=None, gpu=False)
         checks = [self, *([zeros] * has_ramps)]
@@ -242,11 +297,18 @@ class LaunchCheck:
         began = copies_of(named) if self.handed.homes else {}
         kept = self.gpu or self.profile is not None
         before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if kept else []
-        verdict, outcome = ran(kernel, args, launch, self.request.check, self.limits, in_place=True, policy=self.policy)
+        around = replace(self.policy.around, rest=self.handed.rest_of(self.policy.around))
+        policy = replace(self.policy, around=around)
+        verdict, outcome = ran(kernel, args, launch, self.request.check, self.limits, in_place=True, policy=policy)
         if unsaid(verdict):
             return verdict
         if verdict and began:
             self.handed.take(self.request, named_arrays(kernel, began), named_arrays(kernel, named))
+            ramps = [text.partition(":")[0] for text in self.request.args if "=ramp" in text]
+            is_known = self.is_known and all(self.handed.homes.get(name) in self.handed.left for name in ramps)
+            if is_known and not getattr(outcome, "left_out", 1):
+                self.handed.keep(around, named_arrays(kernel, began), named_arrays(kernel, named),
+                                 partial(self._ended, kernel, began))  # fmt: skip
         is_refused = verdict.status == "refused" and not isinstance(outcome, UnsupportedError)
         if is_refused and isinstance(outcome, TilewrightError):
             raise outcome
@@ -258,6 +320,13 @@ class LaunchCheck:
         if self.profile is not None and not self.quiet and not isinstance(outcome, TilewrightError | MemoryError):
             _say_times(kernel, before, launch, self.profile)
         return verdict
+
+    def _ended(self, kernel: LoadedKernel, began: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+        """What a run leaves that begins with other arrays."""
+        values, limits = copies_of(with_named(kernel, began, changed)), {**self.limits, "explore": 0}
+        ran(kernel, [*values.values()], self.request.launch, self.request.check, limits, in_place=True,
+            policy=Policy(both=False))  # fmt: skip
+        return named_arrays(kernel, values)
 
     def _put_globals(self, random: np.random.Generator) -> None:
         """Fill the variables of the device that the request names."""

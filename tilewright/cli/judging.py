@@ -421,13 +421,12 @@ def _as_json(name: str, gpu: str, ranked: Sequence[Any]) -> str:
 
 
 def _as_table(name: str, gpu: str, ranked: Sequence[Any]) -> str:
-    from tilewright.profiling.play import MEASURED
+    from tilewright.profiling.play import unmeasured
 
-    figures = "" if gpu == MEASURED else f" (no figure of {gpu} is measured: rates of its documents)"
-    lines = [f"{name} on {gpu}, estimated, not measured: {len(ranked)} configurations{figures}"]
+    lines = [f"{name} on {gpu}, estimated, not measured: {len(ranked)} configurations{unmeasured(gpu)}"]
     for number, trial in enumerate(ranked[:SHOWN], 1):
-        more = _more_stages(trial, ranked)
-        lines.append(f"{number:4}  {trial}".replace(", not measured", "") + (f"; {more}" if more else ""))
+        more = more_stages(trial, ranked)
+        lines.append(f"{number:4}  {trial.said(timed='')}" + (f"; {more}" if more else ""))
     return "\n".join([*lines, *([f"      and {len(ranked) - SHOWN} more"] if len(ranked) > SHOWN else [])])
 
 
@@ -445,12 +444,12 @@ def _configs(values: Sequence[str], fixed: Mapping[str, object]) -> list[dict[st
     return [{**fixed, **dict(zip(names, choice, strict=True))} for choice in product(*several)]
 
 
-def _more_stages(trial: Any, trials: Sequence[Any]) -> str:
+def more_stages(trial: Any, trials: Sequence[Any]) -> str:
     """What one more stage of a ring would do, where it was among those that were tried and threads wait for copies."""
     from tilewright.cli.kernels import STAGES
 
     name = next((name for name in trial.config if STAGES in name.lower()), None)
-    if name is None or trial.estimated is None or not trial.why.startswith("waits for"):
+    if name is None or trial.estimated is None or not trial.waits_for:
         return ""
     more = {**trial.config, name: trial.config[name] + 1}
     other = next((trial for trial in trials if dict(trial.config) == more), None)

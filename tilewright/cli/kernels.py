@@ -241,8 +241,16 @@ def variants(place: str, arch: str | None, const: list[str]) -> dict[str, Execut
     return names
 
 
+def arch_for(gpu: str | None) -> str | None:
+    """The architecture that a kernel is compiled for where a GPU is named, and no other architecture."""
+    from tilewright.profiling import gpu as gpu_named
+
+    return str(gpu_named(gpu).arch) if gpu else None
+
+
 def advised(place: str, arch: str | None, const: list[str], inputs: Inputs, gpu: str | None) -> Advice:
     """The advice of `Executable.advise` for the kernel at ``place``."""
+    arch = arch or arch_for(gpu)
     exe = compiled(place, arch, const)
     arguments = inputs.arguments(exe.kernel)
     others = variants(place, arch, const) if gpu else {}

@@ -7,8 +7,9 @@ random, integers that host code copies small, others zeros.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import combinations
 from math import ceil, prod
 from pathlib import Path
@@ -35,11 +36,11 @@ from tilewright.errors import ArgumentError, Span, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_allocations import first_home, variables_set
 from tilewright.load.cu_contents import array_of, contents, map_of
-from tilewright.load.cu_host import bare, parts_of
+from tilewright.load.cu_host import parts_of
 from tilewright.load.cu_launches import LaunchShape, launched, unreached
-from tilewright.load.cu_life import HostAround, filled_with, is_copied_to, launch_loop, set_in_part, unset
+from tilewright.load.cu_life import HostAround, by_launches, filled_with, is_copied_to, launch_loop, set_in_part, unset
 from tilewright.load.cu_numbers import type_bytes
-from tilewright.load.cu_tree import template_names
+from tilewright.load.cu_tree import bare, example_of, template_names
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
 from tilewright.sequences import PlannedLaunch, launch
 from tilewright.small import Launch, smaller_grid, smallest
@@ -57,6 +58,9 @@ _OF_TEXTURES = re.compile(r"\bcuda(?:Texture|Surface)Object_t\b")
 _NULL = ("nullptr", "NULL", "0")
 RAMP = "ramp(*)"  # of integers that host code copies to an array: 0, 1, 2, ..., below the size of the smallest array
 THREADS = 128  # of a block, where the text does not say it
+_OF_WINDOWS = re.compile(r"^k(?:ernel)?_?(?:size|[hwds])?\d?$|ksize|kernel_|radius|window|filter", re.IGNORECASE)
+_STEPS = re.compile(r"pad|stride|dilat|group", re.IGNORECASE)  # beside windows: 1 is a plain choice
+_WINDOW = 3  # elements of a side of a window
 FEW_NAMES = 6  # of parameters that are told with their types
 FEW = 32  # elements of an array in which integers of another one are no places
 _SIZED = re.compile(r":\w+\[(\d+)\]")
@@ -90,14 +94,35 @@ class _Lacks:
         if param.name not in self.arrays or len(beside) > len(self.arrays[param.name][2]):
             self.arrays[param.name] = param, elements, beside
 
+    def add_extents(self, kernel: LoadedKernel, shape: LaunchShape, names: Sequence[str]) -> None:
+        """A launch whose extents are not said. names: those that say them."""
+        needed = {name for names in shape.needs.values() for name in names}
+        for name in names:
+            self.add_number(name, is_argument=name in needed)
+        self.of_block |= shape.of_block
+        options = ["--grid 4", "--block 256"] * (not names and not any("." in name for name in shape.lacks))
+        self.add(f"{kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}", shape.line, options)
+
+    def keep_independent(self, shapes_with: Callable[[Mapping[str, int]], list[LaunchShape | None]]) -> None:
+        """Ask for no number that decides on an extent alone and follows from the others."""
+        for name in [name for name, is_argument in self.numbers.items() if not is_argument and len(self.numbers) > 1]:
+            shapes = shapes_with({other: 64 for other in self.numbers if other != name})
+            if not any(shape is None or name in shape.lacks for shape in shapes):
+                del self.numbers[name]
+
     def proposed(self) -> Iterator[str]:
         """Options that would say it: arrays have room for the sizes that are proposed beside them."""
         side = 64 if any(len(beside) > 1 for _, _, beside in self.arrays.values()) else 1024
         for param, elements, beside in self.arrays.values():
-            many = min(elements * side ** min(len(beside), 3), MOST_ELEMENTS) if beside else elements
+            is_windowed = any(_OF_WINDOWS.search(name) for name in beside)
+            sides = [name for name in beside if not (is_windowed and _small(name))]
+            room = _WINDOW**2 if is_windowed and "const" not in param.type else 1
+            many = min(elements * side ** min(len(sides), 3) * room, MOST_ELEMENTS) if beside else elements
             yield f"--arg {_sample(param, many)}"
         for name, is_argument in self.numbers.items():
-            yield f"--size {name}={THREADS if name in self.of_block else side if is_argument else 4}"
+            value = THREADS if name in self.of_block else side if is_argument else 4
+            is_windowed = any(map(_OF_WINDOWS.search, self.numbers)) and name not in self.of_block
+            yield f"--size {name}={(is_windowed and _small(name)) or value}"
         yield from self.options
 
     def check(self, file: Path) -> None:
@@ -106,6 +131,11 @@ class _Lacks:
             said = (f"{_lines(lines)}{what}" for what, lines in self.what.items())
             raise ArgumentError(f"{file.name} does not say all that its launches take", given="\n".join(said),
                                 allowed=ALLOWED, hint=" ".join(dict.fromkeys(self.proposed())))  # fmt: skip
+
+
+def _small(name: str) -> int:
+    """A value of what a side of a window is called, or a step of it; 0 of any other number."""
+    return _WINDOW if _OF_WINDOWS.search(name) else 1 if _STEPS.search(name) else 0
 
 
 def _lines(lines: Sequence[int]) -> str:
@@ -152,13 +182,7 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
             texts = _retyped(texts, first, kernel.written)
         filled = {} if by_place else _arguments(kernel.written, shape, texts, lacks)
         if shape.lacks:
-            needed = {name for names in shape.needs.values() for name in names}
-            named = _asked_names(shape)
-            for name in named:
-                lacks.add_number(name, is_argument=name in needed)
-            lacks.of_block |= shape.of_block
-            shown = ["--grid 4", "--block 256"] * (not named and not any("." in name for name in shape.lacks))
-            lacks.add(f"{kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}", shape.line, shown)
+            lacks.add_extents(kernel, shape, _asked_names(shape))
         args = tuple(filled.values()) if filled else request.args
         launch = replace(request, kernel=name, grid=shape.grid, block=shape.block, cluster=request.cluster or
                        shape.cluster, shared_bytes=request.shared_bytes or shape.shared_bytes, args=args,
@@ -169,6 +193,8 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
         around = host_around(kernel, shape, texts)
         homes = {name: first_home(shape.host, word) for name, word in around.words.items() if shape.host is not None}
         launches.append(Launched(launch, asked, _said(file, shape, launch, texts), shape.numbers, around, homes))
+    shapes_with = [partial(_shape, module, name, kernel, request) for name, kernel in kernels]
+    lacks.keep_independent(lambda numbers: [shape({**sizes, **numbers}) for shape in shapes_with])
     lacks.check(file)
     if len(kernels) > 1 and (unused := [text for text in request.args if text not in used]):
         names = [param for _, kernel in kernels for param in kernel.parameters]
@@ -203,13 +229,15 @@ def host_around(kernel: LoadedKernel, shape: LaunchShape, asked: Iterable[str] =
               for member in param.fields if member.kind == POINTER}  # fmt: skip
     lines = {name: line for name, word in names.items() if (line := unset(host, word)) is not None}
     in_part = {name: part for name, word in names.items() if (part := set_in_part(host, word)) is not None}
+    launches = {name: before for name, word in names.items() if (before := by_launches(host, word))}
+    around = HostAround(shape.line, lines, in_part, launches, words=names)
     loop = launch_loop(host, [*names.values(), *shape.words])
     if loop is None:
-        return HostAround(shape.line, lines, in_part, words=names)
+        return around
     kept, looked_at = (
         frozenset(name for name, word in names.items() if word in words) for words in (loop.kept, loop.looked_at)
     )
-    return HostAround(shape.line, lines, in_part, loop.line, kept, looked_at, names)
+    return replace(around, loop=loop.line, kept=kept, looked_at=looked_at)
 
 
 def _check_launch(kernel: LoadedKernel, request: Request, at: Span) -> None:
@@ -244,8 +272,8 @@ def _asked_for(
     if not names and templates:
         names_of = (shape.kernel for shape in _launches(module, None, sizes))
         instance = next((name for name in names_of if re.fullmatch(r"[\w:]+\s*(?:<.*>)?", name)), bare(templates))
-        instance = instance if "<" in instance else f"{instance}<float, 128>"
-        allowed = f"an instance by its name: --kernel '{instance}'"
+        instance = instance if "<" in instance else example_of(bare(instance), module.texts)
+        allowed = f"an instance by its name, with types of the file: --kernel '{instance}'"
     raise ArgumentError(what, given=", ".join(names) or templates or "none", allowed=allowed)
 
 

@@ -27,12 +27,12 @@ from tilewright.cuda.emit import dynamic_shared_bytes, entry_name
 from tilewright.cuda.emit_unit import begins_early, restricted, written
 from tilewright.cuda.tensors import QUICK, TORCH, Inspected, Reader, inspected, stream_of
 from tilewright.dtypes import NAMES, DType, dtype
-from tilewright.errors import ArgumentError, TargetError
+from tilewright.errors import ArgumentError
 from tilewright.ir import Kernel, Launch, Number, Var, names_in
 from tilewright.ir.arguments import DEFAULT_ALIGNMENT, ArrayInfo, Bindings, Signature
 from tilewright.ir.numbers import largest_float
 from tilewright.ir.tensor_map import FILLS, MAP_ALIGNMENT, MAP_BYTES, MapFields
-from tilewright.isa import ARCHS, Arch
+from tilewright.isa import Arch, not_run, runs_on
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -439,7 +439,7 @@ class Launcher:
         key = device.ordinal, may_alias
         if key not in self._functions:
             if not runs_on(self.target, device.capability):
-                raise _wrong_target(self.kernel, self.target, device)
+                raise not_run(self.kernel.name, self.target, device.capability, device)
             self._functions[key] = driver.load_function(
                 device,
                 self._cubin(may_alias=may_alias),
@@ -462,29 +462,6 @@ def span_bytes(info: ArrayInfo | MapFields | Number) -> int:
     if not isinstance(info, ArrayInfo):
         return 0
     return info.span * (max(1, dtype(info.dtype).bits // 8) if info.dtype in NAMES else WIDEST_ITEM)
-
-
-def runs_on(target: Arch, capability: int) -> bool:
-    """Does machine code for ``target`` run on a device of that compute capability (90 for 9.0)?
-
-    Plain code runs on later devices of its major version, code with "f" on those of its family, with "a" on its own.
-
-    >>> runs_on(ARCHS["sm_80"], 86), runs_on(ARCHS["sm_90a"], 100)
-    (True, False)
-    """
-    if target.suffix == "a":
-        return target.number == capability
-    return target.number // 10 == capability // 10 and target.number <= capability
-
-
-def _wrong_target(kernel: Kernel, target: Arch, device: GpuDevice) -> TargetError:
-    fitting = [str(row) for row in ARCHS.values() if runs_on(row, device.capability)]
-    return TargetError(
-        f"{kernel.name} is compiled for {target}, which {device} does not run",
-        given=str(target),
-        allowed=", ".join(fitting) or "no architecture that tilewright knows",
-        hint=f"tw.compile(kernel, target={fitting[-1]!r})" if fitting else None,
-    )
 
 
 def _deciding(signature: Signature) -> set[str]:

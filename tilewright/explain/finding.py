@@ -12,13 +12,13 @@ from tilewright.errors import ArgumentError, Span, TilewrightError, choices
 from tilewright.terms import Term, Told, barrier, told
 
 if TYPE_CHECKING:
-    from tilewright.errors import SimulationError
+    from tilewright.errors import SimulationError, Span
     from tilewright.terms import Dialect
 
 __all__ = [
     "BUILDS", "IDIOMS", "WAITING", "Collected", "Edit", "Facts", "Finding", "OtherAccess", "Remedy", "Threads", "Way",
     "advised", "at_once", "between", "either", "insert", "instruction", "joined", "keyword", "move", "operand",
-    "other_parity", "parse_idioms", "replaced", "reworded",
+    "other_parity", "parse_idioms", "place_of", "replaced", "reworded",
 ]  # fmt: skip
 
 # What would mend a finding, as data that a program can apply without understanding a kernel.
@@ -171,6 +171,11 @@ BUILDS = {"optimised": "only in optimised code", "unoptimised": "hidden by the c
 """The builds of a .cu file, and what a finding says that only this one has."""
 Facts: TypeAlias = dict[str, Any]
 """Fields of a `Finding` by name, of an error or a warning that is not a finding yet."""
+
+
+def place_of(at: Span | None) -> Facts:
+    """Those that say where something is."""
+    return {"file": at.file, "line": at.line} if at is not None else {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,8 +355,8 @@ IDIOMS = {
         is_told=True,
     ),
     "checked-read": Idiom(
-        "A place is read plainly, and a compare-and-swap changes it only where it still holds what was read.",
-        "An old value costs a turn of the loop, and no more.",
+        "A plain read only decides whether, or by compare-and-swap what, an atomic changes; or that changes nothing.",
+        "An old value costs a turn of the loop, or an atomic in vain, and no more.",
     ),
     "shuffled": Idiom(
         "A lane stores to shared memory where another lane of its warp has read, and what it stores depends by "

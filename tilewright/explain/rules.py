@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.explain.finding import Way, advised, between, insert, instruction, operand, replaced
+from tilewright.explain.finding import Way, advised, between, insert, instruction, operand, place_of, replaced
 from tilewright.isa import INSTRUCTIONS
 from tilewright.terms import (
     NO_BARRIER,
@@ -376,8 +376,8 @@ class LackingFence:
 
     def facts(self, name: str, at: Span | None, who: Threads) -> Facts:
         """The fields of the warning's finding."""
-        place = {"file": at.file if at else None, "line": at.line if at else None}
-        return {**place, "operation": name, "buffer": self.buffer, "remedy": self.remedy(at).remedy, "threads": (who,)}
+        facts = {"operation": name, "buffer": self.buffer, "remedy": self.remedy(at).remedy, "threads": (who,)}
+        return place_of(at) | facts
 
     def error(self, name: str, at: Span | None, who: Threads, shown: str) -> SimulationError:
         """The finding."""

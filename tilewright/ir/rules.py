@@ -491,7 +491,7 @@ class _MeetsCall(Exception):
 def simplify(expr: ir.Expr, facts: RangeFacts) -> ir.Expr:
     """``expr`` in a simpler form, equal to it for all values that ``facts`` admit; itself where there is none.
 
-    Parts first, then the rules of `tilewright.ir.rules` until none applies. Each node is done once: results are kept in
+    Parts first, then the rules of the table until none applies. Each node is done once: results are kept in
     ``facts``.
     """
     try:

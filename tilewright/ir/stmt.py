@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tilewright.dtypes import HANDLE
 from tilewright.errors import Span
@@ -14,11 +14,12 @@ from tilewright.primitives import PRIMITIVES, Role, operand_names
 from tilewright.records import NotebookText
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 __all__ = [
-    "AllocBuffer", "Assign", "Assume", "Attr", "Bind", "Body", "Break", "Continue", "DeclBuffer", "DeviceEntry",
-    "Evaluate", "For", "If", "Indexed", "Kernel", "Launch", "ScopeId", "Stmt", "Store", "TileCallStmt", "While",
+    "SCRIPT_NAMES", "AllocBuffer", "Assign", "Assume", "Attr", "Bind", "Body", "Break", "Continue", "DeclBuffer",
+    "DeviceEntry", "Evaluate", "For", "If", "Indexed", "Kernel", "Launch", "ScopeId", "Stmt", "Store", "TileCallStmt",
+    "While",
 ]  # fmt: skip
 
 
@@ -270,6 +271,10 @@ class Indexed:
         return None if byte else element
 
 
+SCRIPT_NAMES = frozenset({"T", "Tx", "range", "slice"})
+"""Names that the script of a kernel uses itself, so that no value of it may have them."""
+
+
 @dataclass(frozen=True, slots=True)
 class Kernel(NotebookText):
     """One kernel at one stage.
@@ -281,6 +286,8 @@ class Kernel(NotebookText):
     maps: the tensor maps among ``buffers``; those that the kernel makes of its arguments are passed after ``params``.
     authored: the buffers of the tile stage, so that a report can give logical coordinates.
     indexed: of other buffers that hold the elements of a variable, how its author indexes it, by the buffer's name.
+    checks: that are made for this kernel alone, beside those of a run.
+    spares: of the lines of a plain read and of an atomic: is the read right all the same, as the author's text has it?
     compiled: is it what a compiler made of the kernel of somebody else? It computes its addresses itself; its registers
     hold raw bits, and one that no `Bind` declares starts without a known bit.
     """
@@ -297,6 +304,8 @@ class Kernel(NotebookText):
     maps: tuple[MapOf, ...] = ()
     compiled: bool = False
     indexed: Mapping[str, Indexed] = field(default_factory=dict, compare=False, repr=False)
+    checks: tuple[Callable[[Any], Any], ...] = field(default=(), compare=False, repr=False)
+    spares: Callable[[Span | None, Span | None], bool] | None = field(default=None, compare=False, repr=False)
     at: Span | None = _at()
 
     def __repr__(self) -> str:

@@ -15,8 +15,8 @@ from tilewright.errors import TargetError, choices, described
 
 __all__ = [
     "ARCHS", "GPU_ARCHS", "MOST_CLUSTER", "MOST_REGISTERS", "PORTABLE_CLUSTER", "Arch", "Requirement", "arch",
-    "check_cluster", "ctas_of_an_sm", "default_arch", "gpu_named", "most_registers", "nearest", "only", "resident_ctas",
-    "since", "suffixed",
+    "check_cluster", "clusters_on", "ctas_of_an_sm", "default_arch", "gpu_named", "most_registers", "nearest",
+    "not_run", "only", "resident_ctas", "runs_on", "since", "suffixed",
 ]  # fmt: skip
 
 
@@ -193,6 +193,30 @@ def default_arch(requirements: tuple[Requirement, ...]) -> Arch:
     )
 
 
+def runs_on(target: Arch, capability: int, *, as_ptx: bool = False) -> bool:
+    """Does code for ``target`` run on a device of that compute capability (90 for 9.0): machine code, or what the
+    driver makes of PTX?
+
+    Plain machine code runs on later devices of its major version, plain PTX on all later ones, code with "f" on those
+    of its family, with "a" on its own.
+
+    >>> runs_on(ARCHS["sm_80"], 86), runs_on(ARCHS["sm_90a"], 100), runs_on(ARCHS["sm_80"], 90, as_ptx=True)
+    (True, False, True)
+    """
+    if target.suffix == "a":
+        return target.number == capability
+    least = 0 if as_ptx and not target.suffix else capability // 10 * 10
+    return least <= target.number <= capability
+
+
+def not_run(name: str, target: Arch, capability: int, device: object) -> TargetError:
+    """A kernel is compiled for what a device does not run."""
+    fitting = [str(row) for row in ARCHS.values() if runs_on(row, capability)]
+    return TargetError(f"{name} is compiled for {target}, which {device} does not run", given=str(target),
+                       allowed=", ".join(fitting) or "no architecture that tilewright knows",
+                       hint=f"tw.compile(kernel, target={fitting[-1]!r})" if fitting else None)  # fmt: skip
+
+
 # How many CTAs a GPU has room for at once, and which launches none takes.
 #
 # Sources: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability" and "Thread Block Clusters".
@@ -200,6 +224,13 @@ def default_arch(requirements: tuple[Requirement, ...]) -> Arch:
 PORTABLE_CLUSTER, MOST_CLUSTER = 8, 16  # CTAs; more than 8 only for a kernel that allows sizes that are not portable
 MOST_REGISTERS = 255  # of a thread
 RESERVED = 1024  # bytes of shared memory that the driver keeps for itself in each CTA
+# Clusters of so many CTAs that an H200 runs at once, a CTA on each of its 132 SMs: measured.
+H200_SMS, H200_CLUSTERS = 132, {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15, 16: 7}
+
+
+def clusters_on(sms: int, ctas: int) -> float:
+    """The clusters of so many CTAs that a GPU of so many SMs runs at once, a CTA on each, if it is built as an H200."""
+    return sms * H200_CLUSTERS.get(ctas, H200_SMS / ctas) / H200_SMS
 
 
 def ctas_of_an_sm(on: Arch, threads: int, shared_bytes: int, registers: int = 0) -> Mapping[str, int]:

@@ -1,5 +1,7 @@
-"""Numbers of one thread: arithmetic with one rounding, the scalar rows that operators and casts are, mathematical
-functions, bits of integers, random numbers.
+"""Numbers of one thread: the arithmetic of halves and float32 that operators and casts name, each instruction with one
+rounding, and CUDA's mathematical functions.
+
+Operations that halves lack are computed in float32.
 
 Arithmetic of half, bfloat16 and pairs of float32 is one instruction; operations that halves lack are computed in
 float32. These rows are no names of the language (``a + b`` is); they say how the operators of two dtypes are spelled in

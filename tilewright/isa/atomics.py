@@ -1,4 +1,5 @@
-"""Atomics: a place is read, combined and written back as one access, also on all GPUs of a group at once.
+"""Atomics: a place is read, combined and written back as one access; the call's value is the one before. CUDA's
+functions first, then ``atom`` and ``red``, of vectors and of multicast addresses too.
 
 The call's value is the one before. Lanes with the same address go one after the other: here lane 0 first, on hardware
 in any order. CUDA's functions are relaxed at ``gpu`` scope: they order nothing else; ``atom`` and ``red`` have an order

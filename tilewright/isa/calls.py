@@ -225,20 +225,20 @@ def _arguments(row: Instruction, param: str, value: object, typed: DType | None)
     if operand is None or not operand.many:
         yield _argument(row, param, value, typed)
         return
-    registers = tuple(_expression(row, operand, part, typed) for part in _parts(operand, value))
+    registers = tuple(_expression(row, operand, part, typed) for part in _each_register(operand, value))
     if param.startswith("*"):
         yield from registers
     else:
         yield registers
 
 
-def _parts(operand: Operand, value: object) -> Iterator[object]:
+def _each_register(operand: Operand, value: object) -> Iterator[object]:
     """The registers that ``value`` stands for."""
     if isinstance(value, (tuple, list)):
         for part in value:
-            yield from _parts(operand, part)
+            yield from _each_register(operand, part)
     elif isinstance(value, ir.Buffer) and operand.kind in CONSTRAINTS:
-        yield from _parts(operand, value.region())
+        yield from _each_register(operand, value.region())
     elif isinstance(value, ir.Region) and operand.kind in CONSTRAINTS:
         yield from _registers(operand, value)
     else:

@@ -1,6 +1,5 @@
-"""Descriptors: bits that tell the tensor cores where in shared memory a matrix lies, and which product they compute.
-
-Matrix descriptors: 64 bits that say where a matrix lies.
+"""Descriptors: 64 bits that tell the tensor cores where in shared memory a matrix lies, 32 that tell tcgen05.mma which
+product it computes, and the rows that make and move them in a kernel.
 
 A matrix is cut into groups of 8 rows, and those into stripes as wide as the swizzle: 16 bytes without one, else 32, 64
 or 128. The rows of a stripe follow one another. Two distances say where other stripes and other groups begin, and the
@@ -579,8 +578,7 @@ def product_descriptor(bits: int, kind: str, cta_group: int, *, keeps_b: bool = 
         return f"{error.what} is {error.given}; it may be {error.allowed}"
 
 
-# Making and moving descriptors in a kernel; what their bits mean is in `tilewright.isa.descriptors`, of instructions in
-# `tilewright.isa.descriptors`.
+# Making and moving descriptors in a kernel. What their bits mean stands above.
 
 
 SOURCES = {

@@ -511,6 +511,8 @@ class Keeps:
 Effect = Access | Sync | Fence | ProxyFence | RegisterFence | Signal | Issue | Consults | Commit | Wait | Keeps
 
 
+# A form: how one shape of an instruction is written, where it exists, what it means, and what it does besides.
+#
 # How a form is written: a template, with a hole for each modifier, and what the modifiers mean.
 
 
@@ -678,7 +680,7 @@ class Form:
     """One form of an instruction. Where it only has effects, it has no meaning of its own.
 
     source: the section of the manual.
-    effects: what it does besides computing, see `tilewright.isa.forms`.
+    effects: what it does besides computing, see `Effect`.
     registers: length of the vector operand, or of each by name.
     result: the dtype of the call's value, or the operand whose dtype it has, or the modifier that names it, or what
     tells PTX's word for its type from the modifiers.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from tilewright.isa.forms import Form
 
 __all__ = [
-    "Addresses", "Lanes", "Machine", "Memory", "Tensor", "Unit", "first_of", "unit_of",
+    "SECTOR_BYTES", "Addresses", "Lanes", "Machine", "Memory", "Tensor", "Unit", "first_of", "unit_of",
 ]  # fmt: skip
 
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     Ints: TypeAlias = NDArray[np.int64]
     Bools: TypeAlias = NDArray[np.bool_]
 
+SECTOR_BYTES = 32  # of global memory: the least that an access moves
 
 Lanes = NDArray[Any]  # (..., 32): one value per lane; Any, since each instruction knows its dtypes
 

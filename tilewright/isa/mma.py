@@ -1,4 +1,7 @@
-"""mma: products of matrices in registers; which lane holds which element, and what elements are widened to.
+"""Products of matrices in registers, mma.sync: which lane holds which element, what elements are widened to, and the
+rows, dense and sparse.
+
+Products that follow each other on fragments side by side are one product of larger matrices.
 
 With this, products that follow each other on fragments side by side are one product of larger matrices.
 """

@@ -1,4 +1,6 @@
-"""Operands: registers of a type, and places in memory; of which dtype each is, and what a caller may give for one."""
+"""Operands that are registers or addresses: of which dtype a register is, which memory an address leads into, and what
+a caller may give for one.
+"""
 
 from __future__ import annotations
 
@@ -117,10 +119,9 @@ def _is_count(expr: Expr, bits: int) -> bool:
     return expr.dtype.is_integer and (bits < 64 or expr.dtype.bits == 64)
 
 
-# Operands that are addresses: what a caller may give for one of each memory; and what ld, st, atom and red have in
-# common: the memory, the scope of threads, and the dtypes.
+# Operands that are addresses: the memory that one leads into, and what a caller may give for one of each memory.
 #
-# Source: PTX ISA, "State Spaces" and "Memory Consistency Model: Scope".
+# Source: PTX ISA, "State Spaces".
 
 
 UINT64 = dtype("uint64")

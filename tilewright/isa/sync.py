@@ -1,5 +1,5 @@
-"""Where threads meet: barriers of a warp, a warpgroup, a CTA, and the 16 named ones; and of a cluster, whose CTAs reach
-into each other's memory.
+"""Where threads meet and order what they do: barriers of a warp, a warpgroup, a CTA, the 16 named ones, fences, and
+clusters.
 
 Sources: CUDA C++ Programming Guide, "Synchronization Functions" and "Warp Synchronization"; PTX ISA, "bar, barrier".
 """

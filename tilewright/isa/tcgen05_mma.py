@@ -220,7 +220,7 @@ def _field(words: Array, first: Array | np.uint64, bits: int) -> Array:
     return np.asarray(words >> first & np.uint64((1 << bits) - 1)).astype(np.int64)
 
 
-# The products themselves.
+# The products of each kind, as their forms say them.
 
 
 class ProductForm(NamedTuple):
@@ -585,7 +585,7 @@ def _read_before(batches: list[SameProduct], nbytes: Array | None, enabled: Arra
     return np.minimum(width[:, None, None], 4 if nbytes is None else nbytes)
 
 
-# Shared memory
+# Units of shared memory, as descriptors name them.
 
 
 def _units(
@@ -624,6 +624,9 @@ def _units_of(unit: Unit, name: str, descs: Lanes, batch: SameProduct) -> Array:
             wrong[batch.which] = descs == bits
             unit.fault(f"{name}: {trouble}", wrong)
     return descriptor_addresses(descs, *shape).reshape(len(descs), -1)
+
+
+# The rows of the table.
 
 
 MMA_KIND_OF = {element: kind for kind, row in PRODUCT_KINDS.items() if not row.scales for element in row.elements}

@@ -1,5 +1,5 @@
-"""cp.async.bulk: at a thread's call the copy engine (TMA) moves a box of an array between global and shared memory, by
-a tensor map, or a run of bytes without one.
+"""Copies by the copy engine (TMA), at a thread's call: cp.async.bulk.tensor moves a box of an array between global and
+shared memory, cp.async.bulk a run of bytes; st.async and red.async store in another CTA.
 
 A tensor map (`ir.tensor_map`) says what the array is and how large its boxes are; the instruction says where one
 begins, in elements, innermost dimension first, and where in shared memory it lies. A load completes its bytes at an

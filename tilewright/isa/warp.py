@@ -1,4 +1,5 @@
-"""Exchange between the lanes of a warp without memory: shuffles, votes, and the election of one lane.
+"""Exchange between the lanes of a warp without memory: shuffles, votes, reductions and the election of one lane, in
+CUDA's words and as compilers write them.
 
 The lanes that ``mask`` names must all be there. Sources: CUDA C++ Programming Guide, "Warp Shuffle Functions", "Warp
 Vote Functions"; PTX ISA, "shfl.sync", "vote.sync", "elect.sync".
@@ -243,7 +244,8 @@ for _name, _join in JOINS.items():
 
 # Exchange as compilers write it: shfl, vote, match, redux, activemask, elect.
 #
-# A shuffle has its segments and its end in one register, and returns whether it stayed inside. Source: PTX ISA,
+# The lanes that ``mask`` names must all be there. What they mean is what CUDA's functions above mean;
+# a shuffle has its segments and its end in one register, and returns whether it stayed inside. Source: PTX ISA,
 # "shfl.sync", "vote.sync", "match.sync", "redux.sync", "activemask", "elect.sync".
 
 

@@ -28,7 +28,7 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         Sum = rows.matrix(s, (m, n), kind, s_pitch)
         row = rows.first(rows.ctas(m), n)
         read, added, tile = rows.tile(kind), rows.tile(kind), rows.tile()
-        weights = T.meta_var(Weights(rows, W, weight_kind))
+        weights = T.meta_var(Weights(rows, W, row))
         total, row_total = rows.own(), rows.each()
         if row < m:
             total.local()[0] = 0.0
@@ -45,7 +45,7 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
                 if rows.long:  # each thread reads what it has written
                     scope.copy(read, Sum[rows.at(row), rows.columns(p)], fill=0)
                 scope.mul(tile, read, scale)
-                scope.mul(Y[rows.at(row), rows.columns(p)], tile, weights.part(p))
+                scope.mul(Y[rows.at(row), rows.columns(p)], tile, weights.part(rows, p))
 
     return tw.compile(add_rms_norm, fast_math=True)
 

@@ -37,9 +37,6 @@ Array: TypeAlias = Any
 FLOATS = ("float32", "float16", "bfloat16")
 SIMULATED = 4  # multiprocessors
 INTEGERS = ("int32", "int64")
-# Clusters of so many CTAs that run at once, of a CTA for each multiprocessor: as many of an H200's 132.
-AT_ONCE = {size: many / 132
-           for size, many in {1: 132, 2: 66, 3: 39, 4: 30, 5: 22, 6: 17, 7: 15, 8: 15, 16: 7}.items()}  # fmt: skip
 
 
 def multiprocessors(array: Array) -> int:

@@ -70,6 +70,22 @@ def check_dimensions(layout: str, kinds: tuple[str, ...], **arrays: Array) -> No
                                 allowed=f"{LAYOUTS[layout]}, in the order {layout!r}")  # fmt: skip
 
 
+def check_widths_and_heads(layout: str, q: Array, k: Array, v: Array, *, paged: bool = False) -> None:
+    """Raises ArgumentError for q, k and v that do not go together, or are of widths that have no kernel. paged: is the
+    first dimension of k and v that of pages?
+    """
+    queries, keys, values = (tuple(upright(array, layout).shape) for array in (q, k, v))
+    fits = keys[:3] == values[:3] and keys[3] == queries[3] and keys[1] > 0 and queries[1] % keys[1] == 0
+    if not fits or (keys[0] != queries[0] and not paged):
+        batch = "" if paged else "one batch, "
+        raise ArgumentError("q, k and v do not fit", given=", ".join(f"{tuple(x.shape)}" for x in (q, k, v)),
+                            allowed=f"{batch}as many keys as values, heads of q a multiple of those of k and v,"
+                                    " one width of q and k")  # fmt: skip
+    if keys[3] not in WIDTHS or values[3] not in WIDTHS or values[3] > keys[3]:
+        raise ArgumentError("no kernel for this width", given=f"{keys[3]} of q and k, {values[3]} of v",
+                            allowed=f"{choices(None, WIDTHS)}; that of v at most that of q and k")  # fmt: skip
+
+
 def check_softcap(softcap: float) -> None:
     """Raises ArgumentError for what bends no scores."""
     if not 0.0 <= softcap < math.inf:

@@ -19,12 +19,12 @@ from tilewright.kernels.attention import forward
 from tilewright.kernels.attention_arrays import (
     EVERYWHERE,
     KINDS,
-    WIDTHS,
     alignment_of,
     broadcast,
     check_dimensions,
     check_softcap,
     check_starts,
+    check_widths_and_heads,
     fallen,
     laid_out,
     upright,
@@ -125,16 +125,9 @@ def outputs(
     expect("q", q, (*KINDS, FLOAT8))
     for name, array in (("q", q), ("k", k), ("v", v)):
         expect(name, array, (kind_of(q),))
-    queries, keys, values = (tuple(upright(array, layout).shape) for array in (q, k, v))
+    queries, keys = (tuple(upright(array, layout).shape) for array in (q, k))
     _seen(causal, left, right, layout, starts_k, queries, keys)
-    fits = keys[:3] == values[:3] and keys[0] == queries[0] and keys[3] == queries[3] and keys[1] > 0
-    if not fits or queries[1] % keys[1]:
-        raise ArgumentError("q, k and v do not fit", given=", ".join(f"{tuple(x.shape)}" for x in (q, k, v)),
-                            allowed="one batch, as many keys as values, heads of q a multiple of those of k and v,"
-                                    " one width of q and k")  # fmt: skip
-    if keys[3] not in WIDTHS or values[3] not in WIDTHS or values[3] > keys[3]:
-        raise ArgumentError("no kernel for this width", given=f"{keys[3]} of q and k, {values[3]} of v",
-                            allowed=f"{choices(None, WIDTHS)}; that of v at most that of q and k")  # fmt: skip
+    check_widths_and_heads(layout, q, k, v)
     if bias is not None:
         expect("bias", bias, ("float32", *KINDS))
         broadcast("bias", bias, (*queries[:3], keys[2]))

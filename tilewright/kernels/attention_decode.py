@@ -13,7 +13,7 @@ logarithm of the sum of weights gives it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -27,9 +27,9 @@ from tilewright.kernels.attention import weigh
 from tilewright.kernels.attention_arrays import (
     EVERYWHERE,
     KINDS,
-    WIDTHS,
     check_dimensions,
     check_softcap,
+    check_widths_and_heads,
     laid_out,
     upright,
     window_of,
@@ -442,15 +442,8 @@ def outputs(
     expect("q", q, KINDS)
     for name, array in (("q", q), ("k", k), ("v", v)):
         expect(name, array, (kind_of(q),))
-    (batch, heads, m, width), keys, values = (tuple(upright(array, layout).shape) for array in (q, k, v))
-    fits = keys[:3] == values[:3] and keys[3] == width and keys[1] > 0 and heads % keys[1] == 0
-    if not fits or (pages is None and keys[0] != batch):
-        raise ArgumentError("q, k and v do not fit", given=", ".join(f"{tuple(x.shape)}" for x in (q, k, v)),
-                            allowed="as many keys as values, heads of q a multiple of those of k and v, one width of q"
-                                    " and k, and without pages one batch")  # fmt: skip
-    if width not in WIDTHS or values[3] not in WIDTHS or values[3] > width:
-        raise ArgumentError("no kernel for this width", given=f"{width} of q and k, {values[3]} of v",
-                            allowed=f"{choices(None, WIDTHS)}; that of v at most that of q and k")  # fmt: skip
+    check_widths_and_heads(layout, q, k, v, paged=pages is not None)
+    batch, heads, m = upright(q, layout).shape[:3]
     if lengths is not None:
         expect("lengths", lengths, ("int32",), shape=(batch,))
     if pages is not None:
@@ -476,15 +469,15 @@ def run(results: Arrays, args: Arrays) -> Launches:
     scale = width**-0.5 if scale is None else scale
     group, bent = min(ROWS, 1 << (heads // heads_kv - 1).bit_length()), softcap != 0 or scale <= 0
     keys, resident = next(sizes for most, sizes in TILES.items() if width + v.shape[3] <= most)
-    form = DecodeKind(kind_of(q), kind_of(q), width, v.shape[3], group, 1, keys, resident, pages is not None,
-                      lengths is not None, left != EVERYWHERE, right != EVERYWHERE, bent, softcap != 0)  # fmt: skip
-    chunk = math.gcd(rows, form.keys) if form.paged else form.keys
-    parts = -(-m // form.box[0]) * -(-heads // heads_kv // group)
-    longest = longest or (rows * pages.shape[1] if form.paged else rows)
-    works, tiles = parts * heads_kv * batch, -(-longest // form.keys)
-    splits = splits or chosen_splits(works, tiles, multiprocessors(q), form.resident, COSTS)
-    form = replace(form, chunk=chunk, result="float32" if splits > 1 else form.kind)
-    into, levels = out, lse
+    parts = -(-m // (ROWS // group)) * -(-heads // heads_kv // group)
+    longest = longest or (rows if pages is None else rows * pages.shape[1])
+    works, tiles = parts * heads_kv * batch, -(-longest // keys)
+    splits = splits or chosen_splits(works, tiles, multiprocessors(q), resident, COSTS)
+    form = DecodeKind(
+        kind_of(q), "float32" if splits > 1 else kind_of(q), width, v.shape[3], group,
+        keys if pages is None else math.gcd(rows, keys), keys, resident, pages is not None, lengths is not None,
+        left != EVERYWHERE, right != EVERYWHERE, bent, softcap != 0,
+    )  # fmt: skip
     if splits > 1:
         into = like(q, (splits, batch, heads, m, v.shape[3]), "float32")
         levels = like(q, (splits, batch, heads, m), "float32")

@@ -39,14 +39,15 @@ def forward(rows: Rows, kind: str, target_kind: str) -> tw.Executable:
         for turn in here.following():
             row: T.let = first + turn * rows.step
             if row < m:
+                now = T.meta_var(source.begin(row))
                 at: T.let = T.cast(targets.of(row), "int64")
-                exponents(here, tiles, source, row, n, turn)
+                exponents(now, tiles, source, row, n, turn)
                 out.local()[0] = T.select(at == ignored, 0.0, NAN)
                 if (at != ignored) & (at >= 0) & (at < n):
                     mine: T.let = T.cast(source.element(row, T.cast(at, "int32")), "float32")
                     out.local()[0] = T.log(tiles.row_total.local()[0]) + tiles.row_most.local()[0] - mine
-                if here.speaks:
-                    scope.copy(Loss[here.at(row)], out, clip=True)
+                if now.speaks:
+                    scope.copy(Loss[now.at(row)], out, clip=True)
 
     return tw.compile(cross_entropy, fast_math=True)
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tilewright.dtypes import dtype
+from tilewright.isa import ARCHS
 from tilewright.lang import T, Tx
 
 SWIZZLES = {16: 0, 32: 1, 64: 2, 128: 3}  # by the bytes of a row
 ROW_BYTES = 128  # bytes of a stage along K, and of a slab's row: the width of the swizzle
-SHARED_BYTES, KEPT_BYTES = 228 << 10, 1024  # of a multiprocessor; of each CTA, for the system
+SHARED_BYTES, KEPT_BYTES = ARCHS["sm_90"].sm_shared_bytes, 1024  # of a multiprocessor; of each CTA, for the system
 REGISTERS = {(2, 1): (40, 232), (3, 1): (32, 160), (2, 2): (24, 104)}  # by warpgroups and resident CTAs
 MOST_BESIDE = 128 * 128  # sums of a tile that the CTAs of a cluster exchange in memory beside the ring
 ACTIVATIONS: dict[str, Callable[[Any], Any]] = {"": lambda x: x, "relu": T.relu, "gelu": T.gelu, "silu": T.silu}

@@ -46,40 +46,40 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         first: T.let = rows.first(rows.ctas(m), n)
         here = T.meta_var(rows.begun(first, x_pitch, m))
         source = T.meta_var(coming(here, X, first, (m, n)))
-        weights, biases = T.meta_var((Weights(here, W, weight_kind), Weights(here, B, weight_kind)))
-        meeting = T.meta_var(Meeting(here, 3))
+        weights, biases, meeting = T.meta_var((Weights(here, W, first), Weights(here, B, first), Meeting(here, 3)))
         read, tile, apart = here.tile(kind), here.tile(), here.tile()
         total, mean, variance, count = here.lanes(), here.each(), here.each(), here.each()
         for turn in here.following():
             row: T.let = first + turn * rows.step
             if row < m:
+                now = T.meta_var(source.begin(row))
                 total.local()[0], count.local()[0] = 0.0, 0.0
-                for p in here.parts(n):
+                for p in now.parts(n):
                     source.take(read, row, p)
                     scope.cast(tile, read)
                     Tx.sum(total.local(), tile.local(), accum=True)
-                    count.local()[0] = count.local()[0] + T.cast(here.inside(p, n), "float32")
+                    count.local()[0] = count.local()[0] + T.cast(now.inside(p, n), "float32")
                 Tx.warp.sum(mean, total)
                 mean.local()[0], total.local()[0] = mean.local()[0] / T.max(count.local()[0], 1.0), 0.0
-                for p in here.parts(n):
-                    if here.long:
+                for p in now.parts(n):
+                    if now.long:
                         source.take(read, row, p)
                         scope.cast(tile, read)
-                    here.clear_outside(tile, p, n, mean.local()[0])
+                    now.clear_outside(tile, p, n, mean.local()[0])
                     scope.sub(apart, tile, mean.local()[0])
                     scope.mul(apart, apart, apart)
                     Tx.sum(total.local(), apart.local(), accum=True)
                 Tx.warp.sum(variance, total)
-                if not here.by_warps:
+                if not now.by_warps:
                     meet(*meeting.of(turn, count.local()[0], mean.local()[0], variance.local()[0]), mean, variance, n)
                 scale: T.let = T.rsqrt(variance.local()[0] / T.cast(n, "float32") + eps)
-                for p in here.parts(n):
-                    if here.long:
+                for p in now.parts(n):
+                    if now.long:
                         source.take(read, row, p)
                         scope.cast(tile, read)
                     scope.sub(tile, tile, mean.local()[0])
                     scope.mul(tile, tile, scale)
-                    scope.fma(source.place(Y, row, p, tile), tile, weights.part(p), biases.part(p))
+                    scope.fma(source.place(Y, row, p, tile), tile, weights.part(now, p), biases.part(now, p))
                     source.put(Y, row, p, tile)
         source.end(Y)
 

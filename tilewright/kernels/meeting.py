@@ -10,23 +10,25 @@ from tilewright.kernels.rows import ACCESS_BYTES, Rows
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, laneid
 
-PLACES = 4  # of a `Meeting`, for rows that a CTA takes one after the other
+PLACES = 8  # of a `Meeting`, for rows that a CTA takes one after the other
 
 
 class Meeting:
     """The exchange of a few numbers between the warps that share a row. `Any`: the language's expressions.
 
-    Each warp stores its numbers in the shared memory of each CTA of the cluster, where an m-barrier counts their bytes.
+    Each warp stores its numbers, together, in the shared memory of each CTA of the cluster, where an m-barrier counts
+    their bytes.
     Each row has a place and an m-barrier of its own; where a CTA stays for all rows, it has `PLACES`, and the CTAs meet
     before one is used again.
     """
 
     def __init__(self, rows: Rows, numbers: int) -> None:
         self.rows, self.members, self.places = rows, rows.cluster * rows.warps, PLACES if rows.stays else rows.turns
-        self.nbytes = self.members * numbers * 4
+        self.wide = numbers if rows.cluster == 1 else 1 << (numbers - 1).bit_length()  # of a store to a cluster
+        self.nbytes = self.members * self.wide * 4
         if rows.by_warps:
             return
-        self.told = T.alloc_shared((self.places, numbers, self.members), "float32")
+        self.told = T.alloc_shared((self.places, self.members, self.wide), "float32", align=ACCESS_BYTES)
         if rows.cluster > 1:
             self.bars = T.alloc_shared((self.places,), "uint64")
             with T.If(special("tid") == 0), T.Then():
@@ -45,15 +47,15 @@ class Meeting:
         if self.rows.cluster == 1:
             with T.If(lane == 0), T.Then():
                 for number, value in enumerate(values):
-                    T.ptx.st(self.told.ptr_to([place, number, warp]), value, space="shared")
+                    T.ptx.st(self.told.ptr_to([place, warp, number]), value, space="shared")
             T.cuda.cta_sync()
-            return [self._tile(place, number) for number in range(len(values))]
+            return self._tiles(place, len(values))
         if self.rows.stays:
             with T.If((turn > 0) & (place == 0)), T.Then():
                 T.ptx.barrier.cluster.wait()
         self._send(place, rank * warps + warp, lane, values)
         T.ptx.mbarrier.try_wait(self.bars.ptr_to([place]), turn // self.places & 1 if self.rows.stays else 0)
-        tiles = [self._tile(place, number) for number in range(len(values))]
+        tiles = self._tiles(place, len(values))
         if self.rows.stays:
             with T.If((place == self.places - 1) & (turn + 1 < self.rows.turns)), T.Then():
                 with T.If(special("tid") == 0), T.Then():
@@ -70,17 +72,29 @@ class Meeting:
         if not self.rows.in_turns:
             T.ptx.barrier.cluster.wait()
         with T.If(lane < self.rows.cluster), T.Then():
-            for number, value in enumerate(values):
-                there = T.ptx.mapa(self.told.ptr_to([place, number, member]), lane)
-                T.ptx.st_async(there, value, T.ptx.mapa(self.bars.ptr_to([place]), lane))
+            there = T.ptx.mapa(self.told.ptr_to([place, member, 0]), lane)
+            told = T.ptx.mapa(self.bars.ptr_to([place]), lane)
+            if self.wide == 1:
+                T.ptx.st_async(there, values[0], told)
+            else:
+                T.ptx.st_async.vec(self.wide, there, told, *values, *values[: self.wide - len(values)])
 
-    def _tile(self, place: Any, number: int) -> Any:
+    def _tiles(self, place: Any, numbers: int) -> list[Any]:
         """The lanes of a warp divide the numbers; several have the same one where there are fewer."""
         lanes = min(self.members & -self.members, 32)  # the largest power of two that divides the members
-        spec = S[(self.members // lanes, lanes) : (1, 1 @ laneid)] + R[32 // lanes : lanes @ laneid]
-        tile = T.alloc_buffer((self.members,), "float32", scope="local", layout=TileLayout(spec))
-        Tx.warp.copy(tile, self.told[place, number, :])
-        return tile
+        runs, again = self.members // lanes, R[32 // lanes : lanes @ laneid]
+        all_of_them = S[(runs, lanes, self.wide) : (self.wide, 1 @ laneid, 1)] + again
+        wide = T.alloc_buffer((self.members, self.wide), "float32", scope="local", layout=TileLayout(all_of_them))
+        Tx.warp.copy(wide, self.told[place, :, :])
+        spec = S[(runs, lanes) : (1, 1 @ laneid)] + again
+        tiles = []
+        for number in range(numbers):
+            tile = T.alloc_buffer((self.members,), "float32", scope="local", layout=TileLayout(spec))
+            for run in range(runs):
+                at = run * self.wide + number
+                Tx.copy(tile.local()[run : run + 1], wide.local()[at : at + 1])
+            tiles.append(tile)
+        return tiles
 
 
 class Direct:
@@ -89,6 +103,11 @@ class Direct:
     def __init__(self, rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> None:
         self.rows, self.matrix, self.first, self.extents = rows, matrix, first, extents
         self.out: Any = rows.tile(str(matrix.dtype)) if rows.staged else None
+
+    def begin(self, row: Any) -> Rows:
+        """Begin with the rows at ``row``: their distribution."""
+        self.rows = self.rows.of_row(row)
+        return self.rows
 
     def take(self, tile: Any, row: Any, part: Any, fill: Any = 0) -> None:
         """Bring a part of the rows at ``row`` to registers; ``fill`` is the value of elements outside."""
@@ -171,6 +190,9 @@ class InShared(Direct):
         self.memory = T.alloc_shared((rows.warps, taken * rows.staged), kind, align=128)
         self.all = extents[0] - first >= taken
         self.counts = taken * rows.staged, T.max(extents[0] - first, 0) * rows.staged
+        with T.If(~self.all), T.Then():  # rows that are not there are read, too
+            Tx.warp.fill(self.memory[special("warpid"), :], 0)
+            T.cuda.warp_sync()
         self._piece(lambda count: (self._near(0, (count,)), self._there(matrix, count)))
         T.cuda.warp_sync()
 
@@ -196,28 +218,18 @@ class InShared(Direct):
 
     def _begin(self, row: Any) -> Any:
         """Where the row of the calling thread begins."""
-        return (self.rows.mine(row) - self.first) * self.rows.staged
-
-    def _mine(self, row: Any) -> Any:
-        """The elements of the calling thread, in shared memory."""
-        threads = self.rows.threads
-        return self._near(self._begin(row) + special("laneid") % threads, (self.rows.runs,), threads).buffer
-
-    def _each(self, row: Any, copy: Any) -> None:
-        """Copy the calling thread's elements of a row: all of them that are in it."""
-        full, rest = self.rows.last_run
-        with T.If(self.rows.mine(row) < self.extents[0]), T.Then():
-            if full:
-                copy(slice(0, full))
-            if rest:
-                with T.If(special("laneid") % self.rows.threads < rest), T.Then():
-                    copy(slice(full, full + 1))
+        return (row - self.first) * self.rows.staged
 
     def take(self, tile: Any, row: Any, part: Any, fill: Any = 0) -> None:
-        """Bring rows to registers."""
-        mine, near = tile.local(), self._mine(row)
-        Tx.fill(mine, fill)
-        self._each(row, lambda some: Tx.copy(mine[some], near[some]))
+        """Bring rows to registers, without a branch, for which the compiler would make all that follows twice."""
+        threads, (full, rest) = self.rows.threads, self.rows.last_run
+        lane, mine = special("laneid") % threads, tile.local()
+        begin = self._begin(self.rows.mine(row)) + lane
+        Tx.copy(mine[:full], self._near(begin, (full,), threads))
+        if rest:
+            place = begin + T.select(lane < rest, full, full - 1) * threads  # others' elements may be results by now
+            Tx.copy(mine[full:], self._near(place, (1,), threads))
+            Tx.select(mine[full:], mine[full:], fill, lambda _: lane < rest)
 
     def place(self, matrix: Any, row: Any, part: Any, tile: Any) -> Any:
         """Registers: `put` stores them."""
@@ -226,18 +238,23 @@ class InShared(Direct):
     def put(self, matrix: Any, row: Any, part: Any, tile: Any) -> None:
         """Store results where the rows were, as each thread has read what it stores."""
         mine, warp, threads = self.out.local(), special("warpid"), self.rows.threads
-        begin = self._begin(row) + special("laneid") % threads
+        lane, (full, rest) = special("laneid") % threads, self.rows.last_run
+        begin = self._begin(self.rows.mine(row)) + lane
 
-        def store(some: slice) -> None:
-            for k in range(some.start, some.stop):
-                at = begin + k * threads
-                Tx.copy(self.memory[warp, at : at + 1], mine[k : k + 1])
+        def store(k: int) -> None:
+            at = begin + k * threads
+            Tx.copy(self.memory[warp, at : at + 1], mine[k : k + 1])
 
-        self._each(row, store)
+        with T.If(self.rows.mine(row) < self.extents[0]), T.Then():
+            for k in range(full):
+                store(k)
+            if rest:
+                with T.If(lane < rest), T.Then():
+                    store(full)
 
     def element(self, row: Any, column: Any) -> Any:
         """An element of the calling thread's row."""
-        return self.memory[special("warpid"), self._begin(row) + column]
+        return self.memory[special("warpid"), self._begin(self.rows.mine(row)) + column]
 
     def end(self, matrix: Any) -> None:
         """Copy the results to where they belong."""
@@ -253,32 +270,43 @@ def coming(rows: Rows, matrix: Any, first: Any, extents: tuple[Any, Any]) -> Dir
 class Weights:
     """An argument with one element for each column. `Any`: the language's expressions."""
 
-    def __init__(self, rows: Rows, line: Any, kind: str) -> None:
-        self.rows, self.line = rows, line
+    def __init__(self, rows: Rows, line: Any, first: Any) -> None:
+        self.rows, self.line, kind = rows, line, str(line.dtype)
         tile: Any = rows.tile(kind) if rows.shifted else rows.line_tile(kind) if rows.early else None
-        self.tile, self.kept = tile, None
+        self.tile = tile
+        self.kept: Any = None
         if rows.is_early:
             T.ptx.griddepcontrol.wait()  # for the kernel that shifts the line; all before it have ended
+        assert rows.near or not (rows.early and rows.moves), "registers have the weights of one shift"
+        if rows.near and rows.moves:  # all accesses of the CTA's share
+            self.kept = T.alloc_shared((1, rows.part + rows.room), kind, align=ACCESS_BYTES)
+            rows.scope.copy(self.kept, self._region(rows.of_row(first), 0, rows.room))
+            T.cuda.cta_sync()
+            return
         if rows.early:
-            rows.scope.copy(tile, self._region(0), fill=0)
+            rows.scope.copy(tile, self._region(rows, 0), fill=0)
         if rows.near:  # each thread stores and loads what is its own
             self.kept = T.alloc_shared(tile.shape, kind, align=ACCESS_BYTES)
             rows.scope.copy(self.kept, tile, dispatch="reg")
 
-    def part(self, part: Any) -> Any:
-        """The weights of a part of the rows."""
-        if self.rows.near:
-            self.rows.scope.copy(self.tile, self.kept, dispatch="reg")
-        elif self.rows.shifted and not self.rows.early:
-            self.rows.scope.copy(self.tile, self._region(part))  # whole accesses: copies reach beyond the row
-        return self._region(part) if self.tile is None else self.tile
+    def part(self, rows: Rows, part: Any) -> Any:
+        """The weights of a part of a row."""
+        if rows.near:
+            begin = rows.room - rows.shift // rows.vector * rows.vector
+            kept = self.kept[:, begin : begin + rows.part] if rows.moves else self.kept
+            rows.scope.copy(self.tile, kept, dispatch="reg")
+        elif rows.shifted and not rows.early:
+            rows.scope.copy(self.tile, self._region(rows, part))  # whole accesses: copies reach beyond the row
+        return self._region(rows, part) if self.tile is None else self.tile
 
-    def _region(self, part: Any) -> Any:
-        if not self.rows.shifted:
-            return self.line[self.rows.columns(part)]
-        vector, begin = self.rows.vector, self.rows.begin(part) + self.rows.shift + self.rows.spacing - self.rows.vector
-        begin, copy = begin - self.rows.shift // vector * vector, self.rows.shift % vector
-        return self.line[copy : copy + 1, begin : begin + self.rows.part]
+    def _region(self, rows: Rows, part: Any, more: int = 0) -> Any:
+        """The weights of a part of a row, and so many elements before it, of which all shifts need some."""
+        if not rows.shifted:
+            return self.line[rows.columns(part)]
+        copy, begin = rows.shift % rows.vector, rows.share(part)
+        if not more:
+            begin = begin + rows.room - rows.shift // rows.vector * rows.vector
+        return self.line[copy : copy + 1, begin : begin + rows.part + more]
 
 
 class Numbers:

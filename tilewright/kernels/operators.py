@@ -15,7 +15,7 @@ from tilewright import host
 from tilewright.compiler import Executable
 from tilewright.errors import ArgumentError
 from tilewright.kernels.arrays import Array
-from tilewright.kernels.recording import MISSED, SAVED, RememberedCalls, unsaved
+from tilewright.kernels.recording import MISSED, SAVED, RememberedCalls, is_tensor, unsaved
 
 Arrays = tuple[Array, ...]
 Launch = tuple[Executable, tuple[Any, ...]]
@@ -110,14 +110,14 @@ def refuse_tangents(name: str, args: Arrays) -> None:
     forward = sys.modules["torch"].autograd.forward_ad
     if forward._current_level < 0:
         return
-    if any(forward.unpack_dual(value).tangent is not None for value in args if hasattr(value, "data_ptr")):
+    if any(forward.unpack_dual(value).tangent is not None for value in args if is_tensor(value)):
         raise ArgumentError(f"{name} has no derivative in forward mode", given="an argument with a tangent",
                             allowed="arguments without one; gradients in reverse mode")  # fmt: skip
 
 
 def keep(ctx: Any, inputs: Arrays, output: Any) -> None:
     """Keep the arguments and the results for the gradient. `Any`: torch's types."""
-    tensors = tuple(value for value in inputs if hasattr(value, "data_ptr"))
+    tensors = tuple(value for value in inputs if is_tensor(value))
     ctx.args = unsaved(inputs)
     ctx.save_for_backward(*tensors, *(output if isinstance(output, tuple) else (output,)))
 

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 from tilewright import host
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError, TargetError, choices, described
+from tilewright.isa import SECTOR_BYTES, clusters_on
 from tilewright.kernels.arrays import (
-    AT_ONCE,
     Array,
     contiguous,
     expect,
@@ -214,7 +214,7 @@ def _clusters(tiles: Tiles, extents: tuple[int, int]) -> int:
 
 def clusters_at_once(tiles: Tiles, processors: int) -> int:
     """How many clusters run at the same time; more would wait until some of these are done with all their tiles."""
-    return max(1, int(processors * tiles.resident * AT_ONCE[tiles.ctas]))
+    return max(1, int(tiles.resident * clusters_on(processors, tiles.ctas)))
 
 
 def _has_room(tiles: Tiles, *, simple: bool) -> bool:
@@ -287,9 +287,7 @@ HALVES, FLOAT8 = ("bfloat16", "float16"), ("float8_e4m3fn", "float8_e5m2")
 KINDS = (*HALVES, "float32", *FLOAT8)
 RESULTS = (*HALVES, "float32")
 ALIGNED = 16  # bytes: rows begin at multiples
-SECTOR_BYTES = 32
 MOST_TRIED = 4  # tiles, where registers do not suffice
-# Operands
 
 
 def laid_out(array: Array, *, may_turn: bool) -> tuple[Array, bool]:

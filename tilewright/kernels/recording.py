@@ -74,7 +74,7 @@ class Notes:
                 self.lines.append(call)
             else:
                 self.makes(result, call)
-            self.touches([arg for arg in args if _is_tensor(arg) and arg is not result], [result])
+            self.touches([arg for arg in args if is_tensor(arg) and arg is not result], [result])
         else:
             self.is_whole = self.is_whole and (func.is_view or operation in ASKED)
 
@@ -86,7 +86,7 @@ class Notes:
 
     def shown(self, value: Any) -> str:
         """An argument of an operation: a value, or a tensor as a view of its memory's first."""
-        if not _is_tensor(value):
+        if not is_tensor(value):
             return self.value(value)
         name, first = self.first_of(value)
         self.is_whole = self.is_whole and value.dtype == first.dtype
@@ -103,7 +103,7 @@ class Notes:
         self.is_whole = self.is_whole and apart and not plan.maps.are_passed
         self.mask |= plan.mask
         stores = written(exe.lowered)
-        arrays = [(param.name, arg) for param, arg in zip(exe.lowered.params, args, strict=True) if _is_tensor(arg)]
+        arrays = [(param.name, arg) for param, arg in zip(exe.lowered.params, args, strict=True) if is_tensor(arg)]
         self.touches(
             [arg for name, arg in arrays if name not in stores], [arg for name, arg in arrays if name in stores]
         )
@@ -122,7 +122,7 @@ class Notes:
 
     def address(self, value: Any, arg: Any) -> str:
         """The value of a parameter: a number, or where an array begins."""
-        if not _is_tensor(arg):
+        if not is_tensor(arg):
             return self.value(value)
         name, first = self.first_of(arg)
         return f"p{name[1:]} + {value - first.data_ptr()}".removesuffix(" + 0")
@@ -137,7 +137,8 @@ class Notes:
         return [name for name, _ in firsts]
 
 
-def _is_tensor(value: Any) -> bool:
+def is_tensor(value: Any) -> bool:
+    """Is it one of torch, or an array that is as one? Its memory is at ``data_ptr()``."""
     return hasattr(value, "data_ptr")
 
 
@@ -297,9 +298,9 @@ class RememberedCalls:
         """What a call does, and its results."""
         notes = Notes()
         with sys.modules["torch"].no_grad():
-            values = [reseated(value) if hasattr(value, "data_ptr") else value for value in args]
+            values = [reseated(value) if is_tensor(value) else value for value in args]
             for i, value in enumerate(values):
-                if hasattr(value, "data_ptr"):
+                if is_tensor(value):
                     notes.add(f"a{i}", value)
             with recorder()(notes):
                 return notes, self._direct(*values, launch=notes.launch)
@@ -313,7 +314,7 @@ class RememberedCalls:
         space = {
             **notes.values,
             **{f"T{i}": type(value) for i, value in enumerate(args)},
-            **{f"V{i}": value for i, value in enumerate(args) if not hasattr(value, "data_ptr")},
+            **{f"V{i}": value for i, value in enumerate(args) if not is_tensor(value)},
             "alike": guards(*tensors, dynamic_dims_sizes=None, dynamic_dims_strides=None).check,
             "stream": torch_stream(),
             "device": max(0, _tensors(args)[0].get_device()),
@@ -355,7 +356,7 @@ def source(args: Arguments, lines: Sequence[str], names: Sequence[str], mask: in
 
     A tensor that is passed twice has to be again, since guards refuse it: no other compares two of the arguments.
     """
-    tensors = [i for i, value in enumerate(args) if hasattr(value, "data_ptr")]
+    tensors = [i for i, value in enumerate(args) if is_tensor(value)]
     firsts = {i: next(j for j in tensors if args[j] is args[i]) for i in tensors}
     same = [f"type(a{i}) is T{i} and a{i} == V{i}" for i in range(len(args)) if i not in tensors]
     same += [f"a{i} is a{first}" for i, first in firsts.items() if first != i]
@@ -390,7 +391,7 @@ def _compiled(text: str) -> CodeType:
 
 def unsaved(args: Arguments) -> Arguments:
     """The arguments, `SAVED` in the place of each tensor."""
-    return tuple([SAVED if hasattr(value, "data_ptr") else value for value in args])
+    return tuple([SAVED if is_tensor(value) else value for value in args])
 
 
 def _missed(args: Arguments) -> Any:
@@ -398,8 +399,8 @@ def _missed(args: Arguments) -> Any:
 
 
 def _tensors(args: Arguments) -> list[Any]:
-    return [value for value in args if hasattr(value, "data_ptr")]
+    return [value for value in args if is_tensor(value)]
 
 
 def _key(args: Arguments) -> Arguments:
-    return tuple([value.shape if hasattr(value, "data_ptr") else value for value in args])
+    return tuple([value.shape if is_tensor(value) else value for value in args])

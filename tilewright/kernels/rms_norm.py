@@ -31,27 +31,28 @@ def forward(rows: Rows, kind: str, weight_kind: str) -> tw.Executable:
         first: T.let = rows.first(rows.ctas(m), n)
         here = T.meta_var(rows.begun(first, x_pitch, m))
         source = T.meta_var(coming(here, X, first, (m, n)))
-        weights = T.meta_var(Weights(here, W, weight_kind))
+        weights = T.meta_var(Weights(here, W, first))
         meeting = T.meta_var(Meeting(here, 1))
         read, tile = here.tile(kind), here.tile()
         total, row_total = here.lanes(), here.each()
         for turn in here.following():
             row: T.let = first + turn * rows.step
             if row < m:
+                now = T.meta_var(source.begin(row))
                 total.local()[0] = 0.0
-                for p in here.parts(n):
+                for p in now.parts(n):
                     source.take(read, row, p)
                     scope.mul(tile, read, read)
                     Tx.sum(total.local(), tile.local(), accum=True)
                 Tx.warp.sum(row_total, total)
-                if not here.by_warps:
+                if not now.by_warps:
                     Tx.warp.sum(row_total, *meeting.of(turn, row_total.local()[0]))
                 scale: T.let = T.rsqrt(row_total.local()[0] / T.cast(n, "float32") + eps)
-                for p in here.parts(n):
-                    if here.long:
+                for p in now.parts(n):
+                    if now.long:
                         source.take(read, row, p)
                     scope.mul(tile, read, scale)
-                    scope.mul(source.place(Y, row, p, tile), tile, weights.part(p))
+                    scope.mul(source.place(Y, row, p, tile), tile, weights.part(now, p))
                     source.put(Y, row, p, tile)
         source.end(Y)
 

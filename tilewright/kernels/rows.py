@@ -21,8 +21,8 @@ from typing import Any
 from tilewright.dtypes import dtype
 from tilewright.ir.arguments import ArrayInfo
 from tilewright.ir.launch import special
-from tilewright.isa import PORTABLE_CLUSTER
-from tilewright.kernels.arrays import AT_ONCE, Array, has_clusters, info_of, matrix, multiprocessors
+from tilewright.isa import PORTABLE_CLUSTER, clusters_on
+from tilewright.kernels.arrays import Array, has_clusters, info_of, matrix, multiprocessors
 from tilewright.lang import T, Tx
 from tilewright.lang.builder import current
 from tilewright.layout import R, S, TileLayout, laneid, tx
@@ -54,10 +54,11 @@ PART = 16  # elements that a thread has of a part
 # bytes of an element, and whether rows begin anywhere; and of the longest.
 READ_ONCE = {(2, True): (192, 3), (2, False): (256, 2), (4, True): (128, 4), (4, False): (128, 4)}
 LONGEST, LONGEST_READ = 131072, (512, 2)
-# Many of the longest rows, with weights, by the bytes of an element: CTAs of a cluster that stays for all rows, their
-# threads, rows on their way, and are weights kept in shared memory?
-STAYING = {("weighted", 2): (8, 512, 1, False), ("biased", 2): (8, 512, 1, True),
-           ("weighted", 4): (16, 512, 1, False), ("biased", 4): (16, 256, 2, False)}  # fmt: skip
+# Many long rows with weights, by the bytes of an element: of more than so many elements; CTAs of a cluster that stays
+# for all rows, their threads, CTAs of a multiprocessor, rows on their way, and are weights kept in shared memory?
+STAYING = {("weighted", 2): ((131072, 8, 512, 1, 2, False),), ("weighted", 4): ((131072, 16, 512, 1, 2, False),),
+           ("biased", 2): ((131072, 8, 512, 1, 1, True), (65536, 8, 256, 2, 1, True)),
+           ("biased", 4): ((131072, 16, 256, 1, 2, False), (65536, 8, 512, 1, 2, False))}  # fmt: skip
 LEAST_COPIED = 4  # bytes that cp.async moves
 # Rows that begin anywhere, of more elements than the second, are read from whole lines of the cache on, of so many
 # accesses of 16 bytes.
@@ -66,7 +67,14 @@ SHIFTED_SHARE = 6400  # elements of a CTA of a cluster that takes such rows in t
 SHIFTED_RUNS = 7  # accesses of a thread, of a row that begins anywhere and that CTAs of a cluster share
 # Of those with weights and biases, by the elements of an access: how many, of shorter and of longer rows.
 SHIFTED_TURNS = {4: (9, 8), 8: (7, 8)}
-MOST_STAGED = 256  # elements of rows that are brought to shared memory together
+# Of those with weights and biases and four bytes each, beyond the short ones, of so many elements at most: CTAs of a
+# cluster that stays for all rows, accesses of a thread, threads of a multiprocessor.
+MOST_SHIFTED_STAYING, SHIFTED_STAYING = 102400, (16, 5, 640)
+# Rows that are brought to shared memory together: elements at most, bytes of those of a warp, and how often its threads
+# go on to other rows. Threads of a row at least, by its elements, whether it is only read, and elements of an access.
+MOST_STAGED, STAGED_BYTES, STAGED_TURNS = 256, 4864, 4
+STAGED = {(False, 4): ((3, 2), (48, 4), (112, 8), (256, 16)), (False, 8): ((3, 2), (48, 4), (112, 8), (256, 16)),
+          (True, 4): ((3, 2), (48, 4), (160, 8), (256, 16)), (True, 8): ((3, 2), (160, 4), (256, 8))}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +87,9 @@ class Rows:
     are they kept in shared memory then, and not in registers?
     flat: is there one row, or are there rows of one part without gaps between them? shifted: do rows begin anywhere, in
     arrays that begin at 16 bytes? Then accesses begin at the last multiple of ``grain`` accesses before each row, which
-    is ``shift`` elements before it (`begun`); what is outside of the row is not stored. staged: elements of a row, if
-    the rows of a warp, without gaps between them, are brought to shared memory as one piece; else 0.
+    is ``shift`` elements before it (`of_row`; ``pitch`` elements are from a row to the next); what is outside of the
+    row is not stored. staged: elements of a row, if the rows of a warp, without gaps between them, are brought to
+    shared memory as one piece; else 0.
     """
 
     threads: int
@@ -99,6 +108,7 @@ class Rows:
     exact: bool = False
     shifted: bool = False
     grain: int = 1
+    pitch: Any = 0
     shift: Any = 0
     staged: int = 0
 
@@ -129,7 +139,9 @@ class Rows:
 
     @property
     def step(self) -> int:
-        """From a row that a CTA takes to the next: rows that are a vector's elements apart have the same shift."""
+        """From a row that a CTA takes to the next. Rows that are ``spacing`` apart have the same shift; those of a
+        multiple of ``vector`` one that differs by whole accesses.
+        """
         return self.stays or (self.at_once if self.by_warps else self.spacing if self.shifted and self.turns > 1 else 1)
 
     @property
@@ -165,10 +177,13 @@ class Rows:
 
     @property
     def line_shape(self) -> tuple[int, int]:
-        """Of an argument with one element for each column: a copy for each shift of less than an access, behind room
-        for the accesses that larger shifts begin before the row.
-        """
-        return self.vector, self.part * self.cluster + self.spacing - self.vector
+        """Of an argument with one element for each column: a copy for each shift of less than an access, and `room`."""
+        return self.vector, self.part * self.cluster + self.room
+
+    @property
+    def room(self) -> int:
+        """Elements of the accesses that the largest shift begins before the row."""
+        return self.spacing - self.vector
 
     @property
     def is_early(self) -> bool:
@@ -205,17 +220,32 @@ class Rows:
         return cta // self.step * (self.turns * self.step) + cta % self.step if self.step > 1 else cta * self.turns
 
     def begun(self, first: Any, pitch: Any, rows: Any = None) -> Rows:
-        """The same, of rows from ``first`` on that are ``pitch`` elements apart, of so many in all: with their shift,
-        and with the turns of a CTA that stays.
+        """The same, of rows from ``first`` on that are ``pitch`` elements apart, of so many in all: with the shift that
+        all rows of a CTA have, and with the turns of a CTA that stays.
         """
-        begun = self
-        if self.shifted:
-            shift = (first % self.spacing) * (pitch % self.spacing) % self.spacing
-            begun = replace(begun, shift=current("Rows.begun").bind("shift", shift))
+        begun = replace(self, pitch=pitch)
+        if self.shifted and not self.moves:
+            begun = replace(begun, shift=current("Rows.begun").bind("shift", self._shift(first, pitch)))
         if self.stays:
             turns = T.ceildiv(T.max(rows - first, 0), self.stays)
             begun = replace(begun, turns=current("Rows.begun").bind("turns", turns))
         return begun
+
+    @property
+    def moves(self) -> bool:
+        """Have the rows of a CTA shifts that differ?"""
+        return self.shifted and self.in_turns and self.step % self.spacing > 0
+
+    def of_row(self, row: Any) -> Rows:
+        """The same, of one row: with its shift."""
+        return replace(self, shift=current("Rows.of_row").bind("shift", self.shift_of(row))) if self.moves else self
+
+    def shift_of(self, row: Any) -> Any:
+        """How many elements before a row its accesses begin."""
+        return self._shift(row, self.pitch) if self.moves else self.shift
+
+    def _shift(self, row: Any, pitch: Any) -> Any:
+        return (row % self.spacing) * (pitch % self.spacing) % self.spacing
 
     def block(self, rows: Any, columns: Any) -> tuple[Any, Any]:
         """The row and the part of it of the calling CTA, where each CTA has one part of one row."""
@@ -249,8 +279,11 @@ class Rows:
 
     def begin(self, part: Any) -> Any:
         """The first column of a part, or of the CTA's share; a negative one is before the row."""
-        share = part * self.cluster + special("cluster_ctarank") if self.cluster > 1 else part
-        return share * self.part - (self.shift if self.shifted else 0)
+        return self.share(part) - self.shift if self.shifted else self.share(part)
+
+    def share(self, part: Any) -> Any:
+        """How many elements of a row others have before it, or before the CTA's share of it."""
+        return (part * self.cluster + special("cluster_ctarank") if self.cluster > 1 else part) * self.part
 
     def columns(self, part: Any) -> slice:
         """The columns of a part, or of the CTA's share."""
@@ -288,7 +321,7 @@ class Rows:
         """A part of the rows at ``row``, as a region of a matrix."""
         if not self.shifted:
             return matrix[self.at(row), self.columns(part)]
-        return self._row(matrix, row, matrix.shape[1], self.shift)[:, self.columns(part)]
+        return self._row(matrix, row, matrix.shape[1], self.shift, before=self.shift)[:, self.columns(part)]
 
     def aligned(self, matrix: Any, row: Any, part: Any = 0) -> Any:
         """A part of the rows at ``row``, or of the CTA's share, to read: in whole accesses, so that it may begin in the
@@ -296,14 +329,15 @@ class Rows:
         """
         if not self.shifted:
             return matrix[self.at(row), self.columns(part)]
-        end, begin = matrix.shape[1] + self.shift, self.begin(part) + self.shift
+        shift, begin = self.shift_of(row), self.share(part)  # a row that is on its way has a shift of its own
+        end = matrix.shape[1] + shift
         whole = T.ceildiv(end, self.vector) * self.vector
         end = T.select(row + 1 < matrix.shape[0], whole, end)
-        return self._row(matrix, row, end, 0)[:, begin : begin + self.part]
+        return self._row(matrix, row, end, shift)[:, begin : begin + self.part]
 
-    def _row(self, matrix: Any, row: Any, columns: Any, before: Any) -> Any:
+    def _row(self, matrix: Any, row: Any, columns: Any, shift: Any, before: Any = 0) -> Any:
         """A row as a buffer that begins so many elements behind where its accesses begin."""
-        data, align = matrix.ptr_to([row, -self.shift]), self.access_bytes(str(matrix.dtype))
+        data, align = matrix.ptr_to([row, -shift]), self.access_bytes(str(matrix.dtype))
         # The stride of the only row is 1, and not n, so that no offset has 64 bits.
         return T.decl_buffer((1, columns), data=data, strides=(1, 1), elem_offset=before, align=align)
 
@@ -398,7 +432,7 @@ def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: 
         alike = len({int(step) % wide for info in infos for step in info.steps[:-1]}) == 1
         least = 1024 if table == "plain" and wide == 8 else MOST_STAGED
         if alike and least < columns <= (MOST_SHARED if shares else MOST_ALONE):
-            return shifted(columns, wide, shares, table, many > 0)
+            return shifted(columns, wide, shares, table, many)
     return chosen(columns, vector, item_bytes, most, shares, table, many)
 
 
@@ -455,8 +489,10 @@ def alone(columns: int, vector: int, item_bytes: int, table: str) -> tuple[int, 
 
 
 @cache
-def shifted(columns: int, vector: int, clusters: bool, table: str, many: bool) -> Rows:
-    """The distribution of rows that begin anywhere: a row that has so many elements may take an access more."""
+def shifted(columns: int, vector: int, clusters: bool, table: str, many: int) -> Rows:
+    """The distribution of rows that begin anywhere: a row that has so many elements may take an access more. many: as
+    for `chosen`.
+    """
     cluster, weights, ahead = 1, table in ("weighted", "biased"), False
     grain = LINE if columns > LEAST_LINED else 1
     runs = 4 if columns <= 2048 else 5
@@ -464,11 +500,13 @@ def shifted(columns: int, vector: int, clusters: bool, table: str, many: bool) -
         if table == "reduced" and many:
             return Rows(*READ_ONCE[ACCESS_BYTES // vector, True], vector, False, long=True, shifted=True, grain=grain)
         short = columns <= 2 * MOST_ALONE
-        ahead = many and (table == "biased" or (vector == 8 and (weights or not short)))
+        ahead = many > 0 and (table == "biased" or (vector == 8 and (weights or not short)))
         share = SHIFTED_SHARE if ahead else SHARE
         cluster = min(power_of_two(columns / share), MOST_CTAS)
         runs = (4 if short else 5) if weights or vector == 8 else SHIFTED_RUNS
         runs *= 8 // vector if weights and (ahead or short) else 1
+        if many and table == "biased" and vector == 4 and 2 * MOST_ALONE < columns <= MOST_SHIFTED_STAYING:
+            return shifted_staying(columns, vector, grain, many)
     taken = columns + grain * vector - 1
     threads = -(-taken // (vector * cluster * runs * 32)) * 32
     rows = Rows(threads, runs, vector, False, cluster=cluster, shifted=True, grain=grain)
@@ -479,14 +517,36 @@ def shifted(columns: int, vector: int, clusters: bool, table: str, many: bool) -
     return replace(rows, turns=TURNS, ahead=2 if weights else 1, early=weights)
 
 
+def shifted_staying(columns: int, vector: int, grain: int, processors: int) -> Rows:
+    """The same, of clusters that stay for all rows: so many that their rows' shifts differ by whole accesses."""
+    cluster, runs, most = SHIFTED_STAYING
+    threads = -(-(columns + grain * vector - 1) // (vector * cluster * runs * 32)) * 32
+    resident = max(1, most // threads)
+    stays = at_once(cluster, processors) * resident // vector * vector
+    return Rows(threads, runs, vector, False, cluster=cluster, shifted=True, grain=grain, resident=resident,
+                stays=max(vector, stays), ahead=1, early=True, near=True)  # fmt: skip
+
+
 @cache
 def staged(columns: int, vector: int, table: str) -> Rows:
-    """The distribution of short rows without gaps between them, of which a warp has whole accesses."""
-    weights = table in ("weighted", "biased")
-    most = 16 if weights or vector < 8 else 4 if table == "reduced" else 8
-    threads = min(most, next(row for row in SHORT if columns <= row[0])[1])
-    turns, held = max(vector * threads // 32, 2 if most == 4 else 4), -(-columns // threads)
-    return Rows(threads, held, 1, True, turns=turns, staged=columns, early=weights)
+    """The distribution of short rows without gaps between them, of which a warp has whole accesses: as many as a
+    multiprocessor has memory for beside those of others.
+    """
+    least = next(threads for most, threads in STAGED[table == "reduced", vector] if columns <= most)
+    item_bytes, ways = ACCESS_BYTES // vector, [threads for threads in (2, 4, 8, 16, 32) if least <= threads <= columns]
+    threads = next((many for many in ways if wavefronts(columns, many, item_bytes) <= 2), ways[-1])
+    turns = max(1, vector * threads // 32)
+    while turns < STAGED_TURNS and 2 * turns * (32 // threads) * columns * item_bytes <= STAGED_BYTES:
+        turns *= 2
+    early = table in ("weighted", "biased")
+    return Rows(threads, -(-columns // threads), 1, True, turns=turns, staged=columns, early=early)
+
+
+def wavefronts(columns: int, threads: int, item_bytes: int) -> int:
+    """Of an access of a warp to shared memory, where so many threads have neighbouring elements of each row."""
+    words = {(lane // threads * columns + lane % threads) * item_bytes // 4 for lane in range(32)}
+    banks = [word % 32 for word in words]
+    return max(map(banks.count, banks))
 
 
 def shared(columns: int, vector: int, item_bytes: int, table: str) -> Rows:
@@ -500,18 +560,21 @@ def shared(columns: int, vector: int, item_bytes: int, table: str) -> Rows:
 
 def in_turns(rows: Rows, columns: int, item_bytes: int, table: str, processors: int) -> Rows:
     """The same for many rows: a cluster takes several, so that it reads weights once; of the longest rows all clusters
-    that run at once stay for all rows, with one CTA on each multiprocessor.
+    that run at once stay for all rows.
     """
-    vector, longest = rows.vector, columns > LONGEST and rows.vector * item_bytes == ACCESS_BYTES
-    if longest and (table, item_bytes) in STAYING:
-        cluster, threads, ahead, near = STAYING[table, item_bytes]
-        runs, stays = -(-columns // (cluster * threads * vector)), max(1, int(processors * AT_ONCE[cluster]))
-        staying = replace(
-            rows, threads=threads, runs=runs, resident=1, cluster=cluster, stays=stays, ahead=ahead, near=near
-        )
-        if runs * vector < SHARE_HELD or columns % (cluster * threads * vector) == 0:  # which leaves registers
-            return staying
+    for beyond, cluster, threads, resident, ahead, near in STAYING.get((table, item_bytes), ()):
+        runs, rest = divmod(columns, cluster * threads * rows.vector)
+        runs += rest > 0
+        leaves_registers = runs * rows.vector < SHARE_HELD or not rest
+        if columns > beyond and leaves_registers and rows.vector * item_bytes == ACCESS_BYTES:
+            return replace(rows, threads=threads, runs=runs, resident=resident, cluster=cluster,
+                           stays=at_once(cluster, processors) * resident, ahead=ahead, near=near)  # fmt: skip
     return replace(rows, turns=TURNS, ahead=4 // item_bytes) if table == "biased" else rows
+
+
+def at_once(cluster: int, processors: int) -> int:
+    """How many clusters of so many CTAs run at the same time, with one CTA on each multiprocessor."""
+    return max(1, int(clusters_on(processors, cluster)))
 
 
 def power_of_two(least: float) -> int:

@@ -55,14 +55,10 @@ class Member:
     @classmethod
     def of(cls, x: Array, group: str) -> Member:
         """Of the process that has a tensor, in a group of that name."""
-        import torch.distributed as distributed
-
         if not str(getattr(x, "device", "")).startswith("cuda"):
             raise ArgumentError("an array is on no GPU", given=described(x), allowed="a tensor of torch on a GPU",
                                 hint="on the simulator, kernels run as tw.simulate(kernel, ..., ranks=n)")  # fmt: skip
-        return cls(
-            group, distributed.get_world_size(distributed.distributed_c10d._resolve_process_group(group)), x.device
-        )
+        return cls(group, _size(group), x.device)
 
     def room(self, key: object, symmetric: Mapping[str, Shape], local: Mapping[str, Shape]) -> Room:
         """The room for calls of one kind, which all ranks ask for alike."""

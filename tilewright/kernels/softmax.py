@@ -34,10 +34,11 @@ def forward(rows: Rows, kind: str) -> tw.Executable:
         for turn in here.following():
             row: T.let = first + turn * rows.step
             if row < m:
-                exponents(here, tiles, source, row, n, turn)
+                now = T.meta_var(source.begin(row))
+                exponents(now, tiles, source, row, n, turn)
                 scale: T.let = tiles.scale()
-                for p in here.parts(n):
-                    powers(here, tiles, source, row, p)
+                for p in now.parts(n):
+                    powers(now, tiles, source, row, p)
                     scope.mul(source.place(Y, row, p, tiles.tile), tiles.tile, scale)
                     source.put(Y, row, p, tiles.tile)
         source.end(Y)

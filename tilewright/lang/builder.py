@@ -199,9 +199,6 @@ class ExprSize(NamedTuple):
         return self.levels > DEEPEST or self.nodes > LARGEST or self.twice
 
 
-RESERVED = frozenset({"T", "Tx", "range", "slice"})
-"""Names that a printed script uses itself, so that no value of a kernel may have them."""
-
 Node = TypeVar("Node", ir.Stmt, ir.Expr)
 
 _active: ContextVar[KernelBuilder | None] = ContextVar("active_builder", default=None)
@@ -235,6 +232,7 @@ class KernelBuilder:
         self.exact = exact
         self.at: Span | None = None
         self.hints: tuple[str, ...] = ()
+        self.awaited: tuple[str, ...] = ()  # the names of what a helper that runs gives back
         self.nameless: set[str] = set()  # the buffers that no assignment has named so far
         self.renamed: dict[str, str] = {}
         self.fresh: set[str] = set()
@@ -252,7 +250,7 @@ class KernelBuilder:
         self.branches: list[object] = []  # the open T.If, innermost last; None inside of their arms
         self._views: list[dict[ir.Buffer, ir.Buffer]] = [{}]  # views without a name, by block
         self._blocks = [OpenBlock()]
-        self._taken = set(RESERVED)
+        self._taken = set(ir.SCRIPT_NAMES)
         self._numbers: dict[str, int] = {}
         self.moments = Moments(self.unique)
         self.ranges: dict[str, Interval] = {}  # of the names whose range is written where they are defined
@@ -294,6 +292,11 @@ class KernelBuilder:
             self.nameless.add(name)
         self.hints = tuple(rest)
         return name
+
+    def named_argument(self, parameter: str) -> str:
+        """A unique name for an array of the caller: that of the assignment, also one of what a helper gives back."""
+        self.hints, self.awaited = self.hints or self.awaited, ()
+        return self.named(parameter)
 
     def rename(self, buffer: str, name: str) -> None:
         """Give a buffer that no assignment has named the name that it will have in the finished kernel."""

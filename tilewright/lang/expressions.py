@@ -59,9 +59,9 @@ def call(parser: Parser, node: ast.Call) -> object:
     if id(function) in _WITH_EXPRESSIONS and any(isinstance(value, (ir.Expr, ir.Tiled)) for value in args):
         function = _WITH_EXPRESSIONS[id(function)]
     if not _is_ours(function, "tilewright.lang"):  # what it makes on its way is not its result
-        builder.hints = ()
+        builder.hints, builder.awaited = (), hints
     result = _called(parser, function, args, kwargs)
-    builder.hints = hints
+    builder.hints, builder.awaited = hints, ()
     if isinstance(result, ir.Buffer):
         result = builder.declared(result)
     elif isinstance(result, ir.Load) and builder.known.get(result.buffer.name) is not result.buffer:

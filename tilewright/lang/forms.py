@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from tilewright import ir
-from tilewright.dtypes import BOOL, DType, dtype
-from tilewright.dtypes import dtype as named
+from tilewright import dtypes, ir
+from tilewright.dtypes import BOOL, DType
 from tilewright.errors import InstructionError, choices
 from tilewright.isa import INSTRUCTIONS, spoken
 from tilewright.isa.atomics import KEYWORDS
@@ -22,7 +21,7 @@ from tilewright.lang.memory import decl_buffer
 from tilewright.lang.public import public
 from tilewright.lang.values import reinterpret
 
-REMOTE, FLOAT = "shared::cluster", named("float32")
+REMOTE, FLOAT = "shared::cluster", dtypes.dtype("float32")
 SHORT = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16", "fp64": "float64", "e4m3": "float8_e4m3fn"}
 SYNC = {"shared": "cuda.cta_sync", "shared.dyn": "cuda.cta_sync", "warp": "cuda.warp_sync"}
 
@@ -41,13 +40,13 @@ def where(cond: ir.Value, action: Callable[[], object]) -> None:
     builder.emit(ir.If(test, tuple(then), (), at=at))
 
 
-def ptx_type(kind: str | None, what: str) -> DType | None:
+def dtype_of_word(kind: str | None, what: str) -> DType | None:
     """The dtype that PTX calls "u32", "f32", "b64"."""
     if kind is None:
         return None
     if kind.lstrip(".") not in NUMBERS:
         raise InstructionError(f"the type of {what}", given=repr(kind), allowed=choices(kind, NUMBERS))
-    return dtype(NUMBERS[kind.lstrip(".")])
+    return dtypes.dtype(NUMBERS[kind.lstrip(".")])
 
 
 # Matrix products.
@@ -89,7 +88,7 @@ def _typed_mma(
         )  # fmt: skip
     types = [WORDS.get(SHORT.get(str(kind), str(kind)), str(kind)) for kind in (d_type, a_type, b_type, c_type)]
     zeros = c_ptrs is None or (isinstance(c_ptrs, (list, tuple)) and not c_ptrs)
-    c = [ir.cast(0, dtype("uint32")) for _ in d_ptrs] if zeros else c_ptrs
+    c = [ir.cast(0, dtypes.dtype("uint32")) for _ in d_ptrs] if zeros else c_ptrs
     return row_call("ptx.mma", shape, ".".join(types), d_ptrs, a_ptrs, b_ptrs, c, saturate=saturate)
 
 
@@ -188,24 +187,24 @@ def load(ptr: object, *how: object, dtype: str | None = None, **keywords: object
         return call_form("ptx.ld", _typed_load, ptr, *how, **keywords)
     if dtype is None:
         return row_call("ptx.ld", ptr, *how, **keywords)
-    wanted = named(str(dtype))
+    wanted = dtypes.dtype(str(dtype))
     return reinterpret(str(wanted), row_call("ptx.ld", ptr, *how, type=register_word(wanted), **keywords))
 
 
 @public
 def _typed_load(ptr: object, ret: str, type: str, space: str = "global", **keywords: object) -> ir.Expr:
-    kind = ptx_type(type, "T.ptx.ld")
-    wanted = named(SHORT.get(str(ret), str(ret)))
+    kind = dtype_of_word(type, "T.ptx.ld")
+    wanted = dtypes.dtype(SHORT.get(str(ret), str(ret)))
     if kind is not None and kind.bits != wanted.bits:
         raise InstructionError("T.ptx.ld of two sizes", given=f"{ret} by {type}", allowed="as many bits in both")
     return reinterpret(str(wanted), row_call("ptx.ld", ptr, space=space, type=register_word(wanted), **keywords))
 
 
-def _parts(operand: object) -> Iterator[object]:
+def _registers_of(operand: object) -> Iterator[object]:
     """Registers of 32 bits one by one: those of a list, and those of a local buffer."""
     if isinstance(operand, (tuple, list)):
         for part in operand:
-            yield from _parts(part)
+            yield from _registers_of(part)
     elif isinstance(operand, ir.Buffer) and operand.space == "local" and len(operand.shape) == 1:
         yield from (operand[i] for i in range(int(ir.const_value(operand.shape[0]) or 0)))
     else:
@@ -238,7 +237,7 @@ def _by_registers(vec: int) -> tuple[Callable[..., None], Callable[..., ir.Expr]
     """A load to so many registers of 32 bits, and a store of them."""
 
     def load(ptr: object, *r: object, sem: str = "weak", scope: str | None = None, space: str | None = None) -> None:
-        name, places = f"T.ptx.ld.v{vec}", list(_parts(r))
+        name, places = f"T.ptx.ld.v{vec}", list(_registers_of(r))
         if len(places) != vec:
             raise InstructionError(f"{name} takes {vec} registers for r", given=f"{len(places)}", allowed=f"{vec}")
         words = current(name).bind("words", row_call("ptx.ld", ptr, sem, scope, space, "b32", vec))
@@ -248,7 +247,7 @@ def _by_registers(vec: int) -> tuple[Callable[..., None], Callable[..., ir.Expr]
     def store(
         ptr: object, *r: object, sem: str = "weak", scope: str | None = None, space: str | None = None
     ) -> ir.Expr:
-        return row_call("ptx.st.vec", ptr, *_parts(r), sem=sem, scope=scope, space=space, type="b32", vec=vec)
+        return row_call("ptx.st.vec", ptr, *_registers_of(r), sem=sem, scope=scope, space=space, type="b32", vec=vec)
 
     for function, way in ((load, "from"), (store, "to")):
         function.__doc__ = f"{vec} registers of 32 bits {way} where ``ptr`` points; each is an access of its own."
@@ -264,7 +263,7 @@ for _vec in (2, 4):
 def store(ptr: object, *values: object, space: str | None = None, vec: str = "", ptx_type: str | None = None,
           **keywords: object) -> ir.Expr:  # fmt: skip
     """Stores an element, or with ``vec="v2"`` or "v4" several of 32 bits: ``st(p, a, b, vec="v2", ptx_type="f32")``."""
-    kind = _ptx_type(ptx_type, "T.ptx.st")
+    kind = dtype_of_word(ptx_type, "T.ptx.st")
     if kind is None and not vec:
         return row_call("ptx.st", ptr, *values, space=space, **keywords)
     place = "shared" if space is None else space
@@ -276,9 +275,6 @@ def store(ptr: object, *values: object, space: str | None = None, vec: str = "",
         raise InstructionError("T.ptx.st without vec=", given=f"{len(values)} values", allowed="one")
     (value,) = values
     return row_call("ptx.st", _pointer(ptr, kind), _as(value, kind), space=place, **keywords)
-
-
-_ptx_type = ptx_type
 
 
 def _bits(value: object, kind: DType | None) -> ir.Expr:
@@ -306,7 +302,7 @@ def _pointer(ptr: object, kind: DType | None) -> object:
 
 
 def _atomic(name: str, ptr: object, value: object, op: str, kind: str | None, **order: str) -> ir.Expr:
-    wanted = ptx_type(kind, f"T.ptx.{name}_scalar")
+    wanted = dtype_of_word(kind, f"T.ptx.{name}_scalar")
     words = {key: word.lstrip(".") or KEYWORDS[key] for key, word in order.items()}
     number = value if wanted is None else _as(value, wanted)
     return row_call(f"ptx.{name}.{spoken(op.lstrip('.'))}", _pointer(ptr, wanted), number, **words)
@@ -376,14 +372,14 @@ for _op, _which in (("max", "largest"), ("min", "smallest")):
 @form("cuda.make_float2")
 def make_float2(x: ir.Value, y: ir.Value) -> ir.Expr:
     """Two float32 as the 64 bits of a register pair, ``x`` in the low half."""
-    return reinterpret("uint64", ir.vector((x, y), dtype("float32x2")))
+    return reinterpret("uint64", ir.vector((x, y), dtypes.dtype("float32x2")))
 
 
 @form("cuda.get_tmem_addr")
 def get_tmem_addr(base: ir.Value, row: ir.Value, col: ir.Value) -> ir.Expr:
     """The address of a cell of tensor memory, so many lanes and columns after another."""
-    steps = (ir.cast(row, dtype("uint32")) << 16) + ir.cast(col, dtype("uint32"))
-    return ir.cast(base, dtype("uint32")) + steps
+    steps = (ir.cast(row, dtypes.dtype("uint32")) << 16) + ir.cast(col, dtypes.dtype("uint32"))
+    return ir.cast(base, dtypes.dtype("uint32")) + steps
 
 
 # Names of `T` itself.
@@ -476,7 +472,7 @@ def cta_reduce(value: ir.Value, op: str, num_warps: int, scratch: ir.Expr | ir.B
 
 def _register_reduction(name: str) -> None:
     def reduce(mask: ir.Value, value: ir.Value) -> ir.Expr:
-        return row_call(f"cuda.reduce_{name}_sync", mask, ir.cast(value, dtype("uint32")))
+        return row_call(f"cuda.reduce_{name}_sync", mask, ir.cast(value, dtypes.dtype("uint32")))
 
     reduce.__doc__ = f"`T.cuda.reduce_{name}_sync` of uint32."
     form(f"cuda.reduce_{name}_sync_u32")(reduce)

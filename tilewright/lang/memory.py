@@ -131,7 +131,7 @@ def match_buffer(
         raise KernelError(
             "T.match_buffer takes a parameter", given=str(param), allowed=choices(param, handles) or "a T.handle"
         )
-    name = builder.named(param.name)
+    name = builder.named_argument(param.name)
     layout = strided(name, shape, strides, layout)
     check_argument(name, scope)
     buffer = new_buffer(

@@ -111,7 +111,7 @@ def _keeping(init: Callable[..., None]) -> Callable[..., None]:
     def kept(self: Any, *args: object, **kwargs: object) -> None:
         builder = current(f"{type(self).__name__}(...)")
         before = dict(builder.known)
-        builder.hints = ()  # an object's name is that of several things: `name_fields`
+        builder.hints = builder.awaited = ()  # an object's name is that of several things: `name_fields`
         init(self, *args, **kwargs)
         buffers = [buffer for name, buffer in builder.known.items() if name not in before]
         held = {buffer.name for buffer in _buffers(vars(self), _DEEPEST)}

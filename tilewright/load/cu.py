@@ -15,9 +15,10 @@ from tilewright.isa import ARCHS
 from tilewright.load.cu_advice import in_words_of_text
 from tilewright.load.cu_compile import MadePtx, compile_cu
 from tilewright.load.cu_dialect import dialect_of
+from tilewright.load.cu_idioms import spares
 from tilewright.load.cu_launches import made_functions
 from tilewright.load.cu_structures import variables, with_fields
-from tilewright.load.cu_tree import overload, overloads, parameters, parted, split, with_values
+from tilewright.load.cu_tree import bare, overload, overloads, parameters, parted, split, with_values
 from tilewright.load.cu_variables import IndexedVariables
 from tilewright.load.declared import Parameter, number_name
 from tilewright.load.module import LoadedModule, public, text_of
@@ -120,6 +121,7 @@ def _module(made: MadePtx) -> LoadedModule:
     module = LoadedModule(tree, made.names, written, variables(made.texts), dialect_of(made.texts))
     module.texts, module.in_its_words = made.texts, in_words_of_text
     module.indexed = partial(IndexedVariables, made.texts)
+    module.spares = spares
     module.non_portable_cluster = any(WIDE_CLUSTERS in text for text in made.texts)
     return module
 
@@ -137,10 +139,10 @@ def _instances(made: MadePtx, tree: Module) -> dict[str, tuple[Parameter, ...]]:
              if "(" in name and overload(name) in plain}  # fmt: skip
     for name, symbol in made.names.items():
         instance, kinds = parted(name)
-        bare, _, listed = instance.partition("<")
+        listed = instance.partition("<")[2]
         arguments = split(listed.strip()[:-1])
         for kernel, names, params in declared:
-            if names and kernel == bare.rpartition("::")[2].strip() and arguments:
+            if names and kernel == bare(instance) and arguments:
                 whole = _unpacked(params, taken.get(symbol, len(params)), arguments[len(names) - 1 :])
                 bound = dict(zip(names, arguments, strict=False))
                 mine = tuple(_bound(param, bound) for param in whole)

@@ -13,9 +13,10 @@ from linecache import getlines
 from typing import TYPE_CHECKING
 
 from tilewright.explain import Finding, Remedy, at_once, replaced
-from tilewright.load.cu_host import bare, function_around, typed
+from tilewright.load.cu_host import function_around, typed
+from tilewright.load.cu_libcu import in_words_of_libcu
 from tilewright.load.cu_numbers import literal
-from tilewright.load.cu_tree import LOOPS, Tree, below, tree_of
+from tilewright.load.cu_tree import LOOPS, Tree, bare, below, tree_of
 from tilewright.load.declared import number_name
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def source_line(file: str | None, line: int | None) -> SourceLine | None:
 
 def in_words_of_text(findings: Sequence[Finding]) -> list[Finding]:
     """The findings of a .cu file, with what the text of their lines says; one for what has one cause."""
-    return [_in_words(finding) for finding in _causes(findings)]
+    return [*in_words_of_libcu([_in_words(finding) for finding in _causes(findings)])]
 
 
 def _causes(findings: Sequence[Finding]) -> Iterator[Finding]:
@@ -152,7 +153,7 @@ def updates(at: SourceLine) -> Iterator[Update]:
     for node in at.nodes("assignment_expression", "update_expression"):
         if (update := _update(at, node)) is not None:
             whole = " ".join(at.tree.text.split("\n")[line - 1] for line in update.lines)
-            rest = re.sub(r"\s", "", whole).replace(_bare(update.place), "")
+            rest = re.sub(r"\s", "", whole).replace(_unwrapped(update.place), "")
             yield replace(update, is_only_access=not re.search(rf"\b{update.base}\b", rest))
 
 
@@ -167,12 +168,12 @@ def _update(at: SourceLine, node: Node) -> Update | None:
         return Update(of(left), _OPERATORS[sign[0]], "1", (line,))
     if sign != "=":
         return Update(of(left), _OPERATORS.get(sign[:-1], ""), of(right), (line,))
-    same = _Same(at, _bare(of(left)))
+    same = _Same(at, _unwrapped(of(left)))
     function, value = _made_of(right, same) or _guarded(node, right, same)
     return Update(of(left), function, value, tuple(sorted({line, *same.lines}))) if value else None
 
 
-def _bare(text: str) -> str:
+def _unwrapped(text: str) -> str:
     """A text without blanks and brackets around it."""
     text = re.sub(r"\s", "", text)
     while text[:1] == "(" and text[-1:] == ")" and text.find(")") == len(text) - 1:
@@ -190,11 +191,11 @@ class _Same:
         self._names: dict[str, int | None] = {place: None}
         for node in below(at.function, "init_declarator"):
             name, value = node.child_by_field_name("declarator"), node.child_by_field_name("value")
-            if name is not None and value is not None and _bare(self.of(value)) == place:
+            if name is not None and value is not None and _unwrapped(self.of(value)) == place:
                 self._names[self.of(name)] = node.start_point[0] + 1
 
     def __call__(self, node: Node | None) -> bool:
-        if node is None or (name := _bare(self.of(node))) not in self._names:
+        if node is None or (name := _unwrapped(self.of(node))) not in self._names:
             return False
         self.lines |= {line for line in [self._names[name]] if line is not None}
         return True
@@ -240,7 +241,7 @@ def _made_of(right: Node, same: _Same) -> tuple[str, str] | None:
         condition = right.child_by_field_name("condition")
         chosen = [way for way in ways if way is not None and not same(way)]
         if condition is not None and len(chosen) == 1:
-            return same.compared(_bare(same.of(condition)), _bare(same.of(chosen[0]))), same.of(chosen[0])
+            return same.compared(_unwrapped(same.of(condition)), _unwrapped(same.of(chosen[0]))), same.of(chosen[0])
     return None
 
 
@@ -250,7 +251,7 @@ def _guarded(node: Node, right: Node, same: _Same) -> tuple[str, str]:
     while above is not None and above.type != "function_definition":
         condition = above.child_by_field_name("condition") if above.type == "if_statement" else None
         text, value = same.of(condition) if condition is not None else "", same.of(right)
-        if text and (function := same.compared(text, _bare(value))):
+        if text and (function := same.compared(text, _unwrapped(value))):
             same.lines.add(above.start_point[0] + 1)
             return function, value
         if text and (expected := same.expected(text)):

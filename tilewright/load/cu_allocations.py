@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilewright.load.cu_numbers import Number, expression, said, type_bytes
-from tilewright.load.cu_tree import Tree, below, template_parameters, tree_of
+from tilewright.load.cu_tree import Tree, bare, below, template_parameters, tree_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -110,7 +110,7 @@ def _called(word: str) -> tuple[str, list[str]]:
     if node is None or node.type != "call_expression":
         return "", []
     called = said(node.child_by_field_name("function"), word)
-    return called.partition("<")[0].rpartition("::")[2].strip(), [said(child, word) for child in _listed(word)]
+    return bare(called), [said(child, word) for child in _listed(word)]
 
 
 def _hands(word: str, name: str, call: Node, tree: Tree) -> bool:
@@ -145,7 +145,7 @@ def _calls(node: Node, tree: Tree) -> Iterator[tuple[Node, str, list[str]]]:
         called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
         if called is not None and listed is not None:
             words = [tree.of(child) for child in listed.named_children if child.type != "comment"]
-            yield call, tree.of(called).partition("<")[0].rpartition("::")[2].strip(), words
+            yield call, bare(tree.of(called)), words
 
 
 def _address(word: str) -> str:
@@ -241,7 +241,7 @@ def _kinds(word: str) -> list[str]:
 def _by_class(host: Host, name: str) -> Number | None:
     """``Buffer<float> a(n)``: by the constructor of its class."""
     kind = host.type_of(name)
-    plain, listed = kind.partition("<")[0].rpartition("::")[2].strip(), re.search(r"<(.*)>", kind)
+    plain, listed = bare(kind), re.search(r"<(.*)>", kind)
     word = host.word(name)
     arguments = re.fullmatch(r"[\w:<>, ]*[({](.*)[)}]", word, re.DOTALL)
     words = [said(child, f"f({arguments[1]})") for child in _listed(f"f({arguments[1]})")] if arguments else []

@@ -14,9 +14,9 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from tilewright.load.cu_host import Host, bare, decided, kinds_of, macros_of
+from tilewright.load.cu_host import Host, decided, kinds_of, macros_of
 from tilewright.load.cu_numbers import Number, literal
-from tilewright.load.cu_tree import Tree, below, split, tree_of, with_values
+from tilewright.load.cu_tree import Tree, bare, below, split, tree_of, with_values
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -42,7 +42,7 @@ from tilewright.load.cu_headers import (
 )
 from tilewright.load.cu_host import chosen
 from tilewright.load.cu_launches import launched_instances
-from tilewright.load.cu_tree import Chunk, Macros, blanked, host_in_macros, parted, pieces, qualified
+from tilewright.load.cu_tree import Chunk, Macros, bare, blanked, host_in_macros, parted, pieces, qualified
 from tilewright.ptx import STAND_INS
 
 SECONDS, BYTES = 60, 4 << 30  # of a processor and of memory, that NVRTC may take
@@ -230,7 +230,7 @@ class _Source:
 
     def _is_wanted(self, piece: Chunk, asked: Sequence[str]) -> bool:
         head = self.text[piece.start : piece.stop].partition("{")[0]
-        plain = (name.partition("<")[0].rpartition("::")[2].strip() for name in asked)
+        plain = map(bare, asked)
         return piece.kernel and (not asked or any(re.search(rf"\b{name}\s*[(<]", head) for name in plain))
 
 

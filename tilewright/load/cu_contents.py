@@ -42,7 +42,7 @@ from tilewright.load.cu_functions import FUNCTIONS, LARGEST, METHODS
 from tilewright.load.cu_host import Host, members_of, sized
 from tilewright.load.cu_numbers import Number, literal
 from tilewright.load.cu_tensor_maps import ENUMERATORS, HostMap, encode, encodes
-from tilewright.load.cu_tree import below, parameters, tree_of
+from tilewright.load.cu_tree import bare, below, parameters, tree_of
 from tilewright.load.declared import number_name
 
 if TYPE_CHECKING:
@@ -140,10 +140,6 @@ def _outside(host: Host) -> frozenset[str]:
 
 def _name(node: Node, text: Callable[[Node], str]) -> str:
     return re.sub(r"\s|^this->", "", text(node)).replace("->", ".")
-
-
-def _bare(word: str) -> str:
-    return word.partition("<")[0].rpartition("::")[2].strip()
 
 
 Act = Callable[[], Any]
@@ -247,7 +243,7 @@ class _Reader:
         calls = [node] if node.type in _CALLS else []
         for call in (*calls, *below(node, *_CALLS)):
             called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
-            if _bare(self.text(called)) in _LOOKS:
+            if bare(self.text(called)) in _LOOKS:
                 continue
             if called is not None and called.type == "field_expression":
                 yield _name(called, self.text).rpartition(".")[0]
@@ -499,7 +495,7 @@ class _Reader:
         """A structure's members, or a number that stands outside of the function."""
         if members := self._members(name):
             return members
-        if (constant := _bare(name)).startswith(ENUMERATORS):
+        if (constant := bare(name)).startswith(ENUMERATORS):
             return constant
         if (number := self.host.number(name)) is not None:
             self.names[name] = number
@@ -663,7 +659,7 @@ class _Reader:
         words = [child for child in listed.named_children if child.type != "comment"]
         if any(child.type == "kernel_call_syntax" for child in node.children):
             return self._launch(self.text(called), words)
-        name, kind = _bare(self.text(called)), re.fullmatch(r"[\w:]*_cast\s*<(.*)>", self.text(called), re.DOTALL)
+        name, kind = bare(self.text(called)), re.fullmatch(r"[\w:]*_cast\s*<(.*)>", self.text(called), re.DOTALL)
         if (act := self._special(name, called, words)) is not None:
             return act
         if called.type == "field_expression":
@@ -714,7 +710,7 @@ class _Reader:
     def _launch(self, kernel: str, words: Sequence[Node]) -> Act:
         """A kernel changes what it is passed by pointers that are not to constants."""
         declared = next((parameters(text)[name] for text in (self.host.tree.text, *self.host.around)
-                         for name in [_bare(kernel)] if name in parameters(text)), ())  # fmt: skip
+                         for name in [bare(kernel)] if name in parameters(text)), ())  # fmt: skip
         kept = [k for k, param in enumerate(declared) if "const" in param.type.partition("*")[0]]
         names = [_name(word, self.text) for k, word in enumerate(words) if k not in kept]
         return lambda: self.forget(name for name in map(base_of, names) if name in self.names or self._members(name))

@@ -169,13 +169,20 @@ template <class T = void> __device__ inline void cudaTriggerProgrammaticLaunchCo
 """
 STANDARD["cuda_device_runtime_api.h"] = f"#pragma once\n#include <{IMPLICIT}>\n"
 _NOTHING = """
-atomic bitset chrono condition_variable cublas.h cublasLt.h cublas_v2.h cudaTypedefs.h cuda_profiler_api.h
-cuda_runtime.h cuda_runtime_api.h cudnn.h curand.h cusolverDn.h cusparse.h cusparse_v2.h deque device_functions.h
-device_launch_parameters.h exception filesystem fstream future getopt.h helper_cuda.h helper_functions.h iomanip ios
-iostream iterator list map math_functions.h memory mutex nccl.h new numeric nvToolsExt.h nvtx3/nvToolsExt.h omp.h
-optional ostream queue random regex set shared_mutex sm_20_atomic_functions.h sstream stack stdexcept string
-string_view sys/stat.h sys/time.h sys/types.h thread typeindex typeinfo unistd.h unordered_map unordered_set variant
-vector vector_functions.h vector_types.h
+alloca.h any atomic barrier bitset cfenv charconv chrono ciso646 clocale codecvt compare concepts condition_variable
+coroutine csetjmp csignal cstdarg ctgmath cublas.h cublas_v2.h cublasLt.h cuchar cuda_gl_interop.h cuda_profiler_api.h
+cuda_runtime.h cuda_runtime_api.h cudaGL.h cudaProfiler.h cudaTypedefs.h cudnn.h curand.h cusolverDn.h cusolverMg.h
+cusolverSp.h cusparse.h cusparse_v2.h cutensor.h cwchar cwctype cxxabi.h deque device_functions.h
+device_launch_parameters.h dirent.h dlfcn.h exception execinfo.h execution expected fcntl.h fenv.h filesystem format
+forward_list fstream future getopt.h GL/gl.h GL/glew.h GL/glut.h helper_cuda.h helper_functions.h immintrin.h iomanip
+ios iostream iso646.h iterator latch list locale locale.h malloc.h map math_functions.h memory memory.h
+memory_resource mpi.h mutex nccl.h netdb.h new numbers numeric nvml.h nvToolsExt.h nvtx3/nvToolsExt.h omp.h optional
+ostream print pthread.h queue random ranges regex sched.h scoped_allocator semaphore set setjmp.h shared_mutex
+signal.h sm_20_atomic_functions.h source_location sstream stack stdarg.h stdexcept stop_token string string_view
+strings.h strstream syncstream sys/file.h sys/ioctl.h sys/mman.h sys/param.h sys/resource.h sys/socket.h sys/stat.h
+sys/syscall.h sys/sysinfo.h sys/time.h sys/times.h sys/types.h sys/utsname.h sys/wait.h system_error thread typeindex
+typeinfo unistd.h unordered_map unordered_set valarray variant vector vector_functions.h vector_types.h version
+wchar.h wctype.h windows.h x86intrin.h
 """
 DRIVER = "tilewright/driver.h"  # of tensor maps
 _TRANSFORMS = """typedef float cufftReal; typedef double cufftDoubleReal;
@@ -192,7 +199,8 @@ _CUB = [f"block/block_{name}" for name in _OF_BLOCKS.split()]
 _CUB += [f"warp/warp_{name}" for name in ("exchange", "load", "merge_sort", "reduce", "scan", "store")]
 OF_WHEELS = {
     **{name: f"#pragma once\n#include <cuda/std/{name}>\nnamespace std {{ using namespace cuda::std; }}\n"
-       for name in ("type_traits", "limits", "utility", "tuple", "array", "functional", "initializer_list")},
+       for name in ("type_traits", "limits", "utility", "tuple", "array", "functional", "initializer_list", "bit",
+                    "complex", "concepts", "numbers", "ratio", "span")},
     "cub/cub.cuh": "#pragma once\n" + "".join(f"#include <cub/{name}.cuh>\n" for name in _CUB),
 }  # fmt: skip
 """Headers that libcu++ has under its own name, and CUB's header of everything, which NVRTC refuses as a whole."""

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tilewright.isa import ARCHS
 from tilewright.load.cu_allocations import ALLOCATES_ROWS, allocation, base_of, pitch_of
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import MULTIPROCESSORS, HostNumbers, Number, expression, literal, said
-from tilewright.load.cu_tree import LOOPS, Tree, below, defined, split, tree_of, with_values, without_comments
+from tilewright.load.cu_tree import LOOPS, Tree, bare, below, defined, split, tree_of, with_values, without_comments
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -29,7 +30,8 @@ _REPEATED = (*LOOPS, "case_statement", "lambda_expression")
 _HOLDS_MANY = re.compile(r"(?:std|thrust)\s*::\s*(?:\w+_)?vector\s*<(.+)>$", re.DOTALL)
 _EXTENT = re.compile(r"\[[^\[\]]*\]")
 _POINTS = re.compile(  # what is a pointer to a type by its own words: a tensor's, or one that is cast
-    r".*\bdata_ptr\s*<\s*(?:const\s+)?([\w:]+)\s*>\s*\(\s*\)$|\(\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*\)[^,]*$"
+    r".*\b(?:(?:const_|mutable_)?data_ptr|data)\s*<\s*(?:const\s+)?([\w:]+)\s*>\s*\(\s*\)$"
+    r"|\(\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*\)[^,]*$"
     r"|(?:static|reinterpret)_cast\s*<\s*(?:const\s+)?([\w:]+)\s*(?:const\s*)?\*\s*>[^,]*$"
 )
 _CLEARS = r"emset|\bzeros?_?\b|\bfill|Memcpy\w*\s*\([^,;]*\b{}\b"  # by which it sets arguments
@@ -38,22 +40,16 @@ _ASKED: Mapping[str, tuple[Number, ...]] = {  # functions of CUDA, by what their
     "cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags": (1,),
     "cudaOccupancyMaxPotentialBlockSize": (MULTIPROCESSORS, 256),
 }  # fmt: skip
+_SETS = {"cudaMemcpyToSymbol": 0, "cudaMemcpyToSymbolAsync": 0, "cudaLaunchKernel": 0, "cuLaunchKernel": 0,
+         "cudaLaunchCooperativeKernel": 0, "printf": 0, "memset": 1, "cudaMemset": 1}  # fmt: skip
+"""How many of their first arguments functions write through: copies the first, any other perhaps all."""
 _ATTRIBUTES: Mapping[str, Number] = {  # of cudaDeviceGetAttribute
     "cudaDevAttrMultiProcessorCount": MULTIPROCESSORS, "cudaDevAttrWarpSize": 32,
     "cudaDevAttrMaxThreadsPerBlock": 1024, "cudaDevAttrMaxSharedMemoryPerBlock": 48 << 10,
-    "cudaDevAttrMaxSharedMemoryPerBlockOptin": 227 << 10, "cudaDevAttrCooperativeLaunch": 1,
+    "cudaDevAttrMaxSharedMemoryPerBlockOptin": ARCHS["sm_90"].shared_bytes, "cudaDevAttrCooperativeLaunch": 1,
 }  # fmt: skip
 _DEPTH = 6  # of functions that call each other on the way to a launch
 _OF_MAIN: Mapping[str, Number] = {"argc": 1}
-
-
-def bare(kernel: str) -> str:
-    """A kernel's name without namespaces and arguments of its template.
-
-    >>> bare("a::k<b::c, 2>")
-    'k'
-    """
-    return kernel.partition("<")[0].rpartition("::")[2].strip()
 
 
 def clears(text: str, name: str) -> bool:
@@ -328,6 +324,8 @@ class Host:
                     found |= dict(_declared(each, tree))
             return
         if node.type == "call_expression":
+            for name in _set_elsewhere(node, tree) if self._runs(node, inside, found) is not False else ():
+                found.pop(name, None)
             found |= dict(_asked(node, tree))
             return
         left = node.child_by_field_name("left") or node.child_by_field_name("argument")
@@ -498,6 +496,16 @@ def _filled(fields: Mapping[str, str], parts: Sequence[str]) -> Iterator[tuple[s
     for name, word in fields.items():
         if text := values.get(name, word or "0" * bool(parts)):
             yield name, text
+
+
+def _set_elsewhere(call: Node, tree: Tree) -> Iterator[str]:
+    """The variables that a function may set through their addresses: what a copy writes, or any that is handed on."""
+    called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
+    words = [tree.of(child) for child in listed.named_children] if listed is not None else []
+    name = tree.of(called).rpartition("::")[2] if called is not None else ""
+    for word in words[: _SETS.get(name, 1 if "emcpy" in name else len(words))]:
+        if address := re.fullmatch(r"(?:\(\s*[\w:]+\s*\*+\s*\)\s*)?&\s*(\w+)", word):
+            yield address[1]
 
 
 def _asked(call: Node, tree: Tree) -> Iterator[tuple[str, str | Number]]:

@@ -23,10 +23,20 @@ from tilewright.load.cu_choices import (
 )
 from tilewright.load.cu_conditions import assumed, conditions
 from tilewright.load.cu_contents import array_of
-from tilewright.load.cu_host import Host, bare, macros_of
+from tilewright.load.cu_host import Host, macros_of
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import Number, expression, said
-from tilewright.load.cu_tree import Tree, below, defined, explicit_instances, parameters, split, template_names, tree_of
+from tilewright.load.cu_tree import (
+    Tree,
+    bare,
+    below,
+    defined,
+    explicit_instances,
+    parameters,
+    split,
+    template_names,
+    tree_of,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node

@@ -9,6 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tilewright.load.cu_allocations import (
     ALLOCATES,
     ALLOCATES_ROWS,
@@ -18,7 +21,7 @@ from tilewright.load.cu_allocations import (
     homes,
     is_address_of,
 )
-from tilewright.load.cu_tree import LOOPS, below, parameters
+from tilewright.load.cu_tree import LOOPS, bare, below, parameters
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -56,14 +59,17 @@ class SetPart(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class HostAround:
     """What host code does around a launch, by the names of parameters. line: of the launch. unset: arrays that nothing
-    sets before it, with the lines that allocate them. in_part: arrays whose end nothing sets. loop: the line of a loop
-    that launches it again with the same arguments, 0 for none. kept: arrays that its turns do not set; looked_at: those
-    of them that are used behind it.
+    sets before it, with the lines that allocate them. in_part: arrays whose end nothing sets. by_launches: arrays that
+    launches alone set before it, with their lines; rest: the bytes of those that these leave as they are, where that is
+    known. loop: the line of a loop that launches it again with the same arguments, 0 for none. kept: arrays that its
+    turns do not set; looked_at: those of them that are used behind it.
     """
 
     line: int = 0
     unset: Mapping[str, int] = field(default_factory=dict)
     in_part: Mapping[str, SetPart] = field(default_factory=dict)
+    by_launches: Mapping[str, frozenset[int]] = field(default_factory=dict)
+    rest: Mapping[str, NDArray[np.bool_]] = field(default_factory=dict)
     loop: int = 0
     kept: frozenset[str] = frozenset()
     looked_at: frozenset[str] = frozenset()
@@ -72,12 +78,33 @@ class HostAround:
 
 def unset(host: Host, word: str) -> int | None:
     """The line where an array is allocated that nothing sets before the launch; None of any other array."""
+    every = [*homes(host, word)]
+    return _allocated(word, every) if not [*_setting(every)] else None
+
+
+def by_launches(host: Host, word: str) -> frozenset[int]:
+    """The lines of the launches that alone set an array before this one; none where anything else may."""
+    every = [*homes(host, word)]
+    calls = [_called(use, home)[2] for use, home in _setting(every)]
+    launches = {call.start_point[0] + 1 for call in calls if call is not None and _is_launch(call)}
+    alone = all(call is not None and _is_launch(call) for call in calls)
+    return frozenset(launches) if alone and _allocated(word, every) is not None else frozenset()
+
+
+def _setting(homes: Sequence[tuple[Host, str]]) -> Iterator[tuple[Node, Host]]:
+    """The places before a launch that may set an array."""
+    return ((use, home) for home, name in homes for use in _uses_before(home, name) if _sets(use, home, homes))
+
+
+def _is_launch(call: Node) -> bool:
+    return any(child.type == "kernel_call_syntax" for child in call.children)
+
+
+def _allocated(word: str, homes: Sequence[tuple[Host, str]]) -> int | None:
+    """The line where an array is allocated."""
     if not re.fullmatch(r"\w+(?:\.\w+)?", base_of(word).replace("->", ".")):
         return None
-    every = [*homes(host, word)]
-    if any(_sets(use, home, every) for home, name in every for use in _uses_before(home, name)):
-        return None
-    for home, name in every:
+    for home, name in homes:
         for call, words in allocating(home.function, home.tree) if home.function is not None else ():
             if is_address_of(words[0], name, home):
                 return call.start_point[0] + 1
@@ -87,10 +114,11 @@ def unset(host: Host, word: str) -> int | None:
 def set_in_part(host: Host, word: str) -> SetPart | None:
     """How much of an array is set, where one call sets the first bytes of it, and fewer than are allocated."""
     every = [*homes(host, word)]
-    before = [(use, home, name) for home, name in every for use in _uses_before(home, name) if _sets(use, home, every)]
+    before = [*_setting(every)]
     if len(before) != 1:
         return None
-    use, home, name = before[0]
+    use, home = before[0]
+    name = next(name for place, name in every if place is home)
     called, place, words = _call_at(use, home)
     if called not in _IN_ROW or place != 0 or len(words) < 3 or base_of(words[0]).replace("->", ".") != name:
         return None
@@ -191,7 +219,7 @@ def _called(use: Node, host: Host) -> tuple[str, int, Node | None]:
             function = call.child_by_field_name("function")
             place = [child.id for child in node.parent.named_children].index(node.id)
             name = host.tree.of(function) if function is not None else ""
-            return name.partition("<")[0].rpartition("::")[2].strip(), place, call
+            return bare(name), place, call
         node = node.parent
     return "", 0, None
 
@@ -215,7 +243,7 @@ def _sets(use: Node, host: Host, homes: Sequence[tuple[Host, str]] = ()) -> bool
         return not _is_bare(use, host)
     if name in (*ALLOCATES, ALLOCATES_ROWS, *_LOOKS) or (name in _COPIES and place == 1):
         return False
-    if any(child.type == "kernel_call_syntax" for child in call.children):
+    if _is_launch(call):
         texts = (host.tree.text, *host.around)
         declared = next((parameters(text)[name] for text in texts if name in parameters(text)), ())
         return not (place < len(declared) and "const" in declared[place].type.partition("*")[0])

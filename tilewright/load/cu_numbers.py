@@ -17,7 +17,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tilewright.dtypes import dtype
-from tilewright.load.cu_tree import parsed, with_values
+from tilewright.isa import ARCHS
+from tilewright.load.cu_tree import bare, parsed, with_values
 from tilewright.load.declared import number_name
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ _BYTES = {"half": 2, "__half": 2, "__half2": 4, "half2": 4, "__nv_bfloat16": 2, 
           "__nv_fp8_e5m2": 1, "dim3": 12, "bool": 1}  # fmt: skip
 MULTIPROCESSORS = 4  # of the GPU that host code asks about: right code is so on any, and few make a run short
 _PROPERTIES = {"warpSize": 32, "warp_size": 32, "maxThreadsPerBlock": 1024, "sharedMemPerBlock": 48 << 10,
-               "multiProcessorCount": MULTIPROCESSORS, "sharedMemPerBlockOptin": 227 << 10,
+               "multiProcessorCount": MULTIPROCESSORS, "sharedMemPerBlockOptin": ARCHS["sm_90"].shared_bytes,
                "maxThreadsPerMultiProcessor": 2048}  # fmt: skip
 _LIMITS = {"INT_MAX": 2**31 - 1, "INT_MIN": -(2**31), "UINT_MAX": 2**32 - 1, "RAND_MAX": 2**31 - 1, "CHAR_BIT": 8,
            "INT32_MAX": 2**31 - 1, "INT64_MAX": 2**63 - 1, "UINT32_MAX": 2**32 - 1, "LLONG_MAX": 2**63 - 1,
@@ -268,18 +269,18 @@ class HostNumbers:
         if name.endswith(".size"):
             size = self.names.get(f"{name}()") if not words else None
             return self.of(size) if isinstance(size, str) else size
-        bare = name.partition("<")[0].rpartition("::")[2].strip()
-        if bare in self.calls:
-            parameters, body = self.calls[bare]
+        called = bare(name)
+        if called in self.calls:
+            parameters, body = self.calls[called]
             given = {each: f"({word})" for each, word in zip(parameters, words, strict=False)}
             return self.of(with_values(body, given)) if body else None
         values = [self.of(word) for word in words]
         known = [each for each in values if each is not None]
         if len(known) < len(values) or not known:
             return None
-        if bare in _FUNCTIONS:
-            return _FUNCTIONS[bare](*known)
-        if len(known) == 2 and (rounded := _ROUNDS.fullmatch(bare)):
+        if called in _FUNCTIONS:
+            return _FUNCTIONS[called](*known)
+        if len(known) == 2 and (rounded := _ROUNDS.fullmatch(called)):
             many = -(-known[0] // known[1])
             return many * known[1] if rounded["up"] else many
         return _as(name, known[0]) if number_name(name) else None

@@ -15,7 +15,7 @@ from tilewright.dtypes import dtype
 from tilewright.load.cu_host import calls_of, constants_of
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import HostNumbers
-from tilewright.load.cu_tree import Tree, below, pieces, split, template_parameters, tree_of, with_values
+from tilewright.load.cu_tree import Tree, bare, below, pieces, split, template_parameters, tree_of, with_values
 from tilewright.load.declared import POINTER, TENSOR_MAP, Field, Parameter, number_name
 
 if TYPE_CHECKING:
@@ -209,13 +209,13 @@ def structure_bytes(texts: tuple[str, ...]) -> dict[str, int]:
 
 def _instance(texts: tuple[str, ...], name: str, structures: Mapping[str, _Structure]) -> _Structure | None:
     """An instance of a template of structures, ``List<4>``; None of what texts declare no template of."""
-    bare, arguments = name.partition("<")[0].rpartition("::")[2].strip(), split(name.partition("<")[2][:-1])
+    title_of, arguments = bare(name), split(name.partition("<")[2][:-1])
     tree, structure = tree_of("\n".join(texts)), _Structure()
     for node in below(tree.root, *KINDS):
         around, title = node.parent, next(iter(_names(node, tree)), "")
-        if title.startswith(f"{bare}<"):
+        if title.startswith(f"{title_of}<"):
             return _Structure(problem="it is an instance of a template that has specialisations")
-        names = template_parameters(around, tree) if around is not None and title == bare else None
+        names = template_parameters(around, tree) if around is not None and title == title_of else None
         if names and len(names) == len(arguments) and node.child_by_field_name("body") is not None:
             structure = _structure(node, _Reader.of(texts, structures, dict(zip(names, arguments, strict=True))))
     return structure if structure.fields or structure.problem else None

@@ -56,6 +56,15 @@ _BESIDES = re.compile(  # what stands beside a declaration, and the grammar does
 )
 
 
+def bare(name: str) -> str:
+    """A name without namespaces and arguments of its template.
+
+    >>> bare("a::k<b::c, 2>")
+    'k'
+    """
+    return name.partition("<")[0].rpartition("::")[2].strip()
+
+
 def without_comments(text: str) -> str:
     """The text with blanks for comments and quotes for strings, every place where it was."""
     return _SKIP.sub(lambda found: re.sub(r"[^\n]", " " if found[0][0] == "/" else '"', found[0]), text)
@@ -310,6 +319,10 @@ def _blank(text: str) -> str:
     return re.sub(r"[^\n]", " ", text)
 
 
+def _blank_comment(skipped: re.Match[str]) -> str:
+    return _blank(skipped[0]) if skipped[0][0] == "/" else skipped[0]
+
+
 def _blank_code(text: str) -> str:
     """Blanks, but lines that go on stay so: they may be those of a macro."""
     return re.sub(r"\\(?!\n)|[^\n\\]", " ", text)
@@ -462,15 +475,15 @@ def _is_kept(tree: Tree, node: Node) -> bool:
 
 def blanked(text: str, dropped: Sequence[Chunk]) -> str:
     """The text with blanks in the place of pieces, its lines where they were. Directives for the preprocessor stay."""
-    directives = [each.span() for each in _DIRECTIVE.finditer(text)] if dropped else []
-    kept = [start for start, _ in directives]
+    directives = [each.span() for each in _DIRECTIVE.finditer(without_comments(text))] if dropped else []
+    kept, plain = [start for start, _ in directives], _SKIP.sub(_blank_comment, text)
     parts, stop = list[str](), 0
     for piece in sorted(dropped, key=lambda each: each.start):
         if piece.stop > stop:
             begin = max(piece.start, stop)
             parts.append(text[stop:begin])
             for start, end in directives[bisect_left(kept, begin) : bisect_left(kept, piece.stop)]:
-                parts += [_blank_code(text[begin:start]), text[start:end]]
+                parts += [_blank_code(text[begin:start]), plain[start:end]]
                 begin = end
             parts.append(_blank_code(text[begin : piece.stop]))
             stop = max(begin, piece.stop)
@@ -499,6 +512,7 @@ class _Kernel(NamedTuple):
     template: Sequence[str] | None
 
 
+_NUMBERS = re.compile(r"[A-Z]\w?|\w+_t|\w*(?:[Ss]calar|[Tt]ype|[Rr]eal|[Ff]loat)\w*")  # types of numbers, as named
 _WAYS_PAST = ("if_statement", "for_statement", "while_statement", "do_statement", "switch_statement")
 
 
@@ -619,11 +633,39 @@ def _kernels(texts: tuple[str, ...]) -> dict[str, list[tuple[Any, ...]]]:
 
 def template_parameters(node: Node, tree: Tree) -> list[str] | None:
     """The names of a template's parameters; None of what is no template."""
+    heads = _template_heads(node, tree)
+    return None if heads is None else [words[-1] for words in heads]
+
+
+def _template_heads(node: Node, tree: Tree) -> list[list[str]] | None:
+    """The words of each parameter of a template, without its default: ``["typename", "T"]``."""
     listed = node.child_by_field_name("parameters")
     if listed is None or listed.type != "template_parameter_list":
         return None
     heads = (tree.of(parameter).partition("=")[0].split() for parameter in listed.named_children)  # none of a comment
-    return [words[-1] for words in heads if words]
+    return [words for words in heads if words]
+
+
+def example_of(name: str, texts: Sequence[str]) -> str:
+    """An instance of a kernel's template as it may be asked for: ``k<float, 128>``; a type that only the file can name
+    stands by the name of its parameter.
+    """
+    for text in texts:
+        for piece in pieces(text):
+            head = next(below(piece.node, _FUNCTION), None) if piece.kernel and piece.node is not None else None
+            declarator = head.child_by_field_name("declarator") if head is not None else None
+            if piece.node is not None and declarator is not None and tree_of(text).of(declarator) == name:
+                heads = _template_heads(piece.node, tree_of(text)) or []
+                return f"{name}<{', '.join(_example(words) for words in heads)}>"
+    return name
+
+
+def _example(words: Sequence[str]) -> str:
+    kind, name = words[0].rstrip("."), words[-1]
+    if kind in ("typename", "class"):
+        return "float" if _NUMBERS.fullmatch(name) else name
+    numbers = {"bool": "true", **dict.fromkeys(("int", "unsigned", "size_t", "uint32_t", "int64_t", "long"), "128")}
+    return numbers.get(kind, name)
 
 
 def overload(function: str) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from tilewright.load.cu_host import calls_of, constants_of, function_around
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import HostNumbers, type_bytes
 from tilewright.load.cu_structures import KINDS, aliases_of, plain_type
-from tilewright.load.cu_tree import Tree, below, split, template_parameters, tree_of, with_values
+from tilewright.load.cu_tree import Tree, bare, below, split, template_parameters, tree_of, with_values
 from tilewright.ptx.mangled import plain_name, qualified_name
 
 if TYPE_CHECKING:
@@ -187,7 +187,7 @@ class IndexedVariables(Mapping[str, Indexed]):
                 return 0
             if (size := type_bytes(kind)) is not None:
                 return size
-            name = kind.partition("<")[0].rpartition("::")[2].strip()
+            name = bare(kind)
             if name not in types:
                 return None
             kind = types[name]

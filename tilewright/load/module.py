@@ -24,7 +24,7 @@ from tilewright import host
 from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightError, choices, described
 from tilewright.explain import PTX, Finding, reworded
 from tilewright.ir import AllocBuffer, For, If, Indexed, Kernel, Launch, Var, While, statements
-from tilewright.isa import check_cluster, nearest
+from tilewright.isa import ARCHS, check_cluster, nearest
 from tilewright.load.arguments import Given, given, in_order
 from tilewright.load.cu_tree import overload
 from tilewright.load.declared import Parameter
@@ -50,7 +50,6 @@ public = Public(ArgumentError, {"Path": instances("a path", Path)})
 BRANCHES = (If, For, While)
 MOST_THREADS = 1024
 MOST_CTAS, MOST_ALONG = ((1 << 31) - 1, 65535, 65535), (1024, 1024, 64)  # along x, y, z
-MOST_SHARED = 227 << 10
 PATIENCE = 5.0  # seconds for a run that finds out how much shared memory a kernel touches
 WIDE = told("{}, as cudaFuncAttributeNonPortableClusterSizeAllowed says in a file's host code",
             option("non_portable_cluster", True))  # fmt: skip
@@ -114,6 +113,7 @@ class LoadedModule(NotebookText):
         self.non_portable_cluster = False  # does its host code ask for clusters of such sizes?
         self.texts: tuple[str, ...] = ()  # of a .cu file: its own, and those of its own headers
         self.indexed: Callable[[Kernel, Mapping[str, str]], Mapping[str, Indexed]] | None = None  # of `Kernel`
+        self.spares: Callable[[Span | None, Span | None], bool] | None = None  # of `Kernel`
         self.in_its_words: Callable[[Sequence[Finding]], list[Finding]] = list  # with what the lines of a source say
 
     @property
@@ -453,7 +453,7 @@ class LoadedKernel:
             given = f"{many} branches and loops"
             raise SimulationError("its text is too long to run", given=given, allowed=f"{most}", kind="limit")
         if self.module.indexed is not None:
-            kernel = replace(kernel, indexed=self.module.indexed(kernel, made.names))
+            kernel = replace(kernel, indexed=self.module.indexed(kernel, made.names), spares=self.module.spares)
         return replace(made, kernel=kernel if self._change is None else self._change(kernel))
 
     def changed(self, change: Callable[[Kernel], Kernel]) -> LoadedKernel:
@@ -569,8 +569,9 @@ def _about_shared(machine: Machine, lowered: Lowered, touched: Callable[[Machine
         start = launch.shared_bytes - max(1, machine.dynamic_bytes)
         needed = int(error.facts["numbers"]["last"]) + 1 - start
         error.allowed = f"{machine.dynamic_bytes} bytes of dynamic shared memory, from byte {start} on"
-        if 0 < needed <= MOST_SHARED - start:
-            end = touched(replace(machine, dynamic_bytes=MOST_SHARED - start))
+        most = ARCHS["sm_90"].shared_bytes - start
+        if 0 < needed <= most:
+            end = touched(replace(machine, dynamic_bytes=most))
             room = option("shared_bytes", needed if end is None else max(needed, end - start))
             error.hint = told("{}{}", room, ", or more" if end is None else "")
         raise

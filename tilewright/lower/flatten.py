@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # swizzles on address bits and matrix descriptors agree.
 
 
-MOST_SHARED_BYTES = 227 * 1024  # of a CTA on sm_90 and sm_100; the target's own limit is checked when it is known
+MOST_SHARED_BYTES = isa.ARCHS["sm_90"].shared_bytes  # of a CTA; the limit of the target is checked when that is known
 LEAST_ALIGNMENT = 16  # bytes: a row of ldmatrix, a 128-bit vector
 
 
@@ -285,7 +285,7 @@ class _Flattener:
     @cached_property
     def taken(self) -> set[str]:
         """Every name of the kernel, and those that the lowered one gets beside them."""
-        names = {*self.ids, *self.changing, "range", "T", "Tx"}
+        names = {*self.ids, *self.changing, *ir.SCRIPT_NAMES}
         for stmt in ir.statements(self._whole):
             declared = [getattr(stmt, "var", None), getattr(stmt, "buffer", None), *ir.expressions(stmt)]
             for node in declared:
@@ -511,12 +511,12 @@ def _unguarded(node: ir.Expr) -> Iterator[ir.Load]:
     if isinstance(node, ir.Load):
         yield node
     guarded = isinstance(node, ir.Select) or (isinstance(node, ir.Binary) and node.op in ir.Binary.LOGIC)
-    parts = (node.cond,) if isinstance(node, ir.Select) else (node.a,) if guarded else _parts(node)  # type: ignore[attr-defined]
+    parts = (node.cond,) if isinstance(node, ir.Select) else (node.a,) if guarded else _operands_of(node)  # type: ignore[attr-defined]
     for part in parts:
         yield from _unguarded(part)
 
 
-def _parts(node: ir.Expr) -> tuple[ir.Expr, ...]:
+def _operands_of(node: ir.Expr) -> tuple[ir.Expr, ...]:
     """The expressions that a node is made of."""
     if isinstance(node, ir.Call):
         return tuple(part for part in node.args if isinstance(part, ir.Expr))

@@ -25,13 +25,14 @@ from dataclasses import dataclass, field
 from itertools import filterfalse, groupby
 from typing import TYPE_CHECKING, Any
 
+from tilewright.isa import SECTOR_BYTES
 from tilewright.profiling.costs import NOTHING, Cost, compiled_cost, cost_of
 
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import AccessSite, Moved, Recording, Row, Stretch
 
 WORK, READ, USE, STORE, ATOMIC, ISSUE, SIGNAL, PHASE, GROUP, MEET = range(10)
-SECTOR, LINE = 32, 128
+LINE_BYTES = 128
 UNROLLED_TRIP = 32  # turns of a loop that a compiler unrolls whole
 UNROLLED = 4  # turns of a loop whose loads a compiler begins together
 CHUNK = 64.0  # slots of work, or turns of tensor cores, after which another warp may go on
@@ -197,8 +198,8 @@ class ActWriter:
         fills = by_tma and record.signals and not record.reads.get("shared")
         outside = max(0.0, record.writes.get("shared", 0) / receivers - read) if fills else 0.0
         into = tuple(cta % self.cluster for cta, _ in record.signals) if by_tma and receivers > 1 else ()
-        return UnitWork(record.unit, nbytes, nbytes * share, bool(written), 0.0, nbytes / LINE, record.row, outside,
-                        receivers, into)  # fmt: skip
+        return UnitWork(record.unit, nbytes, nbytes * share, bool(written), 0.0, nbytes / LINE_BYTES, record.row,
+                        outside, receivers, into)  # fmt: skip
 
     # Stretches
 
@@ -290,14 +291,14 @@ class ActWriter:
             if site.space == "shared":
                 yield WORK, access.wavefronts / turns
                 continue
-            nbytes, lines = access.sectors * SECTOR / turns, max(access.times, access.nbytes / LINE) / turns
+            nbytes, lines = access.sectors * SECTOR_BYTES / turns, max(access.times, access.nbytes / LINE_BYTES) / turns
             if ATOMICS.fullmatch(op):
                 yield ATOMIC, access.sectors / turns, lines, row
             else:
                 share = 0.0 if access.site in self.minor else self.share.get(site.buffer, 1.0)
                 if site.buffer in self.cached and not site.write:
                     nbytes, share = 0.0, 0.0
-                piece = SECTOR * access.sectors / max(1, access.pieces)
+                piece = SECTOR_BYTES * access.sectors / max(1, access.pieces)
                 far = nbytes * share / (reached_by(site.run_bytes, RUNS) * reached_by(piece, PIECES))
                 yield STORE if site.write else READ, nbytes, far, lines, row
 

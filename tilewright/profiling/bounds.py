@@ -22,7 +22,7 @@ from tilewright.errors import ArgumentError, choices
 from tilewright.inputs import make_arguments
 from tilewright.ir import Call, For, If, Launch, While, as_expr, expressions, statements
 from tilewright.ir.launch import CTA
-from tilewright.isa import ARCHS, GPU_ARCHS, Arch, bind, calls_in, ctas_of_an_sm, gpu_named
+from tilewright.isa import ARCHS, GPU_ARCHS, SECTOR_BYTES, Arch, bind, calls_in, ctas_of_an_sm, gpu_named
 from tilewright.public import Public
 from tilewright.records import NotebookText
 
@@ -101,8 +101,6 @@ def gpu(name: str) -> Gpu:
 
 
 public = Public(ArgumentError, {})
-
-SECTOR = 32
 
 
 @dataclass(frozen=True)
@@ -240,7 +238,7 @@ def _moved(
     units = sum(line.nbytes for line in counts.lines if line.space == "global" and not _is_at_a_site(line, sectors))
     touched = tuple(access for access in sectors if access.touched)
     stored = sum(access.touched for access in touched if access.write)
-    return touched, read, written, (stored + _kept(touched)) * SECTOR + units
+    return touched, read, written, (stored + _kept(touched)) * SECTOR_BYTES + units
 
 
 def profile_loaded(kernel: Any, args: Sequence[Any], launched: Mapping[str, Any], gpu: Gpu) -> Profile:
@@ -295,7 +293,7 @@ def _once(sectors: Sequence[Sectors], counts: Counts, sizes: Mapping[str, int], 
     total = 0
     for name, size in sizes.items():
         touched = [row.which for row in sectors if row.place == name and row.write == write and row.which]
-        at_sites = len(set().union(*touched)) * SECTOR if touched else 0
+        at_sites = len(set().union(*touched)) * SECTOR_BYTES if touched else 0
         by_units = sum(
             line.nbytes
             for line in counts.lines

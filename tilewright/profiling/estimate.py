@@ -18,9 +18,10 @@ import numpy as np
 from tilewright import host
 from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError, TilewrightError
+from tilewright.isa import clusters_on
 from tilewright.profiling.acts import ATOMICS, CACHED_BYTES, Loops, Script, accesses, script_of
 from tilewright.profiling.bounds import GPUS, Gpu, Occupancy, by_buffer, bytes_of, occupancy_of
-from tilewright.profiling.play import MEASURED, STARTS, Played, clock_of, figures_of, play
+from tilewright.profiling.play import MEASURED, STARTS, Played, clock_of, figures_of, play, unmeasured
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 WAVES = 4  # of CTAs that are played; the others follow at the rate of the last ones
 MOST_ACTS = 60_000
-AT_ONCE = {4: 120 / 132, 8: 120 / 132, 16: 112 / 132}  # of the SMs, those that clusters of so many CTAs fill; measured
 KEPT = 0.5  # of the second-level cache: so much of what is written stays there
 UNEVEN = 1.6  # by pairs that are fitted: rows, one and four of a CTA
 OVERLAP = 5.0  # the larger, the less units get in each other's way; by pairs
@@ -86,7 +86,7 @@ def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
     scripts = [script_of(recording, share, first, cached) for first in firsts]
     clock = clock_of(gpu, recording)
     machine = figures_of(gpu, busy_sms, written, clock)
-    sms = gpu.sms * AT_ONCE.get(cluster, 1.0)
+    sms = cluster * clusters_on(gpu.sms, cluster)
     slots = max(1, int(sms * launch.resident) // cluster)
     per_sm = clusters / (sms / cluster)  # of an SM, or of a group of as many as a cluster has
     resident = max(1, min(launch.resident, ceil(per_sm)))
@@ -202,25 +202,28 @@ class Estimate:
     measured: bool
 
     @property
+    def waits_for(self) -> str:
+        """What threads wait for most; "" where a unit bounds it."""
+        return "" if not self.waits or self.busy.get(self.unit, 0.0) >= BOUND else self.waits[0][0]
+
+    @property
     def why(self) -> str:
         """What bounds it, in a sentence without its end."""
         most, idle = self.busy.get(self.unit, 0.0), GPUS[self.gpu].sms - self.ctas
         few = f"; {idle} of {GPUS[self.gpu].sms} SMs have no CTA" if idle > 0 else ""
-        if most >= BOUND or not self.waits:
+        if not self.waits_for:
             return f"bound by {self.unit} ({min(most, 1.0):.0%} busy){_line(self.at)}{few}"
-        what, at, _ = self.waits[0]
-        return f"waits for {what}{_line(at)}; {self.unit} {most:.0%} busy{few}"
+        return f"waits for {self.waits_for}{_line(self.waits[0][1])}; {self.unit} {most:.0%} busy{few}"
 
     def __repr__(self) -> str:
         return f"<Estimate: {self.name} on {self.gpu}: {self.seconds * 1e6:.1f} us, {self.why}>"
 
     def __str__(self) -> str:
-        said = "" if self.measured else f" (no figure of {self.gpu} is measured: rates of its documents)"
         rows = sorted(self.busy.items(), key=lambda row: -row[1])
         busy = [f"  {unit:<18}{min(part, 1.0):6.0%} of the time" for unit, part in rows if part >= LEAST]
         most = [wait for wait in self.waits[:3] if wait[2] >= LEAST]
         waits = [f"  {part:6.0%} of waiting: for {what}{_line(at)}" for what, at, part in most]
-        head = f"{self.name} on {self.gpu}: about {self.seconds * 1e6:.1f} us, {self.why}{said}"
+        head = f"{self.name} on {self.gpu}: about {self.seconds * 1e6:.1f} us, {self.why}{unmeasured(self.gpu)}"
         return "\n".join([head, *busy, *waits, f"  {self.ctas:,} CTAs; {self.occupancy}"])
 
 
@@ -267,7 +270,7 @@ def recorded(exe: Executable, args: Sequence[Any], gpu: Gpu) -> RecordedLaunch:
     try:
         run = exe.simulate(*values, check="none", record=RecordingOptions(CTAS, stepped=0, alone=True), limit_s=SECONDS)
     except SimulationError as alone:  # CTAs that wait for others, which do not run
-        if "limit" in alone.what:
+        if alone.kind == "limit":
             raise
         run = exe.simulate(*values, check="none", record=RecordingOptions(CTAS, stepped=0), limit_s=SECONDS)
     nbytes = bytes_of(by_buffer(exe, values))

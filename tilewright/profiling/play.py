@@ -43,6 +43,11 @@ TMA_OUTSIDE = {1: 6.8, 2: 13.3, 4: 17.5}
 DISPATCH = 159.0  # cycles between two CTAs that begin on one SM: 0.607 ns of the whole GPU, whatever they do
 
 
+def unmeasured(gpu: str) -> str:
+    """What is said behind the name of a GPU that has no figures of its own."""
+    return "" if gpu == MEASURED else f" (no figure of {gpu} is measured: rates of its documents)"
+
+
 @dataclass(frozen=True, slots=True)
 class SmFigures:
     """Bytes are those of a cycle, latencies cycles; each has a comment where it is not plain."""
@@ -360,7 +365,7 @@ class Play:
             if work.unit == "TMA":
                 extra, issuing = machine.tma_latency, machine.tma_issue
                 outside = work.outside * TMA_OUTSIDE.get(work.receivers, TMA_OUTSIDE[4])
-                cycles = (work.nbytes * machine.tma_row + outside) / acts.LINE
+                cycles = (work.nbytes * machine.tma_row + outside) / acts.LINE_BYTES
                 sm.tma = now = max(sm.tma, now) + cycles
                 self._takes("TMA", work.row, cycles)
             if work.unit == "cp.async":

@@ -504,10 +504,10 @@ def _through_pointer(
 def _of_parts(function: tree.Function) -> tree.Function:
     """A function whose parameters and results are single registers, and variables: a vector of registers is several."""
     wide = any(variable.space == "reg" and lanes_of(variable) > 1 for variable in (*function.params, *function.returns))
-    return replace(function, params=_parts(function.params), returns=_parts(function.returns)) if wide else function
+    return replace(function, params=_split(function.params), returns=_split(function.returns)) if wide else function
 
 
-def _parts(variables: Sequence[tree.Variable]) -> tuple[tree.Variable, ...]:
+def _split(variables: Sequence[tree.Variable]) -> tuple[tree.Variable, ...]:
     return tuple(
         replace(var, type=var.type.replace("b128", "b64"), name=name, vector=1) if name != var.name else var
         for var in variables

@@ -121,7 +121,7 @@ def load(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     at, constant = pointer(low, address, step, space), "nc" in step.ins.modifiers
     if lanes == 1:
         return assigned(low, target, element(low, at, kind, space, constant=constant), step)
-    parts = _parts(target, lanes, step)
+    parts = _registers_of(target, lanes, step)
     check_together(parts, step)
     whole = Var(low.fresh("vector"), kind.with_lanes(lanes))
     code: list[Stmt] = [Bind(whole, element(low, at, whole.dtype, space, constant=constant), mutable=False, at=step.at)]
@@ -146,7 +146,7 @@ def as_many(parts: Sequence[Operand], count: int, step: Step) -> Sequence[Operan
     return parts
 
 
-def _parts(operand: Operand, count: int, step: Step) -> Sequence[Operand]:
+def _registers_of(operand: Operand, count: int, step: Step) -> Sequence[Operand]:
     """The registers of a vector, as many as the access has."""
     return as_many(operand.parts if isinstance(operand, Vector) else (operand,), count, step)
 
@@ -170,7 +170,7 @@ def store(low: Lowering, step: Step) -> Sequence[Stmt] | None:
     if space == "const":
         raise InstructionError(f"{step.ins.mnemonic} writes constant memory", allowed="a variable of .global space")
     address, source = _address(step, 0), step.ins.operands[1]
-    parts = _parts(source, lanes, step)
+    parts = _registers_of(source, lanes, step)
     bits = unsigned(kind.bits)
     check_together(parts, step)
     for part in parts:

@@ -18,12 +18,12 @@ from typing import TypeAlias
 
 import numpy as np
 
-from tilewright.ir import Expr, Region, Value, as_expr, binary, const_value, row_major
+from tilewright.ir import Expr, Region, Value, binary, const_value, row_major
 from tilewright.tile.call import Side, TileCall, dimensions_of, side_of
 from tilewright.tile.conditions import wider
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.elements import Computation, Moving, computation, indexed
-from tilewright.tile.owners import Owners, accesses, open_dimensions, owners, splits
+from tilewright.tile.owners import Owners, accesses, end_of, open_dimensions, owners, splits
 from tilewright.tile.partition import (
     element_numbers,
     not_contiguous,
@@ -34,7 +34,7 @@ from tilewright.tile.partition import (
     widest_vector,
 )
 from tilewright.tile.runs import LONG, Lines, is_whole, lacking, lines_along, runs_of, wide, wider_runs
-from tilewright.tile.walks import Ints, Offset, Walk, plus, times, walk_of
+from tilewright.tile.walks import Ints, Offset, Walk, times, walk_of
 
 LETTERS = {"global": "g", "shared": "s", "local": "r"}  # in the names of offsets and pointers, and their order
 MOST_LISTED = 1 << 17  # elements of a region whose addresses are listed
@@ -574,8 +574,7 @@ def covered(call: TileCall) -> TileCall:
         sizes = {side_dim: rooms[dim] for side_dim, dim in dimensions_of(side, extents) if dim in of_run}
         sides[name] = _on_room(side, sizes, call)
     _check_registers(replace(call, sides=sides))
-    leaves = bool(open_dimensions(call, dst))
-    ends = tuple(_end(call, dim, leaves=leaves) if dim in of_run else None for dim in range(len(extents)))
+    ends = tuple(end_of(call, dst, dim) if dim in of_run else None for dim in range(len(extents)))
     return replace(call, sides={**sides, "dst": replace(sides["dst"], ends=ends)})
 
 
@@ -596,13 +595,6 @@ def _check_registers(call: TileCall) -> None:
     for side in call.tiles:
         if side.space == "local" and (leaving := open_dimensions(call, side)):
             raise Decline(f"the region {side} may leave dimension {leaving[0]} of {side.name}")
-
-
-def _end(call: TileCall, dim: int, *, leaves: bool) -> Value:
-    """Where the elements of the call end in a dimension of dst; leaves: its region may leave the buffer."""
-    dst = call["dst"]
-    end, total = call.facts.simplify(plus(dst.starts[dim], dst.extents[dim])), dst.buffer.shape[dim]
-    return binary("min", end, total) if leaves and not call.facts.less(as_expr(end) - 1, total) else end
 
 
 def _on_room(side: Side, rooms: Mapping[int, int], call: TileCall) -> Side:

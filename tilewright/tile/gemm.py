@@ -26,7 +26,7 @@ from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import check_target, only_in, whole_warps
 from tilewright.tile.dispatch import Change, Decline, variant
 from tilewright.tile.matrices import Held, Products, RegisterBlocks, blocks_of, held_by_warps, products_of
-from tilewright.tile.owners import all_hold, open_dimensions
+from tilewright.tile.owners import all_hold, end_of
 from tilewright.tile.partition import root_of
 from tilewright.tile.staging import Staged, allocated, like, staged
 from tilewright.tile.steps import Builder
@@ -590,17 +590,10 @@ def _grown(call: TileCall, name: str, padded: Mapping[str, int]) -> Side:
                 allowed=f"{dim} of {padded[dim]} in registers; tiles in memory may end anywhere",
                 changes=whole_pieces(call, padded),
             )
-        box[position], ends[position] = (start, padded[dim]), _end(call, side, position)
+        box[position], ends[position] = (start, padded[dim]), end_of(call, side, position)
     if all(end is None for end in ends):
         return side
     return replace(side_of(ir.Region(side.buffer, tuple(box)), call.facts), ends=tuple(ends))
-
-
-def _end(call: TileCall, side: Side, position: int) -> ir.Value:
-    """Where the elements of a dimension end: with the region, or with the buffer if that is before."""
-    end: ir.Value = call.facts.simplify(side.starts[position] + side.extents[position])
-    outside = position in open_dimensions(call, side)
-    return ir.binary("min", end, side.buffer.shape[position]) if outside else end
 
 
 # Changes with which a product would be one by ``mma.sync``: other types, layouts that fit, sizes of whole pieces.

@@ -15,7 +15,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from tilewright.ir import COORDINATES, Expr, Value, binary, const_value
+from tilewright.ir import COORDINATES, Expr, Value, as_expr, binary, const_value
 from tilewright.layout import SCOPES, THREADS_IN, Axis, ComposeLayout, Layout, TileLayout, threads
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
@@ -326,6 +326,13 @@ def open_dimensions(call: TileCall, side: Side) -> list[int]:
         or facts.less(total, start + extent)
         or not facts.less(start + extent - 1, total)
     ]
+
+
+def end_of(call: TileCall, side: Side, dim: int) -> Value:
+    """Where the elements of a dimension end: with the region, or with the buffer if that may be before."""
+    end, total = call.facts.simplify(plus(side.starts[dim], side.extents[dim])), side.buffer.shape[dim]
+    is_open = dim in open_dimensions(call, side) and not call.facts.less(as_expr(end) - 1, total)
+    return binary("min", end, total) if is_open else end
 
 
 def _may_leave(call: TileCall, side: Side) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import gcd
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from tilewright.tile.distribution import IN_FLIGHT, Distribution, along_lines
 from tilewright.tile.owners import all_hold, inside, open_dimensions, owners
 from tilewright.tile.partition import element_numbers, one_storage, places, run_problem
 from tilewright.tile.reductions import at_once, delivery
-from tilewright.tile.runs import Lines, Runs, below, ceiling
+from tilewright.tile.runs import Lines, below, ceiling
 from tilewright.tile.steps import (
     Builder,
     CallSteps,
@@ -150,12 +151,10 @@ def _kept_in_registers(call: TileCall, dst: Side, lines: Lines, blocks: int) -> 
 
 def _results(lines: Lines, number: Ints, part: Ints) -> Ints:
     """The number of the result that each part of a vector is: (.., parts)."""
-    digits = lines.kept.digits(number[..., None])  # type: ignore[arg-type]  # arrays compute as numbers do
-    total = np.zeros(1, np.int64)
-    for dim, extent in sorted(zip(lines.kept.dims, lines.kept.extents, strict=True), key=lambda pair: pair[0]):
-        inside_vector = part if lines.kept.vector > 1 and dim == lines.kept.dims[-1] else 0
-        total = total * int(const_value(extent) or 0) + np.asarray(digits[dim]) + inside_vector
-    return np.broadcast_to(total, (*number.shape, lines.kept.vector))
+    digits: dict[int, Any] = lines.kept.digits(number[..., None])  # type: ignore[arg-type]  # arrays compute as numbers do
+    if lines.kept.vector > 1:
+        digits[lines.kept.dims[-1]] = digits[lines.kept.dims[-1]] + part
+    return np.broadcast_to(lines.kept.number(digits), (*number.shape, lines.kept.vector))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +238,7 @@ def _position(emission: _Emission, column: Value, turn: Value, e: Value) -> Expr
     digits = along.digits(turn)
     if along.vector > 1:
         digits[along.dims[-1]] = plus(digits[along.dims[-1]], e)
-    number = as_expr(_row_major(along, digits), last.dtype)
+    number = as_expr(along.number(digits), last.dtype)
     exists = emission.exists(turn, emission.digits(column, turn))
     return number if exists is None else select(exists, number, last)
 
@@ -270,7 +269,7 @@ def _hand_on(
             reductions.put_element(emission.reduction, call, out, _in_destination(call, digits), emission.parts.get(j))
         else:
             piece = row // lines.together if lines.pieces > 1 else 0
-            index = plus(times(piece, plan.delivery.results), _row_major(lines.kept, digits))
+            index = plus(times(piece, plan.delivery.results), lines.kept.number(digits))
             scratch.set(out, index, emission.parts.get(j))
 
 
@@ -288,14 +287,6 @@ def _store_runs(emission: _Emission, column: Value) -> None:
         offset = dst.place(_in_destination(call, digits), call.facts).get("m", 0)
         source = AddressOf(run, (as_expr(times(j, count)),))
         out.call("cuda.copy_bytes", out.pointer("ptr", dst.buffer.flat(), offset), source, count * dst.dtype.bits // 8)
-
-
-def _row_major(along: Runs, digits: Mapping[int, Value]) -> Value:
-    """The number of an element in the order of the dimensions."""
-    total: Value = 0
-    for dim, extent in sorted(zip(along.dims, along.extents, strict=True), key=lambda pair: pair[0]):
-        total = plus(times(total, extent), digits[dim])
-    return total
 
 
 def _in_destination(call: TileCall, digits: Mapping[int, Value]) -> list[Value]:

@@ -24,7 +24,7 @@ from tilewright.tile.elements import value_of
 from tilewright.tile.owners import Owners, inside, open_dimensions, owners
 from tilewright.tile.partition import element_numbers
 from tilewright.tile.steps import Builder
-from tilewright.tile.walks import Ints, Offset, Walk, digits_of, plus, times, walk_of
+from tilewright.tile.walks import Ints, Offset, Walk, digits_of, number_of, plus, times, walk_of
 
 Partial = tuple[Expr, ...]
 KEYWORDS = ("axes", "accum", "nan", "thread_reduce", "formula", "identity")
@@ -181,10 +181,8 @@ def wanted(call: TileCall) -> Ints:
 
 
 def _row_major(coordinates: Ints, extents: Sequence[int], dims: Sequence[int]) -> Ints:
-    total = np.zeros(coordinates.shape[1], np.int64)
-    for dim in dims:
-        total = total * extents[dim] + coordinates[dim]
-    return total
+    number = number_of([coordinates[dim] for dim in dims], [extents[dim] for dim in dims])
+    return np.broadcast_to(number, coordinates.shape[1])
 
 
 def _computed_in(src: DType, dst: DType) -> DType:

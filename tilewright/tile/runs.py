@@ -9,8 +9,9 @@ rows, or one that is kept.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tilewright.dtypes import INT32, INT64
 from tilewright.errors import LayoutError
@@ -20,7 +21,7 @@ from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import alignments, stated
 from tilewright.tile.owners import open_dimensions
 from tilewright.tile.partition import missing_fact, places, storage_start
-from tilewright.tile.walks import digits_of, times
+from tilewright.tile.walks import digits_of, number_of, times
 
 LONG = 3  # whole runs of a row, for which the tests of a last one are worth it
 
@@ -45,6 +46,11 @@ class Runs:
         extents = (*self.extents[:-1], self.last)
         *outer, run = map(_narrowed, digits_of(number, extents), extents)
         return dict(zip(self.dims, (*outer, times(run, self.vector)), strict=True))
+
+    def number(self, digits: Mapping[int, Any]) -> Any:
+        """The number of an element, by its coordinates, in the order of the dimensions."""
+        order = sorted(zip(self.dims, self.extents, strict=True), key=lambda pair: pair[0])
+        return number_of([digits[dim] for dim, _ in order], [extent for _, extent in order])
 
 
 def _narrowed(digit: Value, extent: Value) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from tilewright.layout import Facts, SwizzleLayout
     from tilewright.tile.call import Side
 
-__all__ = ["Ints", "Offset", "Walk", "apart", "digits_of", "linear", "plus", "quotient", "separated", "times",
-           "walk_of"]  # fmt: skip
+__all__ = ["Ints", "Offset", "Walk", "apart", "digits_of", "linear", "number_of", "plus", "quotient", "separated",
+           "times", "walk_of"]  # fmt: skip
 
 Ints = NDArray[np.int64]
 
@@ -91,6 +91,16 @@ def digits_of(element: Value, extents: Sequence[Value]) -> list[Value]:
         )
         element = element // extent if fixed else binary("truncdiv", element, extent)
     return digits
+
+
+def number_of(digits: Sequence[Any], extents: Sequence[Value]) -> Any:
+    """The row-major number of the element with these coordinates: the inverse of `digits_of`. `Any`: arrays compute as
+    numbers do.
+    """
+    total: Any = 0
+    for digit, extent in zip(digits, extents, strict=True):
+        total = plus(times(total, extent), digit)
+    return total
 
 
 def apart(value: Value, period: int, facts: Facts) -> tuple[Value, Value]:

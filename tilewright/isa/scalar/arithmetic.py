@@ -1,4 +1,6 @@
-"""add, sub, mul, mad, fma, div, rem, abs, neg, min, max and their like: integers and floats of all widths."""
+"""add, sub, mul, mad, fma, div, rem, abs, neg, min, max and their like, integers and floats of all widths; and
+approximations, from rcp to tanh.
+"""
 
 from __future__ import annotations
 

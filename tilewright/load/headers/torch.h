@@ -5,6 +5,7 @@
 #include <assert.h>
 #include <cmath>
 #include <cstddef>
+#include <cstring>
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.explain import Remedy, advised, operand
+from tilewright.explain import Remedy, advised, operand, place_of
 from tilewright.ir import AddressOf, Call, Evaluate, const_value, statements, walk
 from tilewright.isa import FILL, KEEPING, bind
 from tilewright.layout import ComposeLayout, SwizzleLayout, SwizzleMode
@@ -50,8 +50,7 @@ class Descriptors(Check):
                 self.warned.add(key)
                 at = operation.instruction.at
                 facts = {
-                    "file": at.file if at else None,
-                    "line": at.line if at else None,
+                    **place_of(at),
                     "buffer": place.name,
                     "operation": operation.name,
                     "threads": (operation.issuers.thread_at(0),),

@@ -15,6 +15,7 @@ import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError
+from tilewright.explain import place_of
 from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP, Bound, Signal, Unlisted
 from tilewright.isa.declared import asked, check_values
 from tilewright.sim.machine.address import Address, Part
@@ -88,9 +89,7 @@ def _warn_of_ended(bound: Bound, batch: Batch, gone: Bools, at: Span | None) -> 
     ended = f"its mask names {lanes_text(gone[first_warp(gone)])}, which had ended"
     rest = f"{ended}; the others go on without them{undefined}"
     text = told("{}: {}: {}", at, operation(bound.instruction.name), rest)
-    batch.wave.run.warn(text, "ended", bound.instruction.name)
-    place = {"file": at.file, "line": at.line} if at else {}
-    batch.wave.run.about[text] = {**place, "idiom": "ended-lanes"}
+    batch.wave.run.warn(text, "ended", bound.instruction.name, facts={**place_of(at), "idiom": "ended-lanes"})
 
 
 def parted_by_mask(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> list[Mask]:

@@ -9,7 +9,9 @@ whose arguments share memory share a window, in which they overlap as the argume
 from __future__ import annotations
 
 import ctypes
+from bisect import bisect_right
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
@@ -249,17 +251,22 @@ class BufferPlaces:
         """The buffers that a CTA has for itself."""
         return [place for place in self.by_name.values() if place.space != "global"]
 
-    @property
+    @cached_property
     def locals(self) -> list[Place]:
-        """The local buffers of a thread."""
+        """The local buffers of a thread, in the order of their addresses."""
         return [place for place in self.by_name.values() if place.space == "local"]
+
+    @cached_property
+    def local_starts(self) -> list[int]:
+        """Where each of `locals` begins in its window."""
+        return [place.start for place in self.locals]
 
     def at(self, window: int, offset: int) -> Place:
         """The place that holds a byte of a window, or comes nearest below."""
         if window == SHARED_WINDOW:
             return self.arena
         if window == LOCAL_WINDOW:
-            return max((p for p in self.locals if p.start <= offset), key=lambda p: p.start, default=self.locals[0])
+            return self.locals[max(0, bisect_right(self.local_starts, offset) - 1)]
         return self.globals[window]
 
     def shared_at(self, byte: int) -> Place:

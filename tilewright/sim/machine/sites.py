@@ -349,6 +349,8 @@ class Site:
         for window, lanes, there in by_window(mask, at):
             if window == SHARED_WINDOW and there.hi >> OFFSET_BITS and run.cluster_ctas > 1:
                 yield from self._in_cluster(batch, lanes, there)
+            elif window == LOCAL_WINDOW and len(run.places.local_starts) > 1:
+                yield from self._in_locals(batch, lanes, there)
             elif there.hi >= FAR and window + 1 in buffers and not (run.ranks > 1 and window in buffers):
                 for near, rest in ((0, lanes.narrowed(there.full() < FAR)), (1, lanes.narrowed(there.full() >= FAR))):
                     if rest is not None:  # those far off are below the start of the next buffer
@@ -367,6 +369,15 @@ class Site:
             yield self.inside(batch, SHARED_WINDOW, there, near), near, there
         if (far := mask.narrowed(~is_own)) is not None:
             yield self.elsewhere(batch), far, harmless(Address(0, Part(full)), far)
+
+    def _in_locals(self, batch: Batch, mask: Mask, at: Address) -> Iterator[tuple[Site, Mask, Address]]:
+        """The same for lanes that point into variables of their threads, each perhaps into another one."""
+        starts = batch.wave.run.places.local_starts
+        number = np.maximum(np.searchsorted(starts, at.full(), side="right") - 1, 0)
+        for place in np.unique(np.broadcast_to(number, mask.shape)[mask.full]).tolist():
+            if (lanes := mask.narrowed(number == place)) is not None:
+                there = harmless(at, lanes)
+                yield self.inside(batch, LOCAL_WINDOW, there, lanes), lanes, there
 
     def elsewhere(self, batch: Batch) -> Site:
         """This site as it touches the shared memory of other CTAs of the cluster."""

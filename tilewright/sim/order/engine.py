@@ -187,7 +187,7 @@ class Order(Check):
         known = order.clocks.published(who)
         order.meetings[barrier].add(rows[which], known if orders else known.of_execution(order.clocks.size))
         for k in range(len(who)) if not orders else ():
-            for pattern in order.fences.before(who, k):
+            for pattern in order.fences.of(*who.places[k], who.bits[k]):
                 key, row = (~barrier, who.rows) if pattern.scope == "cta" else (barrier, rows[which])
                 order.meetings[key].add(row[k : k + 1], pattern.known)
 

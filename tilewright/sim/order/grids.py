@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.explain import OtherAccess, advised
+from tilewright.explain import OtherAccess, advised, place_of
 from tilewright.isa import INSTRUCTIONS
 from tilewright.sim.checks.base import Check
-from tilewright.sim.machine import buffer_name, coordinate_text, numbers, threads_of, where_text
+from tilewright.sim.machine import buffer_name, coordinate_text, threads_of, where_text
 from tilewright.terms import call, operation, told
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.engine import Order
+    from tilewright.terms import Told
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,13 @@ class Grids(Check):
         meets.footprint.add(site, block, offsets[lanes], site.width, write=site.write)
         for grid, late, early in self._before(meets, batch, lanes):
             if met := grid.met(block, offsets[early], site.width, write=site.write):
-                other, wrote, k = met
-                lane = tuple(np.argwhere(early)[k].tolist())
+                lane = tuple(np.argwhere(early)[met[2]].tolist())
                 alone = np.zeros(early.shape, np.bool_)
                 alone[lane] = True
-                self._tell(site, batch, alone, int(offsets[lane]), Other(other, wrote, grid, meets, late))
+                facts = _about(self.program, site, int(offsets[lane])) | {"threads": threads_of(batch, alone)}
+                what = told("{} {} {}", operation(site.op), "writes" if site.write else "reads", facts["place"])
+                other, who = Other(*met[:2], grid, meets, late), where_text(batch, alone)
+                _tell(batch.wave.run, what, who, site.at, other, facts)
 
     def _before(self, meets: GridsMeet, batch: Batch, lanes: Bools) -> Iterator[tuple[Footprint, bool, Bools]]:
         """The grids that may still run; may they behind a wait, too? And the lanes that come before their end."""
@@ -132,26 +135,19 @@ class Grids(Check):
         if own[lanes].all() or self.order is None:
             return np.asarray(own)
         clocks, found = self.order.orders[batch.wave].clocks, own.copy()
-        ctas, warps = np.array(numbers(batch.ctas)), np.array(numbers(batch.warps))
-        for cta, warp, lane in np.argwhere(lanes & ~own).tolist():
-            row = int(ctas[cta])
-            waiters = np.argwhere(times[row] > 0)
-            if not (count := len(waiters)):
-                continue
-            thread, knower = waiters[:, 0] * 32 + waiters[:, 1], clocks.knower[int(warps[warp]) * 32 + lane]
-            at = times[row][waiters[:, 0], waiters[:, 1]]
-            rows, whose = np.full(count, row), np.full(count, row + batch.wave.first)
-            found[cta, warp, lane] = bool(clocks.knows(rows, np.full(count, knower), whose, thread, at).any())
+        others = lanes & ~own
+        for place, row, warp, lane in zip(np.argwhere(others).tolist(), *batch.threads(others), strict=True):
+            at = times[row].reshape(-1)
+            (thread,) = np.nonzero(at)
+            rows, knowers = np.full(len(thread), row), np.full(len(thread), clocks.knower[32 * warp + lane])
+            found[tuple(place)] = clocks.knows(rows, knowers, rows + batch.wave.first, thread, at[thread]).any()
         return np.asarray(found)
 
     def depends(self, batch: Look, mask: Mask, word: str) -> None:
         meets, wave, now = self.meets, batch.wave, 1
-        if (
-            word == "wait" and self.order is not None
-        ):  # also where nobody asks: another run of the same has the same times
+        if word == "wait" and self.order is not None:  # also where nobody asks: other runs then have the same times
             clocks = self.order.orders[wave].clocks
-            clocks.now += 1
-            now = clocks.now
+            now = clocks.now = clocks.now + 1
         if meets is None:
             return
         if word != "wait":
@@ -182,21 +178,11 @@ class Grids(Check):
                 meets.footprint.add(site, block, offsets, one.width, write=one.writes)
                 for grid, late, early in self._before(meets, batch, operation.mask.full):
                     if met := grid.met(block, offsets, one.width, write=one.writes):
-                        self._tell_of(operation, place.name, batch, early, Other(*met[:2], grid, meets, late))
-
-    def _tell(self, site: Site, batch: Batch, one: Bools, offset: int, other: Other) -> None:
-        place = coordinate_text(self.program, site, offset)
-        what = told("{} {} {}", operation(site.op), "writes" if site.write else "reads", place)
-        facts = {"buffer": buffer_name(self.program, site, offset), "place": place, "threads": threads_of(batch, one)}
-        error = _early(what, where_text(batch, one), site.at, other, facts)
-        batch.wave.run.tell(error, str(site.at), str(other.site.at))
-
-    def _tell_of(self, operation: Operation, name: str, batch: Batch, early: Bools, other: Other) -> None:
-        verb = "writes" if any(one.writes and one.space == "global" for one in operation.touched) else "reads"
-        facts = {"buffer": name, "threads": threads_of(batch, early)}
-        error = _early(f"{operation.name} {verb} {name}", operation.issuers.name(0), operation.instruction.at,
-                       other, facts)  # fmt: skip
-        batch.wave.run.tell(error, str(operation.instruction.at), str(other.site.at))
+                        writes = any(each.writes and each.space == "global" for each in operation.touched)
+                        what = f"{operation.name} {'writes' if writes else 'reads'} {place.name}"
+                        facts = {"buffer": place.name, "threads": threads_of(batch, early)}
+                        other, who = Other(*met[:2], grid, meets, late), operation.issuers.name(0)
+                        _tell(batch.wave.run, what, who, operation.instruction.at, other, facts)
 
     def ended(self, wave: Wave) -> None:
         times, meets = self.waited.pop(wave, None), self.meets
@@ -209,37 +195,44 @@ class Grids(Check):
 
 def _too_early(program: Subject, site: Site, batch: Batch, early: Bools, offset: int) -> SimulationError:
     """The error for an access before the wait for a launch that may touch the same place."""
-    place, verb = coordinate_text(program, site, offset), "writes" if site.write else "reads"
+    facts, verb = _about(program, site, offset), "writes" if site.write else "reads"
     may = "read or write" if site.write else "have to write"
-    wait = next(call(name) for name in INSTRUCTIONS if name.endswith("griddepcontrol" + ".wait"))
     return SimulationError(
-        told("{} {} {} before the wait for the launch before, which may still {} it", operation(site.op), verb, place,
-             may),
+        told("{} {} {} before the wait for the launch before, which may still {} it", operation(site.op), verb,
+             facts["place"], may),
         given=f"{site.at}: {where_text(batch, early)}",
         allowed="before that wait, what no launch before touches",
-        hint=told("{} before line {}, by every thread or one before a barrier", wait, site.at.line if site.at else 0),
-        at=site.at, kind="races", buffer=buffer_name(program, site, offset), place=place,
+        hint=_before(site.at), at=site.at, kind="races", **facts,
     )  # fmt: skip
 
 
-def _early(what: str, who: str, at: Span | None, other: Other, facts: Mapping[str, object]) -> SimulationError:
+def _about(program: Subject, site: Site, offset: int) -> dict[str, object]:
+    """What an access touches, as a finding has it."""
+    return {"buffer": buffer_name(program, site, offset), "place": coordinate_text(program, site, offset)}
+
+
+WAIT = next(call(name) for name in INSTRUCTIONS if name.endswith("griddepcontrol" + ".wait"))
+
+
+def _before(at: Span | None) -> Told:
+    return told("{} before line {}, by every thread or one before a barrier", WAIT, at.line if at else 0)
+
+
+def _tell(run: Device, what: str, who: str, at: Span | None, other: Other, facts: Mapping[str, object]) -> None:
     did, line = "written" if other.wrote else "read", other.site.at
-    wait = next(call(name) for name in INSTRUCTIONS if name.endswith("griddepcontrol" + ".wait"))
-    before = OtherAccess(other.site.op, did, line.file if line else None, line.line if line else None)
     last, kernel = other.meets.before[0], other.grid.kernel
     which = "the launch before" if other.grid is last else "an earlier launch"
     why = f"as {last.kernel} ends without a wait" if other.late else "before its wait for that launch"
-    text = told("{} before line {}, by every thread or one before a barrier", wait, at.line if at else 0)
-    if other.late:
-        text = told("{} in {}, so that it ends after {}", wait, last.kernel, kernel)
+    text = told("{} in {}, so that it ends after {}", WAIT, last.kernel, kernel) if other.late else _before(at)
     may = "write" if other.wrote else "read"
-    return SimulationError(
+    error = SimulationError(
         told("race: {}, which {}, {}, may still have to {}", what, which, kernel, may),
         given=f"{at}: {who}, {why}\n{did} at {line}",
         allowed="of what the launch before writes nothing until a thread has waited for it, and met the others",
-        hint=advised(text, "wait", None, (at.line,) if at and not other.late else (), wait),
+        hint=advised(text, "wait", None, (at.line,) if at and not other.late else (), WAIT),
         at=at,
         kind="races",
-        other=before,
+        other=OtherAccess(other.site.op, did, **place_of(line)),
         **facts,
-    )  # fmt: skip
+    )
+    run.tell(error, str(at), str(line))

@@ -17,6 +17,7 @@ from tilewright.isa import ProxyFence
 from tilewright.sim.machine import WINDOW_BITS, Actors, Address, Batch, Ints, Operation, Touched
 from tilewright.sim.order.knowledge.fences import FencePoints, Stamps
 from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
+from tilewright.sim.order.knowledge.locations import place_in
 from tilewright.sim.order.reports.rules import unfenced_copy, unfenced_global, unfenced_map, unfenced_shared
 
 if TYPE_CHECKING:
@@ -261,7 +262,7 @@ class TensorMaps:
             return
         at = np.broadcast_to(where.full(), batch.shape)
         for _, row, thread in who.each():
-            address = int(at[_within(batch.ctas, row), _within(batch.warps, thread // 32), thread % 32])
+            address = int(at[place_in(batch, row, thread)])
             if not len(self.released.left(row, thread, self._changes(address), scope=str(fence.scope))):
                 self.acquired[row, address].add(Actors.threads(np.array([row]), np.array([thread])))
 
@@ -281,7 +282,3 @@ class TensorMaps:
                     left = self.acquired[row, address].left(row, thread, left)
                 if len(left):
                     yield unfenced_map(self.clocks.wave, address, (int(left.ctas[0]), int(left.threads[0])))
-
-
-def _within(outer: slice, number: int) -> int:
-    return (number - int(outer.start)) // int(outer.step or 1)

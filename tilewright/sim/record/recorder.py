@@ -17,7 +17,7 @@ import numpy as np
 from tilewright.explain import Finding
 from tilewright.ir import as_expr, names_in
 from tilewright.ir.numbers import evaluate
-from tilewright.isa import Fence, RegisterFence, Signal, phase_of, phase_state, unit_of
+from tilewright.isa import SECTOR_BYTES, Fence, RegisterFence, Signal, phase_of, phase_state, unit_of
 from tilewright.records import replace
 from tilewright.sim.checks.base import Check
 from tilewright.sim.machine import EVERY, Address, Part, default_phase, element_text, numbers, split, wavefronts
@@ -59,9 +59,6 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.wave import Wave
 
 # What one access of a warp costs, computed once for each pattern of addresses.
-
-
-SECTOR_BYTES = 32
 
 
 class Measure:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from ctypes import c_ulong, py_object, pythonapi
 from dataclasses import dataclass, field
 from itertools import chain, repeat
-from operator import length_hint
+from operator import attrgetter, length_hint
 from threading import Condition, Lock, Thread, get_ident
 from time import monotonic
 from traceback import walk_stack, walk_tb
@@ -58,27 +58,24 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 LATE = 0.05  # of the limit of time: so much later the alarm rings, as parts of loops see the limit themselves
+AGAIN = 0.5  # seconds until it rings again, as a callback of the garbage collector that hears it drops it; long enough
+# that a run which has heard it has ended
 
 
 class OutOfTime(BaseException):
     """The alarm of a run; no handler of errors takes it for one of its own."""
 
 
-def _raise_in(thread: int, what: type[OutOfTime]) -> None:
-    """Has a thread raise an exception at its next call of a Python function, or turn of a loop.
-
-    It is never taken back: CPython 3.11 then looks for it for ever, slowly, and under a profiler without end.
-    """
-    pythonapi.PyThreadState_SetAsyncExc(c_ulong(thread), py_object(what))
-
-
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class _Alarm:
-    """When the run of a thread is to be interrupted."""
+    """When the run of a thread is to be interrupted next."""
 
     due: float
     watch: Watch
     thread: int
+
+
+DUE = attrgetter("due")
 
 
 class _Alarms:
@@ -97,27 +94,24 @@ class _Alarms:
             if self.watcher is None:
                 self.watcher = Thread(target=self._ring, name="tilewright limits", daemon=True)
                 self.watcher.start()
-            elif min(self.kept, key=_due) is alarm:  # else the watcher wakes up in time
+            elif min(self.kept, key=DUE) is alarm:  # else the watcher wakes up in time
                 self.changed.notify()
 
     def remove(self, alarm: _Alarm) -> None:
         """From now on it does not ring."""
         with self.lock:
-            if alarm in self.kept:
-                self.kept.remove(alarm)
+            self.kept = [each for each in self.kept if each is not alarm]
 
     def _ring(self) -> None:
         with self.changed:
             while True:
-                self.changed.wait(min(map(_due, self.kept)) - monotonic() if self.kept else None)
+                self.changed.wait(min(map(DUE, self.kept)) - monotonic() if self.kept else None)
                 for alarm in [waiting for waiting in self.kept if waiting.due <= monotonic()]:
-                    self.kept.remove(alarm)
-                    alarm.watch.rung_in = alarm.watch.loops[-1:]
-                    _raise_in(alarm.thread, OutOfTime)
-
-
-def _due(alarm: _Alarm) -> float:
-    return alarm.due
+                    alarm.due = monotonic() + AGAIN
+                    alarm.watch.rung_in = alarm.watch.loops[-1:] or alarm.watch.rung_in
+                    # at its next call of a Python function, or turn of a loop; never taken back, as CPython 3.11 then
+                    # looks for it for ever, slowly, and under a profiler without end
+                    pythonapi.PyThreadState_SetAsyncExc(c_ulong(alarm.thread), py_object(OutOfTime))
 
 
 ALARMS = _Alarms()
@@ -257,9 +251,12 @@ class Watch:
         alarm = _Alarm(self.started + (1 + LATE) * self.limits.seconds, self, get_ident())
         ALARMS.add(alarm)
         try:
-            yield
+            try:
+                yield
+            finally:
+                ALARMS.remove(alarm)
         finally:
-            ALARMS.remove(alarm)
+            ALARMS.remove(alarm)  # it may have rung before the line above was done
             for _ in range(2):  # if it has rung, it is raised here at the latest
                 monotonic()
 

@@ -16,14 +16,11 @@ from tilewright.host import bytes_text
 from tilewright.isa import GPU_ARCHS
 from tilewright.profiling import GPUS, Gpu
 from tilewright.profiling.acts import ActWriter, Script, script_of
-from tilewright.profiling.play import Play, SmFigures, figures_of
+from tilewright.profiling.play import MEASURED, Play, SmFigures, figures_of
 from tilewright.sim.record.recording import Committed, Event, Fenced, Issued, Marked, Met, Signalled, Stretch, Waited
 
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import AsyncOperation, Event, Phase, Recording
-
-MEASURED = "H200"
-"""The GPU whose figures `tilewright.profiling.play` has measured: taken for its architecture."""
 
 SHORT = 1.0  # cycles: a wait that takes no longer has waited for nobody
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.explain import OtherAccess
+from tilewright.explain import OtherAccess, place_of
 from tilewright.isa import Touch
 from tilewright.sim.machine import WIDEST, WINDOW_BITS, Actors, Address, Mask, Part, Site, arrivals_of, numbers
 from tilewright.sim.order.asynchronous.global_writes import GlobalWrites
@@ -192,16 +192,15 @@ class Operations:
         operation = earlier.operation if isinstance(earlier, OperationPart) else earlier
         if (key := (str(operation.instruction.at), str(at), did)) not in self.warned:
             self.warned.add(key)
-            what, place = text(), {"file": at.file, "line": at.line} if at else {}
-            facts = {**place, "operation": operation.name, "remedy": what.remedy}
+            what = text()
+            facts = {**place_of(at), "operation": operation.name, "remedy": what.remedy}
             self.wave.run.warn(told("{}: {}", at, what), "operation", operation.name, did, facts=facts)
 
     def tell(self, error: SimulationError, earlier: Operation | OperationPart, did: str) -> None:
         """An access comes too early: a finding about the earlier operation, and what that may still do."""
         operation = earlier.operation if isinstance(earlier, OperationPart) else earlier
         at, done = operation.instruction.at, DONE.get(did, did)
-        other = OtherAccess(operation.name, done, at.file if at else None, at.line if at else None)
-        error.facts |= {"operation": operation.name, "other": other}
+        error.facts |= {"operation": operation.name, "other": OtherAccess(operation.name, done, **place_of(at))}
         self.wave.run.tell(error, str(at), done)
 
     def new_parts(self, operation: Operation) -> tuple[list[OperationPart], Ints]:

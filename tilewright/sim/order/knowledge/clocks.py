@@ -31,7 +31,7 @@ from tilewright.sim.order.knowledge.known import (
 from tilewright.sim.order.knowledge.signal_history import SignalHistory
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from tilewright.sim.order.knowledge.known import Flags, Times
 
@@ -208,10 +208,23 @@ class Clocks(CtaRows):
             self.by_sc.publish(threads, which, columns, ctas, number)
         return Known(threads, parts, self.cluster_of(who.rows), far)
 
-    def own_columns(self, row: int, threads: tuple[int, ...]) -> Ints:
-        """(blocks, threads): where knowledge says up to when these threads themselves did, or fenced, what they did."""
-        blocks = np.array([0, *self.by_sc.first.values()])
-        return np.asarray(blocks[:, None] + int(self.first_column(row)) + np.array(threads))
+    def apart(self, who: Actors) -> Iterator[tuple[int, int, Known]]:
+        """Of each warp its number, and lanes that know the same, with that: all that they know together, and one by one
+        those lanes that know more. Their own accesses are not in it.
+        """
+        for k, ((row, warp), bits) in enumerate(zip(who.places, who.bits, strict=True)):
+            alone = bits & self._alone_in[warp]
+            for lane in lanes_in(alone):
+                yield k, 1 << lane, self.known_by(row, self.alone[32 * warp + lane])
+            if bits & ~alone:
+                yield k, bits & ~alone, self.known_by(row, warp)
+
+    def known_by(self, row: int, knower: int) -> Known:
+        """What a knower of a CTA knows by now, to be handed on."""
+        at = 0 if self.is_one else row
+        far = [self.far.get((row, knower), ())] if self.far else []
+        parts = published_flags(self.parts[at, knower][None])
+        return Known(self.known[at, knower][None].copy(), parts.copy(), self.cluster_of(np.array([row])), far)
 
     def about_shared(self, known: Known) -> Known:
         """The part of this knowledge that a fence of shared memory alone hands on."""
@@ -349,18 +362,11 @@ class Clocks(CtaRows):
         by_warp: dict[tuple[int, int], list[tuple[int, int]]] = {}
         for rank, thread, number in issued:
             by_warp.setdefault((rank, thread >> 5), []).append((thread & 31, number))
-        for k in range(len(who)):
-            row, warp = int(who.rows[k]), int(who.warps[k])
-            own = [knower for thread, knower in self.alone.items() if thread >> 5 == warp and who.lanes[k, thread & 31]]
-            if (who.lanes[k] | ~self.wave.run.exists[0, warp]).all():
-                own.append(warp)
-            else:
-                threads = 32 * warp + np.flatnonzero(who.lanes[k])
-                self.let_alone(threads)
-                own += self.knower[threads].tolist()
+        for (row, warp), bits, rank in zip(who.places, who.bits, self.wave.rank(who.rows).tolist(), strict=True):
+            own = self._learners(warp, bits)
             self.parts[row, own] |= (self.parts[row, own] & flags) << 1
-            for lane, number in by_warp.get((int(self.wave.rank(who.rows[k])), warp), ()):
-                if who.lanes[k, lane]:
+            for lane, number in by_warp.get((rank, warp), ()):
+                if bits >> lane & 1:
                     self.parts[row, own, number] |= ISSUED
         self._changed()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,9 +16,10 @@ from tilewright.sim.order.knowledge.known import Known
 from tilewright.sim.order.knowledge.releases import Pattern, hold_each_other
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from tilewright.sim.machine import Bools, Ints
+    from tilewright.sim.order.knowledge.known import Times
 
 # Fences as points of the order: what comes before each of them, and which threads come after it.
 #
@@ -64,6 +65,7 @@ class FencePoint:
     known: Known
     scope: str
     first: int = 0
+    fenced: Mapping[int, Times] = field(default_factory=dict)
     published: dict[int, Pattern] = field(default_factory=dict)  # by the lanes that write
 
     def covers(self, clocks: Clocks, passed: int, done: Stamps) -> Bools:
@@ -83,7 +85,7 @@ class FencePoints:
     def add(self, who: Actors, scope: str = "") -> None:
         """Threads have passed a fence."""
         self.clocks.now += 1
-        for k, lanes, known in apart(self.clocks, who):
+        for k, lanes, known in self.clocks.apart(who):
             row, warp = int(who.rows[k]), int(who.warps[k])
             here = self._of[row]
             here.append(FencePoint(row, warp, lanes, self.clocks.now, known, scope))
@@ -119,71 +121,65 @@ class FencePoints:
                 yield point, passed
 
 
-def apart(clocks: Clocks, who: Actors) -> Iterator[tuple[int, int, Known]]:
-    """Of each warp its number, and lanes that know the same, with that: all that they know together, and one by one
-    those lanes that know more. Their own accesses are not in it.
-    """
-    rest = [*who.bits]
-    if alone := clocks.lanes_alone(who):
-        known = clocks.published(Actors.threads(*np.array([(who.places[k][0], thread) for k, thread in alone]).T))
-        for i, (k, thread) in enumerate(alone):
-            lane = 1 << (thread & 31)
-            rest[k] &= ~lane
-            yield k, lane, known[i : i + 1]
-    if left := [k for k, bits in enumerate(rest) if bits]:
-        common = clocks.published(Actors(who.rows[left], who.warps[left], np.zeros((len(left), 32), np.bool_)))
-        for i, k in enumerate(left):
-            yield k, rest[k], common[i : i + 1]
-
-
 class Fences:
-    """The knowledge of threads at their last fence, which their strong writes publish from then on."""
+    """The knowledge of threads at their last fence, which their strong writes publish from then on; and at their last
+    release on a location, which those there do. latest: by row and warp, and by the location of releases.
+    """
 
     def __init__(self, clocks: Clocks) -> None:
         self.clocks = clocks
-        self.latest: dict[tuple[int, int], list[FencePoint]] = {}  # row and warp
+        self.latest: dict[tuple[int, int, object], list[FencePoint]] = {}
 
     def passed(self, who: Actors, scope: str, *, of_shared: bool) -> None:
         """Lanes have passed a fence that releases. of_shared: shared memory alone."""
-        clocks = self.clocks
-        first, places = clocks.narrow if of_shared else 0, who.places
-        for place, lanes in zip(places, who.bits, strict=True):
-            kept = []
-            for one in self.latest.get(place, ()):
-                if (one.scope, one.first) != (scope, first) or not one.lanes & lanes:
-                    kept.append(one)
-                elif left := one.lanes & ~lanes:
-                    kept.append(FencePoint(*place, left, one.time, one.known, scope, first))
-            self.latest[place] = kept
-        for k, lanes, known in apart(clocks, who):
+        clocks, time = self.clocks, self.clocks.now
+        first = clocks.narrow if of_shared else 0
+        for k, lanes, known in clocks.apart(who):
             about = clocks.about_shared(known) if first else known
-            self.latest[places[k]].append(FencePoint(*places[k], lanes, clocks.now, about, scope, first))
+            self._add(FencePoint(*who.places[k], lanes, time, about, scope, first))
 
-    def before(self, who: Actors, k: int) -> list[Pattern]:
-        """The knowledge that a relaxed arrival of the warp number k among these publishes."""
-        return self.of(int(who.rows[k]), int(who.warps[k]), bits_of(who.lanes[k : k + 1])[0])
+    def released(self, row: int, thread: int, lanes: int, scope: str, where: object) -> None:
+        """Lanes of a thread's warp, which know the same as it, have released on a location."""
+        clocks, warp = self.clocks, thread >> 5
+        fences, own = clocks.by_sc, slice(32 * warp, 32 * warp + 32)
+        fenced = {block: fences.own[reach][row, own].copy() for reach, block in fences.first.items()}
+        known = clocks.known_by(row, int(clocks.knower[thread]))
+        self._add(FencePoint(row, warp, lanes, clocks.now, known, scope, fenced=fenced), where)
+
+    def _add(self, point: FencePoint, where: object = None) -> None:
+        """The last one of these lanes, from now on."""
+        kept, key = [], (point.row, point.warp, where)
+        for one in self.latest.get(key, ()):
+            if not one.lanes & point.lanes or (one.scope, one.first) != (point.scope, point.first):
+                kept.append(one)
+            elif left := one.lanes & ~point.lanes:
+                kept.append(replace(one, lanes=left, published={}))
+        self.latest[key] = [*kept, point]
 
     def scopes(self, row: int, thread: int) -> set[str]:
         """The scopes of the fences that a thread has passed."""
-        return {passed.scope for passed in self.latest.get((row, thread >> 5), ()) if passed.lanes >> (thread & 31) & 1}
+        points = self.latest.get((row, thread >> 5, None), ())
+        return {passed.scope for passed in points if passed.lanes >> (thread & 31) & 1}
 
-    def of(self, row: int, warp: int, lanes: int) -> list[Pattern]:
-        """The knowledge that some lanes of a warp publish by a strong write."""
+    def of(self, row: int, warp: int, lanes: int, where: object = None) -> list[Pattern]:
+        """The knowledge that some lanes of a warp publish by a strong write: of fences, or of releases there."""
         patterns = []
-        for passed in self.latest.get((row, warp), ()):
+        for passed in self.latest.get((row, warp, where), ()):
             if both := passed.lanes & lanes:
                 if (pattern := passed.published.get(both)) is None:
-                    pattern = passed.published[both] = self._pattern(passed, both)
+                    pattern = passed.published[both] = self._pattern(passed, both, of_fence=where is None)
                 patterns.append(pattern)
         return patterns
 
-    def _pattern(self, passed: FencePoint, lanes: int) -> Pattern:
-        """What lanes that have passed a fence publish from then on."""
-        first, known = passed.first + int(self.clocks.first_column(passed.row)) + 32 * passed.warp, passed.known
+    def _pattern(self, passed: FencePoint, lanes: int, *, of_fence: bool) -> Pattern:
+        """What lanes that have passed a fence, or released, publish from then on."""
+        known, those = passed.known, [*lanes_in(lanes)]
+        columns = int(self.clocks.first_column(passed.row)) + 32 * passed.warp + np.array(those)
         times = known.threads.copy()
-        for lane in lanes_in(lanes):
-            times[0, first + lane] = passed.time
+        times[0, passed.first + columns] = passed.time
+        for block, own in passed.fenced.items():
+            times[0, block + columns] = np.maximum(times[0, block + columns], own[those])
         known = Known(times, known.parts, known.cluster, known.far)
         cta = passed.row + self.clocks.wave.first
         warp = -1 if passed.first else passed.warp
-        return Pattern(lanes, passed.scope, cta, known, passed.time, of_fence=True, warp=warp)
+        return Pattern(lanes, passed.scope, cta, known, passed.time, of_fence=of_fence, warp=warp)

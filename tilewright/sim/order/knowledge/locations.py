@@ -7,7 +7,7 @@ each other: those of the accesses, and those of the patterns' ends.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from tilewright.sim.machine import UNITS, Array, Batch, Bits, Bools, Device, Ints, Look, Site, numbers, spread
 from tilewright.sim.order.bounds import STATES
-from tilewright.sim.order.knowledge.clocks import Actors, Clocks
+from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fences import Fences
 from tilewright.sim.order.knowledge.releases import NOTHING, Pattern, Release, gathered, hold_each_other
 
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tilewright.isa import Lanes
-    from tilewright.sim.order.knowledge.clocks import Heard, Thread
-    from tilewright.sim.order.knowledge.known import Times
+    from tilewright.sim.order.knowledge.clocks import Actors, Heard, Thread
     from tilewright.sim.order.races.records import AccessRecord
 
 # What a location held, one value after the other, and how old a value a thread may have read there.
@@ -206,39 +205,6 @@ class Strong:
         return self.threads[0] >> 5
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class _Made:
-    """A release by threads at a location. pattern: of all of them; columns: of each, in all blocks that say what it did
-    itself; known: what was known there before.
-    """
-
-    threads: tuple[int, ...]
-    pattern: Pattern
-    columns: Ints
-    known: Times
-
-    @classmethod
-    def by(cls, clocks: Clocks, access: Strong) -> _Made:
-        """The release that is this access, by threads that know the same."""
-        lanes = np.array([[bool(access.lanes >> lane & 1) for lane in range(32)]])
-        known = clocks.published(Actors(np.array([access.row]), np.array([access.warp]), lanes))
-        columns = clocks.own_columns(access.row, access.threads)
-        before = clocks.known[0 if clocks.is_one else access.row, clocks.knower[access.threads[0]]][columns]
-        pattern = Pattern(access.lanes, access.site.how.scope, access.cta, known, clocks.now, warp=access.warp)
-        return cls(access.threads, pattern, columns, before)
-
-    def of(self, threads: tuple[int, ...]) -> Iterator[Pattern]:
-        """The part of it by some of its threads."""
-        if threads == self.threads:
-            yield self.pattern
-            return
-        for thread in threads:
-            others = np.arange(len(self.threads)) != self.threads.index(thread)
-            times = self.pattern.known.threads.copy()
-            times[0, self.columns[:, others]] = self.known[:, others]
-            yield replace(self.pattern, lanes=1 << (thread & 31), known=replace(self.pattern.known, threads=times))
-
-
 class Locations:
     """The knowledge that strong accesses hand on. Nothing is kept before the first release.
 
@@ -255,7 +221,6 @@ class Locations:
         self.unacquired: dict[tuple[int, int], list[_Observed]] = {}  # CTA and warp
         self._behind_sc: dict[tuple[int, tuple[int, ...]], Release] = {}  # the last that threads of CTAs have observed
         self._heard: list[tuple[Strong, Release]] = []
-        self.releases: dict[tuple[int, int, Where], _Made] = {}  # the last by a thread on a location
         self.keeps_states = keeps_states
         self.histories: dict[Where, History] = {}
         self._decision: Decision | None = None  # of the access that is being recorded
@@ -330,7 +295,7 @@ class Locations:
             if site.how.sem in RELEASES:
                 self._hear(clocks)
             for strong, released, by_sc in accesses if site.write else ():
-                self.written(clocks, strong, released, by_sc)
+                self.written(fences, strong, released, by_sc)
 
     def _hear(self, clocks: Clocks) -> None:
         """Lanes that have observed writes get what comes before these by way of fences, once all have, if they may."""
@@ -409,15 +374,12 @@ class Locations:
         wide = one.how.scope in run.wide and other.how.scope in run.wide
         return wide or bool(hold_each_other(one.how.scope, found.cta, other.how.scope, access.cta, run))
 
-    def written(self, clocks: Clocks, access: Strong, released: list[Pattern], by_sc: list[Pattern]) -> None:
+    def written(self, fences: Fences, access: Strong, released: list[Pattern], by_sc: list[Pattern]) -> None:
         """A strong write: it publishes what the threads release, an atomic also what it has found there."""
-        found = self._at.get(access.where)
+        found, clocks = self._at.get(access.where), fences.clocks
         if access.site.how.sem in RELEASES:
-            made = _Made.by(clocks, access)
-            self.releases |= {(access.cta, thread, access.where): made for thread in access.threads}
-            released = [*released, made.pattern]
-        elif self.releases:
-            released = [*released, *self._made_before(access)]
+            fences.released(access.row, access.threads[0], access.lanes, access.site.how.scope, access.where)
+        released = [*released, *fences.of(access.row, access.warp, access.lanes, access.where)]
         release = self._kept(found, access, clocks.wave.run)
         if release is not None:
             release = release.followed_by(clocks, released, by_sc)
@@ -431,14 +393,6 @@ class Locations:
             history = self.histories.setdefault(access.where, History(found.release if found is not None else None))
             self._unfilled.append((history, history.newest, access.row, access.threads[0]))
             history.written(access.cta, access.threads, access.time, release)
-
-    def _made_before(self, access: Strong) -> Iterator[Pattern]:
-        """The last releases there by the threads of a write."""
-        keys = ((access.cta, thread, access.where) for thread in access.threads)
-        found = [(self.releases[key], key[1]) for key in keys if key in self.releases]
-        for _, alike in groupby(found, lambda pair: id(pair[0])):
-            several = list(alike)
-            yield from several[0][0].of(tuple(thread for _, thread in several))
 
     def _kept(self, found: _Location | None, access: Strong, run: Device) -> Release | None:
         """What was published there before a write and is so still: an atomic hands all on. Who stores over what it has

@@ -100,7 +100,7 @@ class Phases:
         if signal.sem == "relaxed":
             known = known.of_execution(self.clocks.size)
             for k in range(len(signals.who)):
-                for pattern in fences.before(signals.who, k):
+                for pattern in fences.of(*signals.who.places[k], signals.who.bits[k]):
                     one = np.array([k])
                     parts = self.clocks.current(pattern.known.parts, pattern.time)
                     told = replace(pattern.known, parts=parts)

@@ -80,10 +80,6 @@ class Clash:
         each = (np.array(number) for number in (*self.later, *self.earlier))
         return int(apart(*each, run=self.batch.wave.run))
 
-    def is_inside_warp(self) -> bool:
-        """Are both accesses of one warp?"""
-        return self.apart == 0
-
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Pairs:

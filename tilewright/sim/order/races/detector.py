@@ -15,7 +15,7 @@ import numpy as np
 from tilewright.explain.steps import for_all
 from tilewright.sim.machine import Actors, Doubt, Mask, Moment, buffer_name, numbers
 from tilewright.sim.order.bounds import OBSERVATIONS, STRONG_WRITES
-from tilewright.sim.order.knowledge.fences import Stamps, apart
+from tilewright.sim.order.knowledge.fences import Stamps
 from tilewright.sim.order.knowledge.known import joined_others
 from tilewright.sim.order.knowledge.locations import Locations, Where, threads_of
 from tilewright.sim.order.races.clash import CHECKED, DEPENDENT, LOOSE, NUMBERED, Clash, Pairs, pairs_of
@@ -158,8 +158,8 @@ def are_plain(access: AccessRecord, pairs: Pairs) -> Bools:
     """Which of the earlier accesses are surely plain ones of threads?"""
     each = list(zip(pairs.other_cta.tolist(), pairs.time.tolist(), strict=True))
     others = {one: access.places.log.find(*one) for one in set(each)}
-    doubtful = access.places.has_strong  # where the record is forgotten
-    odd = {k for k, one in others.items() if (doubtful if one is None else not one.is_plain)}
+    # Where the record is forgotten, it depends on the place.
+    odd = {k for k, one in others.items() if (access.places.has_strong if one is None else not one.is_plain)}
     return np.array([one not in odd for one in each], np.bool_)
 
 
@@ -169,11 +169,9 @@ def lost_store(access: AccessRecord, lost: Bools, now: Ints) -> Clash | None:
     """
     is_global, weak = access.places.is_global, access.site.how.sem == "weak"
     if not weak:
-        if not is_global:
-            return None
-        lost = lost & ~reaches(access, now[..., 0] >> CTA & (1 << CTA_BITS) - 1)
-        if not lost.any():
-            return None
+        lost = lost & ~reaches(access, now[..., 0] >> CTA & (1 << CTA_BITS) - 1) if is_global else lost & False
+    if not lost.any():
+        return None
     lane: tuple[int, int, int] = tuple(map(int, np.argwhere(lost)[0]))  # type: ignore[assignment]  # three axes
     tag = int(now[lane][0])
     row = numbers(access.look.ctas)[lane[0]] + access.batch.wave.first
@@ -257,7 +255,7 @@ class VolatileReads:
             return
         shape = access.batch.shape
         who = Actors.of(access.batch, Mask(shape, np.broadcast_to(access.mask.full, shape)))
-        for k, lanes, known in apart(access.clocks, who):
+        for k, lanes, known in access.clocks.apart(who):
             key = int(who.rows[k]) + access.batch.wave.first, int(who.warps[k]), access.time
             self._written.setdefault(key, []).append((lanes, known))
             keep_newest(self._written, STRONG_WRITES)
@@ -498,19 +496,22 @@ class RaceDetector:
 
     def _report(self, clash: Clash | None) -> None:
         """Tells of a race; warns where both wrote the same, or only a scope is missing after reads."""
-        if clash is None:
-            return
-        if clash.is_benign:
-            self._warn(clash)
-        else:
+        if clash is not None and (clash.is_benign or self._is_spared(clash)):
+            self._warn(clash if clash.is_benign else replace(clash, excuse=CHECKED))
+        elif clash is not None:
             self._tell(clash)
 
+    def _is_spared(self, clash: Clash) -> bool:
+        """Is it one of a plain read and an atomic that the author's text has as an idiom?"""
+        site, other, spares = clash.site, clash.other.site if clash.other else clash.site, self.program.kernel.spares
+        read, atomic = (site, other) if other.how.atomic else (other, site)
+        is_pair = atomic.how.atomic and not read.write and read.how.sem == "weak"
+        return is_pair and bool(spares and spares(read.at, atomic.at))
+
     def _warn(self, clash: Clash) -> None:
-        key = (str(clash.site.at), clash.site.line.buffer)
-        if key not in self.warned:
+        if (key := (str(clash.site.at), clash.site.line.buffer)) not in self.warned:
             self.warned.add(key)
-            topic = ("race", clash.excuse, clash.ends, clash.site.line.buffer)
-            facts = warned(self.program, clash)
+            topic, facts = ("race", clash.excuse, clash.ends, clash.site.line.buffer), warned(self.program, clash)
             clash.batch.wave.run.warn(warning(self.program, clash), *topic, facts=facts)
 
     def _may_depend(self, clash: Clash, key: Hashable) -> bool:

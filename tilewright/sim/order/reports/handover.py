@@ -251,7 +251,8 @@ class Witness:
                 if self._has_published(clash, tells, tells.thread, other.time):
                     return _meeting(_warps(other, clash.earlier), tells.thread, first, tells.line)
                 return _fenced(scope, "before", tells.line)
-            if _knows(clash, heard.thread, other.time):
+            row, knower = clash.later[0] - wave.first, int(clash.access.clocks.knower[heard.thread])
+            if clash.access.clocks.is_known(row, knower, *clash.earlier, other.time):
                 return _meeting(_warps(clash.access.record, clash.later), heard.thread, heard.line, last)
             return _fenced(scope, "after", heard.line)
         return None
@@ -288,14 +289,6 @@ class Witness:
                     if one == cta:
                         found.append(_Flag(site.at.outermost.line, record.time, thread, (memory, address)))
         yield from sorted(found, key=lambda flag: -flag.time)
-
-
-def _knows(clash: Clash, thread: int, time: int) -> bool:
-    """Does a thread of the later CTA know what the earlier one did?"""
-    clocks = clash.access.clocks
-    row = np.array([clash.later[0] - clash.batch.wave.first])
-    of = (np.array([each]) for each in (*clash.earlier, time))
-    return bool(clocks.knows(row, clocks.knower[[thread]], *of)[0])
 
 
 def _fenced(scope: str, where: str, line: int) -> Told:

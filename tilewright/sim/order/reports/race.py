@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
-from tilewright.explain import Facts, OtherAccess, Threads, advised, at_once, either, insert, joined, keyword, move
+from tilewright.explain import (
+    Facts,
+    OtherAccess,
+    Threads,
+    advised,
+    at_once,
+    either,
+    insert,
+    joined,
+    keyword,
+    move,
+    place_of,
+)  # fmt: skip
 from tilewright.explain.steps import BARRIERS
 from tilewright.ir import Binary, Cast, Stmt, Store
 from tilewright.isa import INSTRUCTIONS
@@ -153,7 +165,7 @@ def report(
     return SimulationError(
         told("race: {} {} {}, which {} has {}", operation(site.op), verb, place, _whose(clash), did),
         given=told("{}: {}\n{}{}: {}", site.at, _later(clash), did, where, _other(clash)),
-        allowed=VOLATILE if clash.relaxed else f"accesses that a barrier orders{IN_STEP * clash.is_inside_warp()}",
+        allowed=VOLATILE if clash.relaxed else f"accesses that a barrier orders{IN_STEP * (clash.apart == 0)}",
         hint=_missing(program, clash, other, witness),
         at=site.at,
         kind="races",
@@ -174,10 +186,8 @@ def _facts(program: Subject, clash: Clash) -> Facts:
 
 def warned(program: Subject, clash: Clash) -> Facts:
     """The fields of the warning's finding."""
-    at = clash.site.at
-    place = {"file": at.file if at else None, "line": at.line if at else None}
     idiom = "ended-mbarrier" if clash.ends and clash.excuse != LOOSE else BENIGN[clash.excuse]
-    return {**place, "idiom": idiom, **_facts(program, clash)}
+    return {**place_of(clash.site.at), "idiom": idiom, **_facts(program, clash)}
 
 
 def _threads(clash: Clash) -> tuple[Threads, ...]:
@@ -189,9 +199,8 @@ def _threads(clash: Clash) -> tuple[Threads, ...]:
 
 def _other_access(clash: Clash, did: str) -> OtherAccess:
     """The earlier access as a finding has it."""
-    at = clash.other.site.at if clash.other is not None else None
-    op, threads = clash.other.site.op if clash.other is not None else "", (clash.batch.wave.thread_at(*clash.earlier),)
-    return OtherAccess(op, did, at.file if at else None, at.line if at else None, threads)
+    op, at = (clash.other.site.op, clash.other.site.at) if clash.other is not None else ("", None)
+    return OtherAccess(op, did, **place_of(at), threads=(clash.batch.wave.thread_at(*clash.earlier),))
 
 
 def _is_unwritten(clash: Clash) -> bool:
@@ -257,7 +266,7 @@ def _other(clash: Clash) -> str:
 
 
 def _whose(clash: Clash) -> str:
-    if clash.is_inside_warp() and clash.other is not None and clash.other.site.how.collective:
+    if clash.apart == 0 and clash.other is not None and clash.other.site.how.collective:
         return "its warp"
     same = clash.earlier == clash.later
     return "the same thread" if same else "another thread"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.explain import OtherAccess, advised, between, move, operand
+from tilewright.explain import OtherAccess, advised, between, move, operand, place_of
 from tilewright.explain.rules import LackingFence, broken
 from tilewright.explain.steps import fence_call, wait_call
 from tilewright.isa import Access, Fence, ProxyFence
@@ -47,7 +47,7 @@ def constant_written(
         given=f"{read.site.at}: {one}\nwritten{_at(write)}: {other}",
         buffer=read.site.line.buffer or None,
         place=coordinate_text(wave.run.program, read.site, address),
-        other=OtherAccess(write.site.op, "written", *_place(write), (wave.thread_at(*writer),)),
+        other=OtherAccess(write.site.op, "written", **place_of(write.site.at), threads=(wave.thread_at(*writer),)),
     )
 
 
@@ -67,12 +67,6 @@ def _both(wave: Wave, read: Record, address: int) -> Told:
 
 def _at(write: Record) -> str:
     return f" at {write.site.at}" if write.site.at else ""
-
-
-def _place(write: Record) -> tuple[str | None, int | None]:
-    """The file and the line of a write."""
-    at = write.site.at
-    return (at.file, at.line) if at else (None, None)
 
 
 # What is said of a missing proxy fence: what an operation may not see, who made it, and the fence's place.

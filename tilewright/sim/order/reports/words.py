@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tilewright.errors import SimulationError
-from tilewright.explain import OtherAccess
+from tilewright.explain import OtherAccess, place_of
 from tilewright.sim.machine import Device, Wave, element_text
 from tilewright.terms import Term, told
 
@@ -45,8 +45,6 @@ def not_yet_written(
         at=reader[1],
         kind="races",
         place=place,
-        other=OtherAccess(
-            str(writer[0]), "written", writer[1].file if writer[1] else None, writer[1].line if writer[1] else None
-        ),
+        other=OtherAccess(str(writer[0]), "written", **place_of(writer[1])),
         buffer=buffer,
     )

@@ -1,0 +1,66 @@
+"""`tilewright check` of a whole .cu file: arrays that the launches before have set in part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_host_code import checked
+
+RANGES = """
+__global__ void begins(const int* cell, int n, int* first) {
+    int i = threadIdx.x;
+    if (i < n && (i == 0 || cell[i] != cell[i - 1])) first[cell[i]] = i;
+}
+__global__ void empties(int* first, int cells) {
+    if (threadIdx.x < cells) first[threadIdx.x] = 0;
+}
+__global__ void read(const int* first, int* out, int cells) {
+    if (threadIdx.x < cells) out[threadIdx.x] = first[threadIdx.x] + 1;
+}
+int main() {
+    int cell[64], *c, *f, *o;
+    for (int i = 0; i < 64; i++) cell[i] = i / 8 * STEP;
+    cudaMalloc(&c, 64 * sizeof(int));
+    cudaMalloc(&f, 16 * sizeof(int));
+    cudaMalloc(&o, 16 * sizeof(int));
+    cudaMemcpy(c, cell, 64 * sizeof(int), cudaMemcpyHostToDevice);
+    BEFORE
+    begins<<<1, 64>>>(c, 64, f);
+    read<<<1, 32>>>(f, o, 16);
+    cudaDeviceSynchronize();
+}
+"""
+
+
+def ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str = "", step: int = 2) -> tuple[int, str]:
+    return checked(RANGES.replace("BEFORE", before).replace("STEP", str(step)), tmp_path, monkeypatch)
+
+
+def test_the_rest_of_what_a_launch_sets_in_part_is_told_where_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code, out = ranges(tmp_path, monkeypatch)
+
+    assert code == 1
+    assert "k.cu:10: first is set in part by the launches before, and what the rest of it holds decides" in out
+    assert "8 of 16 elements that line 20 leaves as they are" in out
+    assert "cudaMemset(f, 0, ...) before line 20" in out
+
+
+@pytest.mark.parametrize("before", ["cudaMemset(f, 0, 16 * sizeof(int));", "empties<<<1, 32>>>(f, 16);", "more(f);"])
+def test_what_is_set_before_is_whole(before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, out = ranges(tmp_path, monkeypatch, before)
+
+    assert (code, "set in part" in out) == (0, False), out
+
+
+def test_a_launch_of_numbers_that_nobody_knows_says_nothing_of_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = RANGES.replace("cell[i] = i / 8 * STEP", 'fscanf(file, "%d", &cell[i])').replace("BEFORE", "")
+
+    code, out = checked(text, tmp_path, monkeypatch)
+
+    assert (code, "set in part" in out) == (0, False), out
