@@ -422,7 +422,7 @@ class Executable(NotebookText):
         return tuple(ordered)
 
     def _launch(self, args: tuple[Any, ...], *, from_host: bool) -> None:
-        from tilewright.cuda.staging import launch_from_host
+        from tilewright.cuda.launch import launch_from_host
 
         if from_host:
             launch_from_host(self._ready_launcher(), args)
@@ -552,7 +552,7 @@ class Executable(NotebookText):
         advice = advise(self, values, sizes or {}, seed)
         if gpu is None:
             return advice
-        from tilewright.gains import in_time
+        from tilewright.tuning import in_time
 
         arguments = self._or_random(values, sizes, seed)
         return replace(advice, times=in_time(self, advice.ran, arguments, self._on(gpu), variants or {}))
@@ -598,7 +598,7 @@ class Executable(NotebookText):
     def _lent(self, args: tuple[Any, ...]) -> Iterator[tuple[Mapping[str, NDArray[Any]], Mapping[str, MapFields]]]:
         """The arguments of a run: NumPy arrays, copies of those on a GPU, else views; and the fields of tensor maps."""
         if self._is_on_gpu(args):
-            from tilewright.cuda.staging import lent
+            from tilewright.cuda.launch import lent
         else:
             lent = host.lent
         maps = {name: value for name, value in self._named(args) if isinstance(value, host.TensorMap)}

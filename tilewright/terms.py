@@ -27,7 +27,7 @@ class Operand:
 @dataclass(frozen=True, slots=True)
 class Term:
     """Something with a name of its own in each language. kind: of the tables of `OURS` and
-    `tilewright.explain.dialects`, which have a row for the kind, or for the kind and its first field: ``barrier cta``.
+    `tilewright.explain.rules`, which have a row for the kind, or for the kind and its first field: ``barrier cta``.
     """
 
     kind: str

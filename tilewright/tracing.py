@@ -24,9 +24,8 @@ import numpy as np
 from tilewright import host, ir
 from tilewright.dtypes import HANDLE, INT32, dtype
 from tilewright.errors import ArgumentError
-from tilewright.ir.launch import LANE
+from tilewright.ir.launch import LANE, Uniformity
 from tilewright.ir.numbers import evaluate
-from tilewright.ir.uniformity import Uniformity
 from tilewright.isa import call
 from tilewright.verdict import TRACE
 

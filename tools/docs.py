@@ -11,7 +11,7 @@ from pathlib import Path
 from examples import block_scales, tensor_copy
 from tilewright.dtypes import dtype
 from tilewright.isa.table import INSTRUCTIONS, Ptx
-from tilewright.lang.elsewhere import PAGES, tables
+from tilewright.lang.instructions import PAGES, tables
 from tilewright.layout import Layout
 from tilewright.ptx.flow import FLOW
 from tilewright.ptx.instructions import OWN

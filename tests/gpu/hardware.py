@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from tilewright import isa
 from tilewright.cuda import cache, emit
-from tilewright.cuda.launch import Launcher
-from tilewright.cuda.staging import launch_from_host
+from tilewright.cuda.launch import Launcher, launch_from_host
 from tilewright.ir import Kernel, Var
 from tilewright.ir.arguments import Signature
 from tilewright.sim import Program, Run, parse_checks

@@ -17,7 +17,7 @@ from tests.texts import executed
 from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, TilewrightError
 from tilewright.lang import T, Tx, parse_script
-from tilewright.lang.elsewhere import formula_for, hint_for, names, tables
+from tilewright.lang.instructions import formula_for, hint_for, names, tables
 
 NAMES, KEYWORDS = names(), tables()["keywords"]
 

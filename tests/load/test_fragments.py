@@ -14,7 +14,7 @@ import tilewright as tw
 from tilewright.errors import SimulationError
 from tilewright.ir import Call, Evaluate, Expr, Load, statements
 from tilewright.isa import bind
-from tilewright.sim.fast.loads import Loads
+from tilewright.sim.fast.copies import Loads
 
 HEAD = """.version 8.0
 .target sm_80

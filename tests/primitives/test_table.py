@@ -16,7 +16,7 @@ from tilewright.isa import INSTRUCTIONS
 from tilewright.lang import T, Tx
 from tilewright.lang.instructions import instructions
 from tilewright.lang.tile_assignments import SCOPES
-from tilewright.layout.facts import INTS
+from tilewright.layout.axes import INTS
 from tilewright.primitives import PRIMITIVES, Mismatch
 from tilewright.primitives.elements import equal_extents
 from tilewright.tile.call import Side

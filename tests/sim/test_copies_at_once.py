@@ -17,8 +17,7 @@ from tests.recording import results_of
 from tilewright import T, Tx
 from tilewright.errors import SimulationError
 from tilewright.layout import S, TileLayout, laneid, mma_shared_layout
-from tilewright.sim.fast.copies import Fills
-from tilewright.sim.fast.loads import Loads
+from tilewright.sim.fast.copies import Fills, Loads
 from tilewright.sim.machine.address import Address, Part, are_apart
 from tilewright.sim.order.races.detector import RaceDetector
 

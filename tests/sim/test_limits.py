@@ -26,8 +26,8 @@ from tilewright.ir import as_expr
 from tilewright.isa import call
 from tilewright.sim import Program, Run
 from tilewright.sim.machine import device
-from tilewright.sim.run import limits
-from tilewright.sim.run.limits import Watch
+from tilewright.sim.run import execution
+from tilewright.sim.run.execution import Watch
 
 # An alarm that rings while a callback of the garbage collector runs (hypothesis has one) is dropped there, with this
 # warning, before it rings again.
@@ -79,7 +79,7 @@ def test_an_alarm_that_a_callback_of_the_garbage_collector_drops_rings_again() -
         try:
             while not heard:
                 time.monotonic()
-        except limits.OutOfTime:
+        except execution.OutOfTime:
             heard.append(phase)
             raise
 
@@ -106,7 +106,7 @@ def test_a_time_limit_stops_one_statement_that_takes_long(check: str) -> None:
 
 
 def test_a_default_limit_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "MOST_SECONDS", 0.1)
+    monkeypatch.setattr(execution, "MOST_SECONDS", 0.1)
     k, arrays = counting(2**31 - 1)
 
     with pytest.raises(SimulationError, match=r"limit_s=0.1, which is the default\n  try:     a larger limit_s"):
@@ -305,7 +305,7 @@ def test_registers_that_the_machine_cannot_hold_are_refused_at_their_line(monkey
     k.store(x, 0, 1.0)
     k.store(a, tid, get(x, 0))
     monkeypatch.setattr(host, "MEMINFO", Path(os.devnull))
-    monkeypatch.setattr("tilewright.sim.run.limits.available_bytes", lambda: 1 << 30)
+    monkeypatch.setattr("tilewright.sim.run.execution.available_bytes", lambda: 1 << 30)
 
     with pytest.raises(SimulationError, match="kernel needs more memory than there is") as error:
         ran(k, Limits(), a=np.zeros(32, np.int32))
@@ -396,7 +396,7 @@ class Terminal:
 def shown(monkeypatch: pytest.MonkeyPatch, patience: float, seconds: float = 0.4) -> str:
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(limits, "PATIENCE", patience)
+    monkeypatch.setattr(execution, "PATIENCE", patience)
     monkeypatch.setenv("TERM", "xterm")
     k, arrays = counting(2**31 - 1, grid=3)
     with pytest.raises(SimulationError, match="limit"):

@@ -13,7 +13,7 @@ import tilewright as tw
 from tests.recording import results_of
 from tilewright import T
 from tilewright.errors import SimulationError
-from tilewright.sim.fast.loads import Loads
+from tilewright.sim.fast.copies import Loads
 
 WARPS, CTAS, TURNS = 8, 3, 4
 THREADS = WARPS * 32

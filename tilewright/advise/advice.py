@@ -28,9 +28,9 @@ from tilewright.sim.machine.counts import wavefronts
 
 if TYPE_CHECKING:
     from tilewright.compiler import Executable
-    from tilewright.gains import InTime
     from tilewright.sim import Run
     from tilewright.sim.machine.counts import Line
+    from tilewright.tuning import InTime
 
 # A tile of shared memory as its kernel allocates it, and the kernel with another layout in its place.
 

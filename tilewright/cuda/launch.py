@@ -3,19 +3,20 @@
 The first call with arguments of some dtypes, shapes, device and alignment checks them, as the simulator does, and keeps
 a `LaunchPlan`: the loaded function, its grid, the values of its symbols. Every further call reads a few attributes of
 each argument to find that plan, packs pointers and numbers into a prepared buffer, and makes one call of the driver. It
-neither waits nor allocates, so it can be captured into a CUDA graph.
+neither waits nor allocates, so it can be captured into a CUDA graph. Arrays of the host are copied there and back.
 """
 
 from __future__ import annotations
 
 import struct
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from ctypes import addressof, c_char, c_int, c_uint32, c_uint64, c_void_p
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,13 +26,17 @@ from tilewright.cuda.driver import GpuDevice, LaunchConfig
 from tilewright.cuda.emit import dynamic_shared_bytes, entry_name
 from tilewright.cuda.emit_unit import begins_early, restricted, written
 from tilewright.cuda.tensors import QUICK, TORCH, Inspected, Reader, inspected, stream_of
-from tilewright.dtypes import NAMES, dtype
+from tilewright.dtypes import NAMES, DType, dtype
 from tilewright.errors import ArgumentError
 from tilewright.ir import Kernel, Launch, Number, Var, names_in
 from tilewright.ir.arguments import DEFAULT_ALIGNMENT, ArrayInfo, Bindings, Signature
 from tilewright.ir.numbers import largest_float
 from tilewright.ir.tensor_map import FILLS, MAP_ALIGNMENT, MAP_BYTES, MapFields
 from tilewright.isa import Arch, not_run, runs_on
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
 
 # Tensor maps for a launch: the 128 bytes that the driver makes of an array's address, extents and strides.
 #
@@ -624,3 +629,102 @@ class LaunchPlan:
     def _launched_in_context(self, frame: Frame) -> int:
         with self._device.current():
             return int(frame[CALL]())
+
+
+# Host arrays on a GPU for one launch, and GPU arrays on the host for one simulation: copied there and back.
+#
+# Arrays that overlap, such as one array passed twice, stay one memory: the `host.HostStretch` that they cover is
+# copied.
+
+
+def _stretch_at(address: int, stretches: Sequence[host.HostStretch]) -> host.HostStretch:
+    return next(stretch for stretch in reversed(stretches) if stretch.first <= address)
+
+
+# Host arrays on a GPU
+
+
+def launch_from_host(launcher: Launcher, args: Sequence[Any]) -> None:
+    """Launch on the first GPU with copies of host arrays, wait, and copy back those that the kernel may have changed.
+
+    `Any`: arrays of the host, of any library, and numbers.
+    """
+    arguments = [inspected(value, 0) for value in args]
+    launcher.signature.bind([arg.descriptor for arg in arguments])  # before anything is copied
+    buffers = [launcher.signature.buffers.get(param.name) for param in launcher.kernel.params]
+    kinds = {i: buffer.dtype for i, buffer in enumerate(buffers) if buffer is not None}
+    maps = {i: arg.descriptor for i, arg in enumerate(arguments) if isinstance(arg.descriptor, MapFields)}
+    kinds |= {i: dtype(fields.dtype) for i, fields in maps.items()}
+    arrays = {i: host.opened(host.behind(args[i]), kind) for i, kind in kinds.items()}
+    stretches = host.stretches_of(
+        host.HostStretch(array.ctypes.data, array.ctypes.data + array.nbytes, not array.flags.writeable)
+        for array in arrays.values()
+    )
+    device = driver.device(0)
+    with device.current(), ExitStack() as copies:
+        distances = {stretch: copies.enter_context(_copied(stretch)) for stretch in stretches}
+        for i, array in arrays.items():
+            address = array.ctypes.data + distances[_stretch_at(array.ctypes.data, stretches)]
+            arguments[i] = Inspected(maps[i], address) if i in maps else _placed(arguments[i], address)
+        plan = launcher.plan(arguments, device)
+        plan.launch(plan.exact(arguments), 0)
+        driver.synchronize()  # what the kernel prints comes out now, also where no array is copied back
+    for i, kind in kinds.items():
+        host.closed(host.behind(args[i]), arrays[i], kind)
+
+
+def _placed(argument: Inspected, address: int) -> Inspected:
+    assert isinstance(argument.descriptor, ArrayInfo)
+    return Inspected(replace(argument.descriptor, address=address, device="cuda:0"), address)
+
+
+@contextmanager
+def _copied(stretch: host.HostStretch) -> Iterator[int]:
+    """Copy a stretch to the GPU, and back at the end. Gives the bytes from the stretch to its copy."""
+    lead = stretch.first % host.ALLOCATED  # modulo this, a copy has its original's address
+    allocated = driver.allocate(lead + stretch.nbytes)  # not a byte behind the end, where compute-sanitizer watches
+    address = allocated + lead
+    try:
+        driver.copy_to_device(address, stretch.first, stretch.nbytes)
+        yield address - stretch.first
+        if not stretch.readonly:
+            driver.copy_from_device(stretch.first, address, stretch.nbytes)
+    finally:
+        driver.free(allocated)
+
+
+# GPU arrays on the host
+
+
+@contextmanager
+def lent(arrays: Mapping[str, Any], kinds: Mapping[str, DType]) -> Iterator[dict[str, NDArray[np.generic]]]:
+    """The bytes of GPU arrays as NumPy arrays, copied back at the end.
+
+    `Any`: arrays of one GPU, of any library.
+    """
+    spans: dict[str, host.HostStretch] = {}
+    for name, value in arrays.items():
+        info = inspected(value, 0).descriptor
+        assert isinstance(info, ArrayInfo)
+        item_bytes = max(1, kinds[name].element.bits // 8)  # 4-bit elements come two in an item
+        first = info.address or 0
+        spans[name] = host.HostStretch(first, first + info.span * item_bytes, info.readonly)
+        ordinal = host.ordinal(info.device)
+    stretches = host.stretches_of(spans.values())
+    copies = {stretch: np.empty(stretch.nbytes, np.uint8) for stretch in stretches}
+    with driver.device(ordinal).current():
+        for stretch, copy in copies.items():
+            driver.copy_from_device(copy.ctypes.data, stretch.first, stretch.nbytes)
+    yield {name: _part(stretch, _stretch_at(stretch.first, stretches), copies) for name, stretch in spans.items()}
+    with driver.device(ordinal).current():
+        for stretch, copy in copies.items():
+            if not stretch.readonly:
+                driver.copy_to_device(stretch.first, copy.ctypes.data, stretch.nbytes)
+
+
+def _part(
+    array: host.HostStretch, stretch: host.HostStretch, copies: Mapping[host.HostStretch, NDArray[np.uint8]]
+) -> NDArray[np.uint8]:
+    """The bytes of an array, in the copy of the stretch that it is part of."""
+    start = array.first - stretch.first
+    return copies[stretch][start : start + array.nbytes]

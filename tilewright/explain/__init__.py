@@ -8,5 +8,5 @@ rules      what holds in every schedule, and what is said where it is broken; wh
 steps      the step that is missing between two lines of a kernel: a barrier, a wait, a fence, a handover
 """
 
-from tilewright.explain.dialects import *  # noqa: F403  # the room's public names are its modules' __all__
 from tilewright.explain.finding import *  # noqa: F403
+from tilewright.explain.rules import *  # noqa: F403  # the room's public names are its modules' __all__

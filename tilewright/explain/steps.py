@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from tilewright.errors import Span
-    from tilewright.ir.uniformity import Uniformity
+    from tilewright.ir.launch import Uniformity
     from tilewright.isa import Bound, Form, Instruction, ProxyFence
 
 

@@ -7,9 +7,8 @@ In the order in which to read:
     operators, intervals, numbers, build
                       what each operator means, on numbers and ranges; what a dtype holds; what an operator builds
     walk, printer     going over nodes and rewriting them; a kernel as text
-    launch, uniformity
-                      grid, CTAs and threads; over which of these a value varies
-    ranges, conditions, sums, rules
+    launch            grid, CTAs and threads; over which of these a value varies
+    ranges, conditions, rules
                       what is known of integers, what a condition teaches, and the simpler forms that follow
     convert, debts    a value as the type of its place; what an access owes, how wide its offset is, and what a
                       pointer of run time may point into

@@ -28,7 +28,7 @@ from tilewright.ir.stmt import Assume, Kernel, Stmt, Store, TileCallStmt
 from tilewright.ir.tensor_map import MapFields, MapOf
 from tilewright.ir.walk import names_in, statements, walk
 from tilewright.layout import INTS, TileLayout, m
-from tilewright.layout.facts import listed
+from tilewright.layout.axes import listed
 
 # An array that is passed to a kernel, without its data: what a call is checked by, wherever the data lives.
 

@@ -16,12 +16,12 @@ import numpy as np
 from tilewright.dtypes import HANDLE, INT32, INT64, DType, dtype
 from tilewright.errors import KernelError, LayoutError, choices, described
 from tilewright.ir.build import as_expr, cast
+from tilewright.ir.conditions import collected, distance
 from tilewright.ir.expr import AddressOf, Expr, Load, Node, Value, Var, Within, const_value, unproven
-from tilewright.ir.sums import collected, distance
 from tilewright.ir.tensor_map import MAP_ALIGNMENT, MAP_BYTES
 from tilewright.ir.tiles import Tiled
 from tilewright.layout import ComposeLayout, Layout, S, SwizzleLayout
-from tilewright.layout.facts import listed
+from tilewright.layout.axes import listed
 from tilewright.records import replace
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from tilewright.dtypes import HANDLE, INT32, INT64
 from tilewright.errors import KernelError
 from tilewright.ir.buffer import Buffer, Region, row_major
 from tilewright.ir.build import as_expr, binary, cast, select, unary
+from tilewright.ir.conditions import is_ring
 from tilewright.ir.expr import (
     AddressOf,
     Binary,
@@ -35,7 +36,6 @@ from tilewright.ir.expr import (
 )
 from tilewright.ir.intervals import limits
 from tilewright.ir.stmt import Assign, Bind, Body
-from tilewright.ir.sums import is_ring
 from tilewright.ir.walk import expressions, rewrite, statements, walk
 from tilewright.layout import TileLayout
 

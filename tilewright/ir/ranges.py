@@ -18,11 +18,10 @@ from typing import Any, TypeAlias
 from tilewright import ir
 from tilewright.dtypes import INT32, INT64
 from tilewright.errors import KernelError
-from tilewright.ir.conditions import learn
+from tilewright.ir.conditions import Sum, factors, is_ring, learn
 from tilewright.ir.intervals import Interval, domain, limits, point, strided
 from tilewright.ir.operators import transfer
 from tilewright.ir.rules import simplify
-from tilewright.ir.sums import Sum, factors, is_ring
 from tilewright.layout import INTS
 from tilewright.records import replace
 

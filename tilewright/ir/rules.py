@@ -2,8 +2,9 @@
 
 Parts are simplified before their whole, constants stand on the right.
 
-Two things happen without a rule: sums are collected (`tilewright.ir.sums`), and whatever has but one possible value by
-its range becomes that constant, so that ``x % 8`` is 0 where 8 divides x, and ``i < n`` true inside ``range(n)``.
+Two things happen without a rule: sums are collected (`tilewright.ir.conditions`), and whatever has but one possible
+value by its range becomes that constant, so that ``x % 8`` is 0 where 8 divides x, and ``i < n`` true inside
+``range(n)``.
 
 Bits become arithmetic wherever they are arithmetic (``x >> 3`` is ``x // 8``), because sums are what can be taken
 apart; a back end turns ``//`` and ``%`` by a power of two into a shift and a mask again: with floor they are the same.
@@ -22,10 +23,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from tilewright import ir
 from tilewright.ir import conditions
 from tilewright.ir import expr as nodes
-from tilewright.ir.conditions import lowest_bit, power_of_two
+from tilewright.ir.conditions import Sum, is_ring, lowest_bit, power_of_two, recombined
 from tilewright.ir.intervals import domain, limits
 from tilewright.ir.operators import OPERATORS, SYMBOLS
-from tilewright.ir.sums import Sum, is_ring, recombined
 from tilewright.records import replace
 
 if TYPE_CHECKING:

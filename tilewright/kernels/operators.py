@@ -33,7 +33,7 @@ SEEN: list[Any] = []  # torch, once it is imported
 
 
 def seen_torch() -> Any:
-    """torch, if it is imported. torch.compile that follows a look into `sys.modules` goes through all modules there, and
+    """torch, if it is imported. torch.compile that follows a look into ``sys.modules`` goes through all modules, and
     fails where one of these imports another.
     """
     if "torch" in sys.modules:

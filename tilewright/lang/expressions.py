@@ -24,7 +24,7 @@ from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError, TilewrightError, choices
 from tilewright.ir.operators import OPERATORS, SYMBOLS
 from tilewright.lang.builder import KernelBuilder
-from tilewright.lang.elsewhere import formula_for, hint_for, hint_for_attribute
+from tilewright.lang.instructions import formula_for, hint_for, hint_for_attribute
 from tilewright.lang.loops import run_time_range
 from tilewright.lang.moments import OpenBlock
 from tilewright.lang.parser import Parser, computed, expression

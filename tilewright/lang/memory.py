@@ -13,7 +13,7 @@ from tilewright.errors import KernelError, choices, described
 from tilewright.ir.verify import check_placement
 from tilewright.lang.builder import BufferType, KernelBuilder, current
 from tilewright.layout import Layout, S, TileLayout
-from tilewright.layout.facts import listed
+from tilewright.layout.axes import listed
 
 _ALLOCATED = ("local", "shared", "shared.dyn")
 TMEM_COLUMNS = 512  # columns of 32 bits in each lane of tensor memory

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from tilewright.errors import KernelError
 from tilewright.ir import AddressOf, Assign, Buffer, Expr, Load, Var
 from tilewright.lang.builder import KernelBuilder, building, current
-from tilewright.layout.facts import listed
+from tilewright.layout.axes import listed
 
 C = TypeVar("C", bound=type)
 _DEEPEST = 4  # levels of objects in objects in which a buffer is looked for

@@ -24,7 +24,7 @@ from tilewright.dtypes import VOID
 from tilewright.errors import KernelError, Span, TilewrightError, choices
 from tilewright.ir import Expr
 from tilewright.lang.builder import KernelBuilder
-from tilewright.lang.elsewhere import hint_for_python, hint_for_undefined
+from tilewright.lang.instructions import hint_for_python, hint_for_undefined
 from tilewright.lang.moments import OpenBlock
 from tilewright.layout.axes import AXES
 

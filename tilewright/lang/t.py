@@ -29,8 +29,7 @@ from tilewright.lang import (
     values,
 )
 from tilewright.lang.builder import ALIASES, TypeName, UnknownName
-from tilewright.lang.elsewhere import hint_for
-from tilewright.lang.instructions import FORMS, is_name
+from tilewright.lang.instructions import FORMS, hint_for, is_name
 from tilewright.lang.instructions import instructions as rows_of
 from tilewright.lang.public import public
 

@@ -23,11 +23,11 @@ from tilewright.ir.expr import truth_is_an_error
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.verify import check_regions
 from tilewright.lang.builder import UnknownName, building, current
-from tilewright.lang.elsewhere import hint_for, hint_for_keyword
+from tilewright.lang.instructions import hint_for, hint_for_keyword
 from tilewright.lang.memory import new_buffer
 from tilewright.lang.settings import argument
 from tilewright.layout import Iter, Layout, TileLayout
-from tilewright.layout.facts import listed
+from tilewright.layout.axes import listed
 from tilewright.primitives import COMMON, PRIMITIVES, Primitive, TileOperand
 from tilewright.primitives.copy import copy, fill
 from tilewright.primitives.elements import FLOAT32, narrowed

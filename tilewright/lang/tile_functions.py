@@ -13,8 +13,7 @@ from tilewright.dtypes import dtype
 from tilewright.errors import KernelError, choices
 from tilewright.ir import Computed, Reduced, Tiled
 from tilewright.isa import INSTRUCTIONS
-from tilewright.lang.elsewhere import formula_for, hint_for_keyword
-from tilewright.lang.instructions import form, row_call
+from tilewright.lang.instructions import form, formula_for, hint_for_keyword, row_call
 from tilewright.lang.public import public
 from tilewright.lang.values import EXPORTS as OF_VALUES
 from tilewright.primitives import PRIMITIVES

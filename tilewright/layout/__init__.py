@@ -6,11 +6,11 @@ symbolic values takes ``facts=``; `INTS` knows ints.
 
 In the order in which to read:
 
-    axes, facts       what a coordinate counts; what an operation may ask about numbers
+    axes              what a coordinate counts; what an operation may ask about numbers
     iters, tile       steps along an axis, and what they make: tile layouts
     base              what all layouts have in common
-    products          tiling, regions, sums, packing, and finding a missing factor
-    thread_axes       how axes of threads compose and split; tables: every place of every element
+    products          tiling, regions, sums, packing, and finding a missing factor; axes of threads
+    tables            every place of every element
     swizzle           address bits XORed into others, alone and after a tile layout
     notation          layouts as text: ours, and CuTe's
     ready             layouts that hardware asks for
@@ -22,16 +22,16 @@ from __future__ import annotations
 
 from tilewright.layout import axes, ready
 from tilewright.layout.axes import *  # noqa: F403  every axis is public: a row of axes.py is all that one adds
+from tilewright.layout.axes import INTS, Facts, Value
 from tilewright.layout.base import Layout, Region, Table
-from tilewright.layout.facts import INTS, Facts, Value
 from tilewright.layout.iters import Iter
 from tilewright.layout.linear import LinearLayout
 from tilewright.layout.notation import R, S, cute_shape, from_cute, parse_layout, to_cute
 from tilewright.layout.placements import Partial, Placed, Replicate, Shard, placed
+from tilewright.layout.products import threads
 from tilewright.layout.ready import *  # noqa: F403  likewise every layout that is ready
 from tilewright.layout.swizzle import ComposeLayout, SwizzleLayout
 from tilewright.layout.tables import Collision
-from tilewright.layout.thread_axes import threads
 from tilewright.layout.tile import TileLayout
 
 __all__ = [

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError
-from tilewright.layout.axes import Axis, ScopeName
-from tilewright.layout.facts import INTS, Facts, Value, product, public
+from tilewright.layout.axes import INTS, Axis, Facts, ScopeName, Value, product, public
 from tilewright.layout.tables import Collision, check_inside
 
 if TYPE_CHECKING:

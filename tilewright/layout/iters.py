@@ -7,15 +7,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tilewright.errors import LayoutError
-from tilewright.layout.axes import Axis, OnAxis, m
-from tilewright.layout.facts import (
+from tilewright.layout.axes import (
     INTS,
+    Axis,
     Facts,
+    OnAxis,
     Value,
     are_equal,
     as_int,
     checked,
     listed,
+    m,
     plus,
     product,
     public,

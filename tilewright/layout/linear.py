@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError, choices
-from tilewright.layout.axes import Axis, m
+from tilewright.layout.axes import Axis, Value, listed, m, public
 from tilewright.layout.base import Layout
-from tilewright.layout.facts import Value, listed, public
 from tilewright.layout.iters import Iter, fuse
 from tilewright.layout.swizzle import ComposeLayout, SwizzleLayout
 from tilewright.layout.tile import TileLayout

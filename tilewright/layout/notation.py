@@ -12,14 +12,13 @@ from math import prod
 from typing import NamedTuple, TypeAlias, Union
 
 from tilewright.errors import LayoutError, choices, described
-from tilewright.layout.axes import AXES, Axis, OnAxis, m
+from tilewright.layout.axes import AXES, INTS, Axis, Facts, OnAxis, Value, as_int, listed, m, public
 from tilewright.layout.base import Layout, require_layout
-from tilewright.layout.facts import INTS, Facts, Value, as_int, listed, public
 from tilewright.layout.iters import Iter, Iters, fuse, regroup, row_major
+from tilewright.layout.products import compose_threads
 from tilewright.layout.ready import READY, SwizzleMode
 from tilewright.layout.swizzle import ComposeLayout, SwizzleLayout
 from tilewright.layout.tables import is_numeric
-from tilewright.layout.thread_axes import compose_threads
 from tilewright.layout.tile import TileLayout
 
 Entries: TypeAlias = Value

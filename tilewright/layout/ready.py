@@ -8,9 +8,23 @@ from typing import NamedTuple
 
 from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError, choices, described
-from tilewright.layout.axes import Axis, OnAxis, TCol, TLane, laneid, tid_in_wg, warpid, wid_in_wg
+from tilewright.layout.axes import (
+    INTS,
+    Axis,
+    Facts,
+    OnAxis,
+    TCol,
+    TLane,
+    Value,
+    laneid,
+    listed,
+    product,
+    public,
+    tid_in_wg,
+    warpid,
+    wid_in_wg,
+)
 from tilewright.layout.base import Layout
-from tilewright.layout.facts import INTS, Facts, Value, listed, product, public
 from tilewright.layout.iters import Iter, fuse, regroup, several
 from tilewright.layout.swizzle import ComposeLayout, SwizzleLayout
 from tilewright.layout.tile import TileLayout

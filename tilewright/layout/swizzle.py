@@ -15,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError, described
-from tilewright.layout.axes import Axis, AxisDistances, OnAxis, ScopeName, m
+from tilewright.layout.axes import INTS, Axis, AxisDistances, Facts, OnAxis, ScopeName, Value, as_int, m, public
 from tilewright.layout.base import Layout, Region, Table, require_layout
-from tilewright.layout.facts import INTS, Facts, Value, as_int, public
 from tilewright.layout.iters import fuse, regroup, row_major
+from tilewright.layout.products import extremes
 from tilewright.layout.tables import Collision, is_small, same_places
-from tilewright.layout.thread_axes import extremes
 from tilewright.layout.tile import TileLayout
 from tilewright.records import replace
 

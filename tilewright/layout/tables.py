@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.errors import LayoutError
-from tilewright.layout.axes import Axis
-from tilewright.layout.facts import INDEX, Facts, Value, as_int, checked, listed, plus, times
+from tilewright.layout.axes import INDEX, Axis, Facts, Value, as_int, checked, listed, plus, times
 from tilewright.layout.iters import Iter
 
 if TYPE_CHECKING:

@@ -9,24 +9,30 @@ from typing import Any, NoReturn
 
 from tilewright.errors import LayoutError, described
 from tilewright.layout import products
-from tilewright.layout.axes import AXES, SCOPES, Axis, AxisDistances, OnAxis, ScopeName, m
-from tilewright.layout.base import Layout, Region, Table, require_layout
-from tilewright.layout.facts import (
+from tilewright.layout.axes import (
+    AXES,
     INTS,
+    SCOPES,
+    Axis,
+    AxisDistances,
     Facts,
+    OnAxis,
+    ScopeName,
     Value,
     as_int,
     checked,
     listed,
+    m,
     plus,
     product,
     public,
     simplified,
     times,
 )
+from tilewright.layout.base import Layout, Region, Table, require_layout
 from tilewright.layout.iters import Iter, Iters, fuse, is_one, merged, moved, point, regroup, row_major, spell
+from tilewright.layout.products import check_scopes, compose_threads, expand_threads, extremes
 from tilewright.layout.tables import Collision, find_collision, same_places, table_of
-from tilewright.layout.thread_axes import check_scopes, compose_threads, expand_threads, extremes
 from tilewright.records import replace
 
 LIST = public.kind("Iterable[Any]")

@@ -1,6 +1,6 @@
 """From authored to flat: scope ids become special registers, layouts addresses, shared buffers offsets in one arena.
 
-Read `flatten` first, then `memory`.
+All of it is in `flatten`.
 """
 
 from dataclasses import replace
@@ -8,8 +8,7 @@ from dataclasses import replace
 from tilewright.ir import AllocBuffer, DeclBuffer, Kernel, statements
 from tilewright.ir.launch import launch_of, scope_id_exprs
 from tilewright.ir.ranges import RangeFacts
-from tilewright.lower.flatten import flatten
-from tilewright.lower.memory import plan_shared, settle_tmem, shared_alignment
+from tilewright.lower.flatten import flatten, plan_shared, settle_tmem, shared_alignment
 
 __all__ = ["lower", "plan_shared", "shared_alignment"]
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.layout.facts import Facts, as_int
+from tilewright.layout.axes import Facts, as_int
 from tilewright.primitives.elements import all_of, convertible, equal_extents, one_dtype, shown, whole_vectors
 from tilewright.primitives.table import (
     WITHIN_A_CTA,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import reduce
 
 from tilewright.dtypes import INT32, DType, common_dtype, dtype, keeps
-from tilewright.layout.facts import Facts, as_int, listed
+from tilewright.layout.axes import Facts, as_int, listed
 from tilewright.primitives.table import ElementRule, Mismatch, Shape, ShapeRule, Tile
 
 # Rules on extents: which tiles fit each other.

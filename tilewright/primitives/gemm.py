@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.layout.facts import Facts, Value, as_int
+from tilewright.layout.axes import Facts, Value, as_int
 from tilewright.primitives.elements import equal, matrices_of, shown
 from tilewright.primitives.table import Clipped, Factor, In, InOut, Mismatch, Role, Seen, Shape, Tile, primitive
 

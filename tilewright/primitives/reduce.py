@@ -10,7 +10,7 @@ import numpy as np
 
 from tilewright.dtypes import BOOL
 from tilewright.errors import KernelError
-from tilewright.layout.facts import Facts, as_int
+from tilewright.layout.axes import Facts, as_int
 from tilewright.primitives.elements import equal, equal_extents, narrowed, shown
 from tilewright.primitives.elementwise import FormulaStep, by_numpy, formula_of
 from tilewright.primitives.table import Array, Clipped, Mismatch, Seen, Shape, Tile, primitive

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol, TypeAlias, 
 from numpy.typing import NDArray
 
 from tilewright.dtypes import DType
-from tilewright.layout.facts import Facts, Value
+from tilewright.layout.axes import Facts, Value
 
 if TYPE_CHECKING:
     from tilewright.primitives.elementwise import Formula

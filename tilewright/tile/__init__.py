@@ -10,13 +10,12 @@ call; the *builder* writes.
 In the order in which to read:
 
     resolve, dispatch
-                      the pass over a kernel and its report; how a variant is chosen, and what it may answer
-    passes            what the copy engine asks of shared memory; scalars in registers that are variables before all
-                      else; registers that setmaxnreg moves between warpgroups
+                      the pass over a kernel and its report, after passes that settle what the copy engine asks of
+                      shared memory, and registers; how a variant is chosen, and what it may answer
     call, scope       a call as variants see it: the tiles, and the threads that execute it, their scratch and barriers
     conditions        conditions of variants, and changes that might help
     elementwise       the variants of copies, fills and computations alike, and those of fills
-    copy, peers, copy_async, tcgen05_cp, tcgen05_ldst, reduce, scan, permute_layout, gemm, gemm_async
+    copy, copy_async, tcgen05_cp, tcgen05_ldst, reduce, scan, permute_layout, gemm, gemm_async
                       the others, by the primitive, and where a file would be too long by the instruction
     walks, partition  tables of addresses, in tensor memory of cells, and the way back from a table to an expression
     owners, elements  which thread holds which register, and which elements are inside of their buffer; the formula of
@@ -25,19 +24,17 @@ In the order in which to read:
                       how threads divide the elements of a call, also with extents of the run; and the loops
     matrices          what the variants with ldmatrix and stmatrix share; the layouts of operands that reports propose
     boxes             how a tile is boxes of an array, or stretches of bytes; arrays that are spread over several GPUs
-    smem_descriptors  where the tensor cores find matrices in shared memory, and scales in tensor memory
+    smem_descriptors  where the tensor cores find matrices in shared memory, and scales in tensor memory; the changes
+                      with which they would take a product
     reductions        arithmetic and partial results of reductions and scans
     staging           products: which registers hold what; operands from memory
-    near              changes with which tensor cores would take a product
-    builder           writing the statements
-    steps             calls inside of a call, with scratch between them, or of boxes
+    steps             writing the statements; calls inside of a call, with scratch between them, or of boxes
 """
 
 import importlib
 import pkgutil
 
-from tilewright.tile.passes import check_registers, promised, with_swizzles
-from tilewright.tile.resolve import DispatchReport, Entry, resolve
+from tilewright.tile.resolve import DispatchReport, Entry, check_registers, promised, resolve, with_swizzles
 
 __all__ = ["DispatchReport", "Entry", "check_registers", "promised", "resolve", "with_swizzles"]
 

@@ -26,7 +26,6 @@ from tilewright.isa import lookup, shared_alignment
 from tilewright.layout import ComposeLayout, Iter, SwizzleLayout, SwizzleMode, TileLayout, pid
 from tilewright.records import replace
 from tilewright.terms import Term, told
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import alignments, check_target
 from tilewright.tile.dispatch import Change, Decline, is_spread
@@ -34,6 +33,7 @@ from tilewright.tile.distribution import Distribution, all_found, in_memory_orde
 from tilewright.tile.matrices import mma_layouts
 from tilewright.tile.partition import Places, places, run_problem, storage_start, tracked
 from tilewright.tile.smem_descriptors import mode_of
+from tilewright.tile.steps import Builder
 from tilewright.tile.walks import Ints, plus
 
 # Tiles of arrays that are spread over several GPUs: which of them has a tile, and the tile as it lies there.

@@ -29,7 +29,6 @@ from tilewright.tile.boxes import (
     plan_stretches,
     swizzle_mode,
 )
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, own_digits
 from tilewright.tile.conditions import (
     alignments,
@@ -47,6 +46,7 @@ from tilewright.tile.distribution import Distribution, by_runs, in_memory_order
 from tilewright.tile.owners import all_hold, inside_tests, open_dimensions, splits
 from tilewright.tile.partition import places
 from tilewright.tile.round_loops import Turn, Writer, emit_runs
+from tilewright.tile.steps import Builder
 from tilewright.tile.walks import Ints, digits_of, plus
 
 # Global to shared memory by cp.async: the threads of the scope take runs of 16, 8 or 4 bytes in turns, and go on.

@@ -23,7 +23,7 @@ from tilewright.tile.walks import Ints
 
 if TYPE_CHECKING:
     from tilewright import ir
-    from tilewright.tile.builder import Builder
+    from tilewright.tile.steps import Builder
 
 
 class Plan(Protocol):

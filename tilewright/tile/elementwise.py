@@ -15,7 +15,6 @@ from tilewright.ir import Buffer, Const, Expr, Load, Region, Value, as_expr, bin
 from tilewright.layout import Axis, ComposeLayout, Iter, TileLayout
 from tilewright.primitives.copy import ASKED, FILL, copy
 from tilewright.records import replace
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, own_digits, side_of
 from tilewright.tile.conditions import (
     bits_only,
@@ -45,6 +44,7 @@ from tilewright.tile.owners import all_hold, axes_of, check_own, gaps, held_here
 from tilewright.tile.partition import places
 from tilewright.tile.round_loops import emit_runs, once_each
 from tilewright.tile.steps import (
+    Builder,
     CallSteps,
     Scratch,
     ScratchRegisters,

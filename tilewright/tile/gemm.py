@@ -22,7 +22,6 @@ from tilewright.layout import Axis, Layout, TileLayout, mma_fragment_layout
 from tilewright.primitives.gemm import sides_of_matrix
 from tilewright.records import replace
 from tilewright.tile import staging
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import check_target, only_in, whole_warps
 from tilewright.tile.dispatch import Change, Decline, variant
@@ -30,6 +29,7 @@ from tilewright.tile.matrices import Held, Products, RegisterBlocks, blocks_of, 
 from tilewright.tile.owners import all_hold, end_of
 from tilewright.tile.partition import root_of
 from tilewright.tile.staging import Staged, allocated, like, staged
+from tilewright.tile.steps import Builder
 from tilewright.tile.walks import Ints, linear, plus, walk_of
 
 # The product by ``mma.sync``: warps multiply matrices that lie in their registers.

@@ -16,8 +16,6 @@ from tilewright.errors import LayoutError, choices
 from tilewright.ir import AddressOf, Argument, Expr, Load, Region, Value, as_expr, const_value
 from tilewright.isa.tcgen05 import PATHS, DataPath
 from tilewright.layout import Layout, wgmma_fragment
-from tilewright.tile import near
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import check_target, constant_extents, misplaced, several_issuers
 from tilewright.tile.dispatch import Change, Condition, Decline, condition, counted, variant
@@ -30,14 +28,22 @@ from tilewright.tile.smem_descriptors import (
     blocks_text,
     described,
     encoded_blocks,
+    in_a_datapath,
+    instead,
     long_extents,
     matrix_of,
+    one_step,
     other_layouts,
+    other_types,
+    other_words,
     placed_metadata,
     placed_scales,
     products_of,
     scale_blocks,
+    with_numbers,
+    without_ws,
 )
+from tilewright.tile.steps import Builder
 from tilewright.tile.walks import Ints, plus, quotient
 
 # wgmma: a warpgroup multiplies matrices of shared memory, or A in its registers, into its registers.
@@ -88,7 +94,7 @@ def one_warpgroup(call: TileCall) -> str | None:
     return None if call.scope.kind == "warpgroup" else f"a {call.scope.kind} executes the call"
 
 
-@condition("A, B and D have types that the instruction multiplies", changes=near.other_types)
+@condition("A, B and D have types that the instruction multiplies", changes=other_types)
 def known_types(call: TileCall) -> str | None:
     row = isa.WGMMA_TYPES.get(call["A"].dtype)
     if row and call["B"].dtype in row.partners and call["D"].dtype in row.results:
@@ -115,11 +121,11 @@ def wgmma(call: TileCall) -> WgmmaPlan:
     a_base: Value
     if call["A"].space == "shared":
         blocks = blocks_of(a, ROWS, row.k)
-        left = described(call, call["A"], blocks, may_transpose=row.majors, changes=near.with_numbers(call))
+        left = described(call, call["A"], blocks, may_transpose=row.majors, changes=with_numbers(call))
         a_base = 0
     else:
         left, a_base = _registers(call, call["A"], _fragments(a, row.k, operand="A"), "A")
-    described_b = described(call, call["B"], right, may_transpose=row.majors, changes=near.with_numbers(call))
+    described_b = described(call, call["B"], right, may_transpose=row.majors, changes=with_numbers(call))
     return WgmmaPlan(row.k, n, left, described_b, a_base, *d)
 
 
@@ -308,7 +314,7 @@ def kinds_of(call: TileCall) -> tuple[str, ...]:
     return tuple(kind for kind, row in rows.items() if d in row.results and {a, b} <= row.elements_for(d).keys())
 
 
-@condition("A, B and D have types that the instruction multiplies", changes=near.other_types)
+@condition("A, B and D have types that the instruction multiplies", changes=other_types)
 def types_of_a_kind(call: TileCall) -> str | None:
     a, b = elements_of(call)
     if not kinds_of(call):
@@ -355,7 +361,7 @@ def columns_may_be_kept(call: TileCall) -> str | None:
     )
 
 
-@condition("the collector's word is one that the product has", changes=near.other_words)
+@condition("the collector's word is one that the product has", changes=other_words)
 def known_collector(call: TileCall) -> str | None:
     word, ws = call.option("collector") or "", bool(call.option("ws"))
     _, *words = isa.collector_words(keeps_b=ws)
@@ -458,13 +464,13 @@ def _right(call: TileCall, b: Ints, kind: str, ctas: int) -> tuple[DescribedBloc
         raise Decline(
             f"N is {len(b) * ctas}",
             allowed=f"a multiple of {every[0]}, with ws" if form["keeps_b"] else allowed,
-            changes=near.without_ws(call),
+            changes=without_ws(call),
         )
     for n in sorted(fitting, reverse=True):
         blocks = blocks_of(b, n // ctas, row.k * (2 if sparse else 1))
         right = described(
             call, call["B"], blocks, may_transpose=may_transpose, packed=_packed(call, "B", kind),
-            changes=near.instead(call),
+            changes=instead(call),
         )  # fmt: skip
         if n in isa.product_widths(kind, ctas, trans_b=right.trans, **form):
             return right, n
@@ -481,7 +487,7 @@ def _plan(call: TileCall, a: Ints, right: DescribedBlocks, shape: tuple[str, int
         may_transpose = row.element_bits in (8, 16) and not _packed(call, "A", kind)
         left = described(
             call, call["A"], blocks, may_transpose=may_transpose, packed=_packed(call, "A", kind),
-            changes=near.instead(call),
+            changes=instead(call),
         )  # fmt: skip
     else:
         left = _cells(call, call["A"], blocks, path, row.element_bits, copies=path.halves)
@@ -513,7 +519,7 @@ def _check_collected(call: TileCall, plan: UmmaPlan) -> None:
         raise Decline(
             f"the products of the call have {count} matrices of {name}, and a buffer of the tensor cores holds one",
             allowed=f"calls with a collector have one block of {name}, and K {plan.descriptor.K}",
-            changes=near.one_step(call, plan.descriptor.K),
+            changes=one_step(call, plan.descriptor.K),
         )
 
 
@@ -538,7 +544,7 @@ def _cells(call: TileCall, side: Side, blocks: Ints, path: DataPath, bits: int, 
         raise Decline(
             f"{side.name} is not in tensor memory as the instruction has it: {side.buffer.layout}",
             allowed=f"blocks of {rows} rows, {_rows_text(path, copies)}, {bits} bits for each of the other columns",
-            changes=chain(near.in_a_datapath(call, side, path, bits, copies), near.instead(call)),
+            changes=chain(in_a_datapath(call, side, path, bits, copies), instead(call)),
         )
     starts = (first_lane * LANE + first_bit // COLUMN_BITS)[..., 0, 0, 0]
     return CellBlocks(starts, facts.simplify(quotient(cells.bit_base, COLUMN_BITS, facts)))

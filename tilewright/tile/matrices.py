@@ -20,12 +20,12 @@ from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, coordin
 from tilewright.ir.ranges import RangeFacts
 from tilewright.isa import Form, Mods, lookup, matrix_fragment
 from tilewright.layout import Layout, SwizzleMode, mma_shared_layout
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import alignments, check_target
 from tilewright.tile.dispatch import Decline, counted
 from tilewright.tile.owners import Owners, owners, rank_among, registers_of
 from tilewright.tile.partition import Places, misaligned, places, tracked
+from tilewright.tile.steps import Builder
 from tilewright.tile.walks import Ints, Offset, plus, times
 
 # The layouts of mma operands that a buffer in shared memory may have: the proposals of a report.

@@ -17,7 +17,7 @@ import numpy as np
 
 from tilewright.dtypes import INT32, INT64
 from tilewright.ir import AddressOf, Buffer, Cast, Expr, as_expr, binary, const_value
-from tilewright.ir.sums import Sum
+from tilewright.ir.conditions import Sum
 from tilewright.layout import ComposeLayout, Iter, Layout, SwizzleLayout, TileLayout, Value
 from tilewright.primitives.elements import lengths_of
 from tilewright.tile.dispatch import Decline

@@ -13,7 +13,6 @@ from tilewright.dtypes import DType
 from tilewright.ir import AddressOf, Expr, Load, Value, as_expr, binary, select, special
 from tilewright.isa import ALL_LANES
 from tilewright.layout import ComposeLayout, Iter, Layout, S, SwizzleLayout, TileLayout
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import by_several, constant_extents, element_bits, one_place_each, only_in, whole_warps
 from tilewright.tile.dispatch import (
@@ -33,7 +32,7 @@ from tilewright.tile.owners import owners, registers_of
 from tilewright.tile.partition import one_storage, places
 from tilewright.tile.reductions import spread
 from tilewright.tile.round_loops import Turn, Writer, emit_copies, emit_runs
-from tilewright.tile.steps import CallSteps, emit_steps, in_steps, inner_call, staging
+from tilewright.tile.steps import Builder, CallSteps, emit_steps, in_steps, inner_call, staging
 from tilewright.tile.walks import Ints, Offset, linear, plus, times
 
 # Between memories: threads read all elements, meet, and write them; the same memory may be both.

@@ -16,7 +16,6 @@ from tilewright.primitives.copy import copy, fill
 from tilewright.primitives.reduce import axes_of, scan
 from tilewright.records import replace
 from tilewright.tile import reductions
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, own_digits, side_of
 from tilewright.tile.conditions import by_several, constant_extents, from_registers, kept_inside, source_in, whole_bytes
 from tilewright.tile.dispatch import Decline, condition, counted, variant
@@ -26,6 +25,7 @@ from tilewright.tile.partition import element_numbers, one_storage, places, run_
 from tilewright.tile.reductions import at_once, delivery
 from tilewright.tile.runs import Lines, below, ceiling
 from tilewright.tile.steps import (
+    Builder,
     CallSteps,
     ScratchRegisters,
     Staging,

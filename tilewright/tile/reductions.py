@@ -18,12 +18,12 @@ from tilewright import isa
 from tilewright.dtypes import INT32, INT64, DType, dtype
 from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary, cast, const, select
 from tilewright.primitives.reduce import axes_of, joining_of
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall
 from tilewright.tile.dispatch import Decline
 from tilewright.tile.elements import value_of
 from tilewright.tile.owners import Owners, inside, open_dimensions, owners
 from tilewright.tile.partition import element_numbers
+from tilewright.tile.steps import Builder
 from tilewright.tile.walks import Ints, Offset, Walk, digits_of, number_of, plus, times, walk_of
 
 Partial = tuple[Expr, ...]

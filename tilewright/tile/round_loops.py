@@ -15,12 +15,12 @@ from typing import TypeAlias
 from tilewright import ir
 from tilewright.dtypes import INT32, INT64
 from tilewright.primitives.copy import FILL
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, own_digits
 from tilewright.tile.distribution import LETTERS, Distribution, covered, flattened
 from tilewright.tile.elements import Computation, Moving, indexed
 from tilewright.tile.owners import all_hold, inside_tests
 from tilewright.tile.runs import Runs
+from tilewright.tile.steps import Builder
 from tilewright.tile.walks import digits_of, plus, times
 
 Write: TypeAlias = Callable[[], None]

@@ -11,7 +11,6 @@ from tilewright import isa
 from tilewright.ir import AddressOf, Buffer, Expr, Load, Value, as_expr, binary, const_value, select, special
 from tilewright.isa import ALL_LANES
 from tilewright.tile import reductions
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall, own_digits
 from tilewright.tile.conditions import constant_extents, kept_inside, only_in, whole_bytes
 from tilewright.tile.dispatch import Decline, counted, variant
@@ -28,7 +27,7 @@ from tilewright.tile.reductions import (
     scratch_for,
 )
 from tilewright.tile.runs import below, ceiling, takes_runs
-from tilewright.tile.steps import CallSteps, emit_steps, through_memory
+from tilewright.tile.steps import Builder, CallSteps, emit_steps, through_memory
 from tilewright.tile.walks import Ints, Offset, linear, plus, times
 
 # Prefixes over threads: the result for all threads before the caller in its line.

@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 from tilewright import ir, isa
 from tilewright.errors import DispatchError, Span
 from tilewright.ir import AllocBuffer, Body, Buffer, Call, DeviceEntry, Kernel, ScopeId, Value, statements
-from tilewright.ir.launch import ALL, LANE, UNIFORM, WARP, WARPGROUP, launch_of, scope_id_exprs, special
+from tilewright.ir.launch import ALL, LANE, UNIFORM, WARP, WARPGROUP, Uniformity, launch_of, scope_id_exprs, special
 from tilewright.ir.operators import OPERATORS, UNARY
-from tilewright.ir.uniformity import Uniformity
 from tilewright.ir.walk import expressions
 from tilewright.layout import THREADS_IN
 from tilewright.records import replace

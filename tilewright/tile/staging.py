@@ -15,15 +15,14 @@ from tilewright.errors import LayoutError
 from tilewright.ir import AllocBuffer, Argument, Buffer, const_value
 from tilewright.layout import Axis, Iter, TileLayout, Value, laneid, mma_fragment_layout
 from tilewright.layout.axes import OnAxis
-from tilewright.layout.thread_axes import expand_threads
+from tilewright.layout.products import expand_threads
 from tilewright.primitives.copy import CLIP, FILL
 from tilewright.primitives.gemm import sides_of_matrix
 from tilewright.records import replace
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Chosen, Decline
 from tilewright.tile.owners import check_own, open_dimensions
-from tilewright.tile.steps import inner_call, planned
+from tilewright.tile.steps import Builder, inner_call, planned
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -26,7 +26,6 @@ from tilewright import isa
 from tilewright.ir import AddressOf, Expr, Load, Region, Value, as_expr, const_value
 from tilewright.layout import Iter, SwizzleMode, TileLayout, TLane
 from tilewright.tile import smem_descriptors
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.conditions import (
     alignments,
@@ -49,6 +48,7 @@ from tilewright.tile.partition import (
     tmem_cells,
 )
 from tilewright.tile.smem_descriptors import GROUP, UNIT, check_aligned, in_fields, mode_of, pattern_bytes, unswizzled
+from tilewright.tile.steps import Builder
 from tilewright.tile.walks import Ints, Walk, plus, quotient, walk_of
 
 # Shared memory as tcgen05.cp can read it: changes to try where a copy to tensor memory finds no descriptor.

@@ -18,7 +18,6 @@ from tilewright.errors import LayoutError
 from tilewright.ir import AddressOf, Expr, Region, Value, as_expr, const_value, coordinate
 from tilewright.isa import TMEM_SHAPES, cells_of
 from tilewright.layout import THREADS_IN, tcgen05_atom_layout
-from tilewright.tile.builder import Builder
 from tilewright.tile.call import TileCall, side_of
 from tilewright.tile.conditions import (
     between,
@@ -32,6 +31,7 @@ from tilewright.tile.dispatch import Change, Decline, condition, counted, varian
 from tilewright.tile.owners import Owners, owners, registers_of
 from tilewright.tile.partition import COLUMN_BITS, WHOLE_COLUMNS, CellPlaces, tmem_cells
 from tilewright.tile.scope import SPOKEN
+from tilewright.tile.steps import Builder
 from tilewright.tile.walks import Ints, Walk, plus, quotient, walk_of
 
 QUARTER = 32  # lanes that a warp reaches

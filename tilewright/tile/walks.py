@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from tilewright.dtypes import INT64
 from tilewright.ir import Expr, binary, cast, const_value, select
+from tilewright.ir.conditions import Sum
 from tilewright.ir.intervals import limits
-from tilewright.ir.sums import Sum
 from tilewright.layout import Value
-from tilewright.layout.facts import plus, times
+from tilewright.layout.axes import plus, times
 
 if TYPE_CHECKING:
     from tilewright.layout import Facts, SwizzleLayout

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from tilewright.errors import ArgumentError, LayoutError
 from tilewright.host import aligned, widths_of
 from tilewright.layout import Layout
-from tilewright.layout.facts import as_int
+from tilewright.layout.axes import as_int
 from tilewright.view.grid import (
     MOST_CELLS,
     Grid,

@@ -1,4 +1,6 @@
-"""Accesses outside of a buffer. An address outside is never followed; with this check it is an error."""
+"""Accesses outside of a buffer, and addresses that are no multiple of the access's width. An address outside is never
+followed; with this check it is an error.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +10,52 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tilewright.errors import SimulationError
-from tilewright.sim.checks.alignment import misaligned
 from tilewright.sim.checks.base import Check, hear, register
-from tilewright.sim.machine import ARENA, coordinate_text, first_of, first_warp, where_text
-from tilewright.terms import Term, told
+from tilewright.sim.machine import ARENA, buffer_name, coordinate_text, first_of, first_warp, where_text
+from tilewright.terms import Term, operation, told
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir import Within
     from tilewright.sim.machine import Address, Batch, Bools, Hook, Ints, Mask, Operation, Place, Site, Subject
+
+
+# Addresses that are no multiple of the access's width, at which hardware faults.
+
+
+class Alignment(Check):
+    def watch(self, site: Site) -> Hook | None:
+        if site.width == 1:
+            return None
+        low = site.width - 1
+
+        def look(batch: Batch, mask: Mask, *every: Address) -> None:
+            for at in every:
+                if at.bits & low:
+                    misaligned(self.program, site, batch, mask.full, at)
+
+        return look
+
+
+def misaligned(program: Subject, site: Site, batch: Batch, lanes: Bools, at: Address) -> None:
+    """Raise SimulationError for the first of some lanes whose address is misaligned."""
+    full = np.broadcast_to(at.full(), batch.shape)
+    bad = np.broadcast_to(lanes & (full & (site.width - 1) != 0), batch.shape)
+    if not bad.any() or site.place is None:
+        return
+    address = first_of(full, bad)
+    what, place = told("{}: a misaligned address in {}", operation(site.op), site.place.name), site.place
+    element, allowed = coordinate_text(program, site, address), f"a multiple of {site.width} bytes"
+    number = f"byte {address - place.start * (place.space != 'global')}"
+    is_named = element != f"{buffer_name(program, site, address)}, {number}"
+    shown = f"{element}{f', {number}' * is_named}, in {where_text(batch, bad)}"
+    raise batch.error("alignment", what, bad, site.at, given=shown, allowed=allowed, buffer=place.name, place=element)
+
+
+register("alignment", "addresses that are no multiple of the access's width", Alignment)
+
+
+# Accesses outside of a buffer. An address outside is never followed; with this check it is an error.
 
 
 class Bounds(Check):

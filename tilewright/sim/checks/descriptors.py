@@ -1,4 +1,6 @@
-"""Matrix descriptors against the tiles that they lead into: is a matrix read in the order that the layout gives it?"""
+"""What the tensor cores are told: matrix descriptors against the tiles that they lead into, and operands that a unit
+keeps for later operations.
+"""
 
 from __future__ import annotations
 
@@ -7,18 +9,23 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.explain import Remedy, operand, place_of
+from tilewright.explain import Remedy, advised, operand, place_of
 from tilewright.ir import AddressOf, Call, Evaluate, const_value, statements, walk
-from tilewright.isa import bind
+from tilewright.isa import FILL, KEEPING, bind
 from tilewright.layout import ComposeLayout, SwizzleLayout, SwizzleMode
 from tilewright.sim.checks.base import Check, register
+from tilewright.terms import told
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tilewright.explain import Way
     from tilewright.ir import Buffer
-    from tilewright.sim.machine import Device, Ints, Operation, Subject, Touched
+    from tilewright.sim.machine import Array, Device, Ints, Operation, Subject, Touched
+
+
+# Matrix descriptors against the tiles that they lead into: is a matrix read in the order that the layout gives it?
+
 
 UNIT = 16  # bytes that a swizzle moves together
 GROUP = 8  # rows of a matrix that a descriptor counts together
@@ -116,3 +123,44 @@ def _numbers(buffer: Buffer) -> Ints | None:
 register(
     "descriptors", "matrix descriptors that read a swizzled tile in another order than its layout has", Descriptors
 )
+
+
+# Operands that a unit keeps for later operations: they are the same until the last of these.
+
+
+class Collectors(Check):
+    """Compares what an operation uses of a buffer with what has filled it, in the order in which they take place."""
+
+    def __init__(self, program: Subject) -> None:
+        super().__init__(program)
+        self.filled: dict[tuple[str, int], Array] = {}  # by buffer and CTA
+
+    def completing(self, operation: Operation) -> None:
+        keeps, wave = operation.form.keeps, operation.batch.wave
+        word = str(operation.instruction.bound.mods[keeps.modifier]) if keeps is not None else ""
+        buffer, mark, use = word.partition("::")
+        if keeps is None or mark + use not in KEEPING:
+            return
+        source = next(access for access in operation.reads if access.effect.operand == keeps.operand)  # type: ignore[union-attr]  # an access
+        for place, matrix in enumerate(source.load(wave)):
+            key = buffer, wave.first + int(source.rows[place].flat[0])
+            if mark + use == FILL:
+                self.filled[key] = np.array(matrix)
+            elif key in self.filled and not np.array_equal(self.filled[key], matrix):
+                self._fault(operation, word, int(source.issuer[place]))
+
+    @staticmethod
+    def _fault(operation: Operation, word: str, issuer: int) -> None:
+        raise operation.error(
+            "collectors",
+            f"{operation.name} uses a collector whose matrix has changed since a product filled it",
+            issuer,
+            given=f"collector::{word}, issued by {operation.who(issuer)}",
+            allowed="a matrix that stays as it is until the last use has taken place",
+            hint=advised(
+                told("fill the buffer anew after the change: collector::{}::fill", word.partition("::")[0]), "again"
+            ),
+        )
+
+
+register("collectors", "operands that change while a unit keeps them for later operations", Collectors)

@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from tilewright.ir import Bind, Body, Call, Expr, For, Kernel, Stmt, Var, While, expressions, statements, stop_of
-from tilewright.ir.launch import ALL, CTA, LANE, UNIFORM, WARP
-from tilewright.ir.uniformity import Uniformity
+from tilewright.ir.launch import ALL, CTA, LANE, UNIFORM, WARP, Uniformity
 from tilewright.isa import ANY_LANES, bind
 from tilewright.sim.codegen.loops import polls
 from tilewright.sim.codegen.values import ById, waits

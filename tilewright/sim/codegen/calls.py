@@ -24,8 +24,7 @@ from tilewright.sim.codegen.addressing import (
 from tilewright.sim.codegen.loops import asks
 from tilewright.sim.codegen.source import Emitter, Operand
 from tilewright.sim.codegen.values import computed, is_pure
-from tilewright.sim.fast.copies import Fills
-from tilewright.sim.fast.loads import Loads
+from tilewright.sim.fast.copies import Fills, Loads
 from tilewright.sim.machine.convert import from_bits, to_bits
 from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, check_lanes
 from tilewright.sim.machine.registers import RegisterFile

@@ -11,7 +11,7 @@ from tilewright.sim.codegen.addressing import owes, place_of, terms_of
 from tilewright.sim.codegen.axes import UNIFORM
 from tilewright.sim.codegen.substitution import own_register
 from tilewright.sim.codegen.values import acts, given_in, names_in, read_by
-from tilewright.sim.fast.loads import is_load, says_no_memory
+from tilewright.sim.fast.copies import is_load, says_no_memory
 from tilewright.sim.fast.products import Fragments, ProductRun
 
 if TYPE_CHECKING:

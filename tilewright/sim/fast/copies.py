@@ -1,23 +1,36 @@
 """Copies from global to shared memory: the turns of a loop, or a run of statements, at once, and once for all CTAs that
-make the same.
-
-The CTAs in a row of a grid load the same tile: their addresses in global memory are equal, and so are those in shared
-memory, each in its own CTA. Such copies read for one of them, in the order in which the bytes lie in shared memory, and
-give the bytes to all; shared memory remembers who has the same (`MemoryRows.fill`). In which order the reads are is
-found once for each pattern of addresses.
+make the same; and many small loads of matrices as one large one.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine import FAR, WINDOW_BITS, Address, Batch, Line, Mask, Move, Part, spread
+from tilewright.ir import AddressOf, Call, Evaluate, Expr, Load, Stmt, walk
+from tilewright.isa import WHOLE_WARP, Form, bind
+from tilewright.sim.machine import FAR, WINDOW_BITS, Address, Batch, Line, Mask, Move, Part, Uniform, spread
+
+if TYPE_CHECKING:
+    from tilewright.sim.machine import CompiledInstruction, Ints, RegisterFile, Site
+
+
+# Copies from global to shared memory: the turns of a loop, or a run of statements, at once, and once for all CTAs that
+# make the same.
+#
+# The CTAs in a row of a grid load the same tile: their addresses in global memory are equal, and so are those in shared
+# memory, each in its own CTA. Such copies read for one of them, in the order in which the bytes lie in shared memory,
+# and give the bytes to all; shared memory remembers who has the same (`MemoryRows.fill`). In which order the reads are
+# is found once for each pattern of addresses.
+
 
 MOST_PLANS = 64
 
-Turn = tuple["Fills | None", Address, Address]  # of one copy: where it reads, and where it writes
+CopyTurn = tuple["Fills | None", Address, Address]  # of one copy: where it reads, and where it writes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -42,7 +55,7 @@ class Fills:
     plans: dict[tuple[int, ...], FillPlan | None] = field(default_factory=dict)
     of_windows: dict[int, Fills] = field(default_factory=dict)
 
-    def __call__(self, batch: Batch, mask: Mask, turns: list[Turn]) -> None:
+    def __call__(self, batch: Batch, mask: Mask, turns: list[CopyTurn]) -> None:
         plan = self._plan(batch, turns) if mask.array is None and self._is_plain(batch, turns) else None
         if plan is None:
             for _, source, target in turns:
@@ -51,7 +64,7 @@ class Fills:
         self._touch(batch, mask, turns, plan)
         self._fill(batch, mask, turns, plan)
 
-    def of_sound(self, batch: Batch, mask: Mask, turns: list[Turn]) -> bool:
+    def of_sound(self, batch: Batch, mask: Mask, turns: list[CopyTurn]) -> bool:
         """The same of compiled code; False, and nothing done, where what it reads may be uninitialised."""
         if self.move.with_shadows and batch.wave.run.dependence is not None:
             return False
@@ -69,12 +82,12 @@ class Fills:
         return True
 
     @staticmethod
-    def _window(batch: Batch, turns: list[Turn]) -> int | None:
+    def _window(batch: Batch, turns: list[CopyTurn]) -> int | None:
         """The window of the one global buffer that all turns read."""
         (window, *others) = {end >> WINDOW_BITS for _, at, _ in turns for end in (at.lo, at.hi + FAR)}
         return window if not others and window in batch.wave.run.places.globals else None
 
-    def _touch(self, batch: Batch, mask: Mask, turns: list[Turn], plan: FillPlan) -> None:
+    def _touch(self, batch: Batch, mask: Mask, turns: list[CopyTurn], plan: FillPlan) -> None:
         """The checks and counts of every copy."""
         source, target = self.move.source, self.move.target
         assert source.place is not None
@@ -84,7 +97,7 @@ class Fills:
         target.touch_all(batch, mask, [at for *_, at in turns], plan.counts[1])
         target.pending = None
 
-    def _fill(self, batch: Batch, mask: Mask, turns: list[Turn], plan: FillPlan) -> None:
+    def _fill(self, batch: Batch, mask: Mask, turns: list[CopyTurn], plan: FillPlan) -> None:
         source, target, (_, read, first), (*_, last) = self.move.source, self.move.target, turns[0], turns[-1]
         assert source.place is not None
         alike, start, end = read.alike(batch.shape[0]), first.lo, last.hi + target.width
@@ -95,12 +108,12 @@ class Fills:
             for *_, at in turns:
                 target.store_flags(batch, mask, at, None)
 
-    def _is_plain(self, batch: Batch, turns: list[Turn]) -> bool:
+    def _is_plain(self, batch: Batch, turns: list[CopyTurn]) -> bool:
         """Are all addresses inside of their buffers, and aligned?"""
         sides = [(self.move.source, source) for _, source, _ in turns] + [(self.move.target, at) for _, _, at in turns]
         return all(site.contains(batch, at) and not at.bits & (site.width - 1) for site, at in sides)
 
-    def _plan(self, batch: Batch, turns: list[Turn]) -> FillPlan | None:
+    def _plan(self, batch: Batch, turns: list[CopyTurn]) -> FillPlan | None:
         """None where the turns have to go one by one."""
         _, first, _ = turns[0]
         parts = [part for _, source, target in turns for part in (*source.parts, *target.parts)]
@@ -115,7 +128,7 @@ class Fills:
             self.plans[key] = self._planned(batch, turns, tuple(some))
         return self.plans[key]
 
-    def _planned(self, batch: Batch, turns: list[Turn], parts: tuple[Part, ...]) -> FillPlan | None:
+    def _planned(self, batch: Batch, turns: list[CopyTurn], parts: tuple[Part, ...]) -> FillPlan | None:
         (_, first, start), width, shape = turns[0], self.move.target.width, (1, *batch.shape[1:])
         if any(part.values.shape[1:] != (1, 1) for part in first.parts if len(part.values) > 1):
             return None
@@ -130,3 +143,199 @@ class Fills:
         sides = (self.move.source, [read for _, read, _ in turns]), (self.move.target, [at for *_, at in turns])
         counts = [site.counts_of_one(batch, every) for site, every in sides]
         return FillPlan(Part(np.concatenate(found).reshape(1, 1, -1), kept=True), parts, (counts[0], counts[1]))
+
+
+# Many small loads of matrices as one large one.
+#
+# A kernel fills its fragments by loops around one ``ldmatrix``, compiled code by many of them side by side. Each
+# gathers a few rows for every warp, at a fixed cost that is larger than the gather. All that only reads shared memory
+# and writes registers, so all addresses are known before the first row is read: one gather fetches the rows of all
+# turns, and neighbouring registers are written at once. Warps with the same addresses get the same: rows are fetched
+# for one of them, and the registers remember it (`Registers.alike`). So do CTAs whose shared memory has the same bytes
+# there.
+
+
+Turn = tuple["Loads", Address, Address]  # of one load: the rows in shared memory, and its first register
+
+
+# The loads of a loop, or of a run of statements, as one
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoadGroup:
+    """Turns in which the same warps are alike. addresses: (1, warps that are not alike * turns, 32). reach: the first
+    byte that they read, and the end of the last. span: of the bytes that they read, where few others lie between them.
+
+    sinks: registers that follow each other, their address, and the turns that load them.
+    """
+
+    addresses: Ints
+    reach: tuple[int, int]
+    span: slice | None
+    alike: Uniform
+    turns: int
+    sinks: tuple[tuple[RegisterFile, Address, slice], ...]
+
+    def ctas(self, batch: Batch) -> Uniform:
+        """Which CTAs have the same bytes there: it is known, or they are compared."""
+        if self.span is not None and batch.shape[0] > 1:
+            shared = batch.wave.shared
+            alike = shared.alike(batch.ctas, self.span.start, self.span.stop)
+            alike = alike or Uniform.of_rows(shared.data[batch.ctas, self.span].view(np.uint64))
+            if alike.firsts is not None:
+                return alike
+        return Uniform.nobody(batch.shape[0])
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class LoadPlan:
+    """What some turns load. parts: what the addresses of the turns consist of; plans are found by the identity of
+    these, so that they must live as long. accesses: of each site, with what they add to the counts of one CTA; none
+    where one may be outside of its buffer.
+    """
+
+    groups: tuple[LoadGroup, ...]
+    parts: tuple[Part, ...]
+    accesses: tuple[tuple[Site, list[Address], Line], ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Loads:
+    """One load of a kernel; the first of several is called with all turns, once their addresses are known."""
+
+    instruction: CompiledInstruction
+    plans: dict[tuple[object, ...], LoadPlan] = field(default_factory=dict)
+
+    @property
+    def site(self) -> Site:
+        """Its access to shared memory."""
+        return self.instruction.accesses[0][1]
+
+    def __call__(self, batch: Batch, mask: Mask, turns: list[Turn]) -> None:
+        if not self._at_once(batch, mask, turns):
+            for loads, source, target in turns:
+                loads.instruction(batch, mask, (source,), (target,), (None,))
+
+    def _at_once(self, batch: Batch, mask: Mask, turns: list[Turn]) -> bool:
+        """Load what all turns load; False, and nothing done, where it has to go turn by turn."""
+        if mask.array is not None or len(turns) < 2:
+            return False
+        plan = self._plan(batch, turns)
+        if plan is None or not self._is_harmless(batch, plan):
+            return False
+        self._touch(batch, mask, turns, plan)
+        for group in plan.groups:
+            ctas = group.ctas(batch)
+            look = batch.firsts(ctas)
+            rows = self.instruction.meaning(look, Mask(look.shape), (group.addresses,), batch.wave)
+            words = rows.reshape(len(rows), -1, group.turns, *rows.shape[-2:])
+            for sink, at, some in group.sinks:
+                part = words[:, :, some].reshape(*words.shape[:2], sink.count, 32)
+                sink.store(batch, mask, at, part, alike=(ctas, group.alike))
+                if self.instruction.with_shadows and not sink.is_initialised(batch, at):
+                    sink.store_flags(batch, mask, at, None)
+        return True
+
+    @staticmethod
+    def _touch(batch: Batch, mask: Mask, turns: list[Turn], plan: LoadPlan) -> None:
+        """The checks and counts of every load."""
+        for site, every, of_one in plan.accesses:
+            site.touch_all(batch, mask, every, of_one)
+        for loads, source, _ in () if plan.accesses else turns:
+            loads.site.touch(batch, mask, source)
+
+    def _is_harmless(self, batch: Batch, plan: LoadPlan) -> bool:
+        """Is it certain that no check reports these loads: no register is in flight, all bytes are initialised?"""
+        sinks = [each for group in plan.groups for each in group.sinks]
+        if batch.wave.pending.loading or not all(sink.is_inside(at.start) for sink, at, _ in sinks):
+            return False
+        if not self.instruction.with_shadows:
+            return True
+        return all(batch.wave.shadows.shared.are_set(*group.reach) for group in plan.groups)
+
+    # Conditions
+
+    def _is_known(self, turn: Turn) -> bool:
+        """Is the address the same in all CTAs and in every run, and does it lead to the CTA's own memory? Is the
+        instruction the same?
+        """
+        loads, source, target = turn
+        is_kept = all(part.kept for part in source.parts) and not source.varies_by_cta
+        mine, other = self.instruction.bound, loads.instruction.bound
+        is_same = loads is self or (mine.form is other.form and mine.mods == other.mods)
+        return is_kept and is_same and not target.parts and not self.instruction.is_elsewhere(0, source.hi)
+
+    def _plan(self, batch: Batch, turns: list[Turn]) -> LoadPlan | None:
+        """None where the turns cannot be done at once. Parts of the same identity were looked at before."""
+        key = (batch.shape[1], *map(_key, turns))
+        if key not in self.plans:
+            if not all(map(self._is_known, turns)):
+                return None
+            if len(self.plans) >= MOST_PLANS:
+                self.plans.clear()
+            parts = tuple(part for _, source, _ in turns for part in source.parts)
+            self.plans[key] = LoadPlan(tuple(self._groups(batch, turns)), parts, tuple(_accesses(batch, turns)))
+        return self.plans[key]
+
+    def _groups(self, batch: Batch, turns: list[Turn]) -> Iterator[LoadGroup]:
+        full = [np.broadcast_to(source.full(), (1, batch.shape[1], 32)) for _, source, _ in turns]
+        for alike, those in groupby(range(len(turns)), lambda number: Uniform.of_rows(full[number][0])):
+            some = list(those)
+            addresses = alike.once(np.stack([full[number] for number in some], axis=2)).reshape(1, -1, 32)
+            sinks = tuple(_sinks([turns[number] for number in some]))
+            reach = int(addresses.min()), int(addresses.max()) + self.site.width
+            yield LoadGroup(addresses, reach, self._span(addresses), alike, len(some), sinks)
+
+    def _span(self, addresses: Ints) -> slice | None:
+        """The bytes from the first to the last that is read, if at least half of them are."""
+        read = np.unique(addresses[..., : self.site.how.lanes])
+        first, last = int(read[0]), int(read[-1]) + self.site.width
+        return slice(first, last) if last - first <= 2 * self.site.width * len(read) else None
+
+
+def _sinks(turns: list[Turn]) -> Iterator[tuple[RegisterFile, Address, slice]]:
+    first = 0
+    (sink,) = turns[0][0].instruction.sinks
+    for last, (loads, _, target) in enumerate([*turns[1:], turns[0]], 1):
+        (other,) = loads.instruction.sinks
+        after = turns[last - 1][2].start + sink.count * sink.width
+        if last == len(turns) or target.start != after or other.places[0] != sink.places[0]:
+            yield replace(sink, count=sink.count * (last - first)), turns[first][2], slice(first, last)
+            first, sink = last, other
+
+
+def _accesses(batch: Batch, turns: list[Turn]) -> Iterator[tuple[Site, list[Address], Line]]:
+    """The accesses of each site, with their counts, if they are all inside of their buffers."""
+    if any(loads.site.place is None or not loads.site.contains(batch, source) for loads, source, _ in turns):
+        return
+    for site, those in groupby(turns, lambda turn: turn[0].site):
+        every = [source for _, source, _ in those]
+        yield site, every, site.counts_of_one(batch, every)
+
+
+def _key(turn: Turn) -> tuple[int, ...]:
+    loads, source, target = turn
+    return (id(loads), source.start, target.start, len(target.parts), *map(id, source.parts))
+
+
+def is_load(stmt: Stmt) -> bool:
+    """Is it a load of matrices at an address that depends on no memory?"""
+    if not isinstance(stmt, Evaluate) or not isinstance(stmt.value, Call):
+        return False
+    bound = bind(stmt.value)
+    if not _loads_matrices(bound.form) or bound.instruction.lanes != WHOLE_WARP or len(bound.read) != 1:
+        return False
+    registers = [index for one in bound.operands["r"] if isinstance(one, (Load, AddressOf)) for index in one.indices]
+    return says_no_memory(*bound.operands["p"], *registers)
+
+
+def _loads_matrices(form: Form) -> bool:
+    moves = form.meaning.moves and form.meaning.on == "shared" and not form.concerns_operations
+    return moves and [access.write for access in form.accesses] == [False]
+
+
+def says_no_memory(*exprs: Expr) -> bool:
+    """Do expressions depend on no memory?"""
+    nodes = [node for expr in exprs for node in walk(expr)]
+    computed = (bind(node).form.meaning.of_lanes for node in nodes if isinstance(node, Call))
+    return not any(isinstance(node, Load) for node in nodes) and all(computed)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from tilewright.errors import Span
-    from tilewright.ir.uniformity import Uniformity
+    from tilewright.ir.launch import Uniformity
     from tilewright.isa import Access, Bound
     from tilewright.sim.machine import Events, Group, Operation, Part, Site, Touched
 

@@ -21,8 +21,6 @@ from tilewright.isa import SECTOR_BYTES, Fence, RegisterFence, Signal, phase_of,
 from tilewright.records import replace
 from tilewright.sim.checks.base import Check
 from tilewright.sim.machine import EVERY, Address, Part, default_phase, element_text, numbers, split, wavefronts
-from tilewright.sim.record.details import Detailed
-from tilewright.sim.record.moments import moment_of
 from tilewright.sim.record.recording import (
     AccessSite,
     AsyncOperation,
@@ -42,6 +40,7 @@ from tilewright.sim.record.recording import (
     Waited,
     WarpAccess,
 )
+from tilewright.sim.record.rows import Detailed, moment_of
 from tilewright.sim.record.streams import Growing, OpenMeeting, OpenOperation, PhaseLog
 
 if TYPE_CHECKING:
