@@ -14,7 +14,7 @@ from typing import Any
 from tilewright import host
 from tilewright.compiler import Executable
 from tilewright.errors import ArgumentError
-from tilewright.kernels.arrays import SEEN, Array, seen_torch
+from tilewright.kernels.arrays import Array, seen_torch
 from tilewright.kernels.recording import MISSED, SAVED, RememberedCalls, is_tensor, unsaved
 
 Arrays = tuple[Array, ...]
@@ -53,7 +53,7 @@ class TorchOperator:
         object.__setattr__(self, "calls", RememberedCalls(self.direct, self.backward if self.gradient else None))
 
     def __call__(self, *args: Any) -> Any:
-        torch = SEEN[0] if SEEN else seen_torch()
+        torch = seen_torch()
         if torch is None:
             return self.direct(*args)
         if not torch.compiler.is_dynamo_compiling():
