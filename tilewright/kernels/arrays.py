@@ -49,6 +49,23 @@ def multiprocessors(array: Array) -> int:
     return driver.device(int(device.removeprefix("cuda:"))).multiprocessors
 
 
+SEEN: list[Any] = []  # torch, once it is imported
+
+
+def seen_torch() -> Any:
+    """torch, or None where it is not imported.
+
+    Where torch.compile follows a look into `sys.modules`, it goes through all modules there, and fails where one of
+    these imports another.
+    """
+    if not SEEN and "torch" in sys.modules:
+        SEEN.append(sys.modules["torch"])
+    return SEEN[0] if SEEN else None
+
+
+seen_torch()
+
+
 def kind_of(array: Array) -> str:
     """The dtype's name, "float32", whatever the library calls it."""
     name = str(array.dtype)
@@ -80,7 +97,7 @@ def like(array: Array, shape: Sequence[int] | None = None, kind: str | None = No
     """A new array on the same device, of the same library; of the same shape and dtype where nothing else is said."""
     shape, kind = tuple(array.shape if shape is None else shape), kind or kind_of(array)
     if host.is_torch(array):
-        return array.new_empty(shape, dtype=getattr(sys.modules["torch"], kind))
+        return array.new_empty(shape, dtype=getattr(seen_torch(), kind))
     library = sys.modules[type(array).__module__.partition(".")[0]]
     return library.empty(shape, dtype(kind).numpy)
 
@@ -101,7 +118,7 @@ def contiguous(array: Array) -> Array:
         return array
     if not host.is_torch(array):
         return array.copy(order="C")
-    return array.clone(memory_format=sys.modules["torch"].contiguous_format)
+    return array.clone(memory_format=seen_torch().contiguous_format)
 
 
 def expect(name: str, array: Array, kinds: Sequence[str] = FLOATS, shape: Sequence[int] | None = None) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from tilewright import host
 from tilewright.compiler import Executable
 from tilewright.errors import ArgumentError
-from tilewright.kernels.arrays import Array
+from tilewright.kernels.arrays import Array, seen_torch
 from tilewright.kernels.recording import MISSED, SAVED, RememberedCalls, is_tensor, unsaved
 
 Arrays = tuple[Array, ...]
@@ -27,21 +27,6 @@ REGISTERED: set[str] = set()
 
 def carried_out(compiled: Executable, arguments: tuple[Any, ...]) -> None:
     compiled(*arguments)
-
-
-SEEN: list[Any] = []  # torch, once it is imported
-
-
-def seen_torch() -> Any:
-    """torch, if it is imported. torch.compile that follows a look into ``sys.modules`` goes through all modules, and
-    fails where one of these imports another.
-    """
-    if "torch" in sys.modules:
-        SEEN.append(sys.modules["torch"])
-    return sys.modules.get("torch")
-
-
-seen_torch()
 
 
 @dataclass(frozen=True)
@@ -68,7 +53,7 @@ class TorchOperator:
         object.__setattr__(self, "calls", RememberedCalls(self.direct, self.backward if self.gradient else None))
 
     def __call__(self, *args: Any) -> Any:
-        torch = SEEN[0] if SEEN else seen_torch()
+        torch = seen_torch()
         if torch is None:
             return self.direct(*args)
         if not torch.compiler.is_dynamo_compiling():

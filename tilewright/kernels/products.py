@@ -41,10 +41,10 @@ from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 #
 # A product may also be *turned*: the rows of the weights are then the M of the kernel.
 #
-# `make tune`: of 4 cases the estimate (of 2026-11-29) has another choice 1 % faster in 3:
-#   matmul 2048^3: 128x128 c2 p1 r1 27.7 us (measured 29.0), taken 128x256 c1 p1 r1 28.6 us (measured 28.2)
-#   matmul 512 x 4096 x 4096: 128x128 c2 p1 r1 27.5 us (measured 28.4), taken 128x128 c1 p1 r1 29.0 us (measured 27.9)
-#   matmul 128 x 4096 x 4096: 64x64 c2 p1 r1 14.3 us, taken 64x128 c1 p2 r1 14.9 us
+# `make tune`: of 4 cases the estimate has another choice 1 % faster in 3:
+#   matmul 2048^3: 128x128 c1 p1 r1 25.0 us (measured 28.3), taken 128x256 c1 p1 r1 28.4 us (measured 28.0)
+#   matmul 4096^3: 128x128 c1 p1 r1 178.7 us (measured 195.2), taken 128x256 c1 p1 r1 183.9 us (measured 188.7)
+#   matmul 128 x 4096 x 4096: 128x64 c1 p2 r1 13.9 us, taken 64x128 c1 p2 r1, turned 16.4 us
 
 
 # The columns of tiles, by their rows. A warpgroup's sums must leave it registers for the rest.

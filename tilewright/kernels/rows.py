@@ -31,7 +31,7 @@ ACCESS_BYTES = 16
 MOST_KEPT = 32768  # elements of a row that stays in registers
 # Elements of a row at most, and the threads that share it if an element has four bytes, or two: where a row is read and
 # written; with weights beside it; where it is only read. A multiprocessor is to have 64 KB of rows on their way.
-# `make tune`: of 16 cases the estimate (of 2026-11-29) has another choice 1 % faster in none.
+# `make tune`: of 16 cases the estimate has another choice 1 % faster in none.
 SHORT = ((32, 4, 4), (64, 8, 8), (256, 16, 16), (512, 32, 32))
 REDUCED = ((1024, 32, 32), (1536, 64, 32), (2048, 64, 64), (4096, 128, 128), (6144, 256, 128), (16384, 256, 256))
 LAST = (MOST_KEPT, 1024, 1024)
