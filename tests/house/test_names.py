@@ -9,7 +9,7 @@ from pathlib import Path
 from tests.house.sources import parse, sources
 
 NO_NOUNS = {"found", "made", "own", "each", "one", "given", "known"}
-MOST = 685  # in the package: it only falls
+MOST = 680  # in the package: it only falls
 
 CLEAN = ("cuda", "ir", "layout", "view", "lower", "advise", "demo", "lang", "tile", "ptx", "isa", "kernels", "serve",
          "cli", "host.py", "inputs.py")  # fmt: skip

@@ -23,6 +23,8 @@ from tilewright.tile.walks import Ints
 
 if TYPE_CHECKING:
     from tilewright import ir
+    from tilewright.layout import Layout
+    from tilewright.tile.call import Side
     from tilewright.tile.steps import Builder
 
 
@@ -55,6 +57,11 @@ class Change:
 
     text: str
     call: TileCall
+
+
+def relaid(call: TileCall, side: Side, layout: Layout, text: str = "") -> Change:
+    """The same call with another layout of a side. text: as a kernel writes it, where that is no sum of iters."""
+    return Change(f"layout={text or layout} for {side.name}", call.with_buffer(side, layout=layout))
 
 
 class Decline(Exception):  # no error: the variant leaves the call to the next one

@@ -13,12 +13,12 @@ import numpy as np
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError, choices
-from tilewright.ir import AddressOf, Argument, Expr, Load, Region, Value, as_expr, const_value
+from tilewright.ir import AddressOf, Argument, Expr, Load, Value, as_expr, const_value
 from tilewright.isa.tcgen05 import PATHS, DataPath
 from tilewright.layout import Layout, wgmma_fragment
-from tilewright.tile.call import Side, TileCall, side_of
+from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import check_target, constant_extents, misplaced, several_issuers
-from tilewright.tile.dispatch import Change, Condition, Decline, condition, counted, variant
+from tilewright.tile.dispatch import Change, Condition, Decline, condition, counted, relaid, variant
 from tilewright.tile.owners import owners
 from tilewright.tile.partition import COLUMN_BITS, tmem_cells
 from tilewright.tile.smem_descriptors import (
@@ -185,8 +185,7 @@ def _refitted(call: TileCall, side: Side, operand: str, text: str) -> Iterator[C
         layout: Layout = wgmma_fragment(*shape, operand, side.dtype)
     except LayoutError:
         return
-    changed = side_of(Region(replace(side.buffer, layout=layout), side.region.box), call.facts)
-    fitted = Change(f"layout={text} for {side.name}", call.with_side(side, changed))
+    fitted = relaid(call, side, layout, text)
     yield fitted
     yield from _with_operands(fitted, [name for name in "AB" if call[name].space == "shared"])
 

@@ -14,7 +14,7 @@ import numpy as np
 from tilewright import isa
 from tilewright.dtypes import dtype
 from tilewright.errors import LayoutError
-from tilewright.ir import AddressOf, Const, Expr, Load, Region, Value, Var, as_expr, const_value, rewrite, walk
+from tilewright.ir import AddressOf, Const, Expr, Load, Value, Var, as_expr, const_value, rewrite, walk
 from tilewright.isa.tcgen05 import DataPath, path_of
 from tilewright.isa.tcgen05_mma import metadata_places, scale_places
 from tilewright.layout import (
@@ -32,7 +32,7 @@ from tilewright.layout import (
 from tilewright.primitives.gemm import scale_extents
 from tilewright.records import replace
 from tilewright.tile.call import Side, TileCall, side_of
-from tilewright.tile.dispatch import Change, Decline
+from tilewright.tile.dispatch import Change, Decline, relaid
 from tilewright.tile.matrices import mma_layouts
 from tilewright.tile.partition import COLUMN_BITS, places, storage_start, tmem_cells
 from tilewright.tile.steps import Builder
@@ -128,14 +128,14 @@ def in_a_datapath(call: TileCall, side: Side, path: DataPath, bits: int, copies:
     rows = len(path.lanes) if copies == 1 and parts == 1 else len(path.lanes) // parts
     if len(shape) != 2 or shape[0] != rows or side.dtype.bits != bits:
         return
+    text = ""
     if parts > 1 and copies == 1:
         if shape[1] % parts:
             return
         layout = TileLayout(S[(rows, parts, shape[1] // parts) : (1 @ TLane, rows @ TLane, 1 @ TCol)])
-        text = f"layout={layout}"
     elif bits == COLUMN_BITS and parts == 1:
         name = {128: "D", 64: "F"}[rows]
-        layout, text = tmem_datapath_layout(name, *shape), f'layout=tmem_datapath_layout("{name}", {rows}, {shape[1]})'
+        layout, text = tmem_datapath_layout(name, *shape), f'tmem_datapath_layout("{name}", {rows}, {shape[1]})'
     else:
         layout = TileLayout(
             S[shape : (1 @ TLane, 1 @ TCol)]
@@ -143,9 +143,7 @@ def in_a_datapath(call: TileCall, side: Side, path: DataPath, bits: int, copies:
             else S[(rows // 16, 16, shape[1]) : (32 @ TLane, 1 @ TLane, 1 @ TCol)]
         )
         layout = layout + R[copies : rows @ TLane] if copies > 1 else layout
-        text = f"layout={layout}"
-    changed = side_of(Region(replace(side.buffer, layout=layout), side.region.box), call.facts)
-    yield Change(f"{text} for {side.name}", call.with_side(side, changed))
+    yield relaid(call, side, layout, text)
 
 
 def one_step(call: TileCall, k: int) -> Iterator[Change]:
@@ -459,9 +457,7 @@ def _as_taken(call: TileCall, side: Side, count: int) -> Iterator[Change]:
         layout = sf_tmem_layout(*shape, sf_per_mma=count)
     except LayoutError:
         return
-    changed = side_of(Region(replace(side.buffer, layout=layout), side.region.box), call.facts)
-    text = f"layout=sf_tmem_layout({shape[0]}, SF_K={shape[1]}, sf_per_mma={count}) for {side.name}"
-    yield Change(text, call.with_side(side, changed))
+    yield relaid(call, side, layout, f"sf_tmem_layout({shape[0]}, SF_K={shape[1]}, sf_per_mma={count})")
 
 
 # Metadata of a sparse A: for each instruction a column, an even one, and which of two is meant.
@@ -514,6 +510,4 @@ def _as_metadata(call: TileCall, side: Side) -> Iterator[Change]:
         layout = sp_meta_tmem_layout(*shape, element)
     except LayoutError:
         return
-    changed = side_of(Region(replace(side.buffer, layout=layout), side.region.box), call.facts)
-    text = f'layout=sp_meta_tmem_layout({shape[0]}, {shape[1]}, "{element}") for {side.name}'
-    yield Change(text, call.with_side(side, changed))
+    yield relaid(call, side, layout, f'sp_meta_tmem_layout({shape[0]}, {shape[1]}, "{element}")')

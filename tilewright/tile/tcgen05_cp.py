@@ -23,10 +23,10 @@ from itertools import chain
 import numpy as np
 
 from tilewright import isa
-from tilewright.ir import AddressOf, Expr, Load, Region, Value, as_expr, const_value
+from tilewright.ir import AddressOf, Expr, Load, Value, as_expr, const_value
 from tilewright.layout import Iter, SwizzleMode, TileLayout, TLane
 from tilewright.tile import smem_descriptors
-from tilewright.tile.call import Side, TileCall, side_of
+from tilewright.tile.call import Side, TileCall
 from tilewright.tile.conditions import (
     alignments,
     between_in_order,
@@ -35,7 +35,7 @@ from tilewright.tile.conditions import (
     single_thread,
     tmem_address,
 )
-from tilewright.tile.dispatch import Change, Condition, Decline, Variant, by_name, condition, counted, register
+from tilewright.tile.dispatch import Change, Condition, Decline, Variant, by_name, condition, counted, register, relaid
 from tilewright.tile.partition import (
     COLUMN_BITS,
     WHOLE_COLUMNS,
@@ -59,7 +59,7 @@ def other_layouts(call: TileCall, shape: Shape) -> Iterator[Change]:
     src = call["src"]
     yield from smem_descriptors.other_layouts(call, src)
     if (plain := _in_order(call, shape)) is not None:
-        yield Change(f"layout={plain} for {src.name}", call.with_buffer(src, layout=plain))
+        yield relaid(call, src, plain)
 
 
 def _in_order(call: TileCall, shape: Shape) -> TileLayout | None:
@@ -429,11 +429,9 @@ ROUTER = (Iter(4, 32, TLane),)
 
 def _with_router(call: TileCall) -> Iterator[Change]:
     """The same call on a layout with the replicas that it lacks."""
-    region, layout = call["dst"].region, call["dst"].buffer.layout
+    layout = call["dst"].buffer.layout
     if isinstance(layout, TileLayout) and not layout.replica:
-        buffer = replace(region.buffer, layout=replace(layout, replica=ROUTER))
-        changed = side_of(Region(buffer, region.box), call.facts)
-        yield Change(f"layout={buffer.layout} for {buffer.name}", call.with_side(call["dst"], changed))
+        yield relaid(call, call["dst"], replace(layout, replica=ROUTER))
 
 
 @condition(

@@ -15,10 +15,10 @@ import numpy as np
 
 from tilewright import isa
 from tilewright.errors import LayoutError
-from tilewright.ir import AddressOf, Expr, Region, Value, as_expr, const_value, coordinate
+from tilewright.ir import AddressOf, Expr, Value, as_expr, const_value, coordinate
 from tilewright.isa import TMEM_SHAPES, cells_of
 from tilewright.layout import THREADS_IN, tcgen05_atom_layout
-from tilewright.tile.call import TileCall, side_of
+from tilewright.tile.call import TileCall
 from tilewright.tile.conditions import (
     between,
     check_target,
@@ -27,7 +27,7 @@ from tilewright.tile.conditions import (
     plain_registers,
     tmem_address,
 )
-from tilewright.tile.dispatch import Change, Decline, condition, counted, variant
+from tilewright.tile.dispatch import Change, Decline, condition, counted, relaid, variant
 from tilewright.tile.owners import Owners, owners, registers_of
 from tilewright.tile.partition import COLUMN_BITS, WHOLE_COLUMNS, CellPlaces, tmem_cells
 from tilewright.tile.scope import SPOKEN
@@ -127,9 +127,7 @@ def _fragments(call: TileCall) -> Iterator[Change]:
             layout = tcgen05_atom_layout(name, shape, local.dtype)
         except LayoutError:
             continue
-        changed = side_of(Region(replace(local.buffer, layout=layout), local.region.box), call.facts)
-        text = f'layout=tcgen05_atom_layout("{name}", {tuple(shape)}, "{local.dtype}") for {local.name}'
-        yield Change(text, call.with_side(local, changed))
+        yield relaid(call, local, layout, f'tcgen05_atom_layout("{name}", {tuple(shape)}, "{local.dtype}")')
 
 
 def _plan(call: TileCall) -> LdstPlan:

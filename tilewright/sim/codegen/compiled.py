@@ -77,7 +77,7 @@ class Compiled(Subject):
         self.parameters = frozenset(names + [tensor_map.name for tensor_map in kernel.maps])
         self.raw = kernel.compiled
         self.part_ids: dict[str, int] = {}
-        self.own_checks = [*checks_of(checks, self), *(made(self) for made in kernel.checks)]
+        self.own_checks = [*checks_of(checks, self), *(check(self) for check in kernel.checks)]
         self.values = values_of(checks)
         self.recorder = Recorder(self) if recorded else None
         if self.recorder is not None:

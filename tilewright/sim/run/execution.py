@@ -100,7 +100,7 @@ class _Alarms:
     def remove(self, alarm: _Alarm) -> None:
         """From now on it does not ring."""
         with self.lock:
-            self.kept = [each for each in self.kept if each is not alarm]
+            self.kept = [kept for kept in self.kept if kept is not alarm]
 
     def _ring(self) -> None:
         with self.changed:
