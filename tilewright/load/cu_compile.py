@@ -236,8 +236,8 @@ class _Source:
             if (piece.start, piece.stop) in gone or not self.holds(piece, lines) or self._is_wanted(piece, asked):
                 continue
             tree = tree_of(self.chosen, self.macros)
-            members = [each for each in host_members(piece, tree) if (each.start, each.stop) not in gone]
-            is_theirs = any(self.holds(each, lines) for each in members)
+            members = [member for member in host_members(piece, tree) if (member.start, member.stop) not in gone]
+            is_theirs = any(self.holds(member, lines) for member in members)
             wrong += members if is_theirs else [piece]
         self.dropped += wrong
         return bool(wrong)

@@ -198,7 +198,7 @@ class Host:
         """The same code, in which the types that its function has named before the node are bound as arguments are."""
         names = dict(self.bound)
         for alias in below(self.function, "alias_declaration") if self.function is not None else ():
-            block = next((each for each in _above(alias) if each.type in _BLOCKS), None)
+            block = next((outer for outer in _above(alias) if outer.type in _BLOCKS), None)
             name, kind = alias.child_by_field_name("name"), alias.child_by_field_name("type")
             if name is not None and kind is not None and block is not None and block.id in self.around_node:
                 names[self.tree.of(name)] = with_values(self.tree.of(kind), names)

@@ -495,7 +495,7 @@ def host_members(piece: Chunk, tree: Tree, *, said: bool = False) -> list[Chunk]
     """The functions of the types in a piece that no word says to be for the GPU. said: those of which a word says that
     they are the host's.
     """
-    made = list[Chunk]()
+    members = list[Chunk]()
     for listed in below(piece.node, "field_declaration_list") if piece.node is not None else ():
         for node in listed.named_children:
             body, head = next(below(node, "compound_statement"), None), next(below(node, _FUNCTION), None)
@@ -505,8 +505,8 @@ def host_members(piece: Chunk, tree: Tree, *, said: bool = False) -> list[Chunk]
             if tree.macros.device.search(words) or re.search(r"\bconstexpr\b", words):
                 continue
             if re.search(r"\b__host__\b", words) or (body is not None and not said):
-                made.append(Chunk(node.start_byte, node.end_byte, False, node=node))
-    return made
+                members.append(Chunk(node.start_byte, node.end_byte, False, node=node))
+    return members
 
 
 def host_in_macros(text: str, macros: Macros) -> list[Chunk]:
