@@ -94,5 +94,5 @@ def test_a_pipeline_that_waits_too_late_names_its_wait() -> None:
 
     assert (right.status, right.findings) == ("clean", ())
     assert not wrong
-    assert "pipe.consumer_wait() between line" in hints(wrong)
+    assert "pipeline_consumer_wait_prior<1>(pipe) in place of the wait of line 13" in hints(wrong)
     assert "cp.async" not in hints(wrong)

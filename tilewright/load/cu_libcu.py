@@ -40,6 +40,8 @@ def _hint(finding: Finding, tree: Tree) -> str:
     """What would mend it, by the object that the copy or the wait is of; "" where the text does not say."""
     line, other = finding.line or 0, (finding.other.line if finding.other is not None else 0) or 0
     if finding.kind == "races" and (name := _copied_by(tree, other)) and line != other:
+        if _is_of_a_thread(name, tree):  # which waits for its own copies, so that others need a barrier as well
+            return ""
         wait = "consumer_wait" if _is_pipeline(name, tree) else "arrive_and_wait"
         return f"{name}.{wait}() between line {other} and line {line}, by the threads that read"
     if finding.kind == "races" and other and (name := _copied_by(tree, line)):
@@ -62,6 +64,12 @@ def _copied_by(tree: Tree, line: int) -> str:
         if is_here and name == _COPY and listed is not None and listed.named_children:
             return re.sub(r"^[&*\s]+", "", tree.of(listed.named_children[-1]))
     return ""
+
+
+def _is_of_a_thread(name: str, tree: Tree) -> bool:
+    """Is it a pipeline of each thread by itself?"""
+    declared = rf"\b{re.escape(name)}\s*=\s*(?:cuda::)?make_pipeline\s*\(\s*\)"
+    return re.search(rf"{declared}|\bthread_scope_thread\s*>\s*{re.escape(name)}\b", tree.text) is not None
 
 
 def _is_pipeline(name: str, tree: Tree) -> bool:
