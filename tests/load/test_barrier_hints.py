@@ -52,3 +52,22 @@ def test_a_barrier_between_two_lines_of_a_function_is_said_by_these() -> None:
     body = "s[threadIdx.x] = *x;\n y[threadIdx.x] = s[63 - threadIdx.x];"
 
     assert hint(body) == "__syncthreads() between line 10 and line 11"
+
+
+def test_a_function_that_a_loop_calls_gets_its_barrier_in_the_loop() -> None:
+    text = """
+__device__ float total(float v, float* part) {
+    if (threadIdx.x % 32 == 0) part[threadIdx.x / 32] = v;
+    __syncthreads();
+    return part[0] + part[1];
+}
+__global__ void k(const float* x, float* y, int n) {
+    __shared__ float part[2];
+    for (int i = 0; i < n; i++) {
+        y[threadIdx.x] += total(x[i], part);
+    }
+}
+"""
+    found = tw.check(tw.load_cu(text)["k"], np.zeros(64, np.float32), np.zeros(64, np.float32), 2, grid=1, block=64)
+
+    assert found.findings[0].hint == "__syncthreads() behind line 10, at the end of each turn of the loop at line 9"

@@ -323,6 +323,11 @@ def _by_turns(finding: Finding, at: SourceLine) -> Finding:
         return finding
     loops = [loop for loop in at.nodes(*LOOPS) if first <= loop.end_point[0] + 1]
     loops = loops or _calling_loops(at, first)
+    is_barrier = remedy is not None and remedy.step == "barrier" and remedy.where == (first, then)
+    if not loops and is_barrier and first > then and (turn := _calling_turn(at)):
+        code = (remedy.code or "").rstrip(";") if remedy is not None else ""
+        where = f"behind line {turn[0]}, at the end of each turn of the loop at line {turn[1]}"
+        return replace(finding, hint=f"{code} {where}")
     if not loops:
         if remedy is not None and remedy.step == "barrier" and remedy.where == (then, then):
             code = (remedy.code or "").rstrip(";")
@@ -431,6 +436,17 @@ def _calling_loops(at: SourceLine, line: int) -> list[Node]:
                 loops.insert(0, above)
             above = above.parent
     return loops
+
+
+def _calling_turn(at: SourceLine) -> tuple[int, int] | None:
+    """The only call of the place's function, where it is in a loop: its line, and that of the innermost loop."""
+    head = next(below(at.function, "function_declarator"), None)
+    word = at.tree.of(head).partition("(")[0] if head is not None else ""
+    every = ((call, call.child_by_field_name("function")) for call in below(at.tree.root, "call_expression"))
+    calls = [call for call, called in every if called is not None and at.tree.of(called) == word]
+    loops = [loop for loop in below(at.tree.root, *LOOPS) if len(calls) == 1
+             and loop.start_byte <= calls[0].start_byte and calls[0].end_byte <= loop.end_byte]  # fmt: skip
+    return (calls[0].end_point[0] + 1, loops[-1].start_point[0] + 1) if loops else None
 
 
 def _by_first_value(finding: Finding, at: SourceLine) -> Finding:
