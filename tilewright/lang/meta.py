@@ -141,13 +141,13 @@ def _nameless(builder: KernelBuilder, value: object, depth: int) -> list[tuple[t
         value = value.buffer
     if isinstance(value, Buffer):
         return [((), value.name)] if value.name in builder.nameless else []
-    below = {field: _nameless(builder, part, depth - 1) for field, part in _parts(value).items()} if depth else {}
+    below = {field: _nameless(builder, part, depth - 1) for field, part in _fields_of(value).items()} if depth else {}
     leading = [(field, inner) for field, inner in below.items() if inner]
     is_alone = len(leading) == 1
     return [(path if is_alone else (field, *path), name) for field, inner in leading for path, name in inner]
 
 
-def _parts(value: object) -> Mapping[str, object]:
+def _fields_of(value: object) -> Mapping[str, object]:
     """The fields of an object of parse time; none of anything else."""
     if is_meta(value):
         return vars(value)

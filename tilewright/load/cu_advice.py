@@ -324,13 +324,12 @@ def _by_turns(finding: Finding, at: SourceLine) -> Finding:
     loops = [loop for loop in at.nodes(*LOOPS) if first <= loop.end_point[0] + 1]
     loops = loops or _calling_loops(at, first)
     is_barrier = remedy is not None and remedy.step == "barrier" and remedy.where == (first, then)
+    code = (remedy.code or "").rstrip(";") if remedy is not None else ""
     if not loops and is_barrier and first > then and (turn := _calling_turn(at)):
-        code = (remedy.code or "").rstrip(";") if remedy is not None else ""
         where = f"behind line {turn[0]}, at the end of each turn of the loop at line {turn[1]}"
         return replace(finding, hint=f"{code} {where}")
     if not loops:
         if remedy is not None and remedy.step == "barrier" and remedy.where == (then, then):
-            code = (remedy.code or "").rstrip(";")
             return replace(finding, hint=f"{code} between the accesses of line {then}, as statements of their own")
         return finding
     loop = f"turn of the loop at line {loops[-1].start_point[0] + 1}"
@@ -340,13 +339,13 @@ def _by_turns(finding: Finding, at: SourceLine) -> Finding:
         narrow, wide = remedy.code or "", "__syncthreads();"
         ways = tuple(tuple(replace(edit, text=wide) if edit.text == narrow else edit for edit in way)
                      for way in remedy.ways)  # fmt: skip
-        remedy = replace(remedy, scope="cta", code=wide, ways=ways)
-        finding = replace(finding, remedy=remedy)
-    if remedy is not None and remedy.step == "barrier" and remedy.where == (first, then):
+        finding = replace(finding, remedy=replace(remedy, scope="cta", code=wide, ways=ways))
+        code = wide.rstrip(";")
+    if is_barrier:
         behind = f"behind line {first}, at the end" if first > then else "outside of `if`s at the end"
         if any(below(loops[-1], "continue_statement")):
             behind = "outside of `if`s at the beginning"
-        return replace(finding, hint=f"{(remedy.code or '').rstrip(';')} {behind} of each {loop}")
+        return replace(finding, hint=f"{code} {behind} of each {loop}")
     return finding
 
 
@@ -379,11 +378,15 @@ def _calls_in(function: Node, place: SourceLine) -> list[int]:
     """The lines of a function in which it calls that of a place; the place's own line where it is the same."""
     if function == place.function:
         return [place.number]
+    return sorted({call.start_point[0] + 1 for call in _calls_of(place, function)})
+
+
+def _calls_of(place: SourceLine, root: Node) -> list[Node]:
+    """The calls of a place's function below a node."""
     head = next(below(place.function, "function_declarator"), None)
     name = bare(place.tree.of(head).partition("(")[0]) if head is not None else ""
-    calls = ((call, call.child_by_field_name("function")) for call in below(function, "call_expression"))
-    return sorted({call.start_point[0] + 1 for call, called in calls
-                   if called is not None and bare(place.tree.of(called)) == name})  # fmt: skip
+    every = ((call, call.child_by_field_name("function")) for call in below(root, "call_expression"))
+    return [call for call, called in every if called is not None and bare(place.tree.of(called)) == name]
 
 
 def _by_branch(finding: Finding, at: SourceLine) -> Finding:
@@ -440,10 +443,7 @@ def _calling_loops(at: SourceLine, line: int) -> list[Node]:
 
 def _calling_turn(at: SourceLine) -> tuple[int, int] | None:
     """The only call of the place's function, where it is in a loop: its line, and that of the innermost loop."""
-    head = next(below(at.function, "function_declarator"), None)
-    word = at.tree.of(head).partition("(")[0] if head is not None else ""
-    every = ((call, call.child_by_field_name("function")) for call in below(at.tree.root, "call_expression"))
-    calls = [call for call, called in every if called is not None and at.tree.of(called) == word]
+    calls = _calls_of(at, at.tree.root)
     loops = [loop for loop in below(at.tree.root, *LOOPS) if len(calls) == 1
              and loop.start_byte <= calls[0].start_byte and calls[0].end_byte <= loop.end_byte]  # fmt: skip
     return (calls[0].end_point[0] + 1, loops[-1].start_point[0] + 1) if loops else None

@@ -8,7 +8,7 @@ from dataclasses import replace
 from linecache import getlines
 
 from tilewright.explain import WAITING, Finding
-from tilewright.load.cu_tree import Tree, below, tree_of
+from tilewright.load.cu_tree import Tree, bare, below, tree_of
 
 _COPY = "memcpy_async"
 _USES = re.compile(r"#\s*include\s*<cuda/(?:std/)?(?:barrier|pipeline)>|cooperative_groups/memcpy_async\.h")
@@ -60,7 +60,7 @@ def _copied_by(tree: Tree, line: int) -> str:
     for call in below(tree.root, "call_expression"):
         called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
         is_here = call.start_point[0] < line <= call.end_point[0] + 1
-        name = tree.of(called).partition("<")[0].rpartition("::")[2] if called is not None else ""
+        name = bare(tree.of(called)) if called is not None else ""
         if is_here and name == _COPY and listed is not None and listed.named_children:
             return re.sub(r"^[&*\s]+", "", tree.of(listed.named_children[-1]))
     return ""

@@ -100,10 +100,10 @@ def _is_made_once(call: Node, home: Host, host: Host) -> bool:
     if home.function is None or home.function == host.function:
         return True
     head = next(below(home.function, "function_declarator"), None)
-    name = home.tree.of(head).partition("(")[0].rpartition("::")[2].strip() if head is not None else ""
+    name = bare(home.tree.of(head).partition("(")[0]) if head is not None else ""
     trees = (home.tree, *(tree_of(text) for text in home.around if name and name in text))
     callers = [caller for tree in trees for caller in below(tree.root, "call_expression")
-               if tree.of(caller).partition("(")[0].partition("<")[0].rpartition("::")[2].strip() == name]  # fmt: skip
+               if bare(tree.of(caller).partition("(")[0]) == name]  # fmt: skip
     return len(callers) == 1 and not _is_in_loop(callers[0])
 
 

@@ -239,7 +239,7 @@ def _described(each: Parameter, known: Mapping[str, _Structure], numbers: Mappin
     if name.endswith("*"):
         pointed = known.get(name[:-1].strip())
         return replace(each, element_bytes=pointed.nbytes()[0]) if pointed and not pointed.problem else each
-    title = name.partition("<")[0].rpartition("::")[2].strip()
+    title = bare(name)
     structure = known.get(name, known.get(name.split("<")[0], _Structure()))
     problem = "it is an instance of a template" if "<" in name and name not in known else structure.problem
     alike = [known[other] for other in known if other == title or other.startswith(f"{title}<")]
