@@ -6,7 +6,7 @@ it is; a change of a field's meaning raises it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,7 @@ class Verdict(NotebookText):
     """The result of one run of one kernel. inputs: a line for each argument. seconds: the time of the run. builds:
     those that ran, where there are several, see `Finding.builds`. orders: the choices of its runs, by name. coverage:
     where the smallest launch was asked for, how many blocks of code it reaches, of how many, and what was chosen.
+    proposed: options that say which arguments nobody gave, so that they were made up.
     """
 
     kernel: str
@@ -51,6 +52,7 @@ class Verdict(NotebookText):
     builds: tuple[str, ...] = ()
     orders: tuple[str, ...] = ()
     coverage: Mapping[str, Any] = field(default_factory=dict)
+    proposed: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Was nothing wrong found?"""
@@ -131,6 +133,16 @@ def coverage_text(coverage: Mapping[str, Any]) -> str:
     return f"{coverage['reached']} of {coverage['blocks']} blocks of code reached{left}{why}"
 
 
+def notes_on(verdict: Verdict) -> Iterator[str]:
+    """Lines on the smallest launch, and on arguments that were made up, with what is to be thought of findings then."""
+    if verdict.coverage:
+        yield coverage_text(verdict.coverage)
+    if verdict.proposed:
+        by_size = any(finding.kind == "bounds" for finding in verdict.findings)
+        doubt = "; what is outside of an array is so with these sizes" * by_size
+        yield f"proposed, as the text does not say it: {' '.join(verdict.proposed)}{doubt}"
+
+
 def verdict_on(name: str, error: TilewrightError | MemoryError, told: Iterable[Finding] = (), **fields: Any) -> Verdict:
     """On a kernel, or a file, that an error has ended. told: what was found before. fields: of the verdict."""
     left = (f"everything after that: {name} stopped there",)
@@ -163,6 +175,7 @@ def report_from(fields: Mapping[str, Any]) -> Report:
             "checks": tuple(verdict["checks"]),
             "builds": tuple(verdict.get("builds", ())),
             "orders": tuple(verdict.get("orders", ())),
+            "proposed": tuple(verdict.get("proposed", ())),
             "not_covered": tuple(verdict["not_covered"]),
         })
         for verdict in fields["verdicts"]

@@ -542,7 +542,7 @@ def test_structures_and_variables_are_as_host_code_fills_them(tmp_path: Path, mo
 def test_a_structure_that_host_code_does_not_fill_is_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "host.cu").write_text(HOST.replace("    q.room = 20;\n", "").replace("q.room *", "20 *"))
 
-    code, _, err = run(monkeypatch, tmp_path / "host.cu")
+    code, _, err = run(monkeypatch, tmp_path / "host.cu", "--no-propose")
 
     assert code == 2
     assert "no value of Queue q" in err
@@ -563,4 +563,4 @@ def test_an_array_that_host_code_does_not_say_has_the_size_that_the_bounds_ask_f
     text = f"__global__ void k({parameters}) {{ x[0] = 1; }}\nint main() {{ k<<<4, 64>>>({words}); }}\n"
     (tmp_path / "k.cu").write_text(text)
 
-    assert said in run(monkeypatch, tmp_path / "k.cu")[2]
+    assert said in run(monkeypatch, tmp_path / "k.cu", "--no-propose")[2]

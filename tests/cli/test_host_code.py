@@ -343,7 +343,7 @@ void forward(Tensor x, Tensor y) {
 def test_what_is_proposed_can_be_pasted_and_makes_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "k.cu").write_text(LACKING)
 
-    code, _, asked = run(monkeypatch, tmp_path / "k.cu")
+    code, _, asked = run(monkeypatch, tmp_path / "k.cu", "--no-propose")
     options = asked.partition("try:")[2].split("\n")[0].split()
     pasted, out, _ = run(monkeypatch, tmp_path / "k.cu", *options)
 
@@ -387,7 +387,7 @@ def test_structures_that_no_host_code_sets_are_asked_for_as_many_as_it_allocates
 ) -> None:
     (tmp_path / "k.cu").write_text(STRUCTURES.replace("cudaMemcpy(d, h,", "(0, h,"))
 
-    code, _, asked = run(monkeypatch, tmp_path / "k.cu")
+    code, _, asked = run(monkeypatch, tmp_path / "k.cu", "--no-propose")
 
     assert code == 2
     assert "--arg s:b8[160]" in asked

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from json import loads
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from tests.cli.test_check import run
+from tilewright.cli import main
 
 ROWS = """
 __global__ void twice(const float* x, float* y, int n) {
@@ -41,7 +44,7 @@ void host(float* image, int channels, int height, int width, int ksize, int pad,
 
 def proposed(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     (tmp_path / "k.cu").write_text(text)
-    code, _, error = run(monkeypatch, tmp_path / "k.cu")
+    code, _, error = run(monkeypatch, tmp_path / "k.cu", "--no-propose")
     assert code == 2, error
     return re.findall(r"--\w+ \S+", error[error.index("try:") :])
 
@@ -101,3 +104,91 @@ def test_a_tensor_s_data_decides_the_instance(tmp_path: Path, monkeypatch: pytes
     options = proposed(OF_TENSORS, tmp_path, monkeypatch)
 
     assert "--arg x:f32[" in " ".join(options)
+
+
+POINTS = """
+__global__ void norms(const float* xyz, float* out, int b, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    GUARD
+    const float* p = xyz + (blockIdx.y * n + i) * 3;
+    out[blockIdx.y * n + i] = p[0] * p[0] + p[1] * p[1] + p[2] * p[2];
+}
+void launcher(const float* xyz, float* out, int b, int n) {
+    dim3 grid((n + 127) / 128, b);
+    norms<<<grid, 128>>>(xyz, out, b, n);
+}
+"""
+GUARD = "if (i >= n) return;"
+
+
+def verdict(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """The only verdict of a file that is checked without any option."""
+    (tmp_path / "k.cu").write_text(text)
+    (only,) = loads(run(monkeypatch, tmp_path / "k.cu", "--json")[1])["verdicts"]
+    return cast(dict[str, Any], only)
+
+
+def test_an_array_that_nobody_gives_is_as_long_as_the_kernel_reaches(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    points = verdict(POINTS.replace("GUARD", GUARD), tmp_path, monkeypatch)
+    assert points["status"] == "clean", points
+    assert {"--size b=64", "--size n=253", f"--arg 'xyz:f32[{64 * 253 * 3}]=random'"} <= {*points["proposed"]}
+
+
+def test_a_size_that_host_code_rounds_up_shows_the_missing_guard(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "k.cu").write_text(POINTS.replace("GUARD", ""))
+    code, out, _ = run(monkeypatch, tmp_path / "k.cu")
+
+    assert code == 1
+    assert "k.cu:6: load reads outside of xyz" in out
+    assert "proposed, as the text does not say it: --size b=64 --size n=253" in out
+    assert "what is outside of an array is so with these sizes" in out
+
+
+def test_a_size_that_is_asked_to_be_a_multiple_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = POINTS.replace("GUARD", "").replace("dim3 grid", "if (n % 128 != 0) return;\n    dim3 grid")
+    assert verdict(text, tmp_path, monkeypatch)["status"] == "clean"
+
+
+TENSORS = """
+#include <torch/extension.h>
+template <typename scalar_t> __global__ void scale(const scalar_t* x, scalar_t* y, int n, int c) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) for (int k = 0; k < c; k++) y[i * c + k] = 2 * x[i * c + k];
+}
+torch::Tensor host(torch::Tensor x) {
+    const int c = x.size(-1), n = x.numel() / c;
+    auto y = torch::empty({n, c}, x.options());
+    AT_DISPATCH_FLOATING_TYPES(x.scalar_type(), "scale", ([&] {
+        scale<scalar_t><<<(n + 255) / 256, 256>>>(x.data_ptr<scalar_t>(), y.data_ptr<scalar_t>(), n, c);
+    }));
+    return y;
+}
+"""
+
+
+def test_the_extents_of_tensors_are_proposed_and_those_made_of_them_follow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scaled = verdict(TENSORS, tmp_path, monkeypatch)
+
+    assert scaled["status"] == "clean", scaled
+    assert "--size 'x.size(1)=64'" in scaled["proposed"]
+    assert scaled["inputs"]["y"] == scaled["inputs"]["x"] == "float32 of shape (32576,)"
+
+
+def test_a_tensor_that_is_too_short_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    short = verdict(TENSORS.replace("torch::empty({n, c}", "torch::empty({n}"), tmp_path, monkeypatch)
+    assert (short["status"], short["findings"][0]["buffer"]) == ("wrong", "y")
+
+
+def test_continuous_integration_makes_nothing_up(tmp_path: Path, capfd: pytest.CaptureFixture[str],
+                                                 monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    (tmp_path / "k.cu").write_text(POINTS.replace("GUARD", ""))
+    monkeypatch.setattr("sys.argv", ["tilewright", "ci", str(tmp_path)])
+    with pytest.raises(SystemExit):
+        main()
+    assert "k.cu does not say all that its launches take" in capfd.readouterr().err

@@ -24,6 +24,7 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
     "cli/app.py",
     "cli/arguments.py",
     "cli/launching.py",
+    "cli/proposing.py",
     "load/unoptimised.py",
     "sim/codegen/loops.py",
     "explain/steps.py",
@@ -48,6 +49,7 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
             "_pieces",
             "_stand_ins",
             "_structures",
+            "_tensors",
             "_tree",
             "_variables",
         )

@@ -57,7 +57,7 @@ def test_extents_are_what_the_code_before_says(body: str, grid: tuple[int, ...])
     ("body", "lacks"),
     [
         ("plain<<<blocks, 64>>>(x, 1);", ("blocks",)),
-        ("int rows = t.size(0); plain<<<rows, 64>>>(x, 1);", ("rows",)),
+        ("int rows = t.size(0); plain<<<rows, 64>>>(x, 1);", ("t.size(0)",)),
         ("int n = 4; while (more()) n = n * 2; plain<<<n, 64>>>(x, 1);", ("n",)),
         ("int n = 4; n = more(n); plain<<<n, 64>>>(x, 1);", ("n",)),
         ("{ int m = 4; } plain<<<m, 64>>>(x, 1);", ("m",)),

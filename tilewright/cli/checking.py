@@ -38,6 +38,7 @@ from tilewright.cli.launching import (
     zeros_for_ramps,
 )
 from tilewright.cli.options import constants
+from tilewright.cli.proposing import with_proposals
 from tilewright.errors import ArgumentError, Span, TilewrightError, UnsupportedError
 from tilewright.explain import BUILDS, COMMAND, WAITING, Finding, parse_idioms, reworded
 from tilewright.inputs import parse_sizes
@@ -48,7 +49,7 @@ from tilewright.sequences import PlannedLaunch, sequence
 from tilewright.terminal import complain, say
 from tilewright.trials import copies_of, differ, named_arrays, with_named
 from tilewright.variations import others
-from tilewright.verdict import Report, Verdict, coverage_text
+from tilewright.verdict import Report, Verdict, notes_on
 
 if TYPE_CHECKING:
     from tilewright.cli.verdicts import Asked
@@ -139,7 +140,7 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
         complain(f"{asked.file.name}: launches that may begin early: checked in order, as with --sequence")
         return _in_order(asked, limits, sizes)
     if by_host_code:
-        launches = as_launched(module, line, asked.file, sizes)
+        launches = (with_proposals if asked.propose else as_launched)(module, line, asked.file, sizes)
         skipped = left_out(module, asked.file, sizes) if line.kernel is None else []
         complain("\n".join([*(launch.said for launch in launches), *skipped]))
     else:
@@ -153,7 +154,7 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
         verdicts = [
             LaunchCheck(module, request, bounds, replace(policy, pdl=policy.pdl or request.pdl, around=launch.around),
                         asked.gpu, asked.json, asked.profile, coverage,
-                        handed.of(launch)).with_integers()
+                        handed.of(launch), proposed=launch.proposed).with_integers()
             for launch, (request, coverage) in zip(launches, runs, strict=True)
         ]  # fmt: skip
     with named_by(asked.file.with_suffix(".toml") if sequences else None):
@@ -249,6 +250,7 @@ class LaunchCheck:
     """A launch of a module's kernel, and how it is checked. gpu: is it launched on the GPU, too, and compared? quiet:
     is nothing printed? profile: the GPU for which its time is told. coverage: what a smaller launch reaches.
     handed: what launches before have left. is_known: do integers have the values of the host code, not zeros instead?
+    proposed: options that say what of the launch is proposed.
     """
 
     module: LoadedModule
@@ -261,6 +263,7 @@ class LaunchCheck:
     coverage: Mapping[str, Any] = field(default_factory=dict)
     handed: Handed = field(default_factory=Handed)
     is_known: bool = True
+    proposed: tuple[str, ...] = ()
 
     def with_integers(self) -> Verdict:
         """The verdict on a launch of host code with small integers in the arrays that this fills with numbers which
@@ -314,7 +317,7 @@ class LaunchCheck:
             raise outcome
         if self.gpu and verdict:
             verdict = _compared(kernel, verdict, before, args, launch)
-        verdict = replace(verdict, coverage=self.coverage)
+        verdict = replace(verdict, coverage=self.coverage, proposed=self.proposed)
         if not self.quiet:
             _say(verdict, outcome, self.policy.around.line)
         if self.profile is not None and not self.quiet and not isinstance(outcome, TilewrightError | MemoryError):
@@ -407,8 +410,8 @@ def _say(verdict: Verdict, outcome: Run | TilewrightError | MemoryError, line: i
     if verdict.output:
         say(verdict.output.rstrip("\n"))
     say(f"{verdict.kernel}: {verdict.said}")
-    if verdict.coverage:
-        say(coverage_text(verdict.coverage))
+    for note in notes_on(verdict):
+        say(note)
     if isinstance(outcome, TilewrightError):
         say(str(reworded(outcome, dialect)))
     shown = len(outcome.findings) if isinstance(outcome, TilewrightError) else 0

@@ -262,6 +262,9 @@ MadeBy = Annotated[
 InOrder = Annotated[
     bool, typer.Option("--sequence", help="The launches of the .cu file in order; --arg by the host's names.")
 ]
+Propose = Annotated[
+    bool, typer.Option(help="Of a .cu file: make up what neither it nor an option says, and tell; or ask for it.")
+]
 Pdl = Annotated[bool, typer.Option("--pdl", help="A launch may begin before the last one ends.")]
 CheckedFile = Annotated[
     Path, typer.Argument(metavar="FILE.py[:KERNEL]|FILE.cu|FILE.ptx", help="Python, CUDA C++, or PTX.")
@@ -303,6 +306,7 @@ def check(
     profile: ProfiledFor = None,
     small: Small = False,
     made_by: MadeBy = None,
+    propose: Propose = True,
     write: Annotated[Path | None, typer.Option(hidden=True)] = None,
 ) -> None:
     """Check a kernel without a GPU, and say what was found: for programs with --json.
@@ -315,7 +319,6 @@ def check(
     \b
     Examples:
       tilewright check vadd.cu --grid 4 --block 256 --arg a:f32[1000]=random --arg b:f32[1000] --arg n=1000
-      tilewright check vadd.cu --size n=1000000 --small
       tilewright check kernels.py:scale --size n=1000 --limit 30s --json
     """
     from tilewright.cli.verdicts import Asked, judged

@@ -7,6 +7,7 @@ random, integers that host code copies small, others zeros.
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -39,7 +40,7 @@ from tilewright.load.cu_contents import array_of, contents, map_of
 from tilewright.load.cu_host import parts_of
 from tilewright.load.cu_launches import LaunchShape, launched, unreached
 from tilewright.load.cu_life import HostAround, by_launches, filled_with, is_copied_to, launch_loop, set_in_part, unset
-from tilewright.load.cu_numbers import type_bytes
+from tilewright.load.cu_numbers import is_name, type_bytes
 from tilewright.load.cu_tree import bare, example_of, template_names
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
 from tilewright.sequences import PlannedLaunch, launch
@@ -69,7 +70,7 @@ MOST_ELEMENTS = 1 << 24  # of an array that is suggested
 
 
 @dataclass
-class _Lacks:
+class Lacks:
     """What the host code of a file does not say. what: sentences, with the lines where they hold. options: those that
     would say it; numbers: names of host code that do, and whether arguments depend on them; of_block: those that the
     threads of a block depend on; arrays: pointers, and the names of the integers that lack beside each; ranges: those
@@ -127,7 +128,8 @@ class _Lacks:
         for name, is_argument in self.numbers.items():
             value = THREADS if name in self.of_block else side if is_argument else 4
             is_windowed = any(map(_OF_WINDOWS.search, self.numbers)) and name not in self.of_block
-            yield f"--size {name}={(is_windowed and _small(name)) or value}"
+            size = f"{name}={(is_windowed and _small(name)) or value}"
+            yield f"--size {shlex.quote(size)}"
         yield from self.options
 
     def check(self, file: Path) -> None:
@@ -151,7 +153,7 @@ def _lines(lines: Sequence[int]) -> str:
 class Launched:
     """A request as host code launches it. asked: what was asked for. said: a line that says what the host code has.
     numbers: of names in it that decide on the launch. around: what it does around the launch. homes: of its arrays, by
-    which other launches have the same ones.
+    which other launches have the same ones. proposed: options that say what neither host code nor the request says.
     """
 
     request: Request
@@ -160,6 +162,7 @@ class Launched:
     numbers: Mapping[str, int]
     around: HostAround = HostAround()
     homes: Mapping[str, Any] = field(default_factory=dict)
+    proposed: tuple[str, ...] = ()
 
 
 def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> list[Launched]:
@@ -168,8 +171,17 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
     Without a name it asks for the only kernel, or all that the file launches. sizes: values of names of host code.
     Raises ArgumentError where a launch or an argument is neither in the text nor in the request.
     """
+    launches, lacks = launches_said(module, request, file, sizes)
+    lacks.check(file)
+    return launches
+
+
+def launches_said(
+    module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]
+) -> tuple[list[Launched], Lacks]:
+    """The same, as far as the text and the request say it, and what they do not say."""
     kernels = _asked_for(module, request, file, sizes)
-    lacks, launches, used, asked_of = _Lacks(), list[Launched](), set[str](), dict[str, tuple[Parameter, ...]]()
+    lacks, launches, used, asked_of = Lacks(), list[Launched](), set[str](), dict[str, tuple[Parameter, ...]]()
     for name, kernel in kernels:
         shape = _shape(module, name, kernel, request, sizes)
         if shape is None:
@@ -200,13 +212,12 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
         launches.append(Launched(launch, asked, _said(file, shape, launch, texts), shape.numbers, around, homes))
     shapes_with = [partial(_shape, module, name, kernel, request) for name, kernel in kernels]
     lacks.keep_independent(lambda numbers: [shape({**sizes, **numbers}) for shape in shapes_with])
-    lacks.check(file)
-    if len(kernels) > 1 and (unused := [text for text in request.args if text not in used]):
+    if not lacks.what and len(kernels) > 1 and (unused := [text for text in request.args if text not in used]):
         names = [param for _, kernel in kernels for param in kernel.parameters]
         text = unused[0].partition(":")[0].partition("=")[0]
         raise ArgumentError(f"no kernel of {file.name} has this argument", given=unused[0],
                             allowed=choices(text, names))  # fmt: skip
-    return launches
+    return launches, lacks
 
 
 def _retyped(texts: Mapping[str, str], params: Sequence[Parameter], others: Sequence[Parameter]) -> dict[str, str]:
@@ -218,7 +229,7 @@ def _retyped(texts: Mapping[str, str], params: Sequence[Parameter], others: Sequ
 
 def _asked_names(shape: LaunchShape) -> list[str]:
     """The names that say a launch's extents: those that others are made of, where they say all."""
-    names, local = [name for name in shape.lacks if name.isidentifier()], shape.host.local if shape.host else {}
+    names, local = [name for name in shape.lacks if is_name(name)], shape.host.local if shape.host else {}
     first = [name for name in names if not isinstance(local.get(name), str)]
     return first if first and len(names) == len(shape.lacks) else names
 
@@ -339,7 +350,7 @@ def _own(kernel: LoadedKernel, shape: LaunchShape, args: Sequence[str]) -> dict[
 
 
 def _arguments(
-    params: Sequence[Parameter], shape: LaunchShape, texts: Mapping[str, str], lacks: _Lacks
+    params: Sequence[Parameter], shape: LaunchShape, texts: Mapping[str, str], lacks: Lacks
 ) -> dict[str, str]:
     """An argument for each parameter, as the command line has it."""
     words, missing, arrays = dict[str, str](), list[tuple[Parameter, str]](), dict[str, str]()
@@ -380,7 +391,7 @@ def _argument(
 
 
 def _ask(
-    missing: Sequence[tuple[Parameter, str]], params: Sequence[Parameter], shape: LaunchShape, lacks: _Lacks
+    missing: Sequence[tuple[Parameter, str]], params: Sequence[Parameter], shape: LaunchShape, lacks: Lacks
 ) -> None:
     """Ask for the arguments that host code does not say, by their names or by those of the numbers they are made of."""
     names = [param.name for param, _ in missing]
@@ -418,7 +429,7 @@ def _holds_ranges(param: Parameter, host: Host | None) -> bool:
 def _named(param: Parameter, word: str, shape: LaunchShape) -> list[str]:
     """The names of host code that decide an argument, where they decide it alone."""
     needs = shape.needs.get(word, ())
-    names = [name for name in needs if name.isidentifier()]
+    names = [name for name in needs if is_name(name)]
     is_array = param.is_pointer or not param.type
     if is_array:
         return names if word in shape.sized and len(names) == len(needs) and param.name not in needs else []
@@ -440,6 +451,8 @@ def _allocated(param: Parameter, shape: LaunchShape, word: str) -> str | None:
 def _as_set(param: Parameter, nbytes: int, word: str, host: Host) -> str | None:
     """An array of so many bytes, with what host code sets it to; None of structures that it does not."""
     text = _array(param, nbytes)
+    if (begin := host.tensors.begun(word)) in ("zeros", "ones"):
+        return text.partition("=")[0] + f"={begin}" * (begin == "ones")
     if (values := _held(text, contents(host, word))) is not None:
         return f"{text.partition('=')[0]}{f'={of_host(word)}' * bool(values.any())}"
     if byte := filled_with(host, word):
@@ -662,7 +675,7 @@ def in_order(
     arguments: dict[str, Any] = dict(made_argument(text, random) for text in args if not text.startswith("{"))  # type: ignore[misc]  # names
     numbers = {**sizes, **{name: value for name, value in arguments.items() if isinstance(value, (int, float))}}
     shapes = [shape for shape in _launches(module, None, numbers) if _names(module, shape)]
-    lacks, planned = _Lacks(), list[PlannedLaunch]()
+    lacks, planned = Lacks(), list[PlannedLaunch]()
     if not shapes:
         raise ArgumentError(f"{file.name} has no launch", allowed="kernel<<<4, 256>>>(x, n)")
     for number, shape in enumerate(shapes):

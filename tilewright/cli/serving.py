@@ -123,7 +123,7 @@ def ci(
             complain(f"{file}: left out, {why}")
             unrunnable |= strict and _without_kernel(file) is None
             continue
-        report = judged_apart(str(file), (), limit or ())
+        report = judged_apart(str(file), ("--no-propose",) * (file.suffix == ".cu"), limit or ())
         if report.status == "refused" and not (strict or file.with_suffix(".toml").is_file()):
             complain(f"{file}: left out, {'; '.join(_messages(report))}")
             continue

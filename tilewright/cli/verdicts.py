@@ -82,6 +82,7 @@ class Asked:
     profile: str | None = None
     small: bool = False
     made_by: str | None = None
+    propose: bool = True
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Asked:
@@ -139,10 +140,10 @@ def options_of(context: Context) -> list[str]:
     words: list[str] = []
     for option in context.command.params:
         setting = context.params.get(option.name or "")
-        if option.param_type_name != "option" or setting is None or setting is False or setting == option.default:
+        if option.param_type_name != "option" or setting is None or setting == option.default:
             continue
-        if setting is True:
-            words.append(option.opts[0])
+        if isinstance(setting, bool):
+            words += (option.opts if setting else option.secondary_opts)[:1]
         else:
             values = setting if isinstance(setting, (list, tuple)) else [setting]
             words += [f"{option.opts[0]}={value}" if option.opts[0][:2] == "--" else f"{option.opts[0]}{value}"

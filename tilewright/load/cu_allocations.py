@@ -34,6 +34,8 @@ def base_of(word: str) -> str:
 
 def allocation(host: Host, word: str) -> str | None:
     """The bytes, as an expression of the host code; None where the text does not say."""
+    if (tensor := host.tensors.allocated(word, host.bound)) is not None:
+        return tensor
     name = base_of(word)
     if (many := host.names.get(f"{name}.size()")) is not None:
         size = type_bytes(str(host.names.get(f"{name}[0]", "")))

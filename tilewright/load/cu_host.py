@@ -16,6 +16,7 @@ from tilewright.isa import ARCHS
 from tilewright.load.cu_allocations import ALLOCATES_ROWS, allocation, base_of, pitch_of
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import MULTIPROCESSORS, HostNumbers, Number, expression, literal, said
+from tilewright.load.cu_tensors import Tensors
 from tilewright.load.cu_tree import LOOPS, Tree, bare, below, defined, split, tree_of, with_values, without_comments
 
 if TYPE_CHECKING:
@@ -208,7 +209,14 @@ class Host:
     def numbers(self) -> HostNumbers:
         """The values of names at the node."""
         return HostNumbers({**self.outside, **self.local, **self.given}, calls_of(self.texts),
-                       types={**self._structures, **self._sized, **self.bound}, read=self._as_run)  # fmt: skip
+                       types={**self._structures, **self._sized, **self.bound}, read=self._as_run,
+                           instead=self.tensors.instead)  # fmt: skip
+
+    @cached_property
+    def tensors(self) -> Tensors:
+        """The tensors of the function around the node."""
+        text = self.tree.of(self.function) if self.function is not None and "ensor" in self.tree.text else ""
+        return Tensors(text, {**self.outside, **self.local})
 
     def _as_run(self, name: str) -> Number | None:
         """What a number is by the loops and functions that run before the node."""

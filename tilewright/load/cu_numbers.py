@@ -56,8 +56,14 @@ _LIMITS = {"INT_MAX": 2**31 - 1, "INT_MIN": -(2**31), "UINT_MAX": 2**32 - 1, "RA
            "M_PI": math.pi}  # fmt: skip
 _ARRAY = re.compile(r"([^\[]*)((?:\[[^\[\]]*\])+)")
 _ROUNDS = re.compile(r"\w*?(?:ceil_?div|div_?(?:round_?)?up|cdiv|(?P<up>round_?up|align_?up))\w*", re.IGNORECASE)
+_OF_TENSOR = re.compile(r"\w+\.size\(\d+\)")
 _AXIS = re.compile(r"(\w+)\.([xyz])")
 _VECTOR = re.compile(r"(u?char|u?short|u?int|u?long|u?longlong|float|double)([1-4])")
+
+
+def is_name(word: str) -> bool:
+    """Is it what a number is asked for by: a name, or an extent of a tensor, ``x.size(0)``?"""
+    return word.isidentifier() or bool(_OF_TENSOR.fullmatch(word))
 
 
 def _standing(name: str) -> Number | None:
@@ -115,6 +121,7 @@ class HostNumbers:
     """What names stand for. names: their values, or the texts of these. calls: parameters and body of macros and
     functions. lacks: names that were asked for and are not known. types: of names, as they are declared. used:
     names that were asked for and are integers of no other names. read: what a name is by the code that runs before.
+    instead: another expression for one that names cannot say, as of a tensor's extents.
     """
 
     names: Mapping[str, str | Number]
@@ -123,6 +130,7 @@ class HostNumbers:
     types: Mapping[str, str] = field(default_factory=dict)
     used: dict[str, int] = field(default_factory=dict)
     read: Callable[[str], Number | None] = lambda name: None
+    instead: Callable[[str], str | None] = lambda word: None
     _depth: int = 0
 
     @contextmanager
@@ -164,7 +172,7 @@ class HostNumbers:
         if (value := self.of(found)) is None and (value := self.read(name)) is not None:
             self.lacks = set()
         if value is None:  # ask for the names in its text, or for the name itself
-            self.lacks = {word for word in self.lacks if word.isidentifier()} or {name}
+            self.lacks = {word for word in self.lacks if is_name(word)} or {name}
         self.lacks |= before
         if value is None:
             return None
@@ -189,6 +197,8 @@ class HostNumbers:
 
     def _element(self, node: Node, text: str) -> Number | None:
         """``{4, 8}[1]``, by the name that stands for the list."""
+        if (other := self.instead(re.sub(r"\s", "", said(node, text)))) is not None:
+            return self.of(other)
         listed = self.names.get(said(node.child_by_field_name("argument"), text))
         whole = expression(listed) if isinstance(listed, str) else None
         place = next(iter(node.named_children[1:]), None)
@@ -247,6 +257,11 @@ class HostNumbers:
     def _call(self, node: Node, text: str) -> Number | None:
         listed = node.child_by_field_name("arguments")
         words = [said(each, text) for each in listed.named_children] if listed is not None else []
+        whole = re.sub(r"\s", "", said(node, text))
+        if (other := self.instead(whole)) is not None:
+            return self.of(other)
+        if is_name(whole):
+            return self._name(node, text)
         value = self._called(said(node.child_by_field_name("function"), text), words)
         return value if value is not None else self.read(said(node, text))
 
