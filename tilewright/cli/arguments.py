@@ -57,6 +57,7 @@ _ARGUMENT = re.compile(
 _STRUCTURE = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?\{(?P<fields>.*)\}", re.DOTALL)
 _MAP = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?map\((?P<parts>.*)\)", re.DOTALL)
 _WRAPPED = re.compile(r"ramp\(\s*([1-9]\d*)\s*\)")
+_STEPS = re.compile(r"steps\(\s*([1-9]\d*)\s*\)")
 _RANGED = re.compile(r"random\(\s*(-?\d+)\s*,\s*(-?\d+)\s*\)")
 _SAME = re.compile(r"(\w+)\s*=\s*(?!null$|nan$|inf$|infinity$|true$|false$)([A-Za-z_]\w*)", re.IGNORECASE)
 _TYPED = re.compile(r"(?P<type>\w+)\((?P<value>[^()]+)\)")
@@ -302,8 +303,9 @@ def _array(text: str, kind: str, shape: tuple[int, ...], fill: str, random: np.r
     if "," in fill:
         return _listed(fill, shape, numpy, text)
     wrapped = _WRAPPED.fullmatch(fill)
-    if fill == "ramp" or wrapped:
-        ramp = np.arange(np.prod(shape)).reshape(shape)
+    steps = _STEPS.fullmatch(fill)
+    if fill == "ramp" or wrapped or steps:
+        ramp = np.arange(np.prod(shape)).reshape(shape) * (int(steps[1]) if steps else 1)
         return (ramp % int(wrapped[1]) if wrapped else ramp).astype(numpy)
     if fill == "ones":
         return np.ones(shape, numpy)
@@ -312,7 +314,7 @@ def _array(text: str, kind: str, shape: tuple[int, ...], fill: str, random: np.r
     try:
         value = float(fill)
     except ValueError:
-        allowed = f"{', '.join(FILLS)}, ramp(9), random(0,50), a number, numbers with commas, FILE.npy"
+        allowed = f"{', '.join(FILLS)}, ramp(9), steps(100), random(0,50), a number, numbers with commas, FILE.npy"
         raise ArgumentError(f"unknown fill {fill!r}", given=text, allowed=allowed) from None
     if numpy.kind in "iu" and not (held := np.iinfo(TYPES[kind])).min <= value <= held.max:
         raise ArgumentError(f"the fill is no {TYPES[kind]}", given=text, allowed=f"{held.min} to {held.max}")
