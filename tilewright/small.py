@@ -23,6 +23,7 @@ from tilewright.load import LoadedKernel
 from tilewright.records import replace
 
 if TYPE_CHECKING:
+    from tilewright.host import Limits
     from tilewright.sim import Program
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.batch import Batch, Mask
@@ -110,9 +111,10 @@ def _stored(buffer: ir.Buffer, stmt: ir.Stmt) -> ir.Body | None:
     return (ir.Store(place, stmt.value, at=stmt.at),)
 
 
-def coverage_of(launch: Launch, also: Callable[[Program], object] = lambda program: None) -> Coverage:
+def coverage_of(launch: Launch, also: Callable[[Program], object] = lambda program: None,
+                limits: Limits | None = None) -> Coverage:  # fmt: skip
     """What a launch reaches, by a run on copies of its arguments that looks at bounds alone. also: gets the program
-    before. Raises what the run raises.
+    before. limits: of the run. Raises what the run raises.
     """
     kernel, args, shape = launch
     marks, reached = _Marks(), set[tuple[int, str]]()
@@ -123,7 +125,7 @@ def coverage_of(launch: Launch, also: Callable[[Program], object] = lambda progr
             if site.place is not None and site.place.name == _BUFFER:
                 site.hooks += (partial(_note, reached, site),)
 
-    kernel.changed(marks.marked)._run_watched(args, shape, frozenset({"bounds"}), watch)
+    kernel.changed(marks.marked)._run_watched(args, shape, frozenset({"bounds"}), watch, limits)
     return Coverage(frozenset(reached), tuple(marks.blocks))
 
 

@@ -261,3 +261,8 @@ void launcher(const float* x, float* y, int n) {
 }
 """
     assert verdict(text, tmp_path, monkeypatch)["status"] == "clean"
+
+
+def test_sizes_are_smaller_where_a_run_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewright.cli.proposing.SECONDS", 1e-6)
+    assert "--size b=16" in verdict(POINTS.replace("GUARD", GUARD), tmp_path, monkeypatch)["proposed"]

@@ -22,6 +22,7 @@ from tilewright.cli.arguments import Request, arguments_of, kernel_of, numbers
 from tilewright.cli.launching import INTEGERS, Lacks, Launched, launches_said
 from tilewright.cli.options import constants
 from tilewright.errors import ArgumentError, TilewrightError
+from tilewright.host import Limits
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedModule
 from tilewright.sim.machine.device import Events
@@ -40,10 +41,12 @@ ROOMS = (1 << 20, 1 << 24)  # elements of an array whose reach is looked at, the
 MANY = 1024  # times a size, by which the CTAs of a launch grow that depend on it
 SIDES = (32, 128, 256, 16, 512)  # of all sizes, where a launch with the first ones fails
 FILLS = ("", "=ramp")  # of arrays of integers: zeros, or all different
+SECONDS, LEAST = 4.0, 16  # of a run with larger sizes, and the least that sizes become
 MOST_SIZE = 1 << 14  # of a size that is made a multiple of the threads of a CTA
 ODD, ODD_VECTORS = 3, 16  # how much less than a multiple a size is; where the kernels have vectors
 _VECTORS = re.compile(r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?:__)?half2|\w*bfloat162)\b|/\s*[48]\b")
 _LISTED = re.compile(r"\]=-?[\d.]+,")  # of an array whose elements are said one by one
+_RANGES = re.compile(r"=steps\((\d+)\)")
 _EXTENT = re.compile(r"(?<=[a-z0-9]\[)\d+(?=\])")
 
 
@@ -69,7 +72,9 @@ class _Options:
 
 @dataclass(frozen=True)
 class _Proposals:
-    """The launches of a file with what is proposed for them. of_grid: names that their CTAs depend on."""
+    """The launches of a file with what is proposed for them. of_grid: names that their CTAs depend on. has_smaller: are
+    there smaller sizes, where runs with these take long?
+    """
 
     module: LoadedModule
     request: Request
@@ -77,6 +82,7 @@ class _Proposals:
     sizes: Mapping[str, Number]
     options: _Options
     of_grid: frozenset[str] = frozenset()
+    has_smaller: bool = True
 
     @property
     def has_vectors(self) -> bool:
@@ -105,6 +111,15 @@ class _Proposals:
                 continue
             return other
         return self
+
+    def smaller(self) -> _Proposals:
+        """The same with smaller sizes, and ranges of fewer elements."""
+        sizes = {name: max(size // 4, min(size, LEAST)) for name, size in self.options.sizes.items()}
+        args = (
+            _RANGES.sub(lambda steps: f"=steps({max(int(steps[1]) // 4, LEAST)})", text) for text in self.options.args
+        )
+        options = replace(self.options, sizes=sizes, args=tuple(args))
+        return replace(self, options=options, has_smaller=options != self.options).possible()
 
     def names_of(self, launch: Launched) -> set[str]:
         """The parameters of a launch that are proposed."""
@@ -161,7 +176,18 @@ def with_proposals(module: LoadedModule, request: Request, file: Path, sizes: Ma
     else:
         if lacks.what:
             asked.check(file)
-    return _reaching(proposals) if asked.what else launches
+    return _in_time(proposals) if asked.what else launches
+
+
+class _TakesLong(Exception):
+    """A run with the proposed sizes takes longer than it may."""
+
+
+def _in_time(proposals: _Proposals) -> list[Launched]:
+    try:
+        return _reaching(proposals)
+    except _TakesLong:
+        return _in_time(proposals.smaller())
 
 
 def _reaching(proposals: _Proposals) -> list[Launched]:
@@ -256,9 +282,12 @@ class _Sized:
         asked = {name: array for name, array in arrays.items() if name.partition(".")[0] in proposed
                  and isinstance(array, np.ndarray) and array.size == room}  # fmt: skip
         reach = ArrayReach()
+        limits = Limits(SECONDS if self.proposals.has_smaller else None)
         try:
-            coverage = coverage_of((kernel, values, request.launch), reach.subscribe)
-        except (TilewrightError, MemoryError):
+            coverage = coverage_of((kernel, values, request.launch), reach.subscribe, limits)
+        except (TilewrightError, MemoryError) as error:
+            if getattr(error, "kind", "") == "limit" and self.proposals.has_smaller:
+                raise _TakesLong from None
             return None
         lengths = {name: max(1, -(-reach.ends.get(name, 0) // array.itemsize)) for name, array in asked.items()}
         return _Look(lengths, coverage.as_data)

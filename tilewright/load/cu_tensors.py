@@ -58,7 +58,7 @@ class Tensors:
         if (maker := self.made(tensor)) is not None:
             return maker.shape
         root = self._same_as(tensor)
-        return tuple(f"{root}.size({place})" for place in range(self._rank(root)[0]))
+        return tuple(f"{root}.size({place})" for place in range(self._rank(root)))
 
     def made(self, tensor: str) -> MadeTensor | None:
         """A tensor that the function makes; None of any other."""
@@ -74,9 +74,11 @@ class Tensors:
         return MadeTensor(call[1], tuple(parts)) if parts else None
 
     def allocated(self, word: str, bound: Mapping[str, str]) -> str | None:
-        """The bytes of the tensor whose data a word points to, as an expression; None where its shape is not sure."""
+        """The bytes of the tensor whose data a word points to, as an expression; None of one that the function is
+        handed.
+        """
         data = _DATA.match(re.sub(r"\s+", " ", word).strip())
-        if data is None or not (self.made(data[1]) or self._rank(self._same_as(data[1]))[1]):
+        if data is None or self.made(data[1]) is None:
             return None
         size = type_bytes(with_values(data[2], bound).rpartition("::")[2])
         return f"{_product(self.shape(data[1]))} * {size}" if size else None
@@ -96,16 +98,16 @@ class Tensors:
             tensor = same[1]
         return tensor
 
-    def _rank(self, tensor: str) -> tuple[int, bool]:
-        """How many extents a tensor has, and whether the function checks that it has so many."""
+    def _rank(self, tensor: str) -> int:
+        """How many extents a tensor has, as the function checks or asks for them."""
         name = rf"\b{re.escape(tensor)}\s*(?:\.|->)\s*"
         if checked := re.search(name + r"(?:dim|ndimension)\s*\(\s*\)\s*(?:==|,)\s*(\d)\b", self.text):
-            return int(checked[1]), True
+            return int(checked[1])
         places = [int(place) for place in re.findall(name + r"size\s*\(\s*(-?\d+)\s*\)", self.text)]
         places += [int(place) for place in re.findall(name + r"sizes\s*\(\s*\)\s*\[\s*(\d+)\s*\]", self.text)]
         is_counted = bool(re.search(name + r"n(?:umel|element)\s*\(", self.text))
         least = max((place + 1 if place >= 0 else -place for place in places), default=1)
-        return least + (is_counted and bool(places) and all(place < 0 for place in places)), False
+        return least + (is_counted and bool(places) and all(place < 0 for place in places))
 
 
 def _product(parts: Sequence[str]) -> str:

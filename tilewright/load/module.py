@@ -372,11 +372,11 @@ class LoadedKernel:
 
     def _run_watched(
         self, args: Sequence[Any], launched: Mapping[str, Any], checks: frozenset[str],
-        watch: Callable[[Program], object],
+        watch: Callable[[Program], object], limits: host.Limits | None = None,
     ) -> Run:  # fmt: skip
         """Run a launch on copies of its arguments, by a program of its own that ``watch`` gets before.
 
-        launched: grid, block, shared_bytes and cluster, as of `simulate`.
+        launched: grid, block, shared_bytes and cluster, as of `simulate`. limits: of the run; none where left out.
         """
         from tilewright.sim import Program
 
@@ -388,7 +388,7 @@ class LoadedKernel:
         program = Program(made.kernel, checks, nearest(self.target))
         watch(program)
         copied = replace(bound, arrays=dict(zip(bound.arrays, host.copies(bound.arrays.values()), strict=True)))
-        return self._run(made, program, copied, lambda done, ctas: None, host.Limits())
+        return self._run(made, program, copied, lambda done, ctas: None, limits or host.Limits())
 
     @public
     def arguments_by(self, maker: Any, *args: Any, **named: Any) -> list[Any]:
