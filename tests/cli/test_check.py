@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tilewright.cli import main
-from tilewright.cli.arguments import made_argument
+from tilewright.cli.argument_spec import argument_spec
 from tilewright.errors import ArgumentError
 from tilewright.verdict import SCHEMA, report_from
 
@@ -277,7 +277,8 @@ def test_hints_on_the_command_line_are_options(
     ],
 )
 def test_arguments_are_read_as_they_are_written(text: str, name: str | None, value: object) -> None:
-    found, made = made_argument(text, np.random.default_rng(0))
+    spec = argument_spec(text)
+    found, made = spec.name, spec.made(np.random.default_rng(0))
 
     assert found == name
     assert np.array_equal(made, value)  # type: ignore[arg-type]
@@ -285,15 +286,84 @@ def test_arguments_are_read_as_they_are_written(text: str, name: str | None, val
 
 
 def test_a_structure_is_its_fields_in_braces() -> None:
-    name, (n, (x, y), array, nothing) = made_argument("g={7, {1, 2}, w:i32[2,2]=ramp, null}", np.random.default_rng(0))
+    spec = argument_spec("g={7, {1, 2}, w:i32[2,2]=ramp, null}")
+    name, (n, (x, y), array, nothing) = spec.name, spec.made(np.random.default_rng(0))
 
     assert (name, n, x, y, array.tolist(), nothing) == ("g", 7, 1, 2, [[0, 1], [2, 3]], None)
 
 
 def test_random_numbers_have_the_range_that_is_asked_for() -> None:
-    name, (n, made) = made_argument("s={7, x:i32[1000]=random(3,6)}", np.random.default_rng(0))
+    spec = argument_spec("s={7, x:i32[1000]=random(3,6)}")
+    name, (n, made) = spec.name, spec.made(np.random.default_rng(0))
 
     assert (name, n, {*made.tolist()}) == ("s", 7, {3, 4, 5})
+
+
+REVERSE = """
+import tilewright as tw
+from tilewright import T
+
+@T.prim_func
+def k(A: T.Buffer((32,), "float32")):
+    T.cta_id([1])
+    tid = T.thread_id([32])
+    A[tid] = A[31 - tid]
+"""
+NOT_JUDGED = {
+    "a header is missing": (
+        "k.cu",
+        '#include "absent.h"\n__global__ void k(int* a) { a[0] = there(); }',
+        "there is no header absent.h",
+    ),
+    "NVRTC refuses the text": ("k.cu", "__global__ void k(int* a) { a[0] = oops; }", "NVRTC refuses the device code"),
+    "no kernel is in the file": ("k.cu", "int main() { return 0; }", "the file has no kernel"),
+    "another kernel is asked for": ("k.cu:q", "__global__ void k() {}", "no kernel"),
+    "a texture is read": (
+        "k.cu", "__global__ void k(cudaTextureObject_t t, float* a) { a[0] = tex1D<float>(t, 0); }", "not supported",
+    ),
+    "PTX does not parse": ("k.ptx", ".version 8.0\n.target sm_90\n.entry k( { }", "PTX expects"),
+    "Python does not parse": ("k.py", "def f(:", "SyntaxError"),
+    "the file fails": ("k.py", "raise RuntimeError('at once')", "RuntimeError: at once"),
+    "no kernel is in a module": ("k.py", "", "has no kernels"),
+    "a kernel has an unknown name": ("k.py", REVERSE.replace("A[31", "Q[31"), "Q is not defined"),
+    "the file is not there": ("absent.py", "", "there is no file"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", NOT_JUDGED)
+@pytest.mark.parametrize("option", [(), ("--json",)])
+def test_where_nothing_was_judged_the_exit_code_is_2(
+    what: str, option: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name, text, why = NOT_JUDGED[what]
+    if not name.startswith("absent"):
+        (tmp_path / name.partition(":")[0]).write_text(text)
+    launch = [] if ".py" in name else ["--grid", "1", "--block", "32"]
+    arguments = ["--arg", "t=0"] * ("Texture" in text) + ["--arg", "a:f32[32]"] * ("* a" in text)
+
+    code, out, err = run(monkeypatch, tmp_path / name, *launch, *arguments, "--no-both", *option)
+
+    assert code == 2
+    assert why in out + err
+    if option:
+        assert json.loads(out)["status"] == "refused"
+
+
+@pytest.mark.parametrize("launch", [["--size", "grid(n)=1"], ["--size", "m=1"], ["--block", "32", "--size", "n=1"]])
+def test_a_size_that_nothing_reads_is_refused(
+    launch: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "k.cu"
+    path.write_text("""
+        __global__ void k(int* a, int n) { if (threadIdx.x < n) a[threadIdx.x] = 1; }
+        int grid(int n);
+        void host(int* a, int n) { k<<<grid(n), 32>>>(a, n); }
+    """)
+
+    code, _, err = run(monkeypatch, path, *launch, "--arg", "a:i32[32]", "--arg", "n=32")
+
+    assert code == 2
+    assert f"--size {launch[-1].partition('=')[0]}" in err
 
 
 def test_an_argument_may_be_the_array_of_another_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,8 +378,8 @@ def test_an_argument_may_be_the_array_of_another_one(tmp_path: Path, monkeypatch
 
 
 def test_an_array_takes_memory_where_it_is_used() -> None:
-    made = made_argument("x:i8[8000000000]", np.random.default_rng(0))[1]
-    other = made_argument("x:f32[3000000000]=random", np.random.default_rng(0))[1]
+    made = argument_spec("x:i8[8000000000]").made(np.random.default_rng(0))
+    other = argument_spec("x:f32[3000000000]=random").made(np.random.default_rng(0))
 
     assert (made.nbytes, other.nbytes) == (8_000_000_000, 12_000_000_000)
     assert other[0]
@@ -320,7 +390,7 @@ def test_an_array_takes_memory_where_it_is_used() -> None:
                                   "x:i8[2]=1,300", "x:i32[4]=random(5,5)", "x:i8[99999999999999]"])  # fmt: skip
 def test_what_is_no_argument_is_refused(text: str) -> None:
     with pytest.raises(ArgumentError):
-        made_argument(text, np.random.default_rng(0))
+        argument_spec(text).made(np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("name", [".", "/", "", "no/such/folder/kernel"])
@@ -419,7 +489,8 @@ def test_a_launch_of_host_code_that_a_gpu_refuses_is_a_mistake_at_its_line(
 
 
 def test_structures_of_the_command_line_may_hold_others() -> None:
-    name, lists = made_argument("lists={{{f32[2]=ramp},{f32[3]}},{2,3},{},0}", np.random.default_rng(0))
+    spec = argument_spec("lists={{{f32[2]=ramp},{f32[3]}},{2,3},{},0}")
+    name, lists = spec.name, spec.made(np.random.default_rng(0))
 
     ((first,), (second,)), *others = lists
     assert (name, first.tolist(), second.shape) == ("lists", [0, 1], (3,))

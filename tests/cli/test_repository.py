@@ -71,7 +71,7 @@ def test_a_file_without_a_kernel_is_named_once(
 ) -> None:
     (tmp_path / "broken.py").write_text("import tilewright  # prim_func\n1 / 0\n")
     monkeypatch.chdir(tmp_path)
-    assert run(monkeypatch, capfd, "broken.py")[1].startswith("broken.py: wrong\n")
+    assert run(monkeypatch, capfd, "broken.py")[1].startswith("broken.py: refused\n")
 
 
 def test_a_path_that_is_not_there_is_refused_and_not_passed_over(

@@ -22,6 +22,7 @@ ROOMS = (
 OTHER_TEXTS = {  # files whose patterns read what users write, or code
     "load/module.py",
     "cli/app.py",
+    "cli/argument_spec.py",
     "cli/arguments.py",
     "cli/launching.py",
     "cli/proposing.py",

@@ -10,15 +10,16 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.cli.arguments import Request, arguments_of, kernel_of, numbers
-from tilewright.cli.launching import Lacks, Launched, launches_said
+from tilewright.cli.argument_spec import ArgumentSpec, ArraySpec, Fill, argument_spec, numbers
+from tilewright.cli.arguments import Request, arguments_of, kernel_of
+from tilewright.cli.launching import Lacks, Launched, check_sizes, launches_said
 from tilewright.cli.options import constants
 from tilewright.errors import TilewrightError
 from tilewright.inputs import parse_sizes
@@ -37,17 +38,16 @@ ROUNDS = 3  # of proposals: what is known of some arguments may let others be as
 ROOMS = (1 << 20, 1 << 24)  # elements of an array whose reach is looked at, the more where fewer are not enough
 FACTORS = (2, 4, 16, 64, 256, 1024)  # of a size, by which the CTAs of a launch grow with it
 MOST_SIZE = 1 << 14  # of a size that is made a multiple of the threads of a CTA
+LONG = Fill("steps", (100,))  # elements of a range: those of three warps, and four more
 ODD, ODD_VECTORS = 3, 16  # how much less than a multiple a size is; where the kernels have vectors
 _VECTORS = re.compile(r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?:__)?half2|\w*bfloat162)\b|/\s*[48]\b")
-_LISTED = re.compile(r"\]=-?[\d.]+,")  # of an array whose elements are said one by one
-_EXTENT = re.compile(r"(?<=[a-z0-9]\[)\d+(?=\])")
 
 
 @dataclass(frozen=True)
 class _Options:
     """Options of a command line that say what host code does not."""
 
-    args: tuple[str, ...] = ()
+    args: tuple[ArgumentSpec, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     launch: Mapping[str, Any] = field(default_factory=dict)
 
@@ -56,7 +56,7 @@ class _Options:
         words = shlex.split(" ".join(options))
         pairs = [*zip(words[::2], words[1::2], strict=True)]
         sizes = parse_sizes(constants([text for word, text in pairs if word == "--size"]))
-        return cls(tuple(text for word, text in pairs if word == "--arg"), sizes,
+        return cls(tuple(argument_spec(text) for word, text in pairs if word == "--arg"), sizes,
                    {word[2:]: numbers(text) for word, text in pairs if word in ("--grid", "--block")})  # fmt: skip
 
     def joined(self, other: _Options) -> _Options:
@@ -65,13 +65,29 @@ class _Options:
 
 @dataclass(frozen=True)
 class _Proposals:
-    """The launches of a file with what is proposed for them."""
+    """The launches of a file with what is proposed for them. of_block: sizes that the threads of a CTA depend on.
+    ranges: arrays that hold where ranges begin.
+    """
 
     module: LoadedModule
     request: Request
     file: Path
     sizes: Mapping[str, Number]
     options: _Options
+    of_block: frozenset[str] = frozenset()
+    ranges: frozenset[str] = frozenset()
+
+    def joined(self, lacks: Lacks) -> _Proposals:
+        """With what is proposed for more that lacks."""
+        options = self.options.joined(_Options.of(lacks.proposed()))
+        return replace(
+            self, options=options, of_block=self.of_block | lacks.of_block, ranges=self.ranges | lacks.ranges
+        )
+
+    def with_long_ranges(self) -> _Proposals:
+        """With ranges that keep several warps busy; by themselves they have one element each."""
+        args = [spec.filled(lambda _: LONG) if spec.name in self.ranges else spec for spec in self.options.args]
+        return replace(self, options=replace(self.options, args=tuple(args)))
 
     def launches(self, **sizes: int) -> tuple[list[Launched], Lacks]:
         """The launches, with other sizes than the proposed ones, too."""
@@ -79,13 +95,18 @@ class _Proposals:
         return launches_said(self.module, request, self.file, {**self.sizes, **self.options.sizes, **sizes})
 
     def grids(self, **sizes: int) -> list[Sequence[int]]:
-        return [launch.request.grid for launch in self.launches(**sizes)[0]]
+        """The CTAs of the launches; none where one is too large for any GPU."""
+        try:
+            return [launch.request.grid for launch in self.launches(**sizes)[0]]
+        except TilewrightError:
+            return []
 
     def rounded(self) -> dict[str, int]:
         """The sizes that host code rounds up to whole CTAs, with multiples of their threads."""
         multiples = dict[str, int]()
         for name, size in self.options.sizes.items():
-            if (multiple := self._multiple(name, size)) and not _is_divided(name, self.module.texts):
+            is_free = name not in self.of_block and not _is_divided(name, self.module.texts)
+            if is_free and (multiple := self._multiple(name, size)):
                 multiples[name] = multiple
         return multiples
 
@@ -117,23 +138,28 @@ def with_proposals(module: LoadedModule, request: Request, file: Path, sizes: Ma
 
     Raises ArgumentError where nothing can be proposed.
     """
+    check_sizes(module, file, sizes)
     launches, lacks = launches_said(module, request, file, sizes)
+    if not lacks.what:
+        return launches
     asked, proposals = lacks, _Proposals(module, request, file, sizes, _Options())
     for _ in range(ROUNDS):
-        if not lacks.what:
-            break
-        proposals = replace(proposals, options=proposals.options.joined(_Options.of(lacks.proposed())))
-        launches, lacks = proposals.launches()
-    else:
         if lacks.what:
-            asked.check(file)
-    return _reaching(proposals, launches) if asked.what else launches
+            proposals = proposals.joined(lacks)
+            lacks = proposals.launches()[1]
+    if lacks.what:
+        asked.check(file)
+    for ways in (proposals.with_long_ranges(), proposals):
+        rooms = _Rooms(ways)
+        launches = _reaching(ways, rooms)
+        if rooms.are_enough:
+            break
+    return launches
 
 
-def _reaching(proposals: _Proposals, launches: list[Launched]) -> list[Launched]:
+def _reaching(proposals: _Proposals, rooms: _Rooms) -> list[Launched]:
     """The launches with arrays as long as they reach."""
     multiples = proposals.rounded()
-    rooms = _Rooms(proposals)
     by = ODD_VECTORS if any(map(_VECTORS.search, proposals.module.texts)) else ODD
     odd = {name: size - by for name, size in multiples.items()}
     reaches = rooms.reaches(multiples)
@@ -156,49 +182,50 @@ def _reaching(proposals: _Proposals, launches: list[Launched]) -> list[Launched]
 
 
 def _with_lengths(
-    launch: Launched, lengths: Mapping[str, int], sizes: Mapping[str, int], args: Sequence[str]
+    launch: Launched, lengths: Mapping[str, int], sizes: Mapping[str, int], args: Sequence[ArgumentSpec]
 ) -> Launched:
     """A launch whose arrays have other lengths, which says what of it is proposed."""
-    names = {re.split("[:=]", text)[0] for text in args}
-    request = replace(launch.request, args=tuple(_resized(text, lengths) for text in launch.request.args))
-    arrays = [text for text in request.args if re.split("[:=]", text)[0] in {*lengths, *names}]
+    names = {*lengths, *(spec.name for spec in args)}
+    request = replace(launch.request, args=tuple(_resized(spec, lengths) for spec in launch.request.args))
+    arrays = [f"--arg {shlex.quote(str(spec))}" for spec in request.args if spec.name in names]
     said = [f"--size {shlex.quote(f'{name}={size}')}" for name, size in sizes.items()]
-    return replace(launch, request=request, proposed=(*said, *(f"--arg {shlex.quote(text)}" for text in arrays)))
+    return replace(launch, request=request, proposed=(*said, *arrays))
 
 
-def _resized(text: str, lengths: Mapping[str, int]) -> str:
-    """An argument with arrays of these lengths, those of a structure by ``g.0``."""
-    name = re.split("[:=]", text)[0]
-    places = [place for place in lengths if place.partition(".")[0] == name]
-    if "{" not in text:
-        return _EXTENT.sub(str(lengths[name]), text, count=1) if name in lengths else text
-    every = iter(places)
-    return _EXTENT.sub(lambda extent: str(lengths[place]) if (place := next(every, "")) else extent[0], text)
+def _resized(spec: ArgumentSpec, lengths: Mapping[str, int]) -> ArgumentSpec:
+    """An argument with arrays of these lengths: those of a structure are ``g.0``, ``g.1``, in their order."""
+    if not isinstance(spec.value, tuple):
+        return spec.resized(lambda _: lengths.get(spec.name or ""))
+    every = iter([length for place, length in lengths.items() if place.partition(".")[0] == spec.name])
+    return spec.resized(lambda _: next(every, None))
 
 
 class _Rooms:
-    """Looks how far the proposed arrays of launches are reached."""
+    """Looks how far the proposed arrays of launches are reached. are_enough: has no run left what it has?"""
 
     def __init__(self, proposals: _Proposals) -> None:
         self.proposals = proposals
-        self.names = {re.split("[:=]", text)[0] for text in proposals.options.args}
+        self.are_enough = True
+        self.names = {spec.name for spec in proposals.options.args}
 
     def reaches(self, sizes: Mapping[str, int]) -> list[dict[str, int]]:
         """By launches and names of arrays: how many elements the kernels reach with these sizes."""
         return [self._reach(launch) for launch in self.proposals.launches(**sizes)[0]]
 
     def _reach(self, launch: Launched) -> dict[str, int]:
-        reaches = (self._reach_within(launch, room) for room in ROOMS)
-        return next((reach for reach in reaches if reach is not None), {})
+        for room in ROOMS:
+            if (reach := self._reach_within(launch, room)) is not None:
+                return reach
+        self.are_enough = False
+        return {}
 
     def _reach_within(self, launch: Launched, room: int) -> dict[str, int] | None:
         """The reach of arrays of so many elements; None where these are too few."""
         kernel = kernel_of(self.proposals.module, launch.request)
-        args = tuple(text if _LISTED.search(text) else _EXTENT.sub(str(room), text) for text in launch.request.args)
-        request = replace(launch.request, args=args)
+        request = replace(launch.request, args=tuple(spec.resized(_with_room(room)) for spec in launch.request.args))
         values = arguments_of(kernel, request, np.random.default_rng(request.seed))
         arrays = named_arrays(kernel, dict(zip(kernel.parameters, values, strict=True)))
-        proposed = {re.split("[:=]", text)[0] for text in launch.request.args if self._is_proposed(text, launch)}
+        proposed = {spec.name for spec in launch.request.args if self._is_proposed(spec.name or "", launch)}
         asked = {name: array for name, array in arrays.items() if name.partition(".")[0] in proposed
                  and isinstance(array, np.ndarray) and array.size == room}  # fmt: skip
         reach = ArrayReach()
@@ -208,9 +235,13 @@ class _Rooms:
             return None
         return {name: -(-reach.ends.get(name, 0) // array.itemsize) for name, array in asked.items()}
 
-    def _is_proposed(self, text: str, launch: Launched) -> bool:
-        name = re.split("[:=]", text)[0]
+    def _is_proposed(self, name: str, launch: Launched) -> bool:
         return name in self.names or launch.around.words.get(name, "") in self.names
+
+
+def _with_room(room: int) -> Callable[[ArraySpec], int | None]:
+    """The length of an array of which nobody has said the elements one by one."""
+    return lambda array: None if array.fill.how == "list" else room
 
 
 class ArrayReach(Events):
