@@ -27,7 +27,6 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
     "cli/launching.py",
     "load/unoptimised.py",
     "sim/codegen/loops.py",
-    "explain/steps.py",
     *(
         f"load/cu{part}.py"
         for part in (
