@@ -28,7 +28,6 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
     "cli/proposing.py",
     "load/unoptimised.py",
     "sim/codegen/loops.py",
-    "explain/steps.py",
     *(
         f"load/cu{part}.py"
         for part in (

@@ -9,7 +9,7 @@ from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, 
 from tilewright.kernels.meeting import Weights
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rms_norm import BACKWARD
-from tilewright.kernels.rows import Rows, dealt
+from tilewright.kernels.rows import SUMMED, Rows, dealt
 from tilewright.lang import T, Tx
 
 
@@ -59,7 +59,7 @@ def outputs(x: Array, residual: Array, weight: Array, eps: float) -> Arrays:
 def run(results: Arrays, args: Arrays) -> Launches:
     x, residual, weight = matrix(args[0]), matrix(args[1]), contiguous(args[2])
     y, total = map(matrix, results)
-    rows = dealt(x, residual, weight, y, total, table="summed")
+    rows = dealt(x, residual, weight, y, total, use=SUMMED)
     yield forward(rows, kind_of(x), kind_of(weight)), (x, residual, weight, y, total, args[3])
 
 

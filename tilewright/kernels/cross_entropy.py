@@ -13,7 +13,7 @@ from tilewright.kernels.arrays import INTEGERS, Array, contiguous, expect, expec
 from tilewright.kernels.meeting import Direct, Numbers, coming
 from tilewright.kernels.online import Exponents, exponents, powers
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
-from tilewright.kernels.rows import Rows, dealt
+from tilewright.kernels.rows import READ, Rows, dealt
 from tilewright.lang import T
 
 NAN = float("nan")
@@ -112,7 +112,7 @@ def outputs(x: Array, target: Array, ignored: int) -> Arrays:
 def run(results: Arrays, args: Arrays) -> Launches:
     check_columns(*args)
     x, target = matrix(args[0]), contiguous(args[1]).reshape(-1)
-    rows = dealt(x, clusters=True, table="reduced")
+    rows = dealt(x, clusters=True, use=READ)
     yield forward(rows, kind_of(x), kind_of(target)), (x, target, results[0].reshape(-1), args[2])
 
 

@@ -13,7 +13,7 @@ from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, 
 from tilewright.kernels.lines import for_shifts, shifted
 from tilewright.kernels.meeting import Meeting, Weights, coming
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
-from tilewright.kernels.rows import Rows, dealt
+from tilewright.kernels.rows import BIASED, Rows, dealt
 from tilewright.lang import T, Tx
 
 
@@ -95,7 +95,7 @@ def outputs(x: Array, weight: Array, bias: Array, eps: float) -> Arrays:
 
 def run(results: Arrays, args: Arrays) -> Launches:
     x, y, weight, bias = matrix(args[0]), matrix(results[0]), contiguous(args[1]), contiguous(args[2])
-    rows = dealt(x, y, weight, bias, clusters=True, table="biased")
+    rows = dealt(x, y, weight, bias, clusters=True, use=BIASED)
     lines = for_shifts(rows, weight, bias)
     yield from shifted(rows, (weight, bias), lines)
     yield forward(rows, kind_of(x), kind_of(weight)), (x, *lines, y, args[3])

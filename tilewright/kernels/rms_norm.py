@@ -13,7 +13,7 @@ from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, 
 from tilewright.kernels.lines import for_shifts, shifted
 from tilewright.kernels.meeting import Meeting, Weights, coming
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
-from tilewright.kernels.rows import Rows, dealt
+from tilewright.kernels.rows import WEIGHTED, Rows, dealt
 from tilewright.lang import T, Tx
 
 
@@ -67,7 +67,7 @@ def outputs(x: Array, weight: Array, eps: float) -> Arrays:
 
 def run(results: Arrays, args: Arrays) -> Launches:
     x, y, weight = matrix(args[0]), matrix(results[0]), contiguous(args[1])
-    rows = dealt(x, y, weight, clusters=True, table="weighted")
+    rows = dealt(x, y, weight, clusters=True, use=WEIGHTED)
     lines = for_shifts(rows, weight)
     yield from shifted(rows, (weight,), lines)
     yield forward(rows, kind_of(x), kind_of(weight)), (x, *lines, y, args[2])

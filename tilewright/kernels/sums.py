@@ -12,7 +12,7 @@ import tilewright as tw
 from tilewright.kernels.arrays import Array, expect, expect_columns, kind_of, like, matrix, public
 from tilewright.kernels.meeting import Direct
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
-from tilewright.kernels.rows import Rows, common_vector, dealt
+from tilewright.kernels.rows import READ, Rows, common_vector, dealt
 from tilewright.lang import T, Tx
 
 THREADS = 256  # of a CTA, where columns are summed
@@ -112,12 +112,12 @@ def run_columns(results: Arrays, args: Arrays) -> Launches:
 
 def run_lines(results: Arrays, args: Arrays) -> Launches:
     x = matrix(args[0])
-    yield lines(dealt(x, table="reduced"), kind_of(x)), (x, results[0].reshape(-1))
+    yield lines(dealt(x, use=READ), kind_of(x)), (x, results[0].reshape(-1))
 
 
 def run_places(results: Arrays, args: Arrays) -> Launches:
     x = matrix(args[0])
-    yield places(dealt(x, table="reduced"), kind_of(x)), (x, results[0].reshape(-1))
+    yield places(dealt(x, use=READ), kind_of(x)), (x, results[0].reshape(-1))
 
 
 def column_outputs(x: Array, kind: str | None) -> Arrays:
