@@ -372,8 +372,6 @@ def _check_epilogue(c: Array, bias: Array, residual: Array, scale_a: Array, scal
         expect("bias", bias, RESULTS, shape=c.shape[-1:])
     if residual is not None:
         expect("residual", residual, RESULTS, shape=c.shape)
-    if (scale_a is None) != (scale_b is None):
-        raise ArgumentError("scale_a and scale_b come together", given="one of them", allowed="both or none")
     if scale_a is None:
         return
     rows, columns = prod(c.shape[:-1]), c.shape[-1]
@@ -580,6 +578,22 @@ def _flat(name: str, scale: Any, a: Array) -> Array | None:
     return scale.reshape(-1)
 
 
+def _scales(a: Array, b: Array, scale_a: Any, scale_b: Any) -> tuple[Array | None, Array | None]:
+    """Both scales as lines of numbers: 1 for one that is left out, and one number for each row beside one for each
+    column, or the other way round.
+    """
+    lines = [_flat(name, scale, a) for name, scale in (("scale_a", scale_a), ("scale_b", scale_b))]
+    if all(line is None for line in lines) or not (host.is_array(a) and host.is_array(b)):
+        return None, None
+    of_a, of_b = (filled(like(a, (1,), "float32"), 1.0) if line is None else line for line in lines)
+    if (of_a.shape[0] == 1) != (of_b.shape[0] == 1):
+        if of_a.shape[0] == 1:
+            of_a = copied(like(of_a, (prod(a.shape[:-1]),)), of_a)
+        else:
+            of_b = copied(like(of_b, b.shape[-1:]), of_b)
+    return of_a, of_b
+
+
 @public.names
 def matmul(
     a: Array,
@@ -597,8 +611,7 @@ def matmul(
     a: (..., M, K). b: (K, N), or (..., K, N). Both float16, bfloat16, float32 (multiplied as tf32) or, in any mix,
     float8_e4m3fn and float8_e5m2. They may be transposed views: no copy is made of 16-bit ones, nor of a b with K
     contiguous. dtype: of the result, "float32", "float16", "bfloat16"; that of a if left out, of float8 bfloat16.
-    bias: N numbers. residual: as large as the result. activation: "relu", "gelu", "silu". scale_a, scale_b: one number
-    each, or float32 arrays of one number, or of one for each row of a and for each column of b.
+    bias: N numbers. residual: as large as the result. activation: "relu", "gelu", "silu". scale_a, scale_b: a number,
+    or a float32 array of one number, or of one for each row of a, for each column of b; 1 where left out.
     """
-    flat = [_flat(name, scale, a) for name, scale in (("scale_a", scale_a), ("scale_b", scale_b))]
-    return FORWARD(a, b, bias, residual, *flat, activation or "", dtype or "")
+    return FORWARD(a, b, bias, residual, *_scales(a, b, scale_a, scale_b), activation or "", dtype or "")
