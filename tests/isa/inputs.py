@@ -72,7 +72,7 @@ def values(bound: Bound, rng: np.random.Generator) -> Array:
 
 BY_KIND: dict[str, Callable[[Bound, np.random.Generator], Array]] = {
     "f32": lambda bound, rng: ordinary(rng, (WARPS, 32)),
-    "pred": lambda bound, rng: rng.random((WARPS, 32)) < 0.5,
+    "pred": lambda bound, rng: rng.random((WARPS, 32)) < [[0.5], [1.0], [0.0]],  # all lanes of a warp, and none
     "typed": values,
 }
 

@@ -13,10 +13,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 Words = list[int]
 Oracle = Callable[..., Any]
+Registered = TypeVar("Registered", bound=Oracle)
 ORACLES: dict[str, Oracle] = {}
 SCALAR_ORACLES: dict[str, Oracle] = {}
 
@@ -32,15 +33,15 @@ class Warp:
         return [lane for lane in range(32) if self.active[lane]]
 
 
-def oracle(*names: str, of: dict[str, Oracle] = ORACLES) -> Callable[[Oracle], Oracle]:
-    def register(function: Oracle) -> Oracle:
+def oracle(*names: str, of: dict[str, Oracle] = ORACLES) -> Callable[[Registered], Registered]:
+    def register(function: Registered) -> Registered:
         of.update(dict.fromkeys(names, function))
         return function
 
     return register
 
 
-def scalar(*names: str) -> Callable[[Oracle], Oracle]:
+def scalar(*names: str) -> Callable[[Registered], Registered]:
     return oracle(*(f"ptx.{name}" for name in names), of=SCALAR_ORACLES)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import ml_dtypes
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -42,6 +43,15 @@ def test_two_roundings_would_show() -> None:
     assert float(np.float32(float(a) * float(b) + float(c))) != float(result)
     assert float(result) == nearest("f32", product + Fraction(float(c)))
     assert result.dtype == np.float32
+
+
+def test_a_bfloat16_fma_is_rounded_once() -> None:
+    """The product lies halfway between two bfloat16; the tiny addend decides, unless float32 has swallowed it."""
+    a, c = 1 + 2**-4, 2.0**-40
+
+    result = fma_narrow(*(np.array([value]).astype(ml_dtypes.bfloat16) for value in (a, a, c)))[0]
+
+    assert float(result) == nearest("bf16", Fraction(a) * Fraction(a) + Fraction(c)) == 1.125 + 2**-7
 
 
 def test_infinities_and_nan_pass() -> None:

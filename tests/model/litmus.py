@@ -123,6 +123,7 @@ LITMUS = (
     row("mixed-size", "R", "O6", "W.rlx.gpu.b64 x || R.rlx.gpu.b32 x"),
     row("mixed-size: a vector of two", "O", "O3", "W.rlx.gpu.v2 x || R.rlx.gpu x"),
     row("rmw-scopes", "R", "O7", "add.rlx.cta x || add.rlx.gpu x"),
+    row("cas-write", "R", "O6", "cas.rlx.gpu x=0>1 || W x"),
     row("sb-sc", "R", "S1a", "W x; F.sc.gpu; R y || W y; F.sc.gpu; R x"),
     row("rlx-after", "O", "S6", "W.rlx.gpu f=1 || R.rlx.gpu f=1; W f=2"),
     row("spin", "O", "S2", f"{SPIN} || {SPIN}"),
