@@ -33,14 +33,14 @@ from benchmarks.gpu.estimate import FEW, LIMIT_S, TIMES, Recorded, estimated
 from benchmarks.gpu.pairs import Maker, clusters_of, matmul_pair, row_label, rows_pair, tile_label
 from tilewright.isa import ProductShape
 from tilewright.kernels.forms import ROW_BYTES
-from tilewright.kernels.products import candidates, chosen, clusters_at_once
+from tilewright.kernels.product_tiles import candidates, chosen, clusters_at_once
 from tilewright.profiling import gpu
 from tilewright.profiling.acts import product_cycles
 from tilewright.profiling.play import TENSOR_CLOCK, figures_of
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "benchmarks" / "results" / "tuned.json"
-FILES = {table: ROOT / "tilewright" / "kernels" / f"{table}.py" for table in ("rows", "products")}
+FILES = {"rows": ROOT / "tilewright/kernels/rows.py", "products": ROOT / "tilewright/kernels/product_tiles.py"}
 DECIDING = ("tilewright/**/*.py", "benchmarks/gpu/*.py", "benchmarks/results/figures.json", TIMES.relative_to(ROOT))
 PROCESSORS = 132
 LENGTHS = (1024, 2048, 4096, 8192)

@@ -15,7 +15,8 @@ from tilewright.kernels import forms
 from tilewright.kernels.combine import combine
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.products import FITTED_PARTS, After, candidates, chosen, fitted, multiplied
+from tilewright.kernels.product_tiles import FITTED_PARTS, candidates, chosen, fitted
+from tilewright.kernels.products import After, multiplied
 
 Array = NDArray[Any]
 BF16 = MatmulKind("bfloat16", "bfloat16", "bfloat16")

@@ -41,7 +41,7 @@ WARP_PRODUCT = ProductShape(16, 8, 16, 16)  # of an instruction that does not sa
 # Acts. Each has the row of the recording that it belongs to.
 
 
-class Work(NamedTuple):
+class WorkAct(NamedTuple):
     """Instructions between two other acts. slots: of a scheduler. units: turns of each."""
 
     slots: float
@@ -50,7 +50,7 @@ class Work(NamedTuple):
     row: int
 
 
-class Read(NamedTuple):
+class ReadAct(NamedTuple):
     """Loads of global memory: begun. far: bytes that come from HBM, more where they are short pieces, which take
     longer. passes: of the first-level memory.
     """
@@ -60,45 +60,45 @@ class Read(NamedTuple):
     passes: float
     row: int
 
-    def scaled(self, share: float) -> Read:
+    def scaled(self, share: float) -> ReadAct:
         """So much of it."""
         return type(self)(self.nbytes * share, self.far * share, self.passes * share, self.row)
 
 
-class Store(Read):
+class StoreAct(ReadAct):
     """Stores to global memory: begun, nobody waits."""
 
 
-class Atomic(Read):
+class AtomicAct(ReadAct):
     """Atomics on global memory, of so many bytes of whole sectors."""
 
 
-class Use(NamedTuple):
+class UseAct(NamedTuple):
     """Waits for all loads that this warp has begun."""
 
     row: int
 
 
-class Issue(NamedTuple):
+class IssueAct(NamedTuple):
     """An asynchronous operation."""
 
     operation: int
 
 
-class Signal(NamedTuple):
+class SignalAct(NamedTuple):
     """Tells an m-barrier."""
 
     seq: int
 
 
-class Phase(NamedTuple):
+class PhaseAct(NamedTuple):
     """Waits for a phase of an m-barrier."""
 
     number: int
     row: int
 
 
-class Group(NamedTuple):
+class GroupAct(NamedTuple):
     """Waits for operations, or for their reads alone."""
 
     operations: tuple[int, ...]
@@ -106,7 +106,7 @@ class Group(NamedTuple):
     row: int
 
 
-class Meet(NamedTuple):
+class MeetAct(NamedTuple):
     """A barrier of threads."""
 
     meeting: int
@@ -115,7 +115,7 @@ class Meet(NamedTuple):
     row: int
 
 
-Act: TypeAlias = Work | Read | Use | Issue | Signal | Phase | Group | Meet
+Act: TypeAlias = WorkAct | ReadAct | UseAct | IssueAct | SignalAct | PhaseAct | GroupAct | MeetAct
 
 
 @cache
@@ -186,12 +186,16 @@ def issued_late(acts: Iterable[Act], operations: Mapping[int, UnitWork]) -> Iter
     """The acts in the order in which ptxas issues them: copies by cp.async among the products by `mma` behind them."""
 
     def is_copy(act: Act) -> bool:
-        return isinstance(act, Issue) and act.operation in operations and operations[act.operation].unit == "cp.async"
+        return (
+            isinstance(act, IssueAct) and act.operation in operations and operations[act.operation].unit == "cp.async"
+        )
 
-    for _, several in groupby(acts, key=lambda act: isinstance(act, Work | Issue)):
+    for _, several in groupby(acts, key=lambda act: isinstance(act, WorkAct | IssueAct)):
         part = list(several)
         last = max((at for at, act in enumerate(part) if is_copy(act)), default=len(part))
-        products = [at for at, act in enumerate(part) if at >= last and isinstance(act, Work) and "tensor" in act.units]
+        products = [
+            at for at, act in enumerate(part) if at >= last and isinstance(act, WorkAct) and "tensor" in act.units
+        ]
         place = products[int(ISSUED_BEHIND * len(products))] if products else 0
         yield from filterfalse(is_copy, part[:place])
         yield from filter(is_copy, part[:place])
@@ -200,7 +204,7 @@ def issued_late(acts: Iterable[Act], operations: Mapping[int, UnitWork]) -> Iter
 
 def _count_signals(recording: Recording, script: Script, ours: range) -> None:
     """Which tellings and which operations each phase waits for."""
-    told = Counter(act.seq for _, _, acts in script.warps for act in acts if isinstance(act, Signal))
+    told = Counter(act.seq for _, _, acts in script.warps for act in acts if isinstance(act, SignalAct))
     ends = {move.completed: at for at, move in enumerate(recording.operations) if move.completed is not None}
     for at, phase in enumerate(recording.phases):
         if phase.cta not in ours:
@@ -235,22 +239,22 @@ class ActWriter:
                     self.known[key] = list(self.stretch(event))
                 yield from self.known[key]
             elif kind == "Issued":
-                yield Issue(event.operation)
+                yield IssueAct(event.operation)
             elif kind == "Signalled":
-                yield Signal(event.seq)
+                yield SignalAct(event.seq)
             elif kind == "Waited":
                 yield from self._wait(event, phases)
             elif kind == "Met" and event.meeting >= 0:
                 if event.arrives:
                     script.meetings[event.meeting] = script.meetings.get(event.meeting, 0) + 1
-                yield Meet(event.meeting, event.arrives, event.waits, event.row)
+                yield MeetAct(event.meeting, event.arrives, event.waits, event.row)
 
     def _wait(self, event: Any, phases: Mapping[tuple[int, int, int], int]) -> Iterator[Act]:
         if event.on == "group":
             if event.operations:
-                yield Group(event.operations, event.reads, event.row)
+                yield GroupAct(event.operations, event.reads, event.row)
         elif event.on == "mbarrier" and (event.cta, event.address, event.phase) in phases:
-            yield Phase(phases[event.cta, event.address, event.phase], event.row)
+            yield PhaseAct(phases[event.cta, event.address, event.phase], event.row)
 
     def operation(self, record: Any) -> UnitWork:
         if record.unit == "tensor core":
@@ -293,7 +297,7 @@ class ActWriter:
 
     def block(self, rows: list[tuple[int, float]], turns: int, moved: dict[str, list[Moved]]) -> Iterator[Act]:
         together = 1 if self.compiled else max(1, min(UNROLLED, turns))
-        reads, stores = list[Read | Use](), list[Read]()
+        reads, stores = list[ReadAct | UseAct](), list[ReadAct]()
         units, slots, most = defaultdict[str, float](float), 0.0, (-1.0, rows[0][0])
         begun = LoadsBegun()
         for row, times in rows:
@@ -306,9 +310,9 @@ class ActWriter:
                 for act in self._moves(name, many, moved, row, turns):
                     if isinstance(act, float):
                         units["lsu"] += act
-                    elif type(act) is Read:
+                    elif type(act) is ReadAct:
                         if self.compiled and begun.is_full(act.nbytes / LANES):
-                            reads.append(Use(row))
+                            reads.append(UseAct(row))
                         reads.append(act)
                     else:
                         stores.append(act)
@@ -318,9 +322,9 @@ class ActWriter:
         latency = self.longest(rows)
         rounds = -(-turns // together)
         share = turns / rounds
-        block: list[Act] = [act.scaled(share) if isinstance(act, Read) else act for act in reads]
+        block: list[Act] = [act.scaled(share) if isinstance(act, ReadAct) else act for act in reads]
         if block:
-            block.append(Use(reads[-1].row))
+            block.append(UseAct(reads[-1].row))
         work = {unit: many * share for unit, many in units.items()}
         block += _chunks(slots * share, work, latency + max(0.0, share - 1) * 4, most[1])
         block += [act.scaled(share) for act in stores]
@@ -342,7 +346,7 @@ class ActWriter:
 
     def _moves(
         self, name: str, many: int, moved: dict[str, list[Moved]], row: int, turns: int
-    ) -> Iterator[Read | float]:
+    ) -> Iterator[ReadAct | float]:
         """The accesses of a row, for one turn; of shared memory the passes that they take."""
         op = name.partition(" ")[0] if name.startswith(("load ", "store ")) else name
         waiting = moved.get(op, [])
@@ -358,14 +362,14 @@ class ActWriter:
                 continue
             nbytes, lines = access.sectors * SECTOR_BYTES / turns, max(access.times, access.nbytes / LINE_BYTES) / turns
             if is_atomic(op):
-                yield Atomic(nbytes, 0.0, lines, row)
+                yield AtomicAct(nbytes, 0.0, lines, row)
             else:
                 share = 0.0 if access.site in self.minor else self.share.get(site.buffer, 1.0)
                 if site.buffer in self.cached and not site.write:
                     nbytes, share = 0.0, 0.0
                 piece = SECTOR_BYTES * access.sectors / max(1, access.pieces)
                 far = nbytes * share / (reached_by(site.run_bytes, RUNS) * reached_by(piece, PIECES))
-                yield (Store if site.write else Read)(nbytes, far, lines, row)
+                yield (StoreAct if site.write else ReadAct)(nbytes, far, lines, row)
 
     def longest(self, rows: list[tuple[int, float]]) -> float:
         """Cycles of a warp that has its scheduler for itself: a result is used when it is there, as soon as the first
@@ -468,7 +472,7 @@ def _chunks(slots: float, units: Mapping[str, float], latency: float, row: int) 
         return []
     pieces = max(1, int(max(slots, units.get("tensor", 0.0)) / CHUNK))
     part = {unit: many / pieces for unit, many in units.items()}
-    return [Work(slots / pieces, part, latency / pieces, row)] * pieces
+    return [WorkAct(slots / pieces, part, latency / pieces, row)] * pieces
 
 
 def reached_by(nbytes: float, table: Sequence[tuple[int, float]]) -> float:

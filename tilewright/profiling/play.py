@@ -17,18 +17,18 @@ from tilewright.isa import SECTOR_BYTES
 from tilewright.profiling.acts import (
     LINE_BYTES,
     Act,
-    Atomic,
-    Group,
-    Issue,
-    Meet,
-    Phase,
-    Read,
+    AtomicAct,
+    GroupAct,
+    IssueAct,
+    MeetAct,
+    PhaseAct,
+    ReadAct,
     Script,
-    Signal,
-    Store,
+    SignalAct,
+    StoreAct,
     UnitWork,
-    Use,
-    Work,
+    UseAct,
+    WorkAct,
 )
 from tilewright.profiling.bounds import Gpu
 
@@ -204,8 +204,9 @@ class Play:
         self.waits, self.units = (defaultdict[tuple[str, int], float](float) for _ in "wu")
         self.busy, self.dispatched = defaultdict[str, float](float), 0.0
         self.played: dict[type[Act], Callable[[RunningWarp, float, Any], float | None]] = {
-            Work: self._work, Read: self._read, Use: self._use, Store: self._store, Atomic: self._atomic,
-            Issue: self._issue, Signal: self._signal, Phase: self._phase, Group: self._group, Meet: self._meet,
+            WorkAct: self._work, ReadAct: self._read, UseAct: self._use, StoreAct: self._store, AtomicAct: self._atomic,
+            IssueAct: self._issue, SignalAct: self._signal, PhaseAct: self._phase, GroupAct: self._group,
+            MeetAct: self._meet,
         }  # fmt: skip
         for slot in range(min(resident, total)):
             self._begin(machine.dispatch * slot)
@@ -270,7 +271,7 @@ class Play:
 
     # Acts: each returns when the warp goes on, or None where it waits
 
-    def _work(self, warp: RunningWarp, now: float, act: Work) -> float:
+    def _work(self, warp: RunningWarp, now: float, act: WorkAct) -> float:
         slots, units, latency, row = act
         sm, mine = warp.sm, warp.scheduler
         begin = max(now, sm.slots[mine])
@@ -326,7 +327,7 @@ class Play:
         used = min(MOST_USED, self.busy[unit] / len(self.sms) / (now + self.machine.hbm_latency))
         return used / (1 - used)
 
-    def _read(self, warp: RunningWarp, now: float, act: Read) -> float:
+    def _read(self, warp: RunningWarp, now: float, act: ReadAct) -> float:
         nbytes, far, passes, row = act
         sm = warp.sm
         begin = self._passes(sm, now, passes, row)
@@ -334,13 +335,13 @@ class Play:
         warp.pending = max(warp.pending, arrives)
         return begin + 1
 
-    def _use(self, warp: RunningWarp, now: float, act: Use) -> float:
+    def _use(self, warp: RunningWarp, now: float, act: UseAct) -> float:
         if warp.pending > now:
             self.waits["memory", act.row] += warp.pending - now
             return warp.pending
         return now
 
-    def _store(self, warp: RunningWarp, now: float, act: Store) -> float:
+    def _store(self, warp: RunningWarp, now: float, act: StoreAct) -> float:
         nbytes, far, passes, row = act
         sm = warp.sm
         begin = self._passes(sm, now, passes, row)
@@ -348,7 +349,7 @@ class Play:
         room = done - self.machine.l2_latency - self.machine.store_room
         return max(begin + 1, room, sm.out - self.machine.store_bytes / self.machine.l2_write_bytes)
 
-    def _atomic(self, warp: RunningWarp, now: float, act: Atomic) -> float:
+    def _atomic(self, warp: RunningWarp, now: float, act: AtomicAct) -> float:
         nbytes, _, passes, row = act
         sm = warp.sm
         begin = max(now, sm.lsu)
@@ -358,7 +359,7 @@ class Play:
         self._takes("atomics", row, cycles)
         return begin + 1
 
-    def _issue(self, warp: RunningWarp, now: float, act: Issue) -> float:
+    def _issue(self, warp: RunningWarp, now: float, act: IssueAct) -> float:
         unit, number = warp.unit, act.operation
         work, machine, sm = unit.script.operations.get(number), self.machine, warp.sm
         begun, issuing = now, 1.0
@@ -411,14 +412,14 @@ class Play:
         if unit.needs[phase] == 0:
             self._wake(unit, ("phase", phase), unit.ready[phase] + self.machine.barrier_latency)
 
-    def _signal(self, warp: RunningWarp, now: float, act: Signal) -> float:
+    def _signal(self, warp: RunningWarp, now: float, act: SignalAct) -> float:
         script = warp.unit.script
         for phase in script.phases_of.get(act.seq, ()):
             far = self.sms[script.homes.get(phase, 0)] is not warp.sm
             self._told(warp.unit, phase, now + far * self.machine.remote_latency)
         return now + self.machine.signal
 
-    def _phase(self, warp: RunningWarp, now: float, act: Phase) -> float | None:
+    def _phase(self, warp: RunningWarp, now: float, act: PhaseAct) -> float | None:
         unit, phase = warp.unit, act.number
         if unit.needs.get(phase, 0) > 0:
             unit.waiting.setdefault(("phase", phase), []).append(warp)
@@ -431,7 +432,7 @@ class Play:
             self.waits["m-barrier", act.row] += after - began
         return after
 
-    def _group(self, warp: RunningWarp, now: float, act: Group) -> float:
+    def _group(self, warp: RunningWarp, now: float, act: GroupAct) -> float:
         operations, reads, row = act
         done = warp.unit.done
         after = max((done[operation][1 if reads else 0] for operation in operations if operation in done), default=now)
@@ -439,7 +440,7 @@ class Play:
             self.waits["operations", row] += after - now
         return max(now, after)
 
-    def _meet(self, warp: RunningWarp, now: float, act: Meet) -> float | None:
+    def _meet(self, warp: RunningWarp, now: float, act: MeetAct) -> float | None:
         meeting, arrives, waits, row = act
         unit = warp.unit
         if warp.began is None and arrives:

@@ -32,7 +32,7 @@ from tilewright.tile.walks import apart, plus, times
 
 if TYPE_CHECKING:
     from tilewright.ir.ranges import RangeFacts
-    from tilewright.tile.walks import Offset, Turns
+    from tilewright.tile.walks import LoopTurns, Offset
 
 
 # Writing the body of a tile call: statements that know their line, names that are new to the kernel.
@@ -215,7 +215,7 @@ class Builder:
         body = tuple(self._bodies.pop())
         self.add(ir.For(var, ir.as_expr(0), ir.as_expr(count), body, kind, at=self.at))
 
-    def turns(self, name: str, loops: Iterable[Turns]) -> Iterator[list[ir.Value]]:
+    def turns(self, name: str, loops: Iterable[LoopTurns]) -> Iterator[list[ir.Value]]:
         """Go through loops, unrolled, one behind the other: what is written inside has what their tables are."""
         for loop in loops:
             with self.loop(name, loop.count, "unroll") as turn:

@@ -58,7 +58,7 @@ from tilewright.tile.smem_descriptors import (
     mode_of,
 )
 from tilewright.tile.steps import Builder
-from tilewright.tile.walks import Ints, Turns, plus, quotient, turns_of, walk_of
+from tilewright.tile.walks import Ints, LoopTurns, plus, quotient, turns_of, walk_of
 
 # Shared memory as tcgen05.cp can read it: changes to try where a copy to tensor memory finds no descriptor.
 
@@ -166,7 +166,7 @@ class TmemCopyPlan:
     descriptor: Descriptor
     column: Value
     unit: Value
-    runs: tuple[Turns, ...]
+    runs: tuple[LoopTurns, ...]
 
     def summary(self) -> str:
         """``32x128b.warpx4, 1 instruction; no swizzle``."""

@@ -32,7 +32,7 @@ from tilewright.tile.owners import Owners, owners, registers_of
 from tilewright.tile.partition import COLUMN_BITS, WHOLE_COLUMNS, CellPlaces, tmem_cells
 from tilewright.tile.scope import SPOKEN
 from tilewright.tile.steps import Builder
-from tilewright.tile.walks import Ints, Turns, plus, quotient, turns_of
+from tilewright.tile.walks import Ints, LoopTurns, plus, quotient, turns_of
 
 QUARTER = 32  # lanes that a warp reaches
 SPLIT_SHAPE = "16x32bx2"  # the two halves of a warp have columns at any distance from each other
@@ -57,7 +57,7 @@ class LdstPlan:
     column: Value
     slot: Value
     guard: Expr | None
-    runs: tuple[Turns, ...]
+    runs: tuple[LoopTurns, ...]
 
     def summary(self) -> str:
         """``tcgen05.ld 32x32b.x16, 1 instruction per warp``."""

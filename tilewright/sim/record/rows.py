@@ -63,8 +63,8 @@ def _flow(stmt: ir.Stmt) -> tuple[str, frozenset[str]]:
             defines, read = first.buffer.name, [*ir.expressions(stmt)]
         case _:
             defines, read = "", [*ir.expressions(stmt)]
-    names = (getattr(node, "buffer", node) for node in read if isinstance(node, ir.Var | ir.Load | ir.AddressOf))
-    return defines, frozenset(named.name for named in names)
+    named = (node for node in read if isinstance(node, ir.Var | ir.Load | ir.AddressOf))
+    return defines, frozenset(node.name if isinstance(node, ir.Var) else node.buffer.name for node in named)
 
 
 def _turns(loop: ir.For) -> int | None:

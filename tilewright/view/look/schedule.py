@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tilewright.host import bytes_text
 from tilewright.isa import GPU_ARCHS
 from tilewright.profiling import GPUS, Gpu
-from tilewright.profiling.acts import ActWriter, Issue, Script, script_of
+from tilewright.profiling.acts import ActWriter, IssueAct, Script, script_of
 from tilewright.profiling.play import MEASURED, Play, SmFigures, figures_of
 from tilewright.sim.record.recording import Committed, Event, Fenced, Issued, Marked, Met, Signalled, Stretch, Waited
 
@@ -87,7 +87,7 @@ class Watched(Play):
             after: float | None = does(warp, now, act)
             times = self.acts.setdefault(id(warp.acts), {}).setdefault(warp.at, [now, now])
             times[1] = now if after is None else after
-            if isinstance(act, Issue) and act.operation not in self.done:
+            if isinstance(act, IssueAct) and act.operation not in self.done:
                 self.done[act.operation] = now, max(now, warp.unit.done.get(act.operation, (now, now))[0])
             return after
 
