@@ -110,12 +110,15 @@ def _stored(buffer: ir.Buffer, stmt: ir.Stmt) -> ir.Body | None:
     return (ir.Store(place, stmt.value, at=stmt.at),)
 
 
-def coverage_of(launch: Launch) -> Coverage:
-    """What a launch reaches, by a run on copies of its arguments that looks at bounds alone. Raises what it raises."""
+def coverage_of(launch: Launch, also: Callable[[Program], object] = lambda program: None) -> Coverage:
+    """What a launch reaches, by a run on copies of its arguments that looks at bounds alone. also: gets the program
+    before. Raises what the run raises.
+    """
     kernel, args, shape = launch
     marks, reached = _Marks(), set[tuple[int, str]]()
 
     def watch(program: Program) -> None:
+        also(program)
         for site in program.compiled.sites:
             if site.place is not None and site.place.name == _BUFFER:
                 site.hooks += (partial(_note, reached, site),)

@@ -34,7 +34,8 @@ as asked, or is no kernel. stopped: at a limit of time or memory, so that nothin
 class Verdict(NotebookText):
     """The result of one run of one kernel. inputs: a line for each argument. seconds: the time of the run. builds:
     those that ran, where there are several, see `Finding.builds`. orders: the choices of its runs, by name. coverage:
-    where the smallest launch was asked for, how many blocks of code it reaches, of how many, and what was chosen.
+    where the smallest launch was asked for, or arguments are proposed, how many blocks of code it reaches, of how many,
+    and what was chosen.
     proposed: options that say which arguments nobody gave, so that they were made up.
     """
 
@@ -124,9 +125,11 @@ class Report:
 
 
 def coverage_text(coverage: Mapping[str, Any]) -> str:
-    """A line on the blocks of code that a launch reaches, and on the launch that was chosen for them."""
+    """A line on the blocks of code that a launch reaches, and on the launch that was chosen for them, if one was."""
     lines = ", ".join(map(str, coverage["lines_not_reached"]))
     left = f"; not reached: a branch of line {lines}" if lines else ""
+    if "chosen" not in coverage:
+        return f"{coverage['reached']} of {coverage['blocks']} blocks of code reached{left}"
     chosen = ", ".join(f"{name} = {value}" for name, value in coverage["chosen"].items())
     whole = ", ".join(f"{name} = {value}" for name, value in coverage["given"].items())
     why = f"; the smallest launch that does: {chosen} for {whole}" if chosen != whole else "; no smaller launch does"

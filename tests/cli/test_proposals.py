@@ -96,7 +96,7 @@ def test_the_begins_of_ranges_are_one_more_and_grow(tmp_path: Path, monkeypatch:
     options = proposed(SEGMENTS, tmp_path, monkeypatch)
     code, out, _ = run(monkeypatch, tmp_path / "k.cu", *(word for option in options for word in option.split()))
 
-    assert "--arg begin:i32[1025]=ramp" in options
+    assert "--arg begin:i32[1025]=steps(4)" in options
     assert code == 0, out
 
 
@@ -192,3 +192,72 @@ def test_continuous_integration_makes_nothing_up(tmp_path: Path, capfd: pytest.C
     with pytest.raises(SystemExit):
         main()
     assert "k.cu does not say all that its launches take" in capfd.readouterr().err
+
+
+SCATTERED = """
+__global__ void scatter(const float* x, const int* where, float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[where[i]] STORES x[i];
+}
+void launcher(const float* x, const int* where, float* out, int n) {
+    scatter<<<(n + 127) / 128, 128>>>(x, where, out, n);
+}
+"""
+
+
+def test_places_that_are_proposed_alike_make_no_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert verdict(SCATTERED.replace("STORES", "="), tmp_path, monkeypatch)["status"] == "clean"
+
+
+def test_an_update_without_an_atomic_is_told_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert verdict(SCATTERED.replace("STORES", "+="), tmp_path, monkeypatch)["status"] == "wrong"
+
+
+def test_proposed_ranges_have_elements_and_code_that_is_not_reached_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sums = verdict(
+        SEGMENTS.replace("y[i] = sum;", "y[i] = sum; if (n == 7) for (int k = 0; k < i; k++) y[k] = begin[k];"),
+        tmp_path,
+        monkeypatch,
+    )
+
+    assert sums["status"] == "clean"
+    assert any("begin:i32[" in option and "=steps(4)" in option for option in sums["proposed"])
+    assert 7 in sums["coverage"]["lines_not_reached"]
+
+
+TILED = """
+#define TILE 64
+__global__ void tiles(const float* x, float* y, int n) {
+    for (int i = threadIdx.x; i < TILE; i += blockDim.x) y[blockIdx.x * TILE + i] = x[blockIdx.x * TILE + i];
+}
+void launcher(const float* x, float* y, int n) { tiles<<<(n + TILE - 1) / TILE, 32>>>(x, y, n); }
+"""
+
+
+def test_a_size_that_is_rounded_up_to_tiles_is_a_multiple_of_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert verdict(TILED, tmp_path, monkeypatch)["status"] == "clean"
+
+
+def test_a_size_with_which_the_launch_fails_is_not_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = POINTS.replace("GUARD", GUARD).replace("norms<<<grid, 128>>>", "norms<<<grid, 32 * b>>>")
+    assert verdict(text, tmp_path, monkeypatch)["status"] == "clean"
+
+
+def test_shared_memory_that_host_code_does_not_say_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = """
+__global__ void reversed(const float* x, float* y, int n) {
+    extern __shared__ float s[];
+    s[threadIdx.x] = x[threadIdx.x];
+    __syncthreads();
+    y[threadIdx.x] = s[blockDim.x - 1 - threadIdx.x];
+}
+void launcher(const float* x, float* y, int n) {
+    int nbytes = bytes_that_another_file_says(n), room = (n + 31) & ~31;
+    reversed<<<1, room, nbytes>>>(x, y, n);
+}
+"""
+    assert verdict(text, tmp_path, monkeypatch)["status"] == "clean"

@@ -151,13 +151,14 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     limits = {**limits, "max_findings": asked.max_findings}
     bounds = {**limits, "explore": EXPLORED if asked.explore is None else asked.explore, "replay": asked.replay}
     policy = Policy(asked.both, parse_idioms(asked.strict or ()), asked.pdl)
-    runs = [smaller(module, launch, asked.file, sizes) if asked.small else (launch.request, {}) for launch in launches]
+    runs = [smaller(module, launch, asked.file, sizes) if asked.small else (launch.request, launch.coverage)
+            for launch in launches]  # fmt: skip
     handed = Handed.between(() if asked.small else launches)
     with named_by(table):
         verdicts = [
             LaunchCheck(module, request, bounds, replace(policy, pdl=policy.pdl or request.pdl, around=launch.around),
                         asked.gpu, asked.json, asked.profile, coverage,
-                        handed.of(launch), proposed=launch.proposed).with_integers()
+                        handed.of(launch), proposed=launch.proposed, instead=launch.instead).with_proposals()
             for launch, (request, coverage) in zip(launches, runs, strict=True)
         ]  # fmt: skip
     with named_by(asked.file.with_suffix(".toml") if sequences else None):
@@ -253,7 +254,7 @@ class LaunchCheck:
     """A launch of a module's kernel, and how it is checked. gpu: is it launched on the GPU, too, and compared? quiet:
     is nothing printed? profile: the GPU for which its time is told. coverage: what a smaller launch reaches.
     handed: what launches before have left. is_known: do integers have the values of the host code, not zeros instead?
-    proposed: options that say what of the launch is proposed.
+    proposed: options that say what of the launch is proposed. instead: the same with other numbers in its arrays.
     """
 
     module: LoadedModule
@@ -267,6 +268,19 @@ class LaunchCheck:
     handed: Handed = field(default_factory=Handed)
     is_known: bool = True
     proposed: tuple[str, ...] = ()
+    instead: Launched | None = None
+
+    def with_proposals(self) -> Verdict:
+        """The verdict on a launch whose arrays of integers are proposed: what is wrong with some numbers and not with
+        others, as of a permutation, is no finding, but updates that lack an atomic.
+        """
+        if (other := self.instead) is None:
+            return self.with_integers()
+        ways = (self, replace(self, request=other.request, proposed=other.proposed, coverage=other.coverage))
+        for way in ways:
+            if (verdict := way.verdict(unsaid=_is_wrong)) or _has_update(verdict):
+                break
+        return verdict if verdict else self.verdict()
 
     def with_integers(self) -> Verdict:
         """The verdict on a launch of host code with small integers in the arrays that this fills with numbers which
@@ -348,6 +362,10 @@ def _has_update(verdict: Verdict) -> bool:
     be different ones, as of a permutation, are stored to, not changed.
     """
     return any(finding.remedy is not None and finding.remedy.step == "atomic" for finding in verdict.findings)
+
+
+def _is_wrong(verdict: Verdict) -> bool:
+    return not verdict
 
 
 def _is_by_data(verdict: Verdict) -> bool:

@@ -61,6 +61,8 @@ _NULL = ("nullptr", "NULL", "0")
 _OF_TENSOR = re.compile(r"\.\w+\(-?\d*\)$")  # ``x.size(0)``
 SMALL = Fill("ramp", source="*")  # integers that host code copies: 0, 1, ..., below the size of the smallest array
 THREADS = 128  # of a block, where the text does not say it
+SHARED = 48 << 10  # bytes of shared memory, or elements of it, where the text does not say them
+RANGES = 1 << 12  # elements of an array that ranges are of, all together
 _OF_WINDOWS = re.compile(r"^k(?:ernel)?_?(?:size|[hwds])$|ksize|kernel_|radius|window|filter", re.IGNORECASE)
 _STEPS = re.compile(r"pad|stride|dilat|group", re.IGNORECASE)  # beside windows: 1 is a plain choice
 _WINDOW = 3  # elements of a side of a window
@@ -74,14 +76,17 @@ MOST_ELEMENTS = 1 << 24  # of an array that is suggested
 class Lacks:
     """What the host code of a file does not say. what: sentences, with the lines where they hold. options: those that
     would say it; numbers: names of host code that do, and whether arguments depend on them; of_block: those that the
-    threads of a block depend on; arrays: pointers, and the names of the integers that lack beside each; ranges: those
-    of them that hold where ranges begin.
+    threads of a block depend on, of_grid: those that the CTAs do, of_shared: those that only the shared memory does;
+    arrays: pointers, and the names of the integers that lack beside each; ranges: those of them that hold where ranges
+    begin.
     """
 
     what: dict[str, list[int]] = field(default_factory=dict)
     options: dict[str, None] = field(default_factory=dict)
     numbers: dict[str, bool] = field(default_factory=dict)
     of_block: set[str] = field(default_factory=set)
+    of_shared: set[str] = field(default_factory=set)
+    of_grid: set[str] = field(default_factory=set)
     arrays: dict[str, tuple[Parameter, int, set[str]]] = field(default_factory=dict)
     ranges: set[str] = field(default_factory=set)
 
@@ -104,6 +109,8 @@ class Lacks:
         for name in names:
             self.add_number(name, is_argument=name in needed)
         self.of_block |= shape.of_block
+        self.of_shared |= shape.of_shared
+        self.of_grid |= shape.of_grid
         options = ["--grid 4", "--block 256"] * (not names and not any("." in name for name in shape.lacks))
         self.add(f"{kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}", shape.line, options)
 
@@ -122,11 +129,14 @@ class Lacks:
             sides = [name for name in beside if not (is_windowed and _small(name))]
             room = _WINDOW**2 if is_windowed and "const" not in param.type else 1
             many = min(elements * side ** min(len(sides), 3) * room, MOST_ELEMENTS) if beside else elements
-            is_range = param.name in self.ranges  # of one element each
-            array = _sample(param, many + is_range)
-            yield f"--arg {ArgumentSpec(param.name, replace(array, fill=Fill('ramp')) if is_range else array)}"
+            if param.name in self.ranges:
+                array = replace(_sample(param, many + 1), fill=Fill("steps", (RANGES // side,)))
+            else:
+                array = _sample(param, max(many, RANGES) if self.ranges else many)
+            yield f"--arg {ArgumentSpec(param.name, array)}"
         for name, is_argument in self.numbers.items():
-            value = THREADS if name in self.of_block else side if is_argument else 4
+            value = side if is_argument else SHARED if name in self.of_shared else 4
+            value = THREADS if name in self.of_block else value
             is_windowed = any(map(_OF_WINDOWS.search, self.numbers)) and name not in self.of_block
             size = f"{name}={(is_windowed and _small(name)) or value}"
             yield f"--size {shlex.quote(size)}"
@@ -153,7 +163,8 @@ def _lines(lines: Sequence[int]) -> str:
 class Launched:
     """A request as host code launches it. asked: what was asked for. said: a line that says what the host code has.
     numbers: of names in it that decide on the launch. around: what it does around the launch. homes: of its arrays, by
-    which other launches have the same ones. proposed: options that say what neither host code nor the request says.
+    which other launches have the same ones. proposed: options that say what neither host code nor the request says;
+    coverage: the blocks of code that these reach; instead: the same with other numbers in arrays of integers.
     """
 
     request: Request
@@ -163,6 +174,8 @@ class Launched:
     around: HostAround = HostAround()
     homes: Mapping[str, Any] = field(default_factory=dict)
     proposed: tuple[str, ...] = ()
+    coverage: Mapping[str, Any] = field(default_factory=dict)
+    instead: Launched | None = None
 
 
 def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> list[Launched]:

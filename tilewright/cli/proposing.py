@@ -12,19 +12,21 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.cli.argument_spec import ArgumentSpec, ArraySpec, Fill, argument_spec, numbers
+from tilewright.cli.argument_spec import FILLS, ZEROS, ArgumentSpec, ArraySpec, Fill, argument_spec, numbers
 from tilewright.cli.arguments import Request, arguments_of, kernel_of
-from tilewright.cli.launching import Lacks, Launched, check_sizes, launches_said
+from tilewright.cli.launching import INTEGERS, Lacks, Launched, check_sizes, launches_said
 from tilewright.cli.options import constants
 from tilewright.errors import TilewrightError
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedModule
 from tilewright.sim.machine.device import Events
+from tilewright.small import coverage_of
 from tilewright.trials import named_arrays
 
 if TYPE_CHECKING:
@@ -36,9 +38,10 @@ if TYPE_CHECKING:
 
 ROUNDS = 3  # of proposals: what is known of some arguments may let others be asked for
 ROOMS = (1 << 20, 1 << 24)  # elements of an array whose reach is looked at, the more where fewer are not enough
-FACTORS = (2, 4, 16, 64, 256, 1024)  # of a size, by which the CTAs of a launch grow with it
+MANY = 1024  # times a size, by which the CTAs of a launch grow that depend on it
+SIDES = (32, 128, 256, 16, 512)  # of all sizes, where a launch with the first ones fails
+NUMBERS = (FILLS["zeros"], FILLS["ramp"])  # of arrays of integers: alike, or all different
 MOST_SIZE = 1 << 14  # of a size that is made a multiple of the threads of a CTA
-LONG = Fill("steps", (100,))  # elements of a range: those of three warps, and four more
 ODD, ODD_VECTORS = 3, 16  # how much less than a multiple a size is; where the kernels have vectors
 _VECTORS = re.compile(r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?:__)?half2|\w*bfloat162)\b|/\s*[48]\b")
 
@@ -65,29 +68,18 @@ class _Options:
 
 @dataclass(frozen=True)
 class _Proposals:
-    """The launches of a file with what is proposed for them. of_block: sizes that the threads of a CTA depend on.
-    ranges: arrays that hold where ranges begin.
-    """
+    """The launches of a file with what is proposed for them. of_grid: names that their CTAs depend on."""
 
     module: LoadedModule
     request: Request
     file: Path
     sizes: Mapping[str, Number]
     options: _Options
-    of_block: frozenset[str] = frozenset()
-    ranges: frozenset[str] = frozenset()
+    of_grid: frozenset[str] = frozenset()
 
-    def joined(self, lacks: Lacks) -> _Proposals:
-        """With what is proposed for more that lacks."""
-        options = self.options.joined(_Options.of(lacks.proposed()))
-        return replace(
-            self, options=options, of_block=self.of_block | lacks.of_block, ranges=self.ranges | lacks.ranges
-        )
-
-    def with_long_ranges(self) -> _Proposals:
-        """With ranges that keep several warps busy; by themselves they have one element each."""
-        args = [spec.filled(lambda _: LONG) if spec.name in self.ranges else spec for spec in self.options.args]
-        return replace(self, options=replace(self.options, args=tuple(args)))
+    @property
+    def has_vectors(self) -> bool:
+        return any(map(_VECTORS.search, self.module.texts))
 
     def launches(self, **sizes: int) -> tuple[list[Launched], Lacks]:
         """The launches, with other sizes than the proposed ones, too."""
@@ -95,36 +87,55 @@ class _Proposals:
         return launches_said(self.module, request, self.file, {**self.sizes, **self.options.sizes, **sizes})
 
     def grids(self, **sizes: int) -> list[Sequence[int]]:
-        """The CTAs of the launches; none where one is too large for any GPU."""
+        """The CTAs of the launches; none where a GPU would refuse one."""
         try:
             return [launch.request.grid for launch in self.launches(**sizes)[0]]
         except TilewrightError:
             return []
 
+    def possible(self) -> _Proposals:
+        """The same with sizes for which no launch fails, if there are some."""
+        for side in (0, *SIDES):
+            sizes = dict.fromkeys(self.options.sizes, side) if side else self.options.sizes
+            other = replace(self, options=replace(self.options, sizes=sizes))
+            try:
+                other.launches()
+            except TilewrightError:
+                continue
+            return other
+        return self
+
+    def names_of(self, launch: Launched) -> set[str]:
+        """The parameters of a launch that are proposed."""
+        proposed = {spec.name for spec in self.options.args}
+        names = (spec.name for spec in launch.request.args if spec.name)
+        return {name for name in names if name in proposed or launch.around.words.get(name, "") in proposed}
+
     def rounded(self) -> dict[str, int]:
         """The sizes that host code rounds up to whole CTAs, with multiples of their threads."""
-        multiples = dict[str, int]()
-        for name, size in self.options.sizes.items():
-            is_free = name not in self.of_block and not _is_divided(name, self.module.texts)
-            if is_free and (multiple := self._multiple(name, size)):
-                multiples[name] = multiple
-        return multiples
+        sizes = {name: size for name, size in self.options.sizes.items()
+                 if name in self.of_grid and not _is_divided(name, self.module.texts)}  # fmt: skip
+        multiples = {name: self._multiple(name, size) for name, size in sizes.items()}
+        return {name: multiple for name, multiple in multiples.items() if multiple}
 
-    def _multiple(self, name: str, size: int) -> int | None:
-        """A number from ``size`` on with which one more takes more CTAs; None where the same holds of all sizes, or
-        of none.
+    def _multiple(self, name: str, size: int) -> int:
+        """A number from ``size`` on with which one more takes more CTAs, where a CTA has a thread for each, or for a
+        few; 0 of any other size, as that of a tile, whose kernels are rarely meant for a part of one.
         """
-        here = self.grids(**{name: size})
-        above = next((size * factor for factor in FACTORS if self.grids(**{name: size * factor}) != here), 0)
-        if not above or above > MOST_SIZE:
-            return None
-        low, high = size, above  # the grid of low is that here, that of high another
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.grids(**{name: middle}) == here else (low, middle)
-        doubled = 2 * low
-        is_multiple = self.grids(**{name: doubled}) != self.grids(**{name: doubled + 1})
-        return (doubled if is_multiple else low) if self.grids(**{name: low - 1}) == here else None
+        here = self.launches()[0]
+        if [launch.request.grid for launch in here] == self.grids(**{name: size * MANY}):
+            return 0
+        blocks = {tuple(launch.request.block or ()) for launch in here}
+        threads = sorted({*map(prod, blocks), *(extent for block in blocks for extent in block)} - {1})
+        vectors = (1, 2, 4, 8) if self.has_vectors else (1,)
+        for width in dict.fromkeys(vector * many for vector in vectors for many in threads):
+            multiple = 2 * width if size <= width else -(-size // width) * width
+            if multiple > MOST_SIZE:
+                break
+            before, least, whole, more = (self.grids(**{name: multiple + step}) for step in (-width, 1 - width, 0, 1))
+            if before != least == whole != more:
+                return multiple
+        return 0
 
 
 def _is_divided(name: str, texts: Sequence[str]) -> bool:
@@ -140,56 +151,115 @@ def with_proposals(module: LoadedModule, request: Request, file: Path, sizes: Ma
     """
     check_sizes(module, file, sizes)
     launches, lacks = launches_said(module, request, file, sizes)
-    if not lacks.what:
-        return launches
     asked, proposals = lacks, _Proposals(module, request, file, sizes, _Options())
     for _ in range(ROUNDS):
-        if lacks.what:
-            proposals = proposals.joined(lacks)
-            lacks = proposals.launches()[1]
-    if lacks.what:
-        asked.check(file)
-    for ways in (proposals.with_long_ranges(), proposals):
-        rooms = _Rooms(ways)
-        launches = _reaching(ways, rooms)
-        if rooms.are_enough:
+        if not lacks.what:
             break
-    return launches
+        options = proposals.options.joined(_Options.of(lacks.proposed()))
+        proposals = replace(proposals, options=options, of_grid=proposals.of_grid | lacks.of_grid).possible()
+        launches, lacks = proposals.launches()
+    else:
+        if lacks.what:
+            asked.check(file)
+    return _reaching(proposals) if asked.what else launches
 
 
-def _reaching(proposals: _Proposals, rooms: _Rooms) -> list[Launched]:
-    """The launches with arrays as long as they reach."""
+def _reaching(proposals: _Proposals) -> list[Launched]:
+    """The launches with arrays as long as they reach, and numbers in them that reach most of the code."""
     multiples = proposals.rounded()
-    by = ODD_VECTORS if any(map(_VECTORS.search, proposals.module.texts)) else ODD
+    by = ODD_VECTORS if proposals.has_vectors else ODD
     odd = {name: size - by for name, size in multiples.items()}
-    reaches = rooms.reaches(multiples)
-    grown = {name: rooms.reaches({**multiples, name: 2 * size}) for name, size in multiples.items()}
-    chosen = proposals.launches(**odd)[0]
-    at_odd = rooms.reaches(odd) if odd else reaches
-    sized = list[Launched]()
+    chosen, whole = proposals.launches(**odd)[0], proposals.launches(**multiples)[0]
+    grown = {name: proposals.launches(**{**multiples, name: 2 * size})[0] for name, size in multiples.items()}
+    ways = list[Launched]()
     for number, launch in enumerate(chosen):
-        lengths = dict[str, int]()
-        for name, reach in reaches[number].items():
-            factors = {size: grown[size][number].get(name, 0) / reach for size in multiples if reach}
-            if all(factor in (1, 2) for factor in factors.values()):
-                for size, factor in factors.items():
-                    reach = reach * odd[size] // multiples[size] if factor == 2 else reach
-            else:
-                reach = max(reach, at_odd[number].get(name, 0))
-            lengths[name] = max(reach, 1)
-        sized.append(_with_lengths(launch, lengths, {**proposals.options.sizes, **odd}, proposals.options.args))
-    return sized
+        others = {name: launches[number] for name, launches in grown.items()}
+        sized = [_Sized(proposals, fill, multiples, odd, whole[number], others, launch) for fill in NUMBERS]
+        sized = sized if sized[0].launch.request.args != sized[1].launch.request.args else sized[:1]
+        best, *rest = sorted((way.proposed() for way in sized), key=lambda way: -way.coverage.get("reached", 0))
+        ways.append(replace(best, instead=next(iter(rest), None)))
+    return ways
 
 
-def _with_lengths(
-    launch: Launched, lengths: Mapping[str, int], sizes: Mapping[str, int], args: Sequence[ArgumentSpec]
-) -> Launched:
-    """A launch whose arrays have other lengths, which says what of it is proposed."""
-    names = {*lengths, *(spec.name for spec in args)}
-    request = replace(launch.request, args=tuple(_resized(spec, lengths) for spec in launch.request.args))
-    arrays = [f"--arg {shlex.quote(str(spec))}" for spec in request.args if spec.name in names]
-    said = [f"--size {shlex.quote(f'{name}={size}')}" for name, size in sizes.items()]
-    return replace(launch, request=request, proposed=(*said, *arrays))
+@dataclass(frozen=True)
+class _Look:
+    """What a run shows: how many elements of arrays it reaches, and blocks of code."""
+
+    reach: Mapping[str, int]
+    coverage: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class _Sized:
+    """A launch whose arrays are to be as long as it reaches. fill: of proposed arrays of integers that are only read.
+    multiples, odd: sizes that host code rounds up. whole, grown: the launch with those, and with twice each.
+    """
+
+    proposals: _Proposals
+    fill: Fill
+    multiples: Mapping[str, int]
+    odd: Mapping[str, int]
+    whole: Launched
+    grown: Mapping[str, Launched]
+    chosen: Launched
+
+    @property
+    def launch(self) -> Launched:
+        return self._filled(self.chosen)
+
+    def proposed(self) -> Launched:
+        """The launch with such arrays, which says what of it is proposed."""
+        look = self._look(self.launch)
+        lengths = self._lengths(look.reach) if self.multiples else look.reach
+        names = {*lengths, *(spec.name for spec in self.proposals.options.args)}
+        request = self.launch.request
+        request = replace(request, args=tuple(_resized(spec, lengths) for spec in request.args))
+        arrays = [f"--arg {shlex.quote(str(spec))}" for spec in request.args if spec.name in names]
+        sizes = {**self.proposals.options.sizes, **self.odd}
+        told = [f"--size {shlex.quote(f'{name}={size}')}" for name, size in sizes.items()]
+        return replace(self.launch, request=request, coverage=look.coverage, proposed=(*told, *arrays))
+
+    def _lengths(self, at_odd: Mapping[str, int]) -> dict[str, int]:
+        """The lengths of arrays, in the proportion of a size to its multiple where they grow with it."""
+        reaches = self._look(self._filled(self.whole)).reach
+        grown = {name: self._look(self._filled(launch)).reach for name, launch in self.grown.items()}
+        lengths = dict(at_odd)
+        for name, reach in reaches.items():
+            factors = {size: grown[size].get(name, 0) / reach for size in self.multiples}
+            if all(factor == 1 or (factor == 2 and not reach % self.multiples[size])
+                   for size, factor in factors.items()):  # fmt: skip
+                for size in (size for size, factor in factors.items() if factor == 2):
+                    reach = reach * self.odd[size] // self.multiples[size]
+                lengths[name] = reach
+        return lengths
+
+    def _filled(self, launch: Launched) -> Launched:
+        kernel, proposed = kernel_of(self.proposals.module, launch.request), self.proposals.names_of(launch)
+        read = {param.name for param in kernel.written if param.name in proposed and param.element in INTEGERS
+                and "const" in param.type.partition("*")[0]}  # fmt: skip
+        args = (spec.filled(lambda fill: self.fill if fill == ZEROS else fill) if spec.name in read else spec
+                for spec in launch.request.args)  # fmt: skip
+        return replace(launch, request=replace(launch.request, args=tuple(args)))
+
+    def _look(self, launch: Launched) -> _Look:
+        looks = (self._look_within(launch, room) for room in ROOMS)
+        return next((look for look in looks if look is not None), _Look({}, {}))
+
+    def _look_within(self, launch: Launched, room: int) -> _Look | None:
+        """What a run with arrays of so many elements shows; None where these are too few."""
+        kernel, proposed = kernel_of(self.proposals.module, launch.request), self.proposals.names_of(launch)
+        request = replace(launch.request, args=tuple(spec.resized(_with_room(room)) for spec in launch.request.args))
+        values = arguments_of(kernel, request, np.random.default_rng(request.seed))
+        arrays = named_arrays(kernel, dict(zip(kernel.parameters, values, strict=True)))
+        asked = {name: array for name, array in arrays.items() if name.partition(".")[0] in proposed
+                 and isinstance(array, np.ndarray) and array.size == room}  # fmt: skip
+        reach = ArrayReach()
+        try:
+            coverage = coverage_of((kernel, values, request.launch), reach.subscribe)
+        except (TilewrightError, MemoryError):
+            return None
+        lengths = {name: max(1, -(-reach.ends.get(name, 0) // array.itemsize)) for name, array in asked.items()}
+        return _Look(lengths, coverage.as_data)
 
 
 def _resized(spec: ArgumentSpec, lengths: Mapping[str, int]) -> ArgumentSpec:
@@ -198,45 +268,6 @@ def _resized(spec: ArgumentSpec, lengths: Mapping[str, int]) -> ArgumentSpec:
         return spec.resized(lambda _: lengths.get(spec.name or ""))
     every = iter([length for place, length in lengths.items() if place.partition(".")[0] == spec.name])
     return spec.resized(lambda _: next(every, None))
-
-
-class _Rooms:
-    """Looks how far the proposed arrays of launches are reached. are_enough: has no run left what it has?"""
-
-    def __init__(self, proposals: _Proposals) -> None:
-        self.proposals = proposals
-        self.are_enough = True
-        self.names = {spec.name for spec in proposals.options.args}
-
-    def reaches(self, sizes: Mapping[str, int]) -> list[dict[str, int]]:
-        """By launches and names of arrays: how many elements the kernels reach with these sizes."""
-        return [self._reach(launch) for launch in self.proposals.launches(**sizes)[0]]
-
-    def _reach(self, launch: Launched) -> dict[str, int]:
-        for room in ROOMS:
-            if (reach := self._reach_within(launch, room)) is not None:
-                return reach
-        self.are_enough = False
-        return {}
-
-    def _reach_within(self, launch: Launched, room: int) -> dict[str, int] | None:
-        """The reach of arrays of so many elements; None where these are too few."""
-        kernel = kernel_of(self.proposals.module, launch.request)
-        request = replace(launch.request, args=tuple(spec.resized(_with_room(room)) for spec in launch.request.args))
-        values = arguments_of(kernel, request, np.random.default_rng(request.seed))
-        arrays = named_arrays(kernel, dict(zip(kernel.parameters, values, strict=True)))
-        proposed = {spec.name for spec in launch.request.args if self._is_proposed(spec.name or "", launch)}
-        asked = {name: array for name, array in arrays.items() if name.partition(".")[0] in proposed
-                 and isinstance(array, np.ndarray) and array.size == room}  # fmt: skip
-        reach = ArrayReach()
-        try:
-            kernel._run_watched(values, request.launch, frozenset({"bounds"}), reach.subscribe)
-        except (TilewrightError, MemoryError):
-            return None
-        return {name: -(-reach.ends.get(name, 0) // array.itemsize) for name, array in asked.items()}
-
-    def _is_proposed(self, name: str, launch: Launched) -> bool:
-        return name in self.names or launch.around.words.get(name, "") in self.names
 
 
 def _with_room(room: int) -> Callable[[ArraySpec], int | None]:

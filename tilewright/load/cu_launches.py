@@ -85,6 +85,8 @@ class LaunchShape:
     needs: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     sized: frozenset[str] = frozenset()  # arguments that are arrays which host code allocates
     of_block: frozenset[str] = frozenset()  # the names without which the block is not known
+    of_shared: frozenset[str] = frozenset()  # those without which the shared memory alone is not known
+    of_grid: frozenset[str] = frozenset()  # those without which the grid is not known
     numbers: Mapping[str, int] = field(default_factory=dict)
     host: Host | None = field(default=None, compare=False, repr=False)  # the code around it
     unless: str = ""  # the condition by which the host code does not come to it
@@ -296,7 +298,7 @@ def _in_numbers(placed: _Placed) -> LaunchShape:
     (launch, host, outer), kernel = placed, placed.name
     words, arguments = launch.words or _configured(launch.config, host), placed.arguments
     arguments = tuple(_CAST.sub("", word) for word in arguments)
-    of_block = _lacking(words[1], host) if len(words) > 1 else frozenset()
+    of_grid, of_block, of_shared = (_lacking(word, host) for word in (*words, "0", "0", "0")[:3])
     shapes = [host.extents(word) for word in words[:3]]
     host.numbers.lacks.discard("")
     lacks = tuple(sorted(host.numbers.lacks)) or tuple(
@@ -315,7 +317,7 @@ def _in_numbers(placed: _Placed) -> LaunchShape:
         grid, block, rest[0][0] if rest and rest[0] else 0, launch.line, kernel, values, arguments,
         () if complete else lacks or ("grid", "block"), _has_pdl(launch, host), _cluster(launch, host), allocated,
         {word: _needed(sizes.get(word, word), outer) for word in arguments},
-        frozenset({*sizes, *allocated}), of_block,
+        frozenset({*sizes, *allocated}), of_block, of_shared - of_grid - of_block, of_grid,
         {name: value for name, value in outer.numbers.used.items() if name in outer.local or name in outer.given},
         outer, next((text for text, holds in conditions(host) if holds is False), ""),
     )  # fmt: skip

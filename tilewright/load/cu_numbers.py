@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tilewright.dtypes import dtype
 from tilewright.isa import ARCHS
@@ -38,10 +38,12 @@ _OF_INTEGERS: Mapping[str, Callable[[int, int], int]] = {
     "%": lambda a, b: int(math.fmod(a, b)), "&": operator.and_, "|": operator.or_, "^": operator.xor,
     "<<": operator.lshift, ">>": operator.rshift,
 }  # fmt: skip
-_ONE: Mapping[str, Callable[[Number], Number]] = {"-": operator.neg, "+": operator.pos, "!": operator.not_}
+_ONE: Mapping[str, Callable[[Any], Number]] = {"-": operator.neg, "+": operator.pos, "!": operator.not_,
+                                               "~": operator.invert}  # fmt: skip
 _FUNCTIONS: Mapping[str, Callable[..., Number]] = {
     "min": min, "max": max, "ceil": math.ceil, "ceilf": math.ceil, "floor": math.floor, "floorf": math.floor,
-    "sqrt": math.sqrt, "sqrtf": math.sqrt, "log2": math.log2, "log2f": math.log2, "abs": abs, "pow": math.pow,
+    "abs": abs, **{f"{name}{end}": getattr(math, name) for end in ("", "f")
+                   for name in ("sqrt", "log2", "log", "log10", "exp", "exp2", "pow") if hasattr(math, name)},
 }  # fmt: skip
 _BYTES = {"half": 2, "__half": 2, "__half2": 4, "half2": 4, "__nv_bfloat16": 2, "__nv_bfloat162": 4, "__nv_fp8_e4m3": 1,
           "__nv_fp8_e5m2": 1, "dim3": 12, "bool": 1}  # fmt: skip

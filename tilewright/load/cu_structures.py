@@ -200,6 +200,7 @@ def _declared(texts: tuple[str, ...]) -> dict[str, tuple[list[dict[str, Any]], i
     return {name: ([*map(asdict, whole.fields)], whole.align, whole.problem) for name, whole in read.structures.items()}
 
 
+@kept
 def structure_bytes(texts: tuple[str, ...]) -> dict[str, int]:
     """The sizes of the structures that texts declare, as far as their fields are known."""
     declared = _declared(texts).items()
