@@ -191,7 +191,7 @@ def test_what_cannot_be_multiplied_is_refused() -> None:
 
 @pytest.mark.parametrize(
     "scales",
-    [{"scale_a": 0.5}, {"scale_b": np.float32([0.25])}, {"scale_a": np.arange(6, dtype=np.float32)},
+    [{"scale_a": 0.5}, {"scale_b": np.full(1, 0.25, np.float32)}, {"scale_a": np.arange(6, dtype=np.float32)},
      {"scale_a": 2, "scale_b": np.arange(8, dtype=np.float32)}],
     ids=["a number", "an array of one number", "one for each row", "a number and one for each column"],
 )  # fmt: skip
