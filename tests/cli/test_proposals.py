@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_check import run
+from tests.commands import ran
 
 ROWS = """
 __global__ void twice(const float* x, float* y, int n) {
@@ -39,30 +39,30 @@ void host(float* image, int channels, int height, int width, int ksize, int pad,
 """
 
 
-def proposed(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def proposed(text: str, tmp_path: Path) -> list[str]:
     (tmp_path / "k.cu").write_text(text)
-    code, _, error = run(monkeypatch, tmp_path / "k.cu")
+    code, _, error = ran("check", tmp_path / "k.cu")
     assert code == 2, error
     return re.findall(r"--\w+ \S+", error[error.index("try:") :])
 
 
 @pytest.mark.parametrize("text", [ROWS, WINDOWS], ids=["rows", "windows"])
-def test_what_is_proposed_leads_to_no_mistake(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = proposed(text, tmp_path, monkeypatch)
+def test_what_is_proposed_leads_to_no_mistake(text: str, tmp_path: Path) -> None:
+    options = proposed(text, tmp_path)
 
-    code, out, _ = run(monkeypatch, tmp_path / "k.cu", *(word for option in options for word in option.split()))
+    code, out, _ = ran("check", tmp_path / "k.cu", *(word for option in options for word in option.split()))
 
     assert code == 0, out
 
 
-def test_a_number_that_follows_from_others_is_not_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = proposed(ROWS, tmp_path, monkeypatch)
+def test_a_number_that_follows_from_others_is_not_asked_for(tmp_path: Path) -> None:
+    options = proposed(ROWS, tmp_path)
 
     assert [option for option in options if "size" in option] == ["--size n=64", "--size rows=4"]
 
 
-def test_a_window_is_small_and_its_steps_are_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = proposed(WINDOWS, tmp_path, monkeypatch)
+def test_a_window_is_small_and_its_steps_are_1(tmp_path: Path) -> None:
+    options = proposed(WINDOWS, tmp_path)
 
     assert {"--size ksize=3", "--size pad=1", "--size stride=1", "--size height=64"} <= {*options}
 
@@ -89,15 +89,15 @@ void host(torch::Tensor x, torch::Tensor y) {
 """
 
 
-def test_the_begins_of_ranges_are_one_more_and_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = proposed(SEGMENTS, tmp_path, monkeypatch)
-    code, out, _ = run(monkeypatch, tmp_path / "k.cu", *(word for option in options for word in option.split()))
+def test_the_begins_of_ranges_are_one_more_and_grow(tmp_path: Path) -> None:
+    options = proposed(SEGMENTS, tmp_path)
+    code, out, _ = ran("check", tmp_path / "k.cu", *(word for option in options for word in option.split()))
 
     assert "--arg begin:i32[1025]=ramp" in options
     assert code == 0, out
 
 
-def test_a_tensor_s_data_decides_the_instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = proposed(OF_TENSORS, tmp_path, monkeypatch)
+def test_a_tensor_s_data_decides_the_instance(tmp_path: Path) -> None:
+    options = proposed(OF_TENSORS, tmp_path)
 
     assert "--arg x:f32[" in " ".join(options)
