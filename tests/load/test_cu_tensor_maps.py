@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.test_check import run
+from tests.commands import ran
 from tilewright.cli.argument_spec import argument_spec
 from tilewright.errors import ArgumentError
 from tilewright.host import TensorMap
@@ -147,11 +147,11 @@ int main() {
     ],
 )
 def test_a_kernel_is_checked_with_the_map_of_its_host_code(
-    rows: str, stride: str, code: int, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rows: str, stride: str, code: int, shown: str, tmp_path: Path
 ) -> None:
     (tmp_path / "k.cu").write_text(KERNEL.replace("ROWS", rows).replace("STRIDE", stride))
 
-    ended, out, err = run(monkeypatch, tmp_path / "k.cu")
+    ended, out, err = ran("check", tmp_path / "k.cu")
 
     assert ended == code
     assert shown in out + err
