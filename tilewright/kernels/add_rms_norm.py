@@ -56,11 +56,11 @@ def outputs(x: Array, residual: Array, weight: Array, eps: float) -> Arrays:
     return like(x), like(x)
 
 
-def run(results: Arrays, args: Arrays) -> Launches:
-    x, residual, weight = matrix(args[0]), matrix(args[1]), contiguous(args[2])
-    y, total = map(matrix, results)
+def run(results: Arrays, x: Array, residual: Array, weight: Array, eps: float) -> Launches:
+    x, residual, y, total = map(matrix, (x, residual, *results))
+    weight = contiguous(weight)
     rows = dealt(x, residual, weight, y, total, use=SUMMED)
-    yield forward(rows, kind_of(x), kind_of(weight)), (x, residual, weight, y, total, args[3])
+    yield forward(rows, kind_of(x), kind_of(weight)), (x, residual, weight, y, total, eps)
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
