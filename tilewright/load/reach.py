@@ -10,9 +10,8 @@ from tilewright.sim.machine.device import Events
 
 if TYPE_CHECKING:
     from tilewright.sim import Program
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.sites import Hook, Site
+    from tilewright.sim.machine.event import AccessEvent, Hook
+    from tilewright.sim.machine.sites import Site
 
 
 class SharedReach(Events):
@@ -27,9 +26,9 @@ class SharedReach(Events):
         if site.place is None or site.place.space != "shared":
             return None
 
-        def note(batch: Batch, mask: Mask, *every: Address) -> None:
-            for at in (one for one in every if one.hi + site.width > self.end):
-                active = np.broadcast_to(at.full(), mask.shape)[mask.full]
+        def note(event: AccessEvent) -> None:
+            for at in (one for one in event.every if one.hi + site.width > self.end):
+                active = np.broadcast_to(at.full(), event.team.shape)[event.team.full]
                 self.end = max(self.end, int(active.max(initial=0)) + site.width)
 
         return note
