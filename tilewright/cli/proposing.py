@@ -25,16 +25,12 @@ from tilewright.cli.options import constants
 from tilewright.errors import TilewrightError
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedModule
-from tilewright.sim.machine.device import Events
+from tilewright.load.reach import Reach
 from tilewright.small import coverage_of
 from tilewright.trials import named_arrays
 
 if TYPE_CHECKING:
     from tilewright.load.cu_numbers import Number
-    from tilewright.sim import Program
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.sites import Hook, Site
 
 ROUNDS = 3  # of proposals: what is known of some arguments may let others be asked for
 ROOMS = (1 << 20, 1 << 24)  # elements of an array whose reach is looked at, the more where fewer are not enough
@@ -253,7 +249,7 @@ class _Sized:
         arrays = named_arrays(kernel, dict(zip(kernel.parameters, values, strict=True)))
         asked = {name: array for name, array in arrays.items() if name.partition(".")[0] in proposed
                  and isinstance(array, np.ndarray) and array.size == room}  # fmt: skip
-        reach = ArrayReach()
+        reach = Reach("global")
         try:
             coverage = coverage_of((kernel, values, request.launch), reach.subscribe)
         except (TilewrightError, MemoryError):
@@ -273,30 +269,3 @@ def _resized(spec: ArgumentSpec, lengths: Mapping[str, int]) -> ArgumentSpec:
 def _with_room(room: int) -> Callable[[ArraySpec], int | None]:
     """The length of an array of which nobody has said the elements one by one."""
     return lambda array: None if array.fill.how == "list" else room
-
-
-class ArrayReach(Events):
-    """The ends of the bytes of arrays that a run touches, by their names."""
-
-    def __init__(self) -> None:
-        self.ends = dict[str, int]()
-
-    def subscribe(self, program: Program) -> None:
-        """Hear of the runs of a program."""
-        program.compiled.subscribe(self)
-
-    def watch(self, site: Site) -> Hook | None:
-        """Looks how far the site goes."""
-        place = site.place
-        if place is None or place.space != "global":
-            return None
-
-        def note(batch: Batch, mask: Mask, *every: Address) -> None:
-            for at in (
-                address for address in every if address.hi + site.width - place.start > self.ends.get(place.name, 0)
-            ):
-                active = np.broadcast_to(at.full(), mask.shape)[mask.full]
-                end = int(active.max(initial=0)) + site.width - place.start
-                self.ends[place.name] = max(self.ends.get(place.name, 0), end)
-
-        return note

@@ -251,9 +251,9 @@ def _stream(rec: Recorder, threads: tuple[Threads, ...]) -> Growing | None:
 
 def _current(rec: Recorder) -> Growing | None:
     """The first warp that is executing."""
-    if rec.batch is None or rec.mask is None or rec.mask.full.shape[:2] != rec.batch.shape[:2]:
+    if rec.running is None or rec.team is None or rec.team.shape[:2] != rec.running.shape[:2]:
         return next((stream for _, _, stream in rec.streams), None)
-    return next((stream for _, _, stream in rec.active(rec.batch, rec.mask)), None)
+    return next((stream for _, _, stream in rec.active(rec.team)), None)
 
 
 def _number(rec: Recorder, stream: Growing) -> int:
