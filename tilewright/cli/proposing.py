@@ -25,7 +25,7 @@ from tilewright.cli.options import constants
 from tilewright.errors import TilewrightError
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedModule
-from tilewright.load.reach import Reach
+from tilewright.load.reach import MemoryReach
 from tilewright.small import coverage_of
 from tilewright.trials import named_arrays
 
@@ -249,7 +249,7 @@ class _Sized:
         arrays = named_arrays(kernel, dict(zip(kernel.parameters, values, strict=True)))
         asked = {name: array for name, array in arrays.items() if name.partition(".")[0] in proposed
                  and isinstance(array, np.ndarray) and array.size == room}  # fmt: skip
-        reach = Reach("global")
+        reach = MemoryReach("global")
         try:
             coverage = coverage_of((kernel, values, request.launch), reach.subscribe)
         except (TilewrightError, MemoryError):

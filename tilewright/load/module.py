@@ -414,13 +414,13 @@ class LoadedKernel:
 
     def _touched(self, bound: Given, limits: host.Limits, machine: Machine) -> int | None:
         """The bytes of shared memory that a run with so much of it touches; None where it does not come to its end."""
-        from tilewright.load.reach import Reach
+        from tilewright.load.reach import MemoryReach
         from tilewright.sim import Program, parse_checks
 
         try:
             made = self._lowered(bound, machine)
             program = Program(made.kernel, parse_checks("bounds"))
-            reach = Reach("shared")
+            reach = MemoryReach("shared")
             reach.subscribe(program)
             copied = dict(zip(bound.arrays, host.copies(bound.arrays.values()), strict=True))
             limits = replace(limits, seconds=min(PATIENCE, limits.seconds or PATIENCE))

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tilewright.sim.machine.sites import Site
 
 
-class Reach(Events):
+class MemoryReach(Events):
     """The ends of the bytes that runs touch, by the names of arrays, of global memory counted from where each starts;
     those of all of shared memory are by the name "shared".
     """
