@@ -95,7 +95,7 @@ def test_what_is_no_kernel_is_a_verdict_too() -> None:
     assert tw.check(doubled, target="sm_1").status == "refused"
     missing = ToolError("NVRTC is not installed", hint="pip install")
     assert verdict_on("k.cu", missing).status == "refused", "nothing is known of the kernel"
-    assert verdict_on("k.cu", ToolError("NVRTC refuses it", at=Span("k.cu", 3))).status == "wrong"
+    assert verdict_on("k.cu", ToolError("NVRTC refuses it", at=Span("k.cu", 3))).status == "refused"
     assert tw.check(doubled, np.zeros(3)).findings[0].kind == "argument"
 
 

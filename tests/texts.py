@@ -5,11 +5,12 @@ from __future__ import annotations
 import importlib.util
 import linecache
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-__all__ = ["executed", "imported", "readable"]
+__all__ = ["changed", "executed", "imported", "readable"]
 
 
 def readable(text: str, file: str) -> str:
@@ -33,4 +34,21 @@ def imported(file: Path, *, listed: bool = False) -> ModuleType:
     if listed:
         sys.modules[file.stem] = module
     spec.loader.exec_module(module)
+    return module
+
+
+def changed(
+    texts: Mapping[str, str], before: str, after: str, folder: Path, *, within: Sequence[str] = ()
+) -> ModuleType:
+    """Modules read anew as ``changed_<name>``, where the first place of a text in the first file that has it is another
+    text; the last of them. texts: by the full name of each, which may import those before it. within: which may change.
+    """
+    place = next(name for name in within or texts if before in texts[name])
+    for name, text in texts.items():
+        own = text.replace(before, after, 1) if name == place else text
+        for other in texts:
+            own = own.replace(f"from {other} import", f"from changed_{other.rpartition('.')[2]} import")
+        path = folder / f"changed_{name.rpartition('.')[2]}.py"
+        path.write_text(own, "utf-8")
+        module = imported(path, listed=True)
     return module

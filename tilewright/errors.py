@@ -169,9 +169,6 @@ class UnsupportedError(KernelError):
     """A kernel of others with something that is no mistake, and that the simulator does not have."""
 
 
-UnsupportedError.KIND = KernelError.KIND
-
-
 class DispatchError(TilewrightError):
     """A tile call that no variant takes, or a forced variant that does not fit."""
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
-    from tilewright.sim.machine import Address, Batch, Hook, Ints, Mask, Site, Subject, Wave
+    from tilewright.sim.machine import AccessEvent, Address, Hook, Ints, Site, Subject, Team, Wave
 
 OTHER = 0x47  # bytes in whose place it is: finite floats of any width, and no small integers
 
@@ -58,16 +58,16 @@ class Leftovers(Check):
         is_copy = site.at is not None and site.op == "store" and fills_in_part(text, site.at.line)
         line = self.lines.setdefault(site.at if is_copy else None, len(self.lines))
 
-        def hook(batch: Batch, mask: Mask, *every: Address) -> None:
-            for at in every:
-                self._stored(site, line, batch, mask, at)
+        def hook(event: AccessEvent) -> None:
+            for at in event.every:
+                self._stored(site, line, event.team, at)
 
         return hook
 
-    def _stored(self, site: Site, line: int, batch: Batch, mask: Mask, at: Address) -> None:
+    def _stored(self, site: Site, line: int, team: Team, at: Address) -> None:
         """Lanes are about to store."""
-        wave, active = batch.wave, mask.full
-        rows = spread(np.asarray(batch.rows(1)), active.shape)[active]
+        wave, active = team.wave, team.full
+        rows = spread(np.asarray(team.look.rows(1)), active.shape)[active]
         octets = spread(at.full(), active.shape)[active][:, None] + np.arange(site.width)
         (turn, by), now = self.last[wave], self.turns[wave]
         for row in np.unique(rows).tolist():

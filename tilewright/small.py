@@ -25,8 +25,7 @@ from tilewright.records import replace
 if TYPE_CHECKING:
     from tilewright.host import Limits
     from tilewright.sim import Program
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.batch import Batch, Mask
+    from tilewright.sim.machine.event import AccessEvent
     from tilewright.sim.machine.sites import Site
 
 TILE = 128  # the largest that numbers stay multiples of
@@ -129,12 +128,11 @@ def coverage_of(launch: Launch, also: Callable[[Program], object] = lambda progr
     return Coverage(frozenset(reached), tuple(marks.blocks))
 
 
-def _note(reached: set[tuple[int, str]], site: Site, batch: Batch, mask: Mask, *every: Address) -> None:
-    lanes = np.broadcast_to(mask.full, batch.shape)
-    warps = lanes.sum(2)
+def _note(reached: set[tuple[int, str]], site: Site, event: AccessEvent) -> None:
+    warps = event.team.full.sum(2)
     several = {"lanes": warps, "warps": (warps > 0).sum(1), "CTAs": (warps.sum(1) > 0).sum()}
     together = ["lane", *(name for name, many in several.items() if np.max(many) > 1)]
-    reached.update((int(at.lo) // site.width, name) for at in every for name in together)
+    reached.update((int(at.lo) // site.width, name) for at in event.every for name in together)
 
 
 def smallest(

@@ -25,7 +25,7 @@ from tilewright.errors import ArgumentError, SimulationError, TilewrightError, T
 from tilewright.ir import Attr, Kernel
 from tilewright.ir.launch import BLOCKS_PER_SM, MAX_REGISTERS
 from tilewright.isa import SECTOR_BYTES
-from tilewright.profiling.acts import ATOMICS, accesses
+from tilewright.profiling.acts import accesses, is_atomic
 from tilewright.profiling.bounds import Gpu, occupancy_of
 from tilewright.profiling.estimate import Estimate, RecordedLaunch, recorded, spilled_bytes, spilled_wavefronts
 from tilewright.public import Public, instances
@@ -565,7 +565,7 @@ def _ifs(now: RecordedLaunch) -> Iterator[tuple[str, Any, RecordedLaunch]]:
         site = now.recording.sites[number]
         verb = "writes" if site.write else "reads"
         least = -(-nbytes // SECTOR_BYTES)
-        if site.space == "global" and ATOMICS.fullmatch(site.op):
+        if site.space == "global" and is_atomic(site.op):
             what = f"if a CTA added up what it adds to {site.buffer}, and one lane did so"
             yield what, site.at, _with(now, number, _rare)
         elif site.space == "global" and sectors > 2 * least:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from tilewright.errors import ArgumentError, TargetError, TilewrightError, ToolError, UnsupportedError
+from tilewright.errors import SimulationError, TilewrightError
 from tilewright.explain import Finding
 from tilewright.records import NotebookText
 
@@ -25,8 +25,8 @@ TRACE = "tilewright.trace/1"
 """The version of what traces say of themselves: their ``otherData``."""
 SCHEMA = "tilewright.verdict/2"
 EXIT_CODES = {"clean": 0, "wrong": 1, "refused": 2, "stopped": 3}
-"""Exit codes by status. wrong: something was found in the kernel. refused: it could not be run as asked. stopped: at a
-limit of time or memory, so that nothing is known.
+"""Exit codes by status. wrong: something was found in the kernel. refused: nothing was judged, as it could not be run
+as asked, or is no kernel. stopped: at a limit of time or memory, so that nothing is known.
 """
 
 
@@ -161,12 +161,12 @@ def unjudged(name: str, status: str, *findings: Finding) -> Verdict:
 
 
 def status_of(error: TilewrightError) -> str:
-    """The status for an error: wrong, refused where the call or a missing tool is to blame, or stopped."""
+    """The status for an error: wrong where a run or a launch has gone wrong, stopped at a limit, else refused: nothing
+    was judged.
+    """
     if error.kind == "limit":
         return "stopped"
-    if isinstance(error, UnsupportedError):
-        return "refused"
-    return "refused" if isinstance(error, (ArgumentError, TargetError, ToolError)) and error.at is None else "wrong"
+    return "wrong" if isinstance(error, SimulationError) else "refused"
 
 
 def report_from(fields: Mapping[str, Any]) -> Report:

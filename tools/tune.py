@@ -31,15 +31,16 @@ from typing import Any
 from benchmarks.gpu import tune_rows
 from benchmarks.gpu.estimate import FEW, LIMIT_S, TIMES, Recorded, estimated
 from benchmarks.gpu.pairs import Maker, clusters_of, matmul_pair, row_label, rows_pair, tile_label
+from tilewright.isa import ProductShape
 from tilewright.kernels.forms import ROW_BYTES
-from tilewright.kernels.products import candidates, chosen, clusters_at_once
+from tilewright.kernels.product_tiles import candidates, chosen, clusters_at_once
 from tilewright.profiling import gpu
 from tilewright.profiling.acts import product_cycles
 from tilewright.profiling.play import TENSOR_CLOCK, figures_of
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "benchmarks" / "results" / "tuned.json"
-FILES = {table: ROOT / "tilewright" / "kernels" / f"{table}.py" for table in ("rows", "products")}
+FILES = {"rows": ROOT / "tilewright/kernels/rows.py", "products": ROOT / "tilewright/kernels/product_tiles.py"}
 DECIDING = ("tilewright/**/*.py", "benchmarks/gpu/*.py", "benchmarks/results/figures.json", TIMES.relative_to(ROOT))
 PROCESSORS = 132
 LENGTHS = (1024, 2048, 4096, 8192)
@@ -91,7 +92,7 @@ def least_seconds(shape: tuple[int, int, int], tiles: Any, *, turned: bool) -> f
     rounds = -(-work // most) if tiles.parts == 1 else work / clusters_at_once(tiles, PROCESSORS)
     clock = on.clock * TENSOR_CLOCK
     figures = figures_of(on, tiles.ctas * (most if tiles.parts == 1 else work), clock=clock)
-    tensor = tiles.m // 64 * ROW_BYTES // 32 * product_cycles(f"m64n{tiles.n}k16") * figures.tensor_power
+    tensor = tiles.m // 64 * ROW_BYTES // 32 * product_cycles(ProductShape(64, tiles.n, 16, 16)) * figures.tensor_power
     loads = (tiles.m / tiles.beside + min(tiles.n, across) / tiles.cluster) * ROW_BYTES / figures.l2_shared_bytes
     step = max(tensor, loads) * min(tiles.resident, max(1, most * tiles.ctas // PROCESSORS))
     return float(rounds * (k // 64 // tiles.parts) * step / clock)

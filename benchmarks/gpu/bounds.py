@@ -87,7 +87,7 @@ def rows_held(on: Gpu) -> Iterator[Held]:
 def product_bounds(m: int, n: int, k: int, on: Gpu) -> dict[str, float]:
     """Seconds of a product of 16-bit elements, by unit: an SM that has the most tiles does whole ones."""
     from tilewright.kernels.forms import ROW_BYTES
-    from tilewright.kernels.products import chosen
+    from tilewright.kernels.product_tiles import chosen
 
     steps = k * 2 // ROW_BYTES
     ((tiles, turned),) = chosen(m, n, steps, on.sms)

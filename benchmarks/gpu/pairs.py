@@ -210,7 +210,7 @@ def matmul_pair(
     """split: only tiles of which CTAs share K, none of them, or (None) both. quick: record fewer steps along K. Tiles
     that warpgroups take in turns are left out: what is recorded of one tile says nothing of the next one beside it.
     """
-    from tilewright.kernels.products import candidates
+    from tilewright.kernels.product_tiles import candidates
 
     m, n, k = shape
     tiles = [each for each in candidates() if not each.pingpong and split in (None, each.parts > 1)]
@@ -218,7 +218,7 @@ def matmul_pair(
     def build(tile: Any, make: Maker) -> Built:
         from tilewright.kernels.forms import MatmulKind
         from tilewright.kernels.matmul import product as multiplied
-        from tilewright.kernels.products import clusters_at_once
+        from tilewright.kernels.product_tiles import clusters_at_once
 
         form = MatmulKind("bfloat16", "bfloat16", "bfloat16", (False, False, turned))
         a, b, c = make("a", (m, k), "bfloat16"), make("b", (n, k), "bfloat16"), make("c", (m, n), "bfloat16", "zero")

@@ -33,7 +33,8 @@ from benchmarks.gpu.matmul import (
 from benchmarks.gpu.measure import Claim, Table
 from tilewright import kernels
 from tilewright.kernels.forms import MatmulKind, Tiles
-from tilewright.kernels.products import MOST_TRIED, Lies, chosen, has_registers
+from tilewright.kernels.product_tiles import Lies, chosen
+from tilewright.kernels.products import MOST_TRIED, has_registers
 
 Job = tuple[Shape, bool]
 LEAST, MOST, DRAWN, LAYERS, ROUNDS = 64, 16384, 60, 20, 9

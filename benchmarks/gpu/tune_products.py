@@ -30,7 +30,7 @@ from benchmarks.gpu.shapes import Job, jobs_of
 from tilewright.kernels import products
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.products import Lies, chosen
+from tilewright.kernels.product_tiles import Lies, candidates, chosen
 
 Plan = tuple[Tiles, bool]
 PROCESSORS = 132
@@ -44,7 +44,7 @@ def tried(job: Job) -> list[Plan]:
     (m, n, k), across = job
     lie = Lies(k % 16 == 0), Lies((n if across else k) % 16 == 0, across)
     ranked = chosen(m, n, -(-k // 64), PROCESSORS, lie=lie, most=10000)
-    usual = set(products.candidates())
+    usual = set(candidates())
     kinds = [ranked[:MOST_TRIED], [plan for plan in ranked if plan[0].pingpong][:MOST_OF_A_KIND],
              [plan for plan in ranked if replace(plan[0], apart=1) not in usual][:MOST_OF_A_KIND]]  # fmt: skip
     near = list(dict.fromkeys(itertools.chain(*kinds)))

@@ -21,7 +21,7 @@ from typing import Any
 
 from tilewright.errors import TilewrightError
 from tilewright.kernels.lines import for_shifts, shifted
-from tilewright.kernels.rows import LINE, MOST_STAGED, Rows, chosen
+from tilewright.kernels.rows import BIASED, LINE, MOST_STAGED, PLAIN, READ, WEIGHTED, Rows, chosen
 from tilewright.kernels.rows import shifted as shifted_rows
 from tilewright.kernels.rows import staged as staged_rows
 
@@ -36,17 +36,17 @@ BYTES, PROCESSORS = 2**28, 132
 EPS = 1e-6
 # The constants of a kernel beside the rows, and its arguments: x, weights, results, a number.
 EXTRA = {"softmax": "", "rms_norm": "w", "layer_norm": "ww", "cross_entropy": "t"}
-TABLE = {"": "plain", "w": "weighted", "ww": "biased", "t": "reduced"}
+USES = {"": PLAIN, "w": WEIGHTED, "ww": BIASED, "t": READ}
 
 
 def usual(name: str, columns: int, item_bytes: int) -> Rows:
     """The distribution that the kernel chooses for rows without gaps."""
-    vector, table = 16 // item_bytes, TABLE[EXTRA[name]]
+    vector, use = 16 // item_bytes, USES[EXTRA[name]]
     if columns % vector == 0:
-        return chosen(columns, vector, item_bytes, clusters=True, table=table, many=PROCESSORS)
+        return chosen(columns, vector, item_bytes, clusters=True, use=use, many=PROCESSORS)
     if columns <= MOST_STAGED:
-        return staged_rows(columns, vector, table)
-    return shifted_rows(columns, vector, True, table, PROCESSORS)
+        return staged_rows(columns, vector, use)
+    return shifted_rows(columns, vector, True, use, PROCESSORS)
 
 
 def ways(columns: int, item_bytes: int, weights: int) -> Iterator[Rows]:

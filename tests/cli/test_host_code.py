@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.test_check import run
+from tests.commands import ran
 
 HISTOGRAM = """
 __global__ void histogram(const unsigned char* data, int n, unsigned* bins) {
@@ -55,20 +55,18 @@ int main() {
 """
 
 
-def checked(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *options: str) -> tuple[int, str]:
+def checked(text: str, tmp_path: Path, *options: str) -> tuple[int, str]:
     (tmp_path / "k.cu").write_text(text)
-    code, out, _ = run(monkeypatch, tmp_path / "k.cu", *options)
+    code, out, _ = ran("check", tmp_path / "k.cu", *options)
     return code, out
 
 
 @pytest.mark.parametrize("options", [(), ("--sequence",)])
-def test_a_histogram_that_nobody_clears_is_told(
-    options: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_histogram_that_nobody_clears_is_told(options: tuple[str, ...], tmp_path: Path) -> None:
     text = HISTOGRAM.replace("LOOP", "")
 
-    code, out = checked(text.replace("BEFORE", ""), tmp_path, monkeypatch, *options)
-    cleared, _ = checked(text.replace("BEFORE", CLEARED), tmp_path, monkeypatch, *options)
+    code, out = checked(text.replace("BEFORE", ""), tmp_path, *options)
+    cleared, _ = checked(text.replace("BEFORE", CLEARED), tmp_path, *options)
 
     assert (code, cleared) == (1, 0)
     assert "k.cu:4: bins is not set before the launch, and what it holds decides the results [poison]" in out
@@ -84,18 +82,18 @@ def test_a_histogram_that_nobody_clears_is_told(
     ],
 )  # fmt: skip
 def test_an_array_of_which_a_quarter_is_set_is_told(
-    array: str, whole: str, part: str, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    array: str, whole: str, part: str, shown: str, tmp_path: Path
 ) -> None:
     text = HISTOGRAM.replace("BEFORE", CLEARED).replace("LOOP", "")
 
-    code, out = checked(text.replace(whole, part), tmp_path, monkeypatch)
+    code, out = checked(text.replace(whole, part), tmp_path)
 
     assert code == 1
     assert f"{array} is not set as a whole before the launch, and what its end holds decides the results" in out
     assert f"{shown} bytes; bins[" in out
 
 
-def test_a_member_of_which_a_quarter_is_set_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_member_of_which_a_quarter_is_set_is_told(tmp_path: Path) -> None:
     text = """
 struct P { const float* x; float* y; };
 __global__ void k(P p) { p.y[threadIdx.x] = 2 * p.x[threadIdx.x]; }
@@ -110,47 +108,45 @@ int main() {
 }
 """
 
-    code, out = checked(text, tmp_path, monkeypatch)
+    code, out = checked(text, tmp_path)
 
     assert code == 1
     assert "p.x is not set as a whole before the launch, and what its end holds decides the results" in out
 
 
 def test_the_end_of_an_array_that_a_kernel_does_not_read_may_be_anything(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     text = HISTOGRAM.replace("BEFORE", CLEARED).replace("LOOP", "")
 
-    code, out = checked(text.replace("cudaMalloc(&d, 256)", "cudaMalloc(&d, 512)"), tmp_path, monkeypatch)
+    code, out = checked(text.replace("cudaMalloc(&d, 256)", "cudaMalloc(&d, 512)"), tmp_path)
 
     assert (code, out.splitlines()[0]) == (0, "histogram: clean")
 
 
-def test_an_output_that_is_only_written_needs_no_value(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_output_that_is_only_written_needs_no_value(tmp_path: Path) -> None:
     text = HISTOGRAM.replace("atomicAdd(&bins[data[i]], 1u)", "bins[i] = data[i]")
 
-    code, out = checked(text.replace("BEFORE", "").replace("LOOP", ""), tmp_path, monkeypatch)
+    code, out = checked(text.replace("BEFORE", "").replace("LOOP", ""), tmp_path)
 
     assert (code, out.splitlines()[0]) == (0, "histogram: clean")
 
 
-def test_an_input_that_nobody_sets_is_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_input_that_nobody_sets_is_a_warning(tmp_path: Path) -> None:
     text = HISTOGRAM.replace("cudaMemcpy(d, h, 256, cudaMemcpyHostToDevice);", "").replace("LOOP", "")
 
-    code, out = checked(text.replace("BEFORE", CLEARED), tmp_path, monkeypatch)
+    code, out = checked(text.replace("BEFORE", CLEARED), tmp_path)
 
     assert (code, out.splitlines()[0]) == (0, "histogram: clean but for 1 warning")
     assert "warning: k.cu:4: reads data, which nothing sets between its allocation in line 9 and the launch" in out
 
 
-def test_a_sum_that_a_loop_of_the_host_goes_on_adding_to_is_a_warning(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_sum_that_a_loop_of_the_host_goes_on_adding_to_is_a_warning(tmp_path: Path) -> None:
     once = HISTOGRAM.replace("BEFORE", CLEARED)
 
-    code, out = checked(once.replace("LOOP", LOOP), tmp_path, monkeypatch)
+    code, out = checked(once.replace("LOOP", LOOP), tmp_path)
     in_turns = HISTOGRAM.replace("BEFORE", f"{LOOP} {{ {CLEARED}").replace("LOOP", "").replace("256, b);", "256, b); }")
-    _, cleared = checked(in_turns, tmp_path, monkeypatch)
+    _, cleared = checked(in_turns, tmp_path)
 
     assert code == 0
     assert "warning: k.cu:4: each turn of the loop at line 13 adds to what the last has left in bins" in out
@@ -162,9 +158,9 @@ def test_a_sum_that_a_loop_of_the_host_goes_on_adding_to_is_a_warning(
     [("", "", 1), ("cudaMemset(next, 0, 4);", "", 0)],
 )
 def test_a_counter_that_a_loop_of_the_host_does_not_set_back_is_told(
-    before: str, end: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    before: str, end: str, code: int, tmp_path: Path
 ) -> None:
-    left, out = checked(WORKERS.replace("BEFORE", before).replace("END", end), tmp_path, monkeypatch)
+    left, out = checked(WORKERS.replace("BEFORE", before).replace("END", end), tmp_path)
 
     assert left == code
     assert ("each turn of the loop at line 22 finds next as the last has left it" in out) is bool(code)
@@ -186,22 +182,22 @@ int main() {
 """
 
 
-def test_integers_that_host_code_copies_are_not_all_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out = checked(INTEGERS, tmp_path, monkeypatch)
+def test_integers_that_host_code_copies_are_not_all_zeros(tmp_path: Path) -> None:
+    code, out = checked(INTEGERS, tmp_path)
 
     assert code == 1
     assert "atomicMax(m, x[i]) in place of line 4" in out
 
 
-def test_integers_that_lead_out_of_an_array_are_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_integers_that_lead_out_of_an_array_are_zeros(tmp_path: Path) -> None:
     text = INTEGERS.replace("if (i < n && x[i] > *m) *m = x[i];", "if (i < n) atomicAdd(&m[x[i] * 8], 1);")
 
-    code, out = checked(text, tmp_path, monkeypatch)
+    code, out = checked(text, tmp_path)
 
     assert (code, out.splitlines()[0]) == (0, "k: clean")
 
 
-def test_too_little_shared_memory_is_told_at_the_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_shared_memory_is_told_at_the_launch(tmp_path: Path) -> None:
     text = """
 __global__ void k(int* x) {
     extern __shared__ int s[];
@@ -215,19 +211,19 @@ int main() {
     k<<<1, 64, 128>>>(x);
 }
 """
-    code, out = checked(text, tmp_path, monkeypatch)
+    code, out = checked(text, tmp_path)
 
     assert code == 1
     assert "try:     256 bytes of dynamic shared memory in the launch of line 11" in out
 
 
 def test_a_histogram_without_atomics_is_told_where_integers_are_equal(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     text = HISTOGRAM.replace("BEFORE", CLEARED).replace("LOOP", "")
 
-    plain, out = checked(text.replace("atomicAdd(&bins[data[i]], 1u)", "bins[data[i]]++"), tmp_path, monkeypatch)
-    permuted, _ = checked(text.replace("atomicAdd(&bins[data[i]], 1u)", "bins[data[i]] = i"), tmp_path, monkeypatch)
+    plain, out = checked(text.replace("atomicAdd(&bins[data[i]], 1u)", "bins[data[i]]++"), tmp_path)
+    permuted, _ = checked(text.replace("atomicAdd(&bins[data[i]], 1u)", "bins[data[i]] = i"), tmp_path)
 
     assert (plain, permuted) == (1, 0)
     assert "atomicAdd(&bins[data[i]], 1) in place of line 4" in out
@@ -253,10 +249,8 @@ int main() {
     ("byte", "again", "code"),
     [("0xff", "", 1), ("-1", "", 1), ("0", "", 0), ("0xff", "cudaMemcpy(p, h, 256, cudaMemcpyHostToDevice);", 0)],
 )
-def test_an_array_holds_what_host_code_fills_it_with(
-    byte: str, again: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    got, _ = checked(SEEN.replace("BYTE", byte).replace("AGAIN", again), tmp_path, monkeypatch)
+def test_an_array_holds_what_host_code_fills_it_with(byte: str, again: str, code: int, tmp_path: Path) -> None:
+    got, _ = checked(SEEN.replace("BYTE", byte).replace("AGAIN", again), tmp_path)
 
     assert got == code
 
@@ -274,8 +268,8 @@ int main() {
 """
 
 
-def test_what_nobody_can_run_is_refused_by_name_and_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out = checked(TEXTURES, tmp_path, monkeypatch)
+def test_what_nobody_can_run_is_refused_by_name_and_no_mistake(tmp_path: Path) -> None:
+    code, out = checked(TEXTURES, tmp_path)
 
     assert code == 2
     assert "fill: clean" in out
@@ -301,9 +295,9 @@ int main() {
     ("x", (), 1), ("y", (), 0), ("x", ("--arg", "x:f32[128]=random"), 1), ("x", ("--arg", "in:f32[128]=random"), 0),
 ])  # fmt: skip
 def test_an_array_that_host_code_passes_twice_is_one(
-    second: str, options: tuple[str, ...], code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    second: str, options: tuple[str, ...], code: int, tmp_path: Path
 ) -> None:
-    assert checked(TWICE.replace("SECOND", second), tmp_path, monkeypatch, *options)[0] == code
+    assert checked(TWICE.replace("SECOND", second), tmp_path, *options)[0] == code
 
 
 LACKING = """
@@ -340,12 +334,12 @@ void forward(Tensor x, Tensor y) {
 """
 
 
-def test_what_is_proposed_can_be_pasted_and_makes_no_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_proposed_can_be_pasted_and_makes_no_mistake(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(LACKING)
 
-    code, _, asked = run(monkeypatch, tmp_path / "k.cu", "--no-propose")
+    code, _, asked = ran("check", tmp_path / "k.cu", "--no-propose")
     options = asked.partition("try:")[2].split("\n")[0].split()
-    pasted, out, _ = run(monkeypatch, tmp_path / "k.cu", *options)
+    pasted, out, _ = ran("check", tmp_path / "k.cu", *options)
 
     assert (code, pasted) == (2, 0)
     assert options[:4] == ["--arg", "x:f32[262144]=random", "--arg", "y:f32[262144]=random"]
@@ -371,45 +365,39 @@ int main() {
 """
 
 
-def test_structures_that_host_code_copies_are_as_many_as_it_allocates(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_structures_that_host_code_copies_are_as_many_as_it_allocates(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(STRUCTURES)
 
-    code, out, told = run(monkeypatch, tmp_path / "k.cu")
+    code, out, told = ran("check", tmp_path / "k.cu")
 
     assert (code, out.partition("\n")[0]) == (0, "weigh: clean")
     assert "s:b8[160] " in told
 
 
-def test_structures_that_no_host_code_sets_are_asked_for_as_many_as_it_allocates(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_structures_that_no_host_code_sets_are_asked_for_as_many_as_it_allocates(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(STRUCTURES.replace("cudaMemcpy(d, h,", "(0, h,"))
 
-    code, _, asked = run(monkeypatch, tmp_path / "k.cu", "--no-propose")
+    code, _, asked = ran("check", tmp_path / "k.cu", "--no-propose")
 
     assert code == 2
     assert "--arg s:b8[160]" in asked
 
 
-def test_a_structure_that_a_sequence_lacks_is_asked_for_by_its_fields(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_structure_that_a_sequence_lacks_is_asked_for_by_its_fields(tmp_path: Path) -> None:
     text = "struct Graph { int n; const int* row; };\n__global__ void walk(Graph g) {}\n"
     (tmp_path / "k.cu").write_text(f"{text}void run(Graph graph) {{ walk<<<1, 32>>>(graph); }}\n")
 
-    code, _, asked = run(monkeypatch, tmp_path / "k.cu", "--sequence")
+    code, _, asked = ran("check", tmp_path / "k.cu", "--sequence")
 
     assert code == 2
     assert "--arg 'graph={7, i32[1024]}'" in asked
 
 
 @pytest.mark.parametrize(("word", "value"), [("true", 1), ("false", 0)])
-def test_a_truth_is_an_argument(word: str, value: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_truth_is_an_argument(word: str, value: int, tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text('#include <cstdio>\n__global__ void k(bool up) { printf("up %d", up); }\n')
 
-    code, out, _ = run(monkeypatch, tmp_path / "k.cu", "--block", "1", "--arg", f"up={word}")
+    code, out, _ = ran("check", tmp_path / "k.cu", "--block", "1", "--arg", f"up={word}")
 
     assert code == 0
     assert f"up {value}" in out
@@ -440,9 +428,9 @@ int main() {
      ("cudaMemset(list.count, 0, 4);", "atomicAdd(list.count, 1)", 0)],
 )  # fmt: skip
 def test_a_counter_in_a_structure_is_held_to_what_host_code_sets(
-    before: str, add: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    before: str, add: str, code: int, tmp_path: Path
 ) -> None:
-    left, out = checked(LIST.replace("BEFORE", before).replace("ADD", add), tmp_path, monkeypatch)
+    left, out = checked(LIST.replace("BEFORE", before).replace("ADD", add), tmp_path)
 
     assert left == code
     assert ("list.count is not set before the launch" in out) is not bool(before)
@@ -476,10 +464,8 @@ int main() {
 
 
 @pytest.mark.parametrize(("end", "code"), [("<=", 1), ("<", 0)])
-def test_offsets_are_those_that_a_loop_of_the_host_makes(
-    end: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left, out = checked(ROWS.replace("END", end), tmp_path, monkeypatch)
+def test_offsets_are_those_that_a_loop_of_the_host_makes(end: str, code: int, tmp_path: Path) -> None:
+    left, out = checked(ROWS.replace("END", end), tmp_path)
 
     assert left == code
     assert ("k.cu:6: load reads outside of idx" in out) is bool(code)
@@ -517,10 +503,8 @@ int main() {
     [("i", "0", 0), ("i", "1", 1), ("i / 2", "0", 1), ("read()", "1", 0)],
     ids=["a permutation", "one beyond the end", "two for one place", "what nobody knows leads out"],
 )
-def test_a_launch_finds_what_the_one_before_has_left(
-    contents: str, shift: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    left, out = checked(TWO.replace("CONTENTS", contents).replace("SHIFT", shift), tmp_path, monkeypatch)
+def test_a_launch_finds_what_the_one_before_has_left(contents: str, shift: str, code: int, tmp_path: Path) -> None:
+    left, out = checked(TWO.replace("CONTENTS", contents).replace("SHIFT", shift), tmp_path)
 
     assert left == code
     assert ("k.cu:8:" in out) is bool(code)
@@ -547,12 +531,10 @@ torch::Tensor copied(torch::Tensor x, int n) {
 
 
 @pytest.mark.parametrize(("count", "half"), [("(n + N - 1) / N", "wrong"), ("n / N", "clean")])
-def test_the_instance_of_16_bits_is_checked_where_it_has_code_of_its_own(
-    count: str, half: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_instance_of_16_bits_is_checked_where_it_has_code_of_its_own(count: str, half: str, tmp_path: Path) -> None:
     args = ["--size", "n=33", "--arg", "x:f32[33]=random", "--arg", "y:f32[33]"]
 
-    code, out = checked(PAIRS.replace("COUNT", count), tmp_path, monkeypatch, *args)
+    code, out = checked(PAIRS.replace("COUNT", count), tmp_path, *args)
 
     assert code == int(half == "wrong")
     assert "copy<float>: clean" in out

@@ -34,14 +34,12 @@ int main() {
 """
 
 
-def ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str = "", step: int = 2) -> tuple[int, str]:
-    return checked(RANGES.replace("BEFORE", before).replace("STEP", str(step)), tmp_path, monkeypatch)
+def ranges(tmp_path: Path, before: str = "", step: int = 2) -> tuple[int, str]:
+    return checked(RANGES.replace("BEFORE", before).replace("STEP", str(step)), tmp_path)
 
 
-def test_the_rest_of_what_a_launch_sets_in_part_is_told_where_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code, out = ranges(tmp_path, monkeypatch)
+def test_the_rest_of_what_a_launch_sets_in_part_is_told_where_it_is_read(tmp_path: Path) -> None:
+    code, out = ranges(tmp_path)
 
     assert code == 1
     assert "k.cu:10: first is set in part by the launches before, and what the rest of it holds decides" in out
@@ -50,25 +48,21 @@ def test_the_rest_of_what_a_launch_sets_in_part_is_told_where_it_is_read(
 
 
 @pytest.mark.parametrize("before", ["cudaMemset(f, 0, 16 * sizeof(int));", "empties<<<1, 32>>>(f, 16);", "more(f);"])
-def test_what_is_set_before_is_whole(before: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code, out = ranges(tmp_path, monkeypatch, before)
+def test_what_is_set_before_is_whole(before: str, tmp_path: Path) -> None:
+    code, out = ranges(tmp_path, before)
 
     assert (code, "set in part" in out) == (0, False), out
 
 
-def test_a_launch_of_numbers_that_nobody_knows_says_nothing_of_the_rest(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_launch_of_numbers_that_nobody_knows_says_nothing_of_the_rest(tmp_path: Path) -> None:
     text = RANGES.replace("cell[i] = i / 8 * STEP", 'fscanf(file, "%d", &cell[i])').replace("BEFORE", "")
 
-    code, out = checked(text, tmp_path, monkeypatch)
+    code, out = checked(text, tmp_path)
 
     assert (code, "set in part" in out) == (0, False), out
 
 
-def test_contents_of_what_is_no_plain_name_are_those_of_the_host(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_contents_of_what_is_no_plain_name_are_those_of_the_host(tmp_path: Path) -> None:
     text = """
 #include <thrust/device_vector.h>
 #include <thrust/host_vector.h>
@@ -80,7 +74,7 @@ int main() {
     count<<<1, 64>>>(thrust::raw_pointer_cast(x.data()), thrust::raw_pointer_cast(bins.data()));
 }
 """
-    code, out = checked(text, tmp_path, monkeypatch)
+    code, out = checked(text, tmp_path)
 
     assert code == 0, out
 
@@ -88,12 +82,10 @@ int main() {
 @pytest.mark.parametrize(
     ("around", "is_told"), [("{}", True), ("for (int turn = 0; turn < 2; turn++) {}", False), ("{} more();", True)]
 )
-def test_a_launch_in_a_loop_may_set_the_rest_in_another_turn(
-    around: str, is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_launch_in_a_loop_may_set_the_rest_in_another_turn(around: str, is_told: bool, tmp_path: Path) -> None:
     launch = "begins<<<1, 64>>>(c, 64, f);"
     text = RANGES.replace(launch, around.format(launch))
 
-    _, out = checked(text.replace("BEFORE", "").replace("STEP", "2"), tmp_path, monkeypatch)
+    _, out = checked(text.replace("BEFORE", "").replace("STEP", "2"), tmp_path)
 
     assert ("set in part" in out) == is_told, out

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.cli.test_check import run
+from tests.commands import ran
 from tilewright.cli import main
 
 ROWS = """
@@ -42,30 +42,30 @@ void host(float* image, int channels, int height, int width, int ksize, int pad,
 """
 
 
-def proposed(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def proposed(text: str, tmp_path: Path) -> list[str]:
     (tmp_path / "k.cu").write_text(text)
-    code, _, error = run(monkeypatch, tmp_path / "k.cu", "--no-propose")
+    code, _, error = ran("check", tmp_path / "k.cu", "--no-propose")
     assert code == 2, error
     return re.findall(r"--\w+ \S+", error[error.index("try:") :])
 
 
 @pytest.mark.parametrize("text", [ROWS, WINDOWS], ids=["rows", "windows"])
-def test_what_is_proposed_leads_to_no_mistake(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = proposed(text, tmp_path, monkeypatch)
+def test_what_is_proposed_leads_to_no_mistake(text: str, tmp_path: Path) -> None:
+    options = proposed(text, tmp_path)
 
-    code, out, _ = run(monkeypatch, tmp_path / "k.cu", *(word for option in options for word in option.split()))
+    code, out, _ = ran("check", tmp_path / "k.cu", *(word for option in options for word in option.split()))
 
     assert code == 0, out
 
 
-def test_a_number_that_follows_from_others_is_not_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = proposed(ROWS, tmp_path, monkeypatch)
+def test_a_number_that_follows_from_others_is_not_asked_for(tmp_path: Path) -> None:
+    options = proposed(ROWS, tmp_path)
 
     assert [option for option in options if "size" in option] == ["--size n=64", "--size rows=4"]
 
 
-def test_a_window_is_small_and_its_steps_are_1(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = proposed(WINDOWS, tmp_path, monkeypatch)
+def test_a_window_is_small_and_its_steps_are_1(tmp_path: Path) -> None:
+    options = proposed(WINDOWS, tmp_path)
 
     assert {"--size ksize=3", "--size pad=1", "--size stride=1", "--size height=64"} <= {*options}
 
@@ -92,16 +92,16 @@ void host(torch::Tensor x, torch::Tensor y) {
 """
 
 
-def test_the_begins_of_ranges_are_one_more_and_grow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = proposed(SEGMENTS, tmp_path, monkeypatch)
-    code, out, _ = run(monkeypatch, tmp_path / "k.cu", *(word for option in options for word in option.split()))
+def test_the_begins_of_ranges_are_one_more_and_grow(tmp_path: Path) -> None:
+    options = proposed(SEGMENTS, tmp_path)
+    code, out, _ = ran("check", tmp_path / "k.cu", *(word for option in options for word in option.split()))
 
     assert "--arg begin:i32[1025]=steps(4)" in options
     assert code == 0, out
 
 
-def test_a_tensor_s_data_decides_the_instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    options = proposed(OF_TENSORS, tmp_path, monkeypatch)
+def test_a_tensor_s_data_decides_the_instance(tmp_path: Path) -> None:
+    options = proposed(OF_TENSORS, tmp_path)
 
     assert "--arg x:f32[" in " ".join(options)
 
@@ -121,26 +121,22 @@ void launcher(const float* xyz, float* out, int b, int n) {
 GUARD = "if (i >= n) return;"
 
 
-def verdict(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+def verdict(text: str, tmp_path: Path) -> dict[str, Any]:
     """The only verdict of a file that is checked without any option."""
     (tmp_path / "k.cu").write_text(text)
-    (only,) = loads(run(monkeypatch, tmp_path / "k.cu", "--json")[1])["verdicts"]
+    (only,) = loads(ran("check", tmp_path / "k.cu", "--json")[1])["verdicts"]
     return cast(dict[str, Any], only)
 
 
-def test_an_array_that_nobody_gives_is_as_long_as_the_kernel_reaches(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    points = verdict(POINTS.replace("GUARD", GUARD), tmp_path, monkeypatch)
+def test_an_array_that_nobody_gives_is_as_long_as_the_kernel_reaches(tmp_path: Path) -> None:
+    points = verdict(POINTS.replace("GUARD", GUARD), tmp_path)
     assert points["status"] == "clean", points
     assert {"--size b=64", "--size n=253", f"--arg 'xyz:f32[{64 * 253 * 3}]=random'"} <= {*points["proposed"]}
 
 
-def test_a_size_that_host_code_rounds_up_shows_the_missing_guard(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_size_that_host_code_rounds_up_shows_the_missing_guard(tmp_path: Path) -> None:
     (tmp_path / "k.cu").write_text(POINTS.replace("GUARD", ""))
-    code, out, _ = run(monkeypatch, tmp_path / "k.cu")
+    code, out, _ = ran("check", tmp_path / "k.cu")
 
     assert code == 1
     assert "k.cu:6: load reads outside of xyz" in out
@@ -148,9 +144,9 @@ def test_a_size_that_host_code_rounds_up_shows_the_missing_guard(
     assert "what is outside of an array is so with these sizes" in out
 
 
-def test_a_size_that_is_asked_to_be_a_multiple_stays_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_size_that_is_asked_to_be_a_multiple_stays_one(tmp_path: Path) -> None:
     text = POINTS.replace("GUARD", "").replace("dim3 grid", "if (n % 128 != 0) return;\n    dim3 grid")
-    assert verdict(text, tmp_path, monkeypatch)["status"] == "clean"
+    assert verdict(text, tmp_path)["status"] == "clean"
 
 
 TENSORS = """
@@ -170,18 +166,16 @@ torch::Tensor host(torch::Tensor x) {
 """
 
 
-def test_the_extents_of_tensors_are_proposed_and_those_made_of_them_follow(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    scaled = verdict(TENSORS, tmp_path, monkeypatch)
+def test_the_extents_of_tensors_are_proposed_and_those_made_of_them_follow(tmp_path: Path) -> None:
+    scaled = verdict(TENSORS, tmp_path)
 
     assert scaled["status"] == "clean", scaled
     assert "--size 'x.size(1)=64'" in scaled["proposed"]
     assert scaled["inputs"]["y"] == scaled["inputs"]["x"] == "float32 of shape (32576,)"
 
 
-def test_a_tensor_that_is_too_short_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    short = verdict(TENSORS.replace("torch::empty({n, c}", "torch::empty({n}"), tmp_path, monkeypatch)
+def test_a_tensor_that_is_too_short_is_told(tmp_path: Path) -> None:
+    short = verdict(TENSORS.replace("torch::empty({n, c}", "torch::empty({n}"), tmp_path)
     assert (short["status"], short["findings"][0]["buffer"]) == ("wrong", "y")
 
 
@@ -205,21 +199,20 @@ void launcher(const float* x, const int* where, float* out, int n) {
 """
 
 
-def test_places_that_are_proposed_alike_make_no_race(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert verdict(SCATTERED.replace("STORES", "="), tmp_path, monkeypatch)["status"] == "clean"
+def test_places_that_are_proposed_alike_make_no_race(tmp_path: Path) -> None:
+    assert verdict(SCATTERED.replace("STORES", "="), tmp_path)["status"] == "clean"
 
 
-def test_an_update_without_an_atomic_is_told_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert verdict(SCATTERED.replace("STORES", "+="), tmp_path, monkeypatch)["status"] == "wrong"
+def test_an_update_without_an_atomic_is_told_all_the_same(tmp_path: Path) -> None:
+    assert verdict(SCATTERED.replace("STORES", "+="), tmp_path)["status"] == "wrong"
 
 
 def test_proposed_ranges_have_elements_and_code_that_is_not_reached_is_told(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
     sums = verdict(
         SEGMENTS.replace("y[i] = sum;", "y[i] = sum; if (n == 7) for (int k = 0; k < i; k++) y[k] = begin[k];"),
         tmp_path,
-        monkeypatch,
     )
 
     assert sums["status"] == "clean"
@@ -236,18 +229,16 @@ void launcher(const float* x, float* y, int n) { tiles<<<(n + TILE - 1) / TILE, 
 """
 
 
-def test_a_size_that_is_rounded_up_to_tiles_is_a_multiple_of_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert verdict(TILED, tmp_path, monkeypatch)["status"] == "clean"
+def test_a_size_that_is_rounded_up_to_tiles_is_a_multiple_of_them(tmp_path: Path) -> None:
+    assert verdict(TILED, tmp_path)["status"] == "clean"
 
 
-def test_a_size_with_which_the_launch_fails_is_not_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_size_with_which_the_launch_fails_is_not_proposed(tmp_path: Path) -> None:
     text = POINTS.replace("GUARD", GUARD).replace("norms<<<grid, 128>>>", "norms<<<grid, 32 * b>>>")
-    assert verdict(text, tmp_path, monkeypatch)["status"] == "clean"
+    assert verdict(text, tmp_path)["status"] == "clean"
 
 
-def test_shared_memory_that_host_code_does_not_say_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_memory_that_host_code_does_not_say_is_enough(tmp_path: Path) -> None:
     text = """
 __global__ void reversed(const float* x, float* y, int n) {
     extern __shared__ float s[];
@@ -260,9 +251,9 @@ void launcher(const float* x, float* y, int n) {
     reversed<<<1, room, nbytes>>>(x, y, n);
 }
 """
-    assert verdict(text, tmp_path, monkeypatch)["status"] == "clean"
+    assert verdict(text, tmp_path)["status"] == "clean"
 
 
 def test_sizes_are_smaller_where_a_run_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilewright.cli.proposing.SECONDS", 1e-6)
-    assert "--size b=16" in verdict(POINTS.replace("GUARD", GUARD), tmp_path, monkeypatch)["proposed"]
+    assert "--size b=16" in verdict(POINTS.replace("GUARD", GUARD), tmp_path)["proposed"]

@@ -71,7 +71,7 @@ def test_a_file_without_a_kernel_is_named_once(
 ) -> None:
     (tmp_path / "broken.py").write_text("import tilewright  # prim_func\n1 / 0\n")
     monkeypatch.chdir(tmp_path)
-    assert run(monkeypatch, capfd, "broken.py")[1].startswith("broken.py: wrong\n")
+    assert run(monkeypatch, capfd, "broken.py")[1].startswith("broken.py: refused\n")
 
 
 def test_a_path_that_is_not_there_is_refused_and_not_passed_over(
@@ -98,3 +98,14 @@ def test_a_mistake_in_a_toml_file_is_refused_and_not_passed_over(
     code, out, err = run(monkeypatch, capfd, tmp_path)
     assert code == 2
     assert "unknown key blok" in out + err
+
+
+def test_a_file_that_does_not_compile_is_no_file_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "broken.py").write_text(KERNEL.replace("row[63 - tid]", "rows[63 - tid]"))
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(monkeypatch, capfd, ".")
+    assert code == 2
+    assert "rows is not defined" in out
+    assert "left out" not in err

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tilewright.cli import main
+from tests.commands import ran
 from tilewright.cli.judging import more_stages
 from tilewright.cli.kernels import neighbours
 from tilewright.tuning import Trial
@@ -36,12 +36,10 @@ __global__ void scale(const float* a, float* b, int n) {
 """
 
 
-def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
-    monkeypatch.setattr("sys.argv", ["tilewright", *words])
-    with pytest.raises(SystemExit) as left:
-        main()
-    out = capsys.readouterr()
-    return f"{left.value.code or 0}\n{out.out}{out.err}"
+def run(*words: str) -> str:
+    """All that a command says, the exit code first."""
+    code, out, err = ran(*words)
+    return f"{code}\n{out}{err}"
 
 
 PLAIN = """
@@ -62,20 +60,16 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def test_what_an_error_says_to_try_is_an_option_of_the_command(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], file: Path
-) -> None:
-    words = run(monkeypatch, capsys, "tune", f"{file}:tuned")
+def test_what_an_error_says_to_try_is_an_option_of_the_command(file: Path) -> None:
+    words = run("tune", f"{file}:tuned")
     option, size = words.partition("try:")[2].split()
 
-    assert run(monkeypatch, capsys, "tune", f"{file}:tuned", option, size).startswith("0")
+    assert run("tune", f"{file}:tuned", option, size).startswith("0")
 
 
-def test_tune_ranks_what_is_tried_and_what_autotune_has(
-    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tried = run(monkeypatch, capsys, "tune", f"{file}:scaled", "--shape", "n=65536", "--try", "THREADS=32,128")
-    own = run(monkeypatch, capsys, "tune", f"{file}:tuned", "--shape", "n=65536", "--gpu", "A100", "--json")
+def test_tune_ranks_what_is_tried_and_what_autotune_has(file: Path) -> None:
+    tried = run("tune", f"{file}:scaled", "--shape", "n=65536", "--try", "THREADS=32,128")
+    own = run("tune", f"{file}:tuned", "--shape", "n=65536", "--gpu", "A100", "--json")
 
     assert tried.startswith("0\nscaled on H200, estimated, not measured: 2 configurations\n   1  THREADS=")
     rows = json.loads(own.partition("\n")[2])
@@ -84,23 +78,19 @@ def test_tune_ranks_what_is_tried_and_what_autotune_has(
     assert all(row["seconds"] > 0 and row["why"] for row in rows["trials"])
 
 
-def test_tune_says_what_is_missing(
-    file: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert "there is nothing to try" in run(monkeypatch, capsys, "tune", f"{file}:scaled", "--shape", "n=64")
+def test_tune_says_what_is_missing(file: Path) -> None:
+    assert "there is nothing to try" in run("tune", f"{file}:scaled", "--shape", "n=64")
     plain = file.with_name("plain.py")
     plain.write_text(PLAIN)
     for place in (plain, f"{plain}:once"):
-        assert "once has no constants, so there is nothing to tune" in run(monkeypatch, capsys, "tune", str(place))
-    assert "has no kernel 'other' with constants" in run(monkeypatch, capsys, "tune", f"{file}:other")
-    assert "tries nothing" in run(monkeypatch, capsys, "tune", f"{file}:scaled", "--try", "THREADS")
+        assert "once has no constants, so there is nothing to tune" in run("tune", str(place))
+    assert "has no kernel 'other' with constants" in run("tune", f"{file}:other")
+    assert "tries nothing" in run("tune", f"{file}:scaled", "--try", "THREADS")
 
 
-def test_check_tells_the_times_of_a_kernel_in_cuda(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_check_tells_the_times_of_a_kernel_in_cuda(tmp_path: Path) -> None:
     (tmp_path / "scale.cu").write_text(CUDA)
-    said = run(monkeypatch, capsys, "check", str(tmp_path / "scale.cu"), "--grid", "64", "--block", "256", "--arg",
+    said = run("check", str(tmp_path / "scale.cu"), "--grid", "64", "--block", "256", "--arg",
                "a:f32[16384]=random", "--arg", "b:f32[16384]", "--arg", "n=16384", "--profile", "H200")  # fmt: skip
 
     assert said.startswith("0\nscale: clean")
@@ -147,13 +137,11 @@ def moved(A: T.Buffer((64,), "float32"), B: T.Buffer((64,), "float32"), *, THREA
 
 
 @pytest.mark.parametrize(("gpu", "words"), [("T4", "sm_80 and later"), ("a100", "no figure of A100 is measured")])
-def test_a_kernel_is_tuned_for_the_architecture_of_the_gpu_that_is_named(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path, gpu: str, words: str
-) -> None:
+def test_a_kernel_is_tuned_for_the_architecture_of_the_gpu_that_is_named(tmp_path: Path, gpu: str, words: str) -> None:
     path = tmp_path / "moved.py"
     path.write_text(ASYNC)
 
-    assert words in run(monkeypatch, capsys, "tune", f"{path}:moved", "--gpu", gpu, "--try", "THREADS=16")
+    assert words in run("tune", f"{path}:moved", "--gpu", gpu, "--try", "THREADS=16")
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
+from tests.sim.build import flat, get, lowered, parameter, run, store
 from tilewright import isa
 from tilewright.dtypes import BOOL, HANDLE, DType, dtype
 from tilewright.ir import (
@@ -18,16 +19,12 @@ from tilewright.ir import (
     Cast,
     Continue,
     DeclBuffer,
-    Evaluate,
     Expr,
     For,
     If,
     Kernel,
     Launch,
-    Load,
     Select,
-    Stmt,
-    Store,
     Unary,
     Var,
     While,
@@ -45,45 +42,6 @@ ARITHMETIC = Binary.ARITHMETIC
 WRITTEN_DIV = tuple(op for op in ARITHMETIC if op != "/")
 
 
-def flat(name: str, kind: str, size: int, space: str, data: Expr | None = None) -> Buffer:
-    """A buffer of the lowered stage."""
-    return Buffer(name, dtype(kind), (size,), space, None, data)
-
-
-def parameter(name: str, kind: str, size: int = 1024) -> Buffer:
-    """A global buffer matched from the parameter ``<name>_ptr``."""
-    return flat(name, kind, size, "global", Var(f"{name}_ptr", HANDLE))
-
-
-def lowered(
-    name: str,
-    buffers: Iterable[Buffer],
-    body: Iterable[Stmt],
-    *,
-    scalars: tuple[Var, ...] = (),
-    launch: Launch | None = None,
-    **fields: object,
-) -> Kernel:
-    """A kernel of the lowered stage: pointers first, then scalars."""
-    buffers = tuple(buffers)
-    params = tuple(buffer.data for buffer in buffers if isinstance(buffer.data, Var))
-    launch = launch or Launch((1, 1, 1), 32)
-    return Kernel(name, (*params, *scalars), buffers, tuple(body), stage="lowered", launch=launch, **fields)  # type: ignore[arg-type]
-
-
-def store(buffer: Buffer, index: Expr | int, value: Expr | float) -> Store:
-    return Store(Load(buffer, (as_expr(index),)), as_expr(value, buffer.dtype))
-
-
-def element(buffer: Buffer, index: Expr | int) -> Load:
-    return Load(buffer, (as_expr(index),))
-
-
-def run(op: str, *args: object, **modifiers: object) -> Evaluate:
-    """An instruction for its effect."""
-    return Evaluate(isa.call(op, *args, **modifiers))
-
-
 def comment(text: str) -> Attr:
     return Attr((("comment", text),))
 
@@ -91,7 +49,7 @@ def comment(text: str) -> Attr:
 def mapped(name: str, inputs: Sequence[str], *values: Callable[..., Expr]) -> Kernel:
     """``out_k[tid] = value_k(a[tid], b[tid] ...)`` for each of ``values``; one thread an element."""
     sources = [parameter(letter, kind) for letter, kind in zip("abc", inputs, strict=False)]
-    loads = [element(source, TID) for source in sources]
+    loads = [get(source, TID) for source in sources]
     results = [value(*loads) for value in values]
     outs = [parameter(f"out_{i}", result.dtype) for i, result in enumerate(results)]
     stores = (store(out, TID, result) for out, result in zip(outs, results, strict=True))
@@ -145,7 +103,7 @@ def ldmatrix_tile(num: int = 2, *, trans: bool = False) -> Kernel:
             For(
                 outer, as_expr(0), as_expr(1), (run("ptx.ldmatrix", trans, num, ".b16", pointer, *registers),), "unroll"
             ),
-            For(i, as_expr(0), as_expr(2 * num), (store(b, LANE * (2 * num) + i, element(fragment, i)),)),
+            For(i, as_expr(0), as_expr(2 * num), (store(b, LANE * (2 * num) + i, get(fragment, i)),)),
         ),
         launch=Launch((1, 1, 1), 32, shared_bytes=2 * count),
     )
@@ -207,13 +165,13 @@ def axpy() -> Kernel:
     x = Buffer("x", dtype("float32"), (n,), "global", None, Var("x_ptr", HANDLE))
     y = Buffer("y", dtype("float32"), (n,), "global", None, Var("y_ptr", HANDLE))
     scale, i = Var("scale", dtype("float32")), Var("i")
-    value = Select(i < n, element(x, i), as_expr(0.0, dtype("float32")), dtype("float32"))
+    value = Select(i < n, get(x, i), as_expr(0.0, dtype("float32")), dtype("float32"))
     return lowered(
         "axpy",
         (x, y),
         (
             Bind(i, special("ctaid.x") * 256 + TID, mutable=False),
-            If(i < n, (store(y, i, value * scale + element(y, i)),)),
+            If(i < n, (store(y, i, value * scale + get(y, i)),)),
         ),
         scalars=(scale,),
         symbols=(n,),
@@ -230,10 +188,10 @@ def control() -> Kernel:
         (a, out),
         (
             Bind(total, as_expr(0)),
-            Bind(limit, element(a, 0)),
-            For(i, as_expr(0), limit, (Assign(limit, limit - 1), Assign(total, total + element(a, i)))),
-            For(j, as_expr(9), as_expr(-1), (If(element(a, j) == 7, (Continue(),)), Assign(total, total + j)), step=-3),
-            For(k, as_expr(0), as_expr(8), (If(element(a, k) < 0, (Break(),)),), kind="unroll", step=2),
+            Bind(limit, get(a, 0)),
+            For(i, as_expr(0), limit, (Assign(limit, limit - 1), Assign(total, total + get(a, i)))),
+            For(j, as_expr(9), as_expr(-1), (If(get(a, j) == 7, (Continue(),)), Assign(total, total + j)), step=-3),
+            For(k, as_expr(0), as_expr(8), (If(get(a, k) < 0, (Break(),)),), kind="unroll", step=2),
             While(total > 100, (Assign(total, total // 2), If(total % 3 == 0, (Break(),)))),
             If(
                 total < 0,
@@ -266,9 +224,9 @@ def pointers() -> Kernel:
             DeclBuffer(words),
             DeclBuffer(raw),
             DeclBuffer(pairs),
-            store(words, TID, element(raw, 0)),
-            For(i, as_expr(0), as_expr(4), (store(pairs, i, element(words, i)),)),
-            store(out, TID, Cast(q, dtype("uint64")) + Cast(Cast(element(mine, 3), dtype("int32")), dtype("uint64"))),
+            store(words, TID, get(raw, 0)),
+            For(i, as_expr(0), as_expr(4), (store(pairs, i, get(words, i)),)),
+            store(out, TID, Cast(q, dtype("uint64")) + Cast(Cast(get(mine, 3), dtype("int32")), dtype("uint64"))),
         ),
         launch=Launch((1, 1, 1), 32, shared_bytes=2048),
     )
@@ -288,7 +246,7 @@ def nibbles() -> Kernel:
         (
             AllocBuffer(mine),
             run("cuda.copy_bytes", AddressOf(mine), a.ptr_to([TID * 32]), 16),
-            For(i, as_expr(0), as_expr(32), (store(mine, i, element(mine, i) + 0.5),)),
+            For(i, as_expr(0), as_expr(32), (store(mine, i, get(mine, i) + 0.5),)),
             run("cuda.copy_bytes", out.ptr_to([TID * 32]), AddressOf(mine), 16),
         ),
     )
@@ -307,8 +265,8 @@ def warp_talk() -> Kernel:
         "warp_talk",
         (a, h, out, bits),
         (
-            Bind(x, isa.call("exp", element(a, TID))),
-            Bind(y, isa.call("fma", element(h, TID), element(h, TID), element(h, 0))),
+            Bind(x, isa.call("exp", get(a, TID))),
+            Bind(y, isa.call("fma", get(h, TID), get(h, TID), get(h, 0))),
             Assign(x, x + isa.call("cuda.shfl_xor_sync", 0xFFFFFFFF, x, 16)),
             Assign(y, isa.call("cuda.shfl_down_sync", 0xFFFFFFFF, y, 1)),
             store(bits, TID, isa.call("cuda.ballot_sync", 0xFFFFFFFF, x > 1.0)),
@@ -346,7 +304,7 @@ def cluster() -> Kernel:
             AllocBuffer(tile, 0),
             store(tile, TID, special("cluster_ctarank") + special("cluster_ctaid.y")),
             run("cuda.cluster_sync"),
-            If(isa.call("ptx.elect.sync", out="p"), (store(out, special("clusterid.x"), element(tile, TID)),)),
+            If(isa.call("ptx.elect.sync", out="p"), (store(out, special("clusterid.x"), get(tile, TID)),)),
         ),
         launch=Launch((4, 1, 1), 64, cluster=(2, 1, 1), shared_bytes=65536),
     )
@@ -366,8 +324,8 @@ def awkward_names() -> Kernel:
             Bind(helper, as_expr(3), mutable=False),
             Bind(Var("λ"), as_expr(4), mutable=False),
             Bind(Var("expf", dtype("float32")), isa.call("exp", Cast(tid, dtype("float32")))),
-            store(tile, TID, element(double, tid) + 1.0),
-            store(smem, tid + helper, element(tile, TID)),
+            store(tile, TID, get(double, tid) + 1.0),
+            store(smem, tid + helper, get(tile, TID)),
         ),
         launch=Launch((1, 1, 1), 32, shared_bytes=64),
     )

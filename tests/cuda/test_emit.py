@@ -16,18 +16,13 @@ from tests.cuda.kernels import (
     barriers,
     cluster,
     control,
-    element,
-    flat,
     ldmatrix_tile,
-    lowered,
     nibbles,
-    parameter,
     pointers,
-    run,
     stmatrix_tile,
-    store,
     warp_talk,
 )
+from tests.sim.build import flat, get, lowered, parameter, run, store
 from tilewright import isa
 from tilewright.cuda import emit, entry_name
 from tilewright.cuda.nvrtc import assemble
@@ -159,7 +154,7 @@ LAUNCH_128 = Launch((1, 1, 1), 32, shared_bytes=128)
 def test_an_integer_is_a_shared_address_as_it_stands() -> None:
     fragment = flat("R", "uint32", 1, "local")
     out = parameter("out", "uint32")
-    load = run("ptx.ldmatrix", False, 1, ".b16", Var("address", dtype("uint32")), element(fragment, 0))
+    load = run("ptx.ldmatrix", False, 1, ".b16", Var("address", dtype("uint32")), get(fragment, 0))
     bind = Bind(Var("address", dtype("uint32")), as_expr(64, dtype("uint32")))
 
     assert "ldmatrix_m8n8_x1_b16(R[0], address);" in body_of(lowered("k", (out,), (AllocBuffer(fragment), bind, load)))
@@ -239,7 +234,7 @@ def test_a_view_that_is_only_read_is_const_too() -> None:
     a, out = parameter("a", "float32"), parameter("out", "uint32")
     words = flat("words", "uint32", 8, "global", AddressOf(a))
 
-    text = text_of(lowered("k", (a, out), (DeclBuffer(words), store(out, TID, element(words, TID)))))
+    text = text_of(lowered("k", (a, out), (DeclBuffer(words), store(out, TID, get(words, TID)))))
 
     assert "k(const float* __restrict__ a, unsigned int* out)" in text
     assert "const unsigned int* words = (const unsigned int*)a;" in text
@@ -380,7 +375,7 @@ def value_of(value: Expr, *before: Bind) -> str:
 
 
 X = Var("x")
-UNKNOWN = Bind(X, element(parameter("out", "int32"), 1))
+UNKNOWN = Bind(X, get(parameter("out", "int32"), 1))
 
 
 def test_what_cannot_overflow_is_written_plainly() -> None:

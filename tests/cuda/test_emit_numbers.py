@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.cuda.kernels import SCALARS, TID, casts, element, lowered, mapped, operators, parameter, signs, store
+from tests.cuda.kernels import SCALARS, TID, casts, mapped, operators, signs
 from tests.cuda.together import together
+from tests.sim.build import get, lowered, parameter, store
 from tilewright import isa
 from tilewright.cuda import emit
 from tilewright.cuda.nvrtc import assemble
@@ -145,13 +146,13 @@ def test_integer_constants(value: int, kind: str, text: str) -> None:
 
 
 def test_narrow_integers_wrap_after_each_operator() -> None:
-    x = element(parameter("a", "uint8"), TID)
+    x = get(parameter("a", "uint8"), TID)
 
     assert written(x + x) == "(unsigned char)((unsigned int)a[tid] + (unsigned int)a[tid])"
 
 
 def test_unsigned_words_wrap_by_themselves() -> None:
-    x = element(parameter("a", "uint32"), TID)
+    x = get(parameter("a", "uint32"), TID)
 
     assert written(x * 3 - 1) == "a[tid] * 3u - 1u"
 
@@ -167,7 +168,7 @@ LANE_BIT = TID >> 3
 
 
 def test_a_float_becomes_an_integer_by_the_instruction_that_saturates() -> None:
-    x = element(parameter("a", "float32"), TID)
+    x = get(parameter("a", "float32"), TID)
 
     assert written(Cast(x, dtype("int32"))) == "int32_from_float32(a[tid])"
 
@@ -177,7 +178,7 @@ def test_a_small_integer_needs_no_care_on_its_way_to_half() -> None:
 
 
 def test_a_large_integer_is_rounded_to_odd_first() -> None:
-    x = element(parameter("a", "int32"), TID)
+    x = get(parameter("a", "int32"), TID)
 
     assert written(Cast(x, dtype("bfloat16"))) == "bfloat16_from_float32(odd_float32_from_int64(a[tid]))"
 
@@ -195,4 +196,4 @@ def test_a_large_integer_is_rounded_to_odd_first() -> None:
     ],
 )
 def test_reinterpreting_keeps_the_bits(source: str, target: str, text: str) -> None:
-    assert written(Reinterpret(element(parameter("a", source), TID), dtype(target))) == text
+    assert written(Reinterpret(get(parameter("a", source), TID), dtype(target))) == text

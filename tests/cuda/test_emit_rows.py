@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.cuda.kernels import TID, element, flat, lowered, parameter
+from tests.cuda.kernels import TID
 from tests.cuda.together import together
 from tests.isa.umma_oracles import CONSTANTS
+from tests.sim.build import flat, get, lowered, parameter
 from tilewright import isa
 from tilewright.cuda import emit
 from tilewright.ir import AllocBuffer, Bind, Evaluate, Launch, Stmt, Var
@@ -27,20 +28,20 @@ def argument(operand: Operand, count: int, mods: Mods) -> object:
         return CONSTANTS[operand.name]
     if operand.many and operand.kind in REGISTERS:
         file = WORD if operand.kind == "b64" else REGISTERS[operand.kind]
-        return [element(file, i) for i in range(count)]
+        return [get(file, i) for i in range(count)]
     if operand.kind in REGISTERS:
-        wide = element(WORD, 0) if operand.written else element(WIDE, TID)
-        return element(REGISTERS[operand.kind], 0) if operand.kind != "b64" else wide
+        wide = get(WORD, 0) if operand.written else get(WIDE, TID)
+        return get(REGISTERS[operand.kind], 0) if operand.kind != "b64" else wide
     if operand.kind == "typed":
-        return element(parameter(f"in_{mods['dtype']}", str(mods["dtype"])), TID)
+        return get(parameter(f"in_{mods['dtype']}", str(mods["dtype"])), TID)
     pointed = parameter(f"in_{mods['dtype']}", str(mods["dtype"])) if "dtype" in mods else WIDE
     values = {
-        "shared": element(OUT, TID) if "dtype" in mods else TILE.ptr_to([TID * 4]),
+        "shared": get(OUT, TID) if "dtype" in mods else TILE.ptr_to([TID * 4]),
         "global": pointed.ptr_to([TID * 2]),
         "generic": pointed.ptr_to([TID * 2]),
         "pred": TID < 5,
         "value": [TID],
-        "tmem": element(OUT, TID),
+        "tmem": get(OUT, TID),
         "imm": 24,
         "note": 0,
         "text": "%d\n",

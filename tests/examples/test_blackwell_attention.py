@@ -5,8 +5,6 @@ A run of the example takes some seconds; most of these stop in its first turn.
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +13,11 @@ import pytest
 
 import tilewright as tw
 from tests.examples.compute import EXAMPLES
+from tests.texts import changed
 from tilewright.errors import SimulationError
 
-MAIN, ROLES = "blackwell_attention.py", "blackwell/softmax.py"
+MAIN, ROLES = "examples.blackwell_attention", "examples.blackwell.softmax"
+SOURCES = {name: (EXAMPLES.parent / f"{name.replace('.', '/')}.py").read_text("utf-8") for name in (ROLES, MAIN)}
 UNWRITTEN, UNREAD = "may still not have written", "may still not have read"
 BY_MMA = "tcgen05.mma touches tensor memory that tcgen05"
 WAIT, FENCE = "T.ptx.mbarrier.try_wait", "T.ptx.tcgen05.fence"
@@ -118,18 +118,10 @@ WARNED = {
 }
 
 
-def changed(folder: Path, file: str, old: str, new: str) -> Any:
+def wrong(file: str, old: str, new: str, folder: Path) -> Any:
     """The example, read from a folder, in which one of its files says something else."""
-    names = {MAIN: "wrong_attention", ROLES: "wrong_roles"}
-    for path, name in names.items():
-        text = (EXAMPLES / path).read_text("utf-8").replace("examples.blackwell.softmax", "wrong_roles")
-        if path == file:
-            assert text.count(old) == 1, f"{old!r} is there {text.count(old)} times"
-            text = text.replace(old, new)
-        (folder / f"{name}.py").write_text(text, "utf-8")
-        sys.modules.pop(name, None)
-    importlib.invalidate_caches()
-    return importlib.import_module("wrong_attention")
+    assert SOURCES[file].count(old) == 1
+    return changed(SOURCES, old, new, folder, within=[file])
 
 
 def simulated(example: Any) -> list[str]:
@@ -143,11 +135,8 @@ def simulated(example: Any) -> list[str]:
 
 @pytest.mark.every(2)
 @pytest.mark.parametrize(("file", "old", "new", "said"), MISTAKES.values(), ids=list(MISTAKES))
-def test_a_wrong_step_is_told(
-    file: str, old: str, new: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-    example = changed(tmp_path, file, old, new)
+def test_a_wrong_step_is_told(file: str, old: str, new: str, said: str, tmp_path: Path) -> None:
+    example = wrong(file, old, new, tmp_path)
 
     with pytest.raises(SimulationError) as error:
         simulated(example)
@@ -156,11 +145,7 @@ def test_a_wrong_step_is_told(
 
 
 @pytest.mark.parametrize(("file", "old", "new"), WARNED.values(), ids=list(WARNED))
-def test_a_fence_that_is_missing_is_a_warning(
-    file: str, old: str, new: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(tmp_path)
-
-    said = simulated(changed(tmp_path, file, old, new))
+def test_a_fence_that_is_missing_is_a_warning(file: str, old: str, new: str, tmp_path: Path) -> None:
+    said = simulated(wrong(file, old, new, tmp_path))
 
     assert any("without a fence between their threads" in each for each in said)

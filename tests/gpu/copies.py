@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.tile.kernels import AT, BX, LANE, TID, WARP, copy, whole_number
+from tests.tile.kernels import AT, TID, copy, scope_ids, whole_number
 from tests.tile.oracle import copied, filled
 from tilewright import tile
 from tilewright.dtypes import HANDLE, DType, dtype
@@ -22,10 +22,8 @@ from tilewright.errors import TilewrightWarning
 from tilewright.ir import (
     AddressOf,
     AllocBuffer,
-    Body,
     Buffer,
     DeclBuffer,
-    DeviceEntry,
     Evaluate,
     Expr,
     For,
@@ -33,7 +31,6 @@ from tilewright.ir import (
     Kernel,
     Load,
     Region,
-    ScopeId,
     Stmt,
     Store,
     TileCallStmt,
@@ -109,22 +106,12 @@ def made_call(stmt: TileCallStmt, regions: tuple[Region, ...], oracle: Any, thre
         before += [AllocBuffer(side), DeclBuffer(flat), *moved(flat, None, given, threads, f"{side.name}_i")]
         after += moved(flat, taken, None, threads, f"{side.name}_j")
     handles = tuple(buffer.data for buffer in params if isinstance(buffer.data, Var))
-    body = (*header(threads), *before, sync(), stmt, sync(), *after)
+    body = (*scope_ids(threads), *before, sync(), stmt, sync(), *after)
     authored = Kernel("k", handles, tuple(params), body)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", TilewrightWarning)  # of a fallback
         resolved, report = tile.resolve(authored, "sm_90a")
     return Call(regions, oracle, threads, lower(resolved), report.entries[-1].variant)
-
-
-def header(threads: int) -> Body:
-    ids = (
-        DeviceEntry(),
-        ScopeId("cta_id", (BX,), (1,)),
-        ScopeId("thread_id", (TID,), (threads,)),
-        ScopeId("warp_id", (WARP,), (None,)),
-    )
-    return (*ids, ScopeId("lane_id", (LANE,), (32,))) if threads >= 32 else ids
 
 
 def sync() -> Stmt:

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.isa import scalar_oracles, tma_oracles
+from tests.isa import scalar_oracles, tma_oracles, wgmma_oracles
 from tests.isa.assembling import every_form, result_dtype
 from tests.isa.inputs import WARPS, active_lanes, operand
 from tests.isa.machines import BYTES
+from tests.isa.oracles import SCALAR_ORACLES
 from tests.isa.umma_oracles import CONSTANTS
 from tests.sim.build import Lowered, at, cta, get, lane, tid
 from tilewright.dtypes import VOID, dtype
@@ -52,10 +53,9 @@ IN_PROGRAMS = {
     *DESCRIBING,
     *tma_oracles.COVERED,  # test_tma has programs for them
     *("ptx.cp_async.bulk.commit_group", "ptx.cp_async.bulk.wait_group"),
-    *(f"ptx.wgmma.{name}" for name in ("mma_async.ss", "mma_async.rs", "fence", "commit_group", "wait_group")),
-    *("ptx.wgmma.mma_async.sp.ss", "ptx.wgmma.mma_async.sp.rs"),
-    "ptx.wgmma.noop_barrier",
-    *(scalar_oracles.COVERED - {"ptx.ld", "ptx.st", "ptx.st.vec"}),  # test_scalar_rows
+    *wgmma_oracles.COVERED,
+    *(f"ptx.wgmma.{name}" for name in ("fence", "commit_group", "wait_group")),
+    *(({*SCALAR_ORACLES} | scalar_oracles.COVERED) - {"ptx.ld", "ptx.st", "ptx.st.vec"}),  # test_scalar_rows
     "ptx.fence.proxy_tensormap.acquire",  # of 128 bytes in global memory
 }
 ME = cta * 32 + lane

@@ -12,7 +12,8 @@ from tilewright import kernels
 from tilewright.kernels.arrays import multiprocessors
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.products import After, candidates, chosen, multiplied
+from tilewright.kernels.product_tiles import candidates, chosen
+from tilewright.kernels.products import After, multiplied
 
 pytestmark = [pytest.mark.gpu, pytest.mark.filterwarnings("default")]  # what torch warns of is its own affair
 

@@ -86,7 +86,7 @@ class NoStores(Check):
         if not site.write:
             return None
 
-        def look(batch, mask, at):
+        def look(event):
             raise SimulationError("a store", at=site.at)
 
         return look

@@ -22,12 +22,12 @@ ROOMS = (
 OTHER_TEXTS = {  # files whose patterns read what users write, or code
     "load/module.py",
     "cli/app.py",
+    "cli/argument_spec.py",
     "cli/arguments.py",
     "cli/launching.py",
     "cli/proposing.py",
     "load/unoptimised.py",
     "sim/codegen/loops.py",
-    "explain/steps.py",
     *(
         f"load/cu{part}.py"
         for part in (

@@ -108,18 +108,23 @@ def translation_unit(bounds: Iterable[Bound]) -> str:
 
 
 def accepted(bounds: Sequence[Bound], arch: str) -> list[Bound]:
-    """Those of ``bounds`` that an architecture has: one text, a kernel each, and ptxas names the lines it refuses."""
-    helpers = dict.fromkeys(bound.helper for bound in bounds)
-    kernels = [KERNEL.format(number=number, body=statement(bound)) for number, bound in enumerate(bounds)]
+    """Those of ``bounds`` that an architecture has."""
+    without = refused([statement(bound) for bound in bounds], arch, *dict.fromkeys(bound.helper for bound in bounds))
+    return [bound for number, bound in enumerate(bounds) if number not in without]
+
+
+def refused(bodies: Sequence[str], arch: str, *helpers: str) -> set[int]:
+    """The numbers of the statements that ptxas refuses: one text, a kernel each, and it names the lines."""
+    kernels = [KERNEL.format(number=number, body=body) for number, body in enumerate(bodies)]
     log, ptx = _tried("\n".join([*helpers, *kernels]), arch)
-    refused = {int(line) for line in re.findall(r"^ptxas .*?, line (\d+); error", log, re.MULTILINE)}
-    kernel, without = -1, set()
+    lines = {int(line) for line in re.findall(r"^ptxas .*?, line (\d+); error", log, re.MULTILINE)}
+    kernel, found = -1, set()
     for line, words in enumerate(ptx.splitlines(), 1):
         if entry := re.search(r"\.entry k(\d+)\(", words):
             kernel = int(entry[1])
-        if line in refused:
-            without.add(kernel)
-    return [bound for number, bound in enumerate(bounds) if number not in without]
+        if line in lines:
+            found.add(kernel)
+    return found
 
 
 def _tried(text: str, arch: str) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from tests.isa import matrix_oracles
 from tests.isa.machines import BYTES, WINDOW
+from tests.isa.numbers import FORMATS
 from tilewright.dtypes import dtype
 from tilewright.isa.forms import ELEMENTS
 from tilewright.isa.table import BY_MASK, WHOLE_WARP, Bound, Operand
@@ -71,7 +72,7 @@ def values(bound: Bound, rng: np.random.Generator) -> Array:
 
 BY_KIND: dict[str, Callable[[Bound, np.random.Generator], Array]] = {
     "f32": lambda bound, rng: ordinary(rng, (WARPS, 32)),
-    "pred": lambda bound, rng: rng.random((WARPS, 32)) < 0.5,
+    "pred": lambda bound, rng: rng.random((WARPS, 32)) < [[0.5], [1.0], [0.0]],  # all lanes of a warp, and none
     "typed": values,
 }
 
@@ -86,9 +87,8 @@ def matrix(bound: Bound, name: str, rng: np.random.Generator) -> Array:
     types = dict(zip("dabc", str(bound.mods["types"]).split("."), strict=True))
     element, words = types[name], bound.registers_of(name)
     if element in matrix_oracles.NARROW:
-        exponents, mantissas, low = matrix_oracles.NARROW[element]
-        narrow = rng.integers(0, 1 << 1 + exponents + mantissas, (WARPS, words, 128), dtype=np.uint8)
-        return (narrow << low).view(np.uint32)
+        narrow = rng.integers(0, 2 << sum(FORMATS[element]), (WARPS, words, 128), dtype=np.uint8)
+        return (narrow << matrix_oracles.NARROW[element]).view(np.uint32)
     kind = ELEMENTS.get(element, "uint8")
     if dtype(kind).is_integer:
         return rng.integers(0, 256, (WARPS, words, 128), dtype=np.uint8).view(np.uint32)

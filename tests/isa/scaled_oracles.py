@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.isa.numbers import value_of
 from tests.isa.umma_oracles import CODES, OURS, PACKED_BITS, RESULT_CODES, SHIFTS, Tile, code_of
 
 COVERED = {f"ptx.tcgen05.{name}" for name in ("mma.block_scale", "mma.sp", "mma.sp.block_scale", "mma.ws", "mma.ws.sp")}
@@ -20,14 +21,6 @@ DENSE_K = {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32, "mxf8f6f4": 32, "mxf4":
 KIND_CODES = {**CODES, "mxf8f6f4": CODES["f8f6f4"], "mxf4": {"e2m1": 1}, "mxf4nvf4": {"e2m1": 1}}
 SCALE_TYPES = {"ue8m0": 1, "ue4m3": 0}
 SCALES = {"ue8m0": "float8_e8m0fnu", "ue4m3": "float8_e4m3fn"}
-
-
-def scale_of(code: int, kind: str) -> float:
-    """ue8m0: 2**(code - 127). ue4m3: 3 bits of fraction, a bias of 7."""
-    if kind == "ue8m0":
-        return 2.0 ** (int(code) - 127)
-    exponent, fraction = int(code) >> 3, int(code) & 7
-    return (8 + fraction) / 8 * 2.0 ** (exponent - 7) if exponent else fraction / 8 / 64
 
 
 class Scaled(NamedTuple):
@@ -126,7 +119,7 @@ class Scaled(NamedTuple):
             for first in range(0, self.k, span):
                 part = float(np.dot(a[m, first : first + span], b[n, first : first + span]))
                 if self.block:
-                    part *= scale_of(sa[m, first // span], self.sf) * scale_of(sb[n, first // span], self.sf)
+                    part *= value_of(self.sf, int(sa[m, first // span])) * value_of(self.sf, int(sb[n, first // span]))
                 total += part
             found[m, n] = before[m, n] + (-total if self.negative else total)
         return found

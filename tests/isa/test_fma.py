@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+import ml_dtypes
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.isa.oracles import PRECISION, exact
+from tests.isa.numbers import nearest
 from tilewright.isa.arith import fma_double, fma_narrow
 
 SINGLE = st.floats(width=32, min_value=-(2.0**60), max_value=2.0**60)
@@ -17,7 +18,7 @@ DOUBLE = st.floats(min_value=-1e100, max_value=1e100).filter(lambda x: x == 0 or
 
 @given(SINGLE, SINGLE, SINGLE)
 def test_a_float32_fma_is_the_exact_value_rounded(a: float, b: float, c: float) -> None:
-    expected = exact(Fraction(a) * Fraction(b) + Fraction(c), *PRECISION["float32"])
+    expected = nearest("f32", Fraction(a) * Fraction(b) + Fraction(c))
 
     with np.errstate(all="ignore"):
         result = fma_narrow(*(np.array([value], np.float32) for value in (a, b, c)))
@@ -40,8 +41,17 @@ def test_two_roundings_would_show() -> None:
     result = fma_narrow(np.array([a]), np.array([b]), np.array([c]))[0]
 
     assert float(np.float32(float(a) * float(b) + float(c))) != float(result)
-    assert float(result) == exact(product + Fraction(float(c)), *PRECISION["float32"])
+    assert float(result) == nearest("f32", product + Fraction(float(c)))
     assert result.dtype == np.float32
+
+
+def test_a_bfloat16_fma_is_rounded_once() -> None:
+    """The product lies halfway between two bfloat16; the tiny addend decides, unless float32 has swallowed it."""
+    a, c = 1 + 2**-4, 2.0**-40
+
+    result = fma_narrow(*(np.array([value]).astype(ml_dtypes.bfloat16) for value in (a, a, c)))[0]
+
+    assert float(result) == nearest("bf16", Fraction(a) * Fraction(a) + Fraction(c)) == 1.125 + 2**-7
 
 
 def test_infinities_and_nan_pass() -> None:

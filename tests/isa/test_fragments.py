@@ -7,7 +7,7 @@ import pytest
 
 from tests.isa.forms import executed
 from tests.isa.machines import PlainMachine
-from tests.isa.oracles import BITS, place_a, place_b
+from tests.isa.matrix_oracles import place_in_a, width_of
 from tests.tile.kernels import whole_number
 from tilewright import isa
 from tilewright.errors import InstructionError
@@ -34,8 +34,8 @@ def test_the_operands_of_an_mma_lie_where_the_manual_says(case: tuple[str, ...])
     held_b = places(isa.mma_fragment(shape, "B", ELEMENTS[b]), (k, 8))
     held_c = places(isa.mma_fragment(shape, "C", ELEMENTS[c]), (16, 8))
 
-    assert held_a == {(lane, i): place_a(lane, i, BITS[a]) for lane in range(32) for i in range(k // 2)}
-    assert held_b == {(lane, i): place_b(lane, i, BITS[b]) for lane in range(32) for i in range(k // 4)}
+    assert held_a == {(lane, i): place_in_a(lane, i, 16, width_of(a)) for lane in range(32) for i in range(k // 2)}
+    assert held_b == {(lane, i): place_in_a(lane, i, 8, width_of(b))[::-1] for lane in range(32) for i in range(k // 4)}
     assert held_c == {
         (lane, i): (lane // 4 + 8 * (i // 2), 2 * (lane % 4) + i % 2) for lane in range(32) for i in range(4)
     }

@@ -8,22 +8,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from tests.isa import (
-    descriptor_oracles,
-    matrix_oracles,
-    mbarrier_oracles,
-    scalar_oracles,
-    scaled_oracles,
-    tma_oracles,
-    tmem_oracles,
-    umma_oracles,
-    wgmma_oracles,
-)
+from tests.isa import matrix_oracles, tma_oracles
 from tests.isa.assembling import every_form
 from tests.isa.forms import executed
 from tests.isa.inputs import WARPS, active_lanes, operand
 from tests.isa.machines import BYTES, PlainMachine
-from tests.isa.oracles import ORACLES, Warp
+from tests.isa.oracles import ORACLES, Warp, covered
 from tests.rows import by, in_row
 from tilewright.dtypes import dtype
 from tilewright.isa.arith import ULP
@@ -49,17 +39,7 @@ WITHOUT_VALUES = {
 }
 
 # What they work on is no plain memory: each family has an oracle of its own, which covers every form too.
-OWN_ORACLES = {
-    *mbarrier_oracles.COVERED,
-    *tmem_oracles.COVERED,
-    *descriptor_oracles.COVERED,
-    *umma_oracles.COVERED,
-    *scaled_oracles.COVERED,
-    *wgmma_oracles.COVERED,
-    *wgmma_oracles.SPARSE,
-    *tma_oracles.COVERED,
-    *scalar_oracles.COVERED,
-}
+OWN_ORACLES = covered()
 
 EXECUTED = [
     bound
@@ -114,9 +94,7 @@ def given(operand: NDArray[Any]) -> Any:
 
 def compare(bound: Bound, result: NDArray[Any], expected: Any, active: NDArray[np.bool_]) -> None:
     if bound.instruction.name.startswith("ptx.mma"):
-        compare_product(bound, result, expected) if bound.instruction.name == "ptx.mma" else matrix_oracles.compare(
-            bound, result, expected
-        )
+        matrix_oracles.compare(bound, result, expected)
         return
     result = np.broadcast_to(result, (*result.shape[:-1], 32))[..., active]
     wanted = np.array(expected, object)[..., active]
@@ -135,20 +113,6 @@ def compare_floats(bound: Bound, result: NDArray[Any], wanted: NDArray[np.float6
         np.testing.assert_array_equal(result.astype(float), rounded.astype(float))
     else:
         np.testing.assert_allclose(result, rounded, rtol=2 * float(np.finfo(result.dtype).eps))
-
-
-def compare_product(bound: Bound, result: NDArray[np.uint32], expected: list[list[float]]) -> None:
-    kind = bound.mods["types"].split(".")[0]  # type: ignore[union-attr]  # PTX's names
-    exact = np.array(expected)  # (lanes, 4)
-    if kind == "f16":
-        got = np.moveaxis(result.view(np.float16).reshape(2, 32, 2), 1, 0).reshape(32, 4)
-        np.testing.assert_allclose(got, exact, rtol=2e-3, atol=2e-3)
-    elif kind == "f32":
-        np.testing.assert_allclose(result.view(np.float32).T, exact, rtol=1e-5, atol=1e-5)
-    else:
-        low, high = -(2**31), 2**31 - 1
-        wanted = exact.clip(low, high) if bound.mods["saturate"] else exact
-        np.testing.assert_array_equal(result.view(np.int32).T, wanted.astype(np.int64).astype(np.int32))
 
 
 def test_every_dtype_of_a_shuffle_keeps_its_bits() -> None:

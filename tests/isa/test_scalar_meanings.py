@@ -9,8 +9,10 @@ from zlib import crc32
 import numpy as np
 import pytest
 
+from tests.isa.numbers import decoded, flushed, value_of
+from tests.isa.oracles import SCALAR_ORACLES
 from tests.isa.scalar_inputs import covering, registers
-from tests.isa.scalar_oracles import APPROXIMATE, ORACLES, decoded, decoded_float, flushed, true_value
+from tests.isa.scalar_oracles import APPROXIMATE, true_value
 from tilewright import isa
 from tilewright.isa.forms import TYPES
 from tilewright.isa.table import Form, Instruction
@@ -25,7 +27,7 @@ def scalars() -> Iterator[tuple[Instruction, Form, dict[str, Any]]]:
                 yield row, form, mods
 
 
-@pytest.mark.parametrize("row", [row for row in ROWS if row.name in ORACLES], ids=lambda row: row.name)
+@pytest.mark.parametrize("row", [row for row in ROWS if row.name in SCALAR_ORACLES], ids=lambda row: row.name)
 def test_a_scalar_row_means_what_its_oracle_says(row: Instruction) -> None:
     rng = np.random.default_rng(crc32(row.name.encode()))
     for form in row.forms:
@@ -38,7 +40,7 @@ def test_a_scalar_row_means_what_its_oracle_says(row: Instruction) -> None:
             named = {**mods, "name": row.name.partition(".")[2]}
             for place in range(60) if mods.get("rnd") not in ("approx", "full") else ():
                 operands = [int(one[place]) for one in given]
-                wanted = ORACLES[row.name](named, *operands)
+                wanted = SCALAR_ORACLES[row.name](named, *operands)
                 shown = f"{form.mnemonic(mods)} {list(map(hex, operands))}"
                 assert hex(int(bits[place])) == hex(int(wanted)) or both_nan(found.dtype, int(bits[place]), wanted), (
                     shown
@@ -53,7 +55,7 @@ def both_nan(kind: np.dtype[Any], ours: int, wanted: int) -> bool:
 
 
 def test_every_scalar_row_has_an_oracle() -> None:
-    assert {row.name for row in ROWS} == {*ORACLES, *APPROXIMATE}
+    assert {row.name for row in ROWS} == {*SCALAR_ORACLES, *APPROXIMATE}
 
 
 NEAR = [
@@ -78,8 +80,7 @@ def test_an_approximation_is_the_true_value_rounded_once(row: Instruction, form:
         given = [one & np.uint64(0xFFFFFFFF00000000) for one in given]
     for place, value in enumerate(values):
         operands = [
-            float(decoded_float(word, flushed(word, int(one[place])) if mods.get("ftz") else int(one[place])))
-            for one in given
+            value_of(word, flushed(word, int(one[place])) if mods.get("ftz") else int(one[place])) for one in given
         ]
         wanted = true_value(name, *operands)
         if name == "div" and mods["rnd"] == "approx" and 2.0**126 < abs(operands[1]) < np.inf:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from tests.isa.assembling import every_form
 from tests.isa.tmem_machines import PlainUnit
-from tests.isa.wgmma_oracles import COVERED
+from tests.isa.wgmma_oracles import DENSE
 from tests.isa.wgmma_products import assert_product, descriptor, majors_of, named, small
 from tests.tile.kernels import whole_number
 from tilewright.errors import SimulationError
@@ -19,7 +19,7 @@ from tilewright.isa.table import Bound
 from tilewright.isa.wgmma import float8_sum
 
 Array = NDArray[Any]
-EVERY = [bound for bound in every_form() if bound.instruction.name in COVERED and bound.form.issue]
+EVERY = [bound for bound in every_form() if bound.instruction.name in DENSE and bound.form.issue]
 WIDE = {
     (bound.instruction.name, bound.mods["in_dtype"]): bound for bound in EVERY
 }  # the last, and widest, of each type

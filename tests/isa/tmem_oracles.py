@@ -10,6 +10,7 @@ COVERED = {
     for name in ("alloc", "dealloc", "relinquish_alloc_permit", "ld", "st", "cp", "shift", "commit")
 } | {"ptx.mapa", "ptx.map_shared_rank"}
 
+SHAPES = ("32x32b", "16x64b", "16x128b", "16x256b", "16x32bx2")
 Cells = dict[tuple[int, int], int]
 
 

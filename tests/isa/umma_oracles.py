@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.isa.descriptor_oracles import byte_address
-from tests.isa.matrix_oracles import number
+from tests.isa.numbers import value_of
 
 COVERED = {"ptx.tcgen05.mma", "ptx.tcgen05.encode_instr_descriptor"}
 CONSTANTS = {
@@ -86,7 +86,7 @@ def _codes(kind: str) -> dict[float, int]:
     if kind not in _KNOWN:
         width = PACKED_BITS.get(kind, {"f16": 16, "bf16": 16, "tf32": 32}.get(kind, 8))
         patterns = range(0, 2**32, 2**20) if kind == "tf32" else range(2**width)
-        _KNOWN[kind] = {number(p << SHIFTS.get(kind, 0), kind): p for p in reversed(patterns)}
+        _KNOWN[kind] = {value_of(kind, p): p for p in reversed(patterns)}
     return _KNOWN[kind]
 
 

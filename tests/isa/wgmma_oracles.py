@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-COVERED = {f"ptx.wgmma.{name}" for name in ("mma_async.ss", "mma_async.rs", "noop_barrier")}
+DENSE = {f"ptx.wgmma.{name}" for name in ("mma_async.ss", "mma_async.rs", "noop_barrier")}
 SPARSE = {"ptx.wgmma.mma_async.sp.ss", "ptx.wgmma.mma_async.sp.rs"}
+COVERED = DENSE | SPARSE
 SPELLED = {"float16": "f16", "bfloat16": "bf16", "tf32": "tf32", "float8_e4m3fn": "e4m3", "float8_e5m2": "e5m2",
            "int8": "s8", "uint8": "u8"}  # fmt: skip
 

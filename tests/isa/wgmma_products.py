@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tests.isa.descriptor_oracles import byte_address
 from tests.isa.forms import executed
-from tests.isa.oracles import number
+from tests.isa.numbers import value_of
 from tests.isa.tmem_machines import PlainUnit
 from tests.isa.wgmma_oracles import SPELLED, held_rows, place_of_a, place_of_d
 from tilewright.ir import Argument
@@ -31,7 +31,7 @@ def named(bound: Bound) -> str:
 def bits_of(kind: str, width: int) -> dict[float, int]:
     """The bit pattern of each number of a type of ``width`` bytes, made once for all products."""
     patterns = range(256) if width == 1 else range(0, 1 << 16, 1 if width < 4 else 16)
-    return {number(p << (16 if width == 4 else 0), kind): p for p in patterns}
+    return {value_of(kind, p << (16 if width == 4 else 0)): p for p in patterns}
 
 
 def small(kind: str, shape: tuple[int, ...], rng: np.random.Generator) -> tuple[Array, Array]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +9,13 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.texts import changed
 from tilewright.errors import TilewrightError
 from tilewright.kernels.attention_backward_rows import BackwardKind
 
-FILES = ("attention_backward_rows", "attention_backward_wide", "attention_backward")  # each may use those before it
-SOURCES = {name: Path(tw.__file__).parent.joinpath("kernels", f"{name}.py").read_text() for name in FILES}
+FILES = tuple(f"tilewright.kernels.attention_backward{part}" for part in ("_rows", "_wide", ""))
+FOLDER = Path(tw.__file__).parent / "kernels"
+SOURCES = {name: (FOLDER / f"{name.rpartition('.')[2]}.py").read_text() for name in FILES}
 FORM = BackwardKind("bfloat16", 64, 64, 128, stages=(1, 1, 2))
 WIDE = BackwardKind("bfloat16", 64, 64, 64, 64, stages=(2, 1, 1))
 TILES = 3
@@ -102,17 +102,10 @@ WIDE_MISTAKES = {
 }
 
 
-def run(form: BackwardKind, before: str, after: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tw.Executable:
+def run(form: BackwardKind, before: str, after: str, folder: Path) -> tw.Executable:
     """One head, one tile of keys and some of queries, by the kernel with one place of one of its files changed."""
-    monkeypatch.syspath_prepend(folder)
-    changed = next(name for name in (FILES[::-1] if form is FORM else FILES[1:2]) if before in SOURCES[name])
-    for name, text in SOURCES.items():
-        own = text.replace(before, after, 1) if name == changed else text
-        for other in FILES:
-            own = own.replace(f"from tilewright.kernels.{other} import", f"from changed_{other} import")
-        (folder / f"changed_{name}.py").write_text(own)
-        monkeypatch.delitem(sys.modules, f"changed_{name}", raising=False)
-    module: Any = importlib.import_module("changed_attention_backward")
+    within = FILES[::-1] if form is FORM else FILES[1:2]
+    module: Any = changed(SOURCES, before, after, folder, within=within)
     rng = np.random.default_rng(0)
     q, do = (rng.standard_normal((1, 1, TILES * form.queries, form.d)).astype("bfloat16") for _ in "qd")
     k, v = (rng.standard_normal((1, 1, form.keys, form.d)).astype("bfloat16") for _ in "kv")
@@ -122,18 +115,14 @@ def run(form: BackwardKind, before: str, after: str, folder: Path, monkeypatch: 
         q, k, v, do, level, delta, 0, 0, 0, sums, 0, np.zeros_like(k), np.zeros_like(v), 0, 0.18, 1.0, 0.125, 0, 0, 0,
         check="all",
     )  # fmt: skip
-    for name in FILES:
-        monkeypatch.delitem(sys.modules, f"changed_{name}", raising=False)
     if done.warnings:
         raise TilewrightError(done.warnings[0])
     return done  # type: ignore[no-any-return]  # of a module that is made here
 
 
 @pytest.mark.parametrize("form", [FORM, WIDE], ids=["by keys", "by products"])
-def test_the_kernel_as_it_is_has_no_finding(
-    form: BackwardKind, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    run(form, "", "", tmp_path, monkeypatch)
+def test_the_kernel_as_it_is_has_no_finding(form: BackwardKind, tmp_path: Path) -> None:
+    run(form, "", "", tmp_path)
 
 
 SLOW = (
@@ -152,15 +141,15 @@ SLOW = (
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.long] if name in SLOW else []) for name in MISTAKES]
 )
-def test_a_mistake_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_is_told(name: str, tmp_path: Path) -> None:
     before, after, told = MISTAKES[name]
     with pytest.raises(TilewrightError, match=told):
-        run(FORM, before, after, tmp_path, monkeypatch)
+        run(FORM, before, after, tmp_path)
 
 
 @pytest.mark.every(2)
 @pytest.mark.parametrize("name", WIDE_MISTAKES)
-def test_a_mistake_with_wide_keys_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_with_wide_keys_is_told(name: str, tmp_path: Path) -> None:
     before, after, told = WIDE_MISTAKES[name]
     with pytest.raises(TilewrightError, match=told):
-        run(WIDE, before, after, tmp_path, monkeypatch)
+        run(WIDE, before, after, tmp_path)

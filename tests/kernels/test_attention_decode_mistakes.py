@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,13 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.texts import imported
+from tests.texts import changed
 from tilewright.errors import TilewrightError
 
+NAME = "tilewright.kernels.attention_decode"
 SOURCE = Path(tw.__file__).parent.joinpath("kernels", "attention_decode.py").read_text()
-OPERATORS = ('"attention_append"', '"attention_decode"')  # the changed module has some of its own names
+for operator in ("attention_append", "attention_decode"):  # the changed module has some of its own names
+    SOURCE = SOURCE.replace(f'"{operator}"', f'"changed_{operator}"')
 KEYS = 64 * 7 + 20  # more tiles than stages, the last of them not whole
 
 SHOWN = '    T.ptx.fence.proxy_async("shared::cta")\n'
@@ -73,16 +74,9 @@ MISTAKES = {
 }
 
 
-def run(before: str, after: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> tw.Executable:
+def run(before: str, after: str, folder: Path) -> tw.Executable:
     """One sequence, one head of keys for two of queries, by the kernel with one place changed."""
-    assert before in SOURCE
-    text = SOURCE.replace(before, after, 1)
-    for name in OPERATORS:
-        text = text.replace(name, f'"changed_{name[1:]}')
-    path = folder / "changed_decode.py"
-    path.write_text(text)
-    monkeypatch.setitem(sys.modules, path.stem, None)  # it goes with the test
-    module: Any = imported(path, listed=True)  # its dataclasses look there for their names
+    module: Any = changed({NAME: SOURCE}, before, after, folder)
     form = module.DecodeKind("bfloat16", "bfloat16", 64, 64, 2, 64)
     rng = np.random.default_rng(0)
     q = rng.standard_normal((1, 1, 1, 2, 64)).astype("bfloat16")
@@ -96,13 +90,13 @@ def run(before: str, after: str, folder: Path, monkeypatch: pytest.MonkeyPatch) 
     return done  # type: ignore[no-any-return]  # of a module that is made here
 
 
-def test_the_kernel_as_it_is_has_no_finding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run("", "", tmp_path, monkeypatch)
+def test_the_kernel_as_it_is_has_no_finding(tmp_path: Path) -> None:
+    run("", "", tmp_path)
 
 
 @pytest.mark.every(3)
 @pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_told(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_mistake_is_told(name: str, tmp_path: Path) -> None:
     before, after, told = MISTAKES[name]
     with pytest.raises(TilewrightError, match=told):
-        run(before, after, tmp_path, monkeypatch)
+        run(before, after, tmp_path)

@@ -16,12 +16,13 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.texts import imported
+from tests.texts import changed
 from tilewright.errors import TilewrightError
 from tilewright.kernels.attention_forms import AttentionKind, AttentionTiles
 
-FILES = ("attention_forms", "attention")
-SOURCES = {name: Path(tw.__file__).parent.joinpath("kernels", name + ".py").read_text() for name in FILES}
+FILES = ("tilewright.kernels.attention_forms", "tilewright.kernels.attention")
+FOLDER = Path(tw.__file__).parent / "kernels"
+SOURCES = {name: (FOLDER / f"{name.rpartition('.')[2]}.py").read_text() for name in FILES}
 SMALL = AttentionTiles(2, 32)
 BFLOAT16 = AttentionKind("bfloat16", "bfloat16", 64, 64)
 
@@ -178,18 +179,6 @@ MISTAKES = {
 }
 
 
-def built(mistake: Mistake, folder: Path) -> ModuleType:
-    """The kernel's module with one place changed."""
-    place = next(name for name in ("attention", "attention_forms") if mistake.before in SOURCES[name])
-    texts = {**SOURCES, place: SOURCES[place].replace(mistake.before, mistake.after, 1)}
-    texts["attention"] = texts["attention"].replace("tilewright.kernels.attention_forms", "changed_attention_forms")
-    for name in FILES:
-        path = folder / f"changed_{name}.py"
-        path.write_text(texts[name])
-        module = imported(path, listed=True)
-    return module
-
-
 def run(module: ModuleType, mistake: Mistake) -> tuple[Any, Any]:
     """Results, and what they are in double precision."""
     form, tiles = mistake.form, mistake.tiles
@@ -210,7 +199,7 @@ def run(module: ModuleType, mistake: Mistake) -> tuple[Any, Any]:
 @pytest.mark.parametrize("tiles", [SMALL, CLUSTER, SHARED], ids=["turns", "cluster", "shared weights"])
 def test_the_kernel_as_it_is_has_no_finding(tiles: AttentionTiles, tmp_path: Path) -> None:
     mistake = Mistake("", "", tiles=tiles)
-    out, wanted = run(built(mistake, tmp_path), mistake)
+    out, wanted = run(changed(SOURCES, mistake.before, mistake.after, tmp_path, within=FILES[::-1]), mistake)
     assert np.abs(out - wanted).max() < 1e-2
 
 
@@ -234,6 +223,6 @@ SLOW = (
 )
 def test_a_mistake_is_told(name: str, tmp_path: Path) -> None:
     mistake = MISTAKES[name]
-    module = built(mistake, tmp_path)
+    module = changed(SOURCES, mistake.before, mistake.after, tmp_path, within=FILES[::-1])
     with pytest.raises(TilewrightError, match=mistake.told):
         run(module, mistake)

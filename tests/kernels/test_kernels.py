@@ -16,7 +16,7 @@ from tilewright import kernels
 from tilewright.dtypes import dtype
 from tilewright.errors import ArgumentError
 from tilewright.kernels.lines import for_shifts, shifted
-from tilewright.kernels.rows import MOST_KEPT, Rows, blocks, chosen, dealt
+from tilewright.kernels.rows import BIASED, MOST_KEPT, PLAIN, WEIGHTED, Rows, RowUse, blocks, chosen, dealt
 
 Array: TypeAlias = NDArray[Any]
 EPSILON = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}  # of results whose size is about one
@@ -330,14 +330,14 @@ def test_rows_that_a_cta_takes_next_are_on_their_way(name: str, rows: Rows, colu
 
 
 def test_many_long_rows_are_taken_in_turns_where_weights_are_long_too() -> None:
-    def taken(table: str, many: int, columns: int = 65536) -> tuple[int, int]:
-        rows = chosen(columns, 8, 2, clusters=True, table=table, many=many)
+    def taken(use: RowUse, many: int, columns: int = 65536) -> tuple[int, int]:
+        rows = chosen(columns, 8, 2, clusters=True, use=use, many=many)
         return rows.turns, rows.stays
 
-    assert (taken("biased", 132), taken("biased", 0), taken("plain", 132)) == ((4, 0), (1, 0), (1, 0))
-    assert (taken("biased", 132, 262144), taken("weighted", 132, 200000)) == ((1, 15), (1, 15))  # of an H200
-    assert (taken("biased", 132, 131072), taken("weighted", 132, 131072)) == ((1, 30), (1, 0))
-    assert taken("biased", 132, 262136) == (4, 0)  # which would leave too few registers
+    assert (taken(BIASED, 132), taken(BIASED, 0), taken(PLAIN, 132)) == ((4, 0), (1, 0), (1, 0))
+    assert (taken(BIASED, 132, 262144), taken(WEIGHTED, 132, 200000)) == ((1, 15), (1, 15))  # of an H200
+    assert (taken(BIASED, 132, 131072), taken(WEIGHTED, 132, 131072)) == ((1, 30), (1, 0))
+    assert taken(BIASED, 132, 262136) == (4, 0)  # which would leave too few registers
 
 
 @pytest.mark.parametrize("columns", [1, 3, 60, 1000, 40001])

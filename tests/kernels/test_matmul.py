@@ -15,7 +15,8 @@ from tilewright.kernels import forms
 from tilewright.kernels.combine import combine
 from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul import product
-from tilewright.kernels.products import FITTED_PARTS, After, candidates, chosen, fitted, multiplied
+from tilewright.kernels.product_tiles import FITTED_PARTS, candidates, chosen, fitted
+from tilewright.kernels.products import After, multiplied
 
 Array = NDArray[Any]
 BF16 = MatmulKind("bfloat16", "bfloat16", "bfloat16")
@@ -178,18 +179,28 @@ def test_what_cannot_be_multiplied_is_refused() -> None:
         kernels.matmul(a, b.astype(np.float16))
     with pytest.raises(ArgumentError, match="no such activation"):
         kernels.matmul(a, b, activation="rely")
-    with pytest.raises(ArgumentError, match="scale_a and scale_b come together"):
-        kernels.matmul(a, b, scale_a=np.ones(1, np.float32))
-    with pytest.raises(ArgumentError, match="scale_a and scale_b come together"):
-        kernels.matmul(a, b, scale_b=0.5)
     with pytest.raises(ArgumentError, match="scale_a is neither a number nor an array"):
         kernels.matmul(a, b, scale_a="half", scale_b=0.5)
     with pytest.raises(ArgumentError, match="scale_b has a dtype"):
         kernels.matmul(a, b, scale_a=0.5, scale_b=np.ones(1, np.float64))
     with pytest.raises(ArgumentError, match="the scales do not fit"):
-        kernels.matmul(a, b, scale_a=np.ones(8, np.float32), scale_b=np.ones(1, np.float32))
+        kernels.matmul(a, b, scale_a=np.ones(7, np.float32), scale_b=np.ones(8, np.float32))
     with pytest.raises(ArgumentError, match="shape of bias"):
         kernels.matmul(a, b, bias=integers(9))
+
+
+@pytest.mark.parametrize(
+    "scales",
+    [{"scale_a": 0.5}, {"scale_b": np.full(1, 0.25, np.float32)}, {"scale_a": np.arange(6, dtype=np.float32)},
+     {"scale_a": 2, "scale_b": np.arange(8, dtype=np.float32)}],
+    ids=["a number", "an array of one number", "one for each row", "a number and one for each column"],
+)  # fmt: skip
+def test_a_scale_that_is_left_out_is_one_and_a_number_scales_all_rows(scales: dict[str, Any]) -> None:
+    a, b = integers(6, 16), integers(16, 8)
+    by_rows, by_columns = scales.get("scale_a", 1), scales.get("scale_b", 1)
+    by_rows = by_rows[:, None] if np.ndim(by_rows) else by_rows
+
+    assert np.array_equal(kernels.matmul(a, b, **scales), (a @ b) * by_rows * by_columns)
 
 
 def test_a_bias_of_float32_has_arrived_before_it_is_added() -> None:

@@ -178,9 +178,9 @@ def test_what_the_notes_cannot_say_is_not_remembered(fake: FakeDriver, monkeypat
     softmax = OPERATORS["softmax"]
     run = softmax.run
 
-    def clearing(results: Any, args: Any) -> Any:
+    def clearing(results: Any, x: Any) -> Any:
         results[0][...] = 0
-        yield from run(results, args)
+        yield from run(results, x)
 
     monkeypatch.setitem(softmax.__dict__, "run", clearing)
     for _ in range(3):
@@ -194,11 +194,11 @@ def test_a_launch_that_the_notes_do_not_have_is_noticed(fake: FakeDriver, monkey
     softmax = OPERATORS["softmax"]
     run = softmax.run
 
-    def copied_first(results: Any, args: Any) -> Any:
-        copy = args[0].new_empty(args[0].shape, args[0].dtype)
-        for compiled, given in run((copy,), args):
-            compiled(*given)
-        yield from run(results, (copy,))
+    def copied_first(results: Any, x: Any) -> Any:
+        copy = x.new_empty(x.shape, x.dtype)
+        for compiled, arguments in run((copy,), x):
+            compiled(*arguments)
+        yield from run(results, copy)
 
     monkeypatch.setitem(softmax.__dict__, "run", copied_first)
     for _ in range(2):
@@ -211,7 +211,7 @@ def test_a_launch_that_the_notes_do_not_have_is_noticed(fake: FakeDriver, monkey
 def test_an_array_from_elsewhere_is_not_remembered(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
     softmax, other = OPERATORS["softmax"], Dense((8, 64), address=0x9000)
     run = softmax.run
-    monkeypatch.setitem(softmax.__dict__, "run", lambda results, args: run(results, (other,)))
+    monkeypatch.setitem(softmax.__dict__, "run", lambda results, x: run(results, other))
 
     kernels.softmax(Dense((8, 64)))
 

@@ -11,7 +11,7 @@ import pytest
 from tests.kernels.test_kernels import CASES, Array, close, loss_of, shifted_lines, wide
 from tilewright import kernels
 from tilewright.dtypes import dtype
-from tilewright.kernels.rows import Rows, chosen, dealt, shifted, staged, wavefronts
+from tilewright.kernels.rows import BIASED, PLAIN, READ, WEIGHTED, Rows, chosen, dealt, shifted, staged, wavefronts
 
 GUARD = 64  # elements behind an array that nobody may touch
 SHIFTED = {
@@ -122,13 +122,13 @@ def test_reads_of_rows_that_begin_anywhere_are_whole_vectors_but_at_the_end_of_t
 
 def test_long_rows_that_are_only_read_take_no_cluster() -> None:
     arrays = {columns: np.zeros((300, columns), "bfloat16") for columns in (16384, 32003, 50264)}
-    taken = {columns: dealt(x, clusters=True, table="reduced") for columns, x in arrays.items()}
+    taken = {columns: dealt(x, clusters=True, use=READ) for columns, x in arrays.items()}
     assert {columns: (rows.cluster, rows.long) for columns, rows in taken.items()} == {
         16384: (1, False), 32003: (1, True), 50264: (1, True)
     }  # fmt: skip
     assert taken[32003].shifted
     assert dealt(arrays[50264], clusters=True).cluster > 1
-    assert dealt(arrays[50264][:9], clusters=True, table="reduced").cluster > 1  # so few that they are shared
+    assert dealt(arrays[50264][:9], clusters=True, use=READ).cluster > 1  # so few that they are shared
 
 
 @pytest.mark.parametrize("columns", [65536, 131072, 262144])
@@ -140,18 +140,18 @@ def test_rows_that_sixteen_ctas_share_are_compiled_for_a_hopper(columns: int) ->
 
 
 def test_clusters_that_stay_take_rows_whose_shifts_differ_by_whole_accesses() -> None:
-    rows = shifted(50257, 4, True, "biased", 132)
+    rows = shifted(50257, 4, True, BIASED, 132)
 
     assert (rows.stays % rows.vector, rows.stays % rows.spacing, rows.moves) == (0, 28, True)
-    assert shifted(32003, 4, True, "biased", 132).stays == 0  # short ones are taken in turns
-    assert shifted(131071, 4, True, "biased", 132).stays == 0  # long ones need more threads than fit beside each other
+    assert shifted(32003, 4, True, BIASED, 132).stays == 0  # short ones are taken in turns
+    assert shifted(131071, 4, True, BIASED, 132).stays == 0  # long ones need more threads than fit beside each other
 
 
 @pytest.mark.parametrize("columns", [2, 3, 37, 101, 127, 151, 191, 255])
 @pytest.mark.parametrize("vector", [4, 8])
 def test_threads_of_short_rows_have_elements_in_different_banks(columns: int, vector: int) -> None:
-    for table in ("plain", "weighted", "biased", "reduced"):
-        rows = staged(columns, vector, table)
+    for use in (PLAIN, WEIGHTED, BIASED, READ):
+        rows = staged(columns, vector, use)
 
         assert wavefronts(columns, rows.threads, 16 // vector) <= 2
         assert rows.at_once * rows.turns % vector == 0, "the rows of a warp are whole accesses"
@@ -160,7 +160,7 @@ def test_threads_of_short_rows_have_elements_in_different_banks(columns: int, ve
 
 def test_rows_that_are_as_far_apart_as_banks_are_wide_have_more_threads() -> None:
     assert wavefronts(127, 4, 2) == 5
-    assert (staged(127, 8, "reduced").threads, staged(151, 8, "reduced").threads) == (16, 4)
+    assert (staged(127, 8, READ).threads, staged(151, 8, READ).threads) == (16, 4)
 
 
 @pytest.mark.parametrize("columns", [2, 3])

@@ -31,6 +31,7 @@ CASES: dict[str, tuple[str, str]] = {
         "(?s)alloc_local has no parameter 'laiout'.*did you mean 'layout'",
     ),
     "an argument too few": ("x = T.cast(A[0])  # here", "(?s)cast: missing a required argument.*value, kind"),
+    "a keyword by its position": ("m = T.tensor_map(A, (8,))  # here", "(?s)too many positional.*buffer, box="),
     "an augmented operator that is none": ("A[0] **= 2  # here", "`A\\[0\\] \\*\\*= 2` fails"),
     "a name whose block has ended": ("if A[0] > 0:\n    x = 1\nA[0] = x  # here", "x is not defined here"),
     "a let that is assigned": ("x: T.let = 3\nx = 4  # here", "x is a T.let: it cannot be assigned here"),

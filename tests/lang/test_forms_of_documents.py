@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
+from tests.sim.running import simulate
 from tests.toys import ptx
 from tilewright import T, Tx
 from tilewright.errors import InstructionError, KernelError, LayoutError, SimulationError
@@ -15,10 +16,6 @@ from tilewright.layout import S, SwizzleLayout, TileLayout, laneid, mma_shared_l
 
 TARGET = "sm_90a"
 SWIZZLED = mma_shared_layout("float16", 3, (64, 64))
-
-
-def ran(kernel: Any, *args: Any) -> list[str]:
-    return tw.compile(kernel, TARGET).simulate(*args, check="all").warnings
 
 
 def filled(shape: tuple[int, ...]) -> np.ndarray:
@@ -65,7 +62,7 @@ def test_the_alignment_that_the_copy_engine_needs_is_found(way: str) -> None:
         Tx.cta.copy(B, tile)
 
     a, b = filled((64, 64)), np.zeros((64, 64), np.float16)
-    assert ran(kernel, a, b) == []
+    assert simulate(kernel, a, b) == []
     assert np.array_equal(a, b)
 
 
@@ -86,7 +83,7 @@ def test_a_copy_with_oob_may_be_of_a_region_that_leaves_its_buffer() -> None:
         Tx.cta.copy(B, tile)
 
     a, b = filled((60, 64)), np.ones((64, 64), np.float16)
-    assert ran(kernel, a, b) == []
+    assert simulate(kernel, a, b) == []
     assert np.array_equal(b, np.pad(a, ((0, 4), (0, 0))))
 
 
@@ -114,7 +111,7 @@ def test_oob_says_nothing_of_a_store() -> None:
             T.ptx.cp_async.bulk.wait_group(0)
 
     a = np.zeros((64, 64), np.float16)
-    assert ran(kernel, a) == []
+    assert simulate(kernel, a) == []
     assert a.all()
 
 
@@ -148,7 +145,7 @@ def test_a_box_of_four_dimensions_may_be_transposed(perm: tuple[int, ...], by: s
         Tx.cta.copy(B, plain if by == "view" else tile.permute(*perm))
 
     a, b = filled(shape), np.zeros(turned, np.float16)
-    assert ran(kernel, a, b) == []
+    assert simulate(kernel, a, b) == []
     assert np.array_equal(b, a.transpose(perm))
 
 
@@ -206,7 +203,7 @@ def test_a_field_that_was_passed_in_is_assigned_also_in_a_loop(given: str) -> No
             A[1] = n
 
     a = np.zeros(2, np.int32)
-    assert ran(kernel, a, 10) == []
+    assert simulate(kernel, a, 10) == []
     assert a.tolist() == [15, 10]
 
 
@@ -222,7 +219,7 @@ def test_a_loop_of_a_grid_may_begin_elsewhere() -> None:
             A[i, j] = 10 * i + j
 
     a = np.full((8, 8), -1, np.int32)
-    assert ran(kernel, a) == []
+    assert simulate(kernel, a) == []
     wanted = np.full((8, 8), -1, np.int32)
     wanted[2:5, :4] = 10 * np.arange(2, 5)[:, None] + np.arange(4)
     assert np.array_equal(a, wanted)
@@ -246,7 +243,7 @@ def test_annotations_of_other_compilers_change_nothing() -> None:
             A[i] = i
 
     a = np.zeros(4, np.int32)
-    assert ran(kernel, a) == []
+    assert simulate(kernel, a) == []
     assert a.tolist() == [0, 1, 2, 3]
 
 
@@ -268,7 +265,7 @@ def test_a_buffer_with_data_is_a_view() -> None:
         B[tid, tid] = 1.0
 
     a = np.zeros(64, np.float32)
-    assert ran(kernel, a) == []
+    assert simulate(kernel, a) == []
     assert np.array_equal(a.reshape(8, 8), np.eye(8))
 
 
@@ -285,7 +282,7 @@ def test_a_region_has_regions_and_elements() -> None:
 
     a = np.random.default_rng(1).random((16, 64)).astype(np.float32)
     b, c = np.zeros((4, 32), np.float32), np.zeros(2, np.float32)
-    assert ran(kernel, a, b, c) == []
+    assert simulate(kernel, a, b, c) == []
     assert np.array_equal(b, a[6:10, 12:44])
     assert c.tolist() == [a[5, 10], a[5, 4]]
 
@@ -318,7 +315,7 @@ def test_the_default_layout_is_row_major() -> None:
                 B[2 * tid + 1, j] = wide[tid, 8 + j]
 
     a, b = np.random.default_rng(2).random((16, 8)).astype(np.float32), np.zeros((16, 8), np.float32)
-    assert ran(kernel, a, b) == []
+    assert simulate(kernel, a, b) == []
     assert np.array_equal(a, b)
 
 
@@ -337,9 +334,9 @@ def test_a_kernel_is_specialized_by_name_and_by_variable() -> None:
     by_name, by_variable = kernel.specialize(n=16), kernel.specialize({kernel.params[1]: 16, "m": 3})
 
     a = np.zeros(16, np.int32)
-    assert ran(by_name, a, 7) == []
+    assert simulate(by_name, a, 7) == []
     assert a.tolist() == [7] * 16
-    assert ran(by_variable, a) == []
+    assert simulate(by_variable, a) == []
     assert a.tolist() == [3] * 16
     assert by_name.buffers[0].shape == (16,)
 
@@ -361,7 +358,7 @@ def test_a_jit_kernel_without_constants_is_specialized_too() -> None:
         A[T.thread_id([4])] = 1
 
     a = np.zeros(4, np.int32)
-    ran(kernel.specialize(), a)
+    simulate(kernel.specialize(), a)
     assert a.tolist() == [1] * 4
 
 
@@ -440,9 +437,9 @@ def test_an_assertion_of_the_device_fails_with_its_message() -> None:
         tid = T.thread_id([4])
         T.cuda.device_assert(A[tid] > 0, "only positive numbers")
 
-    ran(kernel, np.ones(4, np.int32))
+    simulate(kernel, np.ones(4, np.int32))
     with pytest.raises(SimulationError, match="device_assert failed: only positive numbers"):
-        ran(kernel, np.zeros(4, np.int32))
+        simulate(kernel, np.zeros(4, np.int32))
 
 
 @pytest.mark.parametrize("bounds", [(32,), (1, 32, "threadIdx.x"), ("threadIdx.x",), (8, "threadIdx.x", "threadIdx.y")])
@@ -532,9 +529,9 @@ def test_an_element_of_a_region_lies_in_it_at_run_time_too(way: str, fits: int, 
 
 def check_part(kernel: Any, fits: int, leaves: int, what: str) -> None:
     a, b = np.ones((2, 16, 64), np.float32)
-    assert not ran(kernel, a, b, fits)
+    assert not simulate(kernel, a, b, fits)
     with pytest.raises(SimulationError, match=what):
-        ran(kernel, a, b, leaves)
+        simulate(kernel, a, b, leaves)
 
 
 @pytest.mark.parametrize(
@@ -585,12 +582,12 @@ def test_parts_of_regions_with_steps_count_what_the_kernel_counts(mode: int) -> 
         B[6, t] = A[1::2][n, t]
 
     a, b = filled((64, 64)), np.zeros((8, 64), np.float16)
-    assert not ran(kernel, a, b, 5)
+    assert not simulate(kernel, a, b, 5)
     assert np.array_equal(b[:4], a[2::4][5:9])
     assert np.array_equal(b[4:6, :4], a[3::4, ::2][5:7, 4:8])
     assert np.array_equal(b[6], a[1::2][5])
     with pytest.raises(SimulationError, match=r"Tx.cta.copy reads outside of tile\[2::4, :\]"):
-        ran(kernel, a, b, 13)
+        simulate(kernel, a, b, 13)
 
 
 def test_a_region_with_steps_has_the_name_that_the_kernel_gives_it() -> None:

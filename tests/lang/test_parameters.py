@@ -3,12 +3,14 @@
 # ruff: noqa: F841  the names of a kernel are read by its parser
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import tilewright as tw
 from tests.lang.kernels import body, reads_back
 from tilewright.dtypes import HANDLE, dtype
 from tilewright.errors import KernelError
-from tilewright.ir import Buffer, Kernel, Var
+from tilewright.ir import Buffer, Kernel, Var, const_value
 from tilewright.lang import T
 from tilewright.layout import S
 
@@ -184,3 +186,37 @@ def test_settings_of_the_function_and_of_the_kernel() -> None:
         'T.attr({"tirx.launch_bounds_min_blocks_per_sm": 2})',
         'T.attr({"hint": "keep, level=[1, 2]"})',
     ]
+
+
+def test_strides_that_no_assignment_names_are_called_by_their_buffer() -> None:
+    @T.prim_func
+    def copied(a: T.handle, b: T.handle):
+        m, n = T.int32(), T.int32()
+        A = T.match_buffer(a, (m, n), "float32", strides=(T.int64(), 1))
+        B = T.match_buffer(b, (m, n), "float32", strides=tuple(T.int64() for _ in "mn"))
+        T.assume(A.layout.shard[0].stride % 4 == 0)
+        T.cta_id([m])
+        lane = T.thread_id([32])
+        for row in range(m):
+            B[row, lane] = A[row, lane]
+
+    a, b = np.arange(4 * 64, dtype=np.float32).reshape(4, 64)[:, :32], np.zeros((32, 4), np.float32).T
+    tw.simulate(copied, a, b, target="sm_90a", check="all")
+
+    assert [var.name for var in copied.symbols] == ["m", "n", "stride_A", "stride_B", "stride_B_1"]
+    assert "stride_A % 4 == 0" in str(copied)
+    assert "long long stride_A" in tw.compile(copied, "sm_90a").source("cuda")
+    assert np.array_equal(a, b)
+
+
+def test_tensor_maps_of_a_specialised_kernel_have_its_numbers() -> None:
+    @T.prim_func
+    def mapped(a: T.handle):
+        m = T.int32()
+        A = T.match_buffer(a, (m, 32), "float32")
+        T.cta_id([1])
+        box = T.tensor_map(A, box=(32, 64))
+
+    (tensor_map,) = mapped.specialize(m=64).maps
+
+    assert [const_value(extent) for extent in tensor_map.dims] == [32, 64]

@@ -28,6 +28,7 @@ import tilewright as tw
 from tests.ptx.texts import module
 from tilewright import T
 from tilewright.checking import Policy
+from tilewright.cli.argument_spec import argument_spec
 from tilewright.cli.arguments import Request
 from tilewright.cli.checking import LaunchCheck
 from tilewright.errors import TilewrightError
@@ -106,9 +107,9 @@ def by_texts(random: Random) -> None:
         block=random.choice(((32,), (32,), None, *extents)),
         shared_bytes=random.choice((0, 0, 0, 48, -1, 1 << 40)),
         cluster=random.choice((None, None, None, *extents)),
-        args=tuple(text(random) for _ in range(random.choice((2, 2, 2, 0, 1, 3)))),
+        args=tuple(argument_spec(text(random)) for _ in range(random.choice((2, 2, 2, 0, 1, 3)))),
         check=random.choice(("all", "all", "none", "x", "")),
-        globals=tuple(text(random) for _ in range(random.choice((0, 0, 0, 1)))),
+        globals=tuple(argument_spec(text(random)) for _ in range(random.choice((0, 0, 0, 1)))),
         seed=random.choice((0, 0, 7)),
     )
     LaunchCheck(loaded(), asked, LIMITS, Policy(both=False), quiet=True).verdict()

@@ -12,7 +12,7 @@ import tilewright as tw
 from tilewright.cuda import entry_name
 from tilewright.demo.kernel import make
 from tilewright.errors import SimulationError
-from tilewright.sim.fast.copies import Fills
+from tilewright.sim.fast.copies import Copies
 
 THREADS, CTAS = 64, 3
 CHECKS: Sequence[tuple[str, ...] | str] = [(), "all"]
@@ -55,13 +55,13 @@ def test_copies_to_a_shared_buffer_are_done_at_once(
     check: tuple[str, ...] | str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     made: list[int] = []
-    fill = Fills._fill
+    fill = Copies._fill
 
-    def counted(self: Fills, batch: Any, mask: Any, turns: list[Any], plan: Any) -> None:
+    def counted(self: Copies, team: Any, turns: list[Any], plan: Any) -> None:
         made.append(len(turns))
-        fill(self, batch, mask, turns, plan)
+        fill(self, team, turns, plan)
 
-    monkeypatch.setattr(Fills, "_fill", counted)
+    monkeypatch.setattr(Copies, "_fill", counted)
     own = tw.compile(make(128, swizzled=True), "sm_90a")
     data = np.random.default_rng(0).integers(0, 1 << 16, (128, 128), np.uint16)
     out = np.zeros_like(data)

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.cli.test_check import run
-from tilewright.cli.arguments import made_argument
+from tests.commands import ran
+from tilewright.cli.argument_spec import argument_spec
 from tilewright.errors import ArgumentError
 from tilewright.host import TensorMap
 from tilewright.load.cu_contents import map_of
@@ -73,7 +73,8 @@ def test_a_map_of_numbers_that_the_text_does_not_say_is_unknown() -> None:
 
 
 def test_a_map_on_the_command_line_has_its_array_box_and_swizzle() -> None:
-    name, made = made_argument("m=map(f16[96,128]=ramp, box=32x64, swizzle=3, oob=nan)", np.random.default_rng(0))
+    spec = argument_spec("m=map(f16[96,128]=ramp, box=32x64, swizzle=3, oob=nan)")
+    name, made = spec.name, spec.made(np.random.default_rng(0))
 
     assert name == "m"
     assert isinstance(made, TensorMap)
@@ -82,7 +83,7 @@ def test_a_map_on_the_command_line_has_its_array_box_and_swizzle() -> None:
 
 
 def test_rows_of_a_map_may_be_apart() -> None:
-    _, made = made_argument("map(i32[4,8]=ramp, box=4x8, strides=12x1)", np.random.default_rng(0))
+    made = argument_spec("map(i32[4,8]=ramp, box=4x8, strides=12x1)").made(np.random.default_rng(0))
 
     assert made.array[:, 0].tolist() == [0, 12, 24, 36]
 
@@ -98,7 +99,7 @@ def test_rows_of_a_map_may_be_apart() -> None:
 )
 def test_what_is_no_map_is_refused(text: str, what: str) -> None:
     with pytest.raises(ArgumentError, match=re.escape(what)):
-        made_argument(text, np.random.default_rng(0))
+        argument_spec(text).made(np.random.default_rng(0))
 
 
 KERNEL = """
@@ -146,11 +147,11 @@ int main() {
     ],
 )
 def test_a_kernel_is_checked_with_the_map_of_its_host_code(
-    rows: str, stride: str, code: int, shown: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rows: str, stride: str, code: int, shown: str, tmp_path: Path
 ) -> None:
     (tmp_path / "k.cu").write_text(KERNEL.replace("ROWS", rows).replace("STRIDE", stride))
 
-    ended, out, err = run(monkeypatch, tmp_path / "k.cu")
+    ended, out, err = ran("check", tmp_path / "k.cu")
 
     assert ended == code
     assert shown in out + err

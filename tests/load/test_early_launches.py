@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.cli.test_check import run
+from tests.commands import ran
 from tilewright.verdict import Verdict
 
 WAIT = 'asm volatile("griddepcontrol.wait;" ::: "memory");'
@@ -52,12 +52,12 @@ def test_what_comes_behind_the_wait_of_any_thread_is_right(wait: str) -> None:
     assert checked(before, after, wait).findings == ()
 
 
-def test_a_launch_that_may_begin_early_is_told_of_every_access(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_launch_that_may_begin_early_is_told_of_every_access(tmp_path: Path) -> None:
     file = tmp_path / "k.cu"
     file.write_text("__global__ void k(const float* x, float* out) { out[threadIdx.x] = x[threadIdx.x]; }")
     launch = [file, "--block", "32", "--arg", "x:f32[32]", "--arg", "out:f32[32]"]
 
-    plain, (code, out, _) = run(monkeypatch, *launch), run(monkeypatch, *launch, "--pdl")
+    plain, (code, out, _) = ran("check", *launch), ran("check", *launch, "--pdl")
 
     assert plain[0] == 0
     assert code == 1

@@ -128,8 +128,8 @@ def test_loads_with_addresses_computed_in_between_are_done_at_once(monkeypatch: 
     done: list[tuple[bool, int]] = []
     at_once = Loads._at_once
 
-    def noted(self: Loads, batch: Any, mask: Any, turns: Any) -> bool:
-        done.append((at_once(self, batch, mask, turns), len(turns)))
+    def noted(self: Loads, team: Any, turns: Any) -> bool:
+        done.append((at_once(self, team, turns), len(turns)))
         return done[-1][0]
 
     monkeypatch.setattr(Loads, "_at_once", noted)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.cli.test_check import run
+from tests.commands import ran
 from tilewright.errors import ArgumentError, SimulationError
 from tilewright.load import LoadedModule
 
@@ -126,10 +126,8 @@ def test_records_of_another_size_or_with_gaps_are_refused(
         structures["nodes"].simulate(changed(np.zeros(8, NODE)), np.zeros(8, np.float32), block=4)
 
 
-def test_a_load_that_the_compiler_took_out_of_a_loop_is_told_under_the_kernels_own_name(
-    spin: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    code, out, _ = run(monkeypatch, f"{spin}:spin", "--block", "32", "--arg", "flag:i32[1]", "--arg", "out:i32[1]")
+def test_a_load_that_the_compiler_took_out_of_a_loop_is_told_under_the_kernels_own_name(spin: Path) -> None:
+    code, out, _ = ran("check", f"{spin}:spin", "--block", "32", "--arg", "flag:i32[1]", "--arg", "out:i32[1]")
 
     assert (code, out.splitlines()[0]) == (1, "spin: wrong")
     assert "livelock: a loop goes on for ever" in out
@@ -141,15 +139,13 @@ def test_a_limit_names_the_kernel_as_its_author_does(spin: Path) -> None:
         tw.load_cu(spin)["grows"].simulate(np.zeros(64, np.float32), block=64, shared_bytes=2048, limit_steps=1)
 
 
-def test_shared_memory_that_grows_turn_by_turn_is_asked_for_at_once(
-    spin: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_shared_memory_that_grows_turn_by_turn_is_asked_for_at_once(spin: Path) -> None:
     args = [f"{spin}:grows", "--block", "64", "--arg", "out:f32[64]"]
 
-    hint = run(monkeypatch, *args)[1].partition("try:")[2].split()
+    hint = ran("check", *args)[1].partition("try:")[2].split()
 
     assert hint == ["--smem", "2048"]
-    assert run(monkeypatch, *args, *hint)[0] == 0
+    assert ran("check", *args, *hint)[0] == 0
 
 
 HISTOGRAM = """

@@ -259,7 +259,8 @@ class Graph:
         if not base and not self._seen_first(one, other):
             return "R"
         where = other.thread[0], not is_shared
-        if one.proxy == "generic" and other.proxy == "async" and not other.fenced.get(where, 0) & one.bit:
+        apart = one.proxy == "generic" or one.thread[0] != other.thread[0]
+        if apart and other.proxy == "async" and not other.fenced.get(where, 0) & one.bit:
             return "P"
         return ""
 

@@ -11,10 +11,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
 from tests.model.graph import Event, Graph, Place, Thread, holds
-from tests.model.program import Op, Program, home
+from tests.model.program import BULK, Op, Program, home
 
 # Operations that signal completion at an m-barrier: of their thread's operations, or of themselves alone.
-HANDS_ON = {"commit": "cp", "cparr": "cpa", "put": "", "get": ""}
+HANDS_ON = {"commit": "cp", "cparr": "cpa", "put": "", "get": "", "g2s": ""}
+# By what closes their groups, or waits for them.
+GROUPS = {
+    **dict.fromkeys(("cpcom", "cpwait"), ("cpa",)),
+    **dict.fromkeys(("bcom", "bwait", "bread"), ("s2g", "radd")),
+}
 MOST_STEPS = 30_000  # beyond, a program is undecided
 Values = tuple[tuple[object, int], ...]
 Footprint = frozenset[tuple[object, str]]
@@ -415,6 +420,17 @@ def _by_unit(machine: Machine, one: Flying) -> None:
     _tell(machine, one, event.bit, one.op.source)
 
 
+def _copied_in_bulk(machine: Machine, one: Flying) -> None:
+    source, place = home(one.op.source, one.thread[0]), home(one.op.place, one.thread[0])
+    reading, writing = _operation(machine, one, "async"), _operation(machine, one, "async")
+    machine.graph.access(reading, source, reads=True, writes=False)
+    machine.graph.access(writing, place, reads=one.op.kind == "radd", writes=True)
+    before = machine.memory.get(place, 0) if one.op.kind == "radd" else 0
+    machine.memory[place] = before + machine.memory.get(source, 0)
+    if one.op.kind == "g2s":
+        _tell(machine, one, writing.bit | reading.bit, one.op.value)
+
+
 def _copied_by_thread(machine: Machine, one: Flying) -> None:
     """P7: cp.async, of the generic proxy."""
     source, place = home(one.op.source, one.thread[0]), home(one.op.place, one.thread[0])
@@ -428,7 +444,7 @@ def _copied_by_thread(machine: Machine, one: Flying) -> None:
 def _grouped(machine: Machine, thread: Thread, op: Op) -> object:
     machine.graph.begin(thread, op)
     machine.groups[thread] = machine.groups.get(thread, 0) + 1
-    for one in _own(machine, thread, "cpa"):
+    for one in _own(machine, thread, *GROUPS[op.kind]):
         one.group = one.group or machine.groups[thread]
     return None
 
@@ -436,7 +452,7 @@ def _grouped(machine: Machine, thread: Thread, op: Op) -> object:
 def _waited_for(machine: Machine, thread: Thread, op: Op) -> list[Flying]:
     """All copies of the thread but those of its newest groups, and of none."""
     last = machine.groups.get(thread, 0) - int(op.value)
-    return [one for one in _own(machine, thread, "cpa") if 0 < one.group <= last]
+    return [one for one in _own(machine, thread, *GROUPS[op.kind]) if 0 < one.group <= last]
 
 
 def _copies_over(machine: Machine, thread: Thread, op: Op) -> bool:
@@ -447,7 +463,9 @@ def _copies_seen(machine: Machine, thread: Thread, op: Op) -> object:
     event = machine.graph.begin(thread, op)
     for one in _waited_for(machine, thread, op):
         assert one.done is not None
-        event.before |= one.done.bit | 1 << one.done.number - 1  # its write, and its read just before
+        event.before |= 1 << one.done.number - 1  # its read, just before its write
+        if op.kind != "bread":
+            event.before |= one.done.bit
     return None
 
 
@@ -464,8 +482,8 @@ def _stored(machine: Machine, one: Flying) -> None:
     machine.memory[place] = int(one.op.value or 1)
 
 
-def _own(machine: Machine, thread: Thread, kind: str) -> list[Flying]:
-    return [one for one in machine.flying if one.thread == thread and one.op.kind == kind]
+def _own(machine: Machine, thread: Thread, *kinds: str) -> list[Flying]:
+    return [one for one in machine.flying if one.thread == thread and one.op.kind in kinds]
 
 
 def _landed(machine: Machine, thread: Thread, op: Op) -> bool:
@@ -511,7 +529,7 @@ ENABLED = {
     **dict.fromkeys(("sync", "bar", "ws"), _may_meet),
     "cwait": _cluster_over,
     **dict.fromkeys(("wld", "wst"), _landed),
-    "cpwait": _copies_over,
+    **dict.fromkeys(("cpwait", "bwait", "bread"), _copies_over),
 }
 DOES = {
     **dict.fromkeys(("W", "R", "add", "exch", "cas", "red"), _memory),
@@ -524,9 +542,9 @@ DOES = {
     **dict.fromkeys(("sync", "bar", "bararr", "ws"), _meet),
     "carr": _cluster_arrive,
     "cwait": _cluster_wait,
-    **dict.fromkeys(("cp", "commit", "tld", "tst", "cpa", "cparr", "put", "get"), _issue),
-    "cpcom": _grouped,
-    "cpwait": _copies_seen,
+    **dict.fromkeys(("cp", "commit", "tld", "tst", "cpa", "cparr", "put", "get", *BULK), _issue),
+    **dict.fromkeys(("cpcom", "bcom"), _grouped),
+    **dict.fromkeys(("cpwait", "bwait", "bread"), _copies_seen),
     **dict.fromkeys(("wld", "wst"), _landing),
     "use": _use,
     "before": _before,
@@ -539,6 +557,7 @@ LANDS = {
     "cpa": _copied_by_thread,
     **dict.fromkeys(("commit", "cparr"), _committed),
     **dict.fromkeys(("put", "get"), _by_unit),
+    **dict.fromkeys(BULK, _copied_in_bulk),
 }
 
 

@@ -12,7 +12,7 @@ from unittest.mock import patch
 import numpy as np
 
 import tilewright as tw
-from tests.model.program import Op, Program, Warp, home
+from tests.model.program import BULK, Op, Program, Warp, home
 from tests.model.unit import UNITS
 from tests.texts import executed
 from tilewright import T, Tx
@@ -22,6 +22,7 @@ from tilewright.layout import R, S, TCol, TileLayout, TLane
 
 IN_EVERY_QUARTER = TileLayout(S[(32, 16) : (1 @ TLane, 1 @ TCol)] + R[4 : 32 @ TLane])
 NUMBERS = count()
+BULK_BYTES = 16
 TMEM_STRIDE = 4  # warps 0 and 4 see the same lanes of tensor memory
 Run = tuple[str, str, dict[str, int]]
 
@@ -56,6 +57,8 @@ class Printer:
         return "uint64" if name in self.wide else "uint32"
 
     def length(self, name: str) -> int:
+        if any(name in (op.place, op.source) for op in self.program.ops if op.kind in BULK):
+            return BULK_BYTES // 4
         return 1 + any(op.is_pair for op in self.program.ops if op.place == name)
 
     # The whole
@@ -86,7 +89,7 @@ class Printer:
             if self.program.has_tmem:
                 yield f'{name} = T.alloc_buffer((32, 16), "uint8", scope="shared", align=128)'
             else:
-                yield f'{name} = T.alloc_shared((1,), "uint32")'
+                yield f'{name} = T.alloc_shared(({self.length(name)},), "uint32", align={BULK_BYTES})'
         for name in self.barriers:
             yield f'{name} = T.alloc_shared((1,), "uint64")'
         for register in sorted({op.into for op in self.program.ops if op.into}):
@@ -99,14 +102,16 @@ class Printer:
     def _setup(self) -> Iterator[str]:
         """Everything is zero, and the m-barriers that the program does not make itself are made."""
         first = [f"T.ptx.mbarrier.init({name}.ptr_to([0]), {n})" for name, n in self.program.counts.items()]
+        armed = [op.value for op in self.program.ops if op.kind == "g2s"]
+        first += [f"T.ptx.mbarrier.arrive.expect_tx({name}.ptr_to([0]), {BULK_BYTES})" for name in armed]
         if not self.program.has_tmem:
-            first += [f"{name}[0] = 0" for name in self.shared]
+            first += [f"{name}[{i}] = 0" for name in self.shared for i in range(self.length(name))]
         if first:
             yield "if warp == 0:"
             yield "    if lane == 0:"
             yield from (f"        {line}" for line in first)
             yield "T.ptx.fence.mbarrier_init()"
-        if any(op.kind in ("put", "get") for op in self.program.ops):
+        if any(op.kind in ("put", "get", *BULK) for op in self.program.ops):
             yield "T.ptx.fence.proxy_async()"
         if self.program.has_tmem:
             yield from self._tensor_setup()
@@ -282,6 +287,15 @@ def _unit(printer: Printer, op: Op) -> list[str]:
     return [f"T.ptx.toy.{name}({pointer}, {op.source}.ptr_to([0]){value})"]
 
 
+def _bulk(printer: Printer, op: Op) -> list[str]:
+    to, source = f"{op.place}.ptr_to([0])", f"{op.source}.ptr_to([0])"
+    if op.kind == "g2s":
+        return [f"T.ptx.cp_async.bulk.g2s_cta({to}, {source}, {BULK_BYTES}, {op.value}.ptr_to([0]))"]
+    if op.kind == "radd":
+        return [f'T.ptx.cp_reduce_async.bulk.s2g({to}, {source}, {BULK_BYTES}, "add", "uint32")']
+    return [f"T.ptx.cp_async.bulk.s2g({to}, {source}, {BULK_BYTES})"]
+
+
 def _said(*lines: str) -> Callable[[Printer, Op], list[str]]:
     return lambda printer, op: [line.format(op=op) for line in lines]
 
@@ -313,6 +327,10 @@ STATEMENTS: dict[str, Callable[[Printer, Op], list[str]]] = {
     "cpwait": _said("T.ptx.cp_async.wait_group({op.value})"),
     "cparr": _said("T.ptx.cp_async.mbarrier.arrive({op.place}.ptr_to([0]), noinc=True)"),
     **dict.fromkeys(("put", "get"), _unit),
+    **dict.fromkeys(BULK, _bulk),
+    "bcom": _said("T.ptx.cp_async.bulk.commit_group()"),
+    "bwait": _said("T.ptx.cp_async.bulk.wait_group({op.value}, read=False)"),
+    "bread": _said("T.ptx.cp_async.bulk.wait_group({op.value}, read=True)"),
     "tld": _tensor("ld"),
     "tst": _tensor("st"),
     "wld": _said("T.ptx.tcgen05.wait.ld()"),

@@ -19,6 +19,9 @@ only where register r holds 1.
     cp t s, commit b        tcgen05.cp and its commit; tld t, tst t, wld, wst: loads, stores, and their waits; use: of
                             the registers that were loaded
     cpa s x, cpcom          cp.async and its commit_group; cpwait=0: wait_group 0; cparr b: mbarrier.arrive.noinc
+    g2s s x/b               a bulk copy of x to s, whose bytes b waits for from the start
+    s2g x s, radd x s       a bulk copy of s to x, or its sum into x; bcom, bwait=0, bread=0: commit_group, wait_group,
+                            wait_group.read
     put s b, get s b        an asynchronous unit writes or reads s, and then arrives at b (`tests.model.unit`)
     shfl                    a shuffle
 """
@@ -31,6 +34,7 @@ from dataclasses import dataclass, field, replace
 SEMS = {"rlx": "relaxed", "acq": "acquire", "rel": "release", "ar": "acq_rel", "vol": "volatile", "sc": "sc"}
 SCOPES = ("cta", "cluster", "gpu", "sys")
 MEMORY = ("W", "R", "add", "exch", "cas", "red")
+BULK = ("g2s", "s2g", "radd")
 WHOLE_WARP = (
     "sync",
     "bar",

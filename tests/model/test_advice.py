@@ -99,12 +99,21 @@ def is_of_handovers(hint: str) -> bool:
 ROWS = [row for row in LITMUS if row.verdict == "R"]
 BARRIER = "sc-bar: of the CTA before, "  # one of the CTA helps these
 WITHOUT = {  # no order, no fence and no scope would help these
-    *("mp-store", "mp-red", "sb-sc", "mixed-size"),
+    *(
+        "mp-store",
+        "mp-red",
+        "mp-none",
+        "mp-fence: a weak flag",
+        "mp-fence: no flag",
+        "sb-sc",
+        "mixed-size",
+        "cas-write",
+    ),
     *(
         row.program.name
         for row in ROWS
         if row.program.name.startswith(
-            ("tc-", "bar", "cpa", "px-", "tma-past", "sync_restrict", "mb-gap", "mb-init", "mb-remote: after", BARRIER)
+            ("tc-", "bar", "cpa", "px-", "tma-", "sync_restrict", "mb-gap", "mb-init", "mb-remote: after", BARRIER)
         )
     ),
 }

@@ -15,20 +15,20 @@ from tilewright import T
 from tilewright.errors import ArgumentError, SimulationError, TargetError
 from tilewright.profiling import GPUS, gpu
 from tilewright.profiling.acts import (
-    GROUP,
-    ISSUE,
-    MEET,
-    PHASE,
-    READ,
     RUNS,
-    SIGNAL,
-    STORE,
-    USE,
-    WORK,
     ActWriter,
+    GroupAct,
+    IssueAct,
     Loops,
+    MeetAct,
+    PhaseAct,
+    ReadAct,
     Script,
+    SignalAct,
+    StoreAct,
     UnitWork,
+    UseAct,
+    WorkAct,
     issued_late,
     reached_by,
     script_of,
@@ -51,7 +51,7 @@ from tilewright.tuning import autotune
 
 RESULTS = Path(__file__).parents[2] / "benchmarks" / "results"
 MACHINE = figures_of(gpu("H200"), 132)
-ADD = (WORK, 100.0, {"fma": 100.0}, 100.0, 0)
+ADD = WorkAct(100.0, {"fma": 100.0}, 100.0, 0)
 
 
 def played(*warps: list[Any], resident: int = 1, total: int = 1, **parts: Any) -> Played:
@@ -71,16 +71,38 @@ def recording_of(rows: list[Row], sites: tuple[Any, ...] = (), *, compiled: bool
 @pytest.mark.parametrize(
     ("rows", "turns"),
     [
-        ([("loop", "for u in T.unroll(8):", 8), ("store", "a[u] = 0", 8)], [1, 1]),
-        ([("loop", "for i in range(64):", 64), ("store", "a[i] = 0", 64), ("let", "x = 1", 1)], [1, 64, 1]),
-        ([("loop", "for i in range(64):", 64), ("loop", "for k in range(64):", 64), ("let", "x = k", 64)], [1, 1, 64]),
-        ([("loop", "for i in range(64):", 1), ("let", "x = i", 1)], [1, 1]),  # threads wait in it, once in each turn
+        ([(8, True, 8), (None, False, 8)], [1, 1]),
+        ([(64, False, 64), (None, False, 64), (None, False, 1)], [1, 64, 1]),
+        ([(64, False, 64), (64, False, 64), (None, False, 64)], [1, 1, 64]),
+        ([(64, False, 1), (None, False, 1)], [1, 1]),  # threads wait in it, once in each turn
     ],
 )
-def test_a_row_is_in_so_many_turns_of_the_loops_around_it(rows: list[tuple[str, str, int]], turns: list[int]) -> None:
-    loops = Loops([Row(text, kind, None, {}) for kind, text, _ in rows])
+def test_a_row_is_in_so_many_turns_of_the_loops_around_it(
+    rows: list[tuple[int | None, bool, int]], turns: list[int]
+) -> None:
+    loops = Loops([Row("", "loop", None, {}, turns=count, is_unrolled=unrolled) for count, unrolled, _ in rows])
 
     assert [loops.turns(number, times) for number, (_, _, times) in enumerate(rows)] == turns
+
+
+def test_a_row_says_what_its_statement_defines_and_uses() -> None:
+    @T.prim_func
+    def stored(A: T.Buffer((32,), "float32")):
+        lane = T.thread_id([32])
+        sums = T.alloc_local((2,), "float32")
+        for i in T.unroll(2, 8, 3):
+            sums[i // 3] = A[lane] * T.float32(2)
+        x: T.let = sums[0] + sums[1]
+        A[lane] = x
+
+    recording = tw.compile(stored, "sm_90a").simulate(np.zeros(32, np.float32), record=True).recording
+    assert recording is not None
+    rows = {(row.kind, row.defines): row for row in recording.rows}
+
+    assert rows["store", "sums"].uses >= {"A", "i"}
+    assert "sums" not in rows["store", "sums"].uses
+    assert rows["let", "x"].uses == {"sums"}
+    assert [(row.turns, row.is_unrolled) for row in recording.rows if row.kind == "loop"] == [(2, True)]
 
 
 def test_units_that_are_busy_for_long_get_in_each_others_way() -> None:
@@ -88,10 +110,13 @@ def test_units_that_are_busy_for_long_get_in_each_others_way() -> None:
     assert together([100.0, 90.0]) > 109
 
 
-@pytest.mark.parametrize(("second", "cycles"), [("s[i]", 63 * 8 + 17), ("s[i] - most", 64 * 4 + 63 * 8 + 17)])
-def test_what_needs_a_whole_sum_waits_for_its_end_and_a_unit_takes_its_turns(second: str, cycles: float) -> None:
-    rows = [Row("most = T.max(most, s[i])", "store", None, {"float32 max": 1}),
-            Row(f"e[i] = T.exp2({second})", "store", None, {"ptx.ex2.approx.f32": 1})]  # fmt: skip
+@pytest.mark.parametrize(("waits", "cycles"), [(False, 63 * 8 + 17), (True, 64 * 4 + 63 * 8 + 17)])
+def test_what_needs_a_whole_sum_waits_for_its_end_and_a_unit_takes_its_turns(waits: bool, cycles: float) -> None:
+    most, s = frozenset({"most"}), frozenset({"s", "i"})
+    rows = [
+        Row("", "store", None, {"float32 max": 1}, defines="most", uses=most | s),
+        Row("", "store", None, {"ptx.ex2.approx.f32": 1}, defines="e", uses=s | (most if waits else set())),
+    ]
     writer = ActWriter(recording_of(rows), {}, frozenset())
 
     assert writer.longest([(0, 64), (1, 64)]) == cycles
@@ -111,21 +136,26 @@ def test_arithmetic_of_a_kernel_counts_though_it_writes_an_instruction_with_a_ty
     script = script_of(recording, {})
 
     assert not recording.compiled
-    assert sum(act[2].get("mufu", 0) for act in script.warps[0][2] if act[0] == WORK) > 0
+    assert sum(act.units.get("mufu", 0) for act in script.warps[0][2] if isinstance(act, WorkAct)) > 0
 
 
 @pytest.mark.parametrize(("is_used", "rounds"), [(True, 2), (False, 1)])
 def test_loads_of_compiled_code_wait_for_registers_where_each_is_used_at_once(is_used: bool, rounds: int) -> None:
-    rows = [row for at in range(8) for row in (
-        Row(f"v{at}: T.let = x[{at}]", "let", None, {"load global": 1}),
-        Row(f"y{at} = T.ptx.add({'v' if is_used else 'z'}{at}, 1)", "let", None, {"ptx.add": 1}))]  # fmt: skip
+    rows = [
+        row
+        for at in range(8)
+        for row in (
+            Row("", "let", None, {"load global": 1}, defines=f"v{at}", uses=frozenset({"x"})),
+            Row("", "let", None, {"ptx.add": 1}, defines=f"y{at}", uses=frozenset({f"{'v' if is_used else 'z'}{at}"})),
+        )
+    ]
     site = SimpleNamespace(run_bytes=0.0, space="global", buffer="x", op="load", issues=False, write=False)
     stretch: Any = SimpleNamespace(
         executed=tuple((at, 1) for at in range(16)), moved=(Moved(0, 1, 32, 512, 4, 4, 16),) * 8
     )
     acts = list(ActWriter(recording_of(rows, (site,), compiled=True), {}, frozenset()).stretch(stretch))
 
-    assert [act[0] for act in acts].count(USE) == rounds
+    assert [type(act) for act in acts].count(UseAct) == rounds
 
 
 def test_short_pieces_take_hbm_longer() -> None:
@@ -173,7 +203,7 @@ def test_the_clock_falls_where_tensor_cores_are_used(name: str, falls: bool) -> 
 
 
 def test_short_ctas_are_bound_by_their_starts_and_many_warps_take_longer_to_start() -> None:
-    short: Any = (WORK, 4.0, {}, 4.0, 0)
+    short: Any = WorkAct(4.0, {}, 4.0, 0)
     found = played([short], resident=32, total=320)
 
     assert max(found.ends) == pytest.approx(found.busy["starts"], rel=0.1)
@@ -190,7 +220,7 @@ def test_warps_of_one_scheduler_take_turns_and_of_four_do_not() -> None:
 
 
 def test_a_load_takes_its_latency_and_others_go_on_meanwhile() -> None:
-    load = [(READ, 512.0, 512.0, 4.0, 0), (USE, 0)]
+    load = [ReadAct(512.0, 512.0, 4.0, 0), UseAct(0)]
     alone = played(load).ends[0]
 
     assert MACHINE.hbm_latency < alone < MACHINE.hbm_latency + MACHINE.hbm_spread + 100
@@ -199,7 +229,7 @@ def test_a_load_takes_its_latency_and_others_go_on_meanwhile() -> None:
 
 def test_hbm_reaches_more_of_its_rate_the_more_bytes_wait() -> None:
     def reached(nbytes: float) -> float:
-        found = played([(READ, nbytes, nbytes, 1.0, 0), (USE, 0)], resident=8, total=64)
+        found = played([ReadAct(nbytes, nbytes, 1.0, 0), UseAct(0)], resident=8, total=64)
         return found.busy["HBM"] / max(found.ends)
 
     few, more, most = map(reached, (2048.0, 4096.0, 32768.0))
@@ -210,14 +240,14 @@ def test_hbm_reaches_more_of_its_rate_the_more_bytes_wait() -> None:
 
 def test_stores_wait_for_the_port_of_their_multiprocessor() -> None:
     def ended(nbytes: float) -> float:
-        return played([(STORE, nbytes / 8, 0.0, 1.0, 0)] * 8).ends[0]
+        return played([StoreAct(nbytes / 8, 0.0, 1.0, 0)] * 8).ends[0]
 
     assert ended(4096.0) < 100
     assert ended(32768.0) > (32768.0 - 2 * MACHINE.store_bytes) / MACHINE.l2_write_bytes
 
 
 def test_copies_by_cp_async_are_late_where_there_are_products_to_issue_before_them() -> None:
-    copy = Script([(0, 0, [(ISSUE, 0), (GROUP, (0,), False, 0)])], {0: UnitWork("cp.async", 512.0)})
+    copy = Script([(0, 0, [IssueAct(0), GroupAct((0,), False, 0)])], {0: UnitWork("cp.async", 512.0)})
     on = gpu("H200")
     alone, beside = (
         play([copy], figures_of(on, 132, clock=clock), 1, 1).ends[0] for clock in (on.clock, 0.9 * on.clock)
@@ -226,21 +256,21 @@ def test_copies_by_cp_async_are_late_where_there_are_products_to_issue_before_th
     assert beside == pytest.approx(alone + CP_ASYNC_LATE, rel=0.05)
 
 
-PRODUCTS: Any = (WORK, 64.0, {"tensor": 64.0}, 24.0, 0)
+PRODUCTS: Any = WorkAct(64.0, {"tensor": 64.0}, 24.0, 0)
 
 
 @pytest.mark.parametrize(
     ("acts", "order"),
     [
-        ([(ISSUE, 0), ADD, (ISSUE, 0), *[PRODUCTS] * 4, (GROUP, (0,), False, 0)], "appccppg"),
-        ([(ISSUE, 0), (GROUP, (0,), False, 0), *[PRODUCTS] * 4], "cgpppp"),  # a wait between: they stay apart
-        ([(ISSUE, 1), *[PRODUCTS] * 4], "tpppp"),  # by TMA: another thread's, not moved
-        ([(ISSUE, 0), *[ADD] * 4], "caaaa"),
+        ([IssueAct(0), ADD, IssueAct(0), *[PRODUCTS] * 4, GroupAct((0,), False, 0)], "appccppg"),
+        ([IssueAct(0), GroupAct((0,), False, 0), *[PRODUCTS] * 4], "cgpppp"),  # a wait between: they stay apart
+        ([IssueAct(1), *[PRODUCTS] * 4], "tpppp"),  # by TMA: another thread's, not moved
+        ([IssueAct(0), *[ADD] * 4], "caaaa"),
     ],
 )
 def test_ptxas_issues_copies_by_cp_async_among_the_products_behind_them(acts: list[Any], order: str) -> None:
     operations = {0: UnitWork("cp.async", 512.0), 1: UnitWork("TMA", 512.0)}
-    names = {(ISSUE, 0): "c", (ISSUE, 1): "t", (GROUP, (0,), False, 0): "g"}
+    names: dict[Any, str] = {IssueAct(0): "c", IssueAct(1): "t", GroupAct((0,), False, 0): "g"}
 
     assert "".join("p" if act is PRODUCTS else "a" if act is ADD else names[act]
                    for act in issued_late(acts, operations)) == order  # fmt: skip
@@ -248,9 +278,10 @@ def test_ptxas_issues_copies_by_cp_async_among_the_products_behind_them(acts: li
 
 def test_products_of_one_warpgroup_leave_gaps_that_those_of_another_fill() -> None:
     operations = {number: UnitWork("tensor", cycles=64.0) for number in range(16)}
-    some, others = ([(ISSUE, number) for number in numbers] for numbers in (range(8), range(8, 16)))
+    some, others = ([*map(IssueAct, numbers)] for numbers in (range(8), range(8, 16)))
+    warps: list[Any] = [(0, 0, some), (0, 4, others)]
     alone = played([*some, *others], operations=operations)
-    script = Script([(0, 0, some), (0, 4, others)], operations)
+    script = Script(warps, operations)
     together = play([script], MACHINE, 1, 1)
 
     assert alone.busy["tensor"] == pytest.approx(16 * (64 + MACHINE.product_gap))  # which needs less power
@@ -261,20 +292,20 @@ def test_products_of_one_warpgroup_leave_gaps_that_those_of_another_fill() -> No
 def test_bytes_that_several_sms_read_come_faster_and_by_cp_async_no_faster_than_an_sm_loads(
     unit: str, rate: float
 ) -> None:
-    found = played([(ISSUE, 0)], operations={0: UnitWork(unit, 65600.0)})
+    found = played([IssueAct(0)], operations={0: UnitWork(unit, 65600.0)})
 
     assert found.busy["L2"] == pytest.approx(65600 / rate)
 
 
 def test_loads_that_are_begun_together_wait_once() -> None:
-    load, use = (READ, 512.0, 512.0, 4.0, 0), (USE, 0)
+    load, use = ReadAct(512.0, 512.0, 4.0, 0), UseAct(0)
     at_once, apart = played([load, load, use]).ends[0], played([load, use, load, use]).ends[0]
 
     assert apart > 1.8 * at_once
 
 
 def test_more_resident_ctas_hide_latency() -> None:
-    acts = [(READ, 512.0, 512.0, 4.0, 0), (USE, 0), ADD]
+    acts = [ReadAct(512.0, 512.0, 4.0, 0), UseAct(0), ADD]
     one, four = (max(played(acts, resident=many, total=8).ends) for many in (1, 4))
 
     assert four < one / 2
@@ -282,14 +313,14 @@ def test_more_resident_ctas_hide_latency() -> None:
 
 def test_memory_gives_no_more_than_its_rate() -> None:
     nbytes, many = 65536.0, 16
-    found = played([(READ, nbytes, nbytes, 4.0, 0), (USE, 0)], resident=8, total=many)
+    found = played([ReadAct(nbytes, nbytes, 4.0, 0), UseAct(0)], resident=8, total=many)
 
     assert max(found.ends) > many * nbytes / MACHINE.hbm_bytes
     assert found.busy["HBM"] == pytest.approx(many * nbytes / MACHINE.hbm_bytes)
 
 
 def test_a_barrier_lets_nobody_on_before_the_last_one() -> None:
-    meet = (MEET, 0, True, True, 7)
+    meet = MeetAct(0, True, True, 7)
     found = played([meet], [ADD, ADD, meet], meetings={0: 2})
 
     assert found.ends[0] > 200
@@ -299,15 +330,15 @@ def test_a_barrier_lets_nobody_on_before_the_last_one() -> None:
 def test_a_phase_waits_for_the_copy_that_ends_it_and_a_group_for_its_product() -> None:
     copy = UnitWork("TMA", nbytes=8192.0, far=8192.0)
     product = UnitWork("tensor", cycles=128.0)
-    wait = played([(ISSUE, 0)], [(PHASE, 0, 3)], operations={0: copy}, needs={0: 1}, ended={0: [0]})
-    multiply = played([(ISSUE, 0), (GROUP, (0,), False, 4)], operations={0: product})
+    wait = played([IssueAct(0)], [PhaseAct(0, 3)], operations={0: copy}, needs={0: 1}, ended={0: [0]})
+    multiply = played([IssueAct(0), GroupAct((0,), False, 4)], operations={0: product})
 
     assert wait.ends[0] > MACHINE.hbm_latency + MACHINE.tma_latency
     assert multiply.ends[0] >= 128 + MACHINE.tensor_latency
 
 
 def test_an_arrival_ends_a_phase() -> None:
-    found = played([ADD, (SIGNAL, 5)], [(PHASE, 0, 3)], needs={0: 1}, phases_of={5: [0]})
+    found = played([ADD, SignalAct(5)], [PhaseAct(0, 3)], needs={0: 1}, phases_of={5: [0]})
 
     assert found.ends[0] > 100
     assert found.waits["m-barrier", 3] > 50
@@ -323,7 +354,7 @@ def cluster(first: list[Any], second: list[Any], **parts: Any) -> Played:
 
 def test_ctas_of_clusters_get_bytes_of_the_second_level_cache_slower_than_others() -> None:
     copies = {number: UnitWork("TMA", nbytes=24576.0) for number in range(100)}
-    acts = [(ISSUE, number) for number in range(100)] + [(GROUP, (99,), False, 0)]
+    acts: list[Any] = [*map(IssueAct, range(100)), GroupAct((99,), False, 0)]
     alone, beside = (play([Script([(0, 0, acts)], copies, ctas=ctas)], MACHINE, 1, 1).ends[0] for ctas in (1, 2))
 
     assert alone > 100 * 24576 / L2_SHARED
@@ -332,9 +363,9 @@ def test_ctas_of_clusters_get_bytes_of_the_second_level_cache_slower_than_others
 
 
 def test_bytes_for_several_ctas_take_the_port_of_each() -> None:
-    load: list[Any] = [(READ, 4300, 0.0, 0.0, 0), (USE, 0)]
+    load: list[Any] = [ReadAct(4300, 0.0, 0.0, 0), UseAct(0)]
     own, both = (
-        cluster([(ISSUE, 0)], load, operations={0: UnitWork("TMA", 64000, into=into)}) for into in ((), (0, 1))
+        cluster([IssueAct(0)], load, operations={0: UnitWork("TMA", 64000, into=into)}) for into in ((), (0, 1))
     )
     assert both.ends[-1] > own.ends[-1], "the other CTA's own load waits"
     assert both.busy["L2"] - own.busy["L2"] == pytest.approx(64000 / RECEIVED / 2), "of one SM in two"
@@ -342,7 +373,7 @@ def test_bytes_for_several_ctas_take_the_port_of_each() -> None:
 
 def test_an_arrival_in_another_cta_takes_the_way_there() -> None:
     here, there = ({"needs": {0: 1}, "phases_of": {7: [0]}, "homes": {0: home}} for home in (0, 1))
-    ends = [cluster([(SIGNAL, 7)], [(PHASE, 0, 0)], **one).ends[-1] for one in (here, there)]
+    ends = [cluster([SignalAct(7)], [PhaseAct(0, 0)], **one).ends[-1] for one in (here, there)]
     assert ends[1] - ends[0] == pytest.approx(MACHINE.remote_latency, abs=MACHINE.signal)
 
 
@@ -466,7 +497,7 @@ def test_many_configurations_are_ranked_by_processes_as_one_after_the_other() ->
 
 @pytest.mark.parametrize("number", [20, 110, 188])
 def test_no_product_is_estimated_below_the_bound_that_rules_it_out(number: int) -> None:
-    from tilewright.kernels.products import candidates
+    from tilewright.kernels.product_tiles import candidates
     from tools.tune import least_seconds, seconds_of
 
     shape, tiles = (1024, 2048, 1024), candidates()[number]

@@ -38,6 +38,13 @@ def test_a_module_of_every_declaration_is_printed_and_read_back() -> None:
     assert dict(made.files) == {1: "/tmp/k.cu"}
 
 
+@pytest.mark.parametrize("count", [2, 4, 8])
+def test_a_variable_may_be_a_vector(count: int) -> None:
+    (variable,) = parse(module("ret;") + f".global .align 32 .v{count} .b32 g;\n").variables
+
+    assert (variable.vector, variable.align, variable.attributes) == (count, 32, ())
+
+
 @pytest.mark.parametrize(
     ("text", "operand"),
     [

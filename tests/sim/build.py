@@ -1,4 +1,5 @@
-"""A little builder of lowered kernels: results of the parser and the lowering, written by hand.
+"""The builder of lowered kernels, which the parser and the lowering would make: from statements (`lowered`), or one
+line after the other (`Lowered`):
 
 k = Lowered("scale", threads=256, grid=4096)
 a = k.array("a", "float32", 1 << 20)
@@ -8,14 +9,14 @@ k.run(a=array)
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tilewright.dtypes import HANDLE, dtype
+from tilewright.dtypes import HANDLE, DType, dtype
 from tilewright.errors import Span
 from tilewright.host import Limits
 from tilewright.ir import (
@@ -49,6 +50,41 @@ from tilewright.sim import Program, Run, parse_checks
 FILE = "kernel.py"
 
 
+def flat(name: str, kind: str | DType, size: Any, space: str, data: Expr | None = None) -> Buffer:
+    """A buffer of the lowered stage."""
+    return Buffer(name, dtype(kind), (size,), space, None, data)
+
+
+def parameter(name: str, kind: str | DType, size: Any = 1024) -> Buffer:
+    """A global buffer matched from the parameter ``<name>_ptr``."""
+    return flat(name, kind, size, "global", Var(f"{name}_ptr", HANDLE))
+
+
+def lowered(
+    name: str,
+    buffers: Iterable[Buffer],
+    body: Iterable[Stmt],
+    *,
+    scalars: tuple[Var, ...] = (),
+    launch: Launch | None = None,
+    **fields: Any,
+) -> Kernel:
+    """A kernel of these statements: pointers first, then scalars."""
+    buffers = tuple(buffers)
+    handles = tuple(buffer.data for buffer in buffers if isinstance(buffer.data, Var))
+    launch = launch or Launch((1, 1, 1), 32)
+    return Kernel(name, (*handles, *scalars), buffers, tuple(body), stage="lowered", launch=launch, **fields)
+
+
+def store(buffer: Buffer, index: Any, value: Any) -> Store:
+    return Store(get(buffer, index), cast(as_expr(value, buffer.dtype), buffer.dtype))
+
+
+def run(op: str, *args: Any, **modifiers: Any) -> Evaluate:
+    """An instruction for its effect."""
+    return Evaluate(call(op, *args, **modifiers))
+
+
 class Lowered:
     """Collects statements; each gets the next line of an imaginary file."""
 
@@ -68,9 +104,9 @@ class Lowered:
     # Declarations
 
     def array(self, name: str, kind: str, size: Any, shape: tuple[Any, ...] | None = None) -> Buffer:
-        handle = Var(f"{name}_ptr", HANDLE)
-        buffer = Buffer(name, dtype(kind), (size,), "global", None, data=handle)
-        self.params.append(handle)
+        buffer = parameter(name, kind, size)
+        assert isinstance(buffer.data, Var)
+        self.params.append(buffer.data)
         self.buffers.append(buffer)
         self.authored.append(replace(buffer, shape=shape or (size,), layout=row_major(shape or (size,))))
         return buffer
@@ -81,19 +117,19 @@ class Lowered:
 
     def shared(self, name: str, kind: str, size: int, shape: tuple[int, ...] | None = None) -> Buffer:
         offset = -(-self.shared_bytes // 128) * 128
-        buffer = Buffer(name, dtype(kind), (size,), "shared", None)
+        buffer = flat(name, kind, size, "shared")
         self.shared_bytes = offset + -(-size * buffer.dtype.bits // 8)
         self.authored.append(replace(buffer, shape=shape or (size,), layout=row_major(shape or (size,))))
         self.add(AllocBuffer(buffer, offset))
         return buffer
 
     def local(self, name: str, kind: str, size: int) -> Buffer:
-        buffer = Buffer(name, dtype(kind), (size,), "local", None)
+        buffer = flat(name, kind, size, "local")
         self.add(AllocBuffer(buffer))
         return buffer
 
     def view(self, name: str, kind: str, size: int, data: Expr, space: str) -> Buffer:
-        buffer = Buffer(name, dtype(kind), (size,), space, None, data=data)
+        buffer = flat(name, kind, size, space, data)
         self.add(DeclBuffer(buffer))
         return buffer
 
@@ -112,10 +148,10 @@ class Lowered:
         self.add(Assign(var, cast(as_expr(value, var.dtype), var.dtype)))
 
     def store(self, buffer: Buffer, index: Any, value: Any) -> None:
-        self.add(Store(Load(buffer, (as_expr(index),)), cast(as_expr(value, buffer.dtype), buffer.dtype)))
+        self.add(store(buffer, index, value))
 
     def do(self, name: str, *args: Any, **kwargs: Any) -> None:
-        self.add(Evaluate(call(name, *args, **kwargs)))
+        self.add(run(name, *args, **kwargs))
 
     def leave(self, *, loop: bool) -> None:
         self.add(Break() if loop else Continue())

@@ -1,6 +1,7 @@
 """The slow, obvious simulator: one Python generator per thread, one statement after the other, one lane at a time.
 
-It shares nothing with `tilewright.sim`. Threads run one after the other up to the next place where they meet.
+It shares nothing with `tilewright.sim`; what lanes do together the oracles of `tests/isa` say. Threads run one after
+the other up to the next place where they meet.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tests.isa.oracles import ORACLES, Warp
 from tests.tile.kernels import whole_number
 from tilewright.dtypes import DType
 from tilewright.ir import (
@@ -184,37 +186,39 @@ class Meeting:
         self.result: Any = None
 
     def together(self, lanes: list[Meeting]) -> None:
-        if self.call.op.endswith("matrix"):
-            matrices(self.call, [m.thread for m in lanes])
-        elif self.call.op == "cuda.shfl_xor_sync":
-            bound = bind(self.call)
-            values = {m.thread.tid % 32: m.thread.value(bound.operands["value"][0]) for m in lanes}
-            for m in lanes:
-                other = m.thread.value(bound.operands["lane_mask"][0])
-                m.result = values[m.thread.tid % 32 ^ other]
+        """What the lanes of a warp do together is what the oracle of the instruction says; of a barrier, nothing."""
+        if self.call.op not in ORACLES:
+            return
+        bound = bind(self.call)
+        active = {m.thread.tid % 32: m for m in lanes}
+        warp = Warp(
+            self.thread.cta.shared, [lane in active for lane in range(32)], {**bound.mods, "name": self.call.op}
+        )
 
+        def given(expr: Expr, *, word: bool) -> list[Any]:
+            return [active[lane].operand(expr, word=word) if lane in active else 0 for lane in range(32)]
 
-def matrices(call: Call, threads: list[Thread]) -> None:
-    """ldmatrix and stmatrix, by the manual: 8 rows of 8 halves; lane 4g+t has columns 2t, 2t+1 of row g."""
-    bound = bind(call)
-    num, trans = bound.registers, bool(bound.mods["trans"])
-    rows = [t.address(bound.operands["p"][0])[1] for t in threads]
-    shared = threads[0].cta.shared
-    for lane, thread in enumerate(threads):
-        for m in range(num):
-            for half in range(2):
-                row, column = lane // 4, 2 * (lane % 4) + half
-                if trans:
-                    row, column = column, row
-                where = rows[8 * m + row] + 2 * column
-                place = bound.operands["r"][m]
-                assert isinstance(place, Load)
-                buffer, start = thread.address(AddressOf(place.buffer, place.indices))
-                start += 2 * half
-                if call.op == "ptx.ldmatrix":
-                    buffer[start : start + 2] = shared[where : where + 2]
-                else:
-                    shared[where : where + 2] = buffer[start : start + 2]
+        read = [(one, [given(expr, word=one.many) for expr in bound.operands[one.name]]) for one in bound.read]
+        found = ORACLES[self.call.op](warp, *(values if one.many else values[0] for one, values in read))
+        written = [expr for one in bound.given if one.written for expr in bound.operands[one.name]]
+        for lane, meeting in active.items():
+            for expr, register in zip(written, found or () if written else (), strict=True):
+                storage, start = meeting.register(expr)
+                storage[start : start + 4] = register[lane].to_bytes(4, "little")
+            meeting.result = None if written or found is None else found[lane]
+
+    def operand(self, expr: Expr, *, word: bool) -> Any:
+        """The value of an operand: of a pointer the byte of its storage, of a register of several its 32 bits."""
+        if isinstance(expr, AddressOf):
+            return self.thread.address(expr)[1]
+        if not word:
+            return self.thread.value(expr)
+        storage, start = self.register(expr)
+        return int.from_bytes(storage[start : start + 4], "little")
+
+    def register(self, expr: Expr) -> tuple[Any, int]:
+        assert isinstance(expr, Load)
+        return self.thread.address(AddressOf(expr.buffer, expr.indices))
 
 
 class Thread:

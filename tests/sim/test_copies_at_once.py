@@ -17,7 +17,7 @@ from tests.recording import results_of
 from tilewright import T, Tx
 from tilewright.errors import SimulationError
 from tilewright.layout import S, TileLayout, laneid, mma_shared_layout
-from tilewright.sim.fast.copies import Fills, Loads
+from tilewright.sim.fast.copies import Copies, Loads
 from tilewright.sim.machine.address import Address, Part, are_apart
 from tilewright.sim.order.races.detector import RaceDetector
 
@@ -38,7 +38,7 @@ def one_by_one(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
 
     def turn_off() -> None:
         monkeypatch.setattr(RaceDetector, "at_once", lambda *_: False)
-        monkeypatch.setattr(Fills, "_plan", lambda *_: None)
+        monkeypatch.setattr(Copies, "_plan", lambda *_: None)
         monkeypatch.setattr(Loads, "_at_once", lambda *_: False)
 
     return turn_off

@@ -9,8 +9,8 @@ import pytest
 from numpy.typing import NDArray
 
 import tilewright as tw
+from tests.sim.running import refusal, simulate
 from tilewright import T
-from tilewright.errors import SimulationError
 
 Array = NDArray[Any]
 A = np.arange(1024, dtype=np.float32).reshape(2, 128, 4)
@@ -44,20 +44,10 @@ def pipeline(*left_out: str) -> Any:
     return k
 
 
-def simulated(kernel: Any, *arrays: Array) -> list[str]:
-    return tw.simulate(kernel, *arrays, check="all").warnings
-
-
-def refused(kernel: Any, *arrays: Array) -> SimulationError:
-    with pytest.raises(SimulationError) as error:
-        tw.simulate(kernel, *arrays, check="all")
-    return error.value
-
-
 def test_groups_are_waited_for_from_the_oldest_on() -> None:
     b = np.zeros_like(A)
 
-    assert simulated(pipeline(), A, b) == []
+    assert simulate(pipeline(), A, b) == []
     assert np.array_equal(b, A[:, ::-1])
 
 
@@ -90,7 +80,7 @@ def test_what_nobody_waited_for_is_not_there() -> None:
     ],
 )
 def test_a_missing_step_is_named(left_out: str, what: str, hint: str) -> None:
-    error = refused(pipeline(left_out), A, np.zeros_like(A))
+    error = refusal(pipeline(left_out), A, np.zeros_like(A))
 
     assert error.what.startswith(what)
     assert hint in str(error.hint)
@@ -143,7 +133,7 @@ def test_bytes_that_are_not_read_are_zero_or_left_alone(n: int, by: str, zero: b
     source = np.arange(64 * 16, dtype=np.uint8).reshape(64, 16)
     size, b = np.arange(64, dtype=np.uint32) % (n + 1 if by == "src_size" else 2), np.zeros_like(source)
 
-    assert simulated(guarded(n, by, zero=zero), source, size, b) == []
+    assert simulate(guarded(n, by, zero=zero), source, size, b) == []
     assert np.array_equal(b, copied(n, size, by=by, zero=zero))
 
 
@@ -151,7 +141,7 @@ def test_more_bytes_than_the_copy_has_cannot_be_read() -> None:
     size = np.full(64, 17, np.uint32)
     source = np.zeros((64, 16), np.uint8)
 
-    assert refused(guarded(16, "src_size", zero=False), source, size, source.copy()).what == (
+    assert refusal(guarded(16, "src_size", zero=False), source, size, source.copy()).what == (
         "src_size is at most the 16 bytes of the copy, not 17"
     )
 
@@ -174,7 +164,7 @@ def rows(beyond: int, size: int, *, shift: int = 0) -> Any:
 def test_a_lane_that_reads_nothing_may_point_beyond_the_buffer() -> None:
     a, b = np.arange(1024, dtype=np.uint16).astype(np.uint8), np.ones(1024, np.uint8)
 
-    assert simulated(rows(512, 0), a, b) == []
+    assert simulate(rows(512, 0), a, b) == []
     assert np.array_equal(b, np.r_[a[512:], np.zeros(512, np.uint8)])
 
 
@@ -191,7 +181,7 @@ def test_each_lane_is_asked_for_its_own_bytes_at_its_own_address() -> None:
         for i in range(16):
             b[tid * 16 + i] = s[tid * 16 + i]
 
-    assert simulated(k, a[:1022], b) == []
+    assert simulate(k, a[:1022], b) == []
     assert np.array_equal(b, np.r_[a[:1022], 0, 0])
 
 
@@ -203,7 +193,7 @@ def test_each_lane_is_asked_for_its_own_bytes_at_its_own_address() -> None:
     ],
 )
 def test_a_wrong_address_is_told_when_the_copy_is_issued(kernel: Any, what: str) -> None:
-    error = refused(kernel, np.zeros(1024, np.uint8), np.zeros(1024, np.uint8))
+    error = refusal(kernel, np.zeros(1024, np.uint8), np.zeros(1024, np.uint8))
 
     assert error.what == what
     assert error.at is not None
@@ -244,13 +234,13 @@ def meanwhile(step: str) -> Any:
     ],
 )
 def test_source_and_destination_are_the_copys_until_it_is_waited_for(step: str, what: str) -> None:
-    assert refused(meanwhile(step), np.ones(128, np.float32), np.ones(128, np.float32)).what == what
+    assert refusal(meanwhile(step), np.ones(128, np.float32), np.ones(128, np.float32)).what == what
 
 
 def test_after_the_wait_both_are_the_threads_again() -> None:
     a, b = np.ones(128, np.float32), np.zeros(128, np.float32)
 
-    assert simulated(meanwhile("after"), a, b) == []
+    assert simulate(meanwhile("after"), a, b) == []
     assert (b == 1).all()
     assert not a.any()
 
@@ -284,13 +274,13 @@ def signalled(*, noinc: bool, count: int, all_lanes: bool = True, wait: bool = T
 def test_a_phase_that_counts_copies_hands_them_to_all_who_wait(noinc: bool, count: int) -> None:
     a, b = np.arange(128, dtype=np.float32), np.zeros(128, np.float32)
 
-    assert simulated(signalled(noinc=noinc, count=count), a, b) == []
+    assert simulate(signalled(noinc=noinc, count=count), a, b) == []
     assert np.array_equal(b, a[::-1])
 
 
 @pytest.mark.parametrize("count", [127, 96, 1])
-def test_a_phase_that_may_end_before_one_of_its_copies_is_complete_is_refused(count: int) -> None:
-    error = refused(signalled(noinc=True, count=count), np.zeros(128, np.float32), np.zeros(128, np.float32))
+def test_a_phase_that_may_end_before_one_of_its_copies_is_complete_is_refusal(count: int) -> None:
+    error = refusal(signalled(noinc=True, count=count), np.zeros(128, np.float32), np.zeros(128, np.float32))
 
     what = "the phase of bar[0] may end before cp_async.mbarrier.arrive of some of its threads is complete"
     assert error.what == what
@@ -299,14 +289,14 @@ def test_a_phase_that_may_end_before_one_of_its_copies_is_complete_is_refused(co
 
 @pytest.mark.parametrize("how", [{"all_lanes": False, "count": 4}, {"wait": False, "count": 128}])
 def test_a_copy_that_no_arrival_covers_is_in_flight(how: dict[str, Any]) -> None:
-    error = refused(signalled(noinc=True, **how), np.zeros(128, np.float32), np.zeros(128, np.float32))
+    error = refusal(signalled(noinc=True, **how), np.zeros(128, np.float32), np.zeros(128, np.float32))
 
     assert error.what == "load reads shared memory that cp_async may still be writing"
 
 
 def test_the_wait_that_lacks_is_at_the_m_barrier_where_one_is_told() -> None:
     kernel = signalled(noinc=True, count=128, wait=False)
-    error = refused(kernel, np.zeros(128, np.float32), np.zeros(128, np.float32))
+    error = refusal(kernel, np.zeros(128, np.float32), np.zeros(128, np.float32))
 
     assert str(error.hint).startswith("a wait for the phase (parity 0) of the m-barrier that the commit at ")
 
@@ -325,7 +315,7 @@ def test_a_barrier_helps_behind_the_wait(barrier_first: bool) -> None:
         T.ptx.cp_async.wait_group(0)
         b[tid] = s[63 - tid]
 
-    error = refused(k, np.arange(64, dtype=np.uint32), np.zeros(64, np.uint32))
+    error = refusal(k, np.arange(64, dtype=np.uint32), np.zeros(64, np.uint32))
 
     assert error.at is not None
     read = error.at.line

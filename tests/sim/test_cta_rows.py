@@ -11,15 +11,15 @@ import pytest
 import tilewright as tw
 from tilewright.errors import SimulationError
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.batch import Look, Mask
 from tilewright.sim.machine.memory import MemoryRows
 from tilewright.sim.machine.registers import Registers
+from tilewright.sim.machine.team import Look, Team
 
 CTAS = 4
 WAVE = cast(Any, SimpleNamespace(ctas=CTAS))
 ALL = Look(WAVE, slice(0, CTAS, 1), slice(0, 1, 1), (CTAS, 1, 32))
 TWO = Look(WAVE, slice(1, 3, 1), slice(0, 1, 1), (2, 1, 32))
-EVERYONE = Mask((CTAS, 1, 32))
+EVERYONE = Team(ALL)
 LANES = Part(4 * np.arange(32, dtype=np.int64).reshape(1, 1, 32))
 BY_CTA = Part(4 * np.arange(CTAS, dtype=np.int64).reshape(CTAS, 1, 1))
 SAME = np.arange(32, dtype=np.uint32).reshape(1, 1, 32)
@@ -33,7 +33,7 @@ def memory() -> MemoryRows:
 def test_a_store_of_all_ctas_alike_keeps_one_row() -> None:
     block = memory()
 
-    block.store(ALL, Address(0, LANES), 4, SAME.repeat(CTAS, 0), EVERYONE)
+    block.store(EVERYONE, Address(0, LANES), 4, SAME.repeat(CTAS, 0))
 
     assert block.is_one
     np.testing.assert_array_equal(block.load(ALL, Address(0, LANES), 4), SAME)
@@ -52,7 +52,7 @@ def test_a_store_that_differs_parts_the_rows(look: Look, at: Address, bits: Any)
     block, each = memory(), MemoryRows.zeros(CTAS, 256)
 
     for target in (block, each):
-        target.store(look, at, 4, bits, Mask(look.shape))
+        target.store(Team(look), at, 4, bits)
 
     assert block.rows == CTAS
     np.testing.assert_array_equal(block.data, each.data)
@@ -62,14 +62,14 @@ def test_ctas_with_other_lanes_part_the_rows() -> None:
     block, lanes = memory(), np.ones((CTAS, 1, 32), np.bool_)
     lanes[2, 0, 7] = False
 
-    block.store(ALL, Address(0, LANES), 4, SAME + 1, Mask(ALL.shape, lanes))
+    block.store(Team(ALL, lanes), Address(0, LANES), 4, SAME + 1)
 
     assert block.view(4)[:, 7].tolist() == [8, 8, 0, 8]
 
 
 def test_a_load_parts_nothing() -> None:
     block = memory()
-    block.store(ALL, Address(0, LANES), 4, SAME, EVERYONE)
+    block.store(EVERYONE, Address(0, LANES), 4, SAME)
 
     loaded = np.broadcast_to(block.load(ALL, Address(0, LANES, BY_CTA), 4), ALL.shape)
 
@@ -81,7 +81,7 @@ def test_a_load_parts_nothing() -> None:
 def test_a_block_of_one_row_is_that_of_all_who_share_it() -> None:
     block = MemoryRows.zeros(1, 256)
 
-    block.store(ALL, Address(0, LANES), 4, APART, EVERYONE)
+    block.store(EVERYONE, Address(0, LANES), 4, APART)
 
     assert block.rows == 1
 
@@ -89,10 +89,10 @@ def test_a_block_of_one_row_is_that_of_all_who_share_it() -> None:
 def test_registers_part_at_the_first_cta_that_differs() -> None:
     registers, places = Registers(1, 1, 16, 4, ctas=CTAS), Address(0, BY_CTA)
 
-    registers.store(ALL, Address(4), 4, SAME.repeat(CTAS, 0), EVERYONE)
+    registers.store(EVERYONE, Address(4), 4, SAME.repeat(CTAS, 0))
     assert registers.is_one
     loaded = registers.load(ALL, places, 4)
-    registers.store(ALL, places, 4, APART, EVERYONE)
+    registers.store(EVERYONE, places, 4, APART)
 
     assert registers.rows == CTAS
     assert loaded[:, 0, 9].tolist() == [0, 9, 0, 0]

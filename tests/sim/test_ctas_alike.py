@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tests.sim.test_sharing import CTAS, EIGHT, LOOK, MASK
+from tests.sim.test_sharing import CTAS, EIGHT, LOOK, TEAM
 from tilewright import T, Tx
 from tilewright.layout import S, TileLayout, laneid, mma_shared_layout
 from tilewright.sim.fast.products import Sums
@@ -130,7 +130,7 @@ def test_what_neighbours_have_is_known_together(filled: MemoryRows) -> None:
 @pytest.mark.parametrize("first", [252, 256, 508, 128])
 def test_a_store_makes_memory_forget_who_has_the_same(filled: MemoryRows, first: int) -> None:
     lanes = Part(np.arange(32, dtype=np.int64).reshape(1, 1, 32) * 4)
-    filled.store(LOOK, Address(first, lanes), 4, np.zeros((1, 1, 1), np.uint32), MASK)
+    filled.store(TEAM, Address(first, lanes), 4, np.zeros((1, 1, 1), np.uint32))
 
     assert (filled.alike(LOOK.ctas, 256, 512) is None) == (first > 128)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tilewright as tw
+from tests.sim.running import simulate
 from tests.sim.test_new_family import row
 from tests.toys import ptx
 from tilewright import T
@@ -108,10 +108,6 @@ def copied(name: str, then: str, *, all_of_it: bool = False) -> Any:
             s[1 - warp, lane] = 0
 
     return kernel
-
-
-def simulate(kernel: Any, *arrays: Any) -> list[str]:
-    return tw.simulate(kernel, *arrays, target="sm_90a", check="all").warnings
 
 
 def two() -> list[Any]:

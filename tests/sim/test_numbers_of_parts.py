@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-import tilewright as tw
+from tests.sim.running import simulate
 from tilewright import T
 from tilewright.errors import SimulationError
 from tilewright.sim.order.asynchronous import scoreboard
@@ -22,10 +22,6 @@ AGAIN = 7  # copies later, with one number that is none
 def _few_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clocks, "NUMBERS", NUMBERS)
     monkeypatch.setattr(scoreboard, "GLOBAL_OPERATIONS", 1)
-
-
-def simulate(kernel: Any, *arrays: Any) -> list[str]:
-    return tw.simulate(kernel, *arrays, target="sm_90a", check="all").warnings
 
 
 def told(how: str, copies: int, *, late: bool = False) -> Any:

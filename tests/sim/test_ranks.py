@@ -10,6 +10,7 @@ import pytest
 import tilewright as tw
 from tests.sim.rank_protocols import PROTOCOLS, RANKS, Steps, arguments
 from tilewright import T
+from tilewright.sim.machine.places import Place
 
 RIGHT = Steps()
 GPU_TELL, GPU_HEAR = replace(RIGHT, tell=("release", "gpu")), replace(RIGHT, hear=("acquire", "gpu"))
@@ -163,3 +164,12 @@ def test_a_full_fence_orders_what_its_scope_holds_behind_a_flag_that_others_told
         return
     with pytest.raises(tw.TilewrightError, match="race: load reads x"):
         tw.simulate(handed_on, *arrays, ranks=2)
+
+
+def test_a_part_of_an_array_of_several_gpus_ends_with_its_last_byte() -> None:
+    part = Place("a", "global", 1, nbytes=8, pitch=16)
+    first_bytes = np.array([0, 4, 5, 8, 16, 20, 21])
+
+    outside = part.outside(first_bytes, 4, np.zeros(7, np.int64))
+
+    assert outside.tolist() == [False, False, True, True, False, False, True]

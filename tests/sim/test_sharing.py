@@ -5,14 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tilewright.sim.machine.batch import Look, Mask
 from tilewright.sim.machine.registers import Registers
+from tilewright.sim.machine.team import Look, Team
 from tilewright.sim.machine.uniform import Uniform, grid_of
 
 EIGHT = [Uniform(o, s, 8 // o // s) for o in (1, 2, 4, 8) for s in (1, 2, 4, 8) if o * s <= 8]
 CTAS, ALL = 3, (3, 8, 32)
 EACH = Uniform.nobody(CTAS)  # no CTA is like another one
-LOOK, MASK = Look(None, slice(0, CTAS, 1), slice(0, 8, 1), ALL), Mask(ALL)  # type: ignore[arg-type]  # no wave is asked
+LOOK = Look(None, slice(0, CTAS, 1), slice(0, 8, 1), ALL)  # type: ignore[arg-type]  # no wave is asked
+TEAM = Team(LOOK)
 
 
 def words(alike: Uniform, count: int) -> np.ndarray:
@@ -63,7 +64,7 @@ def test_registers_give_each_cta_its_words(ctas: Uniform, unit: int) -> None:
     once = words(warps, 4)[: ctas.outer]
     whole = np.broadcast_to(for_all(warps, once), (CTAS, 8, 4, 32))
 
-    registers.store_words(LOOK, 8, once, MASK, (ctas, warps))
+    registers.store_words(TEAM, 8, once, (ctas, warps))
 
     some, first = registers.uniform(LOOK, frozenset(range(2, 6)), range(1, CTAS), range(0, 8, 4))
     if unit == 4:
@@ -104,7 +105,7 @@ def test_registers_give_each_warp_its_words(alike: Uniform, unit: int) -> None:
     registers = Registers(CTAS, 8, 32, unit)
     once = words(alike, 4)
 
-    registers.store_words(LOOK, 8, once, MASK, (EACH, alike))
+    registers.store_words(TEAM, 8, once, (EACH, alike))
 
     some, first = registers.uniform(LOOK, frozenset(range(2, 6)), range(CTAS), range(0, 8, 3))
     if unit == 4:
@@ -117,9 +118,9 @@ def test_registers_give_each_warp_its_words(alike: Uniform, unit: int) -> None:
 def test_registers_forget_who_is_alike_when_they_are_written() -> None:
     alike, nobody = Uniform(2, 4, 1), Uniform.nobody(8)
     registers = Registers(CTAS, 8, 32, 4)
-    registers.store_words(LOOK, 0, words(alike, 8), MASK, (EACH, alike))
+    registers.store_words(TEAM, 0, words(alike, 8), (EACH, alike))
 
-    registers.store_words(LOOK, 8, np.zeros((CTAS, 8, 1, 32), np.uint32), MASK)
+    registers.store_words(TEAM, 8, np.zeros((CTAS, 8, 1, 32), np.uint32))
 
     assert registers.alike(LOOK, range(2)) == registers.alike(LOOK, range(3, 8)) == (EACH, alike)
     assert registers.alike(LOOK, [2]) == registers.alike(LOOK, range(8)) == (EACH, nobody)
@@ -127,7 +128,7 @@ def test_registers_forget_who_is_alike_when_they_are_written() -> None:
 
 def test_who_is_alike_holds_for_the_warps_that_loaded() -> None:
     registers = Registers(CTAS, 8, 32, 4)
-    registers.store_words(LOOK, 0, words(Uniform(1, 8, 1), 1), MASK, (EACH, Uniform(1, 8, 1)))
+    registers.store_words(TEAM, 0, words(Uniform(1, 8, 1), 1), (EACH, Uniform(1, 8, 1)))
     four = Look(None, slice(0, CTAS, 1), slice(0, 4, 1), (CTAS, 4, 32))  # type: ignore[arg-type]
 
     assert registers.alike(four, [0]) == (EACH, Uniform.nobody(4))
@@ -136,8 +137,8 @@ def test_who_is_alike_holds_for_the_warps_that_loaded() -> None:
 def test_words_that_are_stored_again_are_those_that_are_there() -> None:
     alike, registers = Uniform(2, 4, 1), Registers(CTAS, 8, 32, 4)
     for _ in range(2):
-        registers.store_words(LOOK, 0, words(alike, 4), MASK, (EACH, alike))
-    registers.store_words(LOOK, 8, words(Uniform(1, 8, 1), 4) + 7, MASK, (EACH, Uniform(1, 8, 1)))
+        registers.store_words(TEAM, 0, words(alike, 4), (EACH, alike))
+    registers.store_words(TEAM, 8, words(Uniform(1, 8, 1), 4) + 7, (EACH, Uniform(1, 8, 1)))
 
     found = registers.words(LOOK, 0, 6)
 

@@ -6,18 +6,17 @@ A line of a kernel that a test wants to find in a message ends in a comment, and
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import pytest
 
-import tilewright as tw
+from tests.sim import running
 from tilewright import T
-from tilewright.errors import SimulationError
 from tilewright.layout import R, S, TCol, TileLayout, TLane
 
 TARGET = "sm_100a"
+simulate, refusal = partial(running.simulate, target=TARGET), partial(running.refusal, target=TARGET)
 IN_EVERY_QUARTER = TileLayout(S[(32, 16) : (1 @ TLane, 1 @ TCol)] + R[4 : 32 @ TLane])  # of uint8: four columns
 TILE = np.arange(512, dtype=np.uint32).astype(np.uint8).reshape(32, 16)
 
@@ -57,19 +56,6 @@ def bring_back(c, addr, done, warp_id, tid, columns, taken=32):
     for j in T.unroll(columns):
         c[tid, j] = T.reinterpret("float32", word[j])
     give_back(addr, warp_id, taken)
-
-
-def simulate(kernel: Any, *arrays: Any, check: str = "all") -> list[str]:
-    """Runs a kernel; returns its warnings."""
-    return tw.compile(kernel, target=TARGET).simulate(*arrays, check=check).warnings
-
-
-def refusal(kernel: Any, *arrays: Any, check: str = "all") -> SimulationError:
-    """The error that a kernel stops with."""
-    made = tw.compile(kernel, target=TARGET)
-    with pytest.raises(SimulationError) as raised:
-        made.simulate(*arrays, check=check)
-    return raised.value
 
 
 def line(mark: str) -> str:

@@ -102,6 +102,17 @@ def copy_async(
     return tile_call("copy_async", scope, (dst, src), **config)
 
 
+def scope_ids(threads: int, grid: int = 1) -> Body:
+    """The head of a kernel: its ids of CTAs, threads, warps and lanes."""
+    ids: Body = (
+        DeviceEntry(),
+        ScopeId("cta_id", (BX,), (grid,)),
+        ScopeId("thread_id", (TID,), (threads,)),
+        ScopeId("warp_id", (WARP,), (None,)),
+    )
+    return (*ids, ScopeId("lane_id", (LANE,), (32,))) if threads >= 32 else ids
+
+
 def kernel(*statements: Stmt, threads: int = 32, symbols: tuple[Var, ...] = (), grid: int = 4) -> Kernel:
     """A kernel of these statements: scope ids are declared, buffers that calls name are allocated or parameters."""
     used = {b.name: b for stmt in ir.statements(statements) for b in _buffers(stmt)}
@@ -109,15 +120,8 @@ def kernel(*statements: Stmt, threads: int = 32, symbols: tuple[Var, ...] = (), 
     allocs = tuple(_introduced(b) for b in used.values() if b.data is None)
     if any(b.space == "tmem" for b in used.values()):
         allocs = (AllocBuffer(TENSOR_ADDRESS), *allocs)
-    head: Body = (
-        DeviceEntry(),
-        ScopeId("cta_id", (BX,), (grid,)),
-        ScopeId("thread_id", (TID,), (threads,)),
-        ScopeId("warp_id", (WARP,), (None,)),
-    )
-    head += (ScopeId("lane_id", (LANE,), (32,)),) if threads >= 32 else ()
     handles = tuple(b.data for b in params if isinstance(b.data, Var))
-    return Kernel("k", handles, params, (*head, *allocs, *statements), symbols)
+    return Kernel("k", handles, params, (*scope_ids(threads, grid), *allocs, *statements), symbols)
 
 
 def misaligned_fragment() -> Kernel:

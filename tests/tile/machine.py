@@ -8,13 +8,14 @@ a multiple of their size.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.isa.matrix_oracles import dealt
 from tests.tile.kernels import whole_number
 from tilewright import isa
 from tilewright.ir import (
@@ -63,23 +64,6 @@ class Pointer:
 
     buffer: Buffer
     offset: Ints
-
-
-def dealt(shape: str, trans: bool, bits: int) -> Iterator[tuple[int, int, int, int, int]]:
-    """For each element of a matrix, ``bits`` wide: lane, register, slot in it, row, and element of the row."""
-    for lane, register, bit in product(range(32), range(2 if shape == "m16n16" else 1), range(0, 32, bits)):
-        g, t = divmod(lane, 4)
-        byte, half = bit // 8, bit // 16
-        if shape == "m16n16":
-            row, column = 4 * t + byte, 8 * (g + 8 * register)
-        elif shape == "m16n8":
-            row, column = 2 * t + byte % 2, 8 * (g + 8 * half)
-        elif trans:
-            assert bits <= 16, "a wider element would be split"
-            row, column = 2 * t + half, 16 * g + bit % 16
-        else:
-            row, column = g, 32 * t + bit
-        yield lane, register, bit // bits, row, column // bits
 
 
 @dataclass

@@ -14,10 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.isa.descriptor_oracles import SPAN, byte_address
+from tests.isa.tma_oracles import swizzled
+from tests.isa.tmem_oracles import SIZES, lanes_of_row
 from tests.samples import sampled
 from tests.tile.kernels import buffer, by_one_thread, copy_async, extents, kernel, tensor
 from tests.tile.oracle import placed
-from tests.tile.tmem_machine import COPY_SHAPES, PITCH, TmemMachine, lanes_of, source_of, swizzled
+from tests.tile.tmem_machine import TmemMachine
 from tilewright import tile
 from tilewright.errors import DispatchError
 from tilewright.ir import Buffer, Region
@@ -49,7 +52,7 @@ def wanted(dst: Region, src: Region) -> Bytes | None:
 
 def instructions(needs: Bytes, shape: tuple[str, str]) -> list[list[list[int]]] | None:
     """The sources of the 16-byte units, [instruction][row][unit], if D is made of instructions of this shape."""
-    rows, width = COPY_SHAPES[shape]
+    rows, width = SIZES[shape[0]]
     left = dict(needs)
     found = []
     while left:
@@ -60,7 +63,7 @@ def instructions(needs: Bytes, shape: tuple[str, str]) -> list[list[list[int]]] 
         units = []
         for row in range(rows):
             sources = []
-            for copy_lane in lanes_of(*shape, row):
+            for copy_lane in lanes_of_row(*shape, row):
                 places = [(first + copy_lane, byte + step) for step in range(width)]
                 if not left.keys() >= set(places):
                     return None
@@ -78,8 +81,8 @@ def instructions(needs: Bytes, shape: tuple[str, str]) -> list[list[list[int]]] 
 
 def descriptor(atoms: list[list[list[int]]], width: int) -> tuple[int, int, int] | None:
     """Leading, stride and swizzle of a descriptor that leads to all of them."""
-    for mode in PITCH:
-        first = [[swizzled(mode, unit) for unit in row] for row in atoms[0][:9]]
+    for mode in SPAN:
+        first = [[swizzled(unit, mode) for unit in row] for row in atoms[0][:9]]
         stride = first[8][0] - first[0][0] if len(first) > 8 else 0
         leading = first[0][1] - first[0][0] if width == 32 else 0
         if not 0 <= stride < 1 << 18 or (mode == 0 and not 0 <= leading < 1 << 18):
@@ -90,11 +93,11 @@ def descriptor(atoms: list[list[list[int]]], width: int) -> tuple[int, int, int]
 
 
 def _reaches(units: list[list[int]], leading: int, stride: int, mode: int, width: int) -> bool:
-    start = swizzled(mode, units[0][0])
-    if mode and start % PITCH[mode] + width > PITCH[mode]:  # a row stays inside the width of the swizzle
+    start = swizzled(units[0][0], mode)
+    if mode and start % SPAN[mode] + width > SPAN[mode]:  # a row stays inside the width of the swizzle
         return False
     return all(
-        source_of(start, leading, stride, mode, row, 16 * unit) == source
+        byte_address(start, leading, stride, mode, row, 16 * unit) == source
         for row, sources in enumerate(units)
         for unit, source in enumerate(sources)
     )
@@ -106,7 +109,7 @@ def fitting(needs: Bytes | None, variant: str) -> tuple[str, str] | None:
         return None
     for shape in VARIANTS[variant]:
         atoms = instructions(needs, shape)
-        if atoms is not None and descriptor(atoms, COPY_SHAPES[shape][1]) is not None:
+        if atoms is not None and descriptor(atoms, SIZES[shape[0]][1]) is not None:
             return shape
     return None
 
@@ -147,7 +150,7 @@ def tiles(draw: st.DrawFn, variant: str) -> tuple[Buffer, Buffer]:
     digits["unit"] = (16 // nbytes, 1, col)
     most = 2 if variant == "tcgen05_cp_128" else 4
     extents = draw(st.lists(st.sampled_from([2, 2, 3]), max_size=2).filter(lambda extents: prod(extents) <= most))
-    if COPY_SHAPES[shape][1] == 32:
+    if SIZES[shape[0]][1] == 32:
         extents.append(2)
     stride = 16 // nbytes
     for number, extent in enumerate(extents):
@@ -180,7 +183,7 @@ def _lanes(shape: tuple[str, str], lane: Axis) -> dict[str, tuple[int, int, Axis
         return {"row": (4, 32, lane), "lane": (2, 1, lane)}
     if shape[1] == "warpx2::01_23":
         return {"row": (8, 1, lane), "group": (4, 8, lane), "half": (2, 64, lane)}
-    return {"row": (8, 1, lane), "group": (COPY_SHAPES[shape][0] // 8, 8, lane)}
+    return {"row": (8, 1, lane), "group": (SIZES[shape[0]][0] // 8, 8, lane)}
 
 
 def _replicas(draw: st.DrawFn, shape: tuple[str, str], lane: Axis) -> list[Iter]:

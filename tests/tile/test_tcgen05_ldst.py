@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.isa.tmem_oracles import SHAPES, place, registers_of
 from tests.samples import sampled
 from tests.tile.kernels import BX, LANE, WARP, buffer, by_one_thread, copy_async, kernel, tensor
 from tests.tile.oracle import holders, placed
-from tests.tile.tmem_machine import REGISTERS, TmemMachine, cell_of
+from tests.tile.tmem_machine import TmemMachine
 from tilewright import tile
 from tilewright.errors import DispatchError
 from tilewright.ir import Argument, Buffer, If, Region, Var, binary
@@ -118,7 +119,7 @@ def test_other_numbers_of_columns_take_rounds(columns: int, plan: str) -> None:
 
 
 @pytest.mark.parametrize("loads", [True, False])
-@pytest.mark.parametrize("shape", [shape for shape in REGISTERS if shape != "32x32b"])
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape != "32x32b"])
 def test_each_shape_is_known_by_its_registers(shape: str, loads: bool) -> None:
     layout, _ = fragment(shape, 32)
     lanes = TileLayout([Iter(4, 1, wid_in_wg), *layout.shard])
@@ -216,7 +217,7 @@ def test_datapath_f_is_half_of_each_quarter() -> None:
 
 
 @pytest.mark.parametrize("loads", [True, False])
-@pytest.mark.parametrize("shape", [shape for shape in REGISTERS if shape != "32x32b"])
+@pytest.mark.parametrize("shape", [shape for shape in SHAPES if shape != "32x32b"])
 @pytest.mark.parametrize("slab", [0, 1])
 def test_64_rows_of_datapath_f_are_one_instruction_in_either_half_of_the_quarters(
     shape: str, slab: int, loads: bool
@@ -331,7 +332,7 @@ def test_one_thread_cannot() -> None:
 def fits(shape: str, table: dict[int, list[tuple[int, int]]]) -> int:
     """The largest num with which registers (number -> the cell of each lane) are made of a shape; 0 for none."""
     for num in NUMS:
-        count = REGISTERS[shape] * num
+        count = registers_of(shape, num)
         if count <= 128 and len(table) % count == 0 and _covered(shape, count, dict(table)):
             return num
     return 0
@@ -346,7 +347,7 @@ def _covered(shape: str, count: int, left: dict[int, list[tuple[int, int]]]) -> 
         if row % height:
             return False
         for number in range(count):
-            cells = [cell_of(shape, number, lane, split) for lane in range(32)]
+            cells = [place(shape, lane, number, split) for lane in range(32)]
             wanted = [(row + down, column + across) for down, across in cells]
             found = next((register for register, mine in left.items() if mine == wanted), None)
             if found is None:
@@ -358,7 +359,7 @@ def _covered(shape: str, count: int, left: dict[int, list[tuple[int, int]]]) -> 
 @st.composite
 def warps(draw: st.DrawFn) -> tuple[Buffer, Buffer]:
     """Registers of a warp that some shape could serve, or nearly so: digits of lanes and registers."""
-    layout, shape = fragment(draw(st.sampled_from(list(REGISTERS))), draw(st.sampled_from([8, 16, 24, 32, 40])))
+    layout, shape = fragment(draw(st.sampled_from(SHAPES)), draw(st.sampled_from([8, 16, 24, 32, 40])))
     height = 32 if shape == "32x32b" else 16
     iters = list(layout.shard)
     if height == 16 and draw(st.booleans()):
@@ -385,7 +386,7 @@ def test_a_load_fits_exactly_where_registers_are_a_shapes_with_the_largest_numbe
     for element, thread in np.argwhere(held):
         cell = (int(cells["TLane"][element, 0]), int(cells["TCol"][element, 0]))
         table.setdefault(int(place["m"][element, 0]), [(-1, -1)] * 32)[thread] = cell
-    best = {shape: fits(shape, table) for shape in REGISTERS}
+    best = {shape: fits(shape, table) for shape in SHAPES}
     if any(cell == (-1, -1) for lanes in table.values() for cell in lanes) or not any(best.values()):
         assert reason(local, tmem, "warp", 32)
         return

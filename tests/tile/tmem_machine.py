@@ -6,75 +6,16 @@ thread's registers. A copy is right exactly if the right numbers arrive.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from tests.isa.descriptor_oracles import byte_address
+from tests.isa.tmem_oracles import SIZES, lanes_of_row, reached
 from tests.tile.kernels import whole_number
 from tests.tile.machine import Ints, Machine, Pointer
 from tilewright import isa
 from tilewright.ir import AddressOf, AllocBuffer, Call, Const, DeclBuffer, Expr, Load, Stmt
-
-COPY_SHAPES = {  # rows, bytes of a row
-    ("128x256b", ""): (128, 32),
-    ("128x128b", ""): (128, 16),
-    ("64x128b", "warpx2::02_13"): (64, 16),
-    ("64x128b", "warpx2::01_23"): (64, 16),
-    ("32x128b", "warpx4"): (32, 16),
-    ("4x256b", ""): (4, 32),
-}
-REGISTERS = {"32x32b": 1, "16x64b": 1, "16x128b": 2, "16x256b": 4, "16x32bx2": 1}  # of each lane, per num
-PITCH = {0: 16, 1: 32, 2: 64, 3: 128}  # bytes from row to row, by swizzle mode
-
-
-def lanes_of(shape: str, multicast: str, row: int) -> list[int]:
-    """The lanes that row ``row`` goes to."""
-    if shape == "4x256b":
-        return [32 * row]
-    if multicast == "warpx4":
-        return [row, row + 32, row + 64, row + 96]
-    if multicast == "warpx2::02_13":
-        return [row, row + 64]
-    if multicast == "warpx2::01_23":
-        first = row if row < 32 else row + 32
-        return [first, first + 32]
-    return [row]
-
-
-def swizzled(mode: int, address: int) -> int:
-    """Bits 7, 8 and 9 flip bits 4, 5 and 6: one of them, two, or all."""
-    for bit in range(mode):
-        address ^= (address >> (7 + bit) & 1) << (4 + bit)
-    return address
-
-
-def source_of(start: int, leading: int, stride: int, mode: int, row: int, byte: int) -> int:
-    """The shared address of a byte of a row, by the fields of a K-major descriptor, in bytes."""
-    linear = start + row % 8 * PITCH[mode] + row // 8 * stride
-    linear += byte if mode else byte // 16 * leading + byte % 16
-    return swizzled(mode, linear)
-
-
-def cell_of(shape: str, register: int, lane: int, split: int = 0) -> tuple[int, int]:
-    """The lane and column of a register of a lane of the warp."""
-    t, j = lane % 4, register
-    if shape == "32x32b":
-        return lane, j
-    if shape == "16x64b":
-        return lane // 4 + 8 * (lane % 2), 2 * j + lane // 2 % 2
-    if shape == "16x128b":
-        return lane // 4 + 8 * (j % 2), t + 4 * (j // 2)
-    if shape == "16x256b":
-        return lane // 4 + 8 * (j // 2 % 2), 2 * t + j % 2 + 8 * (j // 4)
-    return lane % 16, j + lane // 16 * split
-
-
-def half_cells_of(shape: str, register: int, lane: int, split: int = 0) -> Iterator[tuple[int, int]]:
-    """The two columns whose low halves a register holds with pack and unpack: as if each had two columns of its own."""
-    row, column = cell_of(shape, register, lane)
-    first = 2 * column + (split if lane >= 16 else 0)
-    yield from ((row, first), (row, first + 1))
 
 
 @dataclass
@@ -131,13 +72,13 @@ class TmemMachine(Machine):
         start, leading, stride, mode = self.descriptors[register.buffer.name]
         start += 16 * int(np.asarray(self.value(units))[thread])
         shape, multicast = str(bound.mods["shape"]), str(bound.mods["multicast"])
-        rows, width = COPY_SHAPES[shape, multicast]
+        rows, width = SIZES[shape]
         for row in range(rows):
-            for lane in lanes_of(shape, multicast, row):
+            for lane in lanes_of_row(shape, multicast, row):
                 for byte in range(width):
                     place = ((address >> 16) + lane, 4 * (address & 0xFFFF) + byte)
                     assert place not in self.written, "two instructions write one place, in no order"
-                    self.written[place] = ("shared", source_of(start, leading, stride, mode, row, byte))
+                    self.written[place] = ("shared", byte_address(start, leading, stride, mode, row, byte))
 
     # Registers
 
@@ -167,11 +108,11 @@ class TmemMachine(Machine):
         halves = bool(bound.mods["pack" if load else "unpack"])
         splits = bound.operands.get("split", ())
         split = self._number(splits[0]) if splits else 0
-        cells = half_cells_of(shape, number, lane, split) if halves else [cell_of(shape, number, lane, split)]
+        row, columns = reached(shape, lane, number, split, halves)
         start = int(pointer.offset[thread]) * pointer.buffer.dtype.bits // 8
         assert start % 4 == 0, "a register begins at a multiple of 32 bits"
         width = 2 if halves else 4
-        for part, (row, column) in enumerate(cells):
+        for part, column in enumerate(columns):
             for byte in range(width):
                 place = ((first >> 16) + row, 4 * ((first & 0xFFFF) + column) + byte)
                 slot = (thread << 20) + start + width * part + byte

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim import Program
     from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.sites import Hook, Site
+    from tilewright.sim.machine.event import AccessEvent, Hook
+    from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.team import Team
 
 
 IDLE = -1
@@ -109,20 +110,20 @@ def record(program: Program) -> tuple[list[Accesses], list[Sectors]]:
     return recording.accesses, recording.sectors
 
 
-def _rows(batch: Batch, mask: Mask, at: Address) -> tuple[NDArray[np.int64], int]:
+def _rows(team: Team, at: Address) -> tuple[NDArray[np.int64], int]:
     """The addresses of each warp with `IDLE` for idle lanes, (n, 32), and how many warps each row stands for."""
     full = at.full()
-    shape = full.shape if mask.array is None else np.broadcast_shapes(full.shape, mask.array.shape)
+    shape = full.shape if team.array is None else np.broadcast_shapes(full.shape, team.array.shape)
     rows = np.broadcast_to(full, (*shape[:-1], 32))
-    if mask.array is not None:
-        rows = np.where(np.broadcast_to(mask.array, rows.shape), rows, IDLE)
+    if team.array is not None:
+        rows = np.where(np.broadcast_to(team.array, rows.shape), rows, IDLE)
     rows = rows.reshape(-1, 32)
-    return np.ascontiguousarray(rows, np.int64), batch.shape[0] * batch.shape[1] // (shape[0] * shape[1])
+    return np.ascontiguousarray(rows, np.int64), team.shape[0] * team.shape[1] // (shape[0] * shape[1])
 
 
 def _noting(into: Accesses, start: int) -> Hook:
-    def note(batch: Batch, mask: Mask, *every: Address) -> None:
-        for rows, times in (_rows(batch, mask, at) for at in every):
+    def note(event: AccessEvent) -> None:
+        for rows, times in (_rows(event.team, at) for at in event.every):
             rows = np.where(rows == IDLE, IDLE, rows - start)
             rows[:, into.lanes :] = IDLE
             for row in rows:
@@ -136,8 +137,8 @@ def _noting(into: Accesses, start: int) -> Hook:
 
 
 def _counting(into: Sectors, width: int) -> Hook:
-    def count(batch: Batch, mask: Mask, *every: Address) -> None:
-        for rows, times in (_rows(batch, mask, at) for at in every):
+    def count(event: AccessEvent) -> None:
+        for rows, times in (_rows(event.team, at) for at in event.every):
             active = rows != IDLE
             first = np.where(active, rows // SECTOR_BYTES, IDLE)
             last = np.where(active, (rows + width - 1) // SECTOR_BYTES, IDLE)

@@ -1,6 +1,6 @@
 """The command line: `tilewright demo`, `run`, `lower`, `explain`, `advise`, `layout`, `atom`, `doctor`.
 
-Exit codes: 0 all is well, 1 the kernel or a check of it failed, 2 the command was called wrongly.
+Exit codes: 0 all is well, 1 something is wrong with a kernel, 2 nothing was judged, 3 stopped at a limit.
 """
 
 from tilewright.cli.app import main

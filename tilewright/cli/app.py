@@ -16,7 +16,7 @@ import typer
 
 from tilewright.cli import judging, serving
 from tilewright.cli.options import Arch, Const, Json, Limit, Place, Seed, Sizes, Svg, Values
-from tilewright.errors import ArgumentError, DispatchError, TargetError, TilewrightError, choices
+from tilewright.errors import ArgumentError, DispatchError, TilewrightError, choices
 from tilewright.terminal import code, complain, grid, say, with_progress
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
-CALLED_WRONGLY = (ArgumentError, TargetError)  # unless a kernel's line is to blame
-
 
 def main() -> None:
     """Run the command line, and leave with its exit code."""
@@ -43,17 +41,23 @@ def main() -> None:
     warnings.showwarning = lambda message, *_: complain(f"warning: {message}")
     try:
         app()
-    except TilewrightError as error:
-        from tilewright.explain import COMMAND, reworded
+    except (TilewrightError, MemoryError, OSError) as error:
+        raise SystemExit(_told(error)) from None
 
+
+def _told(error: TilewrightError | MemoryError | OSError) -> int:
+    """Say what has ended a command. Returns its exit code."""
+    from tilewright.explain import COMMAND, reworded
+    from tilewright.verdict import EXIT_CODES, status_of
+
+    if isinstance(error, TilewrightError):
         complain(str(reworded(error, COMMAND)))
-        raise SystemExit(2 if isinstance(error, CALLED_WRONGLY) and error.at is None else 1) from None
-    except MemoryError as error:  # NumPy says how much it asked for
+        return EXIT_CODES[status_of(error)]
+    if isinstance(error, MemoryError):  # NumPy says how much it asked for
         complain(f"not enough memory: {error}")
-        raise SystemExit(1) from None
-    except OSError as error:  # a file of the command line that cannot be read or written
-        complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-        raise SystemExit(2) from None
+        return EXIT_CODES["stopped"]
+    complain(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+    return EXIT_CODES["refused"]  # a file of the command line that cannot be read or written
 
 
 def _say_version(wanted: bool) -> None:
@@ -118,8 +122,8 @@ def run(
     """Run a kernel on the simulator, every check on.
 
     Prints what the kernel printed, then counts: instructions, bytes, and the bank conflicts of each line. A race, an
-    access out of bounds, a value that nobody wrote: the kernel's line, the lanes, and exit code 1. So does a limit that
-    is reached; Ctrl-C says which line was running, exit code 130.
+    access out of bounds, a value that nobody wrote: the kernel's line, the lanes, and exit code 1; 2 for what is no
+    kernel or does not fit the call, 3 at a limit; Ctrl-C says which line was running, exit code 130.
 
     \b
     Examples:

@@ -15,68 +15,31 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import partial
-from math import prod
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
-from numpy.typing import NDArray
 
-from tilewright.dtypes import dtype
+from tilewright.cli.argument_spec import ALLOWED, SHORT, ArgumentSpec, Same, argument_spec, numbers
 from tilewright.errors import ArgumentError, choices
-from tilewright.host import TensorMap, zeros
-from tilewright.inputs import LAUNCH, check_room, saved
+from tilewright.inputs import LAUNCH
 from tilewright.load import LoadedKernel, LoadedModule
-from tilewright.load.cu_tree import split
 from tilewright.load.declared import POINTER, TENSOR_MAP, Field, Parameter, number_name
 
 if TYPE_CHECKING:
     from tilewright.cli.judging import RunAsked
     from tilewright.cli.verdicts import Asked
 
-TYPES = {
-    **{f"{letter}{bits}": f"{name}{bits}" for letter, name in (("i", "int"), ("s", "int"), ("u", "uint"))
-       for bits in (8, 16, 32, 64)},
-    **{f"f{bits}": f"float{bits}" for bits in (16, 32, 64)},
-    "bf16": "bfloat16",
-    "b8": "uint8",
-    "bool": "bool",
-}  # fmt: skip
-SHORT = {name: short for short, name in reversed(TYPES.items())}
-"""The first of these words for a type, by its name."""
-FILLS = ("zeros", "ones", "ramp", "random")
-_ARGUMENT = re.compile(
-    r"(?:(?P<name>\w+)\s*:\s*)?(?P<type>\w+)\s*\[(?P<extents>\s*\d+\s*(?:[,x]\s*\d+\s*)*)\]"
-    r"\s*(?:\[(?P<first>\d+):\])?\s*(?:=\s*(?P<how>.+))?"
-)
-_STRUCTURE = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?\{(?P<fields>.*)\}", re.DOTALL)
-_MAP = re.compile(r"(?:(?P<name>\w+)\s*=\s*)?map\((?P<parts>.*)\)", re.DOTALL)
-_WRAPPED = re.compile(r"ramp\(\s*([1-9]\d*)\s*\)")
-_STEPS = re.compile(r"steps\(\s*([1-9]\d*)\s*\)")
-_RANGED = re.compile(r"random\(\s*(-?\d+)\s*,\s*(-?\d+)\s*\)")
-_SAME = re.compile(r"(\w+)\s*=\s*(?!null$|nan$|inf$|infinity$|true$|false$)([A-Za-z_]\w*)", re.IGNORECASE)
-_TYPED = re.compile(r"(?P<type>\w+)\((?P<value>[^()]+)\)")
-HELD = re.compile(r"\bhost\(([\w.]+)\)")  # what host code puts into an array, by its name there
 _SAMPLE_OF_MAP = "map(f16[128,64]=random, box=64x64)"
-MOST_RANDOM = 1 << 22  # numbers that are made of one array
-ALLOWED = (
-    "NAME:f32[1024]=random, NAME:f32[1024][1:] (from its second on), "
-    "NAME:i32[8,16] (zeros), NAME:i32[3]=0,5,9, NAME=FILE.npy, NAME=7, null, NAME=OTHER (the "
-    "same array), NAME=map(f16[128,64]=random, box=64x32, swizzle=3) (a tensor map; oob=nan, steps=1x2, strides=72x1 "
-    "in elements), or NAME={FIELD, FIELD} of such, where i32(7) has its type"
-)
 
 
 @dataclass(frozen=True)
 class Request:
-    """One run. grid, block, cluster: along x, y, z. args: as `made_argument` reads them. made_by: the kernel that makes
-    the arguments, of its own, which these are then. pdl: may it begin before the launch before it ends? held: the bytes
-    of arrays that host code fills.
+    """One run. grid, block, cluster: along x, y, z. made_by: the kernel that makes the arguments, of its own, which
+    these are then. pdl: may it begin before the launch before it ends?
     """
 
     kernel: str | None = None
@@ -85,20 +48,19 @@ class Request:
     shared_bytes: int = 0
     cluster: Sequence[int] | None = None
     non_portable_cluster: bool = False
-    args: tuple[str, ...] = ()
+    args: tuple[ArgumentSpec, ...] = ()
     check: str = "all"
-    globals: tuple[str, ...] = ()
+    globals: tuple[ArgumentSpec, ...] = ()
     seed: int = 0
     made_by: str | None = None
     pdl: bool = False
-    held: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, asked: RunAsked | Asked, **more: Any) -> Request:
         """What the options of a command ask for. more: fields besides."""
         grid, block, cluster = (numbers(text) if text else None for text in (asked.grid, asked.block, asked.cluster))
         return cls(asked.kernel, grid or (1,), block, asked.smem, cluster, asked.non_portable_cluster,
-                   tuple(asked.arg), seed=asked.seed, **more)  # fmt: skip
+                   tuple(map(argument_spec, asked.arg)), seed=asked.seed, **more)  # fmt: skip
 
     @property
     def launch(self) -> dict[str, Any]:
@@ -111,25 +73,12 @@ class Request:
         return [name for name in (self.kernel, self.made_by) if name is not None]
 
 
-def numbers(text: str | int | Sequence[int]) -> tuple[int, ...]:
-    """``4``, ``"4,2"`` or ``[4, 2]`` as numbers."""
-    if isinstance(text, int):
-        return (text,)
-    parts = text.replace("x", ",").split(",") if isinstance(text, str) else text
-    try:
-        return tuple(int(part) for part in parts)
-    except ValueError:
-        raise ArgumentError("these are no numbers of threads or CTAs", given=str(text), allowed="4 or 4,2,1") from None
-
-
 @dataclass(frozen=True)
 class SequenceRequest:
-    """Launches one behind the other. arrays: those that several of them are given, by name, as `made_argument` reads
-    them.
-    """
+    """Launches one behind the other. arrays: those that several of them are given, by name."""
 
     launches: tuple[Request, ...]
-    arrays: tuple[str, ...] = ()
+    arrays: tuple[ArgumentSpec, ...] = ()
     seed: int = 0
 
 
@@ -144,7 +93,7 @@ def sequences_beside(path: Path) -> list[SequenceRequest]:
     for table in _tables(path, "sequence"):
         _check_keys(table, fields, path)
         launches = tuple(_request(entry, path) for entry in table.get("launches", ()))
-        requests.append(SequenceRequest(launches, tuple(map(str, table.get("arrays", ()))), table.get("seed", 0)))
+        requests.append(SequenceRequest(launches, _specs(table, "arrays", path), table.get("seed", 0)))
     return requests
 
 
@@ -196,178 +145,20 @@ def _check_keys(table: Mapping[str, Any], fields: Iterable[str], path: Path) -> 
 
 
 def _request(table: Mapping[str, Any], path: Path) -> Request:
-    _check_keys(table, [key for key in Request.__dataclass_fields__ if key != "held"], path)
+    _check_keys(table, Request.__dataclass_fields__, path)
     values = dict(table)
     for key in ("grid", "block", "cluster"):
         if key in values:
             with named_by(path.with_suffix(".toml")):
                 values[key] = numbers(values[key])
     for key in ("args", "globals"):
-        values[key] = tuple(map(str, values.get(key, ())))
+        values[key] = _specs(values, key, path)
     return Request(**values)
 
 
-_WORDS = {"null": None, "true": 1, "false": 0}
-
-
-def of_host(word: str) -> str:
-    """What stands for the contents of an array, where an argument says them: `HELD`.
-
-    >>> of_host("x"), of_host("raw_pointer_cast(x.data())")
-    ('host(x)', 'host(raw_pointer_cast_x.data)')
-    """
-    name = re.sub(r"[^\w.]+", "_", word).strip("_")
-    return f"host({name})"
-
-
-def made_argument(text: str, random: np.random.Generator, held: Mapping[str, Any] = {}) -> tuple[str | None, Any]:
-    """An argument as the command line has it, and the name that it has there. held: the bytes of arrays of host code.
-
-    >>> made_argument("x:f32[2,3]=ramp", np.random.default_rng(0))[1].tolist()
-    [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
-    >>> made_argument("x:i32[5][2:]=ramp", np.random.default_rng(0))[1].tolist()  # a pointer into the middle
-    [2, 3, 4]
-    """
-    structure = _STRUCTURE.fullmatch(text.strip())
-    if structure is not None:
-        fields = split(structure["fields"]) if structure["fields"].strip() else []
-        return structure["name"], tuple(made_argument(field, random, held)[1] for field in fields)
-    if (tensor_map := _MAP.fullmatch(text.strip())) is not None:
-        return tensor_map["name"], _mapped(text, split(tensor_map["parts"]), random, held)
-    array = _ARGUMENT.fullmatch(text.strip())
-    if array is not None:
-        return array["name"], _filled_array(text, array, random, held)
-    name, _, value = text.rpartition("=")
-    name = name.partition(":")[0].strip()
-    if value.strip() in _WORDS:
-        return name or None, _WORDS[value.strip()]
-    if value.strip().endswith(".npy"):
-        return name or None, saved(value.strip())
-    if (typed := _TYPED.fullmatch(value.strip())) is not None and typed["type"] in TYPES:
-        return name or None, _array(text, typed["type"], (), typed["value"], random)[()]
-    try:
-        number: int | float = int(value, 0)
-    except ValueError:
-        try:
-            number = float(value)
-        except ValueError:
-            raise ArgumentError("--arg is no argument", given=text, allowed=ALLOWED) from None
-    return name or None, number
-
-
-def _filled_array(text: str, array: re.Match[str], random: np.random.Generator, held: Mapping[str, Any]) -> Any:
-    """``f32[2,3]=ramp``, as `_ARGUMENT` matches it."""
-    shape = tuple(int(part) for part in re.split(r"[,x]", array["extents"]))
-    how = (array["how"] or "zeros").strip()
-    word = HELD.fullmatch(how)
-    if word is not None and word[1] in held:
-        how, octets = "zeros", held[word[1]]
-    whole = _array(text, array["type"], shape, how, random)
-    if word is not None and word[1] in held:
-        whole.reshape(-1).view(np.uint8)[: octets.size] = octets[: whole.nbytes]
-    return whole.reshape(-1)[int(array["first"]) :] if array["first"] else whole
-
-
-def _mapped(text: str, parts: Sequence[str], random: np.random.Generator, held: Mapping[str, Any]) -> TensorMap:
-    """``map(f16[128,64]=random, box=64x32, swizzle=3)``: an array, and the boxes of it that a kernel moves."""
-    pairs = [part.partition("=")[::2] for part in parts[1:]]
-    fields = {key.strip(): value.strip() for key, value in pairs}
-    if other := next((key for key in fields if key not in ("box", "swizzle", "steps", "strides", "oob")), None):
-        allowed = "box=64x32, swizzle=0 to 3, steps=1x2, strides=72x1, oob=zero or nan"
-        raise ArgumentError(f"a tensor map has no {other}", given=text, allowed=allowed)
-    strides = numbers(fields.pop("strides")) if "strides" in fields else None
-    head, _, how = parts[0].partition("=")
-    whole = _ARGUMENT.fullmatch(head.strip())
-    if whole is None or "box" not in fields:
-        raise ArgumentError("a tensor map is of an array, by a box", given=text, allowed="map(f16[128,64], box=64x32)")
-    shape = numbers(whole["extents"])
-    room = 1 + sum((extent - 1) * step for extent, step in zip(shape, strides or (), strict=False))
-    extents = str(room) if strides is not None else whole["extents"]
-    _, array = made_argument(f"{whole['type']}[{extents}]{f'={how}' * bool(how)}", random, held)
-    if strides is not None:
-        array = as_strided(array, shape, [step * array.itemsize for step in strides])
-    (swizzle,) = numbers(fields.get("swizzle", 0))
-    return TensorMap(array, numbers(fields["box"]), swizzle, oob=fields.get("oob", "zero"),
-                     steps=numbers(fields["steps"]) if "steps" in fields else ())  # fmt: skip
-
-
-def _array(text: str, kind: str, shape: tuple[int, ...], fill: str, random: np.random.Generator) -> Any:
-    if kind not in TYPES:
-        raise ArgumentError(f"unknown type {kind!r}", given=text, allowed=choices(kind, TYPES))
-    numpy = dtype(TYPES[kind]).numpy
-    if fill == "random" or _RANGED.fullmatch(fill):
-        return _random(shape, numpy, _numbers(random, numpy, fill, text), text)
-    if fill == "zeros":
-        return _zeros(shape, numpy, text)
-    check_room("--arg", shape, dtype(TYPES[kind]))
-    if "," in fill:
-        return _listed(fill, shape, numpy, text)
-    wrapped = _WRAPPED.fullmatch(fill)
-    steps = _STEPS.fullmatch(fill)
-    if fill == "ramp" or wrapped or steps:
-        ramp = np.arange(np.prod(shape)).reshape(shape) * (int(steps[1]) if steps else 1)
-        return (ramp % int(wrapped[1]) if wrapped else ramp).astype(numpy)
-    if fill == "ones":
-        return np.ones(shape, numpy)
-    if fill.endswith(".npy"):
-        return _viewed(saved(fill), numpy, shape, text)
-    try:
-        value = float(fill)
-    except ValueError:
-        allowed = f"{', '.join(FILLS)}, ramp(9), steps(100), random(0,50), a number, numbers with commas, FILE.npy"
-        raise ArgumentError(f"unknown fill {fill!r}", given=text, allowed=allowed) from None
-    if numpy.kind in "iu" and not (held := np.iinfo(TYPES[kind])).min <= value <= held.max:
-        raise ArgumentError(f"the fill is no {TYPES[kind]}", given=text, allowed=f"{held.min} to {held.max}")
-    with np.errstate(over="ignore"):  # a large float is the infinity of a narrow one
-        return np.full(shape, value).astype(numpy)
-
-
-def _numbers(random: np.random.Generator, kind: np.dtype[Any], fill: str, text: str) -> Callable[[Any], Any]:
-    """What makes random numbers of a type, in a range where one is asked for, by their shape."""
-    if (ranged := _RANGED.fullmatch(fill)) is None and kind.kind not in "iu":
-        return random.standard_normal
-    low, high = (int(ranged[1]), int(ranged[2])) if ranged else (0 if kind.kind == "u" else -100, 100)
-    if low >= high:
-        raise ArgumentError("the fill is no range", given=text, allowed="random(0,50): from 0 to 49")
-    return partial(random.integers, low, high)
-
-
-def _zeros(shape: tuple[int, ...], kind: np.dtype[Any], text: str) -> NDArray[Any]:
-    try:
-        return zeros(shape, kind)
-    except (MemoryError, ValueError):
-        allowed = "what this machine has memory for"
-        raise ArgumentError("--arg is larger than an array can be", given=text, allowed=allowed) from None
-
-
-def _random(shape: tuple[int, ...], kind: np.dtype[Any], make: Callable[[Any], Any], text: str) -> NDArray[Any]:
-    """Random numbers; in a very large array at its ends, with zeros between them."""
-    if prod(shape) <= MOST_RANDOM:
-        return np.asarray(make(shape).astype(kind))
-    array = _zeros(shape, kind, text)
-    for end in (slice(None, MOST_RANDOM // 2), slice(-MOST_RANDOM // 2, None)):
-        array.reshape(-1)[end] = make(MOST_RANDOM // 2).astype(kind)
-    return array
-
-
-def _listed(fill: str, shape: tuple[int, ...], kind: np.dtype[Any], text: str) -> NDArray[Any]:
-    """The numbers of a list."""
-    try:
-        values = [float(part) if kind.kind == "f" else int(part, 0) for part in fill.strip("{}").split(",")]
-        return np.array(values, kind).reshape(shape)
-    except (ValueError, OverflowError):
-        allowed = f"{prod(shape):,} numbers of that type, with commas"
-        raise ArgumentError("the fill is no list that fits", given=text, allowed=allowed) from None
-
-
-def _viewed(array: NDArray[Any], kind: np.dtype[Any], shape: tuple[int, ...], text: str) -> NDArray[Any]:
-    """The bytes of a file as an array of this type and shape."""
-    needed = int(np.prod(shape)) * kind.itemsize
-    if array.nbytes != needed:
-        raise ArgumentError(
-            "the file has another size", given=f"{text}: {array.nbytes} bytes", allowed=f"{needed} bytes"
-        )
-    return np.frombuffer(bytearray(np.ascontiguousarray(array)), kind).reshape(shape)
+def _specs(table: Mapping[str, Any], key: str, path: Path) -> tuple[ArgumentSpec, ...]:
+    with named_by(path.with_suffix(".toml")):
+        return tuple(argument_spec(str(text)) for text in table.get(key, ()))
 
 
 def kernel_of(module: LoadedModule, request: Request) -> LoadedKernel:
@@ -401,14 +192,14 @@ def arguments_of(
     declared = [param.name for param in kernel.entry.params]
     aliases = dict(zip([*declared, *kernel.parameters], kernel.parameters * 2, strict=True))
     values: dict[str, Any] = {}
-    for name, value, text in rows:
+    for name, value, spec in rows:
         if name in aliases:
             if aliases[name] in values:
-                raise ArgumentError(f"argument {aliases[name]} is given twice", given=text)
+                raise ArgumentError(f"argument {aliases[name]} is given twice", given=f"{spec}")
             values[aliases[name]] = value
         elif name is not None and kernel.has_names:
             allowed = choices(name, kernel.parameters)
-            raise ArgumentError(f"{kernel.name} has no parameter {name!r}", given=text, allowed=allowed or "none")
+            raise ArgumentError(f"{kernel.name} has no parameter {name!r}", given=f"{spec}", allowed=allowed or "none")
     rest = [value for name, value, _ in rows if name not in aliases]
     left = _left(kernel, values, len(rest))
     if len(rest) > len(left):
@@ -427,22 +218,22 @@ def arguments_of(
 
 def _rows_of(
     request: Request, random: np.random.Generator, arrays: Mapping[str, Any]
-) -> list[tuple[str | None, Any, str]]:
-    """The arguments of a request: name, value and text."""
-    same = {text: match for text in request.args if (match := _SAME.fullmatch(text.strip()))}
-    rest = [text for text in request.args if text not in same]
-    if other := next((text for text in rest if arrays and text.isidentifier() and text not in arrays), None):
-        raise ArgumentError(f"no array of the sequence is called {other}", given=other, allowed=choices(other, arrays))
-    rows = [
-        (None, arrays[text], text) if text in arrays else (*made_argument(text, random, request.held), text)
-        for text in rest
-    ]
-    named: dict[str | None, Any] = {name: value for name, value, _ in rows if isinstance(value, np.ndarray)}
-    named.update(arrays)
-    for text, match in same.items():
-        if match[2] not in named:
-            raise ArgumentError("--arg is no argument", given=text, allowed=ALLOWED)
-        rows.append((match[1], named[match[2]], text))
+) -> list[tuple[str | None, Any, ArgumentSpec]]:
+    """The arguments of a request, with names and values; those that are arrays of others come last."""
+    rows, named = list[tuple[str | None, Any, ArgumentSpec]](), dict(arrays)
+    for spec in sorted(request.args, key=lambda spec: spec.name is not None and isinstance(spec.value, Same)):
+        if not isinstance(spec.value, Same):
+            value = spec.made(random)
+            if spec.name is not None and isinstance(value, np.ndarray):
+                named.setdefault(spec.name, value)
+        elif (other := spec.value) in (arrays if spec.name is None else named):
+            value = named[other]
+        elif arrays and spec.name is None:
+            allowed = choices(other, arrays)
+            raise ArgumentError(f"no array of the sequence is called {other}", given=f"{spec}", allowed=allowed)
+        else:
+            raise ArgumentError("--arg is no argument", given=f"{spec}", allowed=ALLOWED)
+        rows.append((spec.name, value, spec))
     return rows
 
 

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tilewright.checking import EXPLORED, Policy, ran
+from tilewright.cli.argument_spec import ArgumentSpec, argument_spec
 from tilewright.cli.arguments import (
     Request,
     arguments_of,
     kernel_of,
-    made_argument,
     named_by,
     requests_beside,
     sequences_beside,
@@ -39,7 +39,7 @@ from tilewright.cli.launching import (
 )
 from tilewright.cli.options import constants
 from tilewright.cli.proposing import with_proposals
-from tilewright.errors import ArgumentError, Span, TilewrightError, UnsupportedError
+from tilewright.errors import ArgumentError, Span, TilewrightError
 from tilewright.explain import BUILDS, COMMAND, WAITING, Finding, parse_idioms, reworded
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
@@ -121,14 +121,14 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
 
     Raises TilewrightError where there is nothing to run.
     """
-    line = Request.of(asked, check=asked.checks, globals=tuple(asked.const), made_by=asked.made_by)
+    line = Request.of(asked, check=asked.checks, globals=tuple(map(argument_spec, asked.const)), made_by=asked.made_by)
     if asked.profile is not None:
         from tilewright.profiling import gpu
 
         gpu(asked.profile)  # an unknown one is told before the run
     sizes = parse_sizes(constants(asked.size))
     if asked.in_order:
-        return _in_order(asked, limits, sizes)
+        return _in_order(asked, line.args, limits, sizes)
     sequences = [] if asked.arg else sequences_beside(asked.file)
     requests = ([] if asked.arg else requests_beside(asked.file)) or ([] if sequences else [line])
     every = [*requests, *chain(*(whole.launches for whole in sequences))]
@@ -138,12 +138,15 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     by_host_code = line.block is None and requests == [line] and asked.file.suffix != ".ptx"
     if by_host_code and line.kernel is None and is_dependent(module):
         complain(f"{asked.file.name}: launches that may begin early: checked in order, as with --sequence")
-        return _in_order(asked, limits, sizes)
+        return _in_order(asked, line.args, limits, sizes)
     if by_host_code:
         launches = (with_proposals if asked.propose else as_launched)(module, line, asked.file, sizes)
         skipped = left_out(module, asked.file, sizes) if line.kernel is None else []
         complain("\n".join([*(launch.said for launch in launches), *skipped]))
     else:
+        if sizes:
+            raise ArgumentError("--size is of names in host code, and this launch is not from there",
+                                given=" ".join(f"--size {name}" for name in sizes), allowed="--arg NAME=7")  # fmt: skip
         launches = [Launched(request, request, "", {}) for request in requests]
     limits = {**limits, "max_findings": asked.max_findings}
     bounds = {**limits, "explore": EXPLORED if asked.explore is None else asked.explore, "replay": asked.replay}
@@ -239,7 +242,7 @@ class Handed:
 
     def take(self, request: Request, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
         """Remember what a launch has changed."""
-        is_sure = self.is_sure and not any(fill in text for text in request.args for fill in ("=ramp", "=random"))
+        is_sure = self.is_sure and not any(spec.fills & {"ramp", "random"} for spec in request.args)
         for name, array in after.items():
             if name in self.homes and isinstance(array, np.ndarray) and differ(array, before[name]):
                 self.left[self.homes[name]] = copies_of({name: array.reshape(-1).view(np.uint8)})[name]
@@ -321,14 +324,13 @@ class LaunchCheck:
             return verdict
         if verdict and began:
             self.handed.take(self.request, named_arrays(kernel, began), named_arrays(kernel, named))
-            ramps = [text.partition(":")[0] for text in self.request.args if "=ramp" in text]
-            is_known = self.is_known and all(self.handed.homes.get(name) in self.handed.left for name in ramps)
+            ramps = [spec.name for spec in self.request.args if "ramp" in spec.fills]
+            is_known = self.is_known and all(self.handed.homes.get(name or "") in self.handed.left for name in ramps)
             if is_known and not getattr(outcome, "left_out", 1):
                 self.handed.keep(around, named_arrays(kernel, began), named_arrays(kernel, named),
                                  partial(self._ended, kernel, began))  # fmt: skip
-        is_refused = verdict.status == "refused" and not isinstance(outcome, UnsupportedError)
-        if is_refused and isinstance(outcome, TilewrightError):
-            raise outcome
+        if isinstance(outcome, TilewrightError) and verdict.status == "refused" and outcome.at is None:
+            raise outcome  # of the call, not of this kernel's text
         if self.gpu and verdict:
             verdict = _compared(kernel, verdict, before, args, launch)
         verdict = replace(verdict, coverage=self.coverage, proposed=self.proposed)
@@ -347,13 +349,11 @@ class LaunchCheck:
 
     def _put_globals(self, random: np.random.Generator) -> None:
         """Fill the variables of the device that the request names."""
-        for text in self.request.globals:
-            name, values = made_argument(text, random)
-            place = self.module.globals[name or ""]
+        for spec in self.request.globals:
+            values, place = spec.made(random), self.module.globals[spec.name or ""]
             if np.size(values) not in (1, place.size):
-                raise ArgumentError(
-                    f"--const {name} has another size", given=text, allowed=f"{place.size} of {place.dtype}"
-                )
+                allowed = f"{place.size} of {place.dtype}"
+                raise ArgumentError(f"--const {spec.name} has another size", given=f"{spec}", allowed=allowed)
             place[...] = np.reshape(values, place.shape if np.size(values) > 1 else ())
 
 
@@ -374,10 +374,12 @@ def _is_by_data(verdict: Verdict) -> bool:
     return verdict.status not in ("clean", "wrong") or bool(kinds & {"bounds", "alignment", "limit", *WAITING})
 
 
-def _in_order(asked: Asked, limits: Mapping[str, Any], sizes: Mapping[str, int]) -> Report:
+def _in_order(
+    asked: Asked, args: Sequence[ArgumentSpec], limits: Mapping[str, Any], sizes: Mapping[str, int]
+) -> Report:
     """The verdicts on the launches of a file, in their order."""
     module = loaded(asked.file, asked.arch, asked.define, asked.include, (), asked.option)
-    launches = in_order(module, asked.file, asked.arg, sizes, asked.seed, pdl=asked.pdl)
+    launches = in_order(module, asked.file, args, sizes, asked.seed, pdl=asked.pdl)
     return replace(_ran_in_order(asked, limits, launches), file=str(asked.file))
 
 

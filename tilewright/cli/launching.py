@@ -17,23 +17,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tilewright.cli.arguments import (
+from tilewright.cli.argument_spec import (
     ALLOWED,
-    HELD,
+    FILLS,
+    RANDOM,
     SHORT,
     TYPES,
-    Request,
-    SequenceRequest,
-    arguments_of,
-    example,
-    kernel_of,
-    made_argument,
-    of_host,
+    ZEROS,
+    ArgumentSpec,
+    ArraySpec,
+    Fill,
+    MapSpec,
+    Null,
+    Same,
+    Value,
 )
+from tilewright.cli.arguments import Request, SequenceRequest, arguments_of, example, kernel_of
 from tilewright.dtypes import dtype
-from tilewright.errors import ArgumentError, Span, TilewrightError, choices
+from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightError, choices
 from tilewright.load import LoadedKernel, LoadedModule
 from tilewright.load.cu_allocations import first_home, variables_set
 from tilewright.load.cu_contents import array_of, contents, map_of
@@ -50,14 +52,14 @@ if TYPE_CHECKING:
     from tilewright.load.cu_host import Host
     from tilewright.load.cu_numbers import Number
 
-_OF_BYTES = ":b8["
 _POINTEES = {"half": "f16", "__half": "f16", "half2": "f16", "__half2": "f16", "nv_half": "f16", "Half": "f16",
              "BFloat16": "bf16", "__nv_bfloat16": "bf16", "nv_bfloat16": "bf16", "__nv_bfloat162": "bf16",
              "float2": "f32", "float3": "f32", "float4": "f32", "double2": "f64", "int2": "i32", "int3": "i32",
              "int4": "i32", "uint2": "u32", "uint3": "u32", "uint4": "u32"}  # fmt: skip
 _OF_TEXTURES = re.compile(r"\bcuda(?:Texture|Surface)Object_t\b")
 _NULL = ("nullptr", "NULL", "0")
-RAMP = "ramp(*)"  # of integers that host code copies to an array: 0, 1, 2, ..., below the size of the smallest array
+_OF_TENSOR = re.compile(r"\.\w+\(-?\d*\)$")  # ``x.size(0)``
+SMALL = Fill("ramp", source="*")  # integers that host code copies: 0, 1, ..., below the size of the smallest array
 THREADS = 128  # of a block, where the text does not say it
 SHARED = 48 << 10  # bytes of shared memory, or elements of it, where the text does not say them
 RANGES = 1 << 12  # elements of an array that ranges are of, all together
@@ -66,7 +68,6 @@ _STEPS = re.compile(r"pad|stride|dilat|group", re.IGNORECASE)  # beside windows:
 _WINDOW = 3  # elements of a side of a window
 FEW_NAMES = 6  # of parameters that are told with their types
 FEW = 32  # elements of an array in which integers of another one are no places
-_SIZED = re.compile(r":\w+\[(\d+)\]")
 INTEGERS = ("int32", "uint32", "int64", "uint64")
 MOST_ELEMENTS = 1 << 24  # of an array that is suggested
 
@@ -75,9 +76,9 @@ MOST_ELEMENTS = 1 << 24  # of an array that is suggested
 class Lacks:
     """What the host code of a file does not say. what: sentences, with the lines where they hold. options: those that
     would say it; numbers: names of host code that do, and whether arguments depend on them; of_block: those that the
-    threads of a block depend on, of_shared: those that its shared memory alone depends on,
-    of_grid: those that the CTAs do; arrays: pointers, and the
-    names of the integers that lack beside each; ranges: those of them that hold where ranges begin.
+    threads of a block depend on, of_grid: those that the CTAs do, of_shared: those that only the shared memory does;
+    arrays: pointers, and the names of the integers that lack beside each; ranges: those of them that hold where ranges
+    begin.
     """
 
     what: dict[str, list[int]] = field(default_factory=dict)
@@ -128,10 +129,11 @@ class Lacks:
             sides = [name for name in beside if not (is_windowed and _small(name))]
             room = _WINDOW**2 if is_windowed and "const" not in param.type else 1
             many = min(elements * side ** min(len(sides), 3) * room, MOST_ELEMENTS) if beside else elements
-            if param.name in self.ranges:  # of one element each
-                yield f"--arg {_sample(param, many + 1)}=steps({RANGES // side})"
+            if param.name in self.ranges:
+                array = replace(_sample(param, many + 1), fill=Fill("steps", (RANGES // side,)))
             else:
-                yield f"--arg {_sample(param, max(many, RANGES) if self.ranges else many)}"
+                array = _sample(param, max(many, RANGES) if self.ranges else many)
+            yield f"--arg {ArgumentSpec(param.name, array)}"
         for name, is_argument in self.numbers.items():
             value = side if is_argument else SHARED if name in self.of_shared else 4
             value = THREADS if name in self.of_block else value
@@ -182,6 +184,7 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
     Without a name it asks for the only kernel, or all that the file launches. sizes: values of names of host code.
     Raises ArgumentError where a launch or an argument is neither in the text nor in the request.
     """
+    check_sizes(module, file, sizes)
     launches, lacks = launches_said(module, request, file, sizes)
     lacks.check(file)
     return launches
@@ -192,50 +195,64 @@ def launches_said(
 ) -> tuple[list[Launched], Lacks]:
     """The same, as far as the text and the request say it, and what they do not say."""
     kernels = _asked_for(module, request, file, sizes)
-    lacks, launches, used, asked_of = Lacks(), list[Launched](), set[str](), dict[str, tuple[Parameter, ...]]()
+    lacks, launches, used = Lacks(), list[Launched](), set[ArgumentSpec]()
+    asked_of = dict[str, tuple[Parameter, ...]]()
     for name, kernel in kernels:
         shape = _shape(module, name, kernel, request, sizes)
         if shape is None:
             lacks.add(f"{kernel.name} is not launched", options=["--grid 4", "--block 256"])
             continue
-        texts = _own(kernel, shape, request.args)
-        used |= {*texts.values()}
-        by_place = bool({*request.args} - {*texts.values()}) and len(kernels) == 1
-        is_open = any(param.is_pointer and param.name not in texts and word not in (*shape.allocated, *_NULL)
+        asked = _own(kernel, shape, request.args)
+        used |= {*asked.values()}
+        by_place = bool({*request.args} - {*asked.values()}) and len(kernels) == 1
+        is_open = any(param.is_pointer and param.name not in asked and word not in (*shape.allocated, *_NULL)
                       for param, word in zip(kernel.written, shape.words, strict=False))  # fmt: skip
-        first = asked_of.setdefault(bare(kernel.name), tuple(kernel.written)) if is_open or texts else kernel.written
+        first = asked_of.setdefault(bare(kernel.name), tuple(kernel.written)) if is_open or asked else kernel.written
         if [param.type for param in first] != [param.type for param in kernel.written]:
             if is_open or len(first) != len(kernel.written):
                 continue  # the arrays that are asked for are those of the first instance
-            texts = _retyped(texts, first, kernel.written)
-        filled = {} if by_place else _arguments(kernel.written, shape, texts, lacks)
+            asked = _retyped(asked, first, kernel.written)
+        filled = {} if by_place else _arguments(kernel.written, shape, asked, lacks)
         if shape.lacks:
             lacks.add_extents(kernel, shape, _asked_names(shape))
         args = tuple(filled.values()) if filled else request.args
         launch = replace(request, kernel=name, grid=shape.grid, block=shape.block, cluster=request.cluster or
                        shape.cluster, shared_bytes=request.shared_bytes or shape.shared_bytes, args=args,
-                       held=_contents(args, shape), globals=(*_variables(module, shape), *request.globals))  # fmt: skip
+                       globals=(*_variables(module, shape), *request.globals))  # fmt: skip
         if not shape.lacks:
             _check_launch(kernel, launch, Span(str(file), shape.line))
-        asked = replace(request, kernel=name, args=tuple(texts.values()))
-        around = host_around(kernel, shape, texts)
+        bare_request = replace(request, kernel=name, args=tuple(asked.values()))
+        around = host_around(kernel, shape, asked)
         homes = {name: first_home(shape.host, word) for name, word in around.words.items() if shape.host is not None}
-        launches.append(Launched(launch, asked, _said(file, shape, launch, texts), shape.numbers, around, homes))
+        launches.append(Launched(launch, bare_request, _said(file, shape, launch, asked), shape.numbers, around, homes))
     shapes_with = [partial(_shape, module, name, kernel, request) for name, kernel in kernels]
     lacks.keep_independent(lambda numbers: [shape({**sizes, **numbers}) for shape in shapes_with])
-    if not lacks.what and len(kernels) > 1 and (unused := [text for text in request.args if text not in used]):
-        names = [param for _, kernel in kernels for param in kernel.parameters]
-        text = unused[0].partition(":")[0].partition("=")[0]
-        raise ArgumentError(f"no kernel of {file.name} has this argument", given=unused[0],
-                            allowed=choices(text, names))  # fmt: skip
+    if not lacks.what and len(kernels) > 1 and (unused := [spec for spec in request.args if spec not in used]):
+        allowed = choices(unused[0].name, [param for _, kernel in kernels for param in kernel.parameters])
+        raise ArgumentError(f"no kernel of {file.name} has this argument", given=f"{unused[0]}", allowed=allowed)
     return launches, lacks
 
 
-def _retyped(texts: Mapping[str, str], params: Sequence[Parameter], others: Sequence[Parameter]) -> dict[str, str]:
+def check_sizes(module: LoadedModule, file: Path, sizes: Mapping[str, Number]) -> None:
+    """Raises ArgumentError for a size of what the host code has no name for."""
+    words = {word for text in module.texts for word in re.findall(r"[^\W\d]\w*", text)} if sizes else set()
+    for name, size in sizes.items():
+        if not words.issuperset(_OF_TENSOR.sub("", name).replace("->", ".").split(".")):
+            allowed = "NAME=1024, a name of its host code; --grid and --block for what a call there returns"
+            raise ArgumentError(f"{file.name} has no name {name!r}", given=f"--size {name}={size}", allowed=allowed)
+
+
+def _retyped(
+    asked: Mapping[str, ArgumentSpec], params: Sequence[Parameter], others: Sequence[Parameter]
+) -> dict[str, ArgumentSpec]:
     """Arguments for one instance of a template as another one takes them: ``x:f16[64]`` of ``x:f32[64]``."""
     kinds = {param.name: (_short(param), _short(other)) for param, other in zip(params, others, strict=True)}
-    return {name: re.sub(rf"^(\s*\w+\s*:\s*){kinds[name][0]}(?=\s*\[)", rf"\g<1>{kinds[name][1]}", text)
-            for name, text in texts.items()}  # fmt: skip
+    retyped = dict(asked)
+    for name, spec in asked.items():
+        kind, other = kinds[name]
+        if isinstance(spec.value, ArraySpec) and spec.value.kind == kind != other:
+            retyped[name] = replace(spec, value=replace(spec.value, kind=other), text="")
+    return retyped
 
 
 def _asked_names(shape: LaunchShape) -> list[str]:
@@ -268,15 +285,16 @@ def host_around(kernel: LoadedKernel, shape: LaunchShape, asked: Iterable[str] =
 
 
 def _check_launch(kernel: LoadedKernel, request: Request, at: Span) -> None:
-    """Raises ArgumentError, at the line of the launch, where a GPU refuses what host code asks for: a mistake there."""
+    """Raises SimulationError, at the line of the launch, where a GPU refuses what host code asks for."""
     try:
         kernel.machine(request.grid, request.block, request.cluster, request.shared_bytes, non_portable_cluster=True)
-        for text in request.args:
-            if "map(" in text:  # of zeros: the numbers are made for the run
-                made_argument(re.sub(r"\]=[^,}]+", "]", text), np.random.default_rng(0))
+        for spec in request.args:
+            if any(isinstance(part, MapSpec) for part in spec.parts):
+                spec.filled(lambda _: ZEROS).made(np.random.default_rng(0))  # the numbers are made for the run
     except ArgumentError as error:
-        error.what, error.at = f"this launch of {kernel.name} fails: {error.what}", at
-        raise
+        what = f"this launch of {kernel.name} fails: {error.what}"
+        raise SimulationError(what, given=error.given, allowed=error.allowed, hint=error.hint, at=at,
+                              kind=error.kind) from None  # fmt: skip
 
 
 def _asked_for(
@@ -329,19 +347,17 @@ def _shape(
     module: LoadedModule, name: str, kernel: LoadedKernel, request: Request, sizes: Mapping[str, Number]
 ) -> LaunchShape | None:
     """The launch of a kernel, numbers of the request known: the first one that is complete."""
-    random, numbers = np.random.default_rng(0), dict(sizes)
-    small = [text for text in request.args if "[" not in text or "={" in text]
-    values = {pair[0]: pair[1] for text in small if (pair := made_argument(text, random))[0]}
-    numbers |= {key: value for key, value in values.items() if key and isinstance(value, (int, float))}
+    specs = {spec.name: spec for spec in request.args if spec.name}
+    numbers = {**sizes, **{name: number for name, spec in specs.items() if (number := spec.number) is not None}}
     shapes = _launches(module, kernel.name, numbers)
     for shape in shapes:
-        pairs = zip(kernel.parameters, shape.words, strict=False)
-        numbers |= {word: value for text, word in pairs if re.fullmatch(r"\w+", word)
-                  and isinstance(value := values.get(text), (int, float))}  # fmt: skip
         for param, word in zip(kernel.written, shape.words, strict=False):
-            parts = value if isinstance(value := values.get(param.name), tuple) else ()
-            fields = zip(param.fields, parts, strict=False)
-            numbers |= {f"{word}.{field.name}": value for field, value in fields if isinstance(value, (int, float))}
+            if (spec := specs.get(param.name)) is None:
+                continue
+            members = spec.value if isinstance(spec.value, tuple) else ()
+            said = {f"{word}.{member.name}": part.number for member, part in zip(param.fields, members, strict=False)}
+            said |= {word: spec.number} if word.isidentifier() else {}
+            numbers |= {name: number for name, number in said.items() if number is not None}
     shapes = _launches(module, kernel.name, numbers) if shapes else []
     wanted = re.sub(r"\s", "", name)
     alike = [shape for shape in shapes if len(shape.arguments) == len(kernel.written)] or shapes
@@ -349,55 +365,57 @@ def _shape(
     return min(exact, key=lambda shape: len(shape.lacks), default=None)
 
 
-def _own(kernel: LoadedKernel, shape: LaunchShape, args: Sequence[str]) -> dict[str, str]:
+def _own(kernel: LoadedKernel, shape: LaunchShape, args: Sequence[ArgumentSpec]) -> dict[str, ArgumentSpec]:
     """The arguments that a request has for parameters, by name: they go by the kernel's words, or by the host's."""
-    texts = dict[str, str]()
-    for text in args:
-        name = re.split(r"[:=]", text)[0].strip() if re.match(r"\s*\w+\s*[:=]", text) else ""
+    asked = dict[str, ArgumentSpec]()
+    for spec in args:
         for param, word in zip(kernel.parameters, [*shape.words, *[""] * len(kernel.parameters)], strict=False):
-            if name and param not in texts and name in (param, word):
-                texts[param] = text
-    return texts
+            if spec.name and param not in asked and spec.name in (param, word):
+                asked[param] = spec
+    return asked
 
 
 def _arguments(
-    params: Sequence[Parameter], shape: LaunchShape, texts: Mapping[str, str], lacks: Lacks
-) -> dict[str, str]:
-    """An argument for each parameter, as the command line has it."""
-    words, missing, arrays = dict[str, str](), list[tuple[Parameter, str]](), dict[str, str]()
+    params: Sequence[Parameter], shape: LaunchShape, asked: Mapping[str, ArgumentSpec], lacks: Lacks
+) -> dict[str, ArgumentSpec]:
+    """An argument for each parameter."""
+    specs, missing, arrays = dict[str, ArgumentSpec](), list[tuple[Parameter, str]](), dict[str, str]()
     for place, param in enumerate(params):
-        value = shape.arguments[place] if place < len(shape.arguments) else ""
+        number = shape.arguments[place] if place < len(shape.arguments) else ""
         word = shape.words[place] if place < len(shape.words) else ""
         first = arrays.get(word, "") if param.is_pointer else ""
-        if first and texts.get(param.name) == texts.get(first):
-            words[param.name] = f"{param.name}={first}"  # host code passes one array twice
-        elif (text := _argument(param, word, value, shape, texts)) is not None:
-            words[param.name] = text
-            arrays |= {word: param.name} if word.isidentifier() and _SIZED.search(text) else {}
+        if first and asked.get(param.name) == asked.get(first):
+            specs[param.name] = ArgumentSpec(param.name, Same(first))  # host code passes one array twice
+        elif param.name in asked:
+            specs[param.name] = ArgumentSpec(param.name, asked[param.name].value)
+        elif (value := _argument(param, word, number, shape)) is not None:
+            specs[param.name] = ArgumentSpec(param.name, value)
         elif not param.is_empty:
             missing.append((param, word))
-    sizes = [size for text in words.values() if (match := _SIZED.search(text)) and (size := int(match[1])) >= FEW]
-    words = {name: text.replace(RAMP, f"ramp({min(sizes, default=FEW)})") for name, text in words.items()}
+        if word.isidentifier() and param.name in specs and isinstance(specs[param.name].value, ArraySpec):
+            arrays[word] = param.name
+    sizes = [
+        size
+        for spec in specs.values()
+        if isinstance(spec.value, ArraySpec) and (size := prod(spec.value.extents)) >= FEW
+    ]
+    below = Fill("ramp", (min((size for size in sizes if size >= FEW), default=FEW),))
     if missing:
         _ask(missing, params, shape, lacks)
-    return words
+    return {name: spec.filled(lambda fill: below if fill == SMALL else fill) for name, spec in specs.items()}
 
 
-def _argument(
-    param: Parameter, word: str, value: str | Number, shape: LaunchShape, texts: Mapping[str, str]
-) -> str | None:
-    """An argument as the command line has it; None where neither the request nor host code says it."""
-    if param.name in texts:
-        return re.sub(r"^\s*\w+", param.name, texts[param.name])
+def _argument(param: Parameter, word: str, number: str | int | float, shape: LaunchShape) -> Value | None:
+    """An argument as host code passes it; None where it does not say it."""
     if param.is_pointer:
-        return f"{param.name}=null" if word in _NULL else _allocated(param, shape, word)
+        return Null.NULL if word in _NULL else _allocated(param, shape, word)
     if (tensor_map := _mapped(shape.host, word)) is not None:
-        return f"{param.name}={tensor_map}"
+        return tensor_map
     if _OF_TEXTURES.search(param.type):
-        return f"{param.name}=0"  # what reads it is refused by name
-    if isinstance(value, (int, float)) and not param.fields:  # ``Grid g(64)`` is what a constructor makes of it
+        return 0  # what reads it is refused by name
+    if isinstance(number, (int, float)) and not param.fields:  # ``Grid g(64)`` is what a constructor makes of it
         is_float = "float" in param.type or "double" in param.type
-        return f"{param.name}={value if is_float else int(value)}"
+        return number if is_float else int(number)
     return _structure(param, word, shape.host) if param.fields else None
 
 
@@ -419,7 +437,7 @@ def _ask(
         if asked[param.name]:
             continue
         if word in shape.allocated:
-            lacks.options |= {f"--arg {_array(param, shape.allocated[word])}": None}
+            lacks.options |= {f"--arg {ArgumentSpec(param.name, _array(param, shape.allocated[word]))}": None}
         elif param.is_pointer or not param.type:
             lacks.add_array(param, _elements(params, shape, by_largest=bool(beside)), beside)
             lacks.ranges |= {param.name} if _holds_ranges(param, shape.host) else set()
@@ -449,117 +467,100 @@ def _named(param: Parameter, word: str, shape: LaunchShape) -> list[str]:
     return names if len(names) == len(needs) or not word.isidentifier() else [word]
 
 
-def _allocated(param: Parameter, shape: LaunchShape, word: str) -> str | None:
+def _allocated(param: Parameter, shape: LaunchShape, word: str) -> ArraySpec | None:
     """An array that host code allocates, with what it sets it to; None of any other."""
     if word not in shape.allocated or shape.host is None:
         return None
-    text = _as_set(param, shape.allocated[word], word, shape.host)
-    if text is None or not text.endswith(RAMP) or not _holds_ranges(param, shape.host):
-        return text
-    return text.replace(RAMP, "ramp")
+    array = _as_set(param, shape.allocated[word], word, shape.host)
+    if array is None or array.fill != SMALL or not _holds_ranges(param, shape.host):
+        return array
+    return replace(array, fill=Fill("ramp"))
 
 
-def _as_set(param: Parameter, nbytes: int, word: str, host: Host) -> str | None:
+def _as_set(param: Parameter, nbytes: int, word: str, host: Host) -> ArraySpec | None:
     """An array of so many bytes, with what host code sets it to; None of structures that it does not."""
-    text = _array(param, nbytes)
+    array = _array(param, nbytes)
     if (begin := host.tensors.begun(word)) in ("zeros", "ones"):
-        return text.partition("=")[0] + f"={begin}" * (begin == "ones")
-    if (values := _held(text, contents(host, word))) is not None:
-        return f"{text.partition('=')[0]}{f'={of_host(word)}' * bool(values.any())}"
+        return replace(array, fill=FILLS[begin])
+    if (fill := _held(array.kind, word, host)) is not None:
+        return replace(array, fill=fill)
     if byte := filled_with(host, word):
-        return _filled(text, byte)
-    array = array_of(host, word)
-    is_copied = is_copied_to(host, word) or (array is not None and not array.root.is_known)
-    if _OF_BYTES in text:  # structures, which a launch before may have to set, and no small numbers
+        return replace(array, fill=_alike(array.kind, byte))
+    allocated = array_of(host, word)
+    is_copied = is_copied_to(host, word) or (allocated is not None and not allocated.root.is_known)
+    if array.kind == "b8":  # structures, which a launch before may have to set, and no small numbers
         is_member = not param.name  # which nobody can be asked for alone
-        return text if is_copied or (is_member and unset(host, word) is not None) else None
-    return f"{text}={RAMP}" if is_copied and text.endswith("]") else text
+        return array if is_copied or (is_member and unset(host, word) is not None) else None
+    return replace(array, fill=SMALL) if is_copied and array.fill == ZEROS else array
 
 
-def _mapped(host: Host | None, word: str) -> str | None:
-    """A tensor map of host code as the command line has it, with what its array holds; None of what is none."""
+def _mapped(host: Host | None, word: str) -> MapSpec | None:
+    """A tensor map of host code, with what its array holds; None of what is none."""
     tensor_map = map_of(host, word) if host is not None else None
     if host is None or tensor_map is None:
         return None
-    extents, kind = tensor_map.extents, SHORT[tensor_map.dtype]
+    extents, kind, strides = tensor_map.extents, SHORT[tensor_map.dtype], tuple(tensor_map.strides)
     side_by_side = tuple(prod(extents[dim + 1 :]) for dim in range(len(extents)))
-    options = {
-        "box": tensor_map.box,
-        "swizzle": tensor_map.swizzle or None,
-        "oob": tensor_map.oob if tensor_map.oob != "zero" else None,
-        "steps": tensor_map.steps if max(tensor_map.steps) > 1 else None,
-        "strides": tensor_map.strides if tuple(tensor_map.strides) != side_by_side else None,
-    }
-    said = ", ".join(f"{key}={_crossed(value)}" for key, value in options.items() if value is not None)
-    how = "random" if tensor_map.dtype.startswith(("float", "bfloat")) else RAMP
-    how = of_host(word) if _held(f":{kind}[]", contents(host, word)) is not None else how
-    return f"map({kind}[{_crossed(extents)}]={how}, {said})"
+    fill = RANDOM if tensor_map.dtype.startswith(("float", "bfloat")) else SMALL
+    return MapSpec(
+        ArraySpec(kind, tuple(extents), _held(kind, word, host) or fill), tuple(tensor_map.box), tensor_map.swizzle,
+        tuple(tensor_map.steps) if max(tensor_map.steps) > 1 else (), strides if strides != side_by_side else (),
+        tensor_map.oob,
+    )  # fmt: skip
 
 
-def _crossed(value: object) -> str:
-    """``64x32`` of two numbers; anything else as it is."""
-    return "x".join(map(str, value)) if isinstance(value, Sequence) and not isinstance(value, str) else str(value)
-
-
-def _held(text: str, octets: NDArray[Any] | None) -> NDArray[Any] | None:
-    """What host code puts into an array, whose type a text has; None where that is not known. Random floats are better
-    than many that are equal.
+def _held(kind: str, word: str, host: Host) -> Fill | None:
+    """What host code puts into an array of a type; None where that is not known. Random floats are better than many
+    that are equal.
     """
-    if octets is None:
+    if (octets := contents(host, word)) is None:
         return None
-    kind = dtype(TYPES[text.partition(":")[2].partition("[")[0]]).numpy
-    values = octets[: octets.size // kind.itemsize * kind.itemsize].view(kind)
-    is_one = kind.kind not in "iub" and not np.ptp(values.astype(np.float64)) > 0
-    return None if is_one or not values.size else values
+    numpy = dtype(TYPES[kind]).numpy
+    values = octets[: octets.size // numpy.itemsize * numpy.itemsize].view(numpy)
+    is_one = numpy.kind not in "iub" and not np.ptp(values.astype(np.float64)) > 0
+    if is_one or not values.size:
+        return None
+    return Fill("host", source=word, octets=octets) if values.any() else ZEROS
 
 
-def _contents(args: Iterable[str], shape: LaunchShape) -> dict[str, NDArray[Any]]:
-    """The arrays that arguments have from host code, by the words of that."""
-    words = {match[1] for text in args for match in HELD.finditer(text)}
-    passed = {match[1]: word for word in shape.words if (match := HELD.fullmatch(of_host(word)))}
-    arrays = {word: contents(shape.host, passed.get(word, word)) for word in words} if shape.host is not None else {}
-    return {word: octets for word, octets in arrays.items() if octets is not None}
+def zeros_for_ramps(spec: ArgumentSpec) -> ArgumentSpec:
+    """An argument with zeros in the arrays that are ramps below a number."""
+    return spec.filled(lambda fill: ZEROS if fill.how == "ramp" and fill.numbers else fill)
 
 
-def zeros_for_ramps(text: str) -> str:
-    """An argument with zeros in the arrays that are ramps."""
-    return re.sub(r"=ramp\(\d+\)", "", text)
+def _alike(kind: str, byte: int) -> Fill:
+    """Elements whose bytes are all alike."""
+    numpy = dtype(TYPES[kind]).numpy
+    value = np.frombuffer(bytes([byte]) * numpy.itemsize, numpy)[0]
+    return Fill("value", (int(value) if numpy.kind in "iu" else float(value),))
 
 
-def _filled(text: str, byte: int) -> str:
-    """An array whose bytes are all alike, as the command line has it."""
-    kind = dtype(TYPES[text.partition(":")[2].partition("[")[0]]).numpy
-    value = np.frombuffer(bytes([byte]) * kind.itemsize, kind)[0]
-    return f"{text.partition('=')[0]}={int(value) if kind.kind in 'iu' else value}"
-
-
-def _structure(param: Parameter, word: str, host: Host | None) -> str | None:
+def _structure(param: Parameter, word: str, host: Host | None) -> tuple[ArgumentSpec, ...] | None:
     """A structure as host code fills its members, with arrays of the sizes that it allocates; None where it does not
     say all of them.
     """
     if host is None:
         return None
-    values = host.members(word)
-    texts = [_member(member, word, values.get(member.name, ""), host) for member in param.fields]
-    said = [text for text in texts if text is not None]
-    return f"{param.name}={{{', '.join(said)}}}" if len(said) == len(texts) else None
+    words = host.members(word)
+    values = [_member(member, word, words.get(member.name, ""), host) for member in param.fields]
+    said = tuple(ArgumentSpec(None, value) for value in values if value is not None)
+    return said if len(said) == len(values) else None
 
 
-def _member(member: Field, word: str, value: str, host: Host) -> str | None:
+def _member(member: Field, word: str, value: str, host: Host) -> Value | None:
     """A member of a structure, which is called ``word`` in host code. value: what it is there, in the code's words."""
     if member.kind == POINTER:
         place = f"{word}.{member.name}"
-        ways = [place] * bool(re.fullmatch(r"\w+", word)) + [value] * bool(value)
+        ways = [place] * word.isidentifier() + [value] * bool(value)
         for way in ways:
             size = host.number(allocated) if (allocated := host.allocation(way)) is not None else None
             if size is not None:
-                text = _as_set(Parameter("", f"{member.element}*", member.element), int(size), way, host)
-                return text.lstrip(":") if text is not None else None
-        return "null" if value in _NULL else None
+                return _as_set(Parameter("", f"{member.element}*", member.element), int(size), way, host)
+        return Null.NULL if value in _NULL else None
     if (tensor_map := _mapped(host, f"{word}.{member.name}")) is not None:
         return tensor_map
     number = host.number(value) if member.kind and not member.count else None
-    return None if number is None else str(number if member.kind.startswith("float") else int(number))
+    return None if number is None else number if member.kind.startswith("float") else int(number)
 
 
 def _elements(params: Sequence[Parameter], shape: LaunchShape, *, by_largest: bool = False) -> int:
@@ -576,10 +577,8 @@ def _elements(params: Sequence[Parameter], shape: LaunchShape, *, by_largest: bo
     return many if 0 < many < MOST_ELEMENTS else min(threads, MOST_ELEMENTS)
 
 
-def _variables(module: LoadedModule, shape: LaunchShape) -> Iterator[str]:
-    """What host code copies to variables of the device, as the command line has it; random floats where the text does
-    not say the numbers.
-    """
+def _variables(module: LoadedModule, shape: LaunchShape) -> Iterator[ArgumentSpec]:
+    """What host code copies to variables of the device; random floats where the text does not say the numbers."""
     host = shape.host
     for name, source in variables_set(host) if host is not None else ():
         if host is None or name not in module.globals:
@@ -589,10 +588,11 @@ def _variables(module: LoadedModule, shape: LaunchShape) -> Iterator[str]:
         words = [source[1:]] if source[:1] == "&" else parts_of(host.word(source), "")
         values = [host.number(word) for word in words or ()]
         if short and values and None not in values and len(values) <= place.size:
-            filled = [*map(str, values), *["0"] * (place.size - len(values))]
-            yield f"{name}:{short}[{place.size}]={','.join(filled)}" if place.size > 1 else f"{name}={filled[0]}"
+            said = [value for value in values if value is not None]
+            listed = Fill("list", (*said, *[0] * (place.size - len(said))))
+            yield ArgumentSpec(name, ArraySpec(short, (place.size,), listed) if place.size > 1 else said[0])
         elif short.startswith(("f", "bf")):
-            yield f"{name}:{short}[{place.size}]=random"
+            yield ArgumentSpec(name, ArraySpec(short, (place.size,), RANDOM))
 
 
 def _pointee(param: Parameter) -> str:
@@ -600,7 +600,7 @@ def _pointee(param: Parameter) -> str:
     return re.sub(r"\b(?:const|volatile|struct)\b|[*&\s]", "", param.type)
 
 
-def _sample(param: Parameter, elements: int) -> str:
+def _sample(param: Parameter, elements: int) -> ArraySpec:
     """An array of so many elements for a pointer."""
     return _array(param, elements * (type_bytes(_pointee(param)) or param.element_bytes or 4))
 
@@ -611,17 +611,17 @@ def _short(param: Parameter) -> str:
     return next((short for short, name in TYPES.items() if name == param.element), by_word)
 
 
-def _array(param: Parameter, nbytes: int) -> str:
+def _array(param: Parameter, nbytes: int) -> ArraySpec:
     """An array of so many bytes for a pointer: floats are random."""
     short = SHORT.get(param.element) or _POINTEES.get(_pointee(param), "b8")
     many = ceil(nbytes * 8 / dtype(TYPES[short]).bits)
-    return f"{param.name}:{short}[{many}]{'=random' * ('f' in short)}"
+    return ArraySpec(short, (many,), RANDOM if "f" in short else ZEROS)
 
 
-def _said(file: Path, shape: LaunchShape, request: Request, texts: Mapping[str, str]) -> str:
+def _said(file: Path, shape: LaunchShape, request: Request, asked: Mapping[str, Any]) -> str:
     """A line that says how a kernel is launched, and what stands for its arguments."""
     where = f"{file.name}:{shape.line}: launched as here: grid {shape.grid}, block {shape.block}, "
-    rest = [text for text in (*request.args, *request.globals) if not any(text.startswith(name) for name in texts)]
+    rest = [str(spec) for spec in (*request.args, *request.globals) if spec.name not in asked]
     more = f"; {' '.join(rest)}" if rest else ""
     return f"{where}{request.shared_bytes} bytes of dynamic shared memory{more}"
 
@@ -660,7 +660,7 @@ def smaller(
 def planned(module: LoadedModule, asked: SequenceRequest) -> list[PlannedLaunch]:
     """The launches of a TOML file's sequence."""
     random = np.random.default_rng(asked.seed)
-    arrays = {name: value for name, value in (made_argument(text, random) for text in asked.arrays) if name}
+    arrays = {spec.name: spec.made(random) for spec in asked.arrays if spec.name}
     launches = list[PlannedLaunch]()
     for request in asked.launches:
         kernel = kernel_of(module, request)
@@ -675,7 +675,7 @@ def is_dependent(module: LoadedModule) -> bool:
 
 
 def in_order(
-    module: LoadedModule, file: Path, args: Sequence[str], sizes: Mapping[str, Number], seed: int, *, pdl: bool
+    module: LoadedModule, file: Path, args: Sequence[ArgumentSpec], sizes: Mapping[str, Number], seed: int, *, pdl: bool
 ) -> list[PlannedLaunch]:
     """The launches of a file, one behind the other. args: by the names that the host code passes. pdl: may each begin
     before the last one ends? Else those that the host code launches like that.
@@ -683,7 +683,8 @@ def in_order(
     Raises ArgumentError for a file without launches, and for what nobody gives.
     """
     random = np.random.default_rng(seed)
-    arguments: dict[str, Any] = dict(made_argument(text, random) for text in args if not text.startswith("{"))  # type: ignore[misc]  # names
+    check_sizes(module, file, sizes)
+    arguments = {spec.name: spec.made(random) for spec in args if spec.name}
     numbers = {**sizes, **{name: value for name, value in arguments.items() if isinstance(value, (int, float))}}
     shapes = [shape for shape in _launches(module, None, numbers) if _names(module, shape)]
     lacks, planned = Lacks(), list[PlannedLaunch]()
@@ -694,12 +695,13 @@ def in_order(
         pairs = list(zip(kernel.written, shape.words, shape.arguments, strict=False))
         for param, word, value in pairs:
             if param.is_pointer and word not in arguments and word in shape.allocated:
-                arguments[word] = made_argument(_array(param, shape.allocated[word]), random)[1]
+                arguments[word] = _array(param, shape.allocated[word]).made(random)
             elif word in _NULL and param.is_pointer:
                 arguments[word] = None
             elif isinstance(value, str) and word not in arguments:
                 sized = replace(param, name=word)
-                option = _sample(sized, _elements(kernel.written, shape)) if param.is_pointer else example(sized)
+                array = ArgumentSpec(word, _sample(sized, _elements(kernel.written, shape)))
+                option = array if param.is_pointer else example(sized)
                 lacks.add(f"{kernel.name}: no value of {param.type} {word}", shape.line, [f"--arg {option}"])
         if shape.lacks:
             lacks.add(f"{kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}", shape.line,

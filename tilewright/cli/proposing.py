@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
 from pathlib import Path
@@ -18,43 +18,37 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.cli.arguments import Request, arguments_of, kernel_of, numbers
-from tilewright.cli.launching import INTEGERS, Lacks, Launched, launches_said
+from tilewright.cli.argument_spec import FILLS, ZEROS, ArgumentSpec, ArraySpec, Fill, argument_spec, numbers
+from tilewright.cli.arguments import Request, arguments_of, kernel_of
+from tilewright.cli.launching import INTEGERS, Lacks, Launched, check_sizes, launches_said
 from tilewright.cli.options import constants
-from tilewright.errors import ArgumentError, TilewrightError
+from tilewright.errors import TilewrightError
 from tilewright.host import Limits
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedModule
-from tilewright.sim.machine.device import Events
+from tilewright.load.reach import MemoryReach
 from tilewright.small import coverage_of
 from tilewright.trials import named_arrays
 
 if TYPE_CHECKING:
     from tilewright.load.cu_numbers import Number
-    from tilewright.sim import Program
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.sites import Hook, Site
 
 ROUNDS = 3  # of proposals: what is known of some arguments may let others be asked for
 ROOMS = (1 << 20, 1 << 24)  # elements of an array whose reach is looked at, the more where fewer are not enough
 MANY = 1024  # times a size, by which the CTAs of a launch grow that depend on it
 SIDES = (32, 128, 256, 16, 512)  # of all sizes, where a launch with the first ones fails
-FILLS = ("", "=ramp")  # of arrays of integers: zeros, or all different
+NUMBERS = (FILLS["zeros"], FILLS["ramp"])  # of arrays of integers: alike, or all different
 SECONDS, LEAST = 4.0, 16  # of a run with larger sizes, and the least that sizes become
 MOST_SIZE = 1 << 14  # of a size that is made a multiple of the threads of a CTA
 ODD, ODD_VECTORS = 3, 16  # how much less than a multiple a size is; where the kernels have vectors
 _VECTORS = re.compile(r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?:__)?half2|\w*bfloat162)\b|/\s*[48]\b")
-_LISTED = re.compile(r"\]=-?[\d.]+,")  # of an array whose elements are said one by one
-_RANGES = re.compile(r"=steps\((\d+)\)")
-_EXTENT = re.compile(r"(?<=[a-z0-9]\[)\d+(?=\])")
 
 
 @dataclass(frozen=True)
 class _Options:
     """Options of a command line that say what host code does not."""
 
-    args: tuple[str, ...] = ()
+    args: tuple[ArgumentSpec, ...] = ()
     sizes: Mapping[str, int] = field(default_factory=dict)
     launch: Mapping[str, Any] = field(default_factory=dict)
 
@@ -63,7 +57,7 @@ class _Options:
         words = shlex.split(" ".join(options))
         pairs = [*zip(words[::2], words[1::2], strict=True)]
         sizes = parse_sizes(constants([text for word, text in pairs if word == "--size"]))
-        return cls(tuple(text for word, text in pairs if word == "--arg"), sizes,
+        return cls(tuple(argument_spec(text) for word, text in pairs if word == "--arg"), sizes,
                    {word[2:]: numbers(text) for word, text in pairs if word in ("--grid", "--block")})  # fmt: skip
 
     def joined(self, other: _Options) -> _Options:
@@ -97,7 +91,7 @@ class _Proposals:
         """The CTAs of the launches; none where a GPU would refuse one."""
         try:
             return [launch.request.grid for launch in self.launches(**sizes)[0]]
-        except ArgumentError:
+        except TilewrightError:
             return []
 
     def possible(self) -> _Proposals:
@@ -107,7 +101,7 @@ class _Proposals:
             other = replace(self, options=replace(self.options, sizes=sizes))
             try:
                 other.launches()
-            except ArgumentError:
+            except TilewrightError:
                 continue
             return other
         return self
@@ -115,16 +109,14 @@ class _Proposals:
     def smaller(self) -> _Proposals:
         """The same with smaller sizes, and ranges of fewer elements."""
         sizes = {name: max(size // 4, min(size, LEAST)) for name, size in self.options.sizes.items()}
-        args = (
-            _RANGES.sub(lambda steps: f"=steps({max(int(steps[1]) // 4, LEAST)})", text) for text in self.options.args
-        )
+        args = (_with_shorter_ranges(spec) for spec in self.options.args)
         options = replace(self.options, sizes=sizes, args=tuple(args))
         return replace(self, options=options, has_smaller=options != self.options).possible()
 
     def names_of(self, launch: Launched) -> set[str]:
         """The parameters of a launch that are proposed."""
-        proposed = {re.split("[:=]", text)[0] for text in self.options.args}
-        names = (re.split("[:=]", text)[0] for text in launch.request.args)
+        proposed = {spec.name for spec in self.options.args}
+        names = (spec.name for spec in launch.request.args if spec.name)
         return {name for name in names if name in proposed or launch.around.words.get(name, "") in proposed}
 
     def rounded(self) -> dict[str, int]:
@@ -154,6 +146,14 @@ class _Proposals:
         return 0
 
 
+def _with_shorter_ranges(spec: ArgumentSpec) -> ArgumentSpec:
+    """An argument with a quarter of the elements in each of the ranges that it says, if it says where they begin."""
+    if not isinstance(spec.value, ArraySpec) or spec.value.fill.how != "steps":
+        return spec
+    fill = Fill("steps", (max(int(spec.value.fill.numbers[0]) // 4, LEAST),))
+    return replace(spec, value=replace(spec.value, fill=fill), text="")
+
+
 def _is_divided(name: str, texts: Sequence[str]) -> bool:
     """Do texts ask whether a size is a multiple of something?"""
     asks = re.compile(rf"(?<![\w.]){re.escape(name)}\s*\)?\s*%\s*\w+\s*\)?\s*[!=]=\s*0|!\s*\(\s*{re.escape(name)}\s*%")
@@ -165,6 +165,7 @@ def with_proposals(module: LoadedModule, request: Request, file: Path, sizes: Ma
 
     Raises ArgumentError where nothing can be proposed.
     """
+    check_sizes(module, file, sizes)
     launches, lacks = launches_said(module, request, file, sizes)
     asked, proposals = lacks, _Proposals(module, request, file, sizes, _Options())
     for _ in range(ROUNDS):
@@ -200,7 +201,7 @@ def _reaching(proposals: _Proposals) -> list[Launched]:
     ways = list[Launched]()
     for number, launch in enumerate(chosen):
         others = {name: launches[number] for name, launches in grown.items()}
-        sized = [_Sized(proposals, fill, multiples, odd, whole[number], others, launch) for fill in FILLS]
+        sized = [_Sized(proposals, fill, multiples, odd, whole[number], others, launch) for fill in NUMBERS]
         sized = sized if sized[0].launch.request.args != sized[1].launch.request.args else sized[:1]
         best, *rest = sorted((way.proposed() for way in sized), key=lambda way: -way.coverage.get("reached", 0))
         ways.append(replace(best, instead=next(iter(rest), None)))
@@ -222,7 +223,7 @@ class _Sized:
     """
 
     proposals: _Proposals
-    fill: str
+    fill: Fill
     multiples: Mapping[str, int]
     odd: Mapping[str, int]
     whole: Launched
@@ -237,14 +238,13 @@ class _Sized:
         """The launch with such arrays, which says what of it is proposed."""
         look = self._look(self.launch)
         lengths = self._lengths(look.reach) if self.multiples else look.reach
-        names = {re.split("[:=]", text)[0] for text in self.proposals.options.args}
+        names = {*lengths, *(spec.name for spec in self.proposals.options.args)}
         request = self.launch.request
-        request = replace(request, args=tuple(_resized(text, lengths) for text in request.args))
-        arrays = [text for text in request.args if re.split("[:=]", text)[0] in {*lengths, *names}]
+        request = replace(request, args=tuple(_resized(spec, lengths) for spec in request.args))
+        arrays = [f"--arg {shlex.quote(str(spec))}" for spec in request.args if spec.name in names]
         sizes = {**self.proposals.options.sizes, **self.odd}
         told = [f"--size {shlex.quote(f'{name}={size}')}" for name, size in sizes.items()]
-        return replace(self.launch, request=request, coverage=look.coverage,
-                       proposed=(*told, *(f"--arg {shlex.quote(text)}" for text in arrays)))  # fmt: skip
+        return replace(self.launch, request=request, coverage=look.coverage, proposed=(*told, *arrays))
 
     def _lengths(self, at_odd: Mapping[str, int]) -> dict[str, int]:
         """The lengths of arrays, in the proportion of a size to its multiple where they grow with it."""
@@ -264,8 +264,8 @@ class _Sized:
         kernel, proposed = kernel_of(self.proposals.module, launch.request), self.proposals.names_of(launch)
         read = {param.name for param in kernel.written if param.name in proposed and param.element in INTEGERS
                 and "const" in param.type.partition("*")[0]}  # fmt: skip
-        args = (f"{text}{self.fill}" if text.endswith("]") and text.partition(":")[0] in read else text
-                for text in launch.request.args)  # fmt: skip
+        args = (spec.filled(lambda fill: self.fill if fill == ZEROS else fill) if spec.name in read else spec
+                for spec in launch.request.args)  # fmt: skip
         return replace(launch, request=replace(launch.request, args=tuple(args)))
 
     def _look(self, launch: Launched) -> _Look:
@@ -275,13 +275,12 @@ class _Sized:
     def _look_within(self, launch: Launched, room: int) -> _Look | None:
         """What a run with arrays of so many elements shows; None where these are too few."""
         kernel, proposed = kernel_of(self.proposals.module, launch.request), self.proposals.names_of(launch)
-        args = tuple(text if _LISTED.search(text) else _EXTENT.sub(str(room), text) for text in launch.request.args)
-        request = replace(launch.request, args=args)
+        request = replace(launch.request, args=tuple(spec.resized(_with_room(room)) for spec in launch.request.args))
         values = arguments_of(kernel, request, np.random.default_rng(request.seed))
         arrays = named_arrays(kernel, dict(zip(kernel.parameters, values, strict=True)))
         asked = {name: array for name, array in arrays.items() if name.partition(".")[0] in proposed
                  and isinstance(array, np.ndarray) and array.size == room}  # fmt: skip
-        reach = ArrayReach()
+        reach = MemoryReach("global")
         limits = Limits(SECONDS if self.proposals.has_smaller else None)
         try:
             coverage = coverage_of((kernel, values, request.launch), reach.subscribe, limits)
@@ -293,38 +292,14 @@ class _Sized:
         return _Look(lengths, coverage.as_data)
 
 
-def _resized(text: str, lengths: Mapping[str, int]) -> str:
-    """An argument with arrays of these lengths, those of a structure by ``g.0``."""
-    name = re.split("[:=]", text)[0]
-    places = [place for place in lengths if place.partition(".")[0] == name]
-    if "{" not in text:
-        return _EXTENT.sub(str(lengths[name]), text, count=1) if name in lengths else text
-    every = iter(places)
-    return _EXTENT.sub(lambda extent: str(lengths[place]) if (place := next(every, "")) else extent[0], text)
+def _resized(spec: ArgumentSpec, lengths: Mapping[str, int]) -> ArgumentSpec:
+    """An argument with arrays of these lengths: those of a structure are ``g.0``, ``g.1``, in their order."""
+    if not isinstance(spec.value, tuple):
+        return spec.resized(lambda _: lengths.get(spec.name or ""))
+    every = iter([length for place, length in lengths.items() if place.partition(".")[0] == spec.name])
+    return spec.resized(lambda _: next(every, None))
 
 
-class ArrayReach(Events):
-    """The ends of the bytes of arrays that a run touches, by their names."""
-
-    def __init__(self) -> None:
-        self.ends = dict[str, int]()
-
-    def subscribe(self, program: Program) -> None:
-        """Hear of the runs of a program."""
-        program.compiled.subscribe(self)
-
-    def watch(self, site: Site) -> Hook | None:
-        """Looks how far the site goes."""
-        place = site.place
-        if place is None or place.space != "global":
-            return None
-
-        def note(batch: Batch, mask: Mask, *every: Address) -> None:
-            for at in (
-                address for address in every if address.hi + site.width - place.start > self.ends.get(place.name, 0)
-            ):
-                active = np.broadcast_to(at.full(), mask.shape)[mask.full]
-                end = int(active.max(initial=0)) + site.width - place.start
-                self.ends[place.name] = max(self.ends.get(place.name, 0), end)
-
-        return note
+def _with_room(room: int) -> Callable[[ArraySpec], int | None]:
+    """The length of an array of which nobody has said the elements one by one."""
+    return lambda array: None if array.fill.how == "list" else room

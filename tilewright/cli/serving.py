@@ -124,7 +124,7 @@ def ci(
             unrunnable |= strict and _without_kernel(file) is None
             continue
         report = judged_apart(str(file), ("--no-propose",) * (file.suffix == ".cu"), limit or ())
-        if report.status == "refused" and not (strict or file.with_suffix(".toml").is_file()):
+        if _is_of_others(report) and not (strict or file.with_suffix(".toml").is_file()):
             complain(f"{file}: left out, {'; '.join(_messages(report))}")
             continue
         for verdict in report.verdicts:
@@ -138,6 +138,14 @@ def ci(
     say(f"{len(reports)} file{'s' * (len(reports) != 1)}, {kernels} kernel{'s' * (kernels != 1)}")
     raise typer.Exit(
         max((report.exit_code for report in reports), default=0) or (EXIT_CODES["refused"] if unrunnable else 0)
+    )
+
+
+def _is_of_others(report: Report) -> bool:
+    """Can nobody here run a file, though no line of its text is wrong?"""
+    findings = [finding for verdict in report.verdicts for finding in verdict.findings]
+    return report.status == "refused" and all(
+        finding.line is None or finding.kind == "unsupported" for finding in findings
     )
 
 

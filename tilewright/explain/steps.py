@@ -6,8 +6,6 @@ would order two racing accesses.
 
 from __future__ import annotations
 
-import linecache
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product, takewhile
@@ -15,6 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from tilewright import ir
 from tilewright.explain.finding import Edit, advised, between, insert, joined, keyword, move
+from tilewright.explain.source import SourceText
 from tilewright.ir.launch import CTA, LANE, WARP
 from tilewright.isa import INSTRUCTIONS, Fence
 from tilewright.isa.calls import calls_at, calls_in
@@ -322,10 +321,6 @@ BARRIERS = {"warp": LANE, "cta": LANE | WARP, "cluster": LANE | WARP | CTA}
 """By scope: the axes over which the threads that meet there differ."""
 ROWS = {"warp": "cuda.warp_sync", "cta": "cuda.cta_sync", "cluster": "cuda.cluster_sync"}
 SECOND = "or another array to write to"
-_LEAVES, _LOOP = re.compile(r"^[^/\"]*\breturn\b"), re.compile(r"\s*(?:\}\s*)?(?:for|while)\b")
-_IF = re.compile(r"\s*(?:\}\s*)?(?:else\s+)?if\b")
-_ELSE, _BRACE = re.compile(r"\s*(?:\}\s*)?else\b"), re.compile(r"\s*[{}]\s*(?://.*)?\s*")
-_ENDS = re.compile(r"[;{}:]\s*(?://.*)?$")  # a statement, or its head
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -430,77 +425,45 @@ def for_all(met: Span | None, words: str, writer: Span | None = None) -> Told | 
     """What to change where threads have ended in front of a barrier, by the text around it; None where that does not
     say it. words: of the barrier. writer: a place that such a thread writes before.
     """
-    lines = linecache.getlines(met.file) if met is not None else []
-    if met is None or met.outer is not None or met.line > len(lines):
+    if met is None or met.outer is not None or (text := SourceText.around(met)) is None:
         return None
     for line in range(met.line - 1, 0, -1):
-        if _LEAVES.search(lines[line - 1]):
-            head = line if _IF.match(lines[line - 1]) else next((start for start, _ in _heads(lines, line)), line)
+        if text.leaves(line):
+            head = line if text.is_if(line) else next((start for start, _ in text.branches(line)), line)
             if writer is not None and writer.file == met.file and writer.line < head:
-                text = told(
-                    "{} in front of the `return` of line {}, or a branch around the work in its place", words, line
-                )
-                return advised(text, "barrier", None, (met.line, head), ways=[(move(met.line, head, head),)])
-            text = told(
-                "a branch around the work instead of the `return` of line {}, and {} outside of it", line, words
-            )
-            return advised(text, "other", None, (line, met.line))
-        if _LOOP.match(lines[line - 1]) and _indent(lines[line - 1]) < _indent(lines[met.line - 1]):
-            text = told(
-                "as many turns of the loop of line {} for all threads, its condition around the work alone", line
-            )
-            return advised(text, "other", None, (line, met.line))
-        if "__global__" in lines[line - 1]:
+                instead = f"in front of the `return` of line {line}, or a branch around the work in its place"
+                ways = [(move(met.line, head, head),)]
+                return advised(told("{} {}", words, instead), "barrier", None, (met.line, head), ways=ways)
+            around = f"a branch around the work instead of the `return` of line {line}, and"
+            return advised(told("{} {} outside of it", around, words), "other", None, (line, met.line))
+        if text.is_loop(line) and text.indent(line) < text.indent(met.line):
+            turns = f"as many turns of the loop of line {line} for all threads, its condition around the work alone"
+            return advised(told("{}", turns), "other", None, (line, met.line))
+        if "__global__" in text.words(line):
             break
     return None
 
 
 def _branches(first: Span, then: Span) -> int | None:
-    """The line of the `if` in whose different branches two lines are, as the text is indented; None where there is
-    none. No barrier of all threads can stand in one of them.
+    """The line of the `if` in whose different branches two lines are; None where there is none. No barrier of all
+    threads can stand in one of them.
     """
-    lines = linecache.getlines(first.file)
-    if first.file != then.file or max(first.line, then.line) > len(lines):
+    if (text := SourceText.around(first, then)) is None:
         return None
-    before, after = (dict(_heads(lines, at.line)) for at in (first, then))
+    before, after = (dict(text.branches(at.line)) for at in (first, then))
     return next((start for start, head in before.items() if after.get(start, head) != head), None)
 
 
-def _heads(lines: Sequence[str], line: int) -> Iterator[tuple[int, int]]:
-    """The branches around a line: where each begins with its `if`, and its own head, the innermost first."""
-    depth = _indent(lines[line - 1])
-    for head in range(line - 1, 0, -1):
-        text = lines[head - 1]
-        if not text.strip() or _indent(text) >= depth:
-            continue
-        depth = _indent(text) + (text.strip() == "{")
-        if _IF.match(text) or _ELSE.match(text):
-            start = head
-            while start > 1 and _ELSE.match(lines[start - 1]):
-                above = range(start - 1, 0, -1)
-                same = (k for k in above if lines[k - 1].strip() and _indent(lines[k - 1]) <= depth)
-                start = next((k for k in same if not _BRACE.fullmatch(lines[k - 1])), 1)
-            yield start, head
-
-
 def _condition_around(first: Span, then: Span) -> int | None:
-    """The line of the `if` whose condition reads at the first place and whose body writes at the other, as the text is
-    indented; None where there is none.
+    """The line of the `if` whose condition reads at the first place and whose body writes at the other; None where
+    there is none.
     """
-    lines = linecache.getlines(first.file)
-    if first.file != then.file or not first.line < then.line <= len(lines):
+    if first.line >= then.line or (text := SourceText.around(first, then)) is None:
         return None
-    start = first.line
-    while start > 1 and lines[start - 2].strip() and not _ENDS.search(lines[start - 2]):
-        start -= 1
-    if not _IF.match(lines[start - 1]):
-        return None
-    inside = (line for line in lines[first.line : then.line] if line.strip())
-    return start if all(_indent(line) > _indent(lines[start - 1]) for line in inside) else None
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
+    for _, head in text.branches(then.line):
+        if text.is_if(head) and head <= first.line and not any(map(text.ends, range(head, first.line))):
+            return head
+    return None
 
 
 def _taken_apart(scope: str, line: int, branch: ir.Stmt | None = None) -> Told:

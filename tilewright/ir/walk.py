@@ -316,13 +316,34 @@ def specialized(kernel: Kernel, values: Mapping[str, Value]) -> Kernel:
             return Const(const_value(values[part.name]), part.dtype)  # type: ignore[arg-type]  # checked above
         return None
 
-    def relaid(buffer: Buffer) -> Buffer:
-        return buffer if buffer.layout is None else replace(buffer, layout=_in_layout(buffer.layout, number))
-
     params, symbols = (tuple(v for v in part if v.name not in values) for part in (kernel.params, kernel.symbols))
-    buffers = map_buffers(rewrite(kernel.buffers, number), relaid)
-    body = map_buffers(rewrite(kernel.body, number), relaid)
-    return replace(kernel, params=params, symbols=symbols, buffers=buffers, body=body)
+    return replace(_with_values(kernel, number), params=params, symbols=symbols)
+
+
+def with_symbols_named(kernel: Kernel, names: Mapping[str, str]) -> Kernel:
+    """The kernel with other names of symbolic extents and strides."""
+
+    def other(part: Expr) -> Expr | None:
+        return Var(names[part.name], part.dtype) if isinstance(part, Var) and part.name in names else None
+
+    return replace(_with_values(kernel, other), symbols=rewrite(kernel.symbols, other))
+
+
+def _with_values(kernel: Kernel, change: Callable[[Expr], Expr | None]) -> Kernel:
+    """The kernel with other values for some names, in the layouts of its buffers, too."""
+
+    def relaid(buffer: Buffer) -> Buffer:
+        return buffer if buffer.layout is None else replace(buffer, layout=_in_layout(buffer.layout, change))
+
+    buffers = map_buffers(rewrite(kernel.buffers, change), relaid)
+    body = map_buffers(rewrite(kernel.body, change), relaid)
+    maps = tuple(
+        replace(
+            tensor_map, **{name: rewrite(getattr(tensor_map, name), change) for name in ("dims", "strides", "offset")}
+        )
+        for tensor_map in kernel.maps
+    )
+    return replace(kernel, buffers=buffers, body=body, maps=maps, launch=rewrite(kernel.launch, change))
 
 
 def _in_layout(layout: Layout, number: Callable[[Expr], Expr | None]) -> Layout:

@@ -27,6 +27,7 @@ from tilewright.isa.machine import Lanes
 from tilewright.isa.scalar.floats import arithmetic
 from tilewright.isa.table import (
     WHOLE_WARP,
+    Bound,
     Form,
     Instruction,
     Meaning,
@@ -44,8 +45,8 @@ from tilewright.layout import S, TileLayout, laneid, mma_fragment_layout
 from tilewright.records import replace
 
 __all__ = [
-    "Accumulator", "Floats", "MatrixProduct", "Patterns", "Spots", "float_product", "matrix_fragment", "mma_fragment",
-    "mma_shape", "spots_of", "widened",
+    "Accumulator", "Floats", "MatrixProduct", "Patterns", "ProductShape", "Spots", "float_product", "matrix_fragment",
+    "mma_fragment", "mma_shape", "product_of", "spots_of", "widened",
 ]  # fmt: skip
 
 
@@ -275,6 +276,26 @@ def extents(shape: str) -> tuple[int, int, int]:
     """M, N and K of "m16n8k16"."""
     m, n, k = (int(number) for number in shape[1:].replace("n", "k").split("k"))
     return m, n, k
+
+
+class ProductShape(NamedTuple):
+    """Extents of the matrices that one instruction multiplies, and bits of an element of A."""
+
+    m: int
+    n: int
+    k: int
+    bits: int
+
+
+def product_of(bound: Bound) -> ProductShape | None:
+    """The product of a call whose modifiers say its shape; None of others: of tcgen05.mma a descriptor says it."""
+    mods = bound.mods
+    if "shape" in mods and "types" in mods:
+        return ProductShape(*extents(str(mods["shape"])), REGISTER_ELEMENTS[str(mods["types"]).split(".")[1]].bits)
+    if "in_dtype" not in mods:
+        return None
+    kind, (m, n, k) = str(mods["in_dtype"]), (int(str(mods[name])) for name in "MNK")
+    return ProductShape(m, n, k, {"tf32": 32, "b1": 1}.get(kind) or dtype(kind).bits)
 
 
 def fragment(operand: str, rows: int, columns: int, per_register: int) -> TileLayout:

@@ -9,7 +9,7 @@ from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, 
 from tilewright.kernels.meeting import Weights
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
 from tilewright.kernels.rms_norm import BACKWARD
-from tilewright.kernels.rows import Rows, dealt
+from tilewright.kernels.rows import SUMMED, Rows, dealt
 from tilewright.lang import T, Tx
 
 
@@ -56,11 +56,11 @@ def outputs(x: Array, residual: Array, weight: Array, eps: float) -> Arrays:
     return like(x), like(x)
 
 
-def run(results: Arrays, args: Arrays) -> Launches:
-    x, residual, weight = matrix(args[0]), matrix(args[1]), contiguous(args[2])
-    y, total = map(matrix, results)
-    rows = dealt(x, residual, weight, y, total, table="summed")
-    yield forward(rows, kind_of(x), kind_of(weight)), (x, residual, weight, y, total, args[3])
+def run(results: Arrays, x: Array, residual: Array, weight: Array, eps: float) -> Launches:
+    x, residual, y, total = map(matrix, (x, residual, *results))
+    weight = contiguous(weight)
+    rows = dealt(x, residual, weight, y, total, use=SUMMED)
+    yield forward(rows, kind_of(x), kind_of(weight)), (x, residual, weight, y, total, eps)
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:

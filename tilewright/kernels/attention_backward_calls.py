@@ -61,7 +61,7 @@ def outputs(
     return like(q), like(k), like(v)
 
 
-def run(results: Arrays, args: Arrays) -> Launches:
+def run(results: Arrays, *args: Any) -> Launches:
     (q, k, v, out, lse, dout, dlse, bias, starts_q, starts_k, longest, causal, left, right, scale, softcap,
      ordered) = args  # fmt: skip
     dq, dk, dv = results
@@ -119,7 +119,7 @@ def bias_outputs(*args: Any) -> Arrays:
     return (like(args[7], (*(1 for _ in range(4 - len(args[7].shape))), *args[7].shape)),)
 
 
-def run_bias(results: Arrays, args: Arrays) -> Launches:
+def run_bias(results: Arrays, *args: Any) -> Launches:
     (q, k, v, out, lse, dout, dlse, bias, _, _, _, causal, left, right, scale, softcap, _) = args
     (batch, heads, m, width), n = q.shape, k.shape[2]
     if 0 in (batch, m, n):

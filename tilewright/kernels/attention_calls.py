@@ -151,7 +151,7 @@ def _seen(
     return window_of(causal, left, right, alike=alike)
 
 
-def run(results: Arrays, args: Arrays) -> Launches:
+def run(results: Arrays, *args: Any) -> Launches:
     (q, k, v, bias, starts_q, starts_k, *descales, layout, _, causal, left, right, scale, softcap, _) = args
     out, lse = results
     if 0 in lse.shape:

@@ -10,6 +10,7 @@ from typing import Any
 from tilewright.dtypes import dtype
 from tilewright.isa import ARCHS
 from tilewright.kernels.attention_float8 import FLOAT8, as_float8, turned_start
+from tilewright.kernels.forms import SWIZZLES
 from tilewright.lang import T, Tx
 from tilewright.layout import R, S, TileLayout, tid_in_wg, wgmma_fragment
 
@@ -17,7 +18,6 @@ HAND_OVER, STORE = 6, 10  # the first of the named barriers of warpgroups that w
 ROWS = 64  # queries of a warpgroup
 SHARED_BYTES, BARRIER_BYTES = ARCHS["sm_90"].shared_bytes, 1024  # of a CTA; for barriers
 REGISTERS = {1: (None, None), 2: (40, 232), 3: (32, 160)}  # by groups: of a thread that copies, of one that multiplies
-SWIZZLES = {32: 1, 64: 2, 128: 3}  # by the bytes of a row
 ROW = TileLayout(S[(4, 2, 8) : (32 @ tid_in_wg, 1, 4 @ tid_in_wg)] + R[4 : 1 @ tid_in_wg])
 """One number for each row of a warpgroup's scores."""
 LANES = TileLayout(S[(4, 2, 8, 4) : (32 @ tid_in_wg, 1, 4 @ tid_in_wg, 1 @ tid_in_wg)])

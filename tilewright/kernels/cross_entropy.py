@@ -13,7 +13,7 @@ from tilewright.kernels.arrays import INTEGERS, Array, contiguous, expect, expec
 from tilewright.kernels.meeting import Direct, Numbers, coming
 from tilewright.kernels.online import Exponents, exponents, powers
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
-from tilewright.kernels.rows import Rows, dealt
+from tilewright.kernels.rows import READ, Rows, dealt
 from tilewright.lang import T
 
 NAN = float("nan")
@@ -109,22 +109,22 @@ def outputs(x: Array, target: Array, ignored: int) -> Arrays:
     return (like(x, x.shape[:-1], "float32"),)
 
 
-def run(results: Arrays, args: Arrays) -> Launches:
-    check_columns(*args)
-    x, target = matrix(args[0]), contiguous(args[1]).reshape(-1)
-    rows = dealt(x, clusters=True, table="reduced")
-    yield forward(rows, kind_of(x), kind_of(target)), (x, target, results[0].reshape(-1), args[2])
+def run(results: Arrays, x: Array, target: Array, ignored: int) -> Launches:
+    check_columns(x, target, ignored)
+    x, target = matrix(x), contiguous(target).reshape(-1)
+    rows = dealt(x, clusters=True, use=READ)
+    yield forward(rows, kind_of(x), kind_of(target)), (x, target, results[0].reshape(-1), ignored)
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
     return BACKWARD(*args, gradients[0]), None, None
 
 
-def run_backward(results: Arrays, args: Arrays) -> Launches:
-    check_columns(*args[:3])
-    x, dx = matrix(args[0]), matrix(results[0])
-    target, dloss = (contiguous(array).reshape(-1) for array in (args[1], args[3]))
-    yield backward(dealt(x, dx), kind_of(x), kind_of(target)), (x, target, dloss, dx, args[2])
+def run_backward(results: Arrays, x: Array, target: Array, ignored: int, dloss: Array) -> Launches:
+    check_columns(x, target, ignored)
+    x, dx = matrix(x), matrix(results[0])
+    target, dloss = (contiguous(array).reshape(-1) for array in (target, dloss))
+    yield backward(dealt(x, dx), kind_of(x), kind_of(target)), (x, target, dloss, dx, ignored)
 
 
 BACKWARD = TorchOperator(

@@ -13,7 +13,7 @@ from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, 
 from tilewright.kernels.lines import for_shifts, shifted
 from tilewright.kernels.meeting import Meeting, Weights, coming
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
-from tilewright.kernels.rows import Rows, dealt
+from tilewright.kernels.rows import BIASED, Rows, dealt
 from tilewright.lang import T, Tx
 
 
@@ -93,12 +93,12 @@ def outputs(x: Array, weight: Array, bias: Array, eps: float) -> Arrays:
     return (like(x),)
 
 
-def run(results: Arrays, args: Arrays) -> Launches:
-    x, y, weight, bias = matrix(args[0]), matrix(results[0]), contiguous(args[1]), contiguous(args[2])
-    rows = dealt(x, y, weight, bias, clusters=True, table="biased")
+def run(results: Arrays, x: Array, weight: Array, bias: Array, eps: float) -> Launches:
+    x, y, weight, bias = matrix(x), matrix(results[0]), contiguous(weight), contiguous(bias)
+    rows = dealt(x, y, weight, bias, clusters=True, use=BIASED)
     lines = for_shifts(rows, weight, bias)
     yield from shifted(rows, (weight, bias), lines)
-    yield forward(rows, kind_of(x), kind_of(weight)), (x, *lines, y, args[3])
+    yield forward(rows, kind_of(x), kind_of(weight)), (x, *lines, y, eps)
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
@@ -110,15 +110,11 @@ def outputs_backward(x: Array, weight: Array, dy: Array, eps: float) -> Arrays:
     return like(x), like(weight), like(weight)
 
 
-def run_backward(results: Arrays, args: Arrays) -> Launches:
-    yield from norm_gradient.run(*args, *results)
-
-
 BACKWARD = TorchOperator(
     "layer_norm_backward",
     "(Tensor x, Tensor weight, Tensor dy, float eps) -> (Tensor, Tensor, Tensor)",
     outputs_backward,
-    run_backward,
+    norm_gradient.run,
 )
 FORWARD = TorchOperator(
     "layer_norm", "(Tensor x, Tensor weight, Tensor bias, float eps) -> Tensor", outputs, run, gradient

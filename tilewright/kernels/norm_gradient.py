@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import tilewright as tw
 from tilewright.kernels.arrays import Array, contiguous, kind_of, like, matrix
-from tilewright.kernels.operators import Launches
+from tilewright.kernels.operators import Arrays, Launches
 from tilewright.kernels.rows import Rows, dealt
 from tilewright.kernels.sums import run_columns
 from tilewright.lang import T, Tx
@@ -161,15 +161,15 @@ def backward(rows: Rows, kind: str, weight_kind: str, centred: bool) -> tw.Execu
     return tw.compile(norm_backward, fast_math=True)
 
 
-def run(x: Array, weight: Array, dy: Array, eps: float, dx: Array, dw: Array, db: Array | None = None) -> Launches:
+def run(results: Arrays, x: Array, weight: Array, dy: Array, eps: float) -> Launches:
     """Fills dx, dw and, of a norm that is centred, db."""
+    dx, dw, *centred = results
     shown, slopes, gradient, line = matrix(x), matrix(dy), matrix(dx), contiguous(weight)
     rows = dealt(shown, slopes, gradient, line, most=MOST_KEPT)
     m, n = shown.shape
     slots = min(CTAS * rows.of_a_cta, -(-m // rows.at_once) * rows.at_once)
     sums, biases = like(x, (slots, n), "float32"), like(x, (slots, n), "float32")
-    compiled = backward(rows, kind_of(x), kind_of(weight), db is not None)
+    compiled = backward(rows, kind_of(x), kind_of(weight), bool(centred))
     yield compiled, (shown, line, slopes, gradient, sums, biases, eps)
-    yield from run_columns((dw,), (sums,))
-    if db is not None:
-        yield from run_columns((db,), (biases,))
+    for result, parts in zip((dw, *centred), (sums, biases), strict=False):
+        yield from run_columns((result,), parts)

@@ -32,17 +32,17 @@ def carried_out(compiled: Executable, arguments: tuple[Any, ...]) -> None:
 @dataclass(frozen=True)
 class TorchOperator:
     """schema: the arguments and results as torch spells them. outputs: new arrays for the results, from the arguments;
-    raises ArgumentError where these do not fit. run: the launches that fill them, each carried out before the next is
-    asked for; beside them it takes views, makes arrays and copies, and decides by shapes, strides, dtypes, numbers and
-    the bits of addresses in `recording.DECIDING`. gradient: from the arguments, the results and their gradients those
-    of the arguments; None where there is none. mutates: the arguments that it writes to. calls: those that are
-    remembered. runs_on_nothing: is it run on empty arguments, too?
+    raises ArgumentError where these do not fit. run: the launches that fill them, from them and the arguments, each
+    carried out before the next is asked for; beside them it takes views, makes arrays and copies, and decides by
+    shapes, strides, dtypes, numbers and the bits of addresses in `recording.DECIDING`. gradient: from the arguments,
+    the results and their gradients those of the arguments; None where there is none. mutates: the arguments that it
+    writes to. calls: those that are remembered. runs_on_nothing: is it run on empty arguments, too?
     """
 
     name: str
     schema: str
     outputs: Callable[..., Arrays]
-    run: Callable[[Arrays, Arrays], Launches]
+    run: Callable[..., Launches]
     gradient: Callable[[Arrays, Arrays, Arrays], Arrays] | None = None
     runs_on_nothing: bool = False
     mutates: tuple[str, ...] = ()
@@ -85,7 +85,7 @@ class TorchOperator:
             raise host.different_devices(self.name, devices)
         needed = results if self.runs_on_nothing else [value for value in args if host.is_array(value)]
         if all(0 not in value.shape for value in needed):
-            for compiled, arguments in self.run(results, args):
+            for compiled, arguments in self.run(results, *args):
                 launch(compiled, arguments)
         else:
             for result in results:

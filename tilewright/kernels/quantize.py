@@ -58,9 +58,9 @@ def outputs(x: Array, dtype: str) -> Arrays:
     return like(x, kind=dtype), like(x, x.shape[:-1], "float32")
 
 
-def run(results: Arrays, args: Arrays) -> Launches:
-    x, q = matrix(args[0]), matrix(results[0])
-    yield forward(dealt(x, q), kind_of(x), args[1]), (x, q, results[1].reshape(-1))
+def run(results: Arrays, x: Array, dtype: str) -> Launches:
+    x, q = matrix(x), matrix(results[0])
+    yield forward(dealt(x, q), kind_of(x), dtype), (x, q, results[1].reshape(-1))
 
 
 FORWARD = TorchOperator("quantize", "(Tensor x, str dtype) -> (Tensor, Tensor)", outputs, run)

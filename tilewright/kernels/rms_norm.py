@@ -13,7 +13,7 @@ from tilewright.kernels.arrays import Array, contiguous, expect, kind_of, like, 
 from tilewright.kernels.lines import for_shifts, shifted
 from tilewright.kernels.meeting import Meeting, Weights, coming
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
-from tilewright.kernels.rows import Rows, dealt
+from tilewright.kernels.rows import WEIGHTED, Rows, dealt
 from tilewright.lang import T, Tx
 
 
@@ -65,12 +65,12 @@ def outputs(x: Array, weight: Array, eps: float) -> Arrays:
     return (like(x),)
 
 
-def run(results: Arrays, args: Arrays) -> Launches:
-    x, y, weight = matrix(args[0]), matrix(results[0]), contiguous(args[1])
-    rows = dealt(x, y, weight, clusters=True, table="weighted")
+def run(results: Arrays, x: Array, weight: Array, eps: float) -> Launches:
+    x, y, weight = matrix(x), matrix(results[0]), contiguous(weight)
+    rows = dealt(x, y, weight, clusters=True, use=WEIGHTED)
     lines = for_shifts(rows, weight)
     yield from shifted(rows, (weight,), lines)
-    yield forward(rows, kind_of(x), kind_of(weight)), (x, *lines, y, args[2])
+    yield forward(rows, kind_of(x), kind_of(weight)), (x, *lines, y, eps)
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
@@ -81,15 +81,11 @@ def outputs_backward(x: Array, weight: Array, dy: Array, eps: float) -> Arrays:
     return like(x), like(weight)
 
 
-def run_backward(results: Arrays, args: Arrays) -> Launches:
-    yield from norm_gradient.run(*args, *results)
-
-
 BACKWARD = TorchOperator(
     "rms_norm_backward",
     "(Tensor x, Tensor weight, Tensor dy, float eps) -> (Tensor, Tensor)",
     outputs_backward,
-    run_backward,
+    norm_gradient.run,
 )
 FORWARD = TorchOperator("rms_norm", "(Tensor x, Tensor weight, float eps) -> Tensor", outputs, run, gradient)
 

@@ -13,8 +13,8 @@ others its results, a few numbers (`meeting`); then all have those of the whole 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
@@ -33,15 +33,7 @@ MOST_KEPT = 32768  # elements of a row that stays in registers
 # written; with weights beside it; where it is only read. A multiprocessor is to have 64 KB of rows on their way.
 # `make tune`: of 16 cases the estimate has another choice 1 % faster in none.
 SHORT = ((32, 4, 4), (64, 8, 8), (256, 16, 16), (512, 32, 32))
-REDUCED = ((1024, 32, 32), (1536, 64, 32), (2048, 64, 64), (4096, 128, 128), (6144, 256, 128), (16384, 256, 256))
 LAST = (MOST_KEPT, 1024, 1024)
-TABLES = {
-    "plain": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 256), (8192, 512, 512), (16384, 512, 512), LAST),
-    "weighted": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 256), (8192, 512, 256), (16384, 512, 256), LAST),
-    "summed": (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 512), (8192, 512, 256), (16384, 512, 256), LAST),
-    "reduced": (*SHORT, *REDUCED, LAST),
-}
-TABLES["biased"] = TABLES["weighted"]
 RESIDENT = {(512, 32): 2, (1024, 32): 1}  # CTAs that must fit, by threads and elements of each
 # Rows beyond the first of these elements, up to the second, are shared by the CTAs of a cluster, each with so many.
 # Such a CTA has these threads at least, and a thread so many elements at most.
@@ -54,11 +46,6 @@ PART = 16  # elements that a thread has of a part
 # bytes of an element, and whether rows begin anywhere; and of the longest.
 READ_ONCE = {(2, True): (192, 3), (2, False): (256, 2), (4, True): (128, 4), (4, False): (128, 4)}
 LONGEST, LONGEST_READ = 131072, (512, 2)
-# Many long rows with weights, by the bytes of an element: of more than so many elements; CTAs of a cluster that stays
-# for all rows, their threads, CTAs of a multiprocessor, rows on their way, and are weights kept in shared memory?
-STAYING = {("weighted", 2): ((131072, 8, 512, 1, 2, False),), ("weighted", 4): ((131072, 16, 512, 1, 2, False),),
-           ("biased", 2): ((131072, 8, 512, 1, 1, True), (65536, 8, 256, 2, 1, True)),
-           ("biased", 4): ((131072, 16, 256, 1, 2, False), (65536, 8, 512, 1, 2, False))}  # fmt: skip
 LEAST_COPIED = 4  # bytes that cp.async moves
 # Rows that begin anywhere, of more elements than the second, are read from whole lines of the cache on, of so many
 # accesses of 16 bytes.
@@ -71,10 +58,51 @@ SHIFTED_TURNS = {4: (9, 8), 8: (7, 8)}
 # cluster that stays for all rows, accesses of a thread, threads of a multiprocessor.
 MOST_SHIFTED_STAYING, SHIFTED_STAYING = 102400, (16, 5, 640)
 # Rows that are brought to shared memory together: elements at most, bytes of those of a warp, and how often its threads
-# go on to other rows. Threads of a row at least, by its elements, whether it is only read, and elements of an access.
+# go on to other rows.
 MOST_STAGED, STAGED_BYTES, STAGED_TURNS = 256, 4864, 4
-STAGED = {(False, 4): ((3, 2), (48, 4), (112, 8), (256, 16)), (False, 8): ((3, 2), (48, 4), (112, 8), (256, 16)),
-          (True, 4): ((3, 2), (48, 4), (160, 8), (256, 16)), (True, 8): ((3, 2), (160, 4), (256, 8))}  # fmt: skip
+STAGED = ((3, 2), (48, 4), (112, 8), (256, 16))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowUse:
+    """What a kernel does with rows. threads: that share one, by its elements at most, for elements of four bytes and of
+    two. is_read: are rows only read? has_weights, has_biases: beside them. staged: threads of a row in shared memory at
+    least, by its elements at most, for accesses of four elements and of eight. least_shifted: elements of rows that
+    begin anywhere and are taken as such, of two bytes each, at least.
+    staying: of many long rows, by the bytes of an element: of more than so many elements; CTAs of a cluster that stays
+    for all rows, their threads, CTAs of a multiprocessor, rows on their way, and are weights kept in shared memory?
+    """
+
+    threads: tuple[tuple[int, int, int], ...]
+    is_read: bool = False
+    has_weights: bool = False
+    has_biases: bool = False
+    staged: Mapping[int, tuple[tuple[int, int], ...]] = field(default_factory=lambda: {4: STAGED, 8: STAGED})
+    least_shifted: int = MOST_STAGED
+    staying: Mapping[int, tuple[tuple[int, int, int, int, int, bool], ...]] = field(default_factory=dict)
+
+
+WITH_WEIGHTS = (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 256), (8192, 512, 256), (16384, 512, 256), LAST)
+PLAIN = RowUse(
+    (*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 256), (8192, 512, 512), (16384, 512, 512), LAST),
+    least_shifted=1024,
+)
+WEIGHTED = RowUse(
+    WITH_WEIGHTS, has_weights=True,
+    staying={2: ((131072, 8, 512, 1, 2, False),), 4: ((131072, 16, 512, 1, 2, False),)},
+)  # fmt: skip
+BIASED = RowUse(
+    WITH_WEIGHTS, has_weights=True, has_biases=True,
+    staying={2: ((131072, 8, 512, 1, 1, True), (65536, 8, 256, 2, 1, True)),
+             4: ((131072, 16, 256, 1, 2, False), (65536, 8, 512, 1, 2, False))},
+)  # fmt: skip
+SUMMED = RowUse((*SHORT, (1024, 64, 64), (2048, 256, 128), (4096, 512, 512), (8192, 512, 256), (16384, 512, 256), LAST))
+READ = RowUse(
+    (*SHORT, (1024, 32, 32), (1536, 64, 32), (2048, 64, 64), (4096, 128, 128), (6144, 256, 128), (16384, 256, 256),
+     LAST),
+    is_read=True,
+    staged={4: ((3, 2), (48, 4), (160, 8), (256, 16)), 8: ((3, 2), (160, 4), (256, 8))},
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,11 +441,11 @@ class Rows:
         return T.alloc_buffer((self.at_once, runs * threads * vector), kind, scope="local", layout=TileLayout(layout))
 
 
-def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: str = "plain") -> Rows:
+def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, use: RowUse = PLAIN) -> Rows:
     """The distribution of these arrays' rows, in accesses that all of them allow. One dimension: for all rows.
 
     most: elements of a row that stays in the registers of a CTA. clusters: may the CTAs of a cluster share a row, and
-    does the kernel take rows by `coming`? table: of `TABLES`.
+    does the kernel take rows by `coming`? use: what it does with them.
     """
     infos = [info_of(array) for array in arrays]
     columns, vector = arrays[0].shape[-1], common_vector(arrays)
@@ -428,12 +456,12 @@ def dealt(*arrays: Array, most: int = MOST_KEPT, clusters: bool = False, table: 
     begins = [(info.address or 0) % (wide * dtype(info.dtype).bits // 8) for info in infos]
     if clusters and vector < wide and not any(begins):
         if 1 < columns <= MOST_STAGED and all(info.is_contiguous for info in infos):
-            return staged(columns, wide, table)
+            return staged(columns, wide, use)
         alike = len({int(step) % wide for info in infos for step in info.steps[:-1]}) == 1
-        least = 1024 if table == "plain" and wide == 8 else MOST_STAGED
+        least = use.least_shifted if wide == 8 else MOST_STAGED
         if alike and least < columns <= (MOST_SHARED if shares else MOST_ALONE):
-            return shifted(columns, wide, shares, table, many)
-    return chosen(columns, vector, item_bytes, most, shares, table, many)
+            return shifted(columns, wide, shares, use, many)
+    return chosen(columns, vector, item_bytes, most, shares, use, many)
 
 
 def widest_vector(infos: Sequence[ArrayInfo]) -> int:
@@ -455,31 +483,31 @@ def common_vector(arrays: Sequence[Array]) -> int:
 @cache
 def chosen(
     columns: int, vector: int, item_bytes: int = 4, most: int = MOST_KEPT, clusters: bool = False,
-    table: str = "plain", many: int = 0,
+    use: RowUse = PLAIN, many: int = 0,
 ) -> Rows:  # fmt: skip
     """The distribution of rows of so many elements, by the tables.
 
     many: how many multiprocessors take turns at the rows, 0 where there are too few rows for that.
     """
     whole = columns % vector == 0
-    if clusters and many and columns > MOST_ALONE and table == "reduced":
+    if clusters and many and columns > MOST_ALONE and use.is_read:
         threads, runs = LONGEST_READ if columns > LONGEST else READ_ONCE[item_bytes, False]
         return Rows(threads, runs * ACCESS_BYTES // (item_bytes * vector), vector, whole, long=True)
     if clusters and MOST_ALONE < columns <= MOST_SHARED:
-        rows = shared(columns, vector, item_bytes, table)
+        rows = shared(columns, vector, item_bytes, use)
         if many and vector * item_bytes >= LEAST_COPIED:
-            rows = in_turns(rows, columns, item_bytes, table, many)
+            rows = in_turns(rows, columns, item_bytes, use, many)
     elif columns > most:
         rows = Rows(LAST[1], PART // vector, vector, whole, long=True)
     else:
-        threads, runs = alone(columns, vector, item_bytes, table)
+        threads, runs = alone(columns, vector, item_bytes, use)
         rows = Rows(threads, runs, vector, whole, resident=RESIDENT.get((threads, runs * vector), 0))
     return replace(rows, exact=columns % (rows.part * rows.cluster) == 0)
 
 
-def alone(columns: int, vector: int, item_bytes: int, table: str) -> tuple[int, int]:
-    """The threads of a CTA that has a row, as the table says or fewer if none idles then, and the accesses of each."""
-    most = next(row for row in TABLES[table] if columns <= row[0])[1 if item_bytes > 2 else 2]
+def alone(columns: int, vector: int, item_bytes: int, use: RowUse) -> tuple[int, int]:
+    """The threads of a CTA that has a row, as the use says or fewer if none idles then, and the accesses of each."""
+    most = next(row for row in use.threads if columns <= row[0])[1 if item_bytes > 2 else 2]
     vectors = -(-columns // vector)
     runs = -(-vectors // most)
     for threads in range(most, max(most // 4, 31), -32):
@@ -489,30 +517,30 @@ def alone(columns: int, vector: int, item_bytes: int, table: str) -> tuple[int, 
 
 
 @cache
-def shifted(columns: int, vector: int, clusters: bool, table: str, many: int) -> Rows:
+def shifted(columns: int, vector: int, clusters: bool, use: RowUse, many: int) -> Rows:
     """The distribution of rows that begin anywhere: a row that has so many elements may take an access more. many: as
     for `chosen`.
     """
-    cluster, weights, ahead = 1, table in ("weighted", "biased"), False
+    cluster, weights, ahead = 1, use.has_weights, False
     grain = LINE if columns > LEAST_LINED else 1
     runs = 4 if columns <= 2048 else 5
     if clusters and columns > MOST_ALONE:
-        if table == "reduced" and many:
+        if use.is_read and many:
             return Rows(*READ_ONCE[ACCESS_BYTES // vector, True], vector, False, long=True, shifted=True, grain=grain)
         short = columns <= 2 * MOST_ALONE
-        ahead = many > 0 and (table == "biased" or (vector == 8 and (weights or not short)))
+        ahead = many > 0 and (use.has_biases or (vector == 8 and (weights or not short)))
         share = SHIFTED_SHARE if ahead else SHARE
         cluster = min(power_of_two(columns / share), MOST_CTAS)
         runs = (4 if short else 5) if weights or vector == 8 else SHIFTED_RUNS
         runs *= 8 // vector if weights and (ahead or short) else 1
-        if many and table == "biased" and vector == 4 and 2 * MOST_ALONE < columns <= MOST_SHIFTED_STAYING:
+        if many and use.has_biases and vector == 4 and 2 * MOST_ALONE < columns <= MOST_SHIFTED_STAYING:
             return shifted_staying(columns, vector, grain, many)
     taken = columns + grain * vector - 1
     threads = -(-taken // (vector * cluster * runs * 32)) * 32
     rows = Rows(threads, runs, vector, False, cluster=cluster, shifted=True, grain=grain)
     if not ahead:
         return rows
-    if table == "biased":
+    if use.has_biases:
         return replace(rows, turns=SHIFTED_TURNS[vector][not short], ahead=1, early=True, near=True)
     return replace(rows, turns=TURNS, ahead=2 if weights else 1, early=weights)
 
@@ -528,18 +556,17 @@ def shifted_staying(columns: int, vector: int, grain: int, processors: int) -> R
 
 
 @cache
-def staged(columns: int, vector: int, table: str) -> Rows:
+def staged(columns: int, vector: int, use: RowUse) -> Rows:
     """The distribution of short rows without gaps between them, of which a warp has whole accesses: as many as a
     multiprocessor has memory for beside those of others.
     """
-    least = next(threads for most, threads in STAGED[table == "reduced", vector] if columns <= most)
+    least = next(threads for most, threads in use.staged[vector] if columns <= most)
     item_bytes, ways = ACCESS_BYTES // vector, [threads for threads in (2, 4, 8, 16, 32) if least <= threads <= columns]
     threads = next((many for many in ways if wavefronts(columns, many, item_bytes) <= 2), ways[-1])
     turns = max(1, vector * threads // 32)
     while turns < STAGED_TURNS and 2 * turns * (32 // threads) * columns * item_bytes <= STAGED_BYTES:
         turns *= 2
-    early = table in ("weighted", "biased")
-    return Rows(threads, -(-columns // threads), 1, True, turns=turns, staged=columns, early=early)
+    return Rows(threads, -(-columns // threads), 1, True, turns=turns, staged=columns, early=use.has_weights)
 
 
 def wavefronts(columns: int, threads: int, item_bytes: int) -> int:
@@ -549,27 +576,27 @@ def wavefronts(columns: int, threads: int, item_bytes: int) -> int:
     return max(map(banks.count, banks))
 
 
-def shared(columns: int, vector: int, item_bytes: int, table: str) -> Rows:
+def shared(columns: int, vector: int, item_bytes: int, use: RowUse) -> Rows:
     """The distribution of a row to the CTAs of a cluster."""
     cluster = min(power_of_two(columns / SHARE), MOST_CTAS)
-    least = SHARE_THREADS if item_bytes == 2 or table == "reduced" else 2 * SHARE_THREADS
+    least = SHARE_THREADS if item_bytes == 2 or use.is_read else 2 * SHARE_THREADS
     threads = max(least, power_of_two(columns / (cluster * SHARE_HELD)))
     runs = -(-columns // (cluster * threads * vector))
-    return Rows(threads, runs, vector, columns % vector == 0, cluster=cluster, early=table in ("weighted", "biased"))
+    return Rows(threads, runs, vector, columns % vector == 0, cluster=cluster, early=use.has_weights)
 
 
-def in_turns(rows: Rows, columns: int, item_bytes: int, table: str, processors: int) -> Rows:
+def in_turns(rows: Rows, columns: int, item_bytes: int, use: RowUse, processors: int) -> Rows:
     """The same for many rows: a cluster takes several, so that it reads weights once; of the longest rows all clusters
     that run at once stay for all rows.
     """
-    for beyond, cluster, threads, resident, ahead, near in STAYING.get((table, item_bytes), ()):
+    for beyond, cluster, threads, resident, ahead, near in use.staying.get(item_bytes, ()):
         runs, rest = divmod(columns, cluster * threads * rows.vector)
         runs += rest > 0
         leaves_registers = runs * rows.vector < SHARE_HELD or not rest
         if columns > beyond and leaves_registers and rows.vector * item_bytes == ACCESS_BYTES:
             return replace(rows, threads=threads, runs=runs, resident=resident, cluster=cluster,
                            stays=at_once(cluster, processors) * resident, ahead=ahead, near=near)  # fmt: skip
-    return replace(rows, turns=TURNS, ahead=4 // item_bytes) if table == "biased" else rows
+    return replace(rows, turns=TURNS, ahead=4 // item_bytes) if use.has_biases else rows
 
 
 def at_once(cluster: int, processors: int) -> int:

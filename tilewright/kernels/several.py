@@ -23,7 +23,8 @@ from tilewright.kernels.forms import MatmulKind, Tiles
 from tilewright.kernels.matmul_reduce_scatter import scattered_product
 from tilewright.kernels.one_shot import MOST_CTAS, PACKETS, one_shot
 from tilewright.kernels.one_shot import THREADS as PACKING
-from tilewright.kernels.products import clusters_at_once, laid_out
+from tilewright.kernels.product_tiles import clusters_at_once
+from tilewright.kernels.products import laid_out
 from tilewright.kernels.two_shot import HALF, SHARE, THREADS, two_shot
 from tilewright.kernels.two_shot_packets import PACKETS as SHARED_PACKETS
 from tilewright.kernels.two_shot_packets import two_shot_packets

@@ -69,9 +69,9 @@ def outputs(gate: Array, up: Array) -> Arrays:
     return (like(gate),)
 
 
-def run(results: Arrays, args: Arrays) -> Launches:
-    rows, arrays = blocks(*args, *results)
-    yield forward(rows, kind_of(args[0])), tuple(arrays)
+def run(results: Arrays, gate: Array, up: Array) -> Launches:
+    rows, arrays = blocks(gate, up, *results)
+    yield forward(rows, kind_of(gate)), tuple(arrays)
 
 
 def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
@@ -83,9 +83,9 @@ def outputs_backward(gate: Array, up: Array, dy: Array) -> Arrays:
     return like(gate), like(up)
 
 
-def run_backward(results: Arrays, args: Arrays) -> Launches:
-    rows, arrays = blocks(*args, *results)
-    yield backward(rows, kind_of(args[0])), tuple(arrays)
+def run_backward(results: Arrays, gate: Array, up: Array, dy: Array) -> Launches:
+    rows, arrays = blocks(gate, up, dy, *results)
+    yield backward(rows, kind_of(gate)), tuple(arrays)
 
 
 BACKWARD = TorchOperator(

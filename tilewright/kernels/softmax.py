@@ -83,8 +83,8 @@ def outputs(x: Array) -> Arrays:
     return (like(x),)
 
 
-def run(results: Arrays, args: Arrays) -> Launches:
-    x, y = matrix(args[0]), matrix(results[0])
+def run(results: Arrays, x: Array) -> Launches:
+    x, y = matrix(x), matrix(results[0])
     yield forward(dealt(x, y, clusters=True), kind_of(x)), (x, y)
 
 
@@ -92,8 +92,8 @@ def gradient(args: Arrays, results: Arrays, gradients: Arrays) -> Arrays:
     return (BACKWARD(results[0], gradients[0]),)
 
 
-def run_backward(results: Arrays, args: Arrays) -> Launches:
-    y, dy, dx = matrix(args[0]), matrix(args[1]), matrix(results[0])
+def run_backward(results: Arrays, y: Array, dy: Array) -> Launches:
+    y, dy, dx = map(matrix, (y, dy, *results))
     yield backward(dealt(y, dy, dx), kind_of(y)), (y, dy, dx)
 
 

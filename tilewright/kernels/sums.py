@@ -12,7 +12,7 @@ import tilewright as tw
 from tilewright.kernels.arrays import Array, expect, expect_columns, kind_of, like, matrix, public
 from tilewright.kernels.meeting import Direct
 from tilewright.kernels.operators import Arrays, Launches, TorchOperator
-from tilewright.kernels.rows import Rows, common_vector, dealt
+from tilewright.kernels.rows import READ, Rows, common_vector, dealt
 from tilewright.lang import T, Tx
 
 THREADS = 256  # of a CTA, where columns are summed
@@ -99,8 +99,8 @@ def places(rows: Rows, kind: str) -> tw.Executable:
     return tw.compile(row_places)
 
 
-def run_columns(results: Arrays, args: Arrays) -> Launches:
-    x, (y,) = matrix(args[0]), results
+def run_columns(results: Arrays, x: Array, _: str | None = None) -> Launches:
+    x, (y,) = matrix(x), results
     m, n = x.shape
     parts, k = x, -(-m // TALL)
     if k > 1:
@@ -110,14 +110,14 @@ def run_columns(results: Arrays, args: Arrays) -> Launches:
     yield columns(vector, kind_of(parts), kind_of(y), n % vector == 0), (parts, y.reshape(1, n))
 
 
-def run_lines(results: Arrays, args: Arrays) -> Launches:
-    x = matrix(args[0])
-    yield lines(dealt(x, table="reduced"), kind_of(x)), (x, results[0].reshape(-1))
+def run_lines(results: Arrays, x: Array) -> Launches:
+    x = matrix(x)
+    yield lines(dealt(x, use=READ), kind_of(x)), (x, results[0].reshape(-1))
 
 
-def run_places(results: Arrays, args: Arrays) -> Launches:
-    x = matrix(args[0])
-    yield places(dealt(x, table="reduced"), kind_of(x)), (x, results[0].reshape(-1))
+def run_places(results: Arrays, x: Array) -> Launches:
+    x = matrix(x)
+    yield places(dealt(x, use=READ), kind_of(x)), (x, results[0].reshape(-1))
 
 
 def column_outputs(x: Array, kind: str | None) -> Arrays:

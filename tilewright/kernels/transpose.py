@@ -59,8 +59,8 @@ def outputs(x: Array) -> Arrays:
     return (like(x, (x.shape[1], x.shape[0])),)
 
 
-def run(results: Arrays, args: Arrays) -> Launches:
-    x, y = matrix(args[0]), results[0]
+def run(results: Arrays, x: Array) -> Launches:
+    x, y = matrix(x), results[0]
     yield forward(common_vector([x, y]), kind_of(x)), (x, y)
 
 

@@ -21,6 +21,7 @@ from tilewright.ir.convert import converted
 from tilewright.ir.intervals import Interval, strided
 from tilewright.ir.ranges import RangeFacts
 from tilewright.ir.tensor_map import MapOf
+from tilewright.ir.walk import with_symbols_named
 from tilewright.lang.moments import Moments, OpenBlock, inside
 
 if TYPE_CHECKING:
@@ -298,10 +299,10 @@ class KernelBuilder:
         self.hints, self.awaited = self.hints or self.awaited, ()
         return self.named(parameter)
 
-    def rename(self, buffer: str, name: str) -> None:
-        """Give a buffer that no assignment has named the name that it will have in the finished kernel."""
-        self.nameless.remove(buffer)
-        self.renamed[buffer] = self.unique(name)
+    def rename(self, nameless: str, name: str) -> None:
+        """Give a buffer, or a symbol, that no assignment has named the name that it has in the finished kernel."""
+        self.nameless.remove(nameless)
+        self.renamed[nameless] = self.unique(name)
 
     def symbol(self, kind: DType) -> ir.Var:
         """A symbolic extent, bound from the arguments of a call."""
@@ -478,7 +479,7 @@ class KernelBuilder:
 
         if final or self.renamed:
             body = ir.map_buffers(body, finished)
-        return ir.Kernel(
+        kernel = ir.Kernel(
             name,
             (*self.params, *self.hidden),
             tuple(self.buffers),
@@ -490,6 +491,8 @@ class KernelBuilder:
             maps=tuple(self.maps),
             at=at,
         )
+        names = {var.name: self.renamed[var.name] for var in self.symbols if var.name in self.renamed}
+        return with_symbols_named(kernel, names) if names else kernel
 
 
 def _is_constant(view: ir.Buffer) -> bool:

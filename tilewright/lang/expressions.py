@@ -107,10 +107,12 @@ def _check_arguments(function: Callable[..., object], args: list[object], kwargs
         signature.bind(*args, **kwargs)
     except TypeError as error:
         unknown = next((name for name in kwargs if name not in signature.parameters), "")
+        params = signature.parameters.values()
+        names = [param.name + "=" * (param.kind is param.KEYWORD_ONLY) for param in params]
         raise KernelError(
             f"{getattr(function, '__name__', function)}: {error}",
             given=unknown or f"{len(args)} positional, {', '.join(kwargs) or 'no'} keywords",
-            allowed=choices(unknown, signature.parameters),
+            allowed=choices(unknown, names),
         ) from None
 
 

@@ -133,6 +133,9 @@ def match_buffer(
         )
     name = builder.named_argument(param.name)
     layout = strided(name, shape, strides, layout)
+    for step in strides if isinstance(strides, (tuple, list)) else (strides,):
+        if isinstance(step, ir.Var) and step.name in builder.nameless:
+            builder.rename(step.name, f"stride_{name}")
     check_argument(name, scope)
     buffer = new_buffer(
         builder, name, shape, dtype, scope, layout, data=param, elem_offset=_number(elem_offset), align=align,

@@ -131,7 +131,7 @@ def name_fields(builder: KernelBuilder, name: str, value: object) -> None:
     """Call the memory that the fields of an object hold by its name and theirs, ``ring_full``, where nothing has named
     it so far; what is the only such memory of an object by the object's name.
     """
-    for path, buffer in _nameless(builder, value, _DEEPEST):
+    for path, buffer in _nameless(builder, value, _DEEPEST) if builder.nameless else ():
         builder.rename(buffer, "_".join((name, *path)))
 
 

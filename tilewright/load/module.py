@@ -414,19 +414,20 @@ class LoadedKernel:
 
     def _touched(self, bound: Given, limits: host.Limits, machine: Machine) -> int | None:
         """The bytes of shared memory that a run with so much of it touches; None where it does not come to its end."""
-        from tilewright.load.reach import SharedReach
+        from tilewright.load.reach import MemoryReach
         from tilewright.sim import Program, parse_checks
 
         try:
             made = self._lowered(bound, machine)
             program = Program(made.kernel, parse_checks("bounds"))
-            reach = SharedReach(program)
+            reach = MemoryReach("shared")
+            reach.subscribe(program)
             copied = dict(zip(bound.arrays, host.copies(bound.arrays.values()), strict=True))
             limits = replace(limits, seconds=min(PATIENCE, limits.seconds or PATIENCE))
             self._run(made, program, replace(bound, arrays=copied), lambda done, ctas: None, limits)
         except (TilewrightError, MemoryError):
             return None
-        return reach.end
+        return reach.ends.get("shared", 0)
 
     @public
     def ordered(self, args: Sequence[Any], named: Mapping[str, Any], settings: Sequence[str]) -> tuple[Any, ...]:

@@ -1,4 +1,4 @@
-"""How much shared memory a kernel touches: a run with all that a CTA can have."""
+"""How much memory a kernel touches: a run with more than enough of it shows how far it goes."""
 
 from __future__ import annotations
 
@@ -10,26 +10,35 @@ from tilewright.sim.machine.device import Events
 
 if TYPE_CHECKING:
     from tilewright.sim import Program
-    from tilewright.sim.machine.address import Address
-    from tilewright.sim.machine.batch import Batch, Mask
-    from tilewright.sim.machine.sites import Hook, Site
+    from tilewright.sim.machine.event import AccessEvent, Hook
+    from tilewright.sim.machine.sites import Site
 
 
-class SharedReach(Events):
-    """The end of the bytes of shared memory that runs of a program have touched."""
+class MemoryReach(Events):
+    """The ends of the bytes that runs touch, by the names of arrays, of global memory counted from where each starts;
+    those of all of shared memory are by the name "shared".
+    """
 
-    def __init__(self, program: Program) -> None:
-        self.end = 0
+    def __init__(self, space: str) -> None:
+        self.space = space
+        self.ends = dict[str, int]()
+
+    def subscribe(self, program: Program) -> None:
+        """Hear of the runs of a program."""
         program.compiled.subscribe(self)
 
     def watch(self, site: Site) -> Hook | None:
         """Looks how far the site goes."""
-        if site.place is None or site.place.space != "shared":
+        place = site.place
+        if place is None or place.space != self.space:
             return None
+        name, start = (place.name, place.start) if self.space == "global" else (self.space, 0)
 
-        def note(batch: Batch, mask: Mask, *every: Address) -> None:
-            for at in (one for one in every if one.hi + site.width > self.end):
-                active = np.broadcast_to(at.full(), mask.shape)[mask.full]
-                self.end = max(self.end, int(active.max(initial=0)) + site.width)
+        def note(event: AccessEvent) -> None:
+            for at in event.every:
+                if at.hi + site.width - start > self.ends.get(name, 0):
+                    active = np.broadcast_to(at.full(), event.team.shape)[event.team.full]
+                    end = int(active.max(initial=0)) + site.width - start
+                    self.ends[name] = max(self.ends.get(name, 0), end)
 
         return note

@@ -1,16 +1,4 @@
-"""A recording as what a model plays: for each warp a list of acts, each a tuple that begins with its kind.
-
-    (WORK, slots, {unit: turns}, latency, row)     instructions, between two other acts
-    (READ, nbytes, far, passes, row)               loads of global memory: begun; far: bytes that come from HBM, more
-                                                   where they are short pieces, which take longer
-    (USE, row)                                     waits for all loads that this warp has begun
-    (STORE, nbytes, far, passes, row)              stores to global memory: begun, nobody waits
-    (ATOMIC, sectors, passes, row)                 atomics on global memory
-    (ISSUE, operation)                             an asynchronous operation
-    (SIGNAL, seq)                                  tells an m-barrier
-    (PHASE, number, row)                           waits for a phase of an m-barrier
-    (GROUP, operations, reads, row)                waits for operations
-    (MEET, meeting, arrives, waits, row)           a barrier of threads
+"""A recording as what a model plays: for each warp a list of acts.
 
 Within a stretch the loads of a block of statements are begun together, as compilers do; then the rest of the block
 follows, which takes its slots, or the longest way through what depends on each other where that is longer.
@@ -18,20 +6,20 @@ follows, which takes its slots, or the longest way through what depends on each 
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import filterfalse, groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from tilewright.isa import SECTOR_BYTES
+from tilewright.isa import SECTOR_BYTES, ProductShape
+from tilewright.isa.table import INSTRUCTIONS
 from tilewright.profiling.costs import NOTHING, Cost, compiled_cost, cost_of
 
 if TYPE_CHECKING:
     from tilewright.sim.record.recording import AccessSite, Moved, Recording, Row, Stretch
 
-WORK, READ, USE, STORE, ATOMIC, ISSUE, SIGNAL, PHASE, GROUP, MEET = range(10)
 LINE_BYTES = 128
 UNROLLED_TRIP = 32  # turns of a loop that a compiler unrolls whole
 UNROLLED = 4  # turns of a loop whose loads a compiler begins together
@@ -39,9 +27,6 @@ CHUNK = 64.0  # slots of work, or turns of tensor cores, after which another war
 # Of the products by `mma` between a cp.async and the next wait, those that ptxas has in front of the copy: copies stand
 # behind 0.39 of a step's products, the wait behind 0.63 (SASS of 12 of `benchmarks.gpu.mma_kernels`, NVRTC 13.0).
 ISSUED_BEHIND = 0.62
-NAME = re.compile(r"[A-Za-z_]\w*")
-DEFINED = re.compile(r"(?:let|store) ([A-Za-z_][\w.]*)|call \S+\(T\.address_of\((\w+)")
-TRIP = re.compile(r"for (\S+) in (T\.unroll|T\.serial|range|T\.vectorized)\(.*?(\d+)\)")
 # Of what the site that reads most of a buffer reads: such a load hits in the cache, as others have read it.
 MINOR = 0.05
 CACHED_BYTES = 64 << 10  # of an array that the first-level cache keeps
@@ -50,12 +35,94 @@ RUNS = ((32, 0.68), (64, 0.84), (128, 0.9), (256, 0.955))
 PIECES = ((32, 0.69), (64, 0.91), (128, 0.985))
 LANES = 32
 LOADED_BYTES = 64.0  # of a lane: half of the 32 registers below which ptxas gains no room for warps (seen in SASS)
-ATOMICS = re.compile(r".*(atom|red)\b.*|cuda\.atomic.*")
-SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
 PRODUCT_CYCLES = 6.2  # of a scheduler's tensor core for m16n8 and 32 bytes along K by `mma`; measured on an H200
-ELEMENT_BYTES = (("tf32", 4), ("s8", 1), ("u8", 1), ("e4m3", 1), ("e5m2", 1))
+WARP_PRODUCT = ProductShape(16, 8, 16, 16)  # of an instruction that does not say its own
 
-Act = tuple[Any, ...]
+# Acts. Each has the row of the recording that it belongs to.
+
+
+class WorkAct(NamedTuple):
+    """Instructions between two other acts. slots: of a scheduler. units: turns of each."""
+
+    slots: float
+    units: Mapping[str, float]
+    latency: float
+    row: int
+
+
+class ReadAct(NamedTuple):
+    """Loads of global memory: begun. far: bytes that come from HBM, more where they are short pieces, which take
+    longer. passes: of the first-level memory.
+    """
+
+    nbytes: float
+    far: float
+    passes: float
+    row: int
+
+    def scaled(self, share: float) -> ReadAct:
+        """So much of it."""
+        return type(self)(self.nbytes * share, self.far * share, self.passes * share, self.row)
+
+
+class StoreAct(ReadAct):
+    """Stores to global memory: begun, nobody waits."""
+
+
+class AtomicAct(ReadAct):
+    """Atomics on global memory, of so many bytes of whole sectors."""
+
+
+class UseAct(NamedTuple):
+    """Waits for all loads that this warp has begun."""
+
+    row: int
+
+
+class IssueAct(NamedTuple):
+    """An asynchronous operation."""
+
+    operation: int
+
+
+class SignalAct(NamedTuple):
+    """Tells an m-barrier."""
+
+    seq: int
+
+
+class PhaseAct(NamedTuple):
+    """Waits for a phase of an m-barrier."""
+
+    number: int
+    row: int
+
+
+class GroupAct(NamedTuple):
+    """Waits for operations, or for their reads alone."""
+
+    operations: tuple[int, ...]
+    reads: bool
+    row: int
+
+
+class MeetAct(NamedTuple):
+    """A barrier of threads."""
+
+    meeting: int
+    arrives: bool
+    waits: bool
+    row: int
+
+
+Act: TypeAlias = WorkAct | ReadAct | UseAct | IssueAct | SignalAct | PhaseAct | GroupAct | MeetAct
+
+
+@cache
+def is_atomic(op: str) -> bool:
+    """Does an instruction read and write a place at once, by itself? op: as a recording's sites have it."""
+    forms = INSTRUCTIONS[op].forms if op in INSTRUCTIONS else ()
+    return any(access.rmw for form in forms if form.issue is None for access in form.touched)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +186,16 @@ def issued_late(acts: Iterable[Act], operations: Mapping[int, UnitWork]) -> Iter
     """The acts in the order in which ptxas issues them: copies by cp.async among the products by `mma` behind them."""
 
     def is_copy(act: Act) -> bool:
-        return act[0] == ISSUE and act[1] in operations and operations[act[1]].unit == "cp.async"
+        return (
+            isinstance(act, IssueAct) and act.operation in operations and operations[act.operation].unit == "cp.async"
+        )
 
-    for _, several in groupby(acts, key=lambda act: act[0] in (WORK, ISSUE)):
+    for _, several in groupby(acts, key=lambda act: isinstance(act, WorkAct | IssueAct)):
         part = list(several)
         last = max((at for at, act in enumerate(part) if is_copy(act)), default=len(part))
-        products = [at for at in range(last, len(part)) if part[at][0] == WORK and "tensor" in part[at][2]]
+        products = [
+            at for at, act in enumerate(part) if at >= last and isinstance(act, WorkAct) and "tensor" in act.units
+        ]
         place = products[int(ISSUED_BEHIND * len(products))] if products else 0
         yield from filterfalse(is_copy, part[:place])
         yield from filter(is_copy, part[:place])
@@ -133,7 +204,7 @@ def issued_late(acts: Iterable[Act], operations: Mapping[int, UnitWork]) -> Iter
 
 def _count_signals(recording: Recording, script: Script, ours: range) -> None:
     """Which tellings and which operations each phase waits for."""
-    told = Counter(act[1] for _, _, acts in script.warps for act in acts if act[0] == SIGNAL)
+    told = Counter(act.seq for _, _, acts in script.warps for act in acts if isinstance(act, SignalAct))
     ends = {move.completed: at for at, move in enumerate(recording.operations) if move.completed is not None}
     for at, phase in enumerate(recording.phases):
         if phase.cta not in ours:
@@ -158,7 +229,6 @@ class ActWriter:
         self.minor = _minor(recording)
         self.known: dict[Any, list[Act]] = {}
         self.cached, self.cluster = cached, recording.cluster
-        self.latencies: dict[int, tuple[str, frozenset[str]]] = {}
 
     def acts(self, events: Sequence[Any], phases: Mapping[tuple[int, int, int], int], script: Script) -> Iterator[Act]:
         for event in events:
@@ -169,26 +239,26 @@ class ActWriter:
                     self.known[key] = list(self.stretch(event))
                 yield from self.known[key]
             elif kind == "Issued":
-                yield ISSUE, event.operation
+                yield IssueAct(event.operation)
             elif kind == "Signalled":
-                yield SIGNAL, event.seq
+                yield SignalAct(event.seq)
             elif kind == "Waited":
                 yield from self._wait(event, phases)
             elif kind == "Met" and event.meeting >= 0:
                 if event.arrives:
                     script.meetings[event.meeting] = script.meetings.get(event.meeting, 0) + 1
-                yield MEET, event.meeting, event.arrives, event.waits, event.row
+                yield MeetAct(event.meeting, event.arrives, event.waits, event.row)
 
     def _wait(self, event: Any, phases: Mapping[tuple[int, int, int], int]) -> Iterator[Act]:
         if event.on == "group":
             if event.operations:
-                yield GROUP, event.operations, event.reads, event.row
+                yield GroupAct(event.operations, event.reads, event.row)
         elif event.on == "mbarrier" and (event.cta, event.address, event.phase) in phases:
-            yield PHASE, phases[event.cta, event.address, event.phase], event.row
+            yield PhaseAct(phases[event.cta, event.address, event.phase], event.row)
 
     def operation(self, record: Any) -> UnitWork:
         if record.unit == "tensor core":
-            return UnitWork("tensor", cycles=product_cycles(record.mnemonic or record.name), row=record.row)
+            return UnitWork("tensor", cycles=product_cycles(self.rows[record.row].product), row=record.row)
         if record.unit not in ("TMA", "cp.async"):
             return UnitWork("remote", record.writes.get("shared", 0), row=record.row)
         read, written = record.reads.get("global", 0), record.writes.get("global", 0)
@@ -227,8 +297,7 @@ class ActWriter:
 
     def block(self, rows: list[tuple[int, float]], turns: int, moved: dict[str, list[Moved]]) -> Iterator[Act]:
         together = 1 if self.compiled else max(1, min(UNROLLED, turns))
-        reads: list[Act] = []
-        stores: list[Act] = []
+        reads, stores = list[ReadAct | UseAct](), list[ReadAct]()
         units, slots, most = defaultdict[str, float](float), 0.0, (-1.0, rows[0][0])
         begun = LoadsBegun()
         for row, times in rows:
@@ -239,37 +308,35 @@ class ActWriter:
                 if cost.unit:
                     units[cost.unit] += cost.turns * many * times
                 for act in self._moves(name, many, moved, row, turns):
-                    if act[0] == WORK:
-                        units["lsu"] += act[1]
-                    elif act[0] == READ:
-                        if self.compiled and begun.is_full(act[1] / LANES):
-                            reads.append((USE, row))
+                    if isinstance(act, float):
+                        units["lsu"] += act
+                    elif type(act) is ReadAct:
+                        if self.compiled and begun.is_full(act.nbytes / LANES):
+                            reads.append(UseAct(row))
                         reads.append(act)
                     else:
                         stores.append(act)
-            begun.follow(*self._names(row), row_slots, loads=len(reads) > many_reads)
+            begun.follow(self.rows[row], row_slots, loads=len(reads) > many_reads)
             slots += row_slots
             most = max(most, (row_slots + 4 * (units["lsu"] - before), row))  # four schedulers share a unit for memory
         latency = self.longest(rows)
         rounds = -(-turns // together)
         share = turns / rounds
-        block: list[Act] = [(act[0], *(value * share for value in act[1:-1]), act[-1]) for act in reads]
+        block: list[Act] = [act.scaled(share) if isinstance(act, ReadAct) else act for act in reads]
         if block:
-            block.append((USE, reads[-1][-1]))
+            block.append(UseAct(reads[-1].row))
         work = {unit: many * share for unit, many in units.items()}
         block += _chunks(slots * share, work, latency + max(0.0, share - 1) * 4, most[1])
-        block += [(act[0], *(value * share for value in act[1:-1]), act[-1]) for act in stores]
+        block += [act.scaled(share) for act in stores]
         for _ in range(rounds):
             yield from block
 
     def cost(self, row: int, name: str) -> Cost:
         if name.startswith("ptx.mma"):
-            shape = SHAPE.search(self.rows[row].mnemonic or self.rows[row].text)
-            m, n, k = map(int, shape.groups()) if shape else (16, 8, 16)
-            nbytes = next((size for word, size in ELEMENT_BYTES if word in self.rows[row].text), 2)
-            return Cost(1, "tensor", PRODUCT_CYCLES * (m * n * k * nbytes) / (16 * 8 * 32), 24)
+            m, n, k, bits = self.rows[row].product or WARP_PRODUCT
+            return Cost(1, "tensor", PRODUCT_CYCLES * (m * n * k * bits / 8) / (16 * 8 * 32), 24)
         if self.compiled:
-            return NOTHING if self._is_address(row, name) else compiled_cost(name, self.rows[row].text)
+            return NOTHING if self._is_address(row, name) else compiled_cost(name, is_integer=self.rows[row].is_integer)
         return cost_of(name)
 
     def _is_address(self, row: int, name: str) -> bool:
@@ -277,8 +344,10 @@ class ActWriter:
         accesses = [counted for counted in self.rows[row].counts if counted.startswith(("load ", "store "))]
         return bool(accesses) and name not in accesses
 
-    def _moves(self, name: str, many: int, moved: dict[str, list[Moved]], row: int, turns: int) -> Iterator[Act]:
-        """The accesses of a row, for one turn."""
+    def _moves(
+        self, name: str, many: int, moved: dict[str, list[Moved]], row: int, turns: int
+    ) -> Iterator[ReadAct | float]:
+        """The accesses of a row, for one turn; of shared memory the passes that they take."""
         op = name.partition(" ")[0] if name.startswith(("load ", "store ")) else name
         waiting = moved.get(op, [])
         for _ in range(many):
@@ -286,21 +355,21 @@ class ActWriter:
                 return
             access = waiting.pop(0)
             site = self.sites[access.site]
-            while waiting and ATOMICS.fullmatch(op) and self.sites[waiting[0].site].buffer == site.buffer:
+            while waiting and is_atomic(op) and self.sites[waiting[0].site].buffer == site.buffer:
                 waiting.pop(0)  # the other side of the same atomic
             if site.space == "shared":
-                yield WORK, access.wavefronts / turns
+                yield access.wavefronts / turns
                 continue
             nbytes, lines = access.sectors * SECTOR_BYTES / turns, max(access.times, access.nbytes / LINE_BYTES) / turns
-            if ATOMICS.fullmatch(op):
-                yield ATOMIC, access.sectors / turns, lines, row
+            if is_atomic(op):
+                yield AtomicAct(nbytes, 0.0, lines, row)
             else:
                 share = 0.0 if access.site in self.minor else self.share.get(site.buffer, 1.0)
                 if site.buffer in self.cached and not site.write:
                     nbytes, share = 0.0, 0.0
                 piece = SECTOR_BYTES * access.sectors / max(1, access.pieces)
                 far = nbytes * share / (reached_by(site.run_bytes, RUNS) * reached_by(piece, PIECES))
-                yield STORE if site.write else READ, nbytes, far, lines, row
+                yield (StoreAct if site.write else ReadAct)(nbytes, far, lines, row)
 
     def longest(self, rows: list[tuple[int, float]]) -> float:
         """Cycles of a warp that has its scheduler for itself: a result is used when it is there, as soon as the first
@@ -310,7 +379,7 @@ class ActWriter:
         free: dict[str, float] = {}
         end = 0.0
         for row, times in rows:
-            defined, used = self._names(row)
+            defined, used = self.rows[row].defines, self.rows[row].uses
             costs = [self.cost(row, name) for name in self.rows[row].counts]
             latency = max((cost.latency for cost in costs), default=0.0)
             at = max((first.get(name, 0.0) for name in used), default=0.0)
@@ -327,16 +396,6 @@ class ActWriter:
             first[defined], last[defined] = done if adds_up else at + latency, done
             end = max(end, done)
         return end
-
-    def _names(self, row: int) -> tuple[str, frozenset[str]]:
-        if row not in self.latencies:
-            text = f"{self.rows[row].kind} {self.rows[row].text}"
-            text = text.replace("let let ", "let ", 1)
-            definition = DEFINED.match(text)
-            defined = (definition.group(1) or definition.group(2) or "") if definition else ""
-            rest = text[definition.end() :] if definition and definition.group(1) else text
-            self.latencies[row] = defined, frozenset(NAME.findall(rest))
-        return self.latencies[row]
 
 
 def accesses(recording: Any) -> Iterator[tuple[Moved, AccessSite]]:
@@ -372,12 +431,12 @@ class LoadsBegun:
         self.is_used = self.is_used and not full
         return full
 
-    def follow(self, defined: str, used: frozenset[str], slots: float, *, loads: bool) -> None:
+    def follow(self, row: Row, slots: float, *, loads: bool) -> None:
         """A row that has been begun, and what it takes: nothing where it names a part of a result."""
-        if loads or (slots <= 0 and used & self.results):
-            self.results.add(defined)
+        if loads or (slots <= 0 and row.uses & self.results):
+            self.results.add(row.defines)
         else:
-            self.is_used = self.is_used or bool(used & self.results)
+            self.is_used = self.is_used or bool(row.uses & self.results)
 
 
 class Loops:
@@ -388,15 +447,15 @@ class Loops:
 
     def turns(self, row: int, times: int) -> int:
         """times: executions of the row; of a loop those of its body."""
-        loop = TRIP.search(self.rows[row].text) if self.rows[row].kind == "loop" else None
-        trip = int(loop.group(3)) if loop else 1
+        loop = self.rows[row] if self.rows[row].turns is not None else None
+        trip = loop.turns or 1 if loop else 1
         while self.open and (times < self.open[-1][0] * trip or times % self.open[-1][0]):
             self.open.pop()
         turns = 1
         for _, count in self.open:
             turns *= count
         if loop is not None:
-            unrolled = loop.group(2) in ("T.unroll", "T.vectorized") or trip <= UNROLLED_TRIP
+            unrolled = loop.is_unrolled or trip <= UNROLLED_TRIP
             here = times // self.open[-1][0] if self.open else times  # fewer than its trip where threads wait in it
             self.open.append((times, 1 if unrolled else here))
             return turns
@@ -413,7 +472,7 @@ def _chunks(slots: float, units: Mapping[str, float], latency: float, row: int) 
         return []
     pieces = max(1, int(max(slots, units.get("tensor", 0.0)) / CHUNK))
     part = {unit: many / pieces for unit, many in units.items()}
-    return [(WORK, slots / pieces, part, latency / pieces, row)] * pieces
+    return [WorkAct(slots / pieces, part, latency / pieces, row)] * pieces
 
 
 def reached_by(nbytes: float, table: Sequence[tuple[int, float]]) -> float:
@@ -421,13 +480,12 @@ def reached_by(nbytes: float, table: Sequence[tuple[int, float]]) -> float:
     return next((part for most, part in table if 0 < nbytes <= most), 1.0)
 
 
-def product_cycles(mnemonic: str) -> float:
+def product_cycles(product: ProductShape | None) -> float:
     """Cycles of an SM's tensor cores for a product of a warpgroup. A product reads its operands from shared memory at
     128 bytes a cycle: 64 rows of A, 32 bytes each, and the columns of B.
     """
-    shape = SHAPE.search(mnemonic)
-    if not shape:
+    if product is None:
         return 64.0
-    m, n, k = map(int, shape.groups())
-    bits = 256 // k
+    m, n, k, _ = product
+    bits = 256 // k  # along K; of a sparse product those of half of its elements
     return max(2 * m * n * k / (65536 / bits), m * 32 / 128 + n * 32 / 128)

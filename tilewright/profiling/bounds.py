@@ -7,7 +7,6 @@ they come in whole waves: of 133 CTAs on 132 SMs one SM has two.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import ceil, prod
@@ -22,7 +21,18 @@ from tilewright.errors import ArgumentError, choices
 from tilewright.inputs import make_arguments
 from tilewright.ir import Call, For, If, Launch, While, as_expr, expressions, statements
 from tilewright.ir.launch import CTA
-from tilewright.isa import ARCHS, GPU_ARCHS, SECTOR_BYTES, Arch, bind, calls_in, ctas_of_an_sm, gpu_named
+from tilewright.isa import (
+    ARCHS,
+    GPU_ARCHS,
+    SECTOR_BYTES,
+    WARPGROUP,
+    Arch,
+    bind,
+    calls_in,
+    ctas_of_an_sm,
+    gpu_named,
+    product_of,
+)
 from tilewright.public import Public
 from tilewright.records import NotebookText
 
@@ -317,13 +327,10 @@ def _flops(exe: Executable, counts: Counts) -> dict[int, int]:
 def _products(exe: Executable) -> Iterator[tuple[str, int, int]]:
     """(instruction, bits of an operand, flops of one warp) of each matrix product that the kernel names."""
     for _, bound in calls_in(exe.lowered.body):
-        text = bound.mnemonic if "mma" in bound.instruction.name else ""
-        shape = re.search(r"m(\d+)n(\d+)k(\d+)", text)
-        kinds = re.findall(r"\.(?:bf|tf|f|e\dm|s|u)(\d+)", text)
-        if shape and kinds and "sp" not in text.split("."):
-            bits = {16: 16, 19: 32, 32: 32, 64: 64}.get(int(kinds[1] if len(kinds) > 1 else kinds[0]), 8)
-            share = 4 if "wgmma" in text else 1  # of a warpgroup's product each warp has a quarter
-            yield bound.instruction.name, bits, 2 * prod(map(int, shape.groups())) // share
+        name, product = bound.instruction.name, product_of(bound)
+        if product is not None and "sp" not in name.split("."):
+            share = 4 if bound.instruction.lanes == WARPGROUP else 1  # of a warpgroup's product each warp has a quarter
+            yield name, max(8, product.bits), 2 * product.m * product.n * product.k // share
 
 
 def occupancy_of(launch: Launch | None, gpu: Gpu, registers: int = 0) -> Occupancy:

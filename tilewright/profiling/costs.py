@@ -67,14 +67,13 @@ def cost_of(name: str) -> Cost:
 
 
 ADDRESS = Cost(0.5, "alu", 1, 4)  # of which ptxas puts many into the offsets of loads and stores
-INTEGER = re.compile(r'type="[sub]')
 
 
 @cache
-def compiled_cost(name: str, text: str) -> Cost:
+def compiled_cost(name: str, *, is_integer: bool) -> Cost:
     """The same in a PTX text: operators are those of addresses, which its loads and stores have in themselves."""
     if not name.startswith(("ptx.", "load ", "store ")):
         return NOTHING
-    if name in ("ptx.add", "ptx.sub", "ptx.mul", "ptx.mad") and INTEGER.search(text):
+    if name in ("ptx.add", "ptx.sub", "ptx.mul", "ptx.mad") and is_integer:
         return Cost(0.5, "fma", 1, 4) if name in ("ptx.mul", "ptx.mad") else ADDRESS
     return ADDRESS if name in ("ptx.shl", "ptx.shr", "ptx.and_", "ptx.or_") else cost_of(name)

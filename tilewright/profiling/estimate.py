@@ -19,7 +19,7 @@ from tilewright import host
 from tilewright.dtypes import dtype
 from tilewright.errors import SimulationError, TilewrightError
 from tilewright.isa import clusters_on
-from tilewright.profiling.acts import ATOMICS, CACHED_BYTES, Loops, Script, accesses, script_of
+from tilewright.profiling.acts import CACHED_BYTES, Loops, Script, accesses, is_atomic, script_of
 from tilewright.profiling.bounds import GPUS, Gpu, Occupancy, by_buffer, bytes_of, occupancy_of
 from tilewright.profiling.play import MEASURED, STARTS, Played, clock_of, figures_of, play, unmeasured
 
@@ -141,7 +141,7 @@ def contention(recording: Any, launch: WholeGrid) -> float:
     """Seconds that atomics on the same line of memory take at least, one after the other."""
     seconds = defaultdict[str, float](float)
     for access, site in accesses(recording):
-        if site.space == "global" and site.write and ATOMICS.fullmatch(site.op):
+        if site.space == "global" and site.write and is_atomic(site.op):
             # lanes of one place are added up
             at_once = access.lanes if access.lanes <= access.sectors * 8 else access.times
             seconds[site.buffer] += access.times * LINE_ATOMIC_S + at_once * LANE_ATOMIC_S

@@ -7,14 +7,29 @@ of all warps the one that is furthest behind goes on. CTAs come as others end, a
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from itertools import count
 from typing import Any
 
-from tilewright.profiling import acts
-from tilewright.profiling.acts import Script
+from tilewright.isa import SECTOR_BYTES
+from tilewright.profiling.acts import (
+    LINE_BYTES,
+    Act,
+    AtomicAct,
+    GroupAct,
+    IssueAct,
+    MeetAct,
+    PhaseAct,
+    ReadAct,
+    Script,
+    SignalAct,
+    StoreAct,
+    UnitWork,
+    UseAct,
+    WorkAct,
+)
 from tilewright.profiling.bounds import Gpu
 
 # The figures that a schedule is played with, of one SM of a GPU, in cycles and bytes a cycle.
@@ -188,8 +203,11 @@ class Play:
         self.ends: list[float] = []
         self.waits, self.units = (defaultdict[tuple[str, int], float](float) for _ in "wu")
         self.busy, self.dispatched = defaultdict[str, float](float), 0.0
-        self.played = (self._work, self._read, self._use, self._store, self._atomic, self._issue, self._signal,
-                       self._phase, self._group, self._meet)  # fmt: skip
+        self.played: dict[type[Act], Callable[[RunningWarp, float, Any], float | None]] = {
+            WorkAct: self._work, ReadAct: self._read, UseAct: self._use, StoreAct: self._store, AtomicAct: self._atomic,
+            IssueAct: self._issue, SignalAct: self._signal, PhaseAct: self._phase, GroupAct: self._group,
+            MeetAct: self._meet,
+        }  # fmt: skip
         for slot in range(min(resident, total)):
             self._begin(machine.dispatch * slot)
 
@@ -203,7 +221,7 @@ class Play:
                     self._leave(warp, now)
                     break
                 act = list_of[warp.at]
-                after = played[act[0]](warp, now, act)
+                after = played[type(act)](warp, now, act)
                 if after is None:
                     break
                 warp.at += 1
@@ -253,8 +271,8 @@ class Play:
 
     # Acts: each returns when the warp goes on, or None where it waits
 
-    def _work(self, warp: RunningWarp, now: float, act: Any) -> float:
-        _, slots, units, latency, row = act
+    def _work(self, warp: RunningWarp, now: float, act: WorkAct) -> float:
+        slots, units, latency, row = act
         sm, mine = warp.sm, warp.scheduler
         begin = max(now, sm.slots[mine])
         end: float = begin + max(slots, latency)
@@ -309,40 +327,40 @@ class Play:
         used = min(MOST_USED, self.busy[unit] / len(self.sms) / (now + self.machine.hbm_latency))
         return used / (1 - used)
 
-    def _read(self, warp: RunningWarp, now: float, act: Any) -> float:
-        _, nbytes, far, passes, row = act
+    def _read(self, warp: RunningWarp, now: float, act: ReadAct) -> float:
+        nbytes, far, passes, row = act
         sm = warp.sm
         begin = self._passes(sm, now, passes, row)
         arrives = self._moved(sm, begin, nbytes, far, row) if nbytes else begin + self.machine.near_latency
         warp.pending = max(warp.pending, arrives)
         return begin + 1
 
-    def _use(self, warp: RunningWarp, now: float, act: Any) -> float:
+    def _use(self, warp: RunningWarp, now: float, act: UseAct) -> float:
         if warp.pending > now:
-            self.waits["memory", act[1]] += warp.pending - now
+            self.waits["memory", act.row] += warp.pending - now
             return warp.pending
         return now
 
-    def _store(self, warp: RunningWarp, now: float, act: Any) -> float:
-        _, nbytes, far, passes, row = act
+    def _store(self, warp: RunningWarp, now: float, act: StoreAct) -> float:
+        nbytes, far, passes, row = act
         sm = warp.sm
         begin = self._passes(sm, now, passes, row)
         done = self._moved(sm, begin, nbytes, far, row, out=True)
         room = done - self.machine.l2_latency - self.machine.store_room
         return max(begin + 1, room, sm.out - self.machine.store_bytes / self.machine.l2_write_bytes)
 
-    def _atomic(self, warp: RunningWarp, now: float, act: Any) -> float:
-        _, sectors, passes, row = act
+    def _atomic(self, warp: RunningWarp, now: float, act: AtomicAct) -> float:
+        nbytes, _, passes, row = act
         sm = warp.sm
         begin = max(now, sm.lsu)
         sm.lsu = begin + passes
-        cycles = sectors * self.machine.atomic_cycles
+        cycles = nbytes / SECTOR_BYTES * self.machine.atomic_cycles
         sm.out = max(sm.out, begin) + cycles
         self._takes("atomics", row, cycles)
         return begin + 1
 
-    def _issue(self, warp: RunningWarp, now: float, act: Any) -> float:
-        unit, number = warp.unit, act[1]
+    def _issue(self, warp: RunningWarp, now: float, act: IssueAct) -> float:
+        unit, number = warp.unit, act.operation
         work, machine, sm = unit.script.operations.get(number), self.machine, warp.sm
         begun, issuing = now, 1.0
         if work is None or number in unit.done:
@@ -365,7 +383,7 @@ class Play:
             if work.unit == "TMA":
                 extra, issuing = machine.tma_latency, machine.tma_issue
                 outside = work.outside * TMA_OUTSIDE.get(work.receivers, TMA_OUTSIDE[4])
-                cycles = (work.nbytes * machine.tma_row + outside) / acts.LINE_BYTES
+                cycles = (work.nbytes * machine.tma_row + outside) / LINE_BYTES
                 sm.tma = now = max(sm.tma, now) + cycles
                 self._takes("TMA", work.row, cycles)
             if work.unit == "cp.async":
@@ -379,7 +397,7 @@ class Play:
             self._told(unit, phase, done)
         return begun + issuing
 
-    def _received(self, work: acts.UnitWork, sm: Sm, now: float) -> Iterator[float]:
+    def _received(self, work: UnitWork, sm: Sm, now: float) -> Iterator[float]:
         """When the other SMs that a copy is for have its bytes: each takes them by its own port."""
         for number in work.into:
             other, cycles = self.sms[number], work.nbytes / RECEIVED
@@ -394,15 +412,15 @@ class Play:
         if unit.needs[phase] == 0:
             self._wake(unit, ("phase", phase), unit.ready[phase] + self.machine.barrier_latency)
 
-    def _signal(self, warp: RunningWarp, now: float, act: Any) -> float:
+    def _signal(self, warp: RunningWarp, now: float, act: SignalAct) -> float:
         script = warp.unit.script
-        for phase in script.phases_of.get(act[1], ()):
+        for phase in script.phases_of.get(act.seq, ()):
             far = self.sms[script.homes.get(phase, 0)] is not warp.sm
             self._told(warp.unit, phase, now + far * self.machine.remote_latency)
         return now + self.machine.signal
 
-    def _phase(self, warp: RunningWarp, now: float, act: Any) -> float | None:
-        unit, phase = warp.unit, act[1]
+    def _phase(self, warp: RunningWarp, now: float, act: PhaseAct) -> float | None:
+        unit, phase = warp.unit, act.number
         if unit.needs.get(phase, 0) > 0:
             unit.waiting.setdefault(("phase", phase), []).append(warp)
             warp.began = now if warp.began is None else warp.began
@@ -411,19 +429,19 @@ class Play:
         ready = unit.ready.get(phase, 0.0) + self.machine.barrier_latency
         after = max(now + self.machine.passed, ready if unit.needs.get(phase) == 0 and phase in unit.ready else now)
         if after > began:
-            self.waits["m-barrier", act[2]] += after - began
+            self.waits["m-barrier", act.row] += after - began
         return after
 
-    def _group(self, warp: RunningWarp, now: float, act: Any) -> float:
-        _, operations, reads, row = act
+    def _group(self, warp: RunningWarp, now: float, act: GroupAct) -> float:
+        operations, reads, row = act
         done = warp.unit.done
         after = max((done[operation][1 if reads else 0] for operation in operations if operation in done), default=now)
         if after > now:
             self.waits["operations", row] += after - now
         return max(now, after)
 
-    def _meet(self, warp: RunningWarp, now: float, act: Any) -> float | None:
-        _, meeting, arrives, waits, row = act
+    def _meet(self, warp: RunningWarp, now: float, act: MeetAct) -> float | None:
+        meeting, arrives, waits, row = act
         unit = warp.unit
         if warp.began is None and arrives:
             unit.arrived[meeting] -= 1

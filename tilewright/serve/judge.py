@@ -135,7 +135,7 @@ def uncompiled(verdict: Verdict) -> Verdict:
     return replace(verdict, status="refused", findings=tuple(findings))
 
 
-COMPILING = ("kernel", "dispatch", "instruction", "layout", "tool", "target")
+COMPILING = ("kernel", "unsupported", "dispatch", "instruction", "layout", "tool", "target")
 """The kinds of errors that are told as one: ``compile``."""
 
 

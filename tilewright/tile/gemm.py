@@ -30,7 +30,7 @@ from tilewright.tile.owners import all_hold, end_of
 from tilewright.tile.partition import root_of
 from tilewright.tile.staging import Staged, allocated, like, staged
 from tilewright.tile.steps import Builder
-from tilewright.tile.walks import Ints, linear, plus, walk_of
+from tilewright.tile.walks import Ints, linear, plus, turns_of
 
 # The product by ``mma.sync``: warps multiply matrices that lie in their registers.
 #
@@ -440,7 +440,7 @@ class Scaling:
             numbers = np.arange(len(self.slots))
             mine = Addend(out.local("kept", len(self.slots), str(total.dtype)), 0, numbers)
             with out.when(self.held.guard):
-                for slot, number in _each(out, self.slots, numbers):
+                for slot, number in out.turns("e", turns_of(self.slots, numbers)):
                     out.store(mine.registers.flat(), number, ir.Load(total.flat(), (self._place(slot),)))
         self._set(out, total, None, None)
         return self.c or mine
@@ -460,7 +460,7 @@ class Scaling:
             for name, factor in (("alpha", alpha), ("beta", beta))
         ]
         with out.when(self.held.guard):
-            for slot, other in _each(out, self.slots, self.slots if c is None else c.slots):
+            for slot, other in out.turns("e", turns_of(self.slots, self.slots if c is None else c.slots)):
                 terms = [] if alpha is None else [_times(ir.Load(total.flat(), (self._place(slot),)), factors[0], wide)]
                 if c is not None:
                     element = ir.Load(c.registers.flat(), (ir.as_expr(plus(c.base, other)),))
@@ -474,16 +474,6 @@ class Scaling:
 
 def _times(element: ir.Expr, factor: ir.Expr | None, wide: str) -> ir.Expr:
     return ir.cast(element, dtype(wide)) if factor is None else ir.cast(element, dtype(wide)) * factor
-
-
-def _each(out: Builder, first: Ints, other: Ints) -> Iterator[tuple[ir.Value, ir.Value]]:
-    """Go through the entries of two tables, in a loop where both follow digits."""
-    walks = walk_of(first, listed=False), walk_of(other, listed=False)
-    if walks[0] is None or walks[1] is None:
-        yield from zip(first.tolist(), other.tolist(), strict=True)
-        return
-    with out.loop("e", len(first), "unroll") as e:
-        yield walks[0].at(e), walks[1].at(e)
 
 
 def plan_scaling(call: TileCall, d: Side, held: Held) -> Scaling:

@@ -69,6 +69,14 @@ def places(side: Side, facts: Facts) -> Places:
     return Places(base, units, steps, seen, facts.simplify(base - number), side.swizzle, int(number))
 
 
+def places_in_numbers(side: Side, facts: Facts) -> Places:
+    """The same of a region without symbolic strides. Raises Decline for others."""
+    where = places(side, facts)
+    if len(where.units) > 1:
+        raise Decline(f"{side.name} has symbolic strides", allowed="strides that are numbers")
+    return where
+
+
 def _table(side: Side) -> tuple[tuple[Value, ...], Ints, Value]:
     """Units, steps and base of a region: from its own layout, or cut out of the table of the whole buffer."""
     if side.tile is None:

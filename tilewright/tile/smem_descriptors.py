@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import chain, product
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
@@ -34,7 +35,7 @@ from tilewright.records import replace
 from tilewright.tile.call import Side, TileCall, side_of
 from tilewright.tile.dispatch import Change, Decline, relaid
 from tilewright.tile.matrices import mma_layouts
-from tilewright.tile.partition import COLUMN_BITS, places, storage_start, tmem_cells
+from tilewright.tile.partition import COLUMN_BITS, Places, places_in_numbers, storage_start, tmem_cells
 from tilewright.tile.steps import Builder
 from tilewright.tile.walks import Ints, plus, quotient
 
@@ -237,6 +238,37 @@ def check_aligned(call: TileCall, side: Side, swizzle: SwizzleMode, align: int) 
         )
 
 
+Candidate: TypeAlias = tuple[SwizzleMode, Ints, Value]
+"""A swizzle that may be the hardware's; byte addresses before it; the bits that they count from."""
+Fit = TypeVar("Fit")
+
+
+def before_swizzles(
+    call: TileCall, side: Side, where: Places, address: Ints, modes: Iterable[SwizzleMode] = SwizzleMode
+) -> Iterator[Candidate]:
+    """The swizzles in whose pattern it is known where a region begins. address: in bytes, after the swizzle."""
+    facts, base = call.facts, where.seen_base * side.dtype.bits
+    start = plus(base, storage_start(side.buffer, facts)[1])
+    for swizzle in modes:
+        low = const_value(facts.simplify(start % (8 * pattern_bytes(swizzle))))
+        if low is not None:
+            yield swizzle, unswizzled(swizzle, address + int(low) // 8), base - int(low)
+
+
+def first_fitting(
+    call: TileCall, side: Side, candidates: Iterable[Candidate], fit: Callable[[SwizzleMode, Ints], Fit | None]
+) -> tuple[SwizzleMode, Fit, Ints, Value] | None:
+    """The first candidate that fits a descriptor, with what fits; its addresses, and where they count from in units
+    of 16 bytes from the buffer's first element on. Raises Decline where the buffer is not aligned to its pattern.
+    """
+    facts, (align, behind) = call.facts, storage_start(side.buffer, call.facts)
+    for swizzle, linear, base in candidates if facts.divides(8 * UNIT, facts.simplify(behind)) else ():
+        if (fitting := fit(swizzle, linear)) is not None:
+            check_aligned(call, side, swizzle, align)
+            return swizzle, fitting, linear, facts.simplify(quotient(facts.simplify(base), 8 * UNIT, facts))
+    return None
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class DescribedBlocks:
     """What a descriptor says, and where blocks start. trans: is it MN-major? leading, stride: in units of 16 bytes.
@@ -267,24 +299,18 @@ def described(
     changes: that might help, besides other layouts.
     Raises Decline where there is none.
     """
-    where, facts, bits = places(side, call.facts), call.facts, side.dtype.bits
+    where, bits = places_in_numbers(side, call.facts), side.dtype.bits
     together, nbytes = packed or (1, bits // 8)
-    first = elements[..., ::together]
-    if len(where.units) > 1:
-        raise Decline(f"{side.name} has symbolic strides", allowed="strides that are numbers")
-    align, behind = storage_start(side.buffer, facts)
-    base = where.seen_base * bits
-    for swizzle in reversed(SwizzleMode):
-        low = const_value(facts.simplify(plus(base, behind) % (8 * pattern_bytes(swizzle))))
-        if low is None or where.longest_run is not None or not _are_neighbours(where.seen[0][elements], together):
-            continue
-        linear = unswizzled(swizzle, where.seen[0][first] * bits // 8 + int(low) // 8)
-        for trans in (False, True) if may_transpose else (False,):
-            fields = _fields(swizzle, linear, nbytes, trans=trans)
-            if fields is None or not facts.divides(8 * UNIT, facts.simplify(behind)):
-                continue
-            check_aligned(call, side, swizzle, align)
-            begin = facts.simplify(quotient(facts.simplify(base - int(low)), 8 * UNIT, facts))
+
+    def fit(swizzle: SwizzleMode, linear: Ints) -> tuple[bool, tuple[int, int]] | None:
+        ways = ((trans, _fields(swizzle, linear, nbytes, trans=trans)) for trans in (False, True)[: 1 + may_transpose])
+        return next(((trans, fields) for trans, fields in ways if fields is not None), None)
+
+    if where.longest_run is None and _are_neighbours(where.seen[0][elements], together):
+        address = where.seen[0][elements[..., ::together]] * bits // 8
+        candidates = before_swizzles(call, side, where, address, reversed(SwizzleMode))
+        if (fitting := first_fitting(call, side, candidates, fit)) is not None:
+            swizzle, (trans, fields), linear, begin = fitting
             return DescribedBlocks(trans, swizzle, *fields, begin, linear[:, :, 0, 0] // UNIT)
     raise Decline(
         f"no descriptor leads to the blocks of {side.name} in {side.buffer.layout or 'rows'}",

@@ -4,7 +4,7 @@ of a call, for tiles of its own or the parts of one that no layout describes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +32,7 @@ from tilewright.tile.walks import apart, plus, times
 
 if TYPE_CHECKING:
     from tilewright.ir.ranges import RangeFacts
-    from tilewright.tile.walks import Offset
+    from tilewright.tile.walks import LoopTurns, Offset
 
 
 # Writing the body of a tile call: statements that know their line, names that are new to the kernel.
@@ -214,6 +214,12 @@ class Builder:
         yield var
         body = tuple(self._bodies.pop())
         self.add(ir.For(var, ir.as_expr(0), ir.as_expr(count), body, kind, at=self.at))
+
+    def turns(self, name: str, loops: Iterable[LoopTurns]) -> Iterator[list[ir.Value]]:
+        """Go through loops, unrolled, one behind the other: what is written inside has what their tables are."""
+        for loop in loops:
+            with self.loop(name, loop.count, "unroll") as turn:
+                yield [walk.at(turn) for walk in loop.walks]
 
     @contextmanager
     def when(self, cond: ir.Expr | None) -> Iterator[None]:

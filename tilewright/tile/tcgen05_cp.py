@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 
 import numpy as np
@@ -42,14 +43,22 @@ from tilewright.tile.partition import (
     CellPlaces,
     Places,
     misaligned,
-    places,
+    places_in_numbers,
     replicas_of,
     storage_start,
     tmem_cells,
 )
-from tilewright.tile.smem_descriptors import GROUP, UNIT, check_aligned, in_fields, mode_of, pattern_bytes, unswizzled
+from tilewright.tile.smem_descriptors import (
+    GROUP,
+    UNIT,
+    Candidate,
+    before_swizzles,
+    first_fitting,
+    in_fields,
+    mode_of,
+)
 from tilewright.tile.steps import Builder
-from tilewright.tile.walks import Ints, Walk, plus, quotient, walk_of
+from tilewright.tile.walks import Ints, LoopTurns, plus, quotient, turns_of, walk_of
 
 # Shared memory as tcgen05.cp can read it: changes to try where a copy to tensor memory finds no descriptor.
 
@@ -145,18 +154,10 @@ class Descriptor:
 
 
 @dataclass(frozen=True, slots=True)
-class CopyRun:
-    """A run of instructions. column: what each adds to the address in tensor memory; unit: to the descriptor."""
-
-    count: int
-    column: Walk
-    unit: Walk
-
-
-@dataclass(frozen=True, slots=True)
 class TmemCopyPlan:
     """shape, fmt, cta_group: the instruction. column, unit: where all begin, in tensor memory from the buffer's address
-    on, in shared memory in units of 16 bytes from the buffer's first element on.
+    on, in shared memory in units of 16 bytes from the buffer's first element on. runs: instructions, by what each adds
+    to both.
     """
 
     shape: Shape
@@ -165,7 +166,7 @@ class TmemCopyPlan:
     descriptor: Descriptor
     column: Value
     unit: Value
-    runs: tuple[CopyRun, ...]
+    runs: tuple[LoopTurns, ...]
 
     def summary(self) -> str:
         """``32x128b.warpx4, 1 instruction; no swizzle``."""
@@ -186,7 +187,7 @@ def packing(call: TileCall) -> str:
 def plan_copies(call: TileCall, shapes: Sequence[Shape]) -> TmemCopyPlan:
     """The copy by the first of ``shapes`` that fits. Raises Decline with the reasons of all."""
     check_target(call, "tcgen05.cp", isa.lookup(CP).forms[0])
-    cells, where = tmem_cells(call["dst"]), _sources(call)
+    cells, where = tmem_cells(call["dst"]), places_in_numbers(call["src"], call.facts)
     tried: list[Decline] = []
     for shape in shapes:
         attempt = _attempt(call, shape, cells, where)
@@ -205,13 +206,6 @@ def _attempt(call: TileCall, shape: Shape, cells: CellPlaces, where: Places) -> 
         return declined
 
 
-def _sources(call: TileCall) -> Places:
-    where = places(call["src"], call.facts)
-    if len(where.units) > 1:
-        raise Decline(f"{call['src'].name} has symbolic strides", allowed="strides that are numbers")
-    return where
-
-
 def _plan(call: TileCall, shape: Shape, cells: CellPlaces, where: Places) -> TmemCopyPlan:
     lane, bit, source = _rows(call, shape, cells, where)
     into, source = _lanes(call, shape, cells, lane, bit, source)
@@ -224,16 +218,8 @@ def _plan(call: TileCall, shape: Shape, cells: CellPlaces, where: Places) -> Tme
         descriptor,
         call.facts.simplify(plus(cells.lane_base * LANE_STEP, column) + int(into[0])),
         call.facts.simplify(unit + int(first[0])),
-        _runs(into - into[0], first - first[0]),
+        turns_of(into - into[0], first - first[0]),
     )
-
-
-def _runs(column: Ints, unit: Ints) -> tuple[CopyRun, ...]:
-    """One loop where both follow digits; else one instruction after the other."""
-    across, along = walk_of(column, listed=False), walk_of(unit, listed=False)
-    if across is not None and along is not None:
-        return (CopyRun(len(column), across, along),)
-    return tuple(CopyRun(1, Walk(int(c)), Walk(int(u))) for c, u in zip(column, unit, strict=True))
 
 
 # The three questions: rows, lanes, descriptor
@@ -313,34 +299,24 @@ def _described(call: TileCall, shape: Shape, where: Places, source: Ints) -> tup
     """The descriptor; where it begins in units of 16 bytes from the buffer's first element on, as the part that all
     instructions share and each one's own.
     """
-    facts = call.facts
-    align, behind = storage_start(call["src"].buffer, facts)
-    for swizzle, linear, base in _before_swizzles(call, shape, where, source, behind):
-        descriptor = _fit(shape, swizzle, linear)
-        if descriptor is None or not facts.divides(8 * UNIT, behind):
-            continue
-        check_aligned(call, call["src"], swizzle, align)
-        return descriptor, quotient(base, 8 * UNIT, facts), linear[:, 0, 0] // UNIT
-    raise Decline(_no_descriptor(call, source), allowed=ROWS_OF_DESCRIPTOR, changes=other_layouts(call, shape))
+    if where.longest_run is None:
+        candidates = before_swizzles(call, call["src"], where, source)
+    else:
+        candidates = _in_a_pattern(call, shape, where, source)
+    if (fit := first_fitting(call, call["src"], candidates, partial(_fit, shape))) is None:
+        raise Decline(_no_descriptor(call, source), allowed=ROWS_OF_DESCRIPTOR, changes=other_layouts(call, shape))
+    _, descriptor, linear, begin = fit
+    return descriptor, begin, linear[:, 0, 0] // UNIT
 
 
-def _before_swizzles(
-    call: TileCall, shape: Shape, where: Places, source: Ints, behind: Value
-) -> Iterator[tuple[SwizzleMode, Ints, Value]]:
-    """For each swizzle that may be the hardware's here: byte addresses before it, and the bits that they count from."""
+def _in_a_pattern(call: TileCall, shape: Shape, where: Places, source: Ints) -> Iterator[Candidate]:
+    """Rows that begin at a place of a swizzle's pattern which is not known: they are whole before it, too."""
     facts, bits = call.facts, call["src"].dtype.bits
-    base = where.seen_base * bits
-    if where.longest_run is not None:  # it is not known where in the pattern the region begins
-        assert where.swizzle is not None
-        swizzle = mode_of(where.swizzle, bits)
-        whole = not (source[..., 0] % shape.row_bytes).any()
-        if swizzle and whole and facts.divides(8 * shape.row_bytes, plus(base, behind)):
-            yield swizzle, source, base
-        return
-    for swizzle in SwizzleMode:
-        low = const_value(facts.simplify(plus(base, behind) % (8 * pattern_bytes(swizzle))))
-        if low is not None:
-            yield swizzle, unswizzled(swizzle, source + int(low) // 8), base - int(low)
+    assert where.swizzle is not None
+    swizzle, base = mode_of(where.swizzle, bits), where.seen_base * bits
+    start = plus(base, storage_start(call["src"].buffer, facts)[1])
+    if swizzle and not (source[..., 0] % shape.row_bytes).any() and facts.divides(8 * shape.row_bytes, start):
+        yield swizzle, source, base
 
 
 def _fit(shape: Shape, swizzle: SwizzleMode, linear: Ints) -> Descriptor | None:
@@ -388,9 +364,8 @@ def emit_copies(plan: TmemCopyPlan, call: TileCall, out: Builder) -> None:
     """The instruction, or unrolled loops of it that move on in columns and in units of shared memory."""
     shared = call["src"].buffer
     encoded = out.once_behind(shared, plan.descriptor, lambda before: _encode(plan.descriptor, call["src"], before))
-    for run in plan.runs:
-        with out.loop("tile", run.count, "unroll") as tile:
-            _issue(plan, run, tile, encoded, call, out)
+    for column, unit in out.turns("tile", plan.runs):
+        _issue(plan, column, unit, encoded, call, out)
 
 
 def _encode(descriptor: Descriptor, shared: Side, out: Builder) -> Expr:
@@ -403,14 +378,13 @@ def _encode(descriptor: Descriptor, shared: Side, out: Builder) -> Expr:
     return Load(register, (as_expr(0),))
 
 
-def _issue(plan: TmemCopyPlan, run: CopyRun, tile: Value, encoded: Expr, call: TileCall, out: Builder) -> None:
+def _issue(plan: TmemCopyPlan, column: Value, unit: Value, encoded: Expr, call: TileCall, out: Builder) -> None:
     address = call["dst"].buffer.allocated_addr
     assert address is not None
-    column, unit = plus(plan.column, run.column.at(tile)), plus(plan.unit, run.unit.at(tile))
     out.call(
         CP,
-        plus(address, column),
-        isa.call("smem_desc_add_16B_offset", encoded, unit),
+        plus(address, plus(plan.column, column)),
+        isa.call("smem_desc_add_16B_offset", encoded, plus(plan.unit, unit)),
         shape=plan.shape.name,
         cta_group=plan.cta_group,
         multicast=plan.shape.multicast,

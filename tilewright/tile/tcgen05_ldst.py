@@ -32,7 +32,7 @@ from tilewright.tile.owners import Owners, owners, registers_of
 from tilewright.tile.partition import COLUMN_BITS, WHOLE_COLUMNS, CellPlaces, tmem_cells
 from tilewright.tile.scope import SPOKEN
 from tilewright.tile.steps import Builder
-from tilewright.tile.walks import Ints, Walk, plus, quotient, walk_of
+from tilewright.tile.walks import Ints, LoopTurns, plus, quotient, turns_of
 
 QUARTER = 32  # lanes that a warp reaches
 SPLIT_SHAPE = "16x32bx2"  # the two halves of a warp have columns at any distance from each other
@@ -42,20 +42,10 @@ OWN_LANES = "warp w of a warpgroup holds what is in lanes 32w to 32w + 31"
 
 
 @dataclass(frozen=True, slots=True)
-class LoadRun:
-    """A run of instructions. row, column: where each begins in the quarter. slots: one walk for each register."""
-
-    count: int
-    row: Walk
-    column: Walk
-    slots: tuple[Walk, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class LdstPlan:
     """shape, num, split: the instruction. halves: it has two columns' low halves in each register. quarter: the first
     lane that the warp reaches. column, slot: where columns and slots count from. guard: holds in the warps that take
-    part.
+    part. runs: instructions, by the row and the column in the quarter where each begins, and the slot of each register.
     """
 
     op: str
@@ -67,7 +57,7 @@ class LdstPlan:
     column: Value
     slot: Value
     guard: Expr | None
-    runs: tuple[LoadRun, ...]
+    runs: tuple[LoopTurns, ...]
 
     def summary(self) -> str:
         """``tcgen05.ld 32x32b.x16, 1 instruction per warp``."""
@@ -140,10 +130,12 @@ def _plan(call: TileCall) -> LdstPlan:
     lane, bit = _of_warps(call, cells, held, registers)
     column, halves = _columns(call, cells, lane, bit)
     shape, num, split, places = _served(call, lane[..., 0], column, halves)
-    slots = held.slots[:: registers.shape[3]]
+    members = held.slots[:: registers.shape[3]][np.stack([start[2] for start in places])]
+    rows, columns = (np.array([start[place] for start in places]) for place in (0, 1))
     base = quotient(cells.bit_base, COLUMN_BITS, call.facts)
     guard = held.guard(storing=False)
-    return LdstPlan(op, shape, num, split, halves, _quarter(call), base, held.base, guard, _runs(places, slots))
+    return LdstPlan(op, shape, num, split, halves, _quarter(call), base, held.base, guard,
+                    turns_of(rows, columns, *members.T))  # fmt: skip
 
 
 # Cells of registers
@@ -277,36 +269,21 @@ def _tiled(shape: str, num: int, split: int | None, halves: bool, lane: Ints, co
     return sorted(places, key=lambda start: start[:2]) if not left else []
 
 
-def _runs(places: Found, slots: Ints) -> tuple[LoadRun, ...]:
-    """One loop where addresses and slots follow digits; else one instruction after the other."""
-    rows, columns = (np.array([start[place] for start in places]) for place in (0, 1))
-    members = np.stack([slots[start[2]] for start in places])
-    walks = [walk_of(values, listed=False) for values in (rows, columns, *members.T)]
-    regular = [walk for walk in walks if walk is not None]
-    if len(regular) == len(walks):
-        return (LoadRun(len(places), regular[0], regular[1], tuple(regular[2:])),)
-    return tuple(
-        LoadRun(1, Walk(row), Walk(column), tuple(map(Walk, registers.tolist())))
-        for row, column, registers in zip(rows.tolist(), columns.tolist(), members, strict=True)
-    )
-
-
 # The code of a copy.
 
 
 @tcgen05_ldst.emit
 def _(plan: LdstPlan, call: TileCall, out: Builder) -> None:
     with out.when(plan.guard):
-        for run in plan.runs:
-            with out.loop("group", run.count, "unroll") as group:
-                _issue(plan, run, group, call, out)
+        for row, column, *slots in out.turns("group", plan.runs):
+            _issue(plan, row, column, slots, call, out)
 
 
-def _issue(plan: LdstPlan, run: LoadRun, group: Value, call: TileCall, out: Builder) -> None:
+def _issue(plan: LdstPlan, row: Value, column: Value, slots: Sequence[Value], call: TileCall, out: Builder) -> None:
     address, registers = call.side("tmem").buffer.allocated_addr, call.side("local").buffer.flat()
-    slots = [AddressOf(registers, (as_expr(plus(plan.slot, slot.at(group))),)) for slot in run.slots]
+    places = [AddressOf(registers, (as_expr(plus(plan.slot, slot)),)) for slot in slots]
     words: dict[str, object] = {"pack" if plan.op.endswith("ld") else "unpack": True} if plan.halves else {}
     if plan.split is not None:
         words["split"] = plan.split
-    row, col = plus(plan.quarter, run.row.at(group)), plus(plan.column, run.column.at(group))
-    out.call(plan.op, address, *slots, shape=plan.shape, num=plan.num, row=row, col=col, **words)
+    row, col = plus(plan.quarter, row), plus(plan.column, column)
+    out.call(plan.op, address, *places, shape=plan.shape, num=plan.num, row=row, col=col, **words)

@@ -25,8 +25,22 @@ if TYPE_CHECKING:
     from tilewright.layout import Facts, SwizzleLayout
     from tilewright.tile.call import Side
 
-__all__ = ["Ints", "Offset", "Walk", "apart", "digits_of", "linear", "number_of", "plus", "quotient", "separated",
-           "times", "walk_of"]  # fmt: skip
+__all__ = [
+    "Ints",
+    "LoopTurns",
+    "Offset",
+    "Walk",
+    "apart",
+    "digits_of",
+    "linear",
+    "number_of",
+    "plus",
+    "quotient",
+    "separated",
+    "times",
+    "turns_of",
+    "walk_of",
+]  # fmt: skip
 
 Ints = NDArray[np.int64]
 
@@ -150,6 +164,26 @@ def walk_of(values: Ints, *, listed: bool = True) -> Walk | None:
         steps.insert(0, (extent, stride))
         inner *= extent
     return Walk(start, tuple(steps))
+
+
+@dataclass(frozen=True, slots=True)
+class LoopTurns:
+    """A loop, and what several tables are in each of its turns."""
+
+    count: int
+    walks: tuple[Walk, ...]
+
+
+def turns_of(*tables: Ints) -> tuple[LoopTurns, ...]:
+    """One loop through tables of one length where all follow digits; else a turn for each entry.
+
+    >>> turns_of(np.array([0, 1, 2]), np.array([5, 5, 7]))[1].walks
+    (Walk(start=1, steps=(), listed=()), Walk(start=5, steps=(), listed=()))
+    """
+    walks = tuple(walk for table in tables if (walk := walk_of(table, listed=False)) is not None)
+    if len(walks) == len(tables):
+        return (LoopTurns(len(tables[0]), walks),)
+    return tuple(LoopTurns(1, tuple(map(Walk, row))) for row in np.stack(tables, axis=1).tolist())
 
 
 def separated(values: Ints) -> list[Ints] | None:

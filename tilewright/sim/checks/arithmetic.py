@@ -18,15 +18,15 @@ from tilewright.isa import bind
 from tilewright.isa.forms import TYPES
 from tilewright.sim.checks.base import Check, hear, register
 from tilewright.sim.machine import (
+    AccessEvent,
     Address,
     Array,
-    Batch,
     Bits,
     Bools,
     Hook,
-    Mask,
     Shadows,
     Site,
+    Team,
     Value,
     Wave,
     where_text,
@@ -52,10 +52,8 @@ class Need:
     use: str
     at: Span | None
 
-    def __call__(
-        self, batch: Batch, mask: Mask, flags: Bits, site: Site | None = None, at: Address | None = None
-    ) -> None:
-        batch.wave.shadows.require(batch, mask, flags, self.use, self.at, self.what, (site, at))
+    def __call__(self, team: Team, flags: Bits, site: Site | None = None, at: Address | None = None) -> None:
+        team.wave.shadows.require(team, flags, self.use, self.at, self.what, (site, at))
 
 
 class Poison(Check):
@@ -71,10 +69,11 @@ class Poison(Check):
 
         use = told("an operand of {}", operation(site.op))
 
-        def look(batch: Batch, mask: Mask, *every: Address) -> None:
-            for at in every:
-                flags = site.shadow_bits(batch, mask, at)
-                batch.wave.shadows.require(batch, mask, flags, use, site.at, "memory", (site, at))
+        def look(event: AccessEvent) -> None:
+            team = event.team
+            for at in event.every:
+                flags = site.shadow_bits(team, at)
+                team.wave.shadows.require(team, flags, use, site.at, "memory", (site, at))
 
         return look
 
@@ -108,29 +107,29 @@ class Operands:
         number = const_value(expr.b)
         return cls(expr, at) if number is None or _faults(expr, int(number)) else None
 
-    def __call__(self, batch: Batch, mask: Mask, a: Value, b: Value) -> None:
+    def __call__(self, team: Team, a: Value, b: Value) -> None:
         """Raises SimulationError where an active lane's operation is undefined."""
         faults = np.asarray(_faults(self.expr, b))
         if not faults.any():
             return
-        lanes = mask.full & (faults.any(-1) if faults.ndim == 4 else faults)
+        lanes = team.full & (faults.any(-1) if faults.ndim == 4 else faults)
         if lanes.any():
-            raise self._error(batch, lanes, a, b)
+            raise self._error(team, lanes, a, b)
 
-    def _error(self, batch: Batch, lanes: Bools, a: Value, b: Value) -> SimulationError:
-        left, right = (np.broadcast_to(np.atleast_3d(v), (*batch.shape, *np.shape(v)[3:])) for v in (a, b))
+    def _error(self, team: Team, lanes: Bools, a: Value, b: Value) -> SimulationError:
+        left, right = (np.broadcast_to(np.atleast_3d(v), (*team.shape, *np.shape(v)[3:])) for v in (a, b))
         values = left[lanes][0], right[lanes][0]
         bits = self.expr.dtype.element.bits
         divides = self.expr.op in DIVISIONS
         holds = f"{self.expr.b} != 0" if divides else f"{self.expr.b} < {bits}"
         if not divides and np.any(values[1] < 0):
             holds = f"{self.expr.b} >= 0"
-        return batch.error(
+        return team.error(
             "arithmetic",
             f"`{self.expr}` divides by zero" if divides else f"`{self.expr}` shifts out of range",
             lanes,
             self.at,
-            given=f"{values[0]} {self.expr.op} {values[1]} in {where_text(batch, lanes)}",
+            given=f"{values[0]} {self.expr.op} {values[1]} in {where_text(team, lanes)}",
             allowed="a divisor other than 0" if divides else f"a count of 0 to {bits - 1}, for {bits} bits",
             hint=None if const_value(self.expr.b) is not None else f"T.select({holds}, {self.expr}, 0)",
         )
@@ -152,26 +151,24 @@ class OpenResult:
         number = const_value(bound.operands[undefined.operand][0])
         return cls(call, at) if number is None or undefined.where(np.asarray(number)) else None
 
-    def __call__(
-        self, batch: Batch, mask: Mask, values: tuple[Value, ...], unknown: tuple[Array | None, ...]
-    ) -> Array | None:
+    def __call__(self, team: Team, values: tuple[Value, ...], unknown: tuple[Array | None, ...]) -> Array | None:
         """The bits of the result that are unknown as it is undefined; the lanes are kept for a report."""
-        lanes = self._lanes(mask, values, unknown[self._number])
+        lanes = self._lanes(team, values, unknown[self._number])
         if not lanes.any():
             return None
-        shadows = batch.wave.shadows
+        shadows = team.wave.shadows
         if self not in shadows.undefined:
-            threads = np.zeros((batch.wave.ctas, batch.wave.run.warps, 32), bool)
-            shadows.undefined[self] = threads, self._error(batch, lanes, values)
-        shadows.undefined[self][0][batch.ctas, batch.warps] |= lanes
+            threads = np.zeros((team.wave.ctas, team.wave.run.warps, 32), bool)
+            shadows.undefined[self] = threads, self._error(team, lanes, values)
+        shadows.undefined[self][0][team.ctas, team.warps] |= lanes
         kind = np.dtype(f"u{self.call.dtype.numpy.itemsize}")
         return np.where(lanes, ~np.zeros((), kind), np.zeros((), kind))
 
-    def refuse(self, batch: Batch, mask: Mask, *values: Value) -> None:
+    def refuse(self, team: Team, *values: Value) -> None:
         """Raises SimulationError where the result is undefined in an active lane."""
-        lanes = self._lanes(mask, values, None)
+        lanes = self._lanes(team, values, None)
         if lanes.any():
-            raise self._error(batch, lanes, values)
+            raise self._error(team, lanes, values)
 
     @cached_property
     def _undefined(self) -> Undefined:
@@ -184,21 +181,21 @@ class OpenResult:
         """The number of the operand that decides."""
         return [row.name for row in bind(self.call).arguments].index(self._undefined.operand)
 
-    def _lanes(self, mask: Mask, values: tuple[Value, ...], unknown: Array | None) -> Bools:
+    def _lanes(self, team: Team, values: tuple[Value, ...], unknown: Array | None) -> Bools:
         undefined = np.asarray(self._undefined.where(np.asarray(values[self._number])))
         if not undefined.any():
             return undefined
-        lanes: Bools = mask.full & (undefined if unknown is None else undefined & (unknown == 0))
+        lanes: Bools = team.full & (undefined if unknown is None else undefined & (unknown == 0))
         return lanes
 
-    def _error(self, batch: Batch, lanes: Bools, values: tuple[Value, ...]) -> SimulationError:
+    def _error(self, team: Team, lanes: Bools, values: tuple[Value, ...]) -> SimulationError:
         bound = bind(self.call)
         shown = []
         for row, value in zip(bound.arguments, values, strict=True):
             register = bound.operands[row.name][0].dtype.numpy
-            bits = np.broadcast_to(np.asarray(value, register), batch.shape)[lanes][0]
+            bits = np.broadcast_to(np.asarray(value, register), team.shape)[lanes][0]
             shown.append(str(bits.view(TYPES[row.type_of(bound.mods)].numpy)))
-        what, where = f"{bound.mnemonic} {self._undefined.does}", f"{' and '.join(shown)} in {where_text(batch, lanes)}"
+        what, where = f"{bound.mnemonic} {self._undefined.does}", f"{' and '.join(shown)} in {where_text(team, lanes)}"
         return SimulationError(what, given=where, allowed=self._undefined.allowed, at=self.at, kind="arithmetic")
 
 

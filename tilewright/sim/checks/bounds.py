@@ -17,7 +17,7 @@ from tilewright.terms import Term, operation, told
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir import Within
-    from tilewright.sim.machine import Address, Batch, Bools, Hook, Ints, Mask, Operation, Place, Site, Subject
+    from tilewright.sim.machine import AccessEvent, Address, Bools, Hook, Ints, Operation, Place, Site, Subject, Team
 
 
 # Addresses that are no multiple of the access's width, at which hardware faults.
@@ -29,18 +29,18 @@ class Alignment(Check):
             return None
         low = site.width - 1
 
-        def look(batch: Batch, mask: Mask, *every: Address) -> None:
-            for at in every:
+        def look(event: AccessEvent) -> None:
+            for at in event.every:
                 if at.bits & low:
-                    misaligned(self.program, site, batch, mask.full, at)
+                    misaligned(self.program, site, event.team, event.team.full, at)
 
         return look
 
 
-def misaligned(program: Subject, site: Site, batch: Batch, lanes: Bools, at: Address) -> None:
+def misaligned(program: Subject, site: Site, team: Team, lanes: Bools, at: Address) -> None:
     """Raise SimulationError for the first of some lanes whose address is misaligned."""
-    full = np.broadcast_to(at.full(), batch.shape)
-    bad = np.broadcast_to(lanes & (full & (site.width - 1) != 0), batch.shape)
+    full = np.broadcast_to(at.full(), team.shape)
+    bad = np.broadcast_to(lanes & (full & (site.width - 1) != 0), team.shape)
     if not bad.any() or site.place is None:
         return
     address = first_of(full, bad)
@@ -48,8 +48,8 @@ def misaligned(program: Subject, site: Site, batch: Batch, lanes: Bools, at: Add
     element, allowed = coordinate_text(program, site, address), f"a multiple of {site.width} bytes"
     number = f"byte {address - place.start * (place.space != 'global')}"
     is_named = element != f"{buffer_name(program, site, address)}, {number}"
-    shown = f"{element}{f', {number}' * is_named}, in {where_text(batch, bad)}"
-    raise batch.error("alignment", what, bad, site.at, given=shown, allowed=allowed, buffer=place.name, place=element)
+    shown = f"{element}{f', {number}' * is_named}, in {where_text(team, bad)}"
+    raise team.error("alignment", what, bad, site.at, given=shown, allowed=allowed, buffer=place.name, place=element)
 
 
 register("alignment", "addresses that are no multiple of the access's width", Alignment)
@@ -61,27 +61,27 @@ register("alignment", "addresses that are no multiple of the access's width", Al
 class Bounds(Check):
     """The check of buffers' bounds: sites call `escapes` for lanes whose access is outside."""
 
-    def escapes(self, site: Site, batch: Batch, outside: Bools, at: Address) -> None:
+    def escapes(self, site: Site, team: Team, outside: Bools, at: Address) -> None:
         """Tells of the first warp with lanes outside; hardware looks at the alignment before that.
 
         Raises SimulationError for writes, as a GPU would stop there or change other bytes, and for instructions that
         give lanes parts of each other's rows.
         """
         if "alignment" in self.program.checks:
-            misaligned(self.program, site, batch, outside, at)
-        error = escape(self.program, site, batch, outside, at)
+            misaligned(self.program, site, team, outside, at)
+        error = escape(self.program, site, team, outside, at)
         if site.write or site.op != "load":
             raise error
-        batch.wave.run.tell(error, str(site.at))  # such a lane reads zeros
+        team.wave.run.tell(error, str(site.at))  # such a lane reads zeros
 
     def watch(self, site: Site) -> Hook | None:
         """Of writes: they go nowhere where no thread may write."""
         if site.place is None or not (site.place.constant and site.write):
             return None
 
-        def refuse(batch: Batch, mask: Mask, *every: Address) -> None:
+        def refuse(event: AccessEvent) -> None:
             assert site.place is not None
-            raise written_constant(site.op, site.place, where_text(batch, mask.full), site.at)
+            raise written_constant(site.op, site.place, where_text(event.team, event.team.full), site.at)
 
         return refuse
 
@@ -108,23 +108,23 @@ def written_constant(op: str, place: Place, who: str, at: Span | None) -> Simula
     )
 
 
-def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Address) -> SimulationError:
+def escape(program: Subject, site: Site, team: Team, outside: Bools, at: Address) -> SimulationError:
     """The error for the first warp with lanes outside of the site's buffer. at: bytes in its window."""
     assert site.place is not None
-    lanes = np.broadcast_to(outside, (*batch.shape[:2], outside.shape[2]))
-    addresses = np.broadcast_to(at.full(), batch.shape)[lanes]
-    size = site.place.nbytes if site.place.nbytes >= 0 else batch.wave.run.sizes[site.place.name]
+    lanes = np.broadcast_to(outside, (*team.shape[:2], outside.shape[2]))
+    addresses = np.broadcast_to(at.full(), team.shape)[lanes]
+    size = site.place.nbytes if site.place.nbytes >= 0 else team.wave.run.sizes[site.place.name]
     place, verb, (by, hint) = site.place, "writes" if site.write else "reads", site.advice
     if place.own and not place.outside(addresses[:1], site.width, addresses[:1] // place.pitch).any():
-        return _of_another_rank(program, site, batch, lanes, int(addresses[0]))
+        return _of_another_rank(program, site, team, lanes, int(addresses[0]))
     span = _span(program, site, int(addresses[0]), int(addresses.max()) + site.width - 1, size)
-    return batch.error(
+    return team.error(
         "bounds",
         told("{} {} outside of {}", by or Term("operation", (site.op,)), verb, site.place.name),
         lanes,
         site.at,
-        given=f"{span} in {where_text(batch, lanes)}",
-        allowed=program.extent_text(place, size, batch.wave.run.scalars),
+        given=f"{span} in {where_text(team, lanes)}",
+        allowed=program.extent_text(place, size, team.wave.run.scalars),
         hint=hint,
         buffer=site.place.name,
         place=coordinate_text(program, site, int(addresses[0])),
@@ -132,15 +132,15 @@ def escape(program: Subject, site: Site, batch: Batch, outside: Bools, at: Addre
     )
 
 
-def _of_another_rank(program: Subject, site: Site, batch: Batch, lanes: Bools, at: int) -> SimulationError:
+def _of_another_rank(program: Subject, site: Site, team: Team, lanes: Bools, at: int) -> SimulationError:
     assert site.place is not None
     name, verb, place = site.place.name, "writes" if site.write else "reads", coordinate_text(program, site, at)
     what = told("{} {} {} on another GPU, which cannot be reached there", Term("operation", (site.op,)), verb, name)
-    shown = f"{place} in {where_text(batch, lanes)}"
+    shown = f"{place} in {where_text(team, lanes)}"
     allowed = f"{name} on the GPU of the thread, or arrays in memory that all GPUs reach"
-    hint = f"{name}: T.SymmetricBuffer(shape, dtype, ranks={batch.wave.run.ranks}), and {name}.peer(rank)"
+    hint = f"{name}: T.SymmetricBuffer(shape, dtype, ranks={team.wave.run.ranks}), and {name}.peer(rank)"
     facts = {"allowed": allowed, "hint": hint, "buffer": name, "place": place}
-    return batch.error("bounds", what, lanes, site.at, given=shown, **facts)
+    return team.error("bounds", what, lanes, site.at, given=shown, **facts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,17 +152,17 @@ class ChosenPointer:
 
     sites: tuple[Site, ...]
 
-    def __call__(self, batch: Batch, mask: Mask, base: Address, at: Address) -> None:
+    def __call__(self, team: Team, base: Address, at: Address) -> None:
         start, address = base.full(), at.full()
-        left = mask.full & (np.arange(32) < self.sites[0].how.lanes)
+        left = team.full & (np.arange(32) < self.sites[0].how.lanes)
         for site in self.sites:
             place = site.place
             assert place is not None
-            size = place.nbytes if place.nbytes >= 0 else batch.wave.run.sizes[place.name]
+            size = place.nbytes if place.nbytes >= 0 else team.wave.run.sizes[place.name]
             here = left if site is self.sites[-1] else left & (start >= place.base) & (start < place.base + size)
             outside = here & ((address < place.base) | (address + site.width > place.base + size))
             if outside.any():
-                raise escape(batch.wave.run.program, site, batch, outside, at.shifted(place.start - place.base))
+                raise escape(team.wave.run.program, site, team, outside, at.shifted(place.start - place.base))
             left = left & ~here
 
 
@@ -203,31 +203,31 @@ class Dimension:
     lanes: int
     span: int
 
-    def __call__(self, batch: Batch, mask: Mask, index: Address, end: int | Ints) -> None:
+    def __call__(self, team: Team, index: Address, end: int | Ints) -> None:
         extent = end - self.span + 1  # differs between CTAs where they load it
         if index.lo >= 0 and index.hi < (extent if isinstance(extent, int) else extent.min()):
             return
         full = index.full()
-        outside = mask.full & ((full < 0) | (full >= extent)) & (np.arange(32) < self.lanes)
+        outside = team.full & ((full < 0) | (full >= extent)) & (np.arange(32) < self.lanes)
         if outside.any():
-            self._fault(batch, mask, np.broadcast_to(outside, batch.shape), index, end)
+            self._fault(team, np.broadcast_to(outside, team.shape), index, end)
 
-    def _fault(self, batch: Batch, mask: Mask, outside: Bools, at: Address, end: int | Ints) -> None:
+    def _fault(self, team: Team, outside: Bools, at: Address, end: int | Ints) -> None:
         extent, number = first_of(end, outside), first_of(at.full(), outside)
         dim = self.within.dim
         first = number if number < 0 else max(number, extent)  # that is outside
         index = f"element {first} of storage" if dim == self.within.STORAGE else f"index {first} of dimension {dim}"
         if self.span > 1:
             index = f"{index}, of {number}..{number + self.span - 1},"
-        where = where_text(batch, outside)
-        whole = bool((outside == mask.full)[first_warp(outside)].all())
+        where = where_text(team, outside)
+        whole = bool((outside == team.full)[first_warp(outside)].all())
         if self.within.by and whole:  # a region's end: no lane is at fault
             where = where.rpartition(",")[0]
             index = f"{index}, where the region ends,"
-        run = batch.wave.run
+        run = team.wave.run
         verb = "writes" if self.write else "reads" if self.op else "goes"
         shape = run.program.shape_text(self.within.name, run.scalars)
-        error = batch.error(
+        error = team.error(
             "bounds",
             told("{} {} outside of {}", self.within.by or Term("operation", (self.op,)), verb, self.within.name),
             outside,

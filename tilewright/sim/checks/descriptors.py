@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from tilewright.explain import Way
     from tilewright.ir import Buffer
-    from tilewright.sim.machine import Array, Device, Ints, Operation, Subject, Touched
+    from tilewright.sim.machine import Array, Device, Ints, Operation, Subject, UnitView
 
 
 # Matrix descriptors against the tiles that they lead into: is a matrix read in the order that the layout gives it?
@@ -57,10 +57,10 @@ class Descriptors(Check):
                     "remedy": Remedy("swizzle", ways=tuple(_ways(self.program, buffer))),
                 }
                 text = f"{at}: {operation.name} {what}"
-                operation.batch.wave.run.warn(text, "descriptor", operation.name, place.name, facts=facts)
+                operation.team.wave.run.warn(text, "descriptor", operation.name, place.name, facts=facts)
 
 
-def _disorder(access: Touched, buffer: Buffer, numbers: Ints, start: int) -> str:
+def _disorder(access: UnitView, buffer: Buffer, numbers: Ints, start: int) -> str:
     """In words, the first unit of 16 bytes that is not where the units before it imply; empty if every unit is."""
     place = (access.places - start) * 8 // buffer.dtype.bits
     elements = numbers[np.clip(place, 0, len(numbers) - 1)]  # (n, rows, units): the elements' numbers
@@ -136,7 +136,7 @@ class Collectors(Check):
         self.filled: dict[tuple[str, int], Array] = {}  # by buffer and CTA
 
     def completing(self, operation: Operation) -> None:
-        keeps, wave = operation.form.keeps, operation.batch.wave
+        keeps, wave = operation.form.keeps, operation.team.wave
         word = str(operation.instruction.bound.mods[keeps.modifier]) if keeps is not None else ""
         buffer, mark, use = word.partition("::")
         if keeps is None or mark + use not in KEEPING:

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.device import AnyFence
+    from tilewright.sim.machine.event import AccessEvent, Hook
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.places import Place
-    from tilewright.sim.machine.sites import Hook, Site
+    from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine.team import Team
     from tilewright.sim.machine.wave import Wave
 
 WORD = 4
@@ -67,36 +68,37 @@ class Unfenced(Check):
         if place is None or place.space != "local" or not self.is_needed:
             return None
 
-        def hook(batch: Batch, mask: Mask, at: Address) -> None:
-            issuing, uses = batch.wave.pending.issuing, self.uses[batch.wave]
+        def hook(event: AccessEvent) -> None:
+            team, (low, end) = event.team, event.span
+            issuing, uses = team.wave.pending.issuing, self.uses[team.wave]
             issue = issuing.bound.form.issue if issuing is not None else None
             if issue is not None and issue.fenced:
                 return
-            words = slice((at.lo - place.start) // WORD, -(-(at.hi + site.width - place.start) // WORD))
-            last = uses.of(place)[batch.ctas, batch.warps, words]
+            words = slice((low - place.start) // WORD, -(-(end - place.start) // WORD))
+            last = uses.of(place)[team.ctas, team.warps, words]
             number = uses.numbers.setdefault(site, len(uses.numbers) + 1)
-            np.copyto(last, number, where=np.asarray(mask.full.any(-1))[..., None])
+            np.copyto(last, number, where=np.asarray(team.full.any(-1))[..., None])
 
         return hook
 
-    def fenced(self, batch: Batch, mask: Mask, fence: AnyFence, where: Address | None = None) -> None:
+    def fenced(self, team: Team, fence: AnyFence, where: Address | None = None) -> None:
         if not isinstance(fence, RegisterFence):
             return
-        uses = self.uses[batch.wave]
-        warps = np.asarray(mask.full.any(-1))
-        uses.fenced[batch.ctas, batch.warps] |= warps
+        uses = self.uses[team.wave]
+        warps = np.asarray(team.full.any(-1))
+        uses.fenced[team.ctas, team.warps] |= warps
         for last in uses.last.values():
-            np.copyto(last[batch.ctas, batch.warps], 0, where=warps[..., None])
+            np.copyto(last[team.ctas, team.warps], 0, where=warps[..., None])
 
     def issued(self, operation: Operation) -> None:
-        uses, issue = self.uses[operation.batch.wave], operation.form.issue
+        uses, issue = self.uses[operation.team.wave], operation.form.issue
         if issue is None or not issue.fenced:
             return
         rows, warps = (table[:, ::32] // unit for table, unit in zip(operation.issuers.each(), (1, 32), strict=True))
         never = ~uses.fenced[rows, warps]
         if never.any():
             error = _lacks(operation, never, f"before the first {operation.name} of a warp", "before it")
-            operation.batch.wave.run.tell(error, str(operation.instruction.at))
+            operation.team.wave.run.tell(error, str(operation.instruction.at))
             return
         for place, address, nbytes, _ in operation.registers():
             first, end = address.lo - place.start, address.hi - place.start + nbytes
@@ -105,7 +107,7 @@ class Unfenced(Check):
                 at = [*uses.numbers][int(users.max()) - 1].at
                 error = _lacks(operation, users > 0, f"after {place.name} was used at {at}", "in between")
                 error.facts |= {"buffer": place.name}
-                operation.batch.wave.run.tell(error, str(operation.instruction.at), place.name)
+                operation.team.wave.run.tell(error, str(operation.instruction.at), place.name)
 
 
 class Reallocated(Check):
@@ -120,13 +122,13 @@ class Reallocated(Check):
         self.counts: dict[Wave, dict[tuple[int, int], list[int]]] = {}  # of each row and warp
         self.at: Span | None = None
 
-    def done_by_warpgroup(self, batch: Look, mask: Mask, value: Array, at: Span | None) -> None:
+    def done_by_warpgroup(self, team: Team, value: Array, at: Span | None) -> None:
         self.at = self.at or at
-        rows, warps = np.nonzero(mask.full.any(-1))
-        shown = np.broadcast_to(value, mask.shape)[rows, warps].max(-1)
-        where = zip(np.array(numbers(batch.ctas))[rows], np.array(numbers(batch.warps))[warps], shown, strict=True)
+        rows, warps = np.nonzero(team.full.any(-1))
+        shown = np.broadcast_to(value, team.shape)[rows, warps].max(-1)
+        where = zip(np.array(numbers(team.ctas))[rows], np.array(numbers(team.warps))[warps], shown, strict=True)
         for row, warp, count in where:
-            self.counts.setdefault(batch.wave, {}).setdefault((int(row), int(warp)), []).append(int(count))
+            self.counts.setdefault(team.wave, {}).setdefault((int(row), int(warp)), []).append(int(count))
 
     def ended(self, wave: Wave) -> None:
         counts = self.counts.pop(wave, {})

@@ -20,7 +20,7 @@ from tilewright.sim.machine import element_text, pointer_to, where_text
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
-    from tilewright.sim.machine import Batch, Mask, MBarrierSignal, Operation, Subject, Value, Wave
+    from tilewright.sim.machine import MBarrierSignal, Operation, Subject, Team, Value, Wave
 
 KEPT = 1024  # events of a wave
 
@@ -39,7 +39,7 @@ class Stuck(Check):
     def signalled(self, event: MBarrierSignal) -> None:
         signals, kind = event.warps, event.effect.kind
         where = signals.home, signals.offset, signals.phase, np.zeros_like(signals.home)
-        self.told[event.batch.wave].append(PastEvent(kind, kind, event.at, *where))
+        self.told[event.team.wave].append(PastEvent(kind, kind, event.at, *where))
 
     def completing(self, operation: Operation) -> None:
         for signal in operation.signals:
@@ -47,11 +47,9 @@ class Stuck(Check):
             if not signal.effect.at_issue:
                 is_bytes = signal.effect.kind == "bytes"
                 nbytes = operation.amounts(signal)[signal.issuer] if is_bytes else np.zeros(len(signal.issuer))
-                phase = phase_of(operation.batch.wave.shared.view(8)[signal.rows, signal.at >> 3])
+                phase = phase_of(operation.team.wave.shared.view(8)[signal.rows, signal.at >> 3])
                 where = signal.rows, signal.at, phase, nbytes.astype(np.int64)
-                self.told[operation.batch.wave].append(
-                    PastEvent(CAME, operation.name, operation.instruction.at, *where)
-                )
+                self.told[operation.team.wave].append(PastEvent(CAME, operation.name, operation.instruction.at, *where))
 
     def stuck(self, wave: Wave, waited: Sequence[tuple[int, int]]) -> str:
         if not waited:
@@ -102,21 +100,21 @@ class Turns:
         self.count = 0
         self.before: tuple[Value, ...] = ()
 
-    def next(self, batch: Batch, mask: Mask, state: tuple[Value, ...]) -> None:
+    def next(self, team: Team, state: tuple[Value, ...]) -> None:
         """Raises SimulationError where nothing will end the loop: the variables are what they were a turn ago."""
         if self.hoisted:
-            raise self._livelock(batch, mask, "the compiled loop reads nothing from memory, and nothing in it ends it")
+            raise self._livelock(team, "the compiled loop reads nothing from memory, and nothing in it ends it")
         if not self.leaves:
-            raise self._livelock(batch, mask, "no condition and no `break` ends it")
+            raise self._livelock(team, "no condition and no `break` ends it")
         self.count += 1
         if self.count % PATIENCE == 0:
             self.before = state
         elif self.count % PATIENCE == 1 and self.count > 1 and _equal(self.before, state):
-            raise self._livelock(batch, mask, "a turn changes none of its variables")
+            raise self._livelock(team, "a turn changes none of its variables")
 
-    def _livelock(self, batch: Batch, mask: Mask, why: str) -> SimulationError:
-        shown, hint = f"{where_text(batch, mask.full)}: {why}", HOISTED if self.hoisted else None
-        return batch.error("livelock", "livelock: a loop goes on for ever", mask.full, self.at, given=shown, hint=hint)
+    def _livelock(self, team: Team, why: str) -> SimulationError:
+        shown, hint = f"{where_text(team, team.full)}: {why}", HOISTED if self.hoisted else None
+        return team.error("livelock", "livelock: a loop goes on for ever", team.full, self.at, given=shown, hint=hint)
 
 
 def _equal(before: tuple[Value, ...], state: tuple[Value, ...]) -> bool:

@@ -432,7 +432,7 @@ def inside(e: Emitter, expr: Expr, mask: str, op: str, width: int, *, write: boo
         span = max(within.span, width * 8 // start.buffer.dtype.bits if within.dim == within.STORAGE else 1)
         check = e.program.hears("index", within, e.at, op, write, lanes, span)
         extent = e.sound(within.extent, mask, "an extent")
-        e.out.line(f"{e.out.constant('X', check)}(b, {mask}, {address_text(e, terms)}, {extent})")
+        e.out.line(f"{e.out.constant('X', check)}({mask}, {address_text(e, terms)}, {extent})")
     yield
     for node in nodes:
         e.known.pop(node, None)
@@ -446,7 +446,7 @@ def _stays(e: Emitter, pointer: Expr, mask: str, site: Site) -> None:
     if places and None not in places:
         check = e.program.hears("pointer", tuple(replace(site, place=place) for place in places))
         base = generic_address_text(e, base_of(pointer), mask)
-        e.out.line(f"{e.out.constant('X', check)}(b, {mask}, {base}, {generic_address_text(e, pointer, mask)})")
+        e.out.line(f"{e.out.constant('X', check)}({mask}, {base}, {generic_address_text(e, pointer, mask)})")
 
 
 def owes(expr: Expr) -> list[Within]:

@@ -24,9 +24,9 @@ from tilewright.sim.codegen.addressing import (
 from tilewright.sim.codegen.loops import asks
 from tilewright.sim.codegen.source import Emitter, Operand
 from tilewright.sim.codegen.values import computed, is_pure
-from tilewright.sim.fast.copies import Fills, Loads
+from tilewright.sim.fast.copies import Copies, Loads
 from tilewright.sim.machine.convert import from_bits, to_bits
-from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, Move, check_lanes
+from tilewright.sim.machine.instructions import ADDRESSES, CompiledInstruction, check_lanes
 from tilewright.sim.machine.registers import RegisterFile
 from tilewright.sim.machine.sites import MOVES, Site
 from tilewright.terms import operation, told
@@ -53,7 +53,7 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
     orders = (form.sync is not None and form.meaning.execute is None) or form.fence or form.register_fence
     if (waits or orders) and bound.instruction.lanes in (WARPGROUP, WHOLE_WARP):
         together = e.out.constant("X", partial(check_lanes, bound))
-        e.out.line(f"{together}(b, {mask}, (), {e.out.constant('A', e.at)})")
+        e.out.line(f"{together}({mask}, (), {e.out.constant('A', e.at)})")
     if waits:
         _waited(e, bound, mask)
         return Operand("None")
@@ -65,7 +65,7 @@ def call_value(e: Emitter, expr: Call, mask: str) -> Operand:
         more = f", {generic_address_text(e, bound.operands[where][0], mask)}" if where else ""
         if form.fence and form.fence.scope == "warp" and const_value(members := bound.operands["mask"][0]) is None:
             more = f", members=np.asarray({e.sound(members, mask)})"
-        e.out.line(f"run.ordered(b, {mask}, {what}, {e.out.constant('A', e.at)}{more})")
+        e.out.line(f"run.ordered({mask}, {what}, {e.out.constant('A', e.at)}{more})")
         return Operand("None")
     return executed(e, expr, bound, mask)
 
@@ -77,7 +77,7 @@ def _pure(e: Emitter, call: Call, mask: str) -> Operand:
     arrays = [e.array(expr, e.sound(expr, mask, f"an operand of {name}")) for expr in operands]
     if not e.unknowns and (check := e.program.hears("result", call, e.at)) is not None:
         arrays = [e.out.named("v", text) for text in arrays]
-        e.out.line(f"{e.out.constant('O', check)}.refuse(b, {mask}, {', '.join(arrays)})")
+        e.out.line(f"{e.out.constant('O', check)}.refuse({mask}, {', '.join(arrays)})")
     texts = []
     for expr, text in zip(operands, arrays, strict=True):
         unsigned = expr.dtype.kind in ("uint", "bool")
@@ -89,13 +89,13 @@ def _waited(e: Emitter, bound: Bound, mask: str) -> None:
     """Threads commit what they have issued, and wait for it."""
     commit, wait = bound.form.commit, bound.form.wait
     if commit is not None:
-        e.out.line(f"b.wave.pending.commit(b, {mask}, {commit.group!r})")
+        e.out.line(f"b.wave.pending.commit({mask}, {commit.group!r})")
     if wait is not None:
         pending = wait.pending
         if isinstance(pending, str):
             pending = int(const_value(bound.operands[pending][0]) or 0)
         effect = e.out.constant("X", wait)
-        e.out.line(f"b.wave.pending.wait(b, {mask}, {effect}, {pending}, {e.out.constant('A', e.at)})")
+        e.out.line(f"b.wave.pending.wait({mask}, {effect}, {pending}, {e.out.constant('A', e.at)})")
 
 
 def _move(e: Emitter, bound: Bound, mask: str) -> None:
@@ -110,13 +110,12 @@ def _move(e: Emitter, bound: Bound, mask: str) -> None:
             sites.append(Site(e.at, bound.instruction.name, place, width, access.write, MOVES, advice=advice))
             texts.append(address_text(e, terms))
     source, target = map(e.program.add_site, sites)
-    move = Move(source, target, e.with_shadows)
+    copies = e.out.constant("X", Copies(source, target, e.with_shadows))
     if [site.place and site.place.space for site in (source, target)] != ["global", "shared"]:
-        e.out.line(f"{e.out.constant('X', move)}(b, {mask}, {', '.join(texts)})")
+        e.out.line(f"{copies}.one({mask}, {', '.join(texts)})")
         return
-    fills = e.out.constant("X", Fills(move))
-    turn = f"({fills}, {', '.join(texts)})"
-    e.out.line(f"{e.collected}.append({turn})" if e.collected else f"{fills}(b, {mask}, [{turn}])")
+    turn = f"({copies}, {', '.join(texts)})"
+    e.out.line(f"{e.collected}.append({turn})" if e.collected else f"{copies}({mask}, [{turn}])")
 
 
 @contextmanager
@@ -140,7 +139,7 @@ def asked(e: Emitter, expr: Call, bound: Bound) -> str:
     """The text of the lanes in which a call may run now."""
     values = _arguments(e, bound, "m0")[0]
     runs = e.out.constant("X", _instruction(e, bound, [], [], expr))
-    return e.out.named("v", f"{runs}.may_go_on(b, m0, ({''.join(f'{v}, ' for v in values)}))")
+    return e.out.named("v", f"{runs}.may_go_on(m0, ({''.join(f'{v}, ' for v in values)}))")
 
 
 def executed(e: Emitter, expr: Call, bound: Bound, mask: str) -> Operand:
@@ -155,7 +154,7 @@ def executed(e: Emitter, expr: Call, bound: Bound, mask: str) -> Operand:
         e.out.line(f"{e.collected} = []")
     runs = e.out.constant("X", instruction)
     sink_texts = "".join(f"{at}, " for _, at in sinks)
-    text = f"{runs}(b, {mask}, ({''.join(f'{v}, ' for v in values)}), ({sink_texts})"
+    text = f"{runs}({mask}, ({''.join(f'{v}, ' for v in values)}), ({sink_texts})"
     if e.with_shadows and (bound.form.meaning.moves or any(flag != "None" for flag in flags)):
         text += f", ({''.join(f'{f}, ' for f in flags)})"
     if sources:
@@ -247,8 +246,8 @@ def _operand(e: Emitter, row: Row, exprs: tuple[Expr, ...], bound: Bound, mask: 
         if file is not None:
             name = e.out.constant("X", file)
             address = e.out.named("a", at)
-            flags = f"{name}.flags(b, {mask}, {address})" if e.with_shadows else "None"
-            return f"{name}.load(b, {mask}, {address}{', checked=True' if held else ''})", flags
+            flags = f"{name}.read(b.wave.shadows, {mask}, {address})" if e.with_shadows else "None"
+            return f"{name}.load({mask}, {address}{', checked=True' if held else ''})", flags
     texts: list[str] = []
     shadows: list[str | None] = []
     moves = bound.form.meaning.moves and e.with_shadows and row.kind != "tmem"  # the operand says where the access is

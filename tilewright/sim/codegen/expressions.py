@@ -73,7 +73,7 @@ def _binary(e: Emitter, expr: ir.Binary, mask: str) -> Operand:
     a, b = e.sound(expr.a, mask), e.sound(expr.b, mask)
     if (check := e.program.hears("operands", expr, e.at)) is not None:
         a, b = e.out.named("v", a), e.out.named("v", b)
-        e.out.line(f"{e.out.constant('O', check)}(b, {mask}, {a}, {b})")
+        e.out.line(f"{e.out.constant('O', check)}({mask}, {a}, {b})")
     uniform = e.axes.of(expr) == UNIFORM and is_number(expr.a.dtype)
     if expr.op in ir.Binary.COMPARISONS:
         return Operand(f"({a} {expr.op} {b})" if uniform or e.axes.of(expr) else f"bool({a} {expr.op} {b})")
@@ -169,12 +169,12 @@ def _load(e: Emitter, expr: ir.Load, mask: str) -> Operand:
     poisoned = e.may_be_poison(expr)
     at = e.out.named("a", at) if poisoned else at
     nibbles = expr.dtype.bits < 8
-    bits = f"load_nibbles({site}, b, {mask}, {at})" if nibbles else f"{site}.load(b, {mask}, {at})"
+    bits = f"load_nibbles({site}, {mask}, {at})" if nibbles else f"{site}.load({mask}, {at})"
     text = e.unpacked(expr, f"{e.out.constant('F', from_bits(expr.dtype))}({bits})")
     if not poisoned:
         return Operand(text)
     text = e.out.named("v", text)
-    flags = f"nibble_flags({site}, b, {mask}, {at})" if nibbles else f"{site}.flags(b, {mask}, {at})"
+    flags = f"nibble_flags({site}, {mask}, {at})" if nibbles else f"{site}.flags({mask}, {at})"
     origin = "" if nibbles or not expr.indices else f", {site}, {at}"  # a register has no memory that bits came from
     return Operand(text, e.shadow(expr.dtype, flags, mask), origin)
 

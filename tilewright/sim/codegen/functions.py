@@ -28,10 +28,10 @@ from tilewright.sim.codegen.fusing import Fusing, copies, is_loop_of_turns, load
 from tilewright.sim.codegen.loops import changed_names, is_closed, is_long, leaves, parts_from, reads_nothing, spins
 from tilewright.sim.codegen.source import Emitter, Operand, PySource, is_number, is_window
 from tilewright.sim.codegen.values import computed, is_pure
-from tilewright.sim.fast.copies import Fills
+from tilewright.sim.fast.copies import Copies
 from tilewright.sim.machine.address import Address, Part, int64, keep
 from tilewright.sim.machine.convert import component, load_nibbles, nibble_flags, store_nibbles, to_bits
-from tilewright.sim.machine.instructions import Move, lanes, to_shared
+from tilewright.sim.machine.instructions import lanes, to_shared
 from tilewright.sim.machine.registers import stacked
 from tilewright.sim.machine.sync import BarrierSite
 from tilewright.sim.machine.unknown import ArrayOperation, blended, either, nothing_known
@@ -88,7 +88,7 @@ def spread(e: Emitter, expr: Expr, mask: str) -> Operand | None:
         e.out.line(f"{unknown} = None if {' is None and '.join(some)} is None else {call}({terms})")
     if is_open:
         assert isinstance(expr, Call), "operators are defined for all operands"
-        open_bits = f"{e.out.constant('O', e.program.hears('result', expr, e.at))}(b, {mask}, {terms})"
+        open_bits = f"{e.out.constant('O', e.program.hears('result', expr, e.at))}({mask}, {terms})"
         e.out.line(f"{unknown} = {f'either({unknown}, {open_bits})' if some else open_bits}")
     return Operand(text, unknown)
 
@@ -145,7 +145,7 @@ class SegmentEmitter(Emitter):
     def emit(self) -> None:
         """The whole function."""
         with self.out.block(f"def segment_{self.segment.index}(b):"):
-            self.out.line("run = b.wave.run; env = b.env; special = b.special; tally = run.tally; m0 = b.mask")
+            self.out.line("run = b.wave.run; env = b.env; special = b.special; tally = run.tally; m0 = b.team")
             self.out.line("threads = b.thread_parts; parts = b.parts; scalars = run.scalars")
             for name in sorted(self.program.reads(self.segment)):
                 source = "scalars" if name in self.program.parameters else "env"
@@ -160,11 +160,11 @@ class SegmentEmitter(Emitter):
         self.goes_on(end, "m0")
         if isinstance(end, ir.Branch):
             if (number := self.program.skips.counted.get(self.segment.blocks[-1])) is not None:
-                self.out.line(f"b.wave.skipping.comes(b, m0, {number})")
+                self.out.line(f"b.wave.skipping.comes(m0, {number})")
             cond = self.out.named("c", self.sound(end.cond, "m0", "a condition"))
             for to, test in ((end.then, cond), (end.orelse, f"~{cond}")):
                 if self.program.ends_at(to) and self.axes.of(end.cond) != UNIFORM:
-                    self.out.line(f"b.wave.ended(b, m0.narrowed({test}))")
+                    self.out.line(f"b.wave.ended(m0.narrowed({test}))")
             self.write_back()
             if self.axes.of(end.cond) == UNIFORM:
                 self.out.line(f"return {end.then} if {cond} else {end.orelse}")
@@ -181,7 +181,7 @@ class SegmentEmitter(Emitter):
             else:
                 assert isinstance(end, ir.Exit)
                 if self.program.tells_ends:
-                    self.out.line("b.wave.ended(b, m0)")
+                    self.out.line("b.wave.ended(m0)")
                 self.out.line("return None")
 
     def meet(self, end: ir.Meet) -> None:
@@ -209,7 +209,7 @@ class SegmentEmitter(Emitter):
         """Note that lanes are behind the branches around a barrier."""
         if branches := self.program.skips.behind.get(id(stmt)):
             at = self.out.constant("A", stmt.at)
-            self.out.line(f"b.wave.skipping.goes_on(b, {mask}, {branches}, {at})")
+            self.out.line(f"b.wave.skipping.goes_on({mask}, {branches}, {at})")
 
     def ask(self, end: ir.Ask) -> None:
         """Lanes ask whether they may go on, and wait while the answer is no."""
@@ -292,7 +292,7 @@ class SegmentEmitter(Emitter):
     def record_value(self, name: str, mask: str) -> None:
         """Tell it the value that a variable has got."""
         if self.program.recorder is not None:
-            self.out.line(f"kept(b, {mask}, {self.variable(name)})")
+            self.out.line(f"kept({mask}, {self.variable(name)})")
 
     def record_wait(self, end: ir.Meet | ir.Ask) -> None:
         """The same for a call at which threads wait."""
@@ -326,9 +326,8 @@ class SegmentEmitter(Emitter):
             (source, first), (target, then) = sides[id(pair.load)], sides[id(pair.store)]
             turns.setdefault((source, target), []).append(f"(None, {first}, {then})")
         for (source, target), texts in turns.items():
-            move = Move(source, target, self.with_shadows)
-            at_once = move if source.place and source.place.space == "shared" else Fills(move)
-            with self.out.block(f"if not {self.out.constant('X', at_once)}.of_sound(b, {mask}, [{', '.join(texts)}]):"):
+            copies = self.out.constant("X", Copies(source, target, self.with_shadows))
+            with self.out.block(f"if not {copies}.of_sound({mask}, [{', '.join(texts)}]):"):
                 for stmt in body:
                     if id(stmt) in sides and sides[id(stmt)][0] in (source, target):
                         self.statement(stmt, mask)
@@ -356,7 +355,7 @@ class SegmentEmitter(Emitter):
         if "index" in self.program.values:
             holds = self.sound(stmt.cond, mask, "a condition")
             text = self.out.constant("T", (str(stmt.cond), stmt.place))
-            self.out.line(f"run.assumed(b, {mask}, {holds}, {text}, {self.out.constant('A', stmt.at)})")
+            self.out.line(f"run.assumed({mask}, {holds}, {text}, {self.out.constant('A', stmt.at)})")
 
     def bind(self, stmt: ir.Bind, mask: str) -> None:
         """A new variable."""
@@ -415,12 +414,12 @@ class SegmentEmitter(Emitter):
         site, at = access_text(self, stmt.place, mask, write=True)
         bits = f"{self.out.constant('B', to_bits(stmt.place.dtype))}({text})"
         if stmt.place.dtype.bits < 8:
-            self.out.line(f"store_nibbles({site}, b, {mask}, {at}, {bits}, {flags})")
+            self.out.line(f"store_nibbles({site}, {mask}, {at}, {bits}, {flags})")
             return
         at = self.out.named("a", at) if flags else at
-        self.out.line(f"{site}.store(b, {mask}, {at}, {bits})")
+        self.out.line(f"{site}.store({mask}, {at}, {bits})")
         if flags:
-            self.out.line(f"{site}.store_flags(b, {mask}, {at}, {flags})")
+            self.out.line(f"{site}.store_flags({mask}, {at}, {flags})")
 
     def evaluate(self, stmt: ir.Evaluate, mask: str) -> None:
         """A call for its effect."""
@@ -452,7 +451,7 @@ class SegmentEmitter(Emitter):
                 with self.out.block(f"if {inner} is not None:"):
                     self.body(body, inner)
                     if ends:
-                        self.out.line(f"b.wave.ended(b, {inner})")
+                        self.out.line(f"b.wave.ended({inner})")
 
     def counted(self, stmt: ir.For, mask: str) -> None:
         """Python's ``for`` where all lanes turn alike; else a masked loop."""
@@ -505,7 +504,7 @@ class SegmentEmitter(Emitter):
         """The end of a turn of a loop of compiled code that lanes leave in their first turn or never."""
         if self.program.raw and isinstance(stmt, ir.While) and spins(stmt):
             at = self.out.constant("A", stmt.at)
-            self.out.line(f"{self.turned}({at}, leaves=False, hoisted={reads_nothing(stmt)}).next(b, {mask}, ())")
+            self.out.line(f"{self.turned}({at}, leaves=False, hoisted={reads_nothing(stmt)}).next({mask}, ())")
 
     def turns(self, stmt: ir.Stmt) -> str | None:
         """A count of the turns of a loop that may be endless, and that no other thread can end."""
@@ -520,7 +519,7 @@ class SegmentEmitter(Emitter):
         if turns is not None and isinstance(stmt, ir.While):
             outer = sorted(changed_names(stmt) & self.program.axes.variables.keys())
             state = "".join(f"{self.variable(name)}, " for name in outer)
-            self.out.line(f"{turns}.next(b, m0, ({state}))")
+            self.out.line(f"{turns}.next(m0, ({state}))")
 
     def masked_loop(self, test: str | None, stmt: ir.For | ir.While, mask: str, onward: str | None) -> None:
         """A loop that lanes leave one by one. live: lanes still in it; gone: those that left this iteration."""

@@ -212,7 +212,7 @@ class Fusing:
         names = sorted(frozenset().union(*(start.free for start in run_starts)))
         key = "".join(f"{self.emitter.variable(name)}, " for name in names)
         starts = "".join(start.text for start in run_starts)
-        return f"{self.emitter.out.constant('X', run)}(b, {self.mask}, ({key}), lambda: ({starts}))"
+        return f"{self.emitter.out.constant('X', run)}({self.mask}, ({key}), lambda: ({starts}))"
 
     # One statement
 

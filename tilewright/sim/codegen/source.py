@@ -101,12 +101,12 @@ class Emitter:
 
     def do_collected(self, mask: str) -> None:
         """Emits the loads or copies that were collected."""
-        self.out.line(f"if {self.collected}: {self.collected}[0][0](b, {mask}, {self.collected})")
+        self.out.line(f"if {self.collected}: {self.collected}[0][0]({mask}, {self.collected})")
 
     def count(self, name: str, mask: str) -> None:
         """Emits the counting of an instruction."""
         if not self.uncounted:
-            self.out.line(f"tally[{self.program.add_tally(name)}] += {mask}.warps")
+            self.out.line(f"tally[{self.program.add_tally(name)}] += {mask}.warp_count")
 
     # Values
 
@@ -132,9 +132,9 @@ class Emitter:
             need = self.out.constant("N", self.program.hears("use", of, use, self.at))
             if self.unknowns:
                 bits_known = f"({operand.shadow} == 0){'.all(-1)' * (expr.dtype.lanes > 1)}{operand.origin}"
-                self.out.line(f"if {operand.shadow} is not None: {need}(b, {mask}, {bits_known})")
+                self.out.line(f"if {operand.shadow} is not None: {need}({mask}, {bits_known})")
             else:
-                self.out.line(f"{need}(b, {mask}, {operand.shadow}{operand.origin})")
+                self.out.line(f"{need}({mask}, {operand.shadow}{operand.origin})")
             return text
         return operand.text
 

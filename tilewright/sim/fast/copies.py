@@ -13,10 +13,10 @@ import numpy as np
 
 from tilewright.ir import AddressOf, Call, Evaluate, Expr, Load, Stmt, walk
 from tilewright.isa import WHOLE_WARP, Form, bind
-from tilewright.sim.machine import FAR, WINDOW_BITS, Address, Batch, Line, Mask, Move, Part, Uniform, spread
+from tilewright.sim.machine import FAR, WINDOW_BITS, Address, Line, Part, Team, Uniform, spread
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine import CompiledInstruction, Ints, RegisterFile, Site
+    from tilewright.sim.machine import Bits, CompiledInstruction, Ints, RegisterFile, Site
 
 
 # Copies from global to shared memory: the turns of a loop, or a run of statements, at once, and once for all CTAs that
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 MOST_PLANS = 64
 
-CopyTurn = tuple["Fills | None", Address, Address]  # of one copy: where it reads, and where it writes
+CopyTurn = tuple["Copies | None", Address, Address]  # of one copy: where it reads, and where it writes
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -46,74 +46,95 @@ class FillPlan:
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Fills:
-    """A copy of a kernel into a buffer of shared memory. of_windows: where a pointer of run time says from where, the
-    same from the buffer of each window.
+class Copies:
+    """A plain copy of a kernel: what is found at its source goes to its target, often a buffer of shared memory.
+
+    of_windows: where a pointer of run time says from where, the same from the buffer of each window.
     """
 
-    move: Move
+    source: Site
+    target: Site
+    with_shadows: bool
     plans: dict[tuple[int, ...], FillPlan | None] = field(default_factory=dict)
-    of_windows: dict[int, Fills] = field(default_factory=dict)
+    of_windows: dict[int, Copies] = field(default_factory=dict)
 
-    def __call__(self, batch: Batch, mask: Mask, turns: list[CopyTurn]) -> None:
-        plan = self._plan(batch, turns) if mask.array is None and self._is_plain(batch, turns) else None
+    def __call__(self, team: Team, turns: list[CopyTurn]) -> None:
+        plan = self._plan(team, turns) if team.array is None and self._is_plain(team, turns) else None
         if plan is None:
             for _, source, target in turns:
-                self.move(batch, mask, source, target)
+                self.one(team, source, target)
             return
-        self._touch(batch, mask, turns, plan)
-        self._fill(batch, mask, turns, plan)
+        self._touch(team, turns, plan)
+        self._fill(team, turns, plan)
 
-    def of_sound(self, batch: Batch, mask: Mask, turns: list[CopyTurn]) -> bool:
+    def one(self, team: Team, source: Address, target: Address) -> None:
+        """One copy, with its flags."""
+        bits = self.source.load(team, source)
+        flags = self.source.flags(team, source) if self.with_shadows else None
+        self.target.store(team, target, bits)
+        if self.with_shadows:
+            self.target.store_flags(team, target, flags, (self.source, source))
+
+    def of_sound(self, team: Team, turns: list[CopyTurn]) -> bool:
         """The same of compiled code; False, and nothing done, where what it reads may be uninitialised."""
-        if self.move.with_shadows and batch.wave.run.dependence is not None:
+        if self.with_shadows and team.wave.run.dependence is not None:
             return False
+        if self.source.place is not None and self.source.place.space == "shared":
+            ((_, found, target),) = turns
+            if self.with_shadows and not team.wave.shadows.shared.are_set(found.lo, found.hi + self.source.width):
+                return False
+            self.target.store(team, target, self.source.load(team, found))
+            if self.with_shadows:
+                self.target.store_flags(team, target, None)
+            return True
         own = self
-        if self.move.source.place is None:
-            window = self._window(batch, turns)
+        if self.source.place is None:
+            window = self._window(team, turns)
             if window is None:
                 return False
             if window not in self.of_windows:
-                source = self.move.source.inside(batch, window, Address(0), mask)
-                self.of_windows[window] = Fills(replace(self.move, source=source))
+                source = self.source.inside(team, window, Address(0))
+                self.of_windows[window] = Copies(source, self.target, self.with_shadows)
             own, start = self.of_windows[window], window << WINDOW_BITS
             turns = [(own, source.shifted(-start), target) for _, source, target in turns]
-        own(batch, mask, turns)
+        own(team, turns)
         return True
 
     @staticmethod
-    def _window(batch: Batch, turns: list[CopyTurn]) -> int | None:
+    def _window(team: Team, turns: list[CopyTurn]) -> int | None:
         """The window of the one global buffer that all turns read."""
         (window, *others) = {end >> WINDOW_BITS for _, at, _ in turns for end in (at.lo, at.hi + FAR)}
-        return window if not others and window in batch.wave.run.places.globals else None
+        return window if not others and window in team.wave.run.places.globals else None
 
-    def _touch(self, batch: Batch, mask: Mask, turns: list[CopyTurn], plan: FillPlan) -> None:
+    def _touch(self, team: Team, turns: list[CopyTurn], plan: FillPlan) -> None:
         """The checks and counts of every copy."""
-        source, target = self.move.source, self.move.target
+        source, target = self.source, self.target
         assert source.place is not None
-        memory, read_at = batch.wave.storage(source.place), {at.start: read for _, read, at in turns}
-        source.touch_all(batch, mask, [read for _, read, _ in turns], plan.counts[0])
-        target.pending = lambda at: memory.load(batch, read_at[at.start], source.width)
-        target.touch_all(batch, mask, [at for *_, at in turns], plan.counts[1])
-        target.pending = None
+        memory, read_at = team.wave.storage(source.place), {at.start: read for _, read, at in turns}
 
-    def _fill(self, batch: Batch, mask: Mask, turns: list[CopyTurn], plan: FillPlan) -> None:
-        source, target, (_, read, first), (*_, last) = self.move.source, self.move.target, turns[0], turns[-1]
+        def copied(at: Address) -> Bits:
+            return memory.load(team.look, read_at[at.start], source.width)
+
+        source.touch_all(team, [read for _, read, _ in turns], plan.counts[0])
+        target.touch_all(team, [at for *_, at in turns], plan.counts[1], copied)
+
+    def _fill(self, team: Team, turns: list[CopyTurn], plan: FillPlan) -> None:
+        source, target, (_, read, first), (*_, last) = self.source, self.target, turns[0], turns[-1]
         assert source.place is not None
-        alike, start, end = read.alike(batch.shape[0]), first.lo, last.hi + target.width
-        look, of_ctas = batch.firsts(alike), [part for part in read.firsts(alike).parts if part not in plan.parts]
-        units = batch.wave.storage(source.place).load(look, Address(read.start, *of_ctas, plan.order), source.width)
-        batch.wave.shared.fill(batch.ctas, start, spread(units[:, 0], (look.shape[0], units.shape[2])), alike)
-        if self.move.with_shadows and not batch.wave.shadows.shared.are_set(start, end):
+        alike, start, end = read.alike(team.shape[0]), first.lo, last.hi + target.width
+        look, of_ctas = team.look.firsts(alike), [part for part in read.firsts(alike).parts if part not in plan.parts]
+        units = team.wave.storage(source.place).load(look, Address(read.start, *of_ctas, plan.order), source.width)
+        team.wave.shared.fill(team.ctas, start, spread(units[:, 0], (look.shape[0], units.shape[2])), alike)
+        if self.with_shadows and not team.wave.shadows.shared.are_set(start, end):
             for *_, at in turns:
-                target.store_flags(batch, mask, at, None)
+                target.store_flags(team, at, None)
 
-    def _is_plain(self, batch: Batch, turns: list[CopyTurn]) -> bool:
+    def _is_plain(self, team: Team, turns: list[CopyTurn]) -> bool:
         """Are all addresses inside of their buffers, and aligned?"""
-        sides = [(self.move.source, source) for _, source, _ in turns] + [(self.move.target, at) for _, _, at in turns]
-        return all(site.contains(batch, at) and not at.bits & (site.width - 1) for site, at in sides)
+        sides = [(self.source, source) for _, source, _ in turns] + [(self.target, at) for _, _, at in turns]
+        return all(site.contains(team, at) and not at.bits & (site.width - 1) for site, at in sides)
 
-    def _plan(self, batch: Batch, turns: list[CopyTurn]) -> FillPlan | None:
+    def _plan(self, team: Team, turns: list[CopyTurn]) -> FillPlan | None:
         """None where the turns have to go one by one."""
         _, first, _ = turns[0]
         parts = [part for _, source, target in turns for part in (*source.parts, *target.parts)]
@@ -121,15 +142,15 @@ class Fills:
             return None
         starts = [number for _, source, target in turns for number in (source.start - first.start, target.start)]
         some = [part for part in parts if len(part.values) == 1]
-        key = (batch.shape[1], *starts, *map(id, some))
+        key = (team.shape[1], *starts, *map(id, some))
         if key not in self.plans:
             if len(self.plans) >= MOST_PLANS:
                 self.plans.clear()
-            self.plans[key] = self._planned(batch, turns, tuple(some))
+            self.plans[key] = self._planned(team, turns, tuple(some))
         return self.plans[key]
 
-    def _planned(self, batch: Batch, turns: list[CopyTurn], parts: tuple[Part, ...]) -> FillPlan | None:
-        (_, first, start), width, shape = turns[0], self.move.target.width, (1, *batch.shape[1:])
+    def _planned(self, team: Team, turns: list[CopyTurn], parts: tuple[Part, ...]) -> FillPlan | None:
+        (_, first, start), width, shape = turns[0], self.target.width, (1, *team.shape[1:])
         if any(part.values.shape[1:] != (1, 1) for part in first.parts if len(part.values) > 1):
             return None
         read = spread(Address(0, *(part for part in first.parts if len(part.values) == 1)).full(), shape).reshape(-1)
@@ -140,8 +161,8 @@ class Fills:
                 return None
             found.append(read[order] + source.start - first.start)
             end = target.hi + width
-        sides = (self.move.source, [read for _, read, _ in turns]), (self.move.target, [at for *_, at in turns])
-        counts = [site.counts_of_one(batch, every) for site, every in sides]
+        sides = (self.source, [read for _, read, _ in turns]), (self.target, [at for *_, at in turns])
+        counts = [site.counts_of_one(team, every) for site, every in sides]
         return FillPlan(Part(np.concatenate(found).reshape(1, 1, -1), kept=True), parts, (counts[0], counts[1]))
 
 
@@ -176,15 +197,15 @@ class LoadGroup:
     turns: int
     sinks: tuple[tuple[RegisterFile, Address, slice], ...]
 
-    def ctas(self, batch: Batch) -> Uniform:
+    def ctas(self, team: Team) -> Uniform:
         """Which CTAs have the same bytes there: it is known, or they are compared."""
-        if self.span is not None and batch.shape[0] > 1:
-            shared = batch.wave.shared
-            alike = shared.alike(batch.ctas, self.span.start, self.span.stop)
-            alike = alike or Uniform.of_rows(shared.data[batch.ctas, self.span].view(np.uint64))
+        if self.span is not None and team.shape[0] > 1:
+            shared = team.wave.shared
+            alike = shared.alike(team.ctas, self.span.start, self.span.stop)
+            alike = alike or Uniform.of_rows(shared.data[team.ctas, self.span].view(np.uint64))
             if alike.firsts is not None:
                 return alike
-        return Uniform.nobody(batch.shape[0])
+        return Uniform.nobody(team.shape[0])
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -211,47 +232,48 @@ class Loads:
         """Its access to shared memory."""
         return self.instruction.accesses[0][1]
 
-    def __call__(self, batch: Batch, mask: Mask, turns: list[Turn]) -> None:
-        if not self._at_once(batch, mask, turns):
+    def __call__(self, team: Team, turns: list[Turn]) -> None:
+        if not self._at_once(team, turns):
             for loads, source, target in turns:
-                loads.instruction(batch, mask, (source,), (target,), (None,))
+                loads.instruction(team, (source,), (target,), (None,))
 
-    def _at_once(self, batch: Batch, mask: Mask, turns: list[Turn]) -> bool:
+    def _at_once(self, team: Team, turns: list[Turn]) -> bool:
         """Load what all turns load; False, and nothing done, where it has to go turn by turn."""
-        if mask.array is not None or len(turns) < 2:
+        if team.array is not None or len(turns) < 2:
             return False
-        plan = self._plan(batch, turns)
-        if plan is None or not self._is_harmless(batch, plan):
+        plan = self._plan(team, turns)
+        if plan is None or not self._is_harmless(team, plan):
             return False
-        self._touch(batch, mask, turns, plan)
+        self._touch(team, turns, plan)
         for group in plan.groups:
-            ctas = group.ctas(batch)
-            look = batch.firsts(ctas)
-            rows = self.instruction.meaning(look, Mask(look.shape), (group.addresses,), batch.wave)
+            ctas = group.ctas(team)
+            look = team.look.firsts(ctas)
+            rows = self.instruction.meaning(Team(look), (group.addresses,), team.wave)
             words = rows.reshape(len(rows), -1, group.turns, *rows.shape[-2:])
             for sink, at, some in group.sinks:
                 part = words[:, :, some].reshape(*words.shape[:2], sink.count, 32)
-                sink.store(batch, mask, at, part, alike=(ctas, group.alike))
-                if self.instruction.with_shadows and not sink.is_initialised(batch, at):
-                    sink.store_flags(batch, mask, at, None)
+                sink.check(team, at)
+                sink.write(team.wave, team, at, part, (ctas, group.alike))
+                if self.instruction.with_shadows and not sink.is_initialised(team, at):
+                    sink.write(team.wave.shadows, team, at, None)
         return True
 
     @staticmethod
-    def _touch(batch: Batch, mask: Mask, turns: list[Turn], plan: LoadPlan) -> None:
+    def _touch(team: Team, turns: list[Turn], plan: LoadPlan) -> None:
         """The checks and counts of every load."""
         for site, every, of_one in plan.accesses:
-            site.touch_all(batch, mask, every, of_one)
+            site.touch_all(team, every, of_one)
         for loads, source, _ in () if plan.accesses else turns:
-            loads.site.touch(batch, mask, source)
+            loads.site.touch(team, source)
 
-    def _is_harmless(self, batch: Batch, plan: LoadPlan) -> bool:
+    def _is_harmless(self, team: Team, plan: LoadPlan) -> bool:
         """Is it certain that no check reports these loads: no register is in flight, all bytes are initialised?"""
         sinks = [each for group in plan.groups for each in group.sinks]
-        if batch.wave.pending.loading or not all(sink.is_inside(at.start) for sink, at, _ in sinks):
+        if team.wave.pending.loading or not all(sink.is_inside(at.start) for sink, at, _ in sinks):
             return False
         if not self.instruction.with_shadows:
             return True
-        return all(batch.wave.shadows.shared.are_set(*group.reach) for group in plan.groups)
+        return all(team.wave.shadows.shared.are_set(*group.reach) for group in plan.groups)
 
     # Conditions
 
@@ -265,20 +287,20 @@ class Loads:
         is_same = loads is self or (mine.form is other.form and mine.mods == other.mods)
         return is_kept and is_same and not target.parts and not self.instruction.is_elsewhere(0, source.hi)
 
-    def _plan(self, batch: Batch, turns: list[Turn]) -> LoadPlan | None:
+    def _plan(self, team: Team, turns: list[Turn]) -> LoadPlan | None:
         """None where the turns cannot be done at once. Parts of the same identity were looked at before."""
-        key = (batch.shape[1], *map(_key, turns))
+        key = (team.shape[1], *map(_key, turns))
         if key not in self.plans:
             if not all(map(self._is_known, turns)):
                 return None
             if len(self.plans) >= MOST_PLANS:
                 self.plans.clear()
             parts = tuple(part for _, source, _ in turns for part in source.parts)
-            self.plans[key] = LoadPlan(tuple(self._groups(batch, turns)), parts, tuple(_accesses(batch, turns)))
+            self.plans[key] = LoadPlan(tuple(self._groups(team, turns)), parts, tuple(_accesses(team, turns)))
         return self.plans[key]
 
-    def _groups(self, batch: Batch, turns: list[Turn]) -> Iterator[LoadGroup]:
-        full = [np.broadcast_to(source.full(), (1, batch.shape[1], 32)) for _, source, _ in turns]
+    def _groups(self, team: Team, turns: list[Turn]) -> Iterator[LoadGroup]:
+        full = [np.broadcast_to(source.full(), (1, team.shape[1], 32)) for _, source, _ in turns]
         for alike, those in groupby(range(len(turns)), lambda number: Uniform.of_rows(full[number][0])):
             some = list(those)
             addresses = alike.once(np.stack([full[number] for number in some], axis=2)).reshape(1, -1, 32)
@@ -304,13 +326,13 @@ def _sinks(turns: list[Turn]) -> Iterator[tuple[RegisterFile, Address, slice]]:
             first, sink = last, other
 
 
-def _accesses(batch: Batch, turns: list[Turn]) -> Iterator[tuple[Site, list[Address], Line]]:
+def _accesses(team: Team, turns: list[Turn]) -> Iterator[tuple[Site, list[Address], Line]]:
     """The accesses of each site, with their counts, if they are all inside of their buffers."""
-    if any(loads.site.place is None or not loads.site.contains(batch, source) for loads, source, _ in turns):
+    if any(loads.site.place is None or not loads.site.contains(team, source) for loads, source, _ in turns):
         return
     for site, those in groupby(turns, lambda turn: turn[0].site):
         every = [source for _, source, _ in those]
-        yield site, every, site.counts_of_one(batch, every)
+        yield site, every, site.counts_of_one(team, every)
 
 
 def _key(turn: Turn) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ import numpy as np
 
 from tilewright.dtypes import dtype
 from tilewright.isa.mma import widened
-from tilewright.sim.machine import UNITS, Alike, Batch, Bools, Grid, Mask, NewerMatrix, Place, Spread, grid_of
+from tilewright.sim.machine import UNITS, Alike, Bools, Grid, Look, NewerMatrix, Place, Spread, Team, grid_of
 
 if TYPE_CHECKING:
     from tilewright.isa.mma import Floats, Patterns, Spots
@@ -46,9 +46,9 @@ class Sums(NewerMatrix):
     """kinds: the dtypes of left and right factors. `matrix` is what the sums are with all products."""
 
     def __init__(
-        self, batch: Batch, spread: Spread, registers: frozenset[int], sums: Floats, kinds: tuple[str, str]
+        self, look: Look, spread: Spread, registers: frozenset[int], sums: Floats, kinds: tuple[str, str]
     ) -> None:
-        super().__init__(batch, spread, registers, sums)
+        super().__init__(look, spread, registers, sums)
         self._kinds = kinds
         self._sums = sums  # (CTAs, warps, rows, columns), or, in grids, (CTAs or 1, 1, all rows, all columns)
         self._grids: Grids = (None, None)
@@ -176,13 +176,13 @@ class Gather:
         packs = spots.reshape(-1, count)
         return not (packs[:, 0] % count).any() and bool((packs == packs[:, :1] + np.arange(count)).all())
 
-    def alike(self, batch: Batch) -> Alike:
+    def alike(self, team: Team) -> Alike:
         """Which CTAs and warps hold the same fragments."""
-        return batch.wave.registers[self.name].alike(batch, self.registers)
+        return team.wave.registers[self.name].alike(team.look, self.registers)
 
-    def __call__(self, batch: Batch, ctas: range, warps: range) -> Patterns:
+    def __call__(self, team: Team, ctas: range, warps: range) -> Patterns:
         """The bits of the matrices of some warps, (CTAs, warps, rows, K)."""
-        words, first = batch.wave.registers[self.name].uniform(batch, self.registers, ctas, warps)
+        words, first = team.wave.registers[self.name].uniform(team.look, self.registers, ctas, warps)
         items = words.view(UNITS[self.width]).take(self.units - 4 * first // self.width, axis=-1)
         return items.view(UNITS[self.itemsize]).reshape(*words.shape[:2], *self.shape)
 
@@ -218,49 +218,47 @@ class ProductRun:
     plans: dict[tuple[int, ...], ProductPlan | None] = field(default_factory=dict)  # by what the starts depend on
     known: dict[tuple[Starts, ...], ProductPlan | None] = field(default_factory=dict)  # by the starts themselves
 
-    def __call__(
-        self, batch: Batch, mask: Mask, key: tuple[int, ...], starts: Callable[[], tuple[Starts, ...]]
-    ) -> bool:
+    def __call__(self, team: Team, key: tuple[int, ...], starts: Callable[[], tuple[Starts, ...]]) -> bool:
         """Do the whole run; False, and nothing done, where it has to go product by product.
 
         key: what the starts depend on.
         """
-        if not mask.has_whole_warps:
+        if not team.has_whole_warps:
             return False
         plan = self.plans[key] if key in self.plans else self._planned(key, starts())
-        if plan is None or (self.with_shadows and not self._is_initialised(plan, batch, mask)):
+        if plan is None or (self.with_shadows and not self._is_initialised(plan, team)):
             return False
         for block in plan.blocks:
-            self._multiply(block, batch, mask)
-        batch.wave.run.tally[self.tally] += plan.products * mask.warps
+            self._multiply(block, team)
+        team.wave.run.tally[self.tally] += plan.products * team.warp_count
         return True
 
     # The products of a run as few
 
     @staticmethod
-    def _is_initialised(plan: ProductPlan, batch: Batch, mask: Mask) -> bool:
-        shadows = batch.wave.shadows
-        return all(shadows.registers[place.name].all_set(batch, which) for place, which in plan.used)
+    def _is_initialised(plan: ProductPlan, team: Team) -> bool:
+        shadows = team.wave.shadows
+        return all(shadows.registers[place.name].all_set(team.look, which) for place, which in plan.used)
 
-    def _multiply(self, block: LargeProduct, batch: Batch, mask: Mask) -> None:
-        left, right = block.left.alike(batch), block.right.alike(batch)
-        warps = grid_of(batch.shape[1], left[1], right[1]) if mask.array is None else None
-        ctas = grid_of(batch.shape[0], left[0], right[0]) if warps else None
-        rows, columns = zip(_firsts(batch.shape[0], ctas), _firsts(batch.shape[1], warps), strict=True)
-        a, b = block.left(batch, *rows), block.right(batch, *columns)
+    def _multiply(self, block: LargeProduct, team: Team) -> None:
+        left, right = block.left.alike(team), block.right.alike(team)
+        warps = grid_of(team.shape[1], left[1], right[1]) if team.array is None else None
+        ctas = grid_of(team.shape[0], left[0], right[0]) if warps else None
+        rows, columns = zip(_firsts(team.shape[0], ctas), _firsts(team.shape[1], warps), strict=True)
+        a, b = block.left(team, *rows), block.right(team, *columns)
         if warps:
             a, b = (one.reshape(1 if ctas else len(one), 1, -1, one.shape[-1]) for one in (a, b))
-        active = None if mask.array is None else mask.full[..., :1, None]
-        self._sums(block, batch).add(a, b, (ctas, warps), active)
+        active = None if team.array is None else team.full[..., :1, None]
+        self._sums(block, team).add(a, b, (ctas, warps), active)
 
-    def _sums(self, block: LargeProduct, batch: Batch) -> Sums:
+    def _sums(self, block: LargeProduct, team: Team) -> Sums:
         """The accumulators as matrices: those that this run has left, or made from the registers."""
-        registers = batch.wave.registers[self.total.place.name]
-        key = (block, batch.key)
+        registers = team.wave.registers[self.total.place.name]
+        key = (block, team.look.key)
         held = registers.held(key)
         if not isinstance(held, Sums):
-            words = block.total.matrix(registers.flat(batch.ctas, batch.warps)).view(np.float32)
-            held = Sums(batch, block.total, block.registers, words, (self.left.kind, self.right.kind))
+            words = block.total.matrix(registers.flat(team.ctas, team.warps)).view(np.float32)
+            held = Sums(team.look, block.total, block.registers, words, (self.left.kind, self.right.kind))
             registers.hold(key, held)
         return held
 

@@ -3,7 +3,8 @@
 subject, device
                 a kernel before any run; the device that runs it: its events and its output; the statements by which
                 threads learn that one is complete, for messages; what a launch did, for the one behind it
-batch, wave     lanes at one segment; which of them are active; the CTAs that run together, and their memories
+team, event     threads that execute a statement together; what they are about to touch: what checks hear of
+batch, wave     a team at one segment, with its values; the CTAs that run together, and their memories
 address, places
                 the addresses of a batch; where each buffer lives, with arguments that share memory, and the shared
                 memory of other CTAs; bytes as elements of the kernel's buffers, and units that leave one, for messages
@@ -11,7 +12,8 @@ memory, registers, tmem, shadows, unknown
                 global and shared memory, a row for each CTA, or one for all until they differ; registers, tensor
                 memory; which of their bytes are initialised; which bits of a value are unknown; does what a thread
                 stores depend on what another one has read?
-sites, counts   the places of a kernel that touch memory, and what is counted there
+sites, view, counts
+                the statements of a kernel that touch memory; their bytes in one memory; what is counted there
 arrays          the kinds of arrays, by name
 convert         between the values of a kernel and the bits in memory, elements of 4 bits too
 instructions, facets
@@ -31,6 +33,7 @@ from tilewright.sim.machine.batch import *  # noqa: F403
 from tilewright.sim.machine.convert import *  # noqa: F403
 from tilewright.sim.machine.counts import *  # noqa: F403
 from tilewright.sim.machine.device import *  # noqa: F403
+from tilewright.sim.machine.event import *  # noqa: F403
 from tilewright.sim.machine.facets import *  # noqa: F403
 from tilewright.sim.machine.instructions import *  # noqa: F403
 from tilewright.sim.machine.memory import *  # noqa: F403
@@ -43,8 +46,10 @@ from tilewright.sim.machine.signals import *  # noqa: F403
 from tilewright.sim.machine.sites import *  # noqa: F403
 from tilewright.sim.machine.subject import *  # noqa: F403
 from tilewright.sim.machine.sync import *  # noqa: F403
+from tilewright.sim.machine.team import *  # noqa: F403
 from tilewright.sim.machine.tmem import *  # noqa: F403
 from tilewright.sim.machine.uniform import *  # noqa: F403
 from tilewright.sim.machine.units import *  # noqa: F403
 from tilewright.sim.machine.unknown import *  # noqa: F403
+from tilewright.sim.machine.view import *  # noqa: F403
 from tilewright.sim.machine.wave import *  # noqa: F403

@@ -14,7 +14,7 @@ from tilewright.sim.machine.arrays import Bits, Ints, Value
 from tilewright.sim.machine.memory import UNITS
 
 if TYPE_CHECKING:
-    from tilewright.sim.machine import Batch, Mask, Site
+    from tilewright.sim.machine import Site, Team
 
 __all__ = ["from_bits", "joined", "reinterpret", "width_of"]
 
@@ -110,25 +110,25 @@ def _bytes(at: Address) -> Address:
     return Address(0, Part(at.full() >> 1))
 
 
-def load_nibbles(site: Site, batch: Batch, mask: Mask, at: Address) -> Bits:
+def load_nibbles(site: Site, team: Team, at: Address) -> Bits:
     """The elements at ``at``, which counts half bytes."""
-    return from_nibbles(site.load(batch, mask, _bytes(at)), at.full())
+    return from_nibbles(site.load(team, _bytes(at)), at.full())
 
 
-def nibble_flags(site: Site, batch: Batch, mask: Mask, at: Address) -> Bits:
+def nibble_flags(site: Site, team: Team, at: Address) -> Bits:
     """The flags of the bytes that hold the elements at ``at``."""
-    return site.flags(batch, mask, _bytes(at))
+    return site.flags(team, _bytes(at))
 
 
-def store_nibbles(site: Site, batch: Batch, mask: Mask, at: Address, bits: Bits, flags: Bits | None = None) -> None:
+def store_nibbles(site: Site, team: Team, at: Address, bits: Bits, flags: Bits | None = None) -> None:
     """Two lanes may own the halves of one byte, so that the low halves are written first, then the high ones."""
     high = (at.full() & 1) != 0
     there = _bytes(at)
     for half in (~high, high):
-        lanes = mask.narrowed(np.broadcast_to(half, np.broadcast_shapes(half.shape, (1, 1, 1))))
+        lanes = team.narrowed(np.broadcast_to(half, np.broadcast_shapes(half.shape, (1, 1, 1))))
         if lanes is None:
             continue
-        old = np.array(site.peek(batch, lanes, there))
-        site.store(batch, lanes, there, to_nibbles(old, bits, at.full()))
+        old = np.array(site.peek(lanes, there))
+        site.store(lanes, there, to_nibbles(old, bits, at.full()))
         if flags is not None:
-            site.store_flags(batch, lanes, there, np.asarray(flags))
+            site.store_flags(lanes, there, np.asarray(flags))

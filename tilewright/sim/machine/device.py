@@ -14,11 +14,11 @@ from tilewright.explain import Collected, Facts
 from tilewright.explain.rules import broken
 from tilewright.host import bytes_text
 from tilewright.isa import Access, Sync
-from tilewright.sim.machine.batch import where_text
 from tilewright.sim.machine.counts import Line
 from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.places import blocks_of, host_address
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
+from tilewright.sim.machine.team import where_text
 from tilewright.terms import barrier, told
 
 if TYPE_CHECKING:
@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from tilewright.isa import Fence, Lanes, ProxyFence, RegisterFence
     from tilewright.sim.machine.address import Address, Part
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Shape, Value
-    from tilewright.sim.machine.batch import Batch, Look, Mask
+    from tilewright.sim.machine.event import AccessEvent, Hook
     from tilewright.sim.machine.memory import MemoryRows
     from tilewright.sim.machine.operation import Operation, Waiting
     from tilewright.sim.machine.signals import MBarrierSignal
-    from tilewright.sim.machine.sites import Hook, Site
+    from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite, MetWithout
+    from tilewright.sim.machine.team import Team
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.unknown import Dependence, Doubt
     from tilewright.sim.machine.wave import Wave
@@ -160,7 +161,7 @@ class Events:
     def start(self, wave: Wave) -> None:
         """A wave of CTAs starts."""
 
-    def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+    def reached(self, event: AccessEvent) -> None:
         """Lanes are about to touch what is at addresses of the cluster's window."""
 
     def released(
@@ -177,24 +178,24 @@ class Events:
     def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
         """All warps of these CTAs have met at once."""
 
-    def warps_met(self, batch: Batch, mask: Mask) -> None:
+    def warps_met(self, team: Team) -> None:
         """The lanes of each active warp have met."""
 
-    def fenced(self, batch: Batch, mask: Mask, fence: AnyFence, where: Address | None = None) -> None:
+    def fenced(self, team: Team, fence: AnyFence, where: Address | None = None) -> None:
         """A thread ordered its own accesses, those of the bytes ``where`` alone if it says so; or a warp what it did to
         its registers.
         """
 
-    def depends(self, batch: Look, mask: Mask, word: str) -> None:
+    def depends(self, team: Team, word: str) -> None:
         """Threads waited for the grids that theirs depends on ("wait"), or let dependent ones begin ("launch")."""
 
-    def done_by_warpgroup(self, batch: Look, mask: Mask, value: Array, at: Span | None) -> None:
+    def done_by_warpgroup(self, team: Team, value: Array, at: Span | None) -> None:
         """Warps did what all of their warpgroup have to do, as often and with the same values."""
 
     def signalled(self, event: MBarrierSignal) -> None:
         """Lanes made, ended, arrived at or saw the end of a phase of m-barriers."""
 
-    def changed(self, batch: Look, olds: Lanes) -> None:
+    def changed(self, team: Team, olds: Lanes) -> None:
         """Atomics have taken place. olds: what they have found."""
 
     def issued(self, operation: Operation) -> None:
@@ -375,8 +376,7 @@ class Device:
 
     def ordered(
         self,
-        batch: Batch,
-        mask: Mask,
+        team: Team,
         what: Sync | AnyFence,
         at: Span | None,
         where: Address | None = None,
@@ -387,29 +387,29 @@ class Device:
 
         members: the masks that lanes give, of which those with the same one meet.
         """
-        for part in mask.parted(members) if members is not None else ():
-            self.ordered(batch, part, what, at)
+        for part in team.parted(members) if members is not None else ():
+            self.ordered(part, what, at)
         if members is not None:
             return
         if not isinstance(what, Sync):
-            self.events.fenced(batch, mask, what, where)
+            self.events.fenced(team, what, where)
             return
-        if not batch.has_whole_warps(mask):
-            raise broken("part of a warp", at=at, given=f"{mask.lanes} of {mask.warps * 32} lanes active")
-        self.events.warps_met(batch, mask)
+        if not team.has_all_alive:
+            raise broken("part of a warp", at=at, given=f"{team.lane_count} of {team.warp_count * 32} lanes active")
+        self.events.warps_met(team)
 
-    def assumed(self, batch: Batch, mask: Mask, holds: Value, said: tuple[str, str], at: Span | None) -> None:
+    def assumed(self, team: Team, holds: Value, said: tuple[str, str], at: Span | None) -> None:
         """Check an assumption of a kernel, or of a layout about an element's thread. said: its text and the element."""
-        fails = mask.narrowed(~holds if isinstance(holds, np.ndarray | np.bool_) else not holds)
+        fails = team.narrowed(~holds if isinstance(holds, np.ndarray | np.bool_) else not holds)
         if fails is None:
             return
         text, place = said
         if not place:
-            Facet(batch, mask, at, batch.wave).fault(f"`{text}` does not hold", fails.full)
+            Facet(team, at, team.wave).fault(f"`{text}` does not hold", fails.full)
         word = next((word for name, word in HOLDERS.items() if f"T.{name}" in text), "thread")
         raise SimulationError(
             f"{place} lies in the registers of another {word}",
-            given=where_text(batch, fails.full),
+            given=where_text(team, fails.full),
             allowed=f"elements that the {word} itself holds, where {text}",
             hint=ELSEWHERE[word],
             at=at,
@@ -424,4 +424,4 @@ class Device:
                 line = self.lines.setdefault((at, op, *where), Line(at, op, *where))
                 line.accesses += use.count
                 line.nbytes += use.bytes_moved
-                line.warps += operation.mask.warps
+                line.warps += operation.team.warp_count

@@ -1,4 +1,4 @@
-"""The machine as one instruction sees it: `tilewright.isa.machine`'s protocols for one batch and mask."""
+"""The machine as one instruction sees it: `tilewright.isa.machine`'s protocols for one team."""
 
 from __future__ import annotations
 
@@ -14,29 +14,27 @@ from tilewright.errors import SimulationError
 from tilewright.isa import ANY_LANES, WARPGROUP
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Array, Bools
-from tilewright.sim.machine.batch import Mask, numbers, spread
-from tilewright.sim.machine.memory import SHIFT, UNITS, MemoryRows, combined
+from tilewright.sim.machine.memory import UNITS
 from tilewright.sim.machine.places import (
     OFFSET_BITS,
     SHARED_WINDOW,
     WINDOW_BITS,
-    across,
     element_text,
     multicast_steps,
     on_rank,
 )  # fmt: skip
-from tilewright.sim.machine.registers import Registers
-from tilewright.sim.machine.sites import by_window, harmless
+from tilewright.sim.machine.team import Team, numbers, spread
 from tilewright.sim.machine.tmem import TmemFacet
+from tilewright.sim.machine.view import View, by_window, harmless, joined
 
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.explain import Threads
-    from tilewright.sim.machine import Batch, Ints, Look, Memories, Storage, Wave
+    from tilewright.sim.machine import Ints, Memories, Wave
 
 __all__ = ["Facet", "Issuers"]
 
-# The issuers of an operation: threads, warps or warpgroups of a batch, on whose behalf asynchronous units act.
+# The issuers of an operation: threads, warps or warpgroups of a team, on whose behalf asynchronous units act.
 
 
 Scalar = TypeVar("Scalar", bound=np.generic)
@@ -46,7 +44,7 @@ LANES = {ANY_LANES: 1, WARPGROUP: 128}  # lanes of each issuer; all other issuer
 @dataclass(frozen=True, eq=False)
 class Issuers:
     """`tilewright.isa.machine.Unit` for n issuers. rows: of their CTAs in the wave. threads: of the CTA, the first of
-    each. lanes: of each, 1, 32 or 128. places: CTAs, warps and lanes in the batch's arrays.
+    each. lanes: of each, 1, 32 or 128. places: CTAs, warps and lanes in the team's arrays.
     """
 
     wave: Wave
@@ -185,109 +183,77 @@ class Issuers:
         return np.moveaxis(full, 2, -1)
 
 
-def issuers_of(batch: Batch, mask: Mask, lanes: str, at: Span | None) -> Issuers:
-    """The issuers of a batch. lanes: how many issue together, of the row, see `tilewright.isa.Instruction`."""
+def issuers_of(team: Team, lanes: str, at: Span | None) -> Issuers:
+    """The issuers of a team. lanes: how many issue together, of the row, see `tilewright.isa.Instruction`."""
     count = LANES.get(lanes, 32)
-    ctas, warps, *lane = np.nonzero(mask.full if count == 1 else mask.full.any(-1))
-    rows, number = np.array(numbers(batch.ctas))[ctas], np.array(numbers(batch.warps))[warps]
+    ctas, warps, *lane = np.nonzero(team.full if count == 1 else team.full.any(-1))
+    rows, number = np.array(numbers(team.ctas))[ctas], np.array(numbers(team.warps))[warps]
     if count == 1:
-        return Issuers(batch.wave, at, rows, number * 32 + lane[0], 1, (ctas, warps, lane[0]))
+        return Issuers(team.wave, at, rows, number * 32 + lane[0], 1, (ctas, warps, lane[0]))
     first = number % (count // 32) == 0
     if len(warps) != int(first.sum()) * count // 32:
-        everyone = Issuers(batch.wave, at, rows, number * 32, 32, ())
+        everyone = Issuers(team.wave, at, rows, number * 32, 32, ())
         everyone.fault("a warpgroup takes part without all of its four warps", rows >= 0)
     places = ctas[first][:, None], warps[first][:, None] + np.arange(count // 32)
-    return Issuers(batch.wave, at, rows[first], number[first] * 32, count, places)
+    return Issuers(team.wave, at, rows[first], number[first] * 32, count, places)
 
 
 @dataclass(eq=False)
 class MemoryFacet:
     """All memories as one `Memory`, by generic addresses: the bytes, or their flags."""
 
-    batch: Look
-    mask: Mask
+    team: Team
     at: Span | None
     memories: Memories
 
-    def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
-        """For each buffer: its bytes, the lanes that point there, and where."""
-        places, parts = self.batch.wave.run.places, []
-        at = harmless(Address(0, Part(address.astype(np.int64, copy=False))), self.mask)
-        for window, lanes, there in by_window(self.mask, at):
+    def _views(self, address: Array, width: int) -> list[View]:
+        """Those of the buffers that lanes point into."""
+        places, views = self.team.wave.run.places, []
+        at = harmless(Address(0, Part(address.astype(np.int64, copy=False))), self.team)
+        for window, lanes, there in by_window(self.team, at):
             if not places.has_window(window):
                 raise SimulationError(
                     "a pointer to nowhere", given=f"address {(window << WINDOW_BITS) + there.lo:#x}",
                     allowed="a pointer into a buffer of the kernel", at=self.at, kind="bounds",
                 )  # fmt: skip
-            there = there if lanes is self.mask else harmless(there, lanes)
-            storage = self.memories.storage(places.at(window, there.lo))
-            if window == SHARED_WINDOW and isinstance(storage, MemoryRows):
-                there = Address(0, Part(across(self.batch, storage, there.full())))
-            parts.append((storage, lanes, there))
-        return parts
+            there = there if lanes is self.team else harmless(there, lanes)
+            views.append(View(places.at(window, there.lo), lanes, there, width))
+        return views
 
     def rows(self, address: Array, nbytes: int) -> NDArray[np.uint8]:
-        octets: NDArray[np.uint8] | None = None
-        for storage, lanes, at in self._split(address):
-            bits = np.ascontiguousarray(storage.load(self.batch, at, nbytes))[..., None].view(np.uint8)
-            octets = bits if octets is None else np.where(lanes.full[..., None], bits, octets)
-        assert octets is not None, "some lane is active"
-        return octets
+        loaded = ((view.load(self.memories), view.team) for view in self._views(address, nbytes))
+        return joined((np.ascontiguousarray(bits)[..., None].view(np.uint8), team) for bits, team in loaded)
 
     def store_rows(self, address: Array, data: NDArray[np.uint8]) -> None:
         bits = np.ascontiguousarray(data).view(UNITS[data.shape[-1]])[..., 0]
-        for storage, lanes, at in self._split(address):
-            storage.store(self.batch.of_lanes(lanes.shape[2]), at, data.shape[-1], bits, lanes)
+        for view in self._views(address, data.shape[-1]):
+            view.store(self.memories, bits)
 
     def replicas(self, address: Array) -> list[Array]:
-        run = self.batch.wave.run
+        run = self.team.wave.run
         return [
             np.asarray(address) + step
-            for step in multicast_steps(run, self.mask.harmless(address.astype(np.int64, copy=False)), self.at)
+            for step in multicast_steps(run, self.team.harmless(address.astype(np.int64, copy=False)), self.at)
         ]
 
     def atomic(self, address: Array, combine: Callable[..., Array], *values: Array) -> Array:
         """Lane by lane where lanes share an address, all others at once."""
-        olds = np.zeros(self.mask.shape, values[0].dtype)
-        for storage, lanes, at in self._split(address):
-            if isinstance(storage, MemoryRows):
-                self._in_rows(storage, lanes, at, olds, combine, *values)
-            else:
-                self._in_registers(storage, lanes, at, olds, combine, *values)
-        self.batch.wave.run.events.changed(self.batch, olds)
+        olds = np.zeros(self.team.shape, values[0].dtype)
+        for view in self._views(address, olds.itemsize):
+            view.combine(self.memories, olds, combine, values)
+        self.team.wave.run.events.changed(self.team, olds)
         return olds
-
-    def _in_rows(
-        self, block: MemoryRows, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
-    ) -> None:
-        """Change words in a block of memory."""
-        words = block.to_change(olds.itemsize).view(olds.dtype)
-        row = self.batch.rows(words.shape[1]) if block.rows > 1 else 0
-        place = spread((at.full() >> SHIFT[olds.itemsize]) + row, olds.shape)[lanes.full]
-        operands = [spread(value, olds.shape)[lanes.full] for value in values]
-        order = self.batch.wave.run.precedence.taken(np.arange(len(place)))
-        olds[lanes.full] = combined(words, place, combine, operands, order)
-
-    def _in_registers(
-        self, registers: Registers, lanes: Mask, at: Address, olds: Array, combine: Callable[..., Array], *values: Array
-    ) -> None:
-        """Change words in registers, which no other thread can reach."""
-        bits = np.ascontiguousarray(registers.load(self.batch, at, olds.itemsize))
-        np.copyto(olds, bits.view(olds.dtype), where=lanes.full)
-        new = np.asarray(combine(olds, *values)).astype(olds.dtype)
-        registers.store(self.batch, at, olds.itemsize, new.view(UNITS[olds.itemsize]), lanes)
 
 
 class SharedFacet(MemoryFacet):
     """Shared memory as a `Memory`; addresses may be those of the first lanes of each warp alone."""
 
-    def _split(self, address: Array) -> list[tuple[Storage, Mask, Address]]:
-        lanes, count = self.mask, address.shape[-1]
+    def _views(self, address: Array, width: int) -> list[View]:
+        lanes, count = self.team, address.shape[-1]
         if count < 32:
-            lanes = Mask((*lanes.shape[:2], count), None if lanes.array is None else lanes.full[..., :count])
+            lanes = Team(lanes.look.of_lanes(count), None if lanes.array is None else lanes.full[..., :count])
         offsets = lanes.harmless(address.astype(np.int64, copy=False))
-        at = Address(0, Part.of_lanes(across(self.batch, self.memories.shared, offsets)))
-        return [(self.memories.shared, lanes, at)]
+        return [View(lanes.wave.run.places.arena, lanes, Address(0, Part.of_lanes(offsets)), width)]
 
 
 class Facet(MemoryFacet):
@@ -303,7 +269,7 @@ class Facet(MemoryFacet):
 
     @property
     def shared(self) -> SharedFacet:
-        return SharedFacet(self.batch, self.mask, self.at, self.memories)
+        return SharedFacet(self.team, self.at, self.memories)
 
     @property
     def tmem(self) -> TmemFacet:
@@ -311,46 +277,46 @@ class Facet(MemoryFacet):
 
     @property
     def warp(self) -> Array:
-        return np.array(numbers(self.batch.warps)).reshape(1, -1, 1)
+        return np.array(numbers(self.team.warps)).reshape(1, -1, 1)
 
     def on_rank(self, address: Array, rank: Array) -> Array:
-        count = self.batch.wave.run.cluster_ctas
+        count = self.team.wave.run.cluster_ctas
         wrong = self.active & ((rank.astype(np.int64) < 0) | (rank.astype(np.int64) >= count))
         if wrong.any():
             self.fault(f"the cluster has {count} CTAs: a rank is 0..{count - 1}", wrong)
         return on_rank(address, rank)
 
     def rank_of(self, address: Array) -> Array:
-        home = self.batch.wave.rank(self.batch.rows(1))
+        home = self.team.wave.rank(self.team.look.rows(1))
         rank = (address.astype(np.int64) >> OFFSET_BITS) - 1
         return np.asarray(np.where(rank >= 0, rank, home))
 
     @property
     def active(self) -> Bools:
-        return self.mask.full
+        return self.team.full
 
     def to_shared(self, address: Array) -> Array:
         return address - (SHARED_WINDOW << WINDOW_BITS)
 
     def with_rank(self, address: Array) -> Array:
-        wave = self.batch.wave
+        wave = self.team.wave
         return on_rank(address, self.rank_of(address)) if wave.run.cluster_ctas > 1 else address
 
     def clock(self) -> int:
-        self.batch.wave.run.steps += 1
-        self.batch.wave.run.has_clock = True
-        return self.batch.wave.run.steps
+        self.team.wave.run.steps += 1
+        self.team.wave.run.has_clock = True
+        return self.team.wave.run.steps
 
     def write_text(self, count: int, line: Callable[[int], str]) -> None:
-        self.batch.wave.run.printed.add(count, line, self.at)
+        self.team.wave.run.printed.add(count, line, self.at)
 
     def depends(self, word: str) -> None:
-        self.batch.wave.run.events.depends(self.batch, self.mask, word)
+        self.team.wave.run.events.depends(self.team, word)
 
     def done_by_warpgroup(self, value: Array) -> None:
-        run = self.batch.wave.run
-        run.events.done_by_warpgroup(self.batch, self.mask, np.asarray(value), self.at)
+        run = self.team.wave.run
+        run.events.done_by_warpgroup(self.team, np.asarray(value), self.at)
 
     def fault(self, what: str, lanes: Bools, *, hint: str | None = None) -> None:
         """Stops the kernel, naming the first CTA and warp with such lanes."""
-        raise self.batch.error("simulation", what, np.broadcast_to(lanes, self.batch.shape), self.at, hint=hint)
+        raise self.team.error("simulation", what, np.broadcast_to(lanes, self.team.shape), self.at, hint=hint)

@@ -6,7 +6,7 @@ A row that only moves bits is run a second time on the shadows, so that uninitia
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING
@@ -19,14 +19,14 @@ from tilewright.explain import place_of
 from tilewright.isa import ALL_LANES, BY_MASK, WARPGROUP, WHOLE_WARP, Bound, Signal, Unlisted
 from tilewright.isa.declared import asked, check_values
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.batch import first_warp, lanes_text, numbers, threads_of, where_text
 from tilewright.sim.machine.facets import Facet
 from tilewright.sim.machine.memory import UNITS, MemoryRows, initialised
 from tilewright.sim.machine.places import OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, multicast_steps
 from tilewright.sim.machine.registers import RegisterAddress, RegisterFile
 from tilewright.sim.machine.shadows import sound
 from tilewright.sim.machine.signals import MBarrierSignal
-from tilewright.sim.machine.sites import harmless
+from tilewright.sim.machine.team import first_warp, lanes_text, numbers, threads_of, where_text
+from tilewright.sim.machine.view import harmless
 from tilewright.terms import operation, told
 
 if TYPE_CHECKING:
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.explain import Threads
     from tilewright.sim.machine.arrays import Array, Bits, Bools, Flags, Given, GivenFlags, Results, Value
-    from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.sites import Site
+    from tilewright.sim.machine.team import Team
     from tilewright.sim.machine.wave import Memories
 
-__all__ = ["CompiledInstruction", "Move"]
+__all__ = ["CompiledInstruction"]
 
 
 # Instructions that lanes of a warp execute together: have all of these lanes come?
@@ -53,35 +53,35 @@ ENDED_HINT = "a lane that is there: a narrower width, or a condition around the 
 
 
 def check_lanes(
-    bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...], at: Span | None, *, leaves_open: bool = False
+    bound: Bound, team: Team, values: tuple[Array, ...], at: Span | None, *, leaves_open: bool = False
 ) -> None:
     """Raises SimulationError where a warp lacks lanes that a row needs together. values: the operands of `execute`.
     leaves_open: may a lane read from one that has ended, or outside of the mask? Its bits are unknown then (`unheard`).
     """
-    if bound.instruction.lanes in (WARPGROUP, WHOLE_WARP) and not mask.has_whole_warps:
-        raise _divergence(bound, batch, mask, np.ones((1, 1, 32), np.bool_), at)
+    if bound.instruction.lanes in (WARPGROUP, WHOLE_WARP) and not team.has_whole_warps:
+        raise _divergence(bound, team, np.ones((1, 1, 32), np.bool_), at)
     names = [row.name for row in bound.read]
     if bound.instruction.lanes == BY_MASK and "mask" in names:
         masks = values[names.index("mask")].astype(np.int64) & ALL_LANES
-        if mask.array is None and (masks == ALL_LANES).all():
+        if team.array is None and (masks == ALL_LANES).all():
             return
-        wanted = _bits(np.bitwise_or.reduce(np.where(mask.full, masks, 0), axis=-1, keepdims=True))
-        if (mask.full.any(-1, keepdims=True) & wanted & ~mask.full & batch.alive).any():
-            raise _divergence(bound, batch, mask, wanted, at)
-        gone = mask.full.any(-1, keepdims=True) & wanted & ~mask.full & batch.wave.run.exists[:, batch.warps]
+        wanted = _bits(np.bitwise_or.reduce(np.where(team.full, masks, 0), axis=-1, keepdims=True))
+        if (team.full.any(-1, keepdims=True) & wanted & ~team.full & team.look.alive).any():
+            raise _divergence(bound, team, wanted, at)
+        gone = team.full.any(-1, keepdims=True) & wanted & ~team.full & team.wave.run.exists[:, team.warps]
         if gone.any():
-            _warn_of_ended(bound, batch, gone, at)
-        troubles = _troubles(mask, np.broadcast_to(masks, mask.shape))
+            _warn_of_ended(bound, team, gone, at)
+        troubles = _troubles(team, np.broadcast_to(masks, team.shape))
         if bound.form.meaning.source_lane is not None and not leaves_open:
-            troubles.append((_outside(bound, mask, values), READS_OUTSIDE, OUTSIDE_HINT))
-            troubles.append((_silent(bound, mask, values, mask.full), READS_ENDED, ENDED_HINT))
+            troubles.append((_outside(bound, team, values), READS_OUTSIDE, OUTSIDE_HINT))
+            troubles.append((_silent(bound, team, values, team.full), READS_ENDED, ENDED_HINT))
         for wrong, what, hint in troubles:
             if wrong.any():
-                facet = Facet(batch, mask, at, batch.wave)
+                facet = Facet(team, at, team.wave)
                 facet.fault(told("{}: {}", operation(bound.instruction.name), what), wrong, hint=hint)
 
 
-def _warn_of_ended(bound: Bound, batch: Batch, gone: Bools, at: Span | None) -> None:
+def _warn_of_ended(bound: Bound, team: Team, gone: Bools, at: Span | None) -> None:
     """Sources: PTX ISA, "shfl.sync", "vote.sync", "match.sync", "redux.sync": they wait for all threads of the mask
     that have not exited, and only those have a part in the result; what comes from an exited one is unpredictable.
     """
@@ -89,52 +89,50 @@ def _warn_of_ended(bound: Bound, batch: Batch, gone: Bools, at: Span | None) -> 
     ended = f"its mask names {lanes_text(gone[first_warp(gone)])}, which had ended"
     rest = f"{ended}; the others go on without them{undefined}"
     text = told("{}: {}: {}", at, operation(bound.instruction.name), rest)
-    batch.wave.run.warn(text, "ended", bound.instruction.name, facts={**place_of(at), "idiom": "ended-lanes"})
+    team.wave.run.warn(text, "ended", bound.instruction.name, facts={**place_of(at), "idiom": "ended-lanes"})
 
 
-def parted_by_mask(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> list[Mask]:
+def parted_by_mask(bound: Bound, team: Team, values: tuple[Array, ...]) -> list[Team]:
     """The lanes that execute a row together: where masks name several groups of a warp, each group by itself."""
     names = [row.name for row in bound.read]
     if bound.form.meaning.on != "machine" or bound.instruction.lanes != BY_MASK or "mask" not in names:
-        return [mask]
-    return mask.parted(values[names.index("mask")])
+        return [team]
+    return team.parted(values[names.index("mask")])
 
 
 def _bits(masks: NDArray[np.int64]) -> Bools:
     return np.asarray(masks >> LANE & 1 != 0)
 
 
-def _troubles(mask: Mask, masks: NDArray[np.int64]) -> list[tuple[Bools, str, str]]:
+def _troubles(team: Team, masks: NDArray[np.int64]) -> list[tuple[Bools, str, str]]:
     """Violations of: the lanes that a mask names execute the row, and give the same mask; with what to do."""
-    named = (masks[..., None] >> LANE & 1 != 0) & mask.full[..., None]  # for each lane, the lanes that its mask names
-    differs = (masks[..., None, :] != masks[..., None]) & mask.full[..., None, :]  # lanes that have ended give none
+    named = (masks[..., None] >> LANE & 1 != 0) & team.full[..., None]  # for each lane, the lanes that its mask names
+    differs = (masks[..., None, :] != masks[..., None]) & team.full[..., None, :]  # lanes that have ended give none
     return [
-        (mask.full & ~_bits(masks), "lanes that execute it, and that its mask does not name", "a mask that names them"),
+        (team.full & ~_bits(masks), "lanes that execute it, and that its mask does not name", "a mask that names them"),
         ((named & differs).any(-1), "masks that differ between the lanes that they name", "one mask for all of them"),
     ]
 
 
-def _outside(bound: Bound, mask: Mask, values: tuple[Array, ...]) -> Bools:
+def _outside(bound: Bound, team: Team, values: tuple[Array, ...]) -> Bools:
     """The lanes that read from one that their mask does not name."""
     names = [row.name for row in bound.read]
     masks = values[names.index("mask")].astype(np.int64) & ALL_LANES if "mask" in names else np.array(ALL_LANES)
     if bound.form.meaning.source_lane is None or (masks == ALL_LANES).all():
-        return np.zeros(mask.shape, np.bool_)
-    outside: Bools = mask.full & np.broadcast_to(masks >> bound.form.meaning.source_lane(*values) & 1 == 0, mask.shape)
+        return np.zeros(team.shape, np.bool_)
+    outside: Bools = team.full & np.broadcast_to(masks >> bound.form.meaning.source_lane(*values) & 1 == 0, team.shape)
     return outside
 
 
-def _silent(bound: Bound, mask: Mask, values: tuple[Array, ...], heard: Bools) -> Bools:
+def _silent(bound: Bound, team: Team, values: tuple[Array, ...], heard: Bools) -> Bools:
     """The lanes that read from one that is not among those."""
     assert bound.form.meaning.source_lane is not None
-    source = np.broadcast_to(bound.form.meaning.source_lane(*values), mask.shape)
-    silent: Bools = mask.full & ~np.take_along_axis(np.broadcast_to(heard, mask.shape), source.astype(np.int64), -1)
+    source = np.broadcast_to(bound.form.meaning.source_lane(*values), team.shape)
+    silent: Bools = team.full & ~np.take_along_axis(np.broadcast_to(heard, team.shape), source.astype(np.int64), -1)
     return silent
 
 
-def unheard(
-    bound: Bound, batch: Batch, mask: Mask, values: tuple[Array, ...], at: Span | None, place: object
-) -> Bools | None:
+def unheard(bound: Bound, team: Team, values: tuple[Array, ...], at: Span | None, place: object) -> Bools | None:
     """The lanes of compiled code that read from one that has ended, or that their mask does not name, whose bits are
     unknown; kept for a report, which follows where something visible depends on them. None where there are none.
     place: the instruction in the program.
@@ -144,35 +142,35 @@ def unheard(
     """
     if bound.form.meaning.source_lane is None:
         return None
-    outside = _outside(bound, mask, values)
-    silent = _silent(bound, mask, values, mask.full) if mask.array is not None else np.zeros_like(outside)
+    outside = _outside(bound, team, values)
+    silent = _silent(bound, team, values, team.full) if team.array is not None else np.zeros_like(outside)
     lanes: Bools = outside | silent
     if not lanes.any():
         return None
-    undefined = batch.wave.shadows.undefined
+    undefined = team.wave.shadows.undefined
     if place not in undefined:
-        is_there = (outside & ~_silent(bound, mask, values, batch.alive)).any()
+        is_there = (outside & ~_silent(bound, team, values, team.look.alive)).any()
         text, hint = (READS_OUTSIDE, OUTSIDE_HINT) if is_there else (READS_ENDED, ENDED_HINT)
-        what, where = told("{}: {}", operation(bound.instruction.name), text), where_text(batch, lanes)
+        what, where = told("{}: {}", operation(bound.instruction.name), text), where_text(team, lanes)
         error = SimulationError(what, given=where, hint=hint, at=at)
-        undefined[place] = np.zeros((batch.wave.ctas, batch.wave.run.warps, 32), bool), error
-    undefined[place][0][batch.ctas, batch.warps] |= lanes
+        undefined[place] = np.zeros((team.wave.ctas, team.wave.run.warps, 32), bool), error
+    undefined[place][0][team.ctas, team.warps] |= lanes
     return lanes
 
 
-def _divergence(bound: Bound, batch: Batch, mask: Mask, wanted: Bools, at: Span | None) -> SimulationError:
-    active = mask.full
-    wanted = np.broadcast_to(wanted, mask.shape)
+def _divergence(bound: Bound, team: Team, wanted: Bools, at: Span | None) -> SimulationError:
+    active = team.full
+    wanted = np.broadcast_to(wanted, team.shape)
     missing = active.any(-1, keepdims=True) & wanted & ~active
-    missing = missing & batch.alive if (missing & batch.alive).any() else missing
+    missing = missing & team.look.alive if (missing & team.look.alive).any() else missing
     warp = first_warp(missing)
     what = told("divergence: {} without {}", operation(bound.instruction.name), lanes_text(missing[warp]))
     allowed, hint = (
         f"{lanes_text(wanted[warp])} of the warp, together",
         "move it out of the condition that splits the warp",
     )
-    return batch.error(
-        "divergence", what, active, at, given=where_text(batch, missing, active), allowed=allowed, hint=hint
+    return team.error(
+        "divergence", what, active, at, given=where_text(team, missing, active), allowed=allowed, hint=hint
     )
 
 
@@ -202,35 +200,6 @@ def _arguments(values: Given) -> Given:
     return tuple(lanes(value.full()) if isinstance(value, Address) else value for value in values)
 
 
-@dataclass(frozen=True, eq=False)
-class Move:
-    """A plain copy: the bytes that the read access finds go where the write access says."""
-
-    source: Site
-    target: Site
-    with_shadows: bool
-
-    def of_sound(self, batch: Batch, mask: Mask, turns: Sequence[tuple[None, Address, Address]]) -> bool:
-        """One copy from shared memory of what is initialised; False, and nothing done, where that is not certain."""
-        ((_, source, target),) = turns
-        end = source.hi + self.source.width
-        if self.with_shadows and (batch.wave.run.dependence or not batch.wave.shadows.shared.are_set(source.lo, end)):
-            return False
-        self.target.store(batch, mask, target, self.source.load(batch, mask, source))
-        if self.with_shadows:
-            self.target.store_flags(batch, mask, target, None)
-        return True
-
-    def __call__(self, batch: Batch, mask: Mask, source: Address, target: Address) -> None:
-        bits = self.source.load(batch, mask, source)
-        if self.with_shadows:
-            flags = self.source.flags(batch, mask, source)
-            self.target.store(batch, mask, target, bits)
-            self.target.store_flags(batch, mask, target, flags, (self.source, source))
-        else:
-            self.target.store(batch, mask, target, bits)
-
-
 class _Kept(MemoryRows):
     """Stands for shared memory, and keeps the bits that are stored there."""
 
@@ -241,16 +210,16 @@ class _Kept(MemoryRows):
         """Itself: of such memories it is all that there is."""
         return self
 
-    def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
+    def store(self, team: Team, at: Address, width: int, bits: Bits) -> None:
         self.bits = bits
 
 
-def _replicas(site: Site, batch: Batch, mask: Mask, at: Address, line: Span | None) -> list[Address]:
+def _replicas(site: Site, team: Team, at: Address, line: Span | None) -> list[Address]:
     """The addresses of an access: itself, or the places on all GPUs that it names."""
     if not site.how.replicated:
         return [at]
-    active = np.broadcast_to(at.full(), mask.shape)[mask.full]
-    return [at.shifted(step) for step in multicast_steps(batch.wave.run, active, line)]
+    active = np.broadcast_to(at.full(), team.shape)[team.full]
+    return [at.shifted(step) for step in multicast_steps(team.wave.run, active, line)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -271,177 +240,170 @@ class CompiledInstruction:
     leaves_open: bool = False
 
     def __call__(
-        self, batch: Batch, mask: Mask, values: Given, sinks: Given, flags: GivenFlags = None, sources: Given = ()
+        self, team: Team, values: Given, sinks: Given, flags: GivenFlags = None, sources: Given = ()
     ) -> Results:
-        check_lanes(self.bound, batch, mask, values, self.at, leaves_open=self.leaves_open)
+        check_lanes(self.bound, team, values, self.at, leaves_open=self.leaves_open)
         for number, site in self.accesses:
             if site.how.sized:
                 continue
             if not self.is_elsewhere(number, values[number].hi):
-                if site.write and self.bound.form.meaning.moves and self.bound.form.meaning.on == "shared":
-                    site.pending = partial(self._about_to_store, batch, mask, values)
-                for there in _replicas(site, batch, mask, values[number], self.at):
-                    site.touch(batch, mask, there)
-                site.pending = None
+                moves = site.write and self.bound.form.meaning.moves and self.bound.form.meaning.on == "shared"
+                bits = partial(self._about_to_store, team, values) if moves else None
+                for there in _replicas(site, team, values[number], self.at):
+                    site.touch(team, there, bits)
             elif self.bound.reaches_cluster:
-                site.elsewhere(batch).touch(batch, mask, values[number])
+                site.elsewhere(team).touch(team, values[number])
             else:
-                offsets = self._own(batch, mask, values[number])
+                offsets = self._own(team, values[number])
                 values = (*values[:number], offsets, *values[number + 1 :])
-                site.touch(batch, mask, offsets)
+                site.touch(team, offsets)
         arguments = _arguments(values)
         if self.bound.form.begins_operation:
-            self._issue(batch, mask, arguments, sinks, flags, sources)
+            self._issue(team, arguments, sinks, flags, sources)
             return None
-        return self.carry_out(batch, mask, arguments, sinks, flags)
+        return self.carry_out(team, arguments, sinks, flags)
 
-    def _about_to_store(self, batch: Batch, mask: Mask, values: Given, at: Address) -> Bits:
+    def _about_to_store(self, team: Team, values: Given, at: Address) -> Bits:
         """The rows that lanes name the places of, and that the instruction will store there."""
         kept = _Kept(np.zeros((1, 0), np.uint8), 0)
-        self.meaning(batch, mask, _arguments(values), kept)  # type: ignore[arg-type]  # `Meaning.on` is "shared"
+        self.meaning(team, _arguments(values), kept)  # type: ignore[arg-type]  # `Meaning.on` is "shared"
         rows = np.zeros((*kept.bits.shape[:-1], 32), kept.bits.dtype)
         rows[..., : kept.bits.shape[-1]] = kept.bits
         return rows
 
-    def _issue(
-        self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags, sources: Given
-    ) -> None:
+    def _issue(self, team: Team, arguments: Given, sinks: Given, flags: GivenFlags, sources: Given) -> None:
         """Begin an operation: operands that give addresses are used now, values are kept with their flags."""
         taken = self.bound.form.async_meaning.takes
         shadows = []
         for row, argument, flag in zip(self.bound.arguments, arguments, flags or (None,) * len(arguments), strict=True):
             if row.name not in taken:
-                sound(self.bound, batch, mask, argument, flag, row.name, self.at)
+                sound(self.bound, team, argument, flag, row.name, self.at)
             shadows.append(self._flags(argument, flag))
-        pending = batch.wave.pending
+        pending = team.wave.pending
         pending.issuing = self
         for register, at in (*zip(self.sinks, sinks, strict=True), *zip(self.sources, sources, strict=True)):
-            register.check(batch, mask, at)
+            register.check(team, at)
         pending.issuing = None
-        issued = pending.begin(self, batch, mask, arguments, sinks, sources, shadows if self.with_shadows else None)
+        issued = pending.begin(self, team, arguments, sinks, sources, shadows if self.with_shadows else None)
         for (number, site), access in zip(self.accesses, self.bound.form.accesses, strict=True):
             if site.how.sized:
                 (sized,) = (t for t in issued.touched if t.effect is access)
                 assert sized.nbytes is not None
-                sizes = issued.issuers.spread(sized.nbytes, batch.shape)
-                site.touch_sized(batch, mask, Address(0, Part(arguments[number])), sizes)
+                sizes = issued.issuers.spread(sized.nbytes, team.shape)
+                site.touch_sized(team, Address(0, Part(arguments[number])), sizes)
         pending.issue(issued)
 
-    def may_go_on(self, batch: Batch, mask: Mask, values: Given) -> Bools:
+    def may_go_on(self, team: Team, values: Given) -> Bools:
         """The lanes in which a form that may have to wait can take place now."""
-        check_lanes(self.bound, batch, mask, values, self.at)
+        check_lanes(self.bound, team, values, self.at)
         ready = self.bound.form.meaning.ready
-        going: Bools = self.meaning(batch, mask, _arguments(values), batch.wave, ready)
+        going: Bools = self.meaning(team, _arguments(values), team.wave, ready)
         return going
 
     def is_elsewhere(self, number: int, highest: int) -> bool:
         """Does an operand point into the shared memory of another CTA? Then it is no access to this CTA's."""
         return self._read_kinds[number][0] == "shared" and highest >> OFFSET_BITS > 0
 
-    def _own(self, batch: Batch, mask: Mask, address: Address) -> Address:
+    def _own(self, team: Team, address: Address) -> Address:
         """Addresses of the cluster's window as offsets in the own CTA, for a form that reaches no other."""
-        wave, full = batch.wave, lanes(address.full())
-        rank, home = full >> OFFSET_BITS, wave.rank(batch.rows(1)) + 1
-        wrong = mask.full & (rank > 0) & (rank != home)
+        wave, full = team.wave, lanes(address.full())
+        rank, home = full >> OFFSET_BITS, wave.rank(team.look.rows(1)) + 1
+        wrong = team.full & (rank > 0) & (rank != home)
         if wrong.any():
             what = f"{self.bound.mnemonic} reaches the shared memory of its own CTA, and this is an address of another"
-            Facet(batch, mask, self.at, wave).fault(what, wrong)
-        return Address(0, Part(np.broadcast_to(full & (1 << OFFSET_BITS) - 1, batch.shape)))
+            Facet(team, self.at, wave).fault(what, wrong)
+        return Address(0, Part(np.broadcast_to(full & (1 << OFFSET_BITS) - 1, team.shape)))
 
-    def carry_out(self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags) -> Results:
+    def carry_out(self, team: Team, arguments: Given, sinks: Given, flags: GivenFlags) -> Results:
         """Execute the row on the active lanes, and deliver its results."""
-        results = self.meaning(batch, mask, arguments, batch.wave)
-        if unlisted := self.unlisted(batch, arguments):
-            lanes = mask.full & unlisted.where[..., None]
+        results = self.meaning(team, arguments, team.wave)
+        if unlisted := self.unlisted(team, arguments):
+            lanes = team.full & unlisted.where[..., None]
             if lanes.any():
-                self.tell(unlisted, batch, where_text(batch, lanes), threads_of(batch, lanes))
-        if batch.wave.run.precedence.refuses:
-            results = batch.wave.refusals.answer(self, batch, mask, arguments, results)
+                self.tell(unlisted, team, where_text(team, lanes), threads_of(team, lanes))
+        if team.wave.run.precedence.refuses:
+            results = team.wave.refusals.answer(self, team, arguments, results)
         try:
-            return self._answer(batch, mask, arguments, sinks, flags, results)
+            return self._answer(team, arguments, sinks, flags, results)
         except (TypeError, ValueError):
             check_values(self, results)
             raise
 
-    def unlisted(self, batch: Batch, values: Given) -> Unlisted | None:
+    def unlisted(self, team: Team, values: Given) -> Unlisted | None:
         """What of the values that a row computes with leaves its result open, where a run asks for that."""
         unlisted = self.bound.form.meaning.unlisted
-        is_asked = unlisted is not None and "arithmetic" in batch.wave.run.program.checks
+        is_asked = unlisted is not None and "arithmetic" in team.wave.run.program.checks
         return asked(self, "unlisted", unlisted, values) if is_asked and unlisted else None
 
-    def tell(self, unlisted: Unlisted, batch: Batch, where: str, threads: tuple[Threads, ...]) -> None:
+    def tell(self, unlisted: Unlisted, team: Team, where: str, threads: tuple[Threads, ...]) -> None:
         """A finding, after which the run goes on."""
         what = f"{self.bound.instruction.name.removeprefix('ptx.')} has metadata that leave its result undefined"
         error = SimulationError(
             what, given=f"{unlisted.value}, in {where}", allowed=unlisted.allowed, at=self.at, kind="arithmetic",
             threads=threads,
         )  # fmt: skip
-        batch.wave.run.tell(error, str(self.at))
+        team.wave.run.tell(error, str(self.at))
 
-    def _answer(
-        self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags, results: Results
-    ) -> Results:
+    def _answer(self, team: Team, arguments: Given, sinks: Given, flags: GivenFlags, results: Results) -> Results:
         """Deliver what the row's meaning gave."""
         for signal in self.bound.form.signals:
-            self._signal(signal, batch, mask, arguments, results)
+            self._signal(signal, team, arguments, results)
         for register, at, part in self._delivered(sinks, results):
-            register.store(batch, mask, at, part)
-        if not self.with_shadows or self._moves_sound_bits(batch, arguments, sinks):
+            register.store(team, at, part)
+        if not self.with_shadows or self._moves_sound_bits(team, arguments, sinks):
             return self._typed(results)
-        return self._shadowed(batch, mask, arguments, sinks, flags, results)
+        return self._shadowed(team, arguments, sinks, flags, results)
 
-    def _signal(self, signal: Signal, batch: Batch, mask: Mask, arguments: Given, answer: Results) -> None:
+    def _signal(self, signal: Signal, team: Team, arguments: Given, answer: Results) -> None:
         """Report a signal of an m-barrier to the checks; lanes whose wait was not successful acquire nothing."""
         if answer is None and signal.kind == "arrive":
             check_values(self, answer)
         barrier = arguments[[row.name for row in self.bound.read].index(signal.barrier)]
-        told = mask.narrowed(answer) if signal.kind == "wait" else mask
-        if told is None or told.lanes < mask.lanes:
-            first = int(np.argmax(mask.full & ~np.broadcast_to(answer, mask.shape)))
-            cta, warp, lane = np.unravel_index(first, mask.shape)
-            address = int(np.broadcast_to(barrier, mask.shape)[cta, warp, lane])
-            batch.wave.unmet.append((numbers(batch.ctas)[cta], address))
+        told = team.narrowed(answer) if signal.kind == "wait" else team
+        if told is None or told.lane_count < team.lane_count:
+            first = int(np.argmax(team.full & ~np.broadcast_to(answer, team.shape)))
+            cta, warp, lane = np.unravel_index(first, team.shape)
+            address = int(np.broadcast_to(barrier, team.shape)[cta, warp, lane])
+            team.wave.unmet.append((numbers(team.ctas)[cta], address))
         resolved = replace(signal, scope=self.bound.word(signal.scope))
         if told is not None:
-            batch.wave.run.events.signalled(MBarrierSignal(batch, told, barrier, resolved, answer, self.at))
+            team.wave.run.events.signalled(MBarrierSignal(told, barrier, resolved, answer, self.at))
 
-    def _moves_sound_bits(self, batch: Batch, arguments: Given, sinks: Given) -> bool:
+    def _moves_sound_bits(self, team: Team, arguments: Given, sinks: Given) -> bool:
         """Do initialised bits go from shared memory to initialised registers? Then no flag changes."""
         form = self.bound.form
         if not (form.meaning.moves and form.meaning.on == "shared" and self.sinks) or len(arguments) > 1:
             return False
         (number, site), *_ = self.accesses
         first, end = int(arguments[number].min()), int(arguments[number].max()) + site.width
-        return batch.wave.shadows.shared.are_set(first, end) and all(
-            register.is_initialised(batch, at) for register, at in zip(self.sinks, sinks, strict=True)
+        return team.wave.shadows.shared.are_set(first, end) and all(
+            register.is_initialised(team, at) for register, at in zip(self.sinks, sinks, strict=True)
         )
 
-    def _shadowed(
-        self, batch: Batch, mask: Mask, arguments: Given, sinks: Given, flags: GivenFlags, results: Results
-    ) -> Results:
+    def _shadowed(self, team: Team, arguments: Given, sinks: Given, flags: GivenFlags, results: Results) -> Results:
         form = self.bound.form
         shadow: Results = None
         if form.meaning.moves:
             every = zip(arguments, flags or (), self._read_kinds, self.bound.arguments, strict=True)
             operands = tuple(
-                self._flags(value, flag) if data else sound(self.bound, batch, mask, value, flag, row.name, self.at)
+                self._flags(value, flag) if data else sound(self.bound, team, value, flag, row.name, self.at)
                 for value, flag, (_, data), row in every
             )
-            shadow = self.meaning(batch, mask, operands, batch.wave.shadows, form.meaning.validity)
+            shadow = self.meaning(team, operands, team.wave.shadows, form.meaning.validity)
         else:
             for argument, flag, row in zip(arguments, flags or (), self.bound.arguments, strict=False):
-                sound(self.bound, batch, mask, argument, flag, row.name, self.at)
+                sound(self.bound, team, argument, flag, row.name, self.at)
             for number, site in self.accesses:
                 if site.write and self.is_elsewhere(number, int(np.max(arguments[number]))):
-                    there = harmless(Address(0, Part(arguments[number])), mask)
-                    site.elsewhere(batch).put_flags(batch, mask, there, None, (None, None))
+                    there = harmless(Address(0, Part(arguments[number])), team)
+                    site.elsewhere(team).put_flags(team, there, None)
                 elif site.write:
-                    site.store_flags(batch, mask, Address(0, Part(arguments[number].astype(np.int64))), None)
+                    site.store_flags(team, Address(0, Part(arguments[number].astype(np.int64))), None)
         for register, at, part in self._delivered(sinks, shadow):
-            register.store_flags(batch, mask, at, part)
+            register.write(team.wave.shadows, team, at, part)
         if form.meaning.moves and self.result != "void":
             bits = np.asarray(shadow)
-            ended = unheard(self.bound, batch, mask, arguments, self.at, self) if self.leaves_open else None
+            ended = unheard(self.bound, team, arguments, self.at, self) if self.leaves_open else None
             bits = bits if ended is None else np.where(ended, np.zeros((), bits.dtype), bits)
             return self._typed(results), bits.view(UNITS[bits.dtype.itemsize])
         return self._typed(results)
@@ -478,8 +440,7 @@ class CompiledInstruction:
 
     def meaning(
         self,
-        batch: Look,
-        mask: Mask,
+        team: Team,
         arguments: Given,
         memories: Memories,
         meaning: Callable[..., Results] | None = None,
@@ -489,10 +450,10 @@ class CompiledInstruction:
         execute = meaning or form.meaning.execute
         assert execute is not None
         results: Results = None
-        for some in parted_by_mask(self.bound, mask, arguments):
-            facets = Facet(batch, some, self.at, memories).given(form.meaning.on)
+        for some in parted_by_mask(self.bound, team, arguments):
+            facets = Facet(some, self.at, memories).given(form.meaning.on)
             part: Results = asked(self, "execute", execute, (*facets, *arguments))
-            results = part if some is mask else np.where(some.full, part, part if results is None else results)
+            results = part if some is team else np.where(some.full, part, part if results is None else results)
         return results
 
     def _typed(self, result: Results) -> Array | None:

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from tilewright.host import zeros
 from tilewright.sim.machine.address import Address, Part
-from tilewright.sim.machine.batch import spread
+from tilewright.sim.machine.team import spread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from tilewright.sim.machine import Array, Bits, Ints, Look, Mask, Uniform
+    from tilewright.sim.machine import Array, Bits, Ints, Look, Team, Uniform
 
 __all__ = ["UNITS", "WIDEST", "CtaRows", "MemoryRows", "in_turns", "initialised"]
 
@@ -58,8 +58,8 @@ def keep_pages() -> None:
 # What each CTA of a wave has, as one row that stands for all of them until two of them differ.
 #
 # Most kernels have all CTAs do the same at the same places. What is kept of it (flags of initialised bytes, tags of
-# accesses, clocks) is then the same in all, and costs as much as that of one. Who reads never notices; who writes asks
-# `CtaRows.to_store` how, or has the rows part at the first change at which CTAs differ.
+# accesses, clocks) is then the same in all, and costs as much as that of one. Who reads asks where a row is (`at`,
+# `row`, `taken`), who changes one takes it for itself (`own`), or says whether all do alike (`stays_one`, `to_store`).
 
 
 class CtaRows:
@@ -77,30 +77,47 @@ class CtaRows:
         """Where the rows of CTAs are kept."""
         return np.zeros_like(rows) if self.is_one else rows
 
-    def taken(self, look: Look) -> slice:
-        """The rows of a batch's CTAs."""
-        return slice(0, 1) if self.is_one else look.ctas
+    def row(self, row: int) -> int:
+        """The same of one."""
+        return 0 if self.is_one else row
 
-    def part(self) -> None:
-        """From now on each CTA has a row of its own."""
-        if self.is_for_all:
+    def taken(self, ctas: slice) -> slice:
+        """The same of a range."""
+        return slice(0, 1, 1) if self.is_one else ctas
+
+    def own(self, rows: Ints) -> Ints:
+        """Where the rows of CTAs are to be changed: each has its own from now on."""
+        self.part()
+        return rows
+
+    def stays_one(self, *, alike: bool) -> bool:
+        """Does one row go on standing for all CTAs, as they do alike? Else each has its own from now on."""
+        if self.is_for_all and not alike:
+            self.part()
+        return self.is_for_all
+
+    def part(self) -> bool:
+        """From now on each CTA has a row of its own. Was there one for all?"""
+        was_one = self.is_for_all
+        if was_one:
             for name in self.tables:
                 setattr(self, name, np.repeat(getattr(self, name), self.ctas, axis=0))
             self.rows, self.is_one, self.is_for_all = self.ctas, False, False
             self.parted()
+        return was_one
 
     def parted(self) -> None:
         """What was made of the one row is forgotten, or parts, too."""
 
-    def to_store(self, look: Look, mask: Mask, bits: Bits, *at: Address) -> tuple[Look, Mask, Bits]:
+    def to_store(self, team: Team, bits: Bits, *at: Address) -> tuple[Team, Bits]:
         """How to write ``bits`` where one row is for all: there if all CTAs write the same at the same places, else in
         the row of each.
         """
-        bits, alike = np.atleast_3d(bits), look.as_one(mask, *at)
+        bits, alike = np.atleast_3d(bits), team.as_one(*at)
         if alike is not None and (len(bits) == 1 or (bits == bits[:1]).all()):
-            return *alike, bits[:1]
+            return alike, bits[:1]
         self.part()
-        return look, mask, bits
+        return team, bits
 
 
 # A block of memory.
@@ -190,89 +207,89 @@ class MemoryRows(CtaRows):
 
     # Gather
 
-    def load(self, batch: Look, at: Address, width: int, mask: Mask | None = None) -> Bits:
+    def load(self, look: Look, at: Address, width: int, only: Team | None = None) -> Bits:
         """The unit at each address, (CTAs or 1, warps or 1, 32 or 1). May be a view of memory: use it up or copy it.
 
-        mask: given where addresses of inactive lanes may be anywhere.
+        only: given where addresses of other lanes may be anywhere.
         """
-        if mask is not None:
+        if only is not None:
             if width > self.data.shape[1]:  # no lane is active: each would read beyond the end
                 return np.zeros((1, 1, 1), UNITS[width])
-            at = Address(0, Part(np.where(mask.full, at.full(), 0)))
+            at = Address(0, Part(np.where(only.full, at.full(), 0)))
         strides = at.strides()
         if strides is None or at.bits & (width - 1):
-            return self._gathered(batch, at, width)
-        return self._strided(batch, at, width, strides)
+            return self._gathered(look, at, width)
+        return self._strided(look, at, width, strides)
 
-    def _gathered(self, batch: Look, at: Address, width: int) -> Bits:
+    def _gathered(self, look: Look, at: Address, width: int) -> Bits:
         view = self.view(width)
         # a lone CTA may reach another one's row
-        if self.is_one or (batch.shape[0] > 1 and not at.varies_by_cta):
-            first, units = at.units(batch, SHIFT[width])
+        if self.is_one or (look.shape[0] > 1 and not at.varies_by_cta):
+            first, units = at.units(look, SHIFT[width])
             if self.is_one:
                 return view[0, first:].take(units)
-            items = view[batch.ctas].take(units.reshape(-1) + first, axis=1)  # a view would copy all
+            items = view[look.ctas].take(units.reshape(-1) + first, axis=1)  # a view would copy all
             return items.reshape(items.shape[0], *units.shape[1:])
-        first, units = at.units(batch, SHIFT[width], self.pitch // width)
+        first, units = at.units(look, SHIFT[width], self.pitch // width)
         return view.reshape(-1)[first:].take(units)
 
-    def _strided(self, batch: Look, at: Address, width: int, strides: tuple[int, ...]) -> Bits:
+    def _strided(self, look: Look, at: Address, width: int, strides: tuple[int, ...]) -> Bits:
         """A window on memory: no index array, nothing moved."""
         shape = list(at.shape)
         first = at.first()
         cta = strides[0]
         if not self.is_one:
-            shape[0] = batch.shape[0]
-            first += batch.ctas.start * self.pitch
-            cta += batch.ctas.step * self.pitch
+            shape[0] = look.shape[0]
+            first += look.ctas.start * self.pitch
+            cta += look.ctas.step * self.pitch
         return np.ndarray(tuple(shape), UNITS[width], self.data.data, first, (cta, strides[1], strides[2]))
 
     # Scatter
 
-    def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
+    def store(self, team: Team, at: Address, width: int, bits: Bits) -> None:
         """Write a unit at each active address; of several lanes with one address the last wins."""
         if self.is_for_all:
-            batch, mask, bits = self.to_store(batch, mask, bits, at)
+            team, bits = self.to_store(team, bits, at)
         if self._alike:
             self._forget(at.lo, at.hi + width)
         self._set.clear()
         strides = at.strides()
         if strides is not None and not at.bits & (width - 1):
-            window = self._window(batch, at, width, strides, mask)
+            window = self._window(team, at, width, strides)
             if window is not None:
-                if mask.array is None:
+                if team.array is None:
                     window[...] = bits
                 else:
-                    np.copyto(window, bits, where=mask.array)
+                    np.copyto(window, bits, where=team.array)
                 return
-        self._scattered(batch, at, width, bits if bits.ndim == 3 else np.atleast_3d(bits), mask)
+        self._scattered(team, at, width, bits if bits.ndim == 3 else np.atleast_3d(bits))
 
-    def _window(self, batch: Look, at: Address, width: int, strides: tuple[int, ...], mask: Mask) -> Bits | None:
-        """The places as a strided window where no two lanes share one, and it has the batch's shape; else None."""
-        if self.is_one and batch.shape[0] > 1 and strides[0] == 0:
+    def _window(self, team: Team, at: Address, width: int, strides: tuple[int, ...]) -> Bits | None:
+        """The places as a strided window where no two lanes share one, and it has the team's shape; else None."""
+        if self.is_one and team.shape[0] > 1 and strides[0] == 0:
             return None
         reach = width
-        for step, extent in zip(reversed(strides[1:]), (32, batch.shape[1]), strict=True):
+        for step, extent in zip(reversed(strides[1:]), (32, team.shape[1]), strict=True):
             if extent > 1 and abs(step) < reach:
                 return None
             reach = abs(step) * (extent - 1) + reach if extent > 1 else reach
-        if strides[0] and batch.shape[0] > 1 and abs(strides[0]) < reach and self.is_one:
+        if strides[0] and team.shape[0] > 1 and abs(strides[0]) < reach and self.is_one:
             return None
-        if mask.array is not None and not 0 <= at.lo <= at.hi + width <= self.nbytes:
+        if team.array is not None and not 0 <= at.lo <= at.hi + width <= self.nbytes:
             return None
-        return self._strided(batch, at, width, strides)
+        return self._strided(team.look, at, width, strides)
 
-    def _scattered(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
+    def _scattered(self, team: Team, at: Address, width: int, bits: Bits) -> None:
         view = self._both_views(width)[1]
-        shape = batch.shape
-        first, units = at.units(batch, SHIFT[width], 0 if self.is_one else self.pitch // width)
-        if self.is_one and units.shape[0] == 1 and bits.shape[0] == 1 and not mask.varies_by_cta:
+        shape = team.shape
+        first, units = at.units(team.look, SHIFT[width], 0 if self.is_one else self.pitch // width)
+        if self.is_one and units.shape[0] == 1 and bits.shape[0] == 1 and not team.varies_by_cta:
             shape = (1, *shape[1:])  # every CTA writes the same at the same place
-            mask = mask.single
+            team = team.single
         where = spread(units, shape).reshape(-1)
         what = spread(bits, shape).reshape(-1)
-        if mask.array is not None:
-            where, what = where.take(mask.flat), what.take(mask.flat)
+        if team.array is not None:
+            where, what = where.take(team.flat), what.take(team.flat)
         view.reshape(-1)[first:][where] = what
 
 

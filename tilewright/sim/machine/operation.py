@@ -15,7 +15,7 @@ from tilewright.errors import SimulationError
 from tilewright.isa import Access, Addresses, Signal
 from tilewright.isa.declared import asked, check_addresses, check_results
 from tilewright.sim.machine.facets import issuers_of
-from tilewright.sim.machine.units import Touched
+from tilewright.sim.machine.units import UnitView
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from tilewright.isa.mma import Accumulator
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Array, Bools, Given, Ints, Results
-    from tilewright.sim.machine.batch import Batch, Mask
     from tilewright.sim.machine.facets import Issuers
     from tilewright.sim.machine.instructions import CompiledInstruction
     from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.registers import RegisterAddress, RegisterFile
+    from tilewright.sim.machine.team import Team
     from tilewright.sim.machine.wave import Wave
 
 __all__ = ["Operation", "Waiting"]
@@ -48,17 +48,16 @@ class Operation:
 
     number: int
     instruction: CompiledInstruction
-    batch: Batch
-    mask: Mask
+    team: Team
     issuers: Issuers
     arguments: Values
     sinks: Given
     held: Given
     flags: Values
     serial: Ints
-    touched: tuple[Touched, ...] = ()
-    signals: tuple[Touched, ...] = ()
-    consulted: tuple[Touched, ...] = ()
+    touched: tuple[UnitView, ...] = ()
+    signals: tuple[UnitView, ...] = ()
+    consulted: tuple[UnitView, ...] = ()
     is_joined: bool = field(default=False, init=False)
     _read: list[Array | None] | None = field(default=None, init=False)
 
@@ -76,12 +75,12 @@ class Operation:
 
         def located(
             effect: Access | Signal, operand: str, space: str, width: int, of: Consults | None = None
-        ) -> Touched:
+        ) -> UnitView:
             where = places[operand] if operand in places else Addresses(self.arguments[of.operand if of else operand])
             if of is not None:
                 first = where.at.reshape(len(where.at), -1)[:, :1]  # lane 0 says it for a warp
                 where = Addresses(first + np.arange(0, of.nbytes, width))
-            return Touched.of(self.issuers, effect, space, width, where, self.instruction.homes.get(operand))
+            return UnitView.of(self.issuers, effect, space, width, where, self.instruction.homes.get(operand))
 
         self.touched = tuple(
             located(access, access.operand, access.space, bound.count(access.nbytes))
@@ -121,22 +120,22 @@ class Operation:
         return self.instruction.bound.instruction.name.removeprefix("ptx.")
 
     @cached_property
-    def reads(self) -> tuple[Touched, ...]:
+    def reads(self) -> tuple[UnitView, ...]:
         """What the operation reads, with sites."""
         return tuple(access for access in self.touched if not access.writes)
 
     @cached_property
-    def writes(self) -> tuple[Touched, ...]:
+    def writes(self) -> tuple[UnitView, ...]:
         """What the operation writes, with sites."""
         return tuple(access for access in self.touched if access.writes)
 
     @cached_property
-    def in_ctas(self) -> tuple[Touched, ...]:
+    def in_ctas(self) -> tuple[UnitView, ...]:
         """What it touches of the memories of CTAs, and the m-barriers that it signals there."""
         return (*(access for access in self.touched if access.space in ("shared", "tmem")), *self.signals)
 
     @property
-    def left_in_ctas(self) -> tuple[Touched, ...]:
+    def left_in_ctas(self) -> tuple[UnitView, ...]:
         """The part of that which it has yet to touch."""
         return tuple(access for access in self.in_ctas if access.writes or self._read is None)
 
@@ -183,9 +182,9 @@ class Operation:
             effect = signal.effect
             assert isinstance(effect, Signal)
             if effect.at_issue == at_issue and effect.change is not None:
-                signal.change(self.batch.wave, self.amounts(signal))
+                signal.change(self.team.wave, self.amounts(signal))
 
-    def amounts(self, signal: Touched) -> Array:
+    def amounts(self, signal: UnitView) -> Array:
         """How much each issuer signals: arrivals or bytes, (n,)."""
         assert isinstance(signal.effect, Signal)
         amount = signal.effect.amount
@@ -198,7 +197,7 @@ class Operation:
     def read(self) -> None:
         """Read the sources now, since they may change later; places that are combined with them are read at the end."""
         if self._read is None:
-            wave = self.batch.wave
+            wave = self.team.wave
             once = self.meaning.accumulator is not None
             self._read = [None if access.combines else access.load(wave, once=once) for access in self.reads]
             self._flags = [None if access.combines else access.flags(wave) for access in self.reads if self._marks]
@@ -214,7 +213,7 @@ class Operation:
             return False
         if mine.form is not other.form or mine.mods != other.mods:
             return False
-        same = self.batch.key == later.batch.key and self.issuers.are(later.issuers)
+        same = self.team.look.key == later.team.look.key and self.issuers.are(later.issuers)
         if not same or not later.arguments[issue.accumulates].all():
             return False
         registers, others = list(self.registers()), list(later.registers())
@@ -256,16 +255,16 @@ class Operation:
 
     def _add(self, accumulator: Accumulator | None) -> bool:
         """Add to the registers that it updates, as the matrix that they hold; False where they cannot."""
-        if accumulator is None or self.mask.array is not None:
+        if accumulator is None or self.team.array is not None:
             return False
-        matrix = self.instruction.sinks[0].matrix(self.batch, self.sinks[0], accumulator)
+        matrix = self.instruction.sinks[0].matrix(self.team, self.sinks[0], accumulator)
         if matrix is not None:
             total = matrix.view(accumulator.element).reshape(len(self.issuers.rows), -1, matrix.shape[-1])
             values = [self.arguments[name] for name in self.meaning.takes]
             accumulator.add(total, *(self._read or []), *values, **self.instruction.keywords)
         return matrix is not None
 
-    def _carry_out(self, touched: list[Touched], which: slice) -> None:
+    def _carry_out(self, touched: list[UnitView], which: slice) -> None:
         reads, writes = ([access for access in touched if access.writes == write] for write in (False, True))
         make = self.meaning.accumulator
         values: Given = ()
@@ -273,17 +272,17 @@ class Operation:
             values = self._execute(reads, writes, which)
         if self._marks:
             self._mark(reads, which, writes)
-        if values and (unlisted := self.instruction.unlisted(self.batch, values)):
+        if values and (unlisted := self.instruction.unlisted(self.team, values)):
             first = int(np.argmax(unlisted.where)) + (which.start or 0)
             threads = (self.issuers.thread_at(first),)
-            self.instruction.tell(unlisted, self.batch, f"a product that {self.who(first)} issued", threads)
+            self.instruction.tell(unlisted, self.team, f"a product that {self.who(first)} issued", threads)
 
-    def _execute(self, reads: list[Touched], writes: list[Touched], which: slice) -> Given:
+    def _execute(self, reads: list[UnitView], writes: list[UnitView], which: slice) -> Given:
         """Read, compute and write; returns what was computed with."""
-        wave, run = self.batch.wave, self.instruction
-        shape = self.batch.shape
+        wave, run = self.team.wave, self.instruction
+        shape = self.team.shape
         sources = list(self._found(reads, which))
-        kept = [register.load(self.batch, self.mask, at, checked=True) for register, at in self._kept]
+        kept = [register.load(self.team, at, checked=True) for register, at in self._kept]
         values = [self.arguments[name][which] for name in self.meaning.takes]
         registers = [self.issuers.taken(value, shape)[which] for value in kept]
         results = self._results(self.meaning.execute, [*sources, *values, *registers])
@@ -293,22 +292,22 @@ class Operation:
         for access, data in zip(writes, results, strict=False):
             access.store(wave, data)
         for register, at, data in zip(run.sinks, self.sinks, results[len(writes) :], strict=True):
-            register.store(self.batch, self.mask, at, self.issuers.spread(data, shape), checked=True)
+            register.store(self.team, at, self.issuers.spread(data, shape), checked=True)
         return (*sources, *values, *registers)
 
-    def _found(self, reads: list[Touched], which: slice) -> Iterator[Array]:
+    def _found(self, reads: list[UnitView], which: slice) -> Iterator[Array]:
         """The bytes that were read from these issuers' sources, and what they are combined with as it is now."""
         for had, now, all_ in zip(self._read or [], reads, self.reads, strict=False):
             rows = had if had is None or which == slice(None) else had[all_.issuer == which.start]
             if rows is not None and len(rows) < len(now.issuer):
                 rows = rows.repeat(len(now.issuer) // len(rows), axis=0)
-            yield now.load(self.batch.wave) if rows is None else rows
+            yield now.load(self.team.wave) if rows is None else rows
 
-    def _found_flags(self, reads: list[Touched], which: slice) -> Iterator[Array | None]:
+    def _found_flags(self, reads: list[UnitView], which: slice) -> Iterator[Array | None]:
         """Their flags, None for all initialised."""
         for had, now, all_ in zip(self._flags, reads, self.reads, strict=True):
             if all_.combines:
-                yield now.flags(self.batch.wave)
+                yield now.flags(self.team.wave)
             else:
                 yield had if had is None or which == slice(None) else had[all_.issuer == which.start]
 
@@ -328,7 +327,7 @@ class Operation:
 
     # Flags of initialised bytes
 
-    def _mark(self, reads: list[Touched], which: slice, writes: list[Touched]) -> None:
+    def _mark(self, reads: list[UnitView], which: slice, writes: list[UnitView]) -> None:
         """Move the flags where the bits went; operands of arithmetic must be initialised, and its result then is."""
         meaning, flags, issuers = self.meaning, list(self._found_flags(reads, which)), np.arange(len(self.issuers.rows))
         operands = [self.flags[name][which] for name in meaning.takes if name in self.flags]
@@ -347,11 +346,11 @@ class Operation:
             if access.space not in ("shared", "tmem") and data is not None:
                 issuer = access.issuer if len(data) == len(access.issuer) else issuers[which]
                 self._require(data, issuer, f"a store of {self.name}")
-            access.store_flags(self.batch.wave, data)
+            access.store_flags(self.team.wave, data)
         for register, at, data in zip(self.instruction.sinks, self.sinks, results[len(writes) :], strict=True):
-            if data is not None or not register.is_initialised(self.batch, at):
-                spread = None if data is None else self.issuers.spread(data, self.batch.shape)
-                register.store_flags(self.batch, self.mask, at, spread)
+            if data is not None or not register.is_initialised(self.team, at):
+                spread = None if data is None else self.issuers.spread(data, self.team.shape)
+                register.write(self.team.wave.shadows, self.team, at, spread)
 
     def _goes_on_set(self, operands: list[Array]) -> bool:
         """Do initialised sources and operands make all that it writes initialised? For one issuer as for all."""
@@ -362,24 +361,24 @@ class Operation:
 
     def _kept_flags(self, which: slice) -> list[Array]:
         """The flags of registers that are read and written."""
-        kept = [register.flags(self.batch, self.mask, at) for register, at in self._kept]
-        return [self.issuers.taken(value, self.batch.shape)[which] for value in kept]
+        kept = [register.read(self.team.wave.shadows, self.team, at) for register, at in self._kept]
+        return [self.issuers.taken(value, self.team.shape)[which] for value in kept]
 
     def _reads_registers(self, which: slice) -> bool:
         """Does any issuer read the registers that the form updates, and may they be uninitialised?"""
         condition = self.form.issue.accumulates if self.form.issue else ""
         if condition and not self.arguments[condition][which].any():
             return False
-        return not all(register.is_initialised(self.batch, at) for register, at in self._kept)
+        return not all(register.is_initialised(self.team, at) for register, at in self._kept)
 
     def _require(self, flags: Array | None, issuer: Ints, use: str) -> None:
         """issuer: on whose behalf each row of the flags is."""
         if flags is None:
             return
         octets = np.ascontiguousarray(flags)[..., None].view(np.uint8)
-        if not octets.all() and self.batch.wave.run.unwritten != "sought":
+        if not octets.all() and self.team.wave.run.unwritten != "sought":
             first = int(np.argmin(octets.reshape(len(octets), -1).all(1)))
-            self.batch.wave.run.unwritten = "used"
+            self.team.wave.run.unwritten = "used"
             shown = f"{use}, issued by {self.who(int(issuer[first]))}"
             allowed = "sources that have been written before"
             raise self.error("poison", "a value is uninitialised", int(issuer[first]), given=shown, allowed=allowed)
@@ -457,8 +456,7 @@ class Pending:
     def begin(
         self,
         instruction: CompiledInstruction,
-        batch: Batch,
-        mask: Mask,
+        team: Team,
         arguments: Given,
         sinks: Given,
         held: Given,
@@ -466,17 +464,17 @@ class Pending:
     ) -> Operation:
         """An operation that has yet to be issued."""
         bound = instruction.bound
-        issuers = issuers_of(batch, mask, bound.instruction.lanes, instruction.at)
+        issuers = issuers_of(team, bound.instruction.lanes, instruction.at)
         names = [operand.name for operand in bound.read if not operand.written]
-        taken = {name: issuers.taken(value, batch.shape) for name, value in zip(names, arguments, strict=True)}
+        taken = {name: issuers.taken(value, team.shape) for name, value in zip(names, arguments, strict=True)}
         flags_of = {}
         for name, value in zip(names, flags, strict=True) if flags is not None else ():
-            flags_of[name] = issuers.taken(value, batch.shape)
+            flags_of[name] = issuers.taken(value, team.shape)
         effect = bound.form.issue or bound.form.commit
         assert effect is not None
         serial = issuers.of_threads(self.commits_of(effect.group))
         self.last += 1
-        return Operation(self.last, instruction, batch, mask, issuers, taken, sinks, held, flags_of, serial)
+        return Operation(self.last, instruction, team, issuers, taken, sinks, held, flags_of, serial)
 
     def issue(self, operation: Operation) -> None:
         """An operation joins the queue."""
@@ -497,21 +495,21 @@ class Pending:
             self.queue.remove(operation)
             self._complete(operation)
 
-    def _threads(self, batch: Batch, mask: Mask) -> Bools:
+    def _threads(self, team: Team) -> Bools:
         """(CTAs, threads) of the wave, those of a batch."""
         threads = np.zeros((self.wave.ctas, -(-self.wave.run.warps // 4) * 4, 32), np.bool_)
-        threads[batch.ctas, batch.warps] = mask.full
+        threads[team.ctas, team.warps] = team.full
         return threads.reshape(self.wave.ctas, -1)
 
-    def commit(self, batch: Batch, mask: Mask, group: str) -> None:
+    def commit(self, team: Team, group: str) -> None:
         """Threads commit what they have issued to a group."""
-        self.commits_of(group)[self._threads(batch, mask)] += 1
+        self.commits_of(group)[self._threads(team)] += 1
 
-    def wait(self, batch: Batch, mask: Mask, effect: Wait, pending: int | None, at: Span | None) -> None:
+    def wait(self, team: Team, effect: Wait, pending: int | None, at: Span | None) -> None:
         """Completes, of the operations of a group that these threads have issued, those that they wait for."""
         commits = self.commits_of(effect.group)
         commits = commits.copy() if pending else commits  # which is told of later
-        waiting = Waiting(effect, self._threads(batch, mask), commits, pending, self.last, at)
+        waiting = Waiting(effect, self._threads(team), commits, pending, self.last, at)
         covered = [operation for operation in self.queue if waiting.covers(operation).any()]
         if not effect.reads:
             join(covered)

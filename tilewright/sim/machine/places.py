@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.ir import Expr
-    from tilewright.sim.machine import Array, Bools, Device, Ints, Look, Operation, Site, Subject, Touched, Wave
+    from tilewright.sim.machine import Array, Bools, Device, Ints, Look, Operation, Site, Subject, UnitView, Wave
 
 __all__ = [
     "ALONE", "ARENA", "OFFSET_BITS", "SHARED_WINDOW", "WINDOW_BITS", "Group", "Place", "Ranks", "buffer_name",
@@ -112,7 +112,9 @@ def buffer_name(program: Subject, site: Site, address: int) -> str | None:
 # The error for a unit that leaves a buffer: which element it comes to, and what there is room for.
 
 
-def escaped(operation: Operation, use: Touched, place: Place, first: int, size: int, outside: Bools) -> SimulationError:
+def escaped(
+    operation: Operation, use: UnitView, place: Place, first: int, size: int, outside: Bools
+) -> SimulationError:
     """The first row with a place outside. first: the buffer's first byte, as ``one`` counts. outside: (m, places)."""
     row = int(outside.any(1).argmax())
     issuers, name = operation.issuers, place.name
@@ -398,10 +400,10 @@ def split(wave: Wave, rows: Ints, address: Ints) -> tuple[Ints, Ints]:
     return np.where(rank >= 0, rows - wave.rank(rows) + rank, rows), address & (1 << OFFSET_BITS) - 1
 
 
-def across(batch: Look, block: MemoryRows, address: Ints) -> Ints:
+def across(look: Look, block: MemoryRows, address: Ints) -> Ints:
     """Addresses of the cluster's window, counted from the own CTA's first byte: the CTAs follow each other."""
     if not int(address.max()) >> OFFSET_BITS:
         return address
-    rows = batch.rows(1)
-    there, offset = split(batch.wave, rows, address)
+    rows = look.rows(1)
+    there, offset = split(look.wave, rows, address)
     return offset + (there - rows) * block.pitch if block.rows > 1 else offset

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from tilewright.errors import Span
-    from tilewright.sim.machine import BarrierSite, Batch, Bools, CompiledInstruction, Ints, Mask, Wave
+    from tilewright.sim.machine import BarrierSite, Batch, Bools, CompiledInstruction, Ints, Team, Wave
 
 __all__ = ["NEVER", "Precedence"]
 
@@ -41,24 +41,22 @@ class Refusals:
         self.asked: dict[int, tuple[Array, Array]] = {}
         self.count = 0
 
-    def answer(
-        self, statement: CompiledInstruction, batch: Batch, mask: Mask, operands: Sequence[Array], answer: Array
-    ) -> Array:
+    def answer(self, statement: CompiledInstruction, team: Team, operands: Sequence[Array], answer: Array) -> Array:
         """The answer of a wait: no for the first times that a thread asks for one phase of one m-barrier."""
-        compiled = batch.wave.run.program.kernel.compiled  # else the scheduler asks, again and again
+        compiled = team.wave.run.program.kernel.compiled  # else the scheduler asks, again and again
         asks = compiled or any(site.asks for _, site in statement.accesses)
         if not asks or statement.bound.form.signal_of("wait") is None:
             return answer
         nothing = np.full(self.shape, -1, np.int64), np.zeros(self.shape, np.int64)
-        last, times = (table[batch.ctas, batch.warps] for table in self.asked.setdefault(id(statement), nothing))
-        what = np.zeros(batch.shape, np.int64)
+        last, times = (table[team.ctas, team.warps] for table in self.asked.setdefault(id(statement), nothing))
+        what = np.zeros(team.shape, np.int64)
         for operand in operands[:2]:  # the m-barrier and the phase
             what = what * 31 + np.asarray(operand, np.int64)
         what &= (1 << 62) - 1
-        again = mask.full & (what == last)
-        np.copyto(times, np.where(again, times + 1, 1), where=mask.full)
-        np.copyto(last, what, where=mask.full)
-        refused = mask.full & (times <= batch.wave.run.precedence.refuses)
+        again = team.full & (what == last)
+        np.copyto(times, np.where(again, times + 1, 1), where=team.full)
+        np.copyto(last, what, where=team.full)
+        refused = team.full & (times <= team.wave.run.precedence.refuses)
         for axis in range(3):  # as many answers as there are, the same for all that share one
             if np.shape(answer)[axis] == 1:
                 refused = np.asarray(refused.any(axis, keepdims=True))
@@ -87,36 +85,36 @@ class Skipping:
         self.seen_at: dict[int, Span | None] = {}
         self.barriers: dict[int, BarrierSite] = {}
 
-    def comes(self, batch: Batch, mask: Mask, branch: int) -> None:
+    def comes(self, team: Team, branch: int) -> None:
         """Lanes come to a branch."""
-        self.came[branch][batch.ctas, batch.warps] += mask.full
+        self.came[branch][team.ctas, team.warps] += team.full
 
     def arrives(self, batch: Batch, place: BarrierSite) -> None:
         """A batch comes to a barrier."""
         assert place.number is not None
         self.barriers[place.number] = place
-        self.came[place.number][batch.ctas, batch.warps] += batch.mask.full
+        self.came[place.number][batch.ctas, batch.warps] += batch.team.full
 
-    def goes_on(self, batch: Batch, mask: Mask, branches: tuple[int, ...], at: Span | None) -> None:
+    def goes_on(self, team: Team, branches: tuple[int, ...], at: Span | None) -> None:
         """Lanes are behind these branches."""
-        where = batch.ctas, batch.warps
+        where = team.ctas, team.warps
         for branch in branches:
-            np.copyto(self.behind[branch][where], self.came[branch][where], where=mask.full)
+            np.copyto(self.behind[branch][where], self.came[branch][where], where=team.full)
             self.seen_at[branch] = at
 
     def past_a_branch(self, batch: Batch, gone: Bools, branch: int, ctas: int) -> Bools:
         """The threads that have gone on behind the branch since those came to it that wait, and have ended."""
-        return gone & _as_often(self.behind[branch], self.came[branch], batch.lanes(), ctas)
+        return gone & _as_often(self.behind[branch], self.came[branch], batch.team.in_wave(), ctas)
 
     def as_often(self, batch: Batch, gone: Bools, ctas: int) -> Bools:
         """The threads that came to this barrier as often as those that wait, and have ended."""
         assert batch.place.number is not None
         came = self.came[batch.place.number]
-        return gone & _as_often(came, came, batch.lanes(), ctas)
+        return gone & _as_often(came, came, batch.team.in_wave(), ctas)
 
     def left_out(self, batch: Batch, skipped: Bools) -> BarrierSite:
         """A barrier to which the first of these threads came less often than the first of those that wait."""
-        first, other = tuple(np.argwhere(skipped)[0]), tuple(np.argwhere(batch.lanes())[0])
+        first, other = tuple(np.argwhere(skipped)[0]), tuple(np.argwhere(batch.team.in_wave())[0])
         fewer = (place for k, place in self.barriers.items() if self.came[k][first] < self.came[k][other])
         return next(fewer, batch.place)
 

@@ -17,15 +17,13 @@ from numpy.typing import NDArray
 
 from tilewright.sim.machine.address import Address
 from tilewright.sim.machine.arrays import Bits
-from tilewright.sim.machine.batch import numbers
 from tilewright.sim.machine.memory import UNITS, CtaRows, initialised
+from tilewright.sim.machine.team import numbers
 from tilewright.sim.machine.uniform import Uniform
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from tilewright.isa.mma import Accumulator
-    from tilewright.sim.machine import Alike, Array, Batch, Flags, Ints, Look, Mask, Place, Site, Value
+    from tilewright.sim.machine import Alike, Array, Ints, Look, Memories, Place, Site, Team, Value
 
 __all__ = ["NewerMatrix", "RegisterFile", "Spread"]
 
@@ -130,7 +128,7 @@ class Registers(CtaRows):
         self.nbytes = nbytes
         self._views: dict[int, Bits] = {}
         self._held: dict[object, Newer] = {}
-        self._alike: dict[int, tuple[object, Alike]] = {}  # by register: who of a batch holds the same
+        self._alike: dict[int, tuple[object, Alike]] = {}  # by register: who of a look holds the same
         self._set: set[object] = set()  # see `all_set`; empty after any change
 
     def parted(self) -> None:
@@ -146,110 +144,110 @@ class Registers(CtaRows):
             self._views[width] = self.data.view(UNITS[width]).reshape(shape)
         return self._views[width]
 
-    def slot(self, batch: Look, start: int, width: int) -> Bits:
-        """The place ``start`` bytes in, of every lane of the batch: a view."""
+    def slot(self, look: Look, start: int, width: int) -> Bits:
+        """The place ``start`` bytes in, of every lane of a look: a view."""
         unit, within = divmod(start - self.start, self.unit)
-        return self.view(width)[self.taken(batch), batch.warps, unit, :, within // width]
+        return self.view(width)[self.taken(look.ctas), look.warps, unit, :, within // width]
 
-    def load(self, batch: Look, at: Address, width: int, mask: Mask | None = None) -> Bits:
+    def load(self, look: Look, at: Address, width: int, only: Team | None = None) -> Bits:
         """One item of ``width`` bytes per lane. May be a view."""
         if width > self.unit:
-            parts = [self.load(batch, at.shifted(k), self.unit, mask) for k in range(0, width, self.unit)]
+            parts = [self.load(look, at.shifted(k), self.unit, only) for k in range(0, width, self.unit)]
             return np.stack(parts, axis=-1).view(UNITS[width])[..., 0]
-        if not at.parts and mask is None:
-            return self.slot(batch, at.start, width)
-        items, where = self._indexed(batch, at, width, mask)
+        if not at.parts and only is None:
+            return self.slot(look, at.start, width)
+        items, where = self._indexed(look, at, width, only)
         return np.take_along_axis(items, where, axis=-1)
 
-    def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
+    def store(self, team: Team, at: Address, width: int, bits: Bits) -> None:
         """Write one item of ``width`` bytes per active lane."""
         if self.is_for_all:
-            batch, mask, bits = self.to_store(batch, mask, bits, at)
+            team, bits = self.to_store(team, bits, at)
         self._alike.clear()
         self._set.clear()
         if width > self.unit:
             parts = np.ascontiguousarray(bits)[..., None].view(UNITS[self.unit])
             for k in range(width // self.unit):
-                self.store(batch, at.shifted(k * self.unit), self.unit, parts[..., k], mask)
+                self.store(team, at.shifted(k * self.unit), self.unit, parts[..., k])
         elif not at.parts:
-            place = self.slot(batch, at.start, width)
-            if mask.array is None:
+            place = self.slot(team.look, at.start, width)
+            if team.array is None:
                 place[...] = bits
             else:
-                np.copyto(place, bits, where=mask.array)
+                np.copyto(place, bits, where=team.array)
         else:
-            items, where = self._indexed(batch, at, width, mask)
+            items, where = self._indexed(team.look, at, width, team)
             old = np.take_along_axis(items, where, axis=-1)
-            np.put_along_axis(items, where, np.where(mask.full, bits, old), axis=-1)
+            np.put_along_axis(items, where, np.where(team.full, bits, old), axis=-1)
 
-    def _indexed(self, batch: Look, at: Address, width: int, mask: Mask | None) -> tuple[Bits, Ints]:
+    def _indexed(self, look: Look, at: Address, width: int, only: Team | None) -> tuple[Bits, Ints]:
         """The threads' own storage, (CTAs, warps, items), and where in it each lane's item is."""
         per_unit = self.unit // width
-        view = self.view(width)[self.taken(batch), batch.warps]
+        view = self.view(width)[self.taken(look.ctas), look.warps]
         storage = view.reshape(*view.shape[:2], -1)
         items = (at.full() - self.start) // width
-        if mask is not None:
-            items = np.where(mask.full, items, 0)
+        if only is not None:
+            items = np.where(only.full, items, 0)
         where = items // per_unit * (32 * per_unit) + LANES * per_unit + items % per_unit
         return storage, np.broadcast_to(where, (max(len(storage), len(where)), storage.shape[1], 32))
 
-    def words(self, batch: Look, start: int, count: int) -> Bits:
+    def words(self, look: Look, start: int, count: int) -> Bits:
         """``count`` neighbouring words of each lane, (CTAs, warps, count, 32): a view where the unit is a word."""
         if self.unit == 4:
             first = (start - self.start) // 4
-            held = self._newer_words(batch, frozenset(range(first, first + count)))
-            if held is not None and held.words.shape[:2] == batch.shape[:2]:
+            held = self._newer_words(look, frozenset(range(first, first + count)))
+            if held is not None and held.words.shape[:2] == look.shape[:2]:
                 return held.words[:, :, first - held.first : first - held.first + count]
-            view: Bits = self.view(4)[self.taken(batch), batch.warps, first : first + count, :, 0]
+            view: Bits = self.view(4)[self.taken(look.ctas), look.warps, first : first + count, :, 0]
             return view
-        return np.stack([self.slot(batch, start + 4 * k, 4) for k in range(count)], axis=2)
+        return np.stack([self.slot(look, start + 4 * k, 4) for k in range(count)], axis=2)
 
-    def store_words(self, batch: Look, start: int, words: Bits, mask: Mask, alike: Alike | None = None) -> None:
+    def store_words(self, team: Team, start: int, words: Bits, alike: Alike | None = None) -> None:
         """Write (..., count, 32) words to neighbouring registers.
 
         alike: CTAs and warps to which the same words go, all lanes of them; they then come once.
         """
         if self.is_for_all:
-            batch, mask, words = self.to_store(batch, mask, words)
+            team, words = self.to_store(team, words)
         self._set.clear()
         first, count = (start - self.start) // 4, words.shape[-2]
-        newer = None if alike is None else NewerWords(batch, first, words, alike)
+        newer = None if alike is None else NewerWords(team.look, first, words, alike)
         if newer is not None and self.unit == 4:
-            self.hold(("words", first, batch.key), newer)
-        elif self.unit == 4 and mask.array is None:
-            self.view(4)[self.taken(batch), batch.warps, first : first + count, :, 0] = words
+            self.hold(("words", first, team.look.key), newer)
+        elif self.unit == 4 and team.array is None:
+            self.view(4)[self.taken(team.ctas), team.warps, first : first + count, :, 0] = words
         else:
             if newer is not None:
-                words = newer.of(*map(range, batch.shape[:2])).reshape(*batch.shape[:2], count, 32)
+                words = newer.of(*map(range, team.shape[:2])).reshape(*team.shape[:2], count, 32)
             for k in range(count):
-                np.copyto(self.slot(batch, start + 4 * k, 4), words[..., k, :], where=mask.full)
+                np.copyto(self.slot(team.look, start + 4 * k, 4), words[..., k, :], where=team.full)
         for number in range(first, first + count):
             self._alike.pop(number, None)
         if alike is not None:
-            self._alike.update(dict.fromkeys(range(first, first + count), (batch.key, alike)))
+            self._alike.update(dict.fromkeys(range(first, first + count), (team.look.key, alike)))
 
-    def alike(self, batch: Look, registers: Iterable[int]) -> Alike:
-        """The CTAs and warps of the batch that certainly hold the same in these registers, by their numbers."""
+    def alike(self, look: Look, registers: Iterable[int]) -> Alike:
+        """The CTAs and warps of a look that certainly hold the same in these registers, by their numbers."""
         kinds = [self._alike.get(number) for number in registers]
         first = kinds[0]
-        if first is None or first[0] != batch.key or kinds.count(first) < len(kinds):
-            return Uniform.nobody(batch.shape[0]), Uniform.nobody(batch.shape[1])
+        if first is None or first[0] != look.key or kinds.count(first) < len(kinds):
+            return Uniform.nobody(look.shape[0]), Uniform.nobody(look.shape[1])
         return first[1]
 
-    def uniform(self, batch: Look, numbers: frozenset[int], ctas: range, warps: range) -> tuple[Bits, int]:
+    def uniform(self, look: Look, numbers: frozenset[int], ctas: range, warps: range) -> tuple[Bits, int]:
         """Words of registers of some warps, (CTAs, warps, words), and how many words before them are left out."""
-        held = self._newer_words(batch, numbers)
+        held = self._newer_words(look, numbers)
         if held is not None:
             return held.of(ctas, warps), 32 * held.first
         some = tuple(slice(numbers_of.start, numbers_of.stop, numbers_of.step) for numbers_of in (ctas, warps))
-        return self.flat(batch.ctas, batch.warps)[some], 0
+        return self.flat(look.ctas, look.warps)[some], 0
 
     # Registers that are kept in another shape
 
-    def _newer_words(self, batch: Look, numbers: frozenset[int]) -> NewerWords | None:
-        """What is held of all these registers of the batch."""
+    def _newer_words(self, look: Look, numbers: frozenset[int]) -> NewerWords | None:
+        """What is held of all these registers of a look."""
         for held in self._held.values():
-            same = (held.ctas, held.warps) == (batch.ctas, batch.warps)
+            same = (held.ctas, held.warps) == (look.ctas, look.warps)
             if same and isinstance(held, NewerWords) and numbers <= held.numbers:
                 return held
         return None
@@ -272,7 +270,7 @@ class Registers(CtaRows):
         first, last = int(numbers[0]) * 4 // self.unit, int(numbers[-1]) * 4 // self.unit + 1
         alone = len(numbers) * 4 < (last - first) * self.unit
         units: slice | Ints = np.asarray(numbers, np.int64) * 4 // self.unit if alone else slice(first, last)
-        return bool(self.data[self.taken(look), look.warps, units].view(np.bool_).all())
+        return bool(self.data[self.taken(look.ctas), look.warps, units].view(np.bool_).all())
 
     def held(self, key: object) -> Newer | None:
         """What `hold` got under this key, unless one of its registers has been accessed since."""
@@ -345,40 +343,37 @@ class RegisterFile:
         """Bytes of each."""
         return self.sites[0].width
 
-    def check(self, batch: Batch, mask: Mask, at: RegisterAddress) -> None:
+    def check(self, team: Team, at: RegisterAddress) -> None:
         """Check the registers' addresses before they are accessed."""
-        pending = batch.wave.pending
+        pending = team.wave.pending
         if isinstance(at, Address):
             if not at.parts and self.is_inside(at.start) and not (pending.loading or pending.watched):
                 return
-            self.sites[0].reach(batch, mask, at)
+            self.sites[0].reach(team, at)
             if self.count > 1:
-                self.sites[0].reach(batch, mask, at.shifted((self.count - 1) * self.width))
+                self.sites[0].reach(team, at.shifted((self.count - 1) * self.width))
         else:
             for site, address in zip(self.sites, at, strict=True):
-                site.reach(batch, mask, address)
+                site.reach(team, address)
 
     def is_inside(self, start: int) -> bool:
         """Are all registers from this address on inside of the buffer, and aligned?"""
         last = self.places[0].start + self.places[0].nbytes - self.count * self.width
         return self.places[0].start <= start <= last and not start & (self.width - 1)
 
-    def load(self, batch: Batch, mask: Mask, at: RegisterAddress, *, checked: bool = False) -> Array:
+    def load(self, team: Team, at: RegisterAddress, *, checked: bool = False) -> Array:
         """(CTAs, warps, registers, 32) bits, or (CTAs, warps, 32) of an operand that is no vector."""
         if not checked:
-            self.check(batch, mask, at)
-        bits = self._read(batch, at, batch.wave.registers)
+            self.check(team, at)
+        bits = self.read(team.wave, team, at)
         return bits.view(FLOATS[self.kind]) if self.kind in FLOATS else bits
 
-    def flags(self, batch: Batch, mask: Mask, at: RegisterAddress) -> Bits:
-        """The flags of the bits that `load` reads."""
-        return self._read(batch, at, batch.wave.shadows.registers)
-
-    def _read(self, batch: Look, at: RegisterAddress, registers: Mapping[str, Registers]) -> Bits:
+    def read(self, memories: Memories, team: Team, at: RegisterAddress) -> Bits:
+        """The same, unchecked, of a wave or of its shadows, which have the flags."""
         if self._are_words(at):
-            return registers[self.places[0].name].words(batch, at.start, self.count)
+            return memories.registers[self.places[0].name].words(team.look, at.start, self.count)
         parts = [
-            registers[place.name].load(batch, address, self.width)
+            memories.registers[place.name].load(team.look, address, self.width)
             for place, address in zip(self.places, self._each(at), strict=True)
         ]
         return stacked(*parts) if self.many else parts[0]
@@ -390,65 +385,49 @@ class RegisterFile:
     def _each(self, at: RegisterAddress) -> list[Address]:
         return [at.shifted(k * self.width) for k in range(self.count)] if isinstance(at, Address) else list(at)
 
-    def store(
-        self,
-        batch: Batch,
-        mask: Mask,
-        at: RegisterAddress,
-        result: Array,
-        *,
-        checked: bool = False,
-        alike: Alike | None = None,
-    ) -> None:
-        """alike: CTAs and warps that get the same, which then comes once."""
+    def store(self, team: Team, at: RegisterAddress, result: Array, *, checked: bool = False) -> None:
+        """What `load` reads afterwards."""
         if not checked:
-            self.check(batch, mask, at)
-        self._write(batch, mask, at, result, batch.wave.registers, alike)
+            self.check(team, at)
+        self.write(team.wave, team, at, result)
 
-    def matrix(self, batch: Batch, at: RegisterAddress, accumulator: Accumulator) -> Array | None:
+    def write(
+        self, memories: Memories, team: Team, at: RegisterAddress, result: Array | None, alike: Alike | None = None
+    ) -> None:
+        """The same, unchecked, to a wave or to its shadows; None: flags of what is initialised. alike: CTAs and warps
+        that get the same, which then comes once.
+        """
+        if result is None:
+            shape = (1, 1, self.count, 32) if self.many else (1, 1, 32)
+            result = np.broadcast_to(initialised(self.width), shape)
+        bits = np.asarray(result)
+        bits = bits.view(UNITS[self.width]) if bits.dtype.itemsize == self.width else bits.astype(UNITS[self.width])
+        if self._are_words(at):
+            memories.registers[self.places[0].name].store_words(team, at.start, bits, alike)
+            return
+        for k, (place, address) in enumerate(zip(self.places, self._each(at), strict=True)):
+            memories.registers[place.name].store(team, address, self.width, bits[..., k, :] if self.many else bits)
+
+    def matrix(self, team: Team, at: RegisterAddress, accumulator: Accumulator) -> Array | None:
         """(CTAs, warps, rows, columns): these registers as a matrix that they go on holding, to be changed in place;
         None where they do not follow each other.
         """
         if not self._are_words(at):
             return None
-        registers, (place, *_) = batch.wave.registers[self.places[0].name], self.places
+        registers, (place, *_) = team.wave.registers[self.places[0].name], self.places
         first = (at.start - place.start) // 4
         spread = _spread(accumulator, first, registers.unit // 4)
-        held = registers.held((spread, batch.key))
+        held = registers.held((spread, team.look.key))
         if not isinstance(held, NewerMatrix):
-            words = spread.matrix(registers.flat(batch.ctas, batch.warps))
-            held = NewerMatrix(batch, spread, frozenset(range(first, first + self.count)), words)
-            registers.hold((spread, batch.key), held)
+            words = spread.matrix(registers.flat(team.ctas, team.warps))
+            held = NewerMatrix(team.look, spread, frozenset(range(first, first + self.count)), words)
+            registers.hold((spread, team.look.key), held)
         return held.matrix
 
-    def is_initialised(self, batch: Batch, at: RegisterAddress) -> bool:
+    def is_initialised(self, team: Team, at: RegisterAddress) -> bool:
         """Is the register certainly initialised? False where finding out would take a look at many flags."""
-        registers = batch.wave.shadows.registers[self.places[0].name]
+        registers = team.wave.shadows.registers[self.places[0].name]
         if not self._are_words(at) or not registers.is_one:
             return False
         first = (at.start - self.places[0].start) // 4
-        return registers.all_set(batch, range(first, first + self.count))
-
-    def store_flags(self, batch: Batch, mask: Mask, at: RegisterAddress, flags: Flags) -> None:
-        """The flags of what `store` wrote; None: all of it is initialised."""
-        if flags is None:
-            shape = (1, 1, self.count, 32) if self.many else (1, 1, 32)
-            flags = np.broadcast_to(initialised(self.width), shape)
-        self._write(batch, mask, at, flags, batch.wave.shadows.registers)
-
-    def _write(
-        self,
-        batch: Look,
-        mask: Mask,
-        at: RegisterAddress,
-        result: Array,
-        registers: Mapping[str, Registers],
-        alike: Alike | None = None,
-    ) -> None:
-        bits = np.asarray(result)
-        bits = bits.view(UNITS[self.width]) if bits.dtype.itemsize == self.width else bits.astype(UNITS[self.width])
-        if self._are_words(at):
-            registers[self.places[0].name].store_words(batch, at.start, bits, mask, alike)
-            return
-        for k, (place, address) in enumerate(zip(self.places, self._each(at), strict=True)):
-            registers[place.name].store(batch, address, self.width, bits[..., k, :] if self.many else bits, mask)
+        return registers.all_set(team.look, range(first, first + self.count))

@@ -15,9 +15,9 @@ from tilewright.explain.steps import for_all
 from tilewright.ir import AddressOf, Expr, Load, const_value, walk
 from tilewright.ir.buffer import is_dealt_out
 from tilewright.isa import INSTRUCTIONS
-from tilewright.sim.machine.batch import first_of, threads_of, where_text
 from tilewright.sim.machine.memory import MemoryRows, initialised
 from tilewright.sim.machine.places import authored_text, buffer_name, coordinate_text, element_text
+from tilewright.sim.machine.team import first_of, threads_of, where_text
 from tilewright.sim.machine.wave import Memories
 from tilewright.terms import barrier, call, operation, register, told
 
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from tilewright.isa import Bound
     from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bits, Bools, Flags
-    from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.sites import Origin, Site
     from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine.team import Look, Team
     from tilewright.sim.machine.wave import Storage, Wave
 
 __all__ = ["Shadows"]
@@ -40,10 +40,10 @@ DECIDES = ("an address", "an extent", "a condition", "a barrier", "a loop bound"
 class _Argument(MemoryRows):
     """The flags of an argument of the kernel, all of which is initialised."""
 
-    def load(self, batch: Look, at: Address, width: int, mask: Mask | None = None) -> Bits:
+    def load(self, look: Look, at: Address, width: int, only: Team | None = None) -> Bits:
         return initialised(width)
 
-    def store(self, batch: Look, at: Address, width: int, bits: Bits, mask: Mask) -> None:
+    def store(self, team: Team, at: Address, width: int, bits: Bits) -> None:
         """Keep the flags: a store to an argument was checked to be initialised before."""
 
 
@@ -56,6 +56,8 @@ class Shadows(Memories):
     undefined: for each place that gave undefined results the threads to which it did, and what to say of it.
     """
 
+    blank = 1
+
     def __init__(self, wave: Wave) -> None:
         super().__init__(wave.run, 1, wave.ctas)
         self.undefined: dict[object, tuple[Bools, SimulationError]] = {}
@@ -64,12 +66,12 @@ class Shadows(Memories):
     def argument(self, name: str) -> Storage:
         return _ARGUMENT
 
-    def note(self, site: Site, mask: Mask, at: Address, flags: Bits) -> None:
+    def note(self, site: Site, team: Team, at: Address, flags: Bits) -> None:
         """Remember a read of shared memory without its flag: in compiled code the value may be used far from there."""
         octets = np.ascontiguousarray(np.atleast_3d(flags))[..., None].view(np.uint8)
         if octets.all():
             return
-        bad = mask.full & ~octets.all(-1)
+        bad = team.full & ~octets.all(-1)
         if bad.any() and site.place is not None and site.place.space == "shared":
             program, first = self.run.program, first_of(at.full(), bad)
             line = f"in line {site.at.line}" if site.at else ""
@@ -78,8 +80,7 @@ class Shadows(Memories):
 
     def require(
         self,
-        batch: Batch,
-        mask: Mask,
+        team: Team,
         flags: Bits,
         use: str,
         at: Span | None,
@@ -91,18 +92,18 @@ class Shadows(Memories):
         origin: the site and the address of the load that it comes from, where that is known.
         """
         octets = np.ascontiguousarray(np.atleast_3d(flags))[..., None].view(np.uint8)
-        if octets.all() or batch.wave.run.unwritten == "sought" or batch.wave.run.dependence is not None:
+        if octets.all() or team.wave.run.unwritten == "sought" or team.wave.run.dependence is not None:
             return
-        bad = mask.full & ~octets.all(-1)
+        bad = team.full & ~octets.all(-1)
         if bad.any():
-            self._tell(batch, bad, use, at, what, origin)
+            self._tell(team, bad, use, at, what, origin)
 
-    def _tell(self, batch: Batch, bad: Bools, use: str, at: Span | None, what: Expr | str, origin: Origin) -> None:
+    def _tell(self, team: Team, bad: Bools, use: str, at: Span | None, what: Expr | str, origin: Origin) -> None:
         """One finding for each buffer; a value that comes from a read outside of it, or from a race, follows from that.
 
         Raises it where the value decides or is an address: nothing after that would mean anything.
         """
-        run, (site, address) = batch.wave.run, origin
+        run, (site, address) = team.wave.run, origin
         name = site.place.name if site is not None and site.place is not None else None
         if site is not None and address is not None:
             name = buffer_name(run.program, site, first_of(address.full(), bad))
@@ -111,7 +112,7 @@ class Shadows(Memories):
             run.findings.followed(cause)
             return
         run.unwritten = "used"
-        error = self._undefined(batch, bad, use, at) or self._error(batch, bad, use, at, what, origin)
+        error = self._undefined(team, bad, use, at) or self._error(team, bad, use, at, what, origin)
         is_one = site is None and len({buffer for buffer, _ in self.unset.values()}) == 1
         for _, text in [*self.unset.values()][:is_one]:
             error.given = told("{}; {}", error.given, text)
@@ -119,15 +120,15 @@ class Shadows(Memories):
             error.given = told("{}; {}", error.given, meeting.text)
             error.hint = error.hint or for_all(at_barrier, meeting.barrier)
         branches = {"branching_lanes": int(bad.sum())} if use == "a condition" and self.unset else {}
-        error.facts |= {"threads": threads_of(batch, bad), "buffer": name, "numbers": branches}
+        error.facts |= {"threads": threads_of(team, bad), "buffer": name, "numbers": branches}
         if use in DECIDES:
             raise error
         run.tell(error, name if name is not None else str(at))
 
-    def _undefined(self, batch: Batch, bad: Bools, use: str, at: Span | None) -> SimulationError | None:
+    def _undefined(self, team: Team, bad: Bools, use: str, at: Span | None) -> SimulationError | None:
         """The error for a value that is unknown since an operation left it open: of these lanes, if they had one."""
         threads = np.zeros((self.ctas, self.run.warps, 32), bool)
-        threads[batch.ctas, batch.warps] = bad
+        threads[team.ctas, team.warps] = bad
         causes = sorted(self.undefined.values(), key=lambda cause: not (cause[0] & threads).any())
         if not causes:
             return None
@@ -137,21 +138,19 @@ class Shadows(Memories):
         return error
 
     @staticmethod
-    def _error(
-        batch: Batch, bad: Bools, use: str, at: Span | None, what: Expr | str, origin: Origin
-    ) -> SimulationError:
+    def _error(team: Team, bad: Bools, use: str, at: Span | None, what: Expr | str, origin: Origin) -> SimulationError:
         site, address = origin
         what = (
-            what if isinstance(what, str) else told("{}", register(f"`{authored_text(batch.wave.run.program, what)}`"))
+            what if isinstance(what, str) else told("{}", register(f"`{authored_text(team.wave.run.program, what)}`"))
         )
         if site is not None and site.place is not None and address is not None:
-            what = coordinate_text(batch.wave.run.program, site, first_of(address.full(), bad))
+            what = coordinate_text(team.wave.run.program, site, first_of(address.full(), bad))
         return SimulationError(
             told("{} is uninitialised", what),
-            given=told("{}, in {}", use, where_text(batch, bad)),
+            given=told("{}, in {}", use, where_text(team, bad)),
             allowed="moving it; what is computed with, branched on, used as an address or stored to an argument "
             "must have been written",
-            hint=_maker(site) or _writer(batch.wave.run.program, site, what, at),
+            hint=_maker(site) or _writer(team.wave.run.program, site, what, at),
             at=at,
             kind="poison",
         )
@@ -197,7 +196,7 @@ def _maker(site: Site | None) -> str | None:
 # Operands of an instruction, in the words of the kernel
 
 
-def sound(bound: Bound, batch: Batch, mask: Mask, argument: T, flags: Flags, name: str, at: Span | None) -> T:
+def sound(bound: Bound, team: Team, argument: T, flags: Flags, name: str, at: Span | None) -> T:
     """The operand ``name``. Raises SimulationError where a bit of it is uninitialised."""
     if flags is None:
         return argument
@@ -205,13 +204,13 @@ def sound(bound: Bound, batch: Batch, mask: Mask, argument: T, flags: Flags, nam
     if np.ndim(flags) == 4:  # a register of a vector
         octets = np.ascontiguousarray(flags)[..., None].view(np.uint8)
         if not octets.all():
-            number = int((~octets.all(-1) & mask.full[:, :, None, :]).any((0, 1, 3)).argmax())
+            number = int((~octets.all(-1) & team.full[:, :, None, :]).any((0, 1, 3)).argmax())
             what, use = (
-                _register(batch.wave.run.program, bound, name, number, at),
+                _register(team.wave.run.program, bound, name, number, at),
                 told("register {} of {}", number, use),
             )
         flags = np.bitwise_and.reduce(flags, axis=2)
-    batch.wave.shadows.require(batch, mask, flags, use, at, what)
+    team.wave.shadows.require(team, flags, use, at, what)
     return argument
 
 

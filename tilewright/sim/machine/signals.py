@@ -16,7 +16,7 @@ from tilewright.sim.machine.places import split
 if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import Lanes, Signal
-    from tilewright.sim.machine import Batch, Bools, Look, Mask, Wave
+    from tilewright.sim.machine import Bools, Team, Wave
 
 __all__ = ["Actors", "MBarrierSignal", "Signals", "arrivals_of", "bits_of", "lanes_in", "visits_of"]
 
@@ -42,11 +42,11 @@ class Actors:
     lanes: Bools
 
     @classmethod
-    def of(cls, look: Look, mask: Mask) -> Actors:
+    def of(cls, team: Team) -> Actors:
         """The active lanes of a batch."""
-        some = mask.full.any(-1)
-        rows, warps = look.rows_and_warps(some)
-        return cls(rows, warps, mask.full[some])
+        some = team.full.any(-1)
+        rows, warps = team.look.rows_and_warps(some)
+        return cls(rows, warps, team.full[some])
 
     @classmethod
     def threads(cls, rows: Ints, threads: Ints) -> Actors:
@@ -112,9 +112,9 @@ class Signals:
             yield int(keys[k]) >> 2, int(keys[k]) & 3, np.flatnonzero(which == k)
 
 
-def visits_of(batch: Batch, mask: Mask, home: Ints) -> Signals:
-    """The accesses of a mask's lanes to the shared memory of CTAs: each warp once for each CTA."""
-    who, (ctas,) = _alike(*batch.threads(mask.full), home[mask.full])
+def visits_of(team: Team, home: Ints) -> Signals:
+    """The accesses of lanes to the shared memory of CTAs: each warp once for each CTA."""
+    who, (ctas,) = _alike(*team.threads, home[team.full])
     return Signals(who, ctas, ctas, ctas)
 
 
@@ -142,8 +142,7 @@ class MBarrierSignal:
     counted.
     """
 
-    batch: Batch
-    mask: Mask
+    team: Team
     barrier: Lanes
     effect: Signal
     found: Lanes
@@ -152,10 +151,10 @@ class MBarrierSignal:
     @cached_property
     def warps(self) -> Signals:
         """Each warp once for each m-barrier and phase."""
-        batch, barrier, active = self.batch, self.barrier, self.mask.full
-        rows, warps, lanes = batch.threads(active)
-        home, offset = split(batch.wave, rows, np.broadcast_to(barrier, active.shape)[active].astype(np.int64))
-        states = batch.wave.shared.view(8)[home, offset >> 3]
+        wave, active = self.team.wave, self.team.full
+        rows, warps, lanes = self.team.threads
+        home, offset = split(wave, rows, np.broadcast_to(self.barrier, active.shape)[active].astype(np.int64))
+        states = wave.shared.view(8)[home, offset >> 3]
         if self.effect.kind in ("arrive", "bytes"):
             states = np.broadcast_to(self.found, active.shape)[active]
         who, (home, offset, phase) = _alike(rows, warps, lanes, home, offset, phase_of(states))

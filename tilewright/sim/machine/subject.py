@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.ir.launch import Uniformity
     from tilewright.isa import Access, Bound
-    from tilewright.sim.machine import Events, Group, Operation, Part, Site, Touched
+    from tilewright.sim.machine import Events, Group, Operation, Part, Site, UnitView
 
 __all__ = ["Subject", "completion_text", "is_uncommitted"]
 
@@ -33,14 +33,14 @@ __all__ = ["Subject", "completion_text", "is_uncommitted"]
 def is_uncommitted(operation: Operation, row: int, thread: int) -> bool:
     """Has this thread, one of those that issued it, closed no group since?"""
     rows, threads = operation.issuers.each()
-    commits = operation.batch.wave.pending.commits_of(operation.group)
+    commits = operation.team.wave.pending.commits_of(operation.group)
     here = (rows == row) & (threads == thread)
     return bool((commits[rows, threads] == operation.serial)[here].all())
 
 
-def _signal_text(operation: Operation, signal: Touched, issuer: int, home: int) -> Told:
+def _signal_text(operation: Operation, signal: UnitView, issuer: int, home: int) -> Told:
     """The wait for an operation's signal; the CTA ``home`` need not be the one that has the m-barrier."""
-    wave, there = operation.batch.wave, (signal.issuer == issuer) & (signal.rows == home)
+    wave, there = operation.team.wave, (signal.issuer == issuer) & (signal.rows == home)
     k = int(np.argmax(there if there.any() else signal.issuer == issuer))
     bar = element_text(wave.run.program, wave.run.places.shared_at(int(signal.at[k])), int(signal.at[k]))
     if wave.run.cluster_ctas > 1:
@@ -66,7 +66,7 @@ def completion_text(operation: Operation, issuer: int, home: int) -> Told:
     return told("{} by the {} that issued it", wait, who)
 
 
-class View(NamedTuple):
+class BufferView(NamedTuple):
     """A buffer that is a part of another one's storage, from a byte on."""
 
     buffer: ir.Buffer
@@ -165,7 +165,7 @@ class Subject:
         """What its author's statements tell of a missing step."""
         return KernelText(self.written, self.axes)
 
-    def view_at(self, owner: str, byte: int, at: Span | None = None) -> View | None:
+    def view_at(self, owner: str, byte: int, at: Span | None = None) -> BufferView | None:
         """The view that has a byte of a buffer; of several one that the statements of a line use."""
         views = [view for view in self._views.get(owner, ()) if view.start <= byte < view.start + view.nbytes]
         if len(views) > 1 and at is not None:
@@ -201,9 +201,9 @@ class Subject:
         return None
 
     @cached_property
-    def _views(self) -> dict[str, list[View]]:
+    def _views(self) -> dict[str, list[BufferView]]:
         """By the name of a buffer, the views into it that begin at a constant place."""
-        views: dict[str, list[View]] = {}
+        views: dict[str, list[BufferView]] = {}
         begins: dict[str, tuple[str, int]] = {}  # the owner of a view, and its first byte there
         for stmt in ir.statements(self.kernel.body):
             if not isinstance(stmt, ir.DeclBuffer) or not isinstance(data := stmt.buffer.data, ir.AddressOf):
@@ -214,7 +214,7 @@ class Subject:
             owner, start = begins.get(data.buffer.name, (data.buffer.name, 0))
             start += int(index) * data.buffer.dtype.bits // 8
             begins[stmt.buffer.name] = owner, start
-            views.setdefault(owner, []).append(View(stmt.buffer, start, storage_bytes(stmt.buffer)))
+            views.setdefault(owner, []).append(BufferView(stmt.buffer, start, storage_bytes(stmt.buffer)))
         return views
 
     def extent_text(self, place: Place, size: int, values: Mapping[str, object]) -> str:

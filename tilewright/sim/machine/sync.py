@@ -11,7 +11,7 @@ import numpy as np
 from tilewright.explain import advised, between, move
 from tilewright.explain.rules import broken
 from tilewright.isa import Sync
-from tilewright.sim.machine.batch import numbers, where_text
+from tilewright.sim.machine.team import numbers, where_text
 from tilewright.terms import Told, call, operation, told
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class Barriers:
             return self._arrived_before(batch, place)
         if self._all_at_once(batch, sync, ids, counts):
             return None
-        warps = batch.mask.full.any(-1)
+        warps = batch.team.full.any(-1)
         barrier = np.where(warps, np.broadcast_to(ids, warps.shape), 0).astype(np.int64)
         wanted = {number_of: np.unique(np.broadcast_to(counts, warps.shape)[warps & (barrier == number_of)])
                   for number_of in map(int, np.unique(barrier[warps]))}  # fmt: skip
@@ -145,14 +145,14 @@ class Barriers:
 
     def _note_ended(self, batch: Batch, place: BarrierSite) -> None:
         """Warps meet without lanes that have ended: no mistake by itself, but what those should have done is missed."""
-        if batch.mask.array is None:
+        if batch.team.array is None:
             return
-        active = batch.mask.full
+        active = batch.team.full
         gone = active.any(-1, keepdims=True) & ~active & self.wave.run.exists[:, batch.warps]
         if gone.any():
             ended = np.zeros((self.wave.ctas, self.wave.run.warps, 32), np.bool_)
             ended[batch.ctas, batch.warps] = gone
-            self._met_without(place, where_text(batch, gone), ended)
+            self._met_without(place, where_text(batch.team, gone), ended)
 
     def _met_without(self, place: BarrierSite, who: str, ended: Bools) -> None:
         threads, line = ended.any(0).reshape(-1), f" in line {place.at.line}" if place.at else ""
@@ -161,7 +161,7 @@ class Barriers:
 
     def _take_turns(self, batch: Batch, place: BarrierSite, *, arrives: bool, waits: bool) -> None:
         """At the cluster's barrier each warp arrives once, then waits once."""
-        here = batch.mask.full.any(-1)
+        here = batch.team.full.any(-1)
         wrong = here & (self.between[batch.ctas, batch.warps] == arrives)
         if wrong.any():
             cta, warp = map(int, np.argwhere(wrong)[0])
@@ -177,7 +177,7 @@ class Barriers:
     def _arrived_before(self, batch: Batch, place: BarrierSite) -> Crossing:
         """Waiting for the meeting at which these warps have arrived already."""
         assert place.sync is not None
-        ctas, rows, warps = np.array(numbers(batch.ctas)), self._rows(batch, place.sync), batch.mask.full.any(-1)
+        ctas, rows, warps = np.array(numbers(batch.ctas)), self._rows(batch, place.sync), batch.team.full.any(-1)
         generation = self.arrived_in[batch.ctas, batch.warps]
         complete = self.generation[rows, NAMED][:, None] != generation
         self.waiting[ctas, NAMED, batch.warps] |= warps & ~complete
@@ -205,7 +205,7 @@ class Barriers:
         """Are these all the threads that meet there, so that nothing need be kept?"""
         if not isinstance(ids, int) or not isinstance(counts, int) or sync.scope == "cluster":
             return False
-        whole = batch.mask.warps == batch.shape[0] * self.wave.run.warps and counts == self.wave.run.warps * WARP
+        whole = batch.team.warp_count == batch.shape[0] * self.wave.run.warps and counts == self.wave.run.warps * WARP
         if not whole or not 0 <= ids < NAMED or self.arrived[batch.ctas, ids].any():
             return False
         self.wave.run.events.all_met(self.wave, batch.ctas, None)
@@ -315,7 +315,7 @@ def _of_warps(batch: Batch, place: BarrierSite, what: str, values: Value) -> Val
         return int(values)
     if values.shape[-1] == 1:
         return values[..., 0]
-    full = batch.mask.full
+    full = batch.team.full
     named = np.broadcast_to(values, full.shape)
     first = np.take_along_axis(named, full.argmax(-1, keepdims=True), -1)
     apart = full & (named != first)

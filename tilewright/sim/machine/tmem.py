@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 
 from tilewright.errors import SimulationError
 from tilewright.isa import TMEM_COLUMNS, TMEM_LANES
-from tilewright.sim.machine.batch import numbers
+from tilewright.sim.machine.team import numbers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -195,15 +195,15 @@ class TmemFacet:
 
     def __init__(self, facet: Facet) -> None:
         self.facet = facet
-        self.batch = facet.batch
-        self.wave = facet.batch.wave
+        self.team = facet.team
+        self.wave = facet.team.wave
 
     # Columns
 
     def _each(self, *values: Ints) -> list[tuple[tuple[int, int], tuple[int, int], list[int]]]:
         """Of each active warp: its place in the batch, its row and number, and the values; lanes of a warp agree."""
-        rows, warps = numbers(self.batch.ctas), numbers(self.batch.warps)
-        spread = [np.broadcast_to(value, self.batch.shape) for value in values]
+        rows, warps = numbers(self.team.ctas), numbers(self.team.warps)
+        spread = [np.broadcast_to(value, self.team.shape) for value in values]
         return [
             ((cta, warp), (rows[cta], warps[warp]), [int(value[cta, warp, 0]) for value in spread])
             for cta, warp in np.argwhere(self.facet.active.any(-1)).tolist()
@@ -221,10 +221,10 @@ class TmemFacet:
         for request in list(table.requests.values()):
             for warp, first in table.grant(request) if (request.row, request.warp) in table.requests else ():
                 self._poison(warp.row, first, warp.columns)
-        granted = np.ones((*self.batch.shape[:2], 1), np.bool_)
+        granted = np.ones((*self.team.shape[:2], 1), np.bool_)
         for place, who, _ in asking:
             granted[place] = who in table.granted
-        return np.broadcast_to(granted, self.batch.shape)
+        return np.broadcast_to(granted, self.team.shape)
 
     def _together(self, row: int, pair: bool) -> tuple[int, ...]:
         even = row - self.wave.rank(row) % 2
@@ -245,10 +245,10 @@ class TmemFacet:
 
     def allocate(self, columns: Ints, requested: Ints, pair: bool) -> Ints:
         """Give the warps the columns that were reserved for them."""
-        starts = np.zeros((*self.batch.shape[:2], 1), np.int64)
+        starts = np.zeros((*self.team.shape[:2], 1), np.int64)
         for place, who, _ in self._each():
             starts[place] = self.wave.columns.granted.pop(who)
-        return np.broadcast_to(starts, self.batch.shape)
+        return np.broadcast_to(starts, self.team.shape)
 
     def free(self, address: Ints, columns: Ints, pair: bool) -> None:
         self._check_pair(pair)

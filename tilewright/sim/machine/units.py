@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from tilewright.isa import Addresses
     from tilewright.sim.machine import Array, Bools, Ints, Issuers, Memories, MemoryRows, Operation, Place, Wave
 
-__all__ = ["Touched"]
+__all__ = ["UnitView"]
 
 LOW_BYTES = np.array([0, 0xFF, 0xFFFF, 0xFFFFFF, 0xFFFFFFFF], np.uint32)  # of a cell, by how many count
 
 
 @dataclass(frozen=True, eq=False)
-class Touched:
+class UnitView:
     """One access or signal of an operation, m places of it.
 
     issuer: (m,), on whose behalf. rows: (m, ...), of the CTAs whose memory that is. places: offsets in shared memory,
@@ -54,7 +54,7 @@ class Touched:
     @classmethod
     def of(
         cls, issuers: Issuers, effect: Access | Signal, space: str, width: int, where: Addresses, home: Place | None
-    ) -> Touched:
+    ) -> UnitView:
         at, ctas = np.asarray(where.at).astype(np.int64, copy=False), None
         count = len(issuers.rows) if where.issuer is None else len(where.issuer)
         if space == "shared" and where.issuer is None and where.rank is None and where.nbytes is None:
@@ -100,7 +100,7 @@ class Touched:
         at = self.places if self.nbytes is None else self.at[self.touches]
         return (int(at.min()), int(at.max()) + self.width) if at.size else (0, 0)
 
-    def of_one_cta(self) -> Touched:
+    def of_one_cta(self) -> UnitView:
         """Those of the first of ``ctas``, which stand for all of them."""
         assert self.ctas is not None
         count = len(self.issuer) // (self.ctas.stop - self.ctas.start)
@@ -170,7 +170,7 @@ class Touched:
         """Bytes of all places together."""
         return prod(self.shape) * self.width if self.nbytes is None else int(self.nbytes.sum())
 
-    def on_behalf(self, issuer: int) -> Touched:
+    def on_behalf(self, issuer: int) -> UnitView:
         """The places that one issuer touches."""
         mine = self.issuer == issuer
         column, nbytes = (None if part is None else part[mine] for part in (self.column, self.nbytes))
@@ -273,23 +273,21 @@ class Touched:
             return np.full(self.shape, 0x01010101, np.uint32)
         return np.ones((*self.shape, self.width), np.uint8)
 
-    def load(self, wave: Wave, *, once: bool = False) -> Array:
-        """The contents: (m, ..., width) bytes, (m, ...) cells. Bytes that do not count are zero, or the fill.
-
-        once: what all issuers of a CTA read may come once for each CTA.
-        """
-        return self._read(wave, 0, once=once)
-
     def flags(self, wave: Wave) -> Array | None:
         """The flags of what `load` finds; None where all of it is initialised. Bytes that do not count are."""
         is_set = self.space == "shared" and wave.shadows.shared.are_set(*self.reach)
         if is_set or self.space not in ("shared", "tmem"):
             return None
-        flags = self._read(wave.shadows, 1)
+        flags = self.load(wave.shadows)
         return flags if self.space == "tmem" or not flags.all() else None
 
-    def _read(self, memories: Memories, blank: int, *, once: bool = False) -> Array:
-        """What memories have there. blank: of a byte that does not count."""
+    def load(self, memories: Memories, *, once: bool = False) -> Array:
+        """The contents: (m, ..., width) bytes, (m, ...) cells. Bytes that do not count are zero, or the fill; as flags
+        they are set.
+
+        once: what all issuers of a CTA read may come once for each CTA.
+        """
+        blank = memories.blank
         if self.space == "tmem":
             words = self._of_cells(memories.tmem)
             if self.nbytes is not None:
@@ -322,7 +320,7 @@ class Touched:
 
     def _of_each_cta(self, block: MemoryRows, *, once: bool = False) -> NDArray[np.uint8]:
         assert self.ctas is not None
-        view = block.view(self.width)[slice(0, 1) if block.is_one else self.ctas]
+        view = block.view(self.width)[block.taken(self.ctas)]
         places = self.places.reshape(-1) >> SHIFT[self.width]
         items = view.take(places, axis=1).reshape(len(view), *self.places.shape)
         counts = (self.ctas.stop - self.ctas.start, len(self.issuer) // (self.ctas.stop - self.ctas.start))
@@ -360,15 +358,12 @@ class Touched:
 
     def store_flags(self, wave: Wave, flags: Array | None) -> None:
         """The flags of what `store` wrote; None: all of it is initialised."""
-        shadows = wave.shadows
-        alike = self.ctas is not None and self.ctas.stop - self.ctas.start == wave.ctas
-        if self.space == "shared" and flags is None and alike and shadows.shared.is_one:
-            first = self.of_one_cta()
-            first._to_each_cta(shadows.shared, first.all_initialised)
-        elif self.space in ("shared", "tmem"):
-            if self.space == "shared":
-                shadows.shared.part()
-            self.store(shadows, self.all_initialised if flags is None else flags)
+        shadows, view = wave.shadows, self
+        if self.space == "shared":
+            is_all = self.ctas is not None and self.ctas.stop - self.ctas.start == wave.ctas
+            view = self.of_one_cta() if shadows.shared.stays_one(alike=flags is None and is_all) else self
+        if self.space in ("shared", "tmem"):
+            view.store(shadows, view.all_initialised if flags is None else flags)
 
     def _to_each_cta(self, block: MemoryRows, data: NDArray[np.uint8]) -> None:
         assert self.ctas is not None

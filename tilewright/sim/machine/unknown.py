@@ -24,7 +24,7 @@ from tilewright.sim.machine.memory import UNITS, initialised
 if TYPE_CHECKING:
     from tilewright.dtypes import DType
     from tilewright.explain import Facts
-    from tilewright.sim.machine import Array, Batch, Bits, Mask, Site, Value
+    from tilewright.sim.machine import Array, Bits, Site, Team, Value
 
 __all__ = ["Doubt", "Moment", "flags_of", "unknown_of"]
 
@@ -71,27 +71,27 @@ class Dependence:
         """An access is about to take place."""
         self.times[site] = time
 
-    def read(self, site: Site, batch: Batch, flags: Bits) -> Bits:
+    def read(self, site: Site, team: Team, flags: Bits) -> Bits:
         """The flags of what lanes have read, without those of the lanes in question."""
         for doubt in self.doubts:
-            if (lane := self._lane(doubt.read, site, batch)) is not None:
-                flags = np.array(np.broadcast_to(flags, batch.shape))
+            if (lane := self._lane(doubt.read, site, team)) is not None:
+                flags = np.array(np.broadcast_to(flags, team.shape))
                 flags[lane] = 0
         return flags
 
-    def stored(self, site: Site, batch: Batch, flags: Bits | None) -> None:
+    def stored(self, site: Site, team: Team, flags: Bits | None) -> None:
         """Lanes have stored values with these flags."""
         for doubt in self.doubts if flags is not None else ():
-            lane = self._lane(doubt.store, site, batch)
+            lane = self._lane(doubt.store, site, team)
             if lane is not None and flags is not None:
-                octets = np.broadcast_to(flags, batch.shape)[lane].tobytes()
+                octets = np.broadcast_to(flags, team.shape)[lane].tobytes()
                 if 0 in octets:
                     self.holds.add(doubt.key)
 
-    def _lane(self, moment: Moment, site: Site, batch: Batch) -> tuple[int, int, int] | None:
+    def _lane(self, moment: Moment, site: Site, team: Team) -> tuple[int, int, int] | None:
         """The place of the thread in a batch, if this is the moment."""
         is_now = moment.site is site and self.times.get(site) == moment.time
-        return batch.lane_of(moment.thread) if is_now else None
+        return team.lane_of(moment.thread) if is_now else None
 
 
 _WHOLE = ContextVar("whole", default=False)
@@ -159,14 +159,14 @@ def either(first: Array | None, other: Array | None) -> Array | None:
     return first if other is None else other if first is None else first | other
 
 
-def blended(mask: Mask, new: Array | None, old: Array | None) -> Array | None:
+def blended(team: Team, new: Array | None, old: Array | None) -> Array | None:
     """The unknown bits of a variable that the lanes of a mask assign."""
-    if mask.array is None or (new is None and old is None):
+    if team.array is None or (new is None and old is None):
         return new
     first = new if new is not None else old
     assert first is not None
     none = np.zeros((), first.dtype)
-    where = mask.array if first.ndim < 4 else mask.array[..., None]
+    where = team.array if first.ndim < 4 else team.array[..., None]
     both: Array = np.where(where, none if new is None else new, none if old is None else old)
     return both
 
@@ -177,15 +177,15 @@ def nothing_known(kind: DType) -> Array:
 
 
 @cache
-def unknown_of(kind: DType) -> Callable[[Bits, Mask], Array | None]:
+def unknown_of(kind: DType) -> Callable[[Bits, Team], Array | None]:
     """From the flags of memory's bytes to the unknown bits of a value."""
     unsigned = _unsigned(kind)
 
-    def convert(flags: Bits, mask: Mask) -> Array | None:
+    def convert(flags: Bits, team: Team) -> Array | None:
         octets = np.ascontiguousarray(np.atleast_3d(flags))[..., None].view(np.uint8)
         if octets.all():
             return None
-        bad: Array = np.where(mask.full[..., None], (octets ^ 1) * np.uint8(255), np.uint8(0))
+        bad: Array = np.where(team.full[..., None], (octets ^ 1) * np.uint8(255), np.uint8(0))
         if not bad.any():
             return None
         open_bits: Array = bad.view(np.uint8 if unsigned.kind == "b" else unsigned)

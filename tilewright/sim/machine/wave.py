@@ -20,7 +20,7 @@ from tilewright.sim.machine.tmem import Columns, table_of_cells
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from tilewright.sim.machine import Array, Batch, Bools, Device, Mask, Place, Shadows, Value
+    from tilewright.sim.machine import Array, Bools, Device, Place, Shadows, Team, Value
 
 __all__ = ["Memories", "Rows", "Storage", "Wave"]
 
@@ -35,6 +35,8 @@ class Memories:
 
     rows: of shared memory and registers, for each of the CTAs or one for all.
     """
+
+    blank = 0  # of a byte that does not count
 
     def __init__(self, run: Device, rows: int, ctas: int) -> None:
         self.run = run
@@ -64,7 +66,8 @@ class Memories:
 class Wave(Memories):
     """CTAs ``first`` to ``first + ctas - 1`` of the grid, in the order in which they are launched.
 
-    unmet: row and shared address of the m-barriers that were found in a running phase in the last round of polls.
+    now: the time, which each access has its own of. unmet: row and shared address of the m-barriers that were found in
+    a running phase in the last round of polls.
     """
 
     shadows: Shadows  # there where the check of uninitialised values is on
@@ -72,6 +75,7 @@ class Wave(Memories):
     def __init__(self, run: Device, first: int, ctas: int) -> None:
         super().__init__(run, ctas, ctas)
         self.first = first
+        self.now = 0
         self.kept: dict[str, NDArray[np.uint64]] = {}  # by units of their own, see `tilewright.isa.machine.Unit`
         self.barriers = Barriers(self)
         self.pending = Pending(self)
@@ -97,11 +101,15 @@ class Wave(Memories):
         """The threads that have not ended, (CTAs, warps, 32), for kernels in which some end early."""
         return np.broadcast_to(self.run.exists, (self.ctas, self.run.warps, 32)).copy()
 
-    def ended(self, batch: Batch, mask: Mask | None) -> None:
+    def tick(self, times: int = 1) -> int:
+        """Let so many times pass; the first of them."""
+        self.now += times
+        return self.now - times + 1
+
+    def ended(self, team: Team | None) -> None:
         """Note that these lanes have ended."""
-        if mask is None:
-            return
-        self.alive[batch.ctas, batch.warps] &= ~mask.full
+        if team is not None:
+            self.alive[team.ctas, team.warps] &= ~team.full
 
     def close(self) -> None:
         """Its CTAs have ended: free their memory now, even if others still refer to the wave."""

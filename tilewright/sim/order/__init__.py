@@ -10,11 +10,12 @@ bounds          how much of the past is kept
 engine          all of these for one wave of CTAs; the events of a run, and what each of them changes
 grids           launches that begin before the one before them has ended
 
-Start here: one access. `RaceDetector.access` has the bytes that a batch of lanes touches and makes a record of it
-(`TaggedPlaces.access`). `_judge` fetches the tags of the places: the last writes, and before a write the reads since
-then. `clash_of` keeps the pairs of threads whose times the clocks do not know, and tells races from strong accesses
-that may meet; the pair that is farthest apart becomes a `Clash`. `reports.race.report` puts that into words, with the
-missing step. Without a clash the places remember the access, and locations and fences learn what it published.
+Start here: one access. The machine hands over an `AccessEvent`: these threads, these bytes, at this time.
+`RaceDetector.access` makes a record of it (`TaggedPlaces.access`). `_judge` fetches the tags of the places: the last
+writes, and before a write the reads since then. `clash_of` keeps the pairs of threads whose times the clocks do not
+know, and tells races from strong accesses that may meet; the pair that is farthest apart becomes a `Clash`.
+`reports.race.report` puts that into words, with the missing step. Without a clash the places remember the access, and
+locations and fences learn what it published.
 
 Each fact has one owner. Whoever changes a rule begins where the fact is kept that it asks about:
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilewright.isa import Fence, ProxyFence, RegisterFence, Signal
 from tilewright.sim.checks.base import Check, register
-from tilewright.sim.machine import SHARED_WINDOW, Actors, Address, Site, arrivals_of, visits_of
+from tilewright.sim.machine import SHARED_WINDOW, AccessEvent, Actors, Address, Hook, Site, arrivals_of, visits_of
 from tilewright.sim.order.asynchronous.in_flight import (
     check_freed,
     check_global,
@@ -27,7 +27,6 @@ from tilewright.sim.order.knowledge.phases import Phases, together
 from tilewright.sim.order.proxies import GlobalAccesses, SharedStores, TensorMaps
 from tilewright.sim.order.races.detector import RaceDetector
 from tilewright.sim.order.races.places import TaggedPlaces
-from tilewright.sim.order.races.records import AccessEvent
 from tilewright.sim.order.reports.handover import missing_commits
 from tilewright.sim.order.rules import (
     CLUSTER,
@@ -46,13 +45,11 @@ if TYPE_CHECKING:
     from tilewright.errors import Span
     from tilewright.isa import Lanes
     from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.device import AnyFence, Device
     from tilewright.sim.machine.operation import Operation, Waiting
-    from tilewright.sim.machine.places import Place
     from tilewright.sim.machine.signals import MBarrierSignal
-    from tilewright.sim.machine.sites import Hook
     from tilewright.sim.machine.sync import BarrierSite
+    from tilewright.sim.machine.team import Team
     from tilewright.sim.machine.tmem import Taken
     from tilewright.sim.machine.wave import Wave
 
@@ -120,54 +117,51 @@ class Order(Check):
     # Accesses
 
     def watch(self, site: Site) -> Hook | None:
-        assert site.place is not None
-        place = site.place
-        if place.space == "local":
-            return self._watch_registers(site, place) if self.program.has_asynchronous else None
+        space = site.known.space
+        if space == "local":
+            return self._in_registers if self.program.has_asynchronous else None
         if site.how.goes_on or (site.how.atomic and not site.write):  # others need to find its write
             return None
+        return self._in_global if space == "global" else self._in_shared
 
-        def hook(batch: Batch, mask: Mask, *every: Address) -> None:
-            self._touched([AccessEvent(site, batch, mask, at) for at in every], place)
+    def _in_global(self, event: AccessEvent) -> None:
+        place, order = event.site.known, self.orders[event.team.wave]
+        if event.site.write:
+            check_stored(order.operations, event.team, event.site.at)
+        for access in event.each() if self.races.is_written(place.window) else ():
+            if order.operations is not None and order.operations.scoreboard.in_global:
+                check_global(order.operations, access)
+            self.races.access(self.races.buffer(place, access.team.wave), access)
 
-        return hook
+    def _in_shared(self, event: AccessEvent) -> None:
+        order = self.orders[event.team.wave]
+        if event.site.write:
+            check_stored(order.operations, event.team, event.site.at)
+        if len(event.every) > 1 and self.races.at_once(event):
+            return
+        for access in event.each():
+            check_shared(order.operations, access)
+            order.mbarriers.touched(access)
+            self.races.access(order.shared, access)
+            if order.stores is not None:
+                order.stores.accessed(access)
 
-    def _touched(self, events: list[AccessEvent], place: Place) -> None:
-        first, order = events[0], self.orders[events[0].batch.wave]
-        if first.site.write:
-            check_stored(order.operations, first.mask, first.batch, first.site.at)
-        if place.space == "global":
-            for event in events if self.races.is_written(place.window) else ():
-                if order.operations is not None and order.operations.scoreboard.in_global:
-                    check_global(order.operations, event, place)
-                self.races.access(self.races.buffer(place, event.batch), event)
-        elif len(events) == 1 or not self.races.at_once(events):
-            for event in events:
-                check_shared(order.operations, event)
-                order.mbarriers.touched(event)
-                self.races.access(order.shared, event)
-                if order.stores is not None:  # which notes the time of the record
-                    order.stores.accessed(event)
+    def _in_registers(self, event: AccessEvent) -> None:
+        operations = self.orders[event.team.wave].operations
+        if operations is not None and operations.scoreboard.loading:
+            check_in_flight(operations, event)
 
-    def reached(self, site: Site, batch: Batch, mask: Mask, at: Address) -> None:
+    def reached(self, event: AccessEvent) -> None:
+        site, remote = event.site, self.orders[event.team.wave].remote
         if site.how.is_signal or (site.how.atomic and not site.write):
             return
-        event, remote = AccessEvent(site, batch, mask, at), self.orders[batch.wave].remote
-        visits, byte = visits_of(batch, mask, event.homes[0]), int(event.places[1][0])
+        visits, byte = visits_of(event.team, event.homes[0]), int(event.places[1][0])
         early = remote.before_begin(visits.who, visits.home, byte, site.at)
-        self._touched([event], self.program.places.arena)
+        self._in_shared(event)
         remote.touched(visits, byte, site.at, arrives=False, early=early)
 
-    def _watch_registers(self, site: Site, place: Place) -> Hook:
-        def hook(batch: Batch, mask: Mask, at: Address) -> None:
-            operations = self.orders[batch.wave].operations
-            if operations is not None and operations.scoreboard.loading:
-                check_in_flight(operations, AccessEvent(site, batch, mask, at), place)
-
-        return hook
-
-    def changed(self, batch: Look, olds: Lanes) -> None:
-        self.locations.found(batch, olds)
+    def changed(self, team: Team, olds: Lanes) -> None:
+        self.locations.found(team, olds)
 
     # Meetings
 
@@ -213,13 +207,13 @@ class Order(Check):
     def all_met(self, wave: Wave, ctas: slice, warps: slice | None) -> None:
         self.orders[wave].clocks.all_met(ctas)
 
-    def warps_met(self, batch: Batch, mask: Mask) -> None:
-        self.orders[batch.wave].clocks.warps_met(batch, mask)
+    def warps_met(self, team: Team) -> None:
+        self.orders[team.wave].clocks.warps_met(team)
 
-    def fenced(self, batch: Batch, mask: Mask, fence: AnyFence, where: Address | None = None) -> None:
+    def fenced(self, team: Team, fence: AnyFence, where: Address | None = None) -> None:
         if isinstance(fence, RegisterFence):
             return
-        order, who = self.orders[batch.wave], Actors.of(batch, mask)
+        order, who = self.orders[team.wave], Actors.of(team)
         if isinstance(fence, Fence) and fence.scope == "warp":
             order.clocks.learn(who, order.clocks.published(who))
             return
@@ -238,14 +232,14 @@ class Order(Check):
             self.locations.fenced(order.clocks, who, sem, str(fence.scope), of_shared=fence.is_of_shared)
         if isinstance(fence, ProxyFence):
             for proxy in order.proxies:
-                proxy.fenced(batch, who, fence, where)
+                proxy.fenced(team, who, fence, where)
         if sem in RELEASES:
             order.fences.passed(who, str(fence.scope), of_shared=fence.is_of_shared)
 
     # m-barriers
 
     def signalled(self, event: MBarrierSignal) -> None:
-        wave, signal, at = event.batch.wave, event.effect, event.at
+        wave, signal, at = event.team.wave, event.effect, event.at
         if signal.kind == "bytes" and wave.run.cluster_ctas == 1:
             return  # others' m-barriers alone are of interest
         order, signals = self.orders[wave], event.warps
@@ -258,13 +252,13 @@ class Order(Check):
         elif signal.kind in ("arrive", "bytes"):
             order.mbarriers.used(("arrival", "an arrival at"), signals, at)
             if signal.kind == "arrive":
-                order.clocks.signal_history.note(signals, at, order.clocks.now, waits=False)
+                order.clocks.signal_history.note(signals, at, order.clocks.wave.now, waits=False)
                 check_not_early(wave, signals, order.phases.arrive(signals, signal, order.fences), at)
             byte = int(signals.offset[0])
             early = order.remote.before_begin(signals.who, signals.home, byte, at)
             order.remote.touched(signals, byte, at, arrives=True, early=early)
         else:
-            order.clocks.signal_history.note(signals, at, order.clocks.now, waits=True)
+            order.clocks.signal_history.note(signals, at, order.clocks.wave.now, waits=True)
             order.mbarriers.used(("wait", "a wait at"), signals, at)
             order.remote.phase_over(signals)
             order.phases.wait(signals, signal, self.locations)
@@ -272,7 +266,7 @@ class Order(Check):
     # Asynchronous operations
 
     def issued(self, operation: Operation) -> None:
-        order = self.orders[operation.batch.wave]
+        order = self.orders[operation.team.wave]
         operations = order.operations
         assert operations is not None
         key, unfenced = str(operation.instruction.at), None
@@ -293,7 +287,7 @@ class Order(Check):
         order.remote.issued(operation)
         if unfenced is not None:
             self.warned.add(key)
-            run, name, at = operation.batch.wave.run, operation.name, operation.instruction.at
+            run, name, at = operation.team.wave.run, operation.name, operation.instruction.at
             who = operation.issuers.thread_at(0)
             if unfenced.is_wrong:
                 run.tell(unfenced.error(name, at, who, f"issued by {operation.who(0)}"), key, "unfenced")
@@ -302,7 +296,7 @@ class Order(Check):
 
     def completing(self, operation: Operation) -> None:
         """A commit publishes at the m-barrier all that its thread had issued before; a signal, its own operation."""
-        wave = operation.batch.wave
+        wave = operation.team.wave
         operations = self.orders[wave].operations
         if operations is None or (found := operations.completed(operation)) is None:
             return

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from tilewright.errors import Span
-    from tilewright.sim.machine.address import Address
     from tilewright.sim.machine.arrays import Bools, Ints
-    from tilewright.sim.machine.batch import Batch, Look, Mask
     from tilewright.sim.machine.device import Device, Footprint, GridsMeet
+    from tilewright.sim.machine.event import AccessEvent, Hook
     from tilewright.sim.machine.operation import Operation
-    from tilewright.sim.machine.sites import Hook, Site
+    from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
+    from tilewright.sim.machine.team import Team
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.engine import Order
     from tilewright.terms import Told
@@ -71,50 +71,49 @@ class Grids(Check):
         if site.place is None or site.place.space != "global":
             return None
 
-        def hook(batch: Batch, mask: Mask, *every: Address) -> None:
-            if (meets := self.meets) is None:
-                return
-            for at in every:
-                offsets = np.broadcast_to(at.full(), batch.shape)
-                self._touched(meets, site, batch, mask.full, offsets)
+        def hook(event: AccessEvent) -> None:
+            if (meets := self.meets) is not None:
+                for at in event.every:
+                    offsets = np.broadcast_to(at.full(), event.team.shape)
+                    self._touched(meets, site, event.team, event.team.full, offsets)
 
         return hook
 
-    def _touched(self, meets: GridsMeet, site: Site, batch: Batch, lanes: Bools, offsets: Ints) -> None:
+    def _touched(self, meets: GridsMeet, site: Site, team: Team, lanes: Bools, offsets: Ints) -> None:
         assert site.place is not None
         if meets.alone:
-            self._alone(site, batch, lanes, offsets)
+            self._alone(site, team, lanes, offsets)
         if meets.alone not in ("", "sequence"):
             return
-        block = batch.wave.run.blocks[site.place.name].data
+        block = team.wave.run.blocks[site.place.name].data
         meets.footprint.add(site, block, offsets[lanes], site.width, write=site.write)
-        for grid, late, early in self._before(meets, batch, lanes):
+        for grid, late, early in self._before(meets, team, lanes):
             if met := grid.met(block, offsets[early], site.width, write=site.write):
                 lane = tuple(np.argwhere(early)[met[2]].tolist())
                 alone = np.zeros(early.shape, np.bool_)
                 alone[lane] = True
-                facts = _about(self.program, site, int(offsets[lane])) | {"threads": threads_of(batch, alone)}
+                facts = _about(self.program, site, int(offsets[lane])) | {"threads": threads_of(team, alone)}
                 what = told("{} {} {}", operation(site.op), "writes" if site.write else "reads", facts["place"])
-                other, who = Other(*met[:2], grid, meets, late), where_text(batch, alone)
-                _tell(batch.wave.run, what, who, site.at, other, facts)
+                other, who = Other(*met[:2], grid, meets, late), where_text(team, alone)
+                _tell(team.wave.run, what, who, site.at, other, facts)
 
-    def _before(self, meets: GridsMeet, batch: Batch, lanes: Bools) -> Iterator[tuple[Footprint, bool, Bools]]:
+    def _before(self, meets: GridsMeet, team: Team, lanes: Bools) -> Iterator[tuple[Footprint, bool, Bools]]:
         """The grids that may still run; may they behind a wait, too? And the lanes that come before their end."""
         for late, grids in ((False, meets.before), (True, meets.unfinished)):
-            early = lanes if late or not grids else lanes & ~self._has_waited(batch, lanes)
+            early = lanes if late or not grids else lanes & ~self._has_waited(team, lanes)
             yield from ((grid, late, early) for grid in grids if early.any())
 
-    def _alone(self, site: Site, batch: Batch, lanes: Bools, offsets: Ints) -> None:
+    def _alone(self, site: Site, team: Team, lanes: Bools, offsets: Ints) -> None:
         """Notes that a site is executed before the wait for a launch of which nothing is known."""
         assert self.meets is not None
         root = str(site.line.buffer).partition(".")[0].partition("[")[0]
-        if (site, batch.wave.first) in self.seen or not (site.write or root in self.meets.arguments):
+        if (site, team.wave.first) in self.seen or not (site.write or root in self.meets.arguments):
             return
-        self.seen.add((site, batch.wave.first))
-        early = lanes & ~self._has_waited(batch, lanes)
+        self.seen.add((site, team.wave.first))
+        early = lanes & ~self._has_waited(team, lanes)
         if early.any() and (site.at, site.write) not in self.early:
             offset = int(offsets[early][0])
-            self.early[site.at, site.write] = _too_early(self.program, site, batch, early, offset)
+            self.early[site.at, site.write] = _too_early(self.program, site, team, early, offset)
 
     def finish(self, run: Device) -> None:
         meets = self.meets
@@ -126,63 +125,63 @@ class Grids(Check):
             else:
                 run.warn(f"{at}: {error.what}", "early", str(at), facts={"line": at.line} if at else {})
 
-    def _has_waited(self, batch: Batch, lanes: Bools) -> Bools:
+    def _has_waited(self, team: Team, lanes: Bools) -> Bools:
         """The lanes that have waited, or come after a thread of their CTA that has."""
-        times = self.waited.get(batch.wave)
+        times = self.waited.get(team.wave)
         if times is None:
-            return np.zeros(batch.shape, np.bool_)
-        own = times[batch.ctas, batch.warps] > 0
+            return np.zeros(team.shape, np.bool_)
+        own = times[team.ctas, team.warps] > 0
         if own[lanes].all() or self.order is None:
             return np.asarray(own)
-        clocks, found = self.order.orders[batch.wave].clocks, own.copy()
+        clocks, found = self.order.orders[team.wave].clocks, own.copy()
         others = lanes & ~own
-        for place, row, warp, lane in zip(np.argwhere(others).tolist(), *batch.threads(others), strict=True):
+        for place, row, warp, lane in zip(np.argwhere(others).tolist(), *team.look.threads(others), strict=True):
             at = times[row].reshape(-1)
             (thread,) = np.nonzero(at)
             rows, knowers = np.full(len(thread), row), np.full(len(thread), clocks.knower[32 * warp + lane])
-            found[tuple(place)] = clocks.knows(rows, knowers, rows + batch.wave.first, thread, at[thread]).any()
+            found[tuple(place)] = clocks.knows(rows, knowers, rows + team.wave.first, thread, at[thread]).any()
         return np.asarray(found)
 
-    def depends(self, batch: Look, mask: Mask, word: str) -> None:
-        meets, wave, now = self.meets, batch.wave, 1
+    def depends(self, team: Team, word: str) -> None:
+        meets, wave, now = self.meets, team.wave, 1
         if word == "wait" and self.order is not None:  # also where nobody asks: other runs then have the same times
             clocks = self.order.orders[wave].clocks
-            now = clocks.now = clocks.now + 1
+            now = clocks.wave.tick()
         if meets is None:
             return
         if word != "wait":
             meets.footprint.has_trigger = True
             eager = self.eager.setdefault(wave, np.zeros(wave.ctas, np.bool_))
             times = self.waited.get(wave)
-            early = mask.full if times is None else mask.full & (times[batch.ctas, batch.warps] == 0)
-            eager[batch.ctas] |= early.any((1, 2))
+            early = team.full if times is None else team.full & (times[team.ctas, team.warps] == 0)
+            eager[team.ctas] |= early.any((1, 2))
             return
         times = self.waited.setdefault(wave, np.zeros((wave.ctas, wave.run.warps, 32), np.int64))
-        part = times[batch.ctas, batch.warps]
-        np.copyto(part, now, where=mask.full & (part == 0))
+        part = times[team.ctas, team.warps]
+        np.copyto(part, now, where=team.full & (part == 0))
 
     def issued(self, operation: Operation) -> None:
         """What a unit will touch counts as done by its issuer."""
         meets = self.meets
         if meets is None:
             return
-        batch = operation.batch
+        team = operation.team
         for one in operation.touched:
             for window, there in one.windows() if one.space == "global" else ():
                 place = self.program.places.globals[window]
                 site = next((each for each in self.program.sites if each.at == operation.instruction.at), None)
                 offsets = one.at[there] & (1 << 40) - 1
-                block = batch.wave.run.blocks[place.name].data
+                block = team.wave.run.blocks[place.name].data
                 if site is None:
                     continue
                 meets.footprint.add(site, block, offsets, one.width, write=one.writes)
-                for grid, late, early in self._before(meets, batch, operation.mask.full):
+                for grid, late, early in self._before(meets, team, team.full):
                     if met := grid.met(block, offsets, one.width, write=one.writes):
                         writes = any(each.writes and each.space == "global" for each in operation.touched)
                         what = f"{operation.name} {'writes' if writes else 'reads'} {place.name}"
-                        facts = {"buffer": place.name, "threads": threads_of(batch, early)}
+                        facts = {"buffer": place.name, "threads": threads_of(team, early)}
                         other, who = Other(*met[:2], grid, meets, late), operation.issuers.name(0)
-                        _tell(batch.wave.run, what, who, operation.instruction.at, other, facts)
+                        _tell(team.wave.run, what, who, operation.instruction.at, other, facts)
 
     def ended(self, wave: Wave) -> None:
         times, meets = self.waited.pop(wave, None), self.meets
@@ -193,14 +192,14 @@ class Grids(Check):
             meets.footprint.holds_back |= bool((waits & ~eager).any())
 
 
-def _too_early(program: Subject, site: Site, batch: Batch, early: Bools, offset: int) -> SimulationError:
+def _too_early(program: Subject, site: Site, team: Team, early: Bools, offset: int) -> SimulationError:
     """The error for an access before the wait for a launch that may touch the same place."""
     facts, verb = _about(program, site, offset), "writes" if site.write else "reads"
     may = "read or write" if site.write else "have to write"
     return SimulationError(
         told("{} {} {} before the wait for the launch before, which may still {} it", operation(site.op), verb,
              facts["place"], may),
-        given=f"{site.at}: {where_text(batch, early)}",
+        given=f"{site.at}: {where_text(team, early)}",
         allowed="before that wait, what no launch before touches",
         hint=_before(site.at), at=site.at, kind="races", **facts,
     )  # fmt: skip

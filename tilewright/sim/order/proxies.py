@@ -14,7 +14,7 @@ import numpy as np
 
 from tilewright.explain.rules import LackingFence
 from tilewright.isa import ProxyFence
-from tilewright.sim.machine import WINDOW_BITS, Actors, Address, Batch, Ints, Operation, Touched
+from tilewright.sim.machine import WINDOW_BITS, AccessEvent, Actors, Address, Ints, Operation, Team, UnitView
 from tilewright.sim.order.knowledge.fences import FencePoints, Stamps
 from tilewright.sim.order.knowledge.known import FENCED, SEEN, Known
 from tilewright.sim.order.knowledge.locations import place_in
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.knowledge.known import Flags, Times
     from tilewright.sim.order.races.places import TaggedPlaces
-    from tilewright.sim.order.races.records import AccessEvent, Log
+    from tilewright.sim.order.races.records import Log
 
 # Accesses of threads and of asynchronous units to the same shared memory, and the proxy fences between them.
 #
@@ -88,14 +88,14 @@ class SharedStores:
         table = self.stored if event.site.write else self.loaded
         if event.site.how.is_signal or table is None:
             return
-        (rows, warps, lanes), (home, offset) = event.threads, event.places
+        (rows, warps, lanes), (home, offset) = event.team.threads, event.places
         units = offset // UNIT
         inside = units < table.shape[-1]
-        table[home[inside], self._warp(rows, warps)[inside], units[inside]] = self.clocks.now
-        self.last[rows, warps, lanes] = self.clocks.now
+        table[home[inside], self._warp(rows, warps)[inside], units[inside]] = event.time
+        self.last[rows, warps, lanes] = event.time
         self._noted.add("stored" if event.site.write else "loaded")
 
-    def fenced(self, batch: Batch, who: Actors, fence: ProxyFence, where: Address | None) -> None:
+    def fenced(self, team: Team, who: Actors, fence: ProxyFence, where: Address | None) -> None:
         """Threads have fenced: their own stores, and those that they come after."""
         if fence.proxy != "async":
             return
@@ -105,9 +105,9 @@ class SharedStores:
         until = self._known_warps(who)
         seen = self.clocks.flags_of(who.rows, self.clocks.knower[32 * who.warps + who.lanes.argmax(1)]) & SEEN
         if fence.side == "release":
-            self.clocks.now += 1
+            self.clocks.wave.tick()
             for k, row, thread in who.each():
-                self.halves.append(HalfFence(row, thread, self.clocks.now, until[k], np.flatnonzero(seen[k])))
+                self.halves.append(HalfFence(row, thread, self.clocks.wave.now, until[k], np.flatnonzero(seen[k])))
             return
         if fence.space != "global":
             self._cover(who, who.rows, until, np.asarray(seen * FENCED))
@@ -120,7 +120,7 @@ class SharedStores:
         first = who.rows - wave.rank(who.rows)
         last = self.last[first[:, None] + np.arange(wave.run.cluster_ctas)].reshape(len(who), -1)
         known = clocks.times_of_shared(clocks.published(who))
-        return np.asarray(np.where(known >= last, clocks.now, known).reshape(len(who), -1, 32).min(-1))
+        return np.asarray(np.where(known >= last, clocks.wave.now, known).reshape(len(who), -1, 32).min(-1))
 
     def _acquired(self, who: Actors) -> None:
         """Complete the fence of each releasing half that these threads come after."""
@@ -142,7 +142,7 @@ class SharedStores:
         np.put_along_axis(threads, first[:, None] + np.arange(until.shape[1]), until, axis=1)
         self.clocks.learn(who, Known(threads, flags, self.clocks.cluster_of(who.rows)))
 
-    def _fenced(self, operation: Operation, one: Touched) -> Times:
+    def _fenced(self, operation: Operation, one: UnitView) -> Times:
         """(m, ..., warps of the cluster): up to when fences before an operation come after what each warp did where
         ``one`` is. A warpgroup's product begins in each of its warps.
         """
@@ -169,7 +169,7 @@ class SharedStores:
                     at = self.log.line_at(row + self.clocks.wave.first, time)
                     yield unfenced_shared(self.clocks, one, tuple(where), did, writer, at)
 
-    def _unfenced_copies(self, operation: Operation, one: Touched) -> Iterator[LackingFence]:
+    def _unfenced_copies(self, operation: Operation, one: UnitView) -> Iterator[LackingFence]:
         """Stores of operations through the generic proxy, as of ``cp.async``, that the units may not see, in words."""
         parts, board = self.operations.parts, self.operations.scoreboard
         copies = [part.number for part in parts.values() if part.writes_shared_as_threads_do] if self._may_copy else []
@@ -204,7 +204,7 @@ class GlobalAccesses:
         self.buffers = buffers
         self.fences = FencePoints(clocks)
 
-    def fenced(self, batch: Batch, who: Actors, fence: ProxyFence, where: Address | None) -> None:
+    def fenced(self, team: Team, who: Actors, fence: ProxyFence, where: Address | None) -> None:
         """Threads have fenced."""
         if (fence.proxy, fence.side) == ("async", "both") and fence.space in ("", "global") and self.buffers:
             self.fences.add(who)
@@ -253,16 +253,16 @@ class TensorMaps:
         self.released = FencePoints(clocks)
         self.acquired: dict[tuple[int, int], FencePoints] = defaultdict(lambda: FencePoints(clocks))
 
-    def fenced(self, batch: Batch, who: Actors, fence: ProxyFence, where: Address | None) -> None:
+    def fenced(self, team: Team, who: Actors, fence: ProxyFence, where: Address | None) -> None:
         """Threads have fenced: the maps that they changed, or one that they are going to use."""
         if fence.proxy != "tensormap":
             return
         if where is None:
             self.released.add(who, str(fence.scope))
             return
-        at = np.broadcast_to(where.full(), batch.shape)
+        at = np.broadcast_to(where.full(), team.shape)
         for _, row, thread in who.each():
-            address = int(at[place_in(batch, row, thread)])
+            address = int(at[place_in(team, row, thread)])
             if not len(self.released.left(row, thread, self._changes(address), scope=str(fence.scope))):
                 self.acquired[row, address].add(Actors.threads(np.array([row]), np.array([thread])))
 

@@ -35,15 +35,15 @@ if TYPE_CHECKING:
 
     from tilewright.errors import SimulationError, Span
     from tilewright.sim.machine.arrays import Bools, Ints
+    from tilewright.sim.machine.event import AccessEvent
     from tilewright.sim.machine.operation import Operation
     from tilewright.sim.machine.signals import Signals
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
-    from tilewright.sim.machine.units import Touched
+    from tilewright.sim.machine.units import UnitView
     from tilewright.sim.machine.wave import Wave
     from tilewright.sim.order.knowledge.clocks import Clocks
     from tilewright.sim.order.races.places import TaggedPlaces
-    from tilewright.sim.order.races.records import AccessEvent
 
 # Accesses to the shared memory of other CTAs, which must have begun by then and must not have ended, and arrivals of
 # commits.
@@ -127,23 +127,23 @@ class RemoteAccesses:
         """
         if early is not None:
             raise early
-        self.clocks.now += 1
+        self.clocks.wave.tick()
         for k in np.flatnonzero(signals.home != signals.who.rows).tolist():
             row, lane = int(signals.who.rows[k]), int(signals.who.lanes[k].argmax())
             thread, phase = int(signals.who.warps[k]) * 32 + lane, int(signals.phase[k]) if arrives else -1
             home, offset = int(signals.home[k]), int(signals.offset[k])
-            self.left[RemoteAccess(home, row, thread, offset, phase)] = self.clocks.now, byte, at
+            self.left[RemoteAccess(home, row, thread, offset, phase)] = self.clocks.wave.now, byte, at
 
     def awaited(self, operation: Operation, over: Bools) -> None:
         """Threads have waited for an operation, which counts as their own access from now on."""
-        self.clocks.now += 1
+        self.clocks.wave.tick()
         rows, threads = operation.issuers.rows, operation.issuers.threads
         for one in operation.in_ctas:
             homes = one.rows.reshape(len(one.issuer), -1)[:, 0]
             for k in np.flatnonzero(over[one.issuer] & (homes != rows[one.issuer])).tolist():
                 row, thread = (int(each[one.issuer[k]]) for each in (rows, threads))
                 access = RemoteAccess(int(homes[k]), row, thread, 0, -1)
-                self.left[access] = self.clocks.now, int(one.at.flat[0]), operation.instruction.at
+                self.left[access] = self.clocks.wave.now, int(one.at.flat[0]), operation.instruction.at
 
     def phase_over(self, signals: Signals) -> None:
         """Threads have found the phase of arrivals over: the CTAs of these m-barriers still ran."""
@@ -154,14 +154,14 @@ class RemoteAccesses:
         for one in over:
             self.left.pop(one, None)
 
-    def committed(self, operation: Operation, one: Touched, signals: Signals) -> None:
+    def committed(self, operation: Operation, one: UnitView, signals: Signals) -> None:
         """A commit is about to arrive at m-barriers; ``one`` are its signals."""
         issuers = operation.issuers
         for k in np.flatnonzero(signals.home != signals.who.rows).tolist():
             row, home, offset = int(signals.who.rows[k]), int(signals.home[k]), int(signals.offset[k])
             issuer = one.issuer[np.argmax((issuers.rows[one.issuer] == row) & (one.rows == home))]
             access = RemoteAccess(home, row, int(issuers.threads[issuer]), offset, int(signals.phase[k]), operation)
-            self.left[access] = self.clocks.now, offset, operation.instruction.at
+            self.left[access] = self.clocks.wave.now, offset, operation.instruction.at
 
     def closed(self) -> None:
         """The CTAs have ended. Raises SimulationError where one of them does not come after an access to its memory."""
@@ -235,7 +235,7 @@ class MBarrierRules:
                 name, buffer = shared_text(self.wave, where[1]), self.wave.run.places.shared_at(where[1]).name
                 who = self.wave.thread_at(self.wave.first + row, thread)
                 raise broken("initialised twice", name, at=at, who=who, buffer=buffer)
-            self.alive[where] = LiveMBarrier(thread, self.clocks.now)
+            self.alive[where] = LiveMBarrier(thread, self.clocks.wave.now)
         self.words[signals.home, signals.offset // WORD] = True
         self._checked.clear()
 
@@ -263,7 +263,7 @@ class MBarrierRules:
             return
         if not (site.is_remote or self.words[:, max(low, 0) // WORD : (end - 1) // WORD + 1].any()):
             return
-        (rows, warps, lanes), (homes, first) = event.threads, event.places
+        (rows, warps, lanes), (homes, first) = event.team.threads, event.places
         for byte in range(0, site.width + WORD - 1, WORD):
             offset = first + min(byte, site.width - 1)
             hit = self.words[homes, np.minimum(offset // WORD, self.words.shape[1] - 1)]
@@ -278,11 +278,11 @@ class MBarrierRules:
 
     def fenced(self, who: Actors) -> None:
         """Threads have passed a fence for the cluster."""
-        self.clocks.now += 1
+        self.clocks.wave.tick()
         for (row, _), one in self.alive.items() if self.wave.run.cluster_ctas > 1 else ():
             here = (who.rows == row) & (who.warps == one.thread >> 5)
             if one.fenced == NEVER and who.lanes[here][:, one.thread & 31].any():
-                one.fenced = self.clocks.now
+                one.fenced = self.clocks.wave.now
 
     # Uses: Raises SimulationError where an m-barrier may not have been made
 
@@ -321,7 +321,7 @@ class MBarrierRules:
 
 
 def check_not_early(
-    wave: Wave, signals: Signals, early: Ints, at: Span | None, by: tuple[Operation, Touched] | None = None
+    wave: Wave, signals: Signals, early: Ints, at: Span | None, by: tuple[Operation, UnitView] | None = None
 ) -> None:
     """Raises SimulationError if there are ``early`` arrivals, given by their numbers: for a phase though no thread has
     seen the last one over. by: the operation that arrives, if it is no thread, and its signals.
@@ -337,12 +337,12 @@ def check_not_early(
         raise early_arrival(wave, who, offset, at, given)
 
 
-def check_together(operation: Operation, one: Touched) -> None:
+def check_together(operation: Operation, one: UnitView) -> None:
     """Raises SimulationError where some signals of an operation end a phase, and others of it are still to come: they
     have no order, so that the phase may end before any of them has come.
     """
     assert isinstance(one.effect, Signal)
-    wave, change = operation.batch.wave, one.effect.change
+    wave, change = operation.team.wave, one.effect.change
     found, which = np.unique(one.rows << OFFSET_BITS | one.at, return_inverse=True)
     if change is None or len(found) == len(one.at):
         return
@@ -453,14 +453,14 @@ class BarrierRules:
 
     def met(self, ctas: Ints, waiting: Bools, barrier: int) -> None:
         """A meeting of these CTAs is over for the warps that wait for it."""
-        self.clocks.now += 1
+        self.clocks.wave.tick()
         for row in ctas.tolist() if barrier == 0 else ():
             lines = self.came.pop(row, {})
             if len({*lines.values()}) > 1:
                 self.paired[row] = lines
         nothing = (np.zeros(self.wave.ctas, np.int64), np.zeros((self.wave.ctas, self.wave.run.warps), np.bool_))
         times, waited = self.last.setdefault(barrier, nothing)
-        times[ctas], waited[ctas] = self.clocks.now, waiting
+        times[ctas], waited[ctas] = self.clocks.wave.now, waiting
 
     def closed(self) -> None:
         """The CTAs have ended. Raises SimulationError where a warp has arrived at the cluster's barrier and not
@@ -485,7 +485,7 @@ class ClusterMeetings:
 
     def arrived(self, who: Actors, barrier: int) -> None:
         """Warps have arrived."""
-        self.arrivals[barrier - CLUSTER, who.rows, who.warps] = self.clocks.now
+        self.arrivals[barrier - CLUSTER, who.rows, who.warps] = self.clocks.wave.now
 
     def met(self, ctas: Ints, barrier: int) -> None:
         """Warps of these CTAs have waited for a meeting that is over."""

@@ -48,14 +48,16 @@ if TYPE_CHECKING:
 
     from tilewright.errors import SimulationError
     from tilewright.sim.machine.arrays import Array, Bools, Ints, Value
-    from tilewright.sim.machine.batch import Batch, Look, Mask
+    from tilewright.sim.machine.batch import Batch
     from tilewright.sim.machine.device import AnyFence, Device
+    from tilewright.sim.machine.event import AccessEvent, Hook
     from tilewright.sim.machine.operation import Operation, Waiting
     from tilewright.sim.machine.signals import MBarrierSignal
-    from tilewright.sim.machine.sites import Hook, Site
+    from tilewright.sim.machine.sites import Site
     from tilewright.sim.machine.subject import Subject
     from tilewright.sim.machine.sync import BarrierSite
-    from tilewright.sim.machine.units import Touched
+    from tilewright.sim.machine.team import Look, Team
+    from tilewright.sim.machine.units import UnitView
     from tilewright.sim.machine.wave import Wave
 
 # What one access of a warp costs, computed once for each pattern of addresses.
@@ -125,7 +127,7 @@ Streams = list[tuple[int, int, Growing]]  # CTA and warp as places in a batch
 class Recorder(Check):
     """Records the next run that begins after `arm`. rows: of the program, which the code generator adds.
 
-    batch: whose statements are being executed; pending: those since the last event, with their masks.
+    running: whose statements are being executed; pending: those since the last event, with who executes them.
     """
 
     def __init__(self, program: Subject) -> None:
@@ -171,9 +173,9 @@ class Recorder(Check):
         self.record, self.wanted = self.wanted, None
         self.run, self.limit = run, self.record.events
         self.seq = self.events = self.step = self.now = self.segment = self.instance = 0
-        self.batch: Look | None = None
+        self.running: Batch | None = None
         self.streams: Streams = []
-        self.pending: list[tuple[int, Mask]] = []
+        self.pending: list[tuple[int, Team]] = []
         self.places: dict[tuple[int, tuple[object, ...]], Streams] = {}
         self.by_cta: dict[int, list[Growing]] = {}
         self.operations: list[OpenOperation] = []
@@ -185,7 +187,7 @@ class Recorder(Check):
         self.signal_told = -1
         self.moments: list[FindingMoment] = []
         self.hears = True
-        self.mask: Mask | None = None
+        self.team: Team | None = None
         run.findings.heard = self.found
         self.room = [self.record.nbytes * bool(self.record.stepped)]
         self.tmem: dict[int, Array] = {}
@@ -274,57 +276,57 @@ class Recorder(Check):
                                 for j, warp in enumerate(numbers(look.warps))]  # fmt: skip
         return self.places[key]
 
-    def active(self, look: Look, mask: Mask) -> Iterator[tuple[int, int, Growing]]:
+    def active(self, team: Team) -> Iterator[tuple[int, int, Growing]]:
         """Those that have an active lane."""
-        some = None if mask.array is None else np.asarray(mask.full.any(-1))
-        return ((i, j, stream) for i, j, stream in self.streams_of(look) if some is None or some[i, j])
+        some = None if team.array is None else np.asarray(team.full.any(-1))
+        return ((i, j, stream) for i, j, stream in self.streams_of(team.look) if some is None or some[i, j])
 
     # Statements
 
-    def executed(self, row: int, batch: Batch, mask: Mask) -> None:
+    def executed(self, row: int, batch: Batch, team: Team) -> None:
         """Lanes are about to execute a statement."""
         if not self.on:
             return
         self.enter(batch)
         self.instance += 1
-        self.last_row, self.mask = row, mask
+        self.last_row, self.team = row, team
         if self.streams:
-            self.pending.append((row, mask))
-            self._steps(row, batch, mask)
+            self.pending.append((row, team))
+            self._steps(row, team)
             if self.rows[row].kind == "meet":
-                self._comes(row, batch, mask)
+                self._comes(row, team)
             elif self.rows[row].commits:
-                self._commits(row, batch, mask)
+                self._commits(row, team)
 
-    def _steps(self, row: int, batch: Batch, mask: Mask) -> None:
+    def _steps(self, row: int, team: Team) -> None:
         if self.room[0] > 0:
             computes = self.rows[row].kind in COMPUTES
-            for i, j, stream in self.active(batch, mask):
+            for i, j, stream in self.active(team):
                 if (detailed := self.detailed.get((stream.cta, stream.warp))) is not None:
-                    detailed.begin(self.seq, row, mask.full[i, j], batch.wave, computes=computes)
+                    detailed.begin(self.seq, row, team.full[i, j], team.wave, computes=computes)
 
-    def kept(self, batch: Batch, mask: Mask, value: Value) -> None:
+    def kept(self, team: Team, value: Value) -> None:
         """A statement has given a variable this value."""
         if self.on and self.room[0] > 0:
-            for i, j, stream in self.active(batch, mask) if self.streams else ():
+            for i, j, stream in self.active(team) if self.streams else ():
                 if (detailed := self.detailed.get((stream.cta, stream.warp))) is not None:
                     detailed.keep(value, i, j)
 
-    def marked(self, row: int, name: str, batch: Batch, mask: Mask) -> None:
+    def marked(self, row: int, name: str, batch: Batch, team: Team) -> None:
         """Lanes came to a mark."""
         if not self.on:
             return
         self.enter(batch)
-        seq, lanes = self.event(), mask.full.sum(-1)
-        for i, j, stream in self.active(batch, mask):
+        seq, lanes = self.event(), team.full.sum(-1)
+        for i, j, stream in self.active(team):
             self.add(stream, Marked(seq, self.now, row, name, int(lanes[i, j])))
 
     def enter(self, batch: Batch) -> None:
         """This batch runs: perhaps another one, or the next segment."""
-        if batch is not self.batch or self.run.steps != self.now:
+        if batch is not self.running or self.run.steps != self.now:
             self.flush()
-            self.batch, self.now, self.segment = batch, self.run.steps, batch.segment
-            self.streams = self.streams_of(batch)
+            self.running, self.now, self.segment = batch, self.run.steps, batch.segment
+            self.streams = self.streams_of(batch.look)
 
     def flush(self) -> None:
         """Adds the statements since the last event to the streams."""
@@ -332,13 +334,13 @@ class Recorder(Check):
             self.pending = []
             return
         seq = self.next()
-        masks = {id(mask): mask for _, mask in self.pending if mask.array is not None}
-        some = {key: np.asarray(mask.full.any(-1)) for key, mask in masks.items()}
+        teams = {id(team): team for _, team in self.pending if team.array is not None}
+        some = {key: np.asarray(team.full.any(-1)) for key, team in teams.items()}
         counts: dict[tuple[bool, ...], tuple[tuple[int, int], ...]] = {}
         for i, j, stream in self.streams:
             kind = tuple(bool(active[i, j]) for active in some.values())
             if kind not in counts:
-                here = Counter(row for row, mask in self.pending if id(mask) not in some or some[id(mask)][i, j])
+                here = Counter(row for row, team in self.pending if id(team) not in some or some[id(team)][i, j])
                 counts[kind] = tuple(here.items())
             if stream.stretch(seq, self.now, self.segment, counts[kind]):
                 self.events += 1
@@ -348,15 +350,15 @@ class Recorder(Check):
         if self.events >= self.limit:
             self.on, self.hears, self.cut = False, False, seq
 
-    def accessed(self, site: int, measure: Measure, batch: Look, mask: Mask, *every: Address) -> None:
+    def accessed(self, site: int, measure: Measure, event: AccessEvent) -> None:
         """Lanes are about to touch memory: a hook of each site."""
         if not self.on:
             return
-        streams = self.streams_of(batch)
-        for at in every if streams else ():
+        team, streams = event.team, self.streams_of(event.team.look)
+        for at in event.every if streams else ():
             full = at.full()
             for i, j, stream in streams:
-                active = None if mask.array is None else mask.full[i, j]
+                active = None if team.array is None else team.full[i, j]
                 if active is None or active.any():
                     lanes = full[i if len(full) > 1 else 0, j if full.shape[1] > 1 else 0]
                     stream.moved.setdefault(site, []).append(measure(lanes, active))
@@ -367,13 +369,13 @@ class Recorder(Check):
             if len(measure.together) > MOST_TOGETHER:
                 measure.join()
 
-    def _commits(self, row: int, batch: Batch, mask: Mask) -> None:
+    def _commits(self, row: int, team: Team) -> None:
         seq, group = self.event(), self.rows[row].commits
-        for _, _, stream in self.active(batch, mask):
+        for _, _, stream in self.active(team):
             closed = tuple(stream.issued.pop(group, ()))
             self.add(stream, Committed(seq, self.now, row, group, closed))
 
-    def fenced(self, batch: Batch, mask: Mask, fence: AnyFence, where: Address | None = None) -> None:
+    def fenced(self, team: Team, fence: AnyFence, where: Address | None = None) -> None:
         if not self.on or not self.streams or isinstance(fence, RegisterFence):
             return
         if isinstance(fence, Fence):
@@ -382,7 +384,7 @@ class Recorder(Check):
             words = ("proxy fence", fence.proxy, fence.space, "" if fence.side == "both" else fence.side)
         text = " ".join(str(word) for word in words if word)
         seq = self.event()
-        for _, _, stream in self.active(batch, mask):
+        for _, _, stream in self.active(team):
             self.add(stream, Fenced(seq, self.now, self.last_row, text))
 
     # Operations
@@ -421,7 +423,7 @@ class Recorder(Check):
         self, operation: Operation, seq: int, cta: int, warp: int, which: list[int],
         amounts: list[tuple[bool, str, str, Ints]],
     ) -> AsyncOperation:  # fmt: skip
-        issuers, bound, wave = operation.issuers, operation.instruction.bound, operation.batch.wave
+        issuers, bound, wave = operation.issuers, operation.instruction.bound, operation.team.wave
         moved: tuple[dict[str, int], dict[str, int]] = ({}, {})
         for writes, space, _, nbytes in amounts:
             moved[writes][space] = moved[writes].get(space, 0) + int(nbytes[which].sum())
@@ -468,10 +470,10 @@ class Recorder(Check):
             if not signal.effect.at_issue:
                 self._count(operation, signal, seq)
 
-    def _count(self, operation: Operation, use: Touched, seq: int) -> None:
+    def _count(self, operation: Operation, use: UnitView, seq: int) -> None:
         """An operation signals m-barriers."""
         assert isinstance(use.effect, Signal)
-        wave, is_bytes = operation.batch.wave, use.effect.kind == "bytes"
+        wave, is_bytes = operation.team.wave, use.effect.kind == "bytes"
         amounts = operation.amounts(use)[use.issuer]
         words = phase_of(wave.shared.view(8)[use.rows, use.at >> 3])
         every = zip(use.rows.flat, use.at.flat, words.flat, np.broadcast_to(amounts, use.rows.shape).flat, strict=True)
@@ -523,25 +525,25 @@ class Recorder(Check):
         return self.barriers[cta, address]
 
     def signalled(self, event: MBarrierSignal) -> None:
-        batch, signal = event.batch, event.effect
+        team, signal = event.team, event.effect
         if not self.on or not self.streams or (signal.kind == "wait" and self.rows[self.last_row].kind == "ask"):
             return
         self.flush()
         counts = signal.kind in ("arrive", "bytes")
         if counts and self.signal_told == self.instance:  # the other effect of the same statement
             return
-        self.signal_told, seq, active = self.instance, self.next(), event.mask.full
-        rows, warps = batch.rows_and_warps(active)
+        self.signal_told, seq, active = self.instance, self.next(), event.team.full
+        rows, warps = team.look.rows_and_warps(active)
         addresses = np.broadcast_to(event.barrier, active.shape)[active].astype(np.int64)
         words = np.broadcast_to(event.found, active.shape)[active] if counts else None
-        there, address = split(batch.wave, rows, addresses)
+        there, address = split(team.wave, rows, addresses)
         by_barrier: dict[tuple[int, int], list[int]] = {}
         for k, place in enumerate(zip(there.tolist(), address.tolist(), strict=True)):
             by_barrier.setdefault(place, []).append(k)
         for (row, at_byte), which in by_barrier.items():
-            if (log := self.barrier(batch.wave, row, at_byte)) is not None:
+            if (log := self.barrier(team.wave, row, at_byte)) is not None:
                 actors = [(int(rows[k]), int(warps[k])) for k in which]
-                self._signal(seq, batch.wave, log, actors, signal.kind, None if words is None else words[which])
+                self._signal(seq, team.wave, log, actors, signal.kind, None if words is None else words[which])
 
     def _signal(
         self, seq: int, wave: Wave, log: PhaseLog, actors: list[tuple[int, int]], kind: str, before: Ints | None
@@ -574,13 +576,13 @@ class Recorder(Check):
         """Lanes are about to ask whether they may go on."""
         if self.on:
             self.enter(batch)
-            self.last_row, self.mask = row, batch.mask
+            self.last_row, self.team = row, batch.team
 
     def asked(self, batch: Batch, passed: bool | Bools, at: Address | None) -> None:
         """The answer that lanes got; those that may not go on ask again."""
         if not self.on or not self.streams:
             return
-        seq, active = self.event(), batch.mask.full
+        seq, active = self.event(), batch.team.full
         yes = np.broadcast_to(passed, batch.shape) | ~active
         addresses = None if at is None else np.broadcast_to(at.full(), batch.shape)
         for i, j, stream in self.streams:
@@ -622,9 +624,9 @@ class Recorder(Check):
 
     # Barriers
 
-    def _comes(self, row: int, batch: Batch, mask: Mask) -> None:
+    def _comes(self, row: int, team: Team) -> None:
         """Warps come to a barrier."""
-        for _, _, stream in self.active(batch, mask):
+        for _, _, stream in self.active(team):
             stream.row = row
             if row in self.only_wait:
                 met = Met(self.event(), self.now, row, CLUSTER, stream.arrived, False, True)

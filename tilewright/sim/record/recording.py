@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.explain import Finding
+    from tilewright.isa import ProductShape
     from tilewright.layout import Layout
     from tilewright.sim.machine import Array, Ints
     from tilewright.view.look import Timeline
@@ -83,6 +84,9 @@ class Row:
     commits: the group that it closes. mnemonic: of its instruction of the table, in PTX; of
     several that which begins an operation, or the first. signals: buffers with m-barriers that it tells, or the
     operation that it begins.
+    defines: the variable or the buffer that gets its value. uses: those that it reads; of a call all that it names.
+    turns: of a loop, where they are constant. is_unrolled: does the loop say so? product: of its instruction.
+    is_integer: does its instruction have a type of integers?
     """
 
     text: str
@@ -92,6 +96,12 @@ class Row:
     commits: str = ""
     mnemonic: str = ""
     signals: tuple[str, ...] = ()
+    defines: str = ""
+    uses: frozenset[str] = frozenset()
+    turns: int | None = None
+    is_unrolled: bool = False
+    product: ProductShape | None = None
+    is_integer: bool = False
 
 
 @dataclass(frozen=True, slots=True)

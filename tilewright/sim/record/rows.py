@@ -12,7 +12,7 @@ import numpy as np
 
 from tilewright import ir
 from tilewright.dtypes import VOID
-from tilewright.isa import Bound, Ptx, bind
+from tilewright.isa import Bound, Ptx, bind, product_of
 from tilewright.sim.record.recording import FindingMoment, Row, Step, Steps, Stretch
 
 if TYPE_CHECKING:
@@ -44,7 +44,32 @@ def row_of(stmt: ir.Stmt, text: str) -> Row:
     mnemonic = next((b.mnemonic for b in sorted(told, key=lambda b: not b.form.concerns_operations)), "")
     kind = KINDS.get(type(stmt), "other")
     signals = tuple(dict.fromkeys(name for b in bounds for name in _told(b)))
-    return Row(text, kind, stmt.at, _counts(ir.expressions(stmt), stmt), commits, mnemonic, signals)
+    counts, (defines, uses) = _counts(ir.expressions(stmt), stmt), _flow(stmt)
+    product = next(filter(None, map(product_of, bounds)), None)
+    is_integer = any(str(b.mods.get("type"))[:1] in "sub" for b in bounds)
+    turns, is_unrolled = (_turns(stmt), stmt.kind != "serial") if isinstance(stmt, ir.For) else (None, False)
+    return Row(text, kind, stmt.at, counts, commits, mnemonic, signals, defines, uses, turns, is_unrolled, product,
+               is_integer)  # fmt: skip
+
+
+def _flow(stmt: ir.Stmt) -> tuple[str, frozenset[str]]:
+    """The name of what gets a statement's value, of a call that of its first pointer; and of what it reads."""
+    match stmt:
+        case ir.Bind() | ir.Assign():
+            defines, read = stmt.var.name, [*ir.walk(stmt.value)]
+        case ir.Store():
+            defines, read = stmt.place.buffer.name, [*ir.walk((*stmt.place.indices, stmt.value))]
+        case ir.Evaluate(value=ir.Call(args=(ir.AddressOf() as first, *_))):
+            defines, read = first.buffer.name, [*ir.expressions(stmt)]
+        case _:
+            defines, read = "", [*ir.expressions(stmt)]
+    named = (node for node in read if isinstance(node, ir.Var | ir.Load | ir.AddressOf))
+    return defines, frozenset(node.name if isinstance(node, ir.Var) else node.buffer.name for node in named)
+
+
+def _turns(loop: ir.For) -> int | None:
+    start, stop = ir.const_value(loop.start), ir.const_value(loop.stop)
+    return len(range(start, stop, loop.step)) if isinstance(start, int) and isinstance(stop, int) else None
 
 
 def _told(bound: Bound) -> Iterable[str]:
@@ -56,7 +81,8 @@ def _told(bound: Bound) -> Iterable[str]:
 
 def row_of_call(call: ir.Call, kind: str, text: str, at: Span | None) -> Row:
     """The row of a call at which threads wait. kind: "meet" or "ask"."""
-    return Row(text, kind, at, {bind(call).instruction.name: 1})
+    _, uses = _flow(ir.Evaluate(call))
+    return Row(text, kind, at, {bind(call).instruction.name: 1}, uses=uses)
 
 
 def _counts(nodes: Iterable[ir.Expr], stmt: ir.Stmt) -> dict[str, int]:
@@ -225,9 +251,9 @@ def _stream(rec: Recorder, threads: tuple[Threads, ...]) -> Growing | None:
 
 def _current(rec: Recorder) -> Growing | None:
     """The first warp that is executing."""
-    if rec.batch is None or rec.mask is None or rec.mask.full.shape[:2] != rec.batch.shape[:2]:
+    if rec.running is None or rec.team is None or rec.team.shape[:2] != rec.running.shape[:2]:
         return next((stream for _, _, stream in rec.streams), None)
-    return next((stream for _, _, stream in rec.active(rec.batch, rec.mask)), None)
+    return next((stream for _, _, stream in rec.active(rec.team)), None)
 
 
 def _number(rec: Recorder, stream: Growing) -> int:

@@ -28,12 +28,13 @@ from tilewright.host import MOST_SECONDS, MOST_STEPS, Limits, available_bytes, b
 from tilewright.ir.tensor_map import MAP_BYTES, MapFields, mapped
 from tilewright.public import at_the_edge
 from tilewright.records import NotebookText, replace
-from tilewright.sim.machine.batch import Batch, Mask
+from tilewright.sim.machine.batch import Batch
 from tilewright.sim.machine.counts import Counts, Line
 from tilewright.sim.machine.device import Device
 from tilewright.sim.machine.memory import keep_pages
 from tilewright.sim.machine.places import MULTICAST, BufferPlaces, OfRank, Ranks, groups_of
 from tilewright.sim.machine.precedence import FORWARDS, Precedence
+from tilewright.sim.machine.team import Look, Team
 from tilewright.sim.machine.wave import Wave
 from tilewright.sim.run.schedule import Scheduler
 from tilewright.terms import Term, option, symbol, told
@@ -584,10 +585,9 @@ class Execution(Device):
         self.open.append(wave)
         self.events.start(wave)
         self._next += size
-        shape = (size, self.warps, 32)
-        mask = Mask(shape, None if self.exists.all() else self.exists)
-        whole = Batch(wave, slice(0, size, 1), slice(0, self.warps, 1), mask)
-        self.scheduler.begin(whole.apart(self.precedence.parts(first, mask.full)))
+        look = Look(wave, slice(0, size, 1), slice(0, self.warps, 1), (size, self.warps, 32))
+        whole = Batch(Team(look, None if self.exists.all() else self.exists))
+        self.scheduler.begin(whole.apart(self.precedence.parts(first, whole.team.full)))
         return True
 
     def _wave_ctas(self) -> int:

@@ -12,10 +12,10 @@ from tilewright.errors import SimulationError
 from tilewright.explain import Way, advised, either, insert, move, operand, other_parity
 from tilewright.ir.launch import LANE, WARP
 from tilewright.isa import phase_state
-from tilewright.sim.machine import NEVER, BarrierSite, Batch, Mask, merged
-from tilewright.sim.machine.batch import first_of, first_warp, lanes_text, numbers, threads_of
+from tilewright.sim.machine import NEVER, BarrierSite, Batch, Team, merged
 from tilewright.sim.machine.places import element_text, pointer_to, split
 from tilewright.sim.machine.sync import Crossing, Polling
+from tilewright.sim.machine.team import first_of, first_warp, lanes_text, numbers, threads_of
 from tilewright.terms import Operand, Told, barrier, call, meeting, operation, strong, told
 
 if TYPE_CHECKING:
@@ -60,7 +60,9 @@ def stuck(run: Execution, kind: str, what: str, batches: list[Batch], others: li
         hint=hint,
         at=_at(run, first),
         kind=kind,
-        threads=tuple(thread for batch in _polling(batches, others) for thread in threads_of(batch, batch.mask.full)),
+        threads=tuple(
+            thread for batch in _polling(batches, others) for thread in threads_of(batch.team, batch.team.full)
+        ),
     )
 
 
@@ -71,7 +73,7 @@ def _polling(batches: list[Batch], others: list[Batch]) -> list[Batch]:
 
 def _ended(run: Execution, waiting: Sequence[Batch]) -> Iterator[str]:
     """The GPUs among several whose threads have all ended, so that they tell nobody anything any more."""
-    left = {int(rank) for batch in waiting for rank in batch.ranks[batch.mask.full.any((1, 2))].reshape(-1)}
+    left = {int(rank) for batch in waiting for rank in batch.look.ranks[batch.team.full.any((1, 2))].reshape(-1)}
     if run.ranks > 1 and not run.not_begun and (gone := sorted({*range(run.ranks)} - left)):
         yield f"rank{'s' * (len(gone) > 1)} {', '.join(map(str, gone))}: all threads have ended"
 
@@ -157,7 +159,7 @@ def _places(run: Execution, batch: Batch) -> list[str]:
     """The places of a batch: one line for all CTAs that have the same lanes there."""
     what = operation(batch.meeting.place.name) if batch.meeting else "a loop that polls memory"
     alike: dict[bytes, list[int]] = {}
-    active = batch.mask.full
+    active = batch.team.full
     for cta in np.flatnonzero(active.any((1, 2))):
         alike.setdefault(active[cta].tobytes(), []).append(int(cta))
     at = _at(run, batch) or "somewhere"
@@ -166,7 +168,7 @@ def _places(run: Execution, batch: Batch) -> list[str]:
 
 def _who(batch: Batch, cta: int, ctas: int) -> str:
     row = numbers(batch.ctas)[cta]
-    active = batch.mask.full[cta]
+    active = batch.team.full[cta]
     numbers_of = np.array(numbers(batch.warps))
     warps = ", ".join(map(str, numbers_of[active.any(-1)]))
     some = active[active.any(-1)][0]
@@ -205,7 +207,7 @@ def _asked(batch: Batch) -> list[tuple[int, int]]:
     polling = batch.meeting
     if not isinstance(polling, Polling) or polling.mbarrier is None:
         return []
-    waiting = batch.mask.full & ~polling.passed
+    waiting = batch.team.full & ~polling.passed
     row, address = numbers(batch.ctas)[first_warp(waiting)[0]], first_of(polling.mbarrier.full(), waiting)
     rows, offsets = split(batch.wave, np.array([row]), np.array([address]))  # of another CTA, where the address says so
     return [(int(rows[0]), int(offsets[0]))]
@@ -258,7 +260,7 @@ class Overtaking:
         late = self.run.precedence.late
         if self.run.precedence.seed is not None:
             return self._by_chance(batch)
-        lane = batch.lane_of(late.thread) if late is not None else None
+        lane = batch.team.lane_of(late.thread) if late is not None else None
         if late is None or lane is None:
             return None
         self._come += 1
@@ -306,10 +308,10 @@ def whole_warps(batch: Batch) -> Bools:
     masks, (CTAs, warps, 32): those that see all whom they name.
     """
     if batch.place.by_mask:
-        there = (batch.mask.full * LANES).sum(-1, keepdims=True)
-        named = np.asarray(batch.env["meeting.0"], np.int64) & (batch.alive * LANES).sum(-1, keepdims=True)
+        there = (batch.team.full * LANES).sum(-1, keepdims=True)
+        named = np.asarray(batch.env["meeting.0"], np.int64) & (batch.look.alive * LANES).sum(-1, keepdims=True)
         return np.broadcast_to((named & ~there) == 0, batch.shape)
-    whole = np.asarray((batch.mask.full == batch.alive).all(-1))
+    whole = np.asarray((batch.team.full == batch.look.alive).all(-1))
     if (size := batch.place.warps) > 1:
         every = np.zeros((len(whole), -(-batch.wave.run.warps // size) * size), np.bool_)
         every[:, batch.warps] = whole
@@ -321,8 +323,8 @@ def whole_warps(batch: Batch) -> Bools:
 def is_whole(batch: Batch) -> bool:
     """Are all lanes of its warps there, and all warps that they go on with?"""
     if batch.place.warps > 1 or batch.place.by_mask:
-        return not (batch.mask.full & ~whole_warps(batch)).any()
-    return batch.has_whole_warps(batch.mask)
+        return not (batch.team.full & ~whole_warps(batch)).any()
+    return batch.team.has_all_alive
 
 
 def look_for_lanes(batch: Batch) -> None:
@@ -331,9 +333,9 @@ def look_for_lanes(batch: Batch) -> None:
     Source: CUDA C++ Programming Guide, "Synchronization Functions"; PTX ISA, "bar, barrier", "exit": from sm_70 on a
     barrier of all threads waits for those that have not ended; it may be conditional where all of them go one way.
     """
-    if batch.mask.has_whole_warps:
+    if batch.team.has_whole_warps:
         return
-    here = batch.mask.full
+    here = batch.team.full
     gone = np.zeros((batch.wave.ctas, batch.wave.run.warps, 32), np.bool_)
     missing = batch.wave.run.exists[:, batch.warps] & here.any(-1, keepdims=True) & ~here
     gone[batch.ctas, batch.warps] = missing
@@ -470,10 +472,10 @@ class Scheduler:
 
     def branch(self, batch: Batch, cond: Bools, then: int, orelse: int) -> int | None:
         """Send each lane to its side; the batch goes on as a whole where all lanes agree."""
-        holds = batch.mask.narrowed(cond)
+        holds = batch.team.narrowed(cond)
         if holds is None:
             return orelse
-        fails = batch.mask.narrowed(~cond)
+        fails = batch.team.narrowed(~cond)
         if fails is None:
             return then
         self.ready += [batch.narrowed(holds, then), batch.narrowed(fails, orelse)]
@@ -508,8 +510,8 @@ class Scheduler:
         if not batch.again and self.run.precedence.patient:
             passed = False
         batch.again = False
-        yes = batch.mask.narrowed(passed)
-        if yes is not None and yes.lanes == batch.mask.lanes:
+        yes = batch.team.narrowed(passed)
+        if yes is not None and yes.lane_count == batch.team.lane_count:
             self._count(tally, yes)
             return to
         batch.segment = again
@@ -518,9 +520,9 @@ class Scheduler:
         self.refused += 1
         return None
 
-    def _count(self, tally: int | None, mask: Mask) -> None:
+    def _count(self, tally: int | None, team: Team) -> None:
         if tally is not None:
-            self.run.tally[tally] += mask.warps
+            self.run.tally[tally] += team.warp_count
 
     def meet(self, batch: Batch, place: BarrierSite, to: int, *operands: Value) -> int | None:
         """Let the batch arrive where lanes meet, whole warps at a time."""
@@ -542,13 +544,13 @@ class Scheduler:
         batch.meeting = None
         if not place.is_barrier:
             if place.sync is not None:
-                self.run.events.warps_met(batch, batch.mask)
+                self.run.events.warps_met(batch.team)
             return batch.segment
         crossing = batch.wave.barriers.arrive(batch, place, *operands)
         if crossing is None:
             return batch.segment
         batch.meeting = crossing
-        if not batch.wave.barriers.ready(batch)[batch.mask.full.any(-1)].all():
+        if not batch.wave.barriers.ready(batch)[batch.team.full.any(-1)].all():
             self.waiting.append(batch)
             return None
         batch.meeting = None
@@ -566,12 +568,12 @@ class Scheduler:
         warps = np.zeros((wave.ctas, self.run.warps), np.bool_)
         for batch in batches:
             if batch.wave is wave:
-                warps[batch.ctas, batch.warps] |= batch.mask.full.any(-1)
+                warps[batch.ctas, batch.warps] |= batch.team.full.any(-1)
         return warps
 
     def _release(self) -> bool:
         """Let batches go on whose barriers are complete for all of their warps."""
-        passed = [b for b in self.waiting if b.wave.barriers.ready(b)[b.mask.full.any(-1)].all()]
+        passed = [b for b in self.waiting if b.wave.barriers.ready(b)[b.team.full.any(-1)].all()]
         for batch in passed:
             self.waiting.remove(batch)
             batch.meeting = None
@@ -617,7 +619,7 @@ class Scheduler:
         for batch in self.asking:
             answer = batch.meeting
             assert isinstance(answer, Polling)
-            yes = batch.mask.narrowed(answer.passed)
+            yes = batch.team.narrowed(answer.passed)
             if yes is None:
                 continue
             self.asking.remove(batch)
@@ -652,7 +654,7 @@ class Scheduler:
     def _part_whole_warps(self) -> bool:
         """Of a gathering batch, the warps that are whole need not wait for the others."""
         for batch in self.gathering:
-            active = batch.mask.full
+            active = batch.team.full
             whole = whole_warps(batch) & active
             if whole.any():
                 self.gathering.remove(batch)
@@ -660,14 +662,14 @@ class Scheduler:
                     self._gathered(batch)
                     return True
                 for lanes in (whole, active & ~whole):
-                    self._gathered(batch.narrowed(Mask(batch.shape, lanes), batch.segment, waits=True))
+                    self._gathered(batch.narrowed(Team(batch.look, lanes), batch.segment, waits=True))
                 return True
         return False
 
     def _split(self) -> bool:
         """Let the warps of a waiting batch go on that may, without the others."""
         for batch in self.waiting:
-            free = batch.wave.barriers.ready(batch)[..., None] & batch.mask.full
+            free = batch.wave.barriers.ready(batch)[..., None] & batch.team.full
             if free.any():
                 self.waiting.remove(batch)
                 going, rest = batch.parted(free, batch.segment)
@@ -717,14 +719,14 @@ class Scheduler:
 
     def _look_alone(self) -> bool:
         """Where one lane alone has found what it polls for, as a lock is handed on, the next one looks alone."""
-        lanes = sum(batch.mask.lanes for batch in self.polling)
+        lanes = sum(batch.team.lane_count for batch in self.polling)
         before, self.looking = self.looking, lanes
         if before - lanes != 1:
             return False
         batch = min(self.polling, key=self.run.precedence.key)
         self.polling.remove(batch)
-        lane_alone = np.zeros(batch.mask.full.size, np.bool_)
-        lane_alone[self.run.precedence.taken(batch.mask.flat)[0]] = True
+        lane_alone = np.zeros(batch.team.full.size, np.bool_)
+        lane_alone[self.run.precedence.taken(batch.team.flat)[0]] = True
         going, others = batch.parting(lane_alone.reshape(batch.shape))
         self.ready.append(going)
         self.polling += others
@@ -759,7 +761,7 @@ class Scheduler:
     def _waits_for_lanes_that_wait(self, batch: Batch) -> bool:
         """Are the other lanes of each of its warps at an m-barrier, or polling? Otherwise they would come."""
         coming = self.warps_in(batch.wave, [*self.asking, *self.polling])
-        return bool(coming[batch.ctas, batch.warps][batch.mask.full.any(-1)].all())
+        return bool(coming[batch.ctas, batch.warps][batch.team.full.any(-1)].all())
 
     def _stuck(self, kind: str, batches: list[Batch]) -> None:
         raise stuck(self.run, kind, STUCK[kind], batches, [batch for batch in self.held if batch not in batches])

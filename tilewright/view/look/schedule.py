@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from tilewright.host import bytes_text
 from tilewright.isa import GPU_ARCHS
 from tilewright.profiling import GPUS, Gpu
-from tilewright.profiling.acts import ActWriter, Script, script_of
+from tilewright.profiling.acts import ActWriter, IssueAct, Script, script_of
 from tilewright.profiling.play import MEASURED, Play, SmFigures, figures_of
 from tilewright.sim.record.recording import Committed, Event, Fenced, Issued, Marked, Met, Signalled, Stretch, Waited
 
@@ -80,15 +80,15 @@ class Watched(Play):
         super().__init__([script], machine, 1, 1)
         self.acts: dict[int, dict[int, list[float]]] = {}  # of the list of acts of a warp, by place: begin and end
         self.done: dict[int, tuple[float, float]] = {}  # of operations: begin and end
-        self.played = tuple(map(self._watched, self.played))
+        self.played = {kind: self._watched(does) for kind, does in self.played.items()}
 
     def _watched(self, does: Any) -> Any:
         def watched(warp: Any, now: float, act: Any) -> float | None:
             after: float | None = does(warp, now, act)
             times = self.acts.setdefault(id(warp.acts), {}).setdefault(warp.at, [now, now])
             times[1] = now if after is None else after
-            if does.__name__ == "_issue" and act[1] not in self.done:
-                self.done[act[1]] = now, max(now, warp.unit.done.get(act[1], (now, now))[0])
+            if isinstance(act, IssueAct) and act.operation not in self.done:
+                self.done[act.operation] = now, max(now, warp.unit.done.get(act.operation, (now, now))[0])
             return after
 
         return watched

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine import WINDOW_BITS, Bools, Ints, Operation, Touched, Wave
+from tilewright.sim.machine import WINDOW_BITS, Bools, Ints, Operation, UnitView, Wave
 from tilewright.sim.order.asynchronous.scoreboard import keeps_order
 from tilewright.sim.order.knowledge.known import SEEN
 from tilewright.sim.order.reports.rules import copied_twice
@@ -37,7 +37,7 @@ class GlobalWrites:
         self._tables: dict[int, NDArray[np.int64]] = {}
 
     def begin(
-        self, operations: Operations, now: Operation, one: Touched
+        self, operations: Operations, now: Operation, one: UnitView
     ) -> tuple[int, Operation, int, int, str] | None:
         """An operation begins. Another one that may not have done there yet what it does: an issuer of the one, the
         other with its issuer, the window, and what it does.
@@ -58,7 +58,7 @@ class GlobalWrites:
                     return *clash, window, did
         return None
 
-    def _units(self, one: Touched, there: Bools) -> tuple[Ints, Ints]:
+    def _units(self, one: UnitView, there: Bools) -> tuple[Ints, Ints]:
         """The units that an operation touches, and for which of its issuers."""
         width = np.arange(0, max(one.width, 1), self.unit)
         first = (one.at[there] & (1 << WINDOW_BITS) - 1)[:, None] + width
@@ -67,7 +67,7 @@ class GlobalWrites:
         counts = np.broadcast_to(counts, first.shape)
         return first[counts] // self.unit, issuer[counts]
 
-    def _readers(self, operations: Operations, now: Operation, one: Touched, units: Ints) -> Iterator[Ints]:
+    def _readers(self, operations: Operations, now: Operation, one: UnitView, units: Ints) -> Iterator[Ints]:
         """For each operation that may still be reading global memory: which units, as the tables have it."""
         low, high = one.reach
         flags = operations.clocks.flags_of(now.issuers.actors[1], operations.parts.knowers(now))
@@ -87,7 +87,7 @@ class GlobalWrites:
 
 
 def _clash(
-    operations: Operations, now: Operation, one: Touched, issuer: Ints, found: Ints, mine: Ints
+    operations: Operations, now: Operation, one: UnitView, issuer: Ints, found: Ints, mine: Ints
 ) -> tuple[int, Operation, int] | None:
     under_way = {part.operation.number: part.operation for part in operations.parts.values()}
     doubtful = (found != mine) & np.isin(found >> ISSUER_BITS, [*under_way])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.machine import WINDOW_BITS, Mask
+from tilewright.sim.machine import WINDOW_BITS, Team
 from tilewright.sim.order.asynchronous.operations import Operations
 from tilewright.sim.order.asynchronous.scoreboard import OperationPart, Parts, Scoreboard, keeps_order
 from tilewright.sim.order.knowledge.known import HEARD, SEEN
@@ -29,14 +29,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
-    from tilewright.sim.machine import Batch, Bools, Ints, Operation, Place, Taken, Touched
+    from tilewright.sim.machine import AccessEvent, Bools, Ints, Operation, Taken, UnitView
     from tilewright.sim.order.knowledge.known import Flags
-    from tilewright.sim.order.races.records import AccessEvent
 
 
-def check_in_flight(operations: Operations, event: AccessEvent, place: Place) -> None:
+def check_in_flight(operations: Operations, event: AccessEvent) -> None:
     """Registers are used: may an operation still be filling them, or reading what is written now?"""
-    site, batch, mask, name, (low, high) = event.site, event.batch, event.mask, place.name, event.span
+    site, team, name, (low, high) = event.site, event.team, event.site.known.name, event.span
     issuing = operations.wave.pending.issuing
     for loading in operations.scoreboard.loading:
         issue = loading.operation.form.issue
@@ -48,38 +47,38 @@ def check_in_flight(operations: Operations, event: AccessEvent, place: Place) ->
         ]
         if not held:
             continue
-        waiting = loading.warps[batch.ctas, batch.warps] & mask.full.any(-1)
+        waiting = loading.warps[team.ctas, team.warps] & team.full.any(-1)
         if not waiting.any() or (issuing is not None and keeps_order(loading.operation, issuing)):
             continue
-        rows, warps = batch.rows_and_warps(waiting)
+        rows, warps = team.look.rows_and_warps(waiting)
         row, warp = int(rows[0]), int(warps[0])
         earlier = loading.part(warp, int(operations.parts.ranks[row]))
         if issue is not None and issue.stalls and not site.write and issuing is None:
             operations.warn(earlier, site.at, "used", partial(used_unwaited, name, earlier))
             operations.wave.pending.complete(loading.operation)
             loading.use = loading.use if loading.used.any() else (name, site.at)
-            loading.used[batch.ctas, batch.warps] |= waiting
+            loading.used[team.ctas, team.warps] |= waiting
             continue
         did = "filled" if any(held) else "read"
         operations.tell(early_use(operations, name, earlier, (row, warp), site.at, did), earlier, did)
 
 
-def check_stored(operations: Operations | None, mask: Mask, batch: Batch, at: Span | None) -> None:
+def check_stored(operations: Operations | None, team: Team, at: Span | None) -> None:
     """Threads store: has a warp of theirs used a register before the wait for the load that fills it, and not waited
     since?
     """
     if operations is None:
         return
     for loading in operations.scoreboard.loading:
-        hasty = loading.used[batch.ctas, batch.warps] & loading.warps[batch.ctas, batch.warps] & mask.full.any(-1)
+        hasty = loading.used[team.ctas, team.warps] & loading.warps[team.ctas, team.warps] & team.full.any(-1)
         if hasty.any():
-            rows, numbers = batch.rows_and_warps(hasty)
+            rows, numbers = team.look.rows_and_warps(hasty)
             row, warp = int(rows[0]), int(numbers[0])
             name, use = loading.use
             earlier = loading.part(warp, int(operations.parts.ranks[row]))
             early = early_use(operations, name, earlier, (row, warp), use, "filled", stored=at)
             operations.tell(early, earlier, "filled")
-            loading.used[batch.ctas, batch.warps] &= ~hasty
+            loading.used[team.ctas, team.warps] &= ~hasty
 
 
 def check_shared(operations: Operations | None, event: AccessEvent) -> None:
@@ -89,7 +88,7 @@ def check_shared(operations: Operations | None, event: AccessEvent) -> None:
     site, (low, high) = event.site, event.span
     if not (site.is_remote or any(first < high and low < end for first, end in scoreboard.spans.values())):
         return
-    (rows, warps, lanes), (there, address) = event.threads, event.places
+    (rows, warps, lanes), (there, address) = event.team.threads, event.places
     knowers = operations.clocks.knower[32 * warps + lanes]
     for table, did in [
         (scoreboard.filling, "writing"),
@@ -106,9 +105,9 @@ def check_shared(operations: Operations | None, event: AccessEvent) -> None:
                 operations.tell(early_access(operations, site, earlier, place, int(warps[k]), did), earlier, did)
 
 
-def check_global(operations: Operations, event: AccessEvent, place: Place) -> None:
+def check_global(operations: Operations, event: AccessEvent) -> None:
     """Threads touch a global buffer: may an operation still be writing it, or reading what is written now?"""
-    base, site = place.window << WINDOW_BITS, event.site
+    base, site = event.site.known.window << WINDOW_BITS, event.site
     low, high = (base + byte for byte in event.span)
     for operation, own in operations.scoreboard.in_global:
         for one in operation.touched:
@@ -120,12 +119,14 @@ def check_global(operations: Operations, event: AccessEvent, place: Place) -> No
             _check_each(operations, event, base, (operation, own, one))
 
 
-def _check_each(operations: Operations, event: AccessEvent, base: int, flight: tuple[Operation, Ints, Touched]) -> None:
+def _check_each(
+    operations: Operations, event: AccessEvent, base: int, flight: tuple[Operation, Ints, UnitView]
+) -> None:
     site, (operation, own, one) = event.site, flight
     numbers = np.broadcast_to(one.along(own[one.issuer]), one.at.shape)[one.touches]
     order = np.argsort(one.at[one.touches], kind="stable")
     places, numbers = one.at[one.touches][order], numbers[order]
-    (rows, warps, lanes), own_address = event.threads, base + event.places[1]
+    (rows, warps, lanes), own_address = event.team.threads, base + event.places[1]
     knowers = operations.clocks.knower[32 * warps + lanes]
     first = np.searchsorted(places, own_address - one.width, "right")
     last = np.searchsorted(places, own_address + site.width, "left")
@@ -143,13 +144,13 @@ def _check_each(operations: Operations, event: AccessEvent, base: int, flight: t
 
 NOBODY = np.zeros((), np.int32)
 
-Cells: TypeAlias = "tuple[Ints, Touched]"
+Cells: TypeAlias = "tuple[Ints, UnitView]"
 
 
 def check_issue(operations: Operations, operation: Operation) -> None:
     """An operation begins: do its accesses come after those before? They are recorded for later operations."""
     if any(one.writes for one in operation.touched):
-        check_stored(operations, operation.mask, operation.batch, operation.instruction.at)
+        check_stored(operations, operation.team, operation.instruction.at)
     parts, own = operations.new_parts(operation)
     if operation.issuers.lanes > 1:
         _, rows, threads = operation.issuers.actors
@@ -167,15 +168,14 @@ def check_issue(operations: Operations, operation: Operation) -> None:
         operations.will_signal(operation, own)
 
 
-def _touch_bytes(operations: Operations, operation: Operation, own: Ints, every: Touched) -> None:
+def _touch_bytes(operations: Operations, operation: Operation, own: Ints, every: UnitView) -> None:
     """Has every operation that writes these bytes, or that reads what is written now, been seen complete before?"""
     scoreboard = operations.scoreboard
     one, flags = scoreboard.view(every), scoreboard.flags_of_issuers(operation)
     mine = one.along(own[one.issuer * operation.issuers.warps_each])
     for where in scoreboard.units_of(one):
         early = _early(operation, own, scoreboard, one, where, flags)
-        if early is not None and scoreboard.is_for_all:  # find the CTA that does not know
-            scoreboard.part()
+        if early is not None and scoreboard.part():  # find the CTA that does not know
             _touch_bytes(operations, operation, own, every)
             return
         if early is not None:
@@ -192,7 +192,7 @@ def _touch_bytes(operations: Operations, operation: Operation, own: Ints, every:
 
 
 def _early(
-    now: Operation, own: Ints, scoreboard: Scoreboard, one: Touched, where: tuple[Ints, Ints], flags: Flags
+    now: Operation, own: Ints, scoreboard: Scoreboard, one: UnitView, where: tuple[Ints, Ints], flags: Flags
 ) -> tuple[NDArray[np.int64], OperationPart, str] | None:
     """A place of units of shared memory, ``where``, that an earlier operation may still use: the place in ``one``, the
     part of the operation, and what that did there. own: the parts of the one that begins now. flags: what its issuers
@@ -220,7 +220,7 @@ def _combining(parts: Parts, numbers: NDArray[np.int32]) -> list[int]:
     return [k for k, part in found.items() if part and any(one.combines for one in part.operation.touched)]
 
 
-def _touch(operations: Operations, operation: Operation, own: Ints, one: Touched) -> None:
+def _touch(operations: Operations, operation: Operation, own: Ints, one: UnitView) -> None:
     """Has every operation that touched these cells before been put in order before this one?"""
     scoreboard = operations.scoreboard
     issuer, cells = one.counted_cells

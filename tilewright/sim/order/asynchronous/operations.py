@@ -12,13 +12,23 @@ import numpy as np
 
 from tilewright.explain import OtherAccess, place_of
 from tilewright.isa import Touch
-from tilewright.sim.machine import WIDEST, WINDOW_BITS, Actors, Address, Mask, Part, Site, arrivals_of, numbers
+from tilewright.sim.machine import (
+    WIDEST,
+    WINDOW_BITS,
+    AccessEvent,
+    Actors,
+    Address,
+    Part,
+    Site,
+    Team,
+    arrivals_of,
+    numbers,
+)
 from tilewright.sim.order.asynchronous.global_writes import GlobalWrites
 from tilewright.sim.order.asynchronous.scoreboard import OperationPart, Parts, Scoreboard
 from tilewright.sim.order.bounds import WAITS
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.known import OFFERED, SEEN, Known, Times, begun, published_flags
-from tilewright.sim.order.races.records import AccessEvent
 from tilewright.sim.order.rules import RemoteOperations
 from tilewright.terms import Told, told
 
@@ -26,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from tilewright.errors import SimulationError, Span
-    from tilewright.sim.machine import Batch, Bools, Ints, Operation, Place, Touched, Waiting
+    from tilewright.sim.machine import Bools, Ints, Operation, Place, UnitView, Waiting
     from tilewright.sim.order.knowledge.known import Flags
     from tilewright.sim.order.races.detector import RaceDetector
     from tilewright.sim.order.races.places import TaggedPlaces
@@ -36,40 +46,41 @@ if TYPE_CHECKING:
 
 
 def places_of(
-    races: RaceDetector, operation: Operation, one: Touched, which: Bools | None = None
+    races: RaceDetector, operation: Operation, one: UnitView, which: Bools | None = None
 ) -> Iterator[AccessRecord]:
     """The accesses of an operation as if its actors, or some of them, made them now."""
     if one.space == "tmem" or not one.count:
         return
-    batch, clocks = operation.batch, races.orders[operation.batch.wave].clocks
+    clocks = races.orders[operation.team.wave].clocks
     chosen = np.ones(len(operation.issuers.actors[0]), np.bool_) if which is None else which
-    for place, places, part in _memories(races, batch, one):
+    for place, places, part in _memories(races, operation.team, one):
         pitch = places.pitch if one.space == "shared" and places.is_global else 0
         if which is None and places.is_untouched(part.reach, place.name, write=one.writes):
             continue
-        for mask, address, nbytes in _accesses(operation, part, chosen, places, pitch):
+        for team, address, nbytes in _accesses(operation, part, chosen, places, pitch):
             together = operation.issuers.lanes > 1
             how = Touch(collective=together, by_unit=one.proxy == "async")
             if one.combines:  # in any order with operations that combine, too
                 how = replace(how, sem="relaxed", scope="gpu", element=one.width)
             site = Site(operation.instruction.at, operation.name, place, nbytes, one.writes, how)
-            yield places.access(clocks, AccessEvent(site, batch, mask, address))
+            clocks.wave.now += 1
+            yield places.access(clocks, AccessEvent(site, team, (address,), clocks.wave.now), team, address)
 
 
-def _memories(races: RaceDetector, batch: Batch, one: Touched) -> Iterator[tuple[Place, TaggedPlaces, Touched]]:
+def _memories(races: RaceDetector, team: Team, one: UnitView) -> Iterator[tuple[Place, TaggedPlaces, UnitView]]:
     """The buffers that an operation touches, and its places in each."""
     if one.space == "shared":
         shared = races.program.places
         low, high = one.reach
         place = shared.shared_at(low)
-        yield place if high <= place.start + place.nbytes else shared.arena, races.orders[batch.wave].shared, one
+        yield place if high <= place.start + place.nbytes else shared.arena, races.orders[team.wave].shared, one
         return
     for window, there in one.windows():
         if races.is_written(window):
             place = races.program.places.at(window, 0)
             nbytes = np.where(there, one.width if one.nbytes is None else one.nbytes, 0)
             at = one.at & (1 << WINDOW_BITS) - 1
-            yield place, races.buffer(place, batch), replace(one, places=at, nbytes=None if there.all() else nbytes)
+            yield place, races.buffer(place, team.wave), replace(one, places=at, nbytes=None if there.all() else nbytes)
 
 
 def awaited(races: RaceDetector, operations: Operations, waiting: Waiting) -> None:
@@ -84,36 +95,36 @@ def awaited(races: RaceDetector, operations: Operations, waiting: Waiting) -> No
         if reads:  # later waits say nothing new of that
             operations.have_read[operation.number] = before | over
         elif operation.is_remote:
-            races.orders[operation.batch.wave].remote.awaited(operation, over)
+            races.orders[operation.team.wave].remote.awaited(operation, over)
     if not reads:
         operations.retired((own, over) for _, own, over in alone)
 
 
-def _did(races: RaceDetector, operation: Operation, one: Touched, over: Bools, at: Span | None) -> None:
-    stores = races.orders[operation.batch.wave].stores
+def _did(races: RaceDetector, operation: Operation, one: UnitView, over: Bools, at: Span | None) -> None:
+    stores = races.orders[operation.team.wave].stores
     for access in places_of(races, operation, one, over):
         access.site.over = at
         access.places.remember(access)
         if one.writes:
             access.places.write(access)
         if one.writes and one.space == "shared" and stores is not None and one.proxy == "generic":
-            stores.accessed(AccessEvent(access.site, access.batch, access.mask, access.at))
+            stores.accessed(access.event)
 
 
 def _accesses(
-    operation: Operation, one: Touched, which: Bools, places: TaggedPlaces, pitch: int
-) -> Iterator[tuple[Mask, Address, int]]:
+    operation: Operation, one: UnitView, which: Bools, places: TaggedPlaces, pitch: int
+) -> Iterator[tuple[Team, Address, int]]:
     """The places of an operation as accesses of its issuers: lanes, addresses, and bytes of each.
 
     which: of the actors. A warp that acts as one does so by its first lane. pitch: from the shared memory of one CTA of
     a wave to that of the next.
     """
     number, rows, threads = operation.issuers.actors
-    batch, nth = operation.batch, np.zeros(len(one.issuer), np.int64)
+    look, nth = operation.team.look, np.zeros(len(one.issuer), np.int64)
     order = np.argsort(one.issuer, kind="stable")
     first = np.searchsorted(one.issuer[order], one.issuer[order], "left")
     nth[order] = np.arange(len(order)) - first
-    ctas, warps = np.searchsorted(numbers(batch.ctas), rows), np.searchsorted(numbers(batch.warps), threads // 32)
+    ctas, warps = np.searchsorted(numbers(look.ctas), rows), np.searchsorted(numbers(look.warps), threads // 32)
     where = ctas, warps, threads % 32
     for turn in range(int(nth.max(initial=-1)) + 1):
         chosen = np.full(len(operation.issuers.rows), -1)
@@ -133,11 +144,11 @@ def _accesses(
             for column in range(flat.shape[1])[
                 ::-1
             ]:  # the last first: often one of another warp, so that the report names the wider barrier
-                active, full = np.zeros(batch.shape, np.bool_), np.zeros(batch.shape, np.int64)
+                active, full = np.zeros(look.shape, np.bool_), np.zeros(look.shape, np.int64)
                 there = tuple(axis[those] for axis in where)
                 active[there] = True
                 full[there] = flat[:, column]
-                yield Mask(batch.shape, None if active.all() else active), Address(0, Part(full)), width
+                yield Team(look, None if active.all() else active), Address(0, Part(full)), width
 
 
 def _alike(flags: Bools) -> Ints:

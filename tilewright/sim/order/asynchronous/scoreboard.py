@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from tilewright.errors import Span
-    from tilewright.sim.machine import Bools, CompiledInstruction, Ints, Operation, Touched, Waiting
+    from tilewright.sim.machine import Bools, CompiledInstruction, Ints, Operation, UnitView, Waiting
     from tilewright.sim.order.knowledge.known import Flags
 
 # Parts of asynchronous operations: the shares in them of single threads or warps, by numbers.
@@ -67,12 +67,12 @@ class OperationPart:
 
     def row(self, near: int) -> int:
         """The CTA that issued it, in the cluster of the CTA ``near``."""
-        wave = self.operation.batch.wave
+        wave = self.operation.team.wave
         return near - int(wave.rank(near)) + self.rank
 
     def who(self, near: int) -> str:
         """``CTA (0, 0, 0), warp 1``, and the lane where one thread issued it."""
-        wave, row = self.operation.batch.wave, self.row(near)
+        wave, row = self.operation.team.wave, self.row(near)
         return wave.thread_name(row, self.thread) if self.is_alone else wave.warp_name(row, self.warp)
 
 
@@ -236,12 +236,9 @@ class Scoreboard(CtaRows):
     def parted(self) -> None:
         self.holders = {warp: table.repeat(self.ctas, axis=0) for warp, table in self.holders.items()}
 
-    def view(self, one: Touched) -> Touched:
+    def view(self, one: UnitView) -> UnitView:
         """What an operation touches as the tables of units have it: in one CTA, while all do the same."""
-        if self.is_for_all and one.ctas == slice(0, self.ctas):
-            return one.of_one_cta()
-        self.part()
-        return one
+        return one.of_one_cta() if self.stays_one(alike=one.ctas == slice(0, self.ctas)) else one
 
     def flags_of_issuers(self, operation: Operation) -> Flags:
         """(n, numbers): what the issuers know of parts; of the issuers of one CTA what those of all CTAs know."""
@@ -261,7 +258,7 @@ class Scoreboard(CtaRows):
             self.holders[warp] = self._units()
         return self.holders[warp]
 
-    def units_of(self, one: Touched) -> Iterator[tuple[Ints, Ints]]:
+    def units_of(self, one: UnitView) -> Iterator[tuple[Ints, Ints]]:
         """Rows and numbers of all units of shared memory that a part of an operation touches, as many at a time as it
         has places; the last unit, which is none, for those that do not count.
         """
@@ -296,7 +293,7 @@ class Scoreboard(CtaRows):
             self.loading.append(Loading(operation, parts, warps, np.zeros_like(warps)))
             self.wave.pending.loading = True
 
-    def hold(self, operation: Operation, own: Ints, one: Touched, where: tuple[Ints, Ints]) -> None:
+    def hold(self, operation: Operation, own: Ints, one: UnitView, where: tuple[Ints, Ints]) -> None:
         """Record the parts of each warp that read units of shared memory, ``where``: their rows and numbers."""
         each = operation.issuers.warps_each
         warps = operation.issuers.threads[one.issuer] // 32
@@ -334,8 +331,8 @@ class Scoreboard(CtaRows):
         it from now on.
         """
         mine = np.where(over, own, -1)
-        if self.is_for_all and (mine.reshape(self.ctas, -1) != mine[: len(mine) // self.ctas]).any():
-            self.part()
+        if self.is_for_all:
+            self.stays_one(alike=bool((mine.reshape(self.ctas, -1) == mine[: len(mine) // self.ctas]).all()))
         for one in (self.view(one) for one in operation.touched if one.space == "shared"):
             tables = [*self.holders.values()] if reads else [self.filling, *self.holders.values()]
             for where in self.units_of(one):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.machine import Actors, Bools, CtaRows, Ints, Look, Mask, Rows, Wave, bits_of, lanes_in, numbers
+from tilewright.sim.machine import Actors, Bools, CtaRows, Ints, Look, Rows, Team, Wave, bits_of, lanes_in, numbers
 from tilewright.sim.order.knowledge.fence_sc import KnownBySc
 from tilewright.sim.order.knowledge.known import (
     BEGUN,
@@ -69,7 +69,7 @@ class Clocks(CtaRows):
     flags, which follow when numbers are used again; `current` is for those in patterns. far: by row and knower, what is
     known of CTAs of other clusters.
 
-    now: the time. floor: up to then all threads know all others of their CTA. changes: of each row, counted.
+    floor: up to then all threads know all others of their CTA. changes: of each row, counted.
     """
 
     tables = ("known", "parts", "changes")
@@ -107,7 +107,7 @@ class Clocks(CtaRows):
         self.forgotten = np.zeros(self.parts.shape[-1], np.int64)  # when each number was free again
         self.signal_history = SignalHistory()
         self.changes = np.zeros(rows, np.int64)
-        self.now = BEGUN
+        wave.now = BEGUN
         self.floor = 0
         self._bounds: dict[object, Times] = {}
 
@@ -130,7 +130,7 @@ class Clocks(CtaRows):
     def known_warps(self, look: Look) -> Times:
         """(rows, warps, warps of the own CTA): up to when each warp of a batch knows all lanes of each other."""
         if look.key not in self._bounds:
-            mine = self.known[self.taken(look), look.warps]
+            mine = self.known[self.taken(look.ctas), look.warps]
             if self.wave.run.cluster_ctas > 1:
                 own = self.first_column(np.array(numbers(look.ctas)))[:, None, None] + np.arange(self.threads)
                 mine = np.take_along_axis(mine, own, axis=-1)
@@ -170,7 +170,7 @@ class Clocks(CtaRows):
             far = self.far.get((row, knower))
             there = far[0].get(cta) if far else None
             return there is not None and bool(there[thread] >= time)
-        known, column = self.known[0 if self.is_one else row, knower], cta % size * self.threads + thread
+        known, column = self.known[self.row(row), knower], cta % size * self.threads + thread
         return any(known[column + first] >= time for first in (0, *also))
 
     def are_in(self, known: Known, ctas: Ints, threads: Ints, times: Ints) -> Bools:
@@ -204,7 +204,7 @@ class Clocks(CtaRows):
         if len(which):
             ctas, number = who.rows[which], 32 * who.warps[which] + lane
             columns = self.first_column(ctas) + number
-            threads[which, columns] = np.maximum(threads[which, columns], self.now)
+            threads[which, columns] = np.maximum(threads[which, columns], self.wave.now)
             self.by_sc.publish(threads, which, columns, ctas, number)
         return Known(threads, parts, self.cluster_of(who.rows), far)
 
@@ -221,7 +221,7 @@ class Clocks(CtaRows):
 
     def known_by(self, row: int, knower: int) -> Known:
         """What a knower of a CTA knows by now, to be handed on."""
-        at = 0 if self.is_one else row
+        at = self.row(row)
         far = [self.far.get((row, knower), ())] if self.far else []
         parts = published_flags(self.parts[at, knower][None])
         return Known(self.known[at, knower][None].copy(), parts.copy(), self.cluster_of(np.array([row])), far)
@@ -391,16 +391,15 @@ class Clocks(CtaRows):
 
     def all_met(self, ctas: slice) -> None:
         """All threads of these CTAs have met."""
-        if len(numbers(ctas)) < self.ctas:
-            self.part()
-        rows = slice(0, 1, 1) if self.is_one else ctas
+        self.stays_one(alike=len(numbers(ctas)) == self.ctas)
+        rows = self.taken(ctas)
         if self.width == self.threads and self.parts.shape[-1] == 1 and not self.far:  # the CTA has no other knowers
-            np.copyto(self.known[rows], self.now, where=self.wave.run.exists.reshape(-1))
+            np.copyto(self.known[rows], self.wave.now, where=self.wave.run.exists.reshape(-1))
             self._changed()
         else:
             self._meet(np.array(numbers(rows)), slice(None), self.wave.run.exists.reshape(-1), slice(0, self.threads))
         if len(numbers(ctas)) == self.ctas:
-            self.floor = self.now
+            self.floor = self.wave.now
 
     def _meet(self, rows: Ints, knowers: slice | list[int], exists: Bools, threads: slice) -> None:
         """Some knowers of each row, all that there are of some threads, know the same from now on."""
@@ -408,7 +407,7 @@ class Clocks(CtaRows):
         mine = self.known[rows][:, knowers].max(1)
         own = self.first_column(rows)[:, None] + np.arange(threads.start, threads.stop)[exists]
         each = np.arange(len(rows))[:, None]
-        mine[each, own] = self.now
+        mine[each, own] = self.wave.now
         self.by_sc.publish(mine, each, own, rows[:, None], np.arange(threads.start, threads.stop)[exists])
         flags = self.parts[rows][:, knowers]
         flags |= np.bitwise_or.reduce(published_flags(flags), axis=1)[:, None]
@@ -422,13 +421,12 @@ class Clocks(CtaRows):
             self.far |= {(row, knower): far for knower in who.tolist() if far}
         self._changed()
 
-    def warps_met(self, look: Look, mask: Mask) -> None:
+    def warps_met(self, team: Team) -> None:
         """The lanes of each warp with active lanes."""
-        if look.as_one(mask) is None:
-            self.part()
-        here = np.asarray(mask.full.any(-1))
-        for k, warp in enumerate(numbers(look.warps)):
-            rows = np.zeros(1, np.int64) if self.is_one else np.array(numbers(look.ctas))[here[:, k]]
+        self.stays_one(alike=team.as_one() is not None)
+        here = np.asarray(team.full.any(-1))
+        for k, warp in enumerate(numbers(team.warps)):
+            rows = np.unique(self.at(np.array(numbers(team.ctas))[here[:, k]]))
             if here[:, k].any():
                 knowers = self._learners(warp, self.exist[warp])
                 self._meet(rows, knowers, self.wave.run.exists[0, warp], slice(32 * warp, 32 * warp + 32))
@@ -439,8 +437,7 @@ class Clocks(CtaRows):
         """Forget numbers of parts, which are going to be used again."""
         for flags in (self.parts, *(one.parts for one in self.kept)):
             flags[..., gone] = 0
-        self.now += 1
-        self.forgotten[gone] = self.now
+        self.forgotten[gone] = self.wave.tick()
         self._changed()
 
     def current(self, flags: Flags, time: int) -> Flags:

@@ -115,15 +115,15 @@ class KnownBySc:
         if not reaches:
             return
         clocks = self.clocks
-        clocks.part()
-        clocks.changes[who.rows] += 1
+        numbers = clocks.own(who.rows)
+        clocks.changes[numbers] += 1
         rows, knowers = clocks.knowers_of(who, few=self.has_observed)
         which, lane = np.nonzero(who.lanes)
         now = clocks.known[rows, knowers]
         for reach in reaches:
             self._hand_on(self.seen[reach], reach, rows, now, takes=True)
         for reach in reaches:
-            self.own[reach][who.rows[which], 32 * who.warps[which] + lane] = clocks.now
+            self.own[reach][who.rows[which], 32 * who.warps[which] + lane] = clocks.wave.now
             self._hand_on(self.first[reach], reach, rows, now, takes=False)
         clocks.known[rows, knowers] = now
         if clocks.fences:
@@ -204,7 +204,7 @@ class KnownBySc:
             return []
         if clocks.fences:
             return [*self._before(row, threads)]
-        key, changes = (row, int(clocks.knower[threads[0]]), threads), int(clocks.changes[0 if clocks.is_one else row])
+        key, changes = (row, int(clocks.knower[threads[0]]), threads), int(clocks.changes[clocks.row(row)])
         time, last = self._last.get(key, (-1, []))
         if time != changes:
             last = [self._same(reach, known, last) for reach, known in self._before(row, threads)]
@@ -214,7 +214,7 @@ class KnownBySc:
     def _before(self, row: int, threads: tuple[int, ...]) -> Iterator[tuple[str, Known]]:
         clocks, knower = self.clocks, int(self.clocks.knower[threads[0]])
         some = [*threads] if len(threads) > 1 else threads[0]
-        at, start = 0 if clocks.is_one else row, int(clocks.first_column(row))
+        at, start = clocks.row(row), int(clocks.first_column(row))
         cluster = clocks.cluster_of(np.array([row]))
         for reach, block in self.first.items():
             times = np.zeros((1, clocks.width), np.int32)

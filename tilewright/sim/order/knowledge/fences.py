@@ -84,11 +84,11 @@ class FencePoints:
 
     def add(self, who: Actors, scope: str = "") -> None:
         """Threads have passed a fence."""
-        self.clocks.now += 1
+        self.clocks.wave.tick()
         for k, lanes, known in self.clocks.apart(who):
             row, warp = int(who.rows[k]), int(who.warps[k])
             here = self._of[row]
-            here.append(FencePoint(row, warp, lanes, self.clocks.now, known, scope))
+            here.append(FencePoint(row, warp, lanes, self.clocks.wave.now, known, scope))
             del here[:-PROXY_FENCES]
 
     def left(self, row: int, thread: int, done: Stamps, *, home: int | None = None, scope: str = "") -> Stamps:
@@ -132,7 +132,7 @@ class Fences:
 
     def passed(self, who: Actors, scope: str, *, of_shared: bool) -> None:
         """Lanes have passed a fence that releases. of_shared: shared memory alone."""
-        clocks, time = self.clocks, self.clocks.now
+        clocks, time = self.clocks, self.clocks.wave.now
         first = clocks.narrow if of_shared else 0
         for k, lanes, known in clocks.apart(who):
             about = clocks.about_shared(known) if first else known
@@ -144,7 +144,7 @@ class Fences:
         fences, own = clocks.by_sc, slice(32 * warp, 32 * warp + 32)
         fenced = {block: fences.own[reach][row, own].copy() for reach, block in fences.first.items()}
         known = clocks.known_by(row, int(clocks.knower[thread]))
-        self._add(FencePoint(row, warp, lanes, clocks.now, known, scope, fenced=fenced), where)
+        self._add(FencePoint(row, warp, lanes, clocks.wave.now, known, scope, fenced=fenced), where)
 
     def _add(self, point: FencePoint, where: object = None) -> None:
         """The last one of these lanes, from now on."""

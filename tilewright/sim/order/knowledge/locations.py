@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from tilewright.sim.machine import UNITS, Array, Batch, Bits, Bools, Device, Ints, Look, Site, numbers, spread
+from tilewright.sim.machine import UNITS, Array, Bits, Bools, Device, Ints, Site, Team, numbers, spread
 from tilewright.sim.order.bounds import STATES
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fences import Fences
@@ -60,10 +60,10 @@ class Decision:
     now: the bits that each lane is about to read.
     """
 
-    def __init__(self, way: Callable[[Array], Bools], now: Bits, batch: Batch) -> None:
+    def __init__(self, way: Callable[[Array], Bools], now: Bits, team: Team) -> None:
         self.way = way
-        self.now = np.broadcast_to(now, batch.shape)
-        self.batch = batch
+        self.now = np.broadcast_to(now, team.shape)
+        self.team = team
         self._ways: dict[int, Bools] = {}
         self._first: dict[tuple[History, bool], dict[int, int]] = {}
 
@@ -71,7 +71,7 @@ class Decision:
         """Which states send all of these threads of a CTA, which act together, the same way as the bits that they are
         about to read?
         """
-        where = place_in(self.batch, row, threads[0])
+        where = place_in(self.team, row, threads[0])
         now = self.now[where]
         if len(threads) == 1:
             ways = self._of(int(now))
@@ -91,9 +91,9 @@ class Decision:
         return found
 
 
-def place_in(batch: Look, row: int, thread: int) -> tuple[int, int, int]:
-    """The CTA, the warp and the lane of a batch that a thread of a wave's CTA is."""
-    ctas, warps = numbers(batch.ctas), numbers(batch.warps)
+def place_in(team: Team, row: int, thread: int) -> tuple[int, int, int]:
+    """Where in a team a thread of a wave's CTA is: the CTA, the warp and the lane."""
+    ctas, warps = numbers(team.ctas), numbers(team.warps)
     return ctas.index(row), warps.index(thread >> 5), thread & 31
 
 
@@ -235,11 +235,11 @@ class Locations:
                 self.overwritten(where)
             return
         releasing = site.write and site.how.sem in ("release", "acq_rel")
-        wave = access.batch.wave
+        wave = access.team.wave
         if not site.how.is_signal or wave.run.program.asks:
             if wave.first not in self.strong:
                 self.strong[wave.first] = np.zeros((wave.ctas, wave.run.warps, 32), np.int64)
-            self.strong[wave.first][access.batch.ctas, access.batch.warps] += access.mask.full
+            self.strong[wave.first][access.team.ctas, access.team.warps] += access.seen.full
         if site.how.is_signal or not (self.awake or releasing):
             return
         self.awake = True
@@ -247,7 +247,7 @@ class Locations:
         if site.write:
             self.memories.add(places.name)
         threads = list(threads_of(access, None if site.write else self._written_at(access)))
-        every = [threads[k] for k in access.batch.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
+        every = [threads[k] for k in access.team.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
         warps = [list(warp) for _, warp in groupby(every, lambda touch: (touch[0][0], touch[0][1] >> 5))]
         changes = site.how.sem not in ("relaxed", "volatile")  # what the warps know that come later in the statement
         for some in ([warp] for warp in warps) if changes else [warps]:
@@ -260,20 +260,20 @@ class Locations:
             return None
         every = access.at.full()
         there = [address for address in np.unique(every).tolist() if self.has((access.places.name, address))]
-        return spread(np.isin(every, there), access.batch.shape)
+        return spread(np.isin(every, there), access.team.shape)
 
     def _decided(self, access: AccessRecord) -> Decision | None:
         """The branch that is all that an access decides."""
-        way = access.batch.wave.run.decides
+        way = access.team.wave.run.decides
         if way is None or not self.histories:
             return None
-        return Decision(way, access.site.peek(access.batch, access.mask, access.at), access.batch)
+        return Decision(way, access.site.peek(access.team, access.at), access.team)
 
-    def found(self, batch: Look, olds: Lanes) -> None:
+    def found(self, team: Team, olds: Lanes) -> None:
         """Atomics have taken place, and found these values."""
         unfilled, self._unfilled = self._unfilled, []
         for history, number, row, thread in unfilled:
-            lane = place_in(batch, row, thread)
+            lane = place_in(team, row, thread)
             history.found(number, int(olds[lane].view(UNITS[olds.itemsize])))
 
     def _of_warps(self, access: AccessRecord, fences: Fences, warps: list[list[tuple[Thread, Where]]]) -> None:
@@ -285,7 +285,7 @@ class Locations:
                 released = fences.of(strong.row, strong.warp, strong.lanes) if site.write else []
                 before = clocks.by_sc.before(strong.row, strong.threads) if site.write else ()
                 by_sc = [
-                    Pattern(strong.lanes, reach, strong.cta, known, clocks.now, of_fence=True, warp=strong.warp)
+                    Pattern(strong.lanes, reach, strong.cta, known, clocks.wave.now, of_fence=True, warp=strong.warp)
                     for reach, known in before
                 ]
                 if released or by_sc or site.how.sem in RELEASES or self.has(strong.where):
@@ -441,19 +441,18 @@ def _strong(access: AccessRecord, threads: list[tuple[Thread, Where]]) -> Iterat
         found.setdefault((where, alike), []).append(thread)
     for (where, _), own in found.items():
         lanes = sum(1 << (thread & 31) for thread in own)
-        yield Strong(site, access.time, where, row + access.batch.wave.first, row, tuple(own), lanes)
+        yield Strong(site, access.time, where, row + access.team.wave.first, row, tuple(own), lanes)
 
 
 def threads_of(access: AccessRecord, some: Bools | None = None) -> Iterator[tuple[Thread, Where]]:
     """Row and thread of each lane of an access, or of some of them, and the location that it touches."""
-    batch, places = access.batch, access.places
+    team, places = access.team, access.places
     if (lone := access.lone) is not None:
         yield (lone.row, lone.thread), (places.name, access.at.start)
         return
-    active = spread(access.mask.full, batch.shape)
-    active = active if some is None else active & some
-    rows, warps, lanes = batch.threads(active)
-    address = spread(access.at.full(), batch.shape)[active].tolist()
+    active = team.full if some is None else team.full & some
+    rows, warps, lanes = team.look.threads(active)
+    address = spread(access.at.full(), team.shape)[active].tolist()
     for row, thread, where in zip(rows.tolist(), (32 * warps + lanes).tolist(), address, strict=True):
-        memory = places.name if places.is_global else (places.name, batch.wave.first + row)
+        memory = places.name if places.is_global else (places.name, team.wave.first + row)
         yield (row, thread), (memory, where)

@@ -144,7 +144,7 @@ class Phases:
             self.clocks.learn(who, known.of_execution(self.clocks.size))
             for k, ((row, warp), lanes) in enumerate(zip(who.places, who.bits, strict=True)):
                 cta = row + self.clocks.wave.first
-                seen = Pattern(lanes, str(signal.scope), cta, known[np.array([k])], self.clocks.now)
+                seen = Pattern(lanes, str(signal.scope), cta, known[np.array([k])], self.clocks.wave.now)
                 locations.observed((cta, warp), lanes, Release.of(self.clocks, [seen], []))
 
     def _over(self, signals: Signals, *, wide: bool) -> Iterator[tuple[Ints, Known]]:
@@ -172,20 +172,20 @@ class Phases:
         return Known(threads, known.parts, known.cluster)
 
     def _looked(self, state: _Barriers, who: Actors, home: Ints) -> None:
-        self.clocks.now += 1
+        self.clocks.wave.tick()
         warps = (self.clocks.first_column(who.rows) >> 5) + who.warps
         waited = state.waited.reshape(*state.met.shape, 32)
-        waited[home, warps] = np.where(who.lanes, self.clocks.now, waited[home, warps])
+        waited[home, warps] = np.where(who.lanes, self.clocks.wave.now, waited[home, warps])
         state.met[home, warps] = 0
         self._looked_at[id(state)] = state
 
     def warps_met(self, rows: Ints, threads: Ints) -> None:
         """Warps have executed an instruction together, given by their first threads."""
         if self._looked_at:
-            self.clocks.now += 1
+            self.clocks.wave.tick()
             warps = (self.clocks.first_column(rows) + threads) >> 5
             for number, state in list(self._looked_at.items()):
-                state.met[rows, warps] = np.where(state.met[rows, warps], state.met[rows, warps], self.clocks.now)
+                state.met[rows, warps] = np.where(state.met[rows, warps], state.met[rows, warps], self.clocks.wave.now)
                 if (state.met > 0)[(state.waited > 0).reshape(*state.met.shape, 32).any(-1)].all():
                     del self._looked_at[number]
 

@@ -232,7 +232,7 @@ def _joined_pattern(clocks: Clocks, one: Pattern, other: Pattern) -> Pattern:
     parts = clocks.current(one.known.parts, one.time) | clocks.current(other.known.parts, other.time)
     threads, lanes = np.maximum(one.known.threads, other.known.threads), one.lanes | other.lanes
     known = Known(threads, parts, other.known.cluster, _far_of(one.known, other.known))
-    return replace(other, lanes=lanes, known=known, time=clocks.now, warp=-1, last=other.known)
+    return replace(other, lanes=lanes, known=known, time=clocks.wave.now, warp=-1, last=other.known)
 
 
 def _far_of(a: Known, b: Known) -> list[Far]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine import Batch, Bools, Device, Ints, Shape, Site, numbers
+from tilewright.sim.machine import Bools, Device, Ints, Shape, Site, Team, numbers
 from tilewright.sim.order.races.records import CTA, CTA_BITS, MANY, THREAD, AccessRecord
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ LOOSE, CHECKED, NUMBERED, DEPENDENT = "loose", "checked", "numbered", "dependent
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Clash:
-    """A race. lane: (CTA, warp, lane) in the batch of the later access. earlier: the thread of the other one, `other`
+    """A race. lane: (CTA, warp, lane) in the team of the later access. earlier: the thread of the other one, `other`
     where that is remembered; with_writer: has it written?
 
     excuse: why a warning is enough. `EQUAL`, `ROUNDED`: both write the same, or nearly so. `LOOSE`: the earlier one, a
@@ -64,21 +64,21 @@ class Clash:
         return self.access.site
 
     @property
-    def batch(self) -> Batch:
-        """The batch that makes the later access."""
-        return self.access.batch
+    def team(self) -> Team:
+        """The threads that make the later access together."""
+        return self.access.team
 
     @property
     def later(self) -> Thread:
         """The thread that makes the later access."""
         cta, warp, lane = self.lane
-        return self.batch.wave.first + numbers(self.batch.ctas)[cta], numbers(self.batch.warps)[warp] * 32 + lane
+        return self.team.wave.first + numbers(self.team.ctas)[cta], numbers(self.team.warps)[warp] * 32 + lane
 
     @property
     def apart(self) -> int:
         """How far the two threads are apart, see `apart`."""
         each = (np.array(number) for number in (*self.later, *self.earlier))
-        return int(apart(*each, run=self.batch.wave.run))
+        return int(apart(*each, run=self.team.wave.run))
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -109,7 +109,7 @@ class Pairs:
         return np.asarray(self.candidates.tags[self.number] & MANY != 0)
 
     def lane(self, k: int) -> tuple[int, int, int]:
-        """(CTA, warp, lane) of the later access in its batch."""
+        """(CTA, warp, lane) of the later access in its team."""
         found, n = self.candidates, self.number[k]
         return int(found.cta[n]), int(found.warp[n]), int(found.lane[n])
 
@@ -143,10 +143,10 @@ def apart(cta: Ints, thread: Ints, other_cta: Ints, other_thread: Ints, *, run: 
 def pairs_of(access: AccessRecord, found: Candidates) -> Pairs:
     """The pairs of an access with the earlier ones that may race with it."""
     places, clocks = access.places, access.clocks
-    row = np.array(numbers(access.look.ctas))[found.cta]
-    warp = np.array(numbers(access.look.warps))[found.warp]
+    row = np.array(numbers(access.seen.ctas))[found.cta]
+    warp = np.array(numbers(access.seen.warps))[found.warp]
     thread = warp * 32 + found.lane
-    cta = row + access.batch.wave.first
+    cta = row + access.team.wave.first
     other = found.tags >> CTA & (1 << CTA_BITS) - 1 if places.is_global else cta
     knower = warp if access.site.how.collective else clocks.knower[thread]
     n, time = np.arange(len(found)), found.tags >> places.shift

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 
 from tilewright.explain.steps import for_all
-from tilewright.sim.machine import Actors, Doubt, Mask, Moment, buffer_name, numbers
+from tilewright.sim.machine import AccessEvent, Actors, Doubt, Moment, buffer_name, numbers
 from tilewright.sim.order.bounds import OBSERVATIONS, STRONG_WRITES
 from tilewright.sim.order.knowledge.fences import Stamps
 from tilewright.sim.order.knowledge.known import joined_others
@@ -35,7 +35,6 @@ from tilewright.sim.order.races.records import (
     CTA_BITS,
     EQUAL,
     THREAD,
-    AccessEvent,
     AccessRecord,
     Candidates,
 )
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
 
     from tilewright.errors import SimulationError
-    from tilewright.sim.machine import Batch, Bools, Ints, Place, Site, Subject, Wave
+    from tilewright.sim.machine import Bools, Ints, Place, Site, Subject, Wave
     from tilewright.sim.order.engine import WaveOrder
     from tilewright.sim.order.knowledge.clocks import Clocks, Thread
     from tilewright.sim.order.knowledge.known import Known, Others
@@ -146,11 +145,11 @@ def _racing(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> tuple[B
 
 def farthest_clash(access: AccessRecord, racing: Pairs, *, with_writer: bool) -> Clash:
     """The one of these races that is reported: of threads that are farthest apart."""
-    k = int(np.argmax(racing.apart(access.batch.wave.run)))
+    k = int(np.argmax(racing.apart(access.team.wave.run)))
     other = access.places.log.find(int(racing.other_cta[k]), int(racing.time[k]))
     alike = with_writer and access.site.write and bool(are_plain(access, racing).all())
-    alike = alike and bool(access.finds_equal()[racing.lanes(access.look.shape)].all())
-    lanes, excuse = racing.lanes(access.look.shape), EQUAL if alike else ""
+    alike = alike and bool(access.finds_equal()[racing.lanes(access.seen.shape)].all())
+    lanes, excuse = racing.lanes(access.seen.shape), EQUAL if alike else ""
     return Clash(access, racing.lane(k), racing.earlier(k), other, with_writer, excuse, lanes=lanes)
 
 
@@ -174,10 +173,10 @@ def lost_store(access: AccessRecord, lost: Bools, now: Ints) -> Clash | None:
         return None
     lane: tuple[int, int, int] = tuple(map(int, np.argwhere(lost)[0]))  # type: ignore[assignment]  # three axes
     tag = int(now[lane][0])
-    row = numbers(access.look.ctas)[lane[0]] + access.batch.wave.first
+    row = numbers(access.seen.ctas)[lane[0]] + access.team.wave.first
     other = tag >> CTA & (1 << CTA_BITS) - 1 if is_global else row, tag & THREAD
     alike = access.wrote_alike() if weak else ""
-    if alike == EQUAL and (other[0], other[1] >> 5) == (row, numbers(access.look.warps)[lane[1]]):
+    if alike == EQUAL and (other[0], other[1] >> 5) == (row, numbers(access.seen.warps)[lane[1]]):
         return None
     return Clash(access, lane, other, access.record, with_writer=True, excuse=alike, at_once=True)
 
@@ -205,7 +204,7 @@ class _Observation:
         """Does what a thread did at a time come before the thread of an access by way of the write?"""
         clocks = access.clocks
         if self.thread != later[1]:
-            row = later[0] - access.batch.wave.first
+            row = later[0] - access.team.wave.first
             if not clocks.is_known(row, int(clocks.knower[later[1]]), later[0], self.thread, self.time):
                 return False
         if writer == earlier:
@@ -250,19 +249,18 @@ class VolatileReads:
         enough for one that compares what it has counted, and reads by volatile loads then: the guide has such an
         example.
         """
-        site, fences = access.site, self._orders[access.batch.wave].fences
+        site, fences = access.site, self._orders[access.team.wave].fences
         if not (self._awake and site.write) or site.how.is_signal:
             return
-        shape = access.batch.shape
-        who = Actors.of(access.batch, Mask(shape, np.broadcast_to(access.mask.full, shape)))
+        who = Actors.of(access.team)
         for k, lanes, known in access.clocks.apart(who):
-            key = int(who.rows[k]) + access.batch.wave.first, int(who.warps[k]), access.time
+            key = int(who.rows[k]) + access.team.wave.first, int(who.warps[k]), access.time
             self._written.setdefault(key, []).append((lanes, known))
             keep_newest(self._written, STRONG_WRITES)
         if not site.how.atomic:
             return
         for (row, thread), where in threads_of(access):
-            own = row + access.batch.wave.first, thread
+            own = row + access.team.wave.first, thread
             before = self._counters.setdefault(where, {})
             for writer, (time, fenced) in before.items() if site.shows and (site.polls or site.compared) else ():
                 if writer != own and (site.polls or not fenced):
@@ -337,7 +335,7 @@ class Tickets:
 
     def counted(self, access: AccessRecord) -> None:
         """Atomics have taken place, and `Locations` has recorded them."""
-        site, wave, seen = access.site, access.batch.wave, self._locations.seen
+        site, wave, seen = access.site, access.team.wave, self._locations.seen
         fences = self._orders[wave].fences
         if not (site.how.atomic and site.compared) or site.polls or site.how.is_signal or not (seen and fences.latest):
             return
@@ -391,7 +389,7 @@ class ToldRace:
         if buffer != self.buffer:
             return False
         crosses = clash.other is not None and clash.other.time < self.until <= clash.access.time
-        return lines <= self.lines or (crosses and clash.batch.wave is self.wave)
+        return lines <= self.lines or (crosses and clash.team.wave is self.wave)
 
 
 ANYWHERE = 0  # where pointers of run time write
@@ -423,19 +421,19 @@ class RaceDetector:
         starts = [site.place.start for site in sites if site.place and site.place.space == "global"]
         return gcd(min((site.width for site in sites), default=4), *starts)
 
-    def buffer(self, place: Place, batch: Batch) -> TaggedPlaces:
+    def buffer(self, place: Place, wave: Wave) -> TaggedPlaces:
         """The places of a global buffer."""
         if (window := place.window) not in self.buffers:
-            nbytes = batch.wave.run.blocks[place.name].nbytes
+            nbytes = wave.run.blocks[place.name].nbytes
             self.buffers[window] = TaggedPlaces(f"window {window}", nbytes, self.grain(window))
         return self.buffers[window]
 
     def access(self, places: TaggedPlaces, event: AccessEvent) -> None:
         """Lanes touch places. Where that races with an earlier access it is told; in any case it is remembered."""
-        order = self.orders[event.batch.wave]
+        order = self.orders[event.team.wave]
         at = event.in_cluster(places.pitch) if places.is_global and places.is_shared else event.at
-        access = places.access(order.clocks, AccessEvent(event.site, *event.batch.busy(event.mask, at)))
-        if (dependence := event.batch.wave.run.dependence) is not None:
+        access = places.access(order.clocks, event, *event.team.busy(at))
+        if (dependence := event.team.wave.run.dependence) is not None:
             dependence.comes(event.site, access.time)
         self._judge(access)
         places.remember(access)
@@ -444,17 +442,16 @@ class RaceDetector:
             self.volatile.counted(access)
             self.tickets.counted(access)
 
-    def at_once(self, events: list[AccessEvent]) -> bool:
+    def at_once(self, event: AccessEvent) -> bool:
         """Record accesses of shared memory that follow each other as one; False, and nothing done, where one may race,
         or concern more than later accesses.
         """
-        first, *more = events
-        order, site = self.orders[first.batch.wave], first.site
+        order, site = self.orders[event.team.wave], event.site
         places, concerned = order.shared, order.operations is not None or bool(order.mbarriers.alive)
         if concerned or places.is_global or site.how.sem != "weak" or places.name in self.locations.memories:
             return False
-        access = places.access(order.clocks, first)
-        access.more = tuple(event.at for event in more)
+        access = places.access(order.clocks, event, event.team, event.at)
+        access.more = event.every[1:]
         if not places.is_surely_free(access):
             return False
         if site.write:
@@ -475,7 +472,7 @@ class RaceDetector:
             self._report(lost_store(access, *lost))
         many = lost[0] if lost is not None else None
         if unknown is not None and len(unknown) and (alike or access.site.how.sem != "weak"):
-            lanes = unknown.lanes(access.look.shape)
+            lanes = unknown.lanes(access.seen.shape)
             many = lanes if many is None else many | lanes
         if many is not None:
             access.places.mark_many(access, many)
@@ -512,13 +509,13 @@ class RaceDetector:
         if (key := (str(clash.site.at), clash.site.line.buffer)) not in self.warned:
             self.warned.add(key)
             topic, facts = ("race", clash.excuse, clash.ends, clash.site.line.buffer), warned(self.program, clash)
-            clash.batch.wave.run.warn(warning(self.program, clash), *topic, facts=facts)
+            clash.team.wave.run.warn(warning(self.program, clash), *topic, facts=facts)
 
     def _may_depend(self, clash: Clash, key: Hashable) -> bool:
         """Does what is stored perhaps depend, by shuffles, on what the other lane has read? That is noted, and another
         run finds out.
         """
-        run = clash.batch.wave.run
+        run = clash.team.wave.run
         if not (self.program.with_shadows and self.program.kernel.compiled and clash.may_depend()):
             return False
         if run.excused is not None:
@@ -537,11 +534,11 @@ class RaceDetector:
         for number, known_race in enumerate(self.told):
             if known_race.key == key and known_race.apart < clash.apart:
                 self.told[number] = replace(known_race, apart=clash.apart)
-                clash.batch.wave.run.findings.entries[key].error.advise(self._error(clash).hint)
+                clash.team.wave.run.findings.entries[key].error.advise(self._error(clash).hint)
 
     def _error(self, clash: Clash) -> SimulationError:
         """What is said of a race; with a thread that has ended before a barrier, of that one, too."""
-        run, other = clash.batch.wave.run, clash.other
+        run, other = clash.team.wave.run, clash.other
         error = report(self.program, clash, self.orders, self.buffers, self.locations)
         missed = (met for met in run.met_without.items() if met[1].threads[clash.earlier[1]])
         for at, meeting in [*missed][:1] if clash.apart <= 1 else ():
@@ -552,7 +549,7 @@ class RaceDetector:
 
     def _tell(self, clash: Clash) -> None:
         """A race is a finding of its own, or one more at the same two lines, or it follows from one told before."""
-        run, other = clash.batch.wave.run, clash.other
+        run, other = clash.team.wave.run, clash.other
         buffer = buffer_name(self.program, clash.site, clash.access.shown_address(clash.lane)) or ""
         lines = frozenset({str(clash.site.at), str(other.site.at if other is not None else None)})
         key = ("races", buffer, lines)
@@ -567,7 +564,7 @@ class RaceDetector:
         if run.unwritten == "used" and ("poison", buffer) in run.findings.entries:
             run.findings.followed(("poison", buffer))  # told as that race by the run that looks for the writer
             return
-        self.told.append(ToldRace(key, buffer, lines, clash.batch.wave, clash.access.time, clash.apart))
+        self.told.append(ToldRace(key, buffer, lines, clash.team.wave, clash.access.time, clash.apart))
         error = self._error(clash)
         if run.unwritten == "found":
             raise error

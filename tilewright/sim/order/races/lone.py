@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine import Look, Mask, MemoryRows, Site, numbers
+from tilewright.sim.machine import MemoryRows, Site, Team, numbers
 from tilewright.sim.order.races.permitted import is_frail, newest_frail
 from tilewright.sim.order.races.records import CTA, CTA_BITS, MANY, THREAD, UNIT, Candidates
 
@@ -20,25 +20,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Lone:
-    """The thread of an access. lane: (CTA, warp, lane) in its batch. row: of its CTA in the wave."""
+    """The thread of an access. lane: (CTA, warp, lane) in its team. row: of its CTA in the wave."""
 
     lane: tuple[int, int, int]
     row: int
     thread: int
 
     @classmethod
-    def of(cls, look: Look, mask: Mask, site: Site) -> Lone | None:
-        """The thread that a mask leaves, if that is one."""
-        if mask.array is None or mask.lanes != 1 or site.how.collective:
+    def of(cls, team: Team, site: Site) -> Lone | None:
+        """The thread that a team is, if that is one."""
+        if team.array is None or team.lane_count != 1 or site.how.collective:
             return None
-        outer, lane = divmod(int(mask.flat[0]), 32)
-        cta, warp = divmod(outer, mask.shape[1])
-        thread = 32 * numbers(look.warps)[warp] + lane
-        return cls((cta, warp, lane), numbers(look.ctas)[cta], thread)
+        outer, lane = divmod(int(team.flat[0]), 32)
+        cta, warp = divmod(outer, team.shape[1])
+        thread = 32 * numbers(team.warps)[warp] + lane
+        return cls((cta, warp, lane), numbers(team.ctas)[cta], thread)
 
     def candidates(self, access: AccessRecord, block: MemoryRows) -> Candidates | None:
         """The accesses that tags name, but for its own and for those that it comes after."""
-        places, clocks, cta = access.places, access.clocks, self.row + access.batch.wave.first
+        places, clocks, cta = access.places, access.clocks, self.row + access.team.wave.first
         mine, knower = self.thread | cta << CTA, int(clocks.knower[self.thread])
         late = []
         for unit, tag in enumerate(self._tags(access, block).tolist()):
@@ -80,7 +80,7 @@ class Lone:
                 kept[k] = old | (MANY if differs else 0)
 
     def _tag(self, access: AccessRecord) -> int:
-        who = self.thread | (self.row + access.batch.wave.first) << CTA
+        who = self.thread | (self.row + access.team.wave.first) << CTA
         return who | access.time << access.places.shift | (UNIT if access.site.how.by_unit else 0)
 
     def _tags(self, access: AccessRecord, block: MemoryRows, *, change: bool = False) -> Tags:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 def are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Bools:
     """Which pairs of an access with an earlier one are morally strong?"""
-    a, b, run = access.site, other.site, access.batch.wave.run
+    a, b, run = access.site, other.site, access.team.wave.run
     if "weak" in (a.how.sem, b.how.sem) or (a.element, a.how.by_unit) != (b.element, b.how.by_unit):
         return np.zeros(len(pairs), np.bool_)
     fits = hold_each_other(a.how.scope, pairs.cta, b.how.scope, pairs.other_cta, run)
@@ -35,8 +35,8 @@ def are_morally_strong(access: AccessRecord, pairs: Pairs, other: Record) -> Boo
 
 def is_surely_strong(access: AccessRecord, other: Record) -> bool:
     """Are the two morally strong, whichever threads they are of?"""
-    sites, own = (access.site, other.site), not access.places.is_global or access.batch.wave.run.ctas == 1
-    wide = all(site.how.sem != "weak" and (own or site.how.scope in access.batch.wave.run.wide) for site in sites)
+    sites, own = (access.site, other.site), not access.places.is_global or access.team.wave.run.ctas == 1
+    wide = all(site.how.sem != "weak" and (own or site.how.scope in access.team.wave.run.wide) for site in sites)
     alike = access.site.element == other.site.element and access.site.how.by_unit == other.site.how.by_unit
     return wide and alike and not _may_rely(access, other)
 
@@ -65,8 +65,8 @@ def newest_frail(access: AccessRecord, *, write: bool) -> int:
 
 def reaches(access: AccessRecord, others: Ints) -> Bools:
     """Where is a thread of another CTA within the scope of an access? others: of the grid, (CTAs, warps, 32)."""
-    own = access.batch.rows(1) + access.batch.wave.first
-    return holds(access.site.how.scope, own, others, access.batch.wave.run)
+    own = access.team.look.rows(1) + access.team.wave.first
+    return holds(access.site.how.scope, own, others, access.team.wave.run)
 
 
 def _may_rely(access: AccessRecord, other: Record) -> bool:
@@ -122,7 +122,7 @@ def has_observed(access: AccessRecord, read: Record | None, who: Thread, write: 
     """Has a thread by its strong read seen what another one wrote? Then it comes after that, at this place alone."""
     if read is None or read.time < write.time or read.site.element != write.site.element:
         return False
-    run = access.batch.wave.run
+    run = access.team.wave.run
     if read.time == write.time and not (read is write and read.comes_first(writer, who, run.precedence)):
         return False
     return bool(hold_each_other(read.site.how.scope, who[0], write.site.how.scope, writer[0], run))

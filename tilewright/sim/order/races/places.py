@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tilewright.sim.machine import Address, Batch, Bools, CtaRows, Ints, Look, Mask, MemoryRows, harmless, spread
+from tilewright.sim.machine import AccessEvent, Address, Bools, CtaRows, Ints, MemoryRows, Team, harmless, spread
 from tilewright.sim.order.bounds import LATE_ACCESSES
 from tilewright.sim.order.knowledge.clocks import Clocks
 from tilewright.sim.order.knowledge.fences import Stamps
@@ -40,7 +40,6 @@ from tilewright.sim.order.races.records import (
     MANY,
     THREAD,
     UNIT,
-    AccessEvent,
     AccessRecord,
     Candidates,
     Log,
@@ -79,7 +78,7 @@ def are_known_together(access: AccessRecord, pairs: Pairs) -> Bools:
 def clash_among_many(access: AccessRecord, pairs: Pairs, *, with_writer: bool) -> Clash | None:
     """The race with one of the accesses that several threads have made there; of threads that are farthest apart."""
     places, found = access.places, pairs.candidates
-    at = spread(access.at.full(), access.look.shape)[found.cta, found.warp, found.lane]
+    at = spread(access.at.full(), access.seen.shape)[found.cta, found.warp, found.lane]
     place = (at // places.grain + found.unit)[pairs.number]
     key = place if places.is_global else place + pairs.cta * SPAN
     order = np.lexsort((pairs.knower, pairs.row, key))
@@ -122,7 +121,7 @@ def _behind(access: AccessRecord, pairs: Pairs, place: Ints) -> set[Record]:
     """The last writes at these places, if all of them are plain ones that the threads come after: what is older than
     these came before them, as nothing else was told.
     """
-    places, run = access.places, access.batch.wave.run
+    places, run = access.places, access.team.wave.run
     if not places.is_global or run.warnings:
         return set()
     tags = np.asarray(places.writers.view(places.tag.itemsize)[0, place], np.int64)
@@ -163,7 +162,7 @@ def _unordered_in(access: AccessRecord, record: Record, mine: Pairs, key: Ints) 
     mine: the pairs of the access, in the order of ``key``, their places.
     """
     grain, collective = access.places.grain, access.site.how.collective or record.site.how.collective
-    run = access.batch.wave.run
+    run = access.team.wave.run
     ctas, threads, address = record.threads()
     units = (address // grain)[:, None] + np.arange(max(record.site.width // grain, 1))
     if not access.places.is_global:
@@ -210,8 +209,8 @@ class Latest:
         if access.places.is_shared:
             name = access.site.line.buffer
             if name not in self.by_buffer:
-                self.by_buffer[name] = np.zeros(access.batch.wave.run.warps, np.int32)
-            self.by_buffer[name][access.batch.warps] = access.time
+                self.by_buffer[name] = np.zeros(access.team.wave.run.warps, np.int32)
+            self.by_buffer[name][access.team.warps] = access.time
 
     def may_race(self, access: AccessRecord) -> bool:
         """Has the buffer been touched since the time up to which the warps of the access know all threads?"""
@@ -224,7 +223,7 @@ class Latest:
             return False
         latest = np.max(times, axis=0) if len(times) > 1 else times[0]
         clocks = access.clocks
-        return bool(latest.max() > clocks.floor and (clocks.known_warps(access.look) < latest).any())
+        return bool(latest.max() > clocks.floor and (clocks.known_warps(access.seen.look) < latest).any())
 
 
 def _joined_spans(one: tuple[int, int], other: tuple[int, int]) -> tuple[int, int]:
@@ -283,10 +282,11 @@ class TaggedPlaces(CtaRows):
     def _block(self) -> MemoryRows:
         return MemoryRows.zeros(self.rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
 
-    def part(self) -> None:
-        if self.is_for_all:
-            self._write_all_down()
-            super().part()
+    def part(self) -> bool:
+        if not self.is_for_all:
+            return False
+        self._write_all_down()
+        return super().part()
 
     def parted(self) -> None:
         for name, block in self._tags().items():
@@ -296,23 +296,22 @@ class TaggedPlaces(CtaRows):
         """The blocks of tags that are there."""
         return {name: vars(self)[name] for name in ("writers", "readers", "frail") if name in vars(self)}
 
-    def _view(self, clocks: Clocks, batch: Batch, mask: Mask, at: Address) -> tuple[Look, Mask]:
-        one = batch.as_one(mask, at) if self.is_for_all and clocks.is_one else None
+    def _seen(self, clocks: Clocks, team: Team, at: Address) -> Team:
+        """A team as the tags have it: as one CTA, where all do the same."""
+        one = team.as_one(at) if self.is_for_all and clocks.is_one else None
         if one is None:
             self.part()
-        return one or (batch, mask)
+        return one or team
 
-    def access(self, clocks: Clocks, event: AccessEvent) -> AccessRecord:
-        """An access that is about to take place, with its record."""
-        site, batch, at = event.site, event.batch, event.at
-        look, active = self._view(clocks, batch, event.mask, at)
-        lone = Lone.of(look, active, site) if self.is_global else None
-        at = harmless(at, active) if lone is None else Address(active.first_of(at.full()))
-        clocks.now += 1
-        if self.tag.itemsize == 4 and clocks.now >> 32 - self.shift:
+    def access(self, clocks: Clocks, event: AccessEvent, team: Team, at: Address) -> AccessRecord:
+        """An access that is about to take place, with its record: by these threads of the event, at addresses here."""
+        seen = self._seen(clocks, team, at)
+        lone = Lone.of(seen, event.site) if self.is_global else None
+        at = harmless(at, seen) if lone is None else Address(seen.first_of(at.full()))
+        if self.tag.itemsize == 4 and event.time >> 32 - self.shift:
             self._widen()
         also = clocks.of_shared if self.is_shared else ()
-        return AccessRecord(self, clocks, site, batch, look, active, at, clocks.now, also, lone=lone)
+        return AccessRecord(self, clocks, event, event.site, event.time, team, seen, at, also, lone=lone)
 
     def _widen(self) -> None:
         """Times have outgrown the tags."""
@@ -381,12 +380,12 @@ class TaggedPlaces(CtaRows):
         tags = access.load(block)
         late = tags >> self.shift > bound_of(access.known())
         if self.is_global:
-            ctas = access.batch.rows(1) + access.batch.wave.first
+            ctas = access.team.look.rows(1) + access.team.wave.first
             others = (tags & MANY != 0) | (tags >> CTA & (1 << CTA_BITS) - 1 != ctas[..., None])
             late = (tags != 0) & (late | others)  # of the many, only the last is named: others may be of other CTAs
         if not late.any():
             return None
-        many = access.mask.full[..., None]
+        many = access.seen.full[..., None]
         some = np.arange(len(many))
         if len(late) == len(many) > FEW:  # of many CTAs often only some
             some = np.flatnonzero(late.reshape(len(late), -1).any(1))
@@ -445,7 +444,7 @@ class TaggedPlaces(CtaRows):
             return None
         self._settle_writes()
         self.writes.note(access)
-        tags = spread(access.tags(), access.look.shape)
+        tags = spread(access.tags(), access.seen.shape)
         access.store(self.writers, tags)
         lost = access.lost(self.writers, tags)
         if lost is None:
@@ -466,7 +465,7 @@ class TaggedPlaces(CtaRows):
             return
         old = access.load(self.writers)
         frail = spread(
-            self._frail(access, old, write=True) & access.mask.full[..., None], (*access.look.shape, access.grains)
+            self._frail(access, old, write=True) & access.seen.full[..., None], (*access.seen.shape, access.grains)
         )
         if not frail.any():
             return
@@ -498,11 +497,11 @@ class TaggedPlaces(CtaRows):
             access.lone.write(access, self.writers, many=True)
             return
         self._settle_writes()
-        self._store_many(access, self.writers, spread(access.tags(), access.look.shape), lanes)
+        self._store_many(access, self.writers, spread(access.tags(), access.seen.shape), lanes)
 
     def _store_many(self, access: AccessRecord, block: MemoryRows, tags: Tags, lanes: Bools) -> None:
-        if (mask := access.mask.narrowed(lanes)) is not None:
-            access.store(block, (tags | MANY).astype(self.tag), mask)
+        if (some := access.seen.narrowed(lanes)) is not None:
+            access.store(block, (tags | MANY).astype(self.tag), some)
 
     def remember(self, access: AccessRecord) -> None:
         """Remember an access; the tags of a read are written when a later write needs them."""
@@ -528,7 +527,7 @@ class TaggedPlaces(CtaRows):
     def let_go(self) -> None:
         """A wave has ended: drop what its late accesses keep for speed alone."""
         for access in (*self._late_writes, *(read for read, _ in self._late)):
-            access.look.sums.clear()
+            access.seen.look.sums.clear()
 
     def _write_all_down(self) -> None:
         self._settle_writes()
@@ -541,7 +540,7 @@ class TaggedPlaces(CtaRows):
             if self._matters(access):
                 self.writes.note(access)
                 for one in access.each():
-                    one.store(self.writers, spread(access.tags(), access.look.shape))
+                    one.store(self.writers, spread(access.tags(), access.seen.shape))
 
     def _matters(self, access: AccessRecord) -> bool:
         """Is there a thread that does not know of an access?"""
@@ -559,14 +558,14 @@ class TaggedPlaces(CtaRows):
 
         at_once: has nothing happened since, so that the reader knows what it knew?
         """
-        tags = spread(access.tags(), access.look.shape)
+        tags = spread(access.tags(), access.seen.shape)
         old = access.load(self.readers)
         mine = tags[..., None]
         others = ((old ^ mine) & self.tag.type(self.who) != 0) & (old != 0)
         if not self.is_global:
             others &= old >> self.shift > bound
         if at_once:
-            others &= access.mask.full[..., None]
+            others &= access.seen.full[..., None]
             cta, warp, lane, unit = np.nonzero(others)
             found = Candidates(cta, warp, lane, unit, spread(old, others.shape)[others].astype(np.int64))
             pairs = pairs_of(access, found)
@@ -575,6 +574,6 @@ class TaggedPlaces(CtaRows):
             others = others | self._frail(access, old, write=False)
         access.store(self.readers, tags)
         differs = access.load(self.readers) != mine
-        lanes = spread((others | differs).any(-1), access.look.shape)
+        lanes = spread((others | differs).any(-1), access.seen.shape)
         if lanes.any():
             self._store_many(access, self.readers, tags, lanes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,13 +11,13 @@ from numpy.typing import NDArray
 
 from tilewright.sim.machine import (
     WIDEST,
+    AccessEvent,
     Address,
     MemoryRows,
     Part,
     are_apart,
     harmless,
     numbers,
-    split,
     spread,
 )  # fmt: skip
 from tilewright.sim.order.bounds import RECORD_BYTES, RECORDS
@@ -30,55 +29,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import TypeAlias
 
-    from tilewright.sim.machine import Batch, Bools, Ints, Look, Mask, Precedence, Site
+    from tilewright.sim.machine import Bools, Ints, Precedence, Site, Team
     from tilewright.sim.order.races.clash import Pairs
     from tilewright.sim.order.races.lone import Lone
     from tilewright.sim.order.races.places import TaggedPlaces
 
     Tags: TypeAlias = "NDArray[np.unsignedinteger]"
-
-# One event: lanes that are about to touch memory. What the rules ask of it is computed once.
-
-
-@dataclass(eq=False)  # not frozen: there are many, and freezing takes time
-class AccessEvent:
-    """at: addresses in the site's buffer; of a remote site those of the cluster's window."""
-
-    site: Site
-    batch: Batch
-    mask: Mask
-    at: Address
-
-    @property
-    def span(self) -> tuple[int, int]:
-        """The first byte, and the one after the last."""
-        return self.at.lo, self.at.hi + self.site.width
-
-    @cached_property
-    def threads(self) -> tuple[Ints, Ints, Ints]:
-        """(n,): row of the CTA, warp and lane of each thread."""
-        return self.batch.threads(self.mask.full)
-
-    @cached_property
-    def homes(self) -> tuple[Ints, Ints]:
-        """(CTAs, warps, 32): row of the CTA whose memory that is, and address there."""
-        shape, at = self.batch.shape, spread(self.at.full(), self.batch.shape)
-        rows = np.broadcast_to(self.batch.rows(1), shape)
-        return split(self.batch.wave, rows, at) if self.site.is_remote else (rows, at)
-
-    @cached_property
-    def places(self) -> tuple[Ints, Ints]:
-        """The same of each thread, (n,)."""
-        home, address = self.homes
-        return home[self.mask.full], address[self.mask.full]
-
-    def in_cluster(self, pitch: int) -> Address:
-        """Addresses where the memories of CTAs follow each other, ``pitch`` bytes apart."""
-        if not self.site.is_remote:
-            return Address(self.at.start, *self.at.parts, Part(self.batch.rows(pitch)))
-        home, offset = self.homes
-        return Address(0, Part(home * pitch + offset))
-
 
 # One access, as the tags of its places will tell of it, and how those are read and written.
 
@@ -93,19 +49,19 @@ NEAR = 2.0**-10  # of the smaller: how far apart sums of the same numbers are at
 
 @dataclass(eq=False, slots=True)  # not frozen: one is made per access of a run, and freezing takes time
 class AccessRecord:
-    """look, mask: how to look at the tags. at: the bytes. time: of its record. also: blocks of the clocks' columns that
-    count as known, beside the first. more: further bytes, of accesses that follow and share a record with it. lone: its
-    thread, where memory is global, and it is one. is_strong: answers of `is_strong_with_all`.
+    """team: its threads, seen: as the tags have them. at: the bytes. also: blocks of the clocks' columns that count as
+    known, beside the first. more: further bytes, of accesses that follow and share a record with it. lone: its thread,
+    where memory is global, and it is one. is_strong: answers of `is_strong_with_all`.
     """
 
     places: TaggedPlaces
     clocks: Clocks
+    event: AccessEvent
     site: Site
-    batch: Batch
-    look: Look
-    mask: Mask
-    at: Address
     time: int
+    team: Team
+    seen: Team
+    at: Address
     also: tuple[int, ...] = ()
     more: tuple[Address, ...] = ()
     lone: Lone | None = None
@@ -120,7 +76,7 @@ class AccessRecord:
     @property
     def record(self) -> Record:
         """What is kept of it."""
-        return Record(self.time, self.site, self.batch, self.mask, self.at, *self.more)
+        return Record(self.time, self.site, self.team, self.at, *self.more)
 
     @property
     def span(self) -> tuple[int, int]:
@@ -137,17 +93,17 @@ class AccessRecord:
         return self._tags
 
     def _new_tags(self) -> Tags:
-        threads = np.array(numbers(self.look.warps)).reshape(1, -1, 1) * 32 + np.arange(32)
+        threads = np.array(numbers(self.seen.warps)).reshape(1, -1, 1) * 32 + np.arange(32)
         own = threads | self.time << self.places.shift
         if self.site.how.collective:
             own = own | MANY
         if self.places.is_global:
-            own = own | (self.batch.rows(1) + self.batch.wave.first) << CTA | (UNIT if self.site.how.by_unit else 0)
+            own = own | (self.team.look.rows(1) + self.team.wave.first) << CTA | (UNIT if self.site.how.by_unit else 0)
         return own.astype(self.places.tag)
 
     def known(self) -> Times:
         """(CTAs or 1, warps, warps): up to when each warp knows each other of its CTA."""
-        return self.clocks.known_warps(self.look)
+        return self.clocks.known_warps(self.seen.look)
 
     def all_known(self) -> int:
         """The time until which its threads know everyone."""
@@ -168,17 +124,17 @@ class AccessRecord:
 
     def load(self, block: MemoryRows) -> Tags:
         """The tags in a block, (CTAs or 1, warps or 1, 32 or 1, tags of an access)."""
-        found = np.ascontiguousarray(block.load(self.look, self.where, self.width))
+        found = np.ascontiguousarray(block.load(self.seen.look, self.where, self.width))
         return found[..., None].view(self.places.tag)
 
-    def store(self, block: MemoryRows, tags: Tags, mask: Mask | None = None) -> None:
+    def store(self, block: MemoryRows, tags: Tags, some: Team | None = None) -> None:
         """Store the tag of each lane at all places that it touches, or, (CTAs, warps, 32, tags), one at each."""
         if self.grains > 1 or tags.ndim > 3:
             each = tags if tags.ndim > 3 else tags[..., None]
             wide = np.ascontiguousarray(spread(each, (*each.shape[:3], self.grains)))
             tags = wide.view(block.view(self.width).dtype)[..., 0]
-        where = self.where if mask is None else harmless(self.where, mask)
-        block.store(self.look, where, self.width, tags, mask or self.mask)
+        where = self.where if some is None else harmless(self.where, some)
+        block.store(some or self.seen, where, self.width, tags)
 
     @property
     def grains(self) -> int:
@@ -214,14 +170,14 @@ class AccessRecord:
     @property
     def is_alone(self) -> bool:
         """Is it a plain access of one lane, which may know more than its warp?"""
-        return self.mask.lanes == 1 and bool(self.clocks.alone) and self.site.how.sem == "weak"
+        return self.seen.lane_count == 1 and bool(self.clocks.alone) and self.site.how.sem == "weak"
 
     def is_one_to_one(self) -> bool:
         """Is it certain that no two lanes touch one place?"""
         shift = self.site.width.bit_length() - 1
         pitch = -(-max(self.places.nbytes, 1) // WIDEST) * WIDEST >> shift if self.places.rows > 1 else 0
         for at in (self.at, *self.more):
-            if at.bits & (self.site.width - 1) or not at.is_one_to_one(self.look, shift, pitch):
+            if at.bits & (self.site.width - 1) or not at.is_one_to_one(self.seen.look, shift, pitch):
                 return False
         return not self.more or are_apart(self.site.width, self.at, *self.more)
 
@@ -230,12 +186,12 @@ class AccessRecord:
         differs = self.load(block) != tags[..., None]
         if not differs.any():
             return None
-        lanes: Bools = differs.any(-1) & self.mask.full
+        lanes: Bools = differs.any(-1) & self.seen.full
         return lanes if lanes.any() else None
 
     def address(self, lane: tuple[int, int, int]) -> int:
         """Where a lane's bytes begin."""
-        return int(spread(self.at.full(), self.batch.shape)[lane])
+        return int(spread(self.at.full(), self.team.shape)[lane])
 
     def shown_address(self, lane: tuple[int, int, int]) -> int:
         """That address as a kernel counts, from the first byte of the CTA whose memory it is."""
@@ -243,12 +199,12 @@ class AccessRecord:
 
     def wrote_alike(self) -> str:
         """Do lanes that write one place at once write equal values (`EQUAL`), nearly so (`ROUNDED`), or not ("")?"""
-        if (pending := self.site.to_write(self.at, self.batch.ctas)) is None:
+        if (pending := self.event.to_write(self.at, self.team.ctas)) is None:
             return ""
-        row = 0 if self.places.is_global else self.batch.rows(1 << 40)
-        active = spread(self.mask.full, self.batch.shape)
-        place = spread(self.where.full() + row, self.batch.shape)[active]
-        given = spread(pending, self.batch.shape)[active]
+        row = 0 if self.places.is_global else self.team.look.rows(1 << 40)
+        active = self.team.full
+        place = spread(self.where.full() + row, self.team.shape)[active]
+        given = spread(pending, self.team.shape)[active]
         bits = np.ascontiguousarray(given)[:, None].view(np.uint8)
         order = np.argsort(place, kind="stable")
         meets = np.diff(place[order]) == 0
@@ -256,12 +212,12 @@ class AccessRecord:
 
     def finds_equal(self) -> Bools:
         """In which lanes does memory already hold the value that a plain store is about to write there?"""
-        pending = self.site.to_write(self.at, self.batch.ctas) if self.site.how.sem == "weak" else None
+        pending = self.event.to_write(self.at, self.team.ctas) if self.site.how.sem == "weak" else None
         if pending is None or self.site.place is None or self.at.hi >= self.places.pitch:
-            return np.zeros(self.look.shape, np.bool_)
-        old = self.batch.wave.storage(self.site.place).load(self.batch, self.at, self.site.width)
-        same: Bools = spread(np.asarray(old == pending), self.batch.shape)
-        return same if self.look.shape == self.batch.shape else np.asarray(same.all(0, keepdims=True))
+            return np.zeros(self.seen.shape, np.bool_)
+        old = self.team.wave.storage(self.site.place).load(self.team.look, self.at, self.site.width)
+        same: Bools = spread(np.asarray(old == pending), self.team.shape)
+        return same if self.seen.shape == self.team.shape else np.asarray(same.all(0, keepdims=True))
 
 
 def bound_of(known: Times) -> Ints:
@@ -300,24 +256,23 @@ def _likeness(one: NDArray[np.uint8], other: NDArray[np.uint8]) -> str:
 class Record:
     """What is kept of an access, or of some that follow each other: its place and its threads, and no larger object."""
 
-    __slots__ = ("_span", "ctas", "every", "first", "mask", "site", "time", "warps", "whole")
+    __slots__ = ("_span", "active", "ctas", "every", "first", "site", "time", "warps", "whole")
 
-    def __init__(self, time: int, site: Site, batch: Batch, mask: Mask, *every: Address) -> None:
+    def __init__(self, time: int, site: Site, team: Team, *every: Address) -> None:
         self.time = time
         self.site = site
-        self.ctas, self.warps = batch.ctas, batch.warps
-        self.whole = batch.wave.ctas
-        self.first = batch.wave.first
-        self.mask = mask
+        self.ctas, self.warps, self.active = team.ctas, team.warps, team.array
+        self.whole = team.wave.ctas
+        self.first = team.wave.first
         self.every = [Address(at.start, *at.parts) for at in every]
         self._span: tuple[int, int] | None = None
 
     @property
     def nbytes(self) -> int:
-        """What its addresses and its mask take, those of other records among them."""
-        mask = self.mask.array
+        """What its addresses and its lanes take, those of other records among them."""
+        active = self.active
         parts = sum(part.values.nbytes for at in self.every for part in at.parts)
-        return parts + (0 if mask is None else mask.nbytes)
+        return parts + (0 if active is None else active.nbytes)
 
     @property
     def span(self) -> tuple[int, int]:
@@ -339,7 +294,7 @@ class Record:
         """CTA of the grid, thread and address of each that took part; of several accesses the last first."""
         own = np.array(numbers(self.ctas)), np.array(numbers(self.warps))
         shape = (len(own[0]), len(own[1]), 32)
-        where = np.nonzero(spread(self.mask.full, shape))
+        where = np.nonzero(np.ones(shape, np.bool_) if self.active is None else spread(self.active, shape))
         address = np.concatenate([spread(at.full(), shape)[where] for at in reversed(self.every)])
         rows, warps, lanes = (np.tile(each, len(self.every)) for each in where)
         return own[0][rows] + self.first, own[1][warps] * 32 + lanes, address
@@ -364,7 +319,7 @@ class Record:
     def holds(self, ctas: Ints, threads: Ints) -> Bools:
         """Which threads, of CTAs of the grid, took part?"""
         own = np.zeros((self.whole, max(numbers(self.warps)) + 1, 32), np.bool_)
-        own[self.ctas, self.warps] = self.mask.full
+        own[self.ctas, self.warps] = True if self.active is None else self.active
         inside = self.is_of(ctas) & (threads >> 5 < own.shape[1])
         found: Bools = (
             inside & own[np.where(inside, ctas - self.first, 0), np.where(inside, threads >> 5, 0), threads & 31]

@@ -239,7 +239,7 @@ class Witness:
 
     def missing_step(self, clash: Clash, scope: str) -> Told | None:
         """The step with which the threads of a race would have handed over; None where the run shows no handover."""
-        other, then, wave = clash.other, clash.site.at, clash.batch.wave
+        other, then, wave = clash.other, clash.site.at, clash.team.wave
         inside = wave.first <= clash.earlier[0] < wave.first + wave.ctas  # other waves have times of their own
         if other is None or other.site.at is None or then is None or not inside:
             return None
@@ -259,7 +259,7 @@ class Witness:
 
     def _has_published(self, clash: Clash, told: _Flag, thread: int, time: int) -> bool:
         """Has a write published to the later thread what a thread of its own CTA did up to a time?"""
-        clocks, run = clash.access.clocks, clash.batch.wave.run
+        clocks, run = clash.access.clocks, clash.team.wave.run
         who = np.array([clash.earlier[0]]), np.array([thread]), np.array([time])
         published = self.locations.published(told.where)
         return any(
@@ -279,7 +279,7 @@ class Witness:
     def _flags(self, clash: Clash, cta: int, *, writes: bool) -> Iterator[_Flag]:
         """Strong accesses of the threads of a CTA, the newest first."""
         found = []
-        for places in (self.orders[clash.batch.wave].shared, *self.buffers.values()):
+        for places in (self.orders[clash.team.wave].shared, *self.buffers.values()):
             for record in places.log.newest_first():
                 site, how = record.site, record.site.how
                 if how.sem == "weak" or how.is_signal or not (site.write if writes else site.shows) or not site.at:
@@ -314,7 +314,7 @@ def _barrier(scope: str, first: int, then: int) -> Told:
 
 def _by_signal(clash: Clash, other: Record, first: int, last: int) -> Told | None:
     """The warp's barrier, where one lane arrives at an m-barrier, or waits there, for others of its warp."""
-    history, rows = clash.access.clocks.signal_history, clash.batch.wave.first
+    history, rows = clash.access.clocks.signal_history, clash.team.wave.first
     waits = list(history.of(clash.later[0] - rows, clash.later[1] // 32, waits=True))
     for arrival in history.of(clash.earlier[0] - rows, clash.earlier[1] // 32, waits=False):
         if arrival.time < other.time:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def _signals_of(clash: Clash, who: Thread, *, waits: bool) -> list[PastSignal]:
     """The arrivals, or the waits, of the warp of a thread of a race, the newest first."""
-    first, (cta, thread) = clash.batch.wave.first, who
+    first, (cta, thread) = clash.team.wave.first, who
     return list(clash.access.clocks.signal_history.of(cta - first, thread // 32, waits=waits))
 
 
@@ -35,7 +35,7 @@ def too_early(clash: Clash) -> Told | None:
         return None
     for wait in _signals_of(clash, clash.later, waits=True):
         arrivals = [one for one in _signals_of(clash, clash.earlier, waits=False) if one.where == wait.where]
-        name = shared_text(clash.batch.wave, wait.where[1])
+        name = shared_text(clash.team.wave, wait.where[1])
         for arrival in reversed(arrivals):
             if arrival.time >= other.time and arrival.phase == wait.phase:
                 return _other_phase(name, wait, f"line {arrival.line} arrives at", at.line)
@@ -54,7 +54,7 @@ def let_pass(clash: Clash, later: Iterable[tuple[str, int]]) -> Told | None:
 
     later: the m-barriers that the later thread will arrive at, by name, and the lines.
     """
-    wave, history = clash.batch.wave, clash.access.clocks.signal_history
+    wave, history = clash.team.wave, clash.access.clocks.signal_history
     if clash.other is None or clash.other.site.at is None:
         return None
     program, tells = wave.run.program, dict(later)
@@ -81,7 +81,7 @@ def too_soon(earlier: OperationPart, clocks: Clocks, place: tuple[int, int], at:
     """What is wrong with the wait for an operation that signals an m-barrier, where the knower at ``place`` (its row
     and number) goes on too soon; None where it does not wait at all, or where nothing is known.
     """
-    operation, wave = earlier.operation, earlier.operation.batch.wave
+    operation, wave = earlier.operation, earlier.operation.team.wave
     where = [found for one in operation.signals for found in zip(one.rows.tolist(), one.at.tolist(), strict=True)]
     row, offset = next((found for found in where if found[0] == place[0]), where[0])
     warp = next((thread // 32 for thread, knower in clocks.alone.items() if knower == place[1]), place[1])

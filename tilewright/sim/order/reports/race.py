@@ -157,7 +157,7 @@ def report(
         where = told("{} by {}, waited for at {}", where, operation(other.op), other.over)
     facts = _facts(program, clash)
     place = facts["place"]
-    run = clash.batch.wave.run
+    run = clash.team.wave.run
     if other is not None and run.unwritten == "sought" and _is_unwritten(clash):
         reader, writer = (operation(other.op), other.at, _other(clash)), (_whose(clash), site.at, _later(clash))
         step, hint = barrier(_barrier_of(clash)), _ordered(program, clash, site.at, other.at)
@@ -193,24 +193,24 @@ def warned(program: Subject, clash: Clash) -> Facts:
 def _threads(clash: Clash) -> tuple[Threads, ...]:
     """The threads of the later access, the reported one first where not all are known."""
     if clash.lanes is None:
-        return (clash.batch.wave.thread_at(*clash.later),)
-    return threads_of(clash.access.look, clash.lanes)
+        return (clash.team.wave.thread_at(*clash.later),)
+    return threads_of(clash.access.seen, clash.lanes)
 
 
 def _other_access(clash: Clash, did: str) -> OtherAccess:
     """The earlier access as a finding has it."""
     op, at = (clash.other.site.op, clash.other.site.at) if clash.other is not None else ("", None)
-    return OtherAccess(op, did, **place_of(at), threads=(clash.batch.wave.thread_at(*clash.earlier),))
+    return OtherAccess(op, did, **place_of(at), threads=(clash.team.wave.thread_at(*clash.earlier),))
 
 
 def _is_unwritten(clash: Clash) -> bool:
     """Is the later access the first write of its bytes of shared memory?"""
-    access, shadows = clash.access, clash.batch.wave.shadows
+    access, shadows = clash.access, clash.team.wave.shadows
     if clash.with_writer or not access.places.is_shared:
         return False
     home, offset = divmod(access.address(clash.lane), access.places.pitch)
-    row = home if access.places.is_global else numbers(clash.batch.ctas)[clash.lane[0]]
-    flags = shadows.shared.view(1)[0 if shadows.shared.is_one else row]
+    row = home if access.places.is_global else numbers(clash.team.ctas)[clash.lane[0]]
+    flags = shadows.shared.view(1)[shadows.shared.row(row)]
     return not flags[offset : offset + clash.site.width].all()
 
 
@@ -256,11 +256,11 @@ def warning(program: Subject, clash: Clash) -> str:
 
 
 def _later(clash: Clash) -> str:
-    return grid_thread_text(clash.batch.wave, *clash.later)
+    return grid_thread_text(clash.team.wave, *clash.later)
 
 
 def _other(clash: Clash) -> str:
-    who = grid_thread_text(clash.batch.wave, *clash.earlier)
+    who = grid_thread_text(clash.team.wave, *clash.earlier)
     together = clash.other is not None and clash.other.site.how.collective
     return who.rpartition(",")[0] if together else who
 
@@ -320,7 +320,7 @@ def _missing(program: Subject, clash: Clash, other: Site | None, witness: Witnes
 
 def _paired_up(clash: Clash, witness: Witness) -> str | None:
     """The cause, where the two warps have met last at the barriers of two lines."""
-    wave, warps = clash.batch.wave, (clash.earlier[1] // 32, clash.later[1] // 32)
+    wave, warps = clash.team.wave, (clash.earlier[1] // 32, clash.later[1] // 32)
     if clash.apart != 1:
         return None
     lines = witness.orders[wave].barriers.paired_up(clash.later[0] - wave.first, warps)

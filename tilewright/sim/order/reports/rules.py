@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from tilewright.errors import Span
     from tilewright.explain import Threads
-    from tilewright.sim.machine import Ints, Operation, Site, Touched, Wave
+    from tilewright.sim.machine import Ints, Operation, Site, UnitView, Wave
     from tilewright.sim.order.asynchronous.operations import Operations
     from tilewright.sim.order.asynchronous.scoreboard import OperationPart
     from tilewright.sim.order.knowledge.clocks import Clocks
@@ -81,16 +81,16 @@ MAP_RELEASE = ProxyFence("tensormap", side="release", scope="gpu")
 MAP_ACQUIRE = ProxyFence("tensormap", side="acquire", scope="gpu", at="ptr")
 
 
-def _is_wrong(one: Touched) -> bool:
+def _is_wrong(one: UnitView) -> bool:
     """Does the unit read, and do programs fence before it?"""
     return not one.writes and isinstance(one.effect, Access) and not one.effect.unfenced
 
 
-def _verb(one: Touched) -> str:
+def _verb(one: UnitView) -> str:
     return "overwrites" if one.writes else "reads"
 
 
-def unfenced_global(wave: Wave, one: Touched, window: int, did: str, last: tuple[int, int], home: int) -> LackingFence:
+def unfenced_global(wave: Wave, one: UnitView, window: int, did: str, last: tuple[int, int], home: int) -> LackingFence:
     """An operation of the CTA ``home`` touches what a thread has stored in global memory, or loaded.
 
     last: the CTA of that thread, and its number there. Both CTAs are counted in the grid.
@@ -107,7 +107,7 @@ def unfenced_global(wave: Wave, one: Touched, window: int, did: str, last: tuple
 
 
 def unfenced_shared(
-    clocks: Clocks, one: Touched, where: tuple[int, ...], did: str, writer: int, at: tuple[int, int]
+    clocks: Clocks, one: UnitView, where: tuple[int, ...], did: str, writer: int, at: tuple[int, int]
 ) -> LackingFence:
     """An operation touches what a warp has stored in shared memory, or loaded: at ``where`` of ``one``.
 
@@ -129,7 +129,7 @@ def unfenced_shared(
     return LackingFence(f"{what} without a proxy fence", remedy, lines, did == "stored" and _is_wrong(one), name)
 
 
-def unfenced_copy(wave: Wave, one: Touched, byte: int, part: OperationPart) -> LackingFence:
+def unfenced_copy(wave: Wave, one: UnitView, byte: int, part: OperationPart) -> LackingFence:
     """An operation touches what another one has written through the generic proxy."""
     name = wave.run.places.shared_at(byte).name
     what = f"{_verb(one)} {name}, written by {part.operation.name} of warp {part.warp} without a proxy fence"
@@ -158,7 +158,7 @@ KIND = {"reading": "copy", "writing": "write"}
 
 
 def early_operation(
-    operations: Operations, now: Operation, one: Touched, place: NDArray[np.int64], earlier: OperationPart, did: str
+    operations: Operations, now: Operation, one: UnitView, place: NDArray[np.int64], earlier: OperationPart, did: str
 ) -> SimulationError:
     """An operation touches bytes of shared memory, ``place`` in ``one``, that an earlier one may not have read, or
     written.
@@ -170,7 +170,7 @@ def early_operation(
 
 
 def _early(
-    now: Operation, k: int, one: Touched, past: tuple[Operation, str, str], hint: str, buffer: str, name: str = ""
+    now: Operation, k: int, one: UnitView, past: tuple[Operation, str, str], hint: str, buffer: str, name: str = ""
 ) -> SimulationError:
     """past: the earlier operation, what it did, and who issued it. name: of an element, else the buffer's counts."""
     (earlier, did, who), at, verb = past, now.instruction.at, "writes" if one.writes else "reads"
@@ -186,7 +186,7 @@ def _wait_before(operations: Operations, earlier: OperationPart, now: Operation,
 
 
 def early_write(
-    operations: Operations, now: Operation, one: Touched, found: tuple[int, Operation, int, int, str]
+    operations: Operations, now: Operation, one: UnitView, found: tuple[int, Operation, int, int, str]
 ) -> SimulationError:
     """An operation touches bytes of a buffer that another one may not have read, or written: see `GlobalWrites`."""
     k, earlier, whose, window, did = found
@@ -408,7 +408,7 @@ def ends_before_operation(operation: Operation, issuer: int, home: int, *, is_kn
         "races",
         f"the CTA may end while {operation.name} is under way",
         issuer,
-        given=f"issued by {operation.who(issuer)}\nmemory of CTA {operation.batch.wave.cta_name(home)}",
+        given=f"issued by {operation.who(issuer)}\nmemory of CTA {operation.team.wave.cta_name(home)}",
         allowed="an end after a thread of the CTA has waited for the operation, or met one that has",
         hint=hint,
     )

@@ -1,4 +1,4 @@
-"""The rows of the memory model that need wgmma: overwriting its sources, and sources copied by cp.async."""
+"""The order that wgmma needs, for which `tests.model` has no words: its sources overwritten, or copied by cp.async."""
 
 from __future__ import annotations
 

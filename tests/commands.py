@@ -1,0 +1,20 @@
+"""A command of `tilewright`, run in this process."""
+
+from __future__ import annotations
+
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
+from unittest.mock import patch
+
+import pytest
+
+from tilewright.cli import main
+
+
+def ran(*words: object) -> tuple[int, str, str]:
+    """The exit code, standard output, and standard error."""
+    out, err = StringIO(), StringIO()
+    asked = patch("sys.argv", ["tilewright", *map(str, words)])
+    with asked, redirect_stdout(out), redirect_stderr(err), pytest.raises(SystemExit) as left:
+        main()
+    return int(left.value.code or 0), out.getvalue(), err.getvalue()

@@ -1,0 +1,354 @@
+"""Teams: threads that execute a statement together, and which they are, for memory and for messages."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tilewright.errors import SimulationError
+from tilewright.explain import Threads
+from tilewright.sim.machine.address import Address, Part
+
+if TYPE_CHECKING:
+    from tilewright.errors import Span
+    from tilewright.sim.machine import Array, Bools, Ints, Shape, Uniform, Value, Wave
+
+__all__ = ["Look", "Team", "first_of", "first_warp", "lanes_text", "numbers", "spread", "threads_of", "where_text"]
+
+# Ranges of CTAs and warps.
+
+
+def spread(array: Array, shape: tuple[int, ...]) -> Array:
+    """``array`` in a shape that it broadcasts to; NumPy takes 5 us for that even if it has that shape."""
+    return array if array.shape == shape else np.broadcast_to(array, shape)
+
+
+def numbers(taken: slice) -> range:
+    """The numbers of the CTAs or warps that a slice takes."""
+    return range(taken.start, taken.stop, taken.step)
+
+
+def covering(ascending: Ints) -> slice:
+    """The narrowest slice with all of these ascending numbers in it."""
+    step = int(ascending[1] - ascending[0]) if len(ascending) > 1 else 1
+    if len(ascending) > 2 and not (np.diff(ascending) == step).all():
+        step = 1
+    return slice(int(ascending[0]), int(ascending[-1]) + 1, step)
+
+
+def within(outer: slice, inner: slice) -> slice:
+    """The slice of a wave that ``inner`` means, which counts from the start of ``outer``."""
+    taken = numbers(outer)[inner]
+    return slice(taken.start, taken[-1] + 1, taken.step)
+
+
+class Look:
+    """Which CTAs of a wave, and which of their warps; one CTA may stand for all, and warps may have fewer lanes.
+
+    Both are ranges, as slices, so that their part of a memory is a view.
+    """
+
+    def __init__(self, wave: Wave, ctas: slice, warps: slice, shape: Shape) -> None:
+        self.wave = wave
+        self.ctas = ctas
+        self.warps = warps
+        self.shape = shape
+        self._rows: dict[int, Ints] = {}
+        self.sums: dict[tuple[int, ...], Ints] = {}  # of address parts, by what `Address.units` makes of them
+        self.one_to_one: dict[tuple[int, ...], bool] = {}  # of address parts: see `Address.is_one_to_one`
+        self._firsts: dict[Uniform, Look] = {}
+
+    def rows(self, pitch: int) -> Ints:
+        """``pitch`` times the number of each CTA's row, (CTAs, 1, 1)."""
+        if pitch not in self._rows:
+            rows = np.array(numbers(self.ctas), np.int64)
+            self._rows[pitch] = (rows * pitch).reshape(-1, 1, 1)
+        return self._rows[pitch]
+
+    @property
+    def ranks(self) -> Ints:
+        """The GPU of each CTA, (CTAs, 1, 1)."""
+        return np.asarray((self.rows(1) + self.wave.first) // self.wave.run.reach["gpu"])
+
+    def firsts(self, alike: Uniform) -> Look:
+        """This look, without the CTAs that are like an earlier one."""
+        if alike.same == 1:
+            return self
+        if alike not in self._firsts:
+            assert alike.firsts is not None
+            ctas = numbers(self.ctas)[alike.firsts]
+            some = slice(ctas.start, ctas.stop, ctas.step)
+            self._firsts[alike] = Look(self.wave, some, self.warps, (len(ctas), *self.shape[1:]))
+        return self._firsts[alike]
+
+    def rows_and_warps(self, active: Bools | np.bool_) -> tuple[Ints, Ints]:
+        """Row of the CTA and number of the warp of each entry that is set in (CTAs, warps, ...) bools."""
+        ctas, warps, *_ = np.nonzero(active)
+        return self.ctas.start + self.ctas.step * ctas, self.warps.start + self.warps.step * warps
+
+    def threads(self, active: Bools) -> tuple[Ints, Ints, Ints]:
+        """The same, and the lane, of each thread that is set in (CTAs, warps, 32) bools."""
+        ctas, warps, lanes = np.nonzero(active)
+        return self.ctas.start + self.ctas.step * ctas, self.warps.start + self.warps.step * warps, lanes
+
+    @cached_property
+    def key(self) -> tuple[object, ...]:
+        """The key that distinguishes it from other looks of its wave."""
+        ctas, warps = self.ctas, self.warps
+        return ctas.start, ctas.stop, ctas.step, warps.start, warps.stop, warps.step, self.shape
+
+    def of_lanes(self, count: int) -> Look:
+        """This look, at the first ``count`` lanes of each warp."""
+        return self if count == 32 else Look(self.wave, self.ctas, self.warps, (*self.shape[:2], count))
+
+    @cached_property
+    def single(self) -> Look:
+        """This look, at one CTA that stands for all of them."""
+        return Look(self.wave, slice(0, 1, 1), self.warps, (1, *self.shape[1:]))
+
+    @property
+    def alive(self) -> Bools:
+        """Its threads that have not ended."""
+        return self.wave.alive[self.ctas, self.warps]
+
+
+# Which lanes of them execute a statement.
+
+
+MANY_CTAS = 16
+
+
+class Team:
+    """Threads that execute a statement together: the active lanes of some warps of some CTAs.
+
+    array: bools that broadcast to ``shape``, (CTAs, warps, 32); None where every lane is active. A team is never empty:
+    `narrowed` and `without` answer None when no lane is left.
+    """
+
+    __slots__ = ("__dict__", "array", "ctas", "look", "shape", "warps", "wave")
+
+    def __init__(self, look: Look, array: Bools | None = None) -> None:
+        self.look = look
+        self.wave, self.ctas, self.warps, self.shape = look.wave, look.ctas, look.warps, look.shape
+        self.array = array
+
+    @classmethod
+    def of(cls, look: Look, active: Bools) -> Team:
+        """These lanes; as those of one CTA where all have the same."""
+        if len(active) > 1 and (active == active[:1]).all():
+            active = active[:1]
+        return cls(look, None if active.all() else active)
+
+    def narrowed(self, cond: bool | Bools) -> Team | None:
+        """The lanes where ``cond`` holds too; itself where that is all of them."""
+        if cond is True or cond is False:
+            return self if cond else None
+        active = cond if self.array is None else self.array & cond
+        if self.array is None and active.all():
+            return self
+        if not active.any():
+            return None
+        return Team.of(self.look, np.atleast_3d(active))
+
+    def parted(self, by: Array) -> list[Team]:
+        """The lanes for which a value is the same, by its values; itself where all lanes of each warp have one."""
+        if by.ndim == 0 or by.shape[-1] == 1 or (by == by[..., :1]).all():
+            return [self]
+        by = np.broadcast_to(by, self.shape)
+        parts = (self.narrowed(by == value) for value in np.unique(by[self.full]))
+        return [part for part in parts if part is not None]
+
+    def without(self, gone: Team | None) -> Team | None:
+        """The lanes that are not in ``gone``."""
+        if gone is None:
+            return self
+        return None if gone.array is None else self.narrowed(~gone.array)
+
+    def joined(self, other: Team | None) -> Team:
+        """The lanes that are in one of the two masks."""
+        if other is None or self.array is None:
+            return self
+        return other if other.array is None else Team(self.look, self.array | other.array)
+
+    def chosen(self, new: Value, old: Value | None) -> Value:
+        """``new`` in the active lanes, ``old`` in the others; None where those never had a value."""
+        if self.array is None or old is None:
+            return new
+        where = self.array if np.ndim(new) < 4 and np.ndim(old) < 4 else self.array[..., None]
+        return np.where(where, new, old)
+
+    def harmless(self, values: Ints) -> Ints:
+        """``values`` with those of inactive lanes replaced by an active one's."""
+        return values if self.array is None else np.where(self.array, values, self.first_of(values))
+
+    def first_of(self, values: Ints) -> int:
+        """What the first active lane has of values that broadcast to the batch; 0 where no lane is active."""
+        outer, lane = divmod(int(self.full.argmax()), self.shape[2])
+        place = (*divmod(outer, self.shape[1]), lane)
+        here = tuple(min(k, size - 1) for k, size in zip(place, values.shape, strict=True))
+        return int(values[here]) if self.full[place] else 0
+
+    @cached_property
+    def full(self) -> Bools:
+        """The bools in the shape of the batch."""
+        return np.broadcast_to(np.True_, self.shape) if self.array is None else spread(self.array, self.shape)
+
+    @cached_property
+    def flat(self) -> Ints:
+        """The numbers of the active lanes, counted through the batch."""
+        return np.flatnonzero(self.full)
+
+    @cached_property
+    def lane_count(self) -> int:
+        """How many lanes are active."""
+        whole = self.shape[0] * self.shape[1] * self.shape[2]
+        return whole if self.array is None else int(self.array.sum()) * (whole // self.array.size)
+
+    @cached_property
+    def warp_count(self) -> int:
+        """How many warps have an active lane."""
+        if self.array is None:
+            return self.shape[0] * self.shape[1]
+        some = self.array.any(-1)
+        return int(some.sum()) * (self.shape[0] * self.shape[1] // some.size)
+
+    @cached_property
+    def has_whole_warps(self) -> bool:
+        """True where a warp takes part with all its lanes or none."""
+        return self.array is None or bool((self.array.any(-1) == self.array.all(-1)).all())
+
+    @cached_property
+    def single(self) -> Team:
+        """The team of one CTA, where all have the same."""
+        return Team(self.look.single, self.array)
+
+    def as_one(self, *at: Address) -> Team | None:
+        """It as one CTA, where all CTAs of the wave do the same at the same addresses; else None."""
+        is_whole = self.shape[0] == self.wave.ctas
+        alike = is_whole and not self.varies_by_cta and not any(address.varies_by_cta for address in at)
+        return self.single if alike else None
+
+    def busy(self, at: Address) -> tuple[Team, Address]:
+        """It, and its addresses, without CTAs of which no lane is active, where these are most."""
+        if self.busy_ctas is None:
+            return self, at
+        ctas = covering(self.busy_ctas)
+        rest = self.full[ctas]
+        parts = (part.values[ctas] if len(part.values) > 1 else part.values for part in at.parts)
+        look = Look(self.wave, within(self.ctas, ctas), self.warps, rest.shape)
+        return Team.of(look, rest), Address(at.start, *map(Part, parts))
+
+    @cached_property
+    def busy_ctas(self) -> Ints | None:
+        """The CTAs that have an active lane, if they lie among few others that have none; else None."""
+        if self.array is None or len(self.array) < MANY_CTAS:
+            return None
+        busy = np.flatnonzero(self.array.any((1, 2)))
+        return busy if 4 * (busy[-1] + 1 - busy[0]) <= len(self.array) else None
+
+    @property
+    def has_all_alive(self) -> bool:
+        """Does each warp take part with all of its threads that have not ended, or with none?"""
+        if self.has_whole_warps:
+            return True
+        return bool((self.full == (self.look.alive & self.full.any(-1, keepdims=True))).all())
+
+    def lane_of(self, thread: int) -> tuple[int, int, int] | None:
+        """Where in it a thread, counted through the grid, is; None for one that is not in it."""
+        warp, lane = divmod(thread, 32)
+        row, warp = warp // self.wave.run.warps - self.wave.first, warp % self.wave.run.warps
+        if row not in numbers(self.ctas) or warp not in numbers(self.warps):
+            return None
+        at = numbers(self.ctas).index(row), numbers(self.warps).index(warp), lane
+        return at if self.full[at] else None
+
+    def in_wave(self) -> Bools:
+        """Which threads of the wave these are: (CTAs, warps, 32) of the whole wave."""
+        all_lanes = np.zeros((self.wave.ctas, self.wave.run.warps, 32), np.bool_)
+        all_lanes[self.ctas, self.warps] = self.full
+        return all_lanes
+
+    def error(
+        self, kind: str, what: str, lanes: Bools, at: Span | None, *, given: object = None, **facts: object
+    ) -> SimulationError:
+        """A finding about some of its lanes, (CTAs, warps, 32). given: left out, who they are."""
+        given, threads = given or where_text(self, lanes), threads_of(self, lanes)
+        return SimulationError(what, given=given, at=at, kind=kind, threads=threads, **facts)  # type: ignore[arg-type]  # as of it
+
+    @cached_property
+    def threads(self) -> tuple[Ints, Ints, Ints]:
+        """(n,): row of the CTA, warp and lane of each active lane."""
+        return self.look.threads(self.full)
+
+    @cached_property
+    def varies_by_cta(self) -> bool:
+        """Can two CTAs have different lanes active?"""
+        return self.array is not None and self.array.shape[0] > 1
+
+
+# In words.
+
+
+def lanes_text(lanes: Bools) -> str:
+    """``lanes 0..15`` of a (32,) mask, as few words as will do."""
+    active = np.flatnonzero(lanes)
+    if len(active) == 32:
+        return "all lanes"
+    runs = np.split(active, np.flatnonzero(np.diff(active) != 1) + 1)
+    shown = [f"{run[0]}..{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs]
+    return ("lane " if len(active) == 1 else "lanes ") + ", ".join(shown)
+
+
+def first_warp(lanes: Bools) -> tuple[int, int]:
+    """Place in a batch, its CTA and its number, of the first warp that has such lanes."""
+    cta, warp = np.argwhere(lanes.any(-1))[0]
+    return int(cta), int(warp)
+
+
+def first_of(values: Value, lanes: Bools) -> int:
+    """The number that the first of these lanes has."""
+    return int(np.broadcast_to(values, lanes.shape)[lanes][0])
+
+
+def threads_of(team: Team, lanes: Bools) -> tuple[Threads, ...]:
+    """All of these lanes of a batch, as ranges: CTAs that follow each other and have the same warps and lanes are one
+    entry. lanes: (CTAs, warps, 32), or what broadcasts to it.
+    """
+    full, kinds_of = np.broadcast_to(lanes, team.shape), dict[object, list[tuple[int, int]]]()
+    of_one = team.wave.run.reach["gpu"]
+    ctas, warps = numbers(team.ctas), numbers(team.warps)
+    for k in np.flatnonzero(full.any((1, 2))).tolist():
+        row, kinds = ctas[k] + team.wave.first, dict[tuple[int, int], list[tuple[int, int]]]()
+        for warp in np.flatnonzero(full[k].any(-1)).tolist():
+            for run in _runs(np.flatnonzero(full[k, warp])):
+                _extend(kinds.setdefault(run, []), warps[warp])
+        _extend(kinds_of.setdefault(tuple((run, tuple(spans_of)) for run, spans_of in kinds.items()), []), row, of_one)
+    return tuple(
+        team.wave.threads_of(span, warp, run)
+        for kind, spans in kinds_of.items()
+        for span in spans
+        for run, warps_of in kind  # type: ignore[attr-defined]  # the key made above
+        for warp in warps_of
+    )
+
+
+def _runs(numbers: Ints) -> list[tuple[int, int]]:
+    parts = np.split(numbers, np.flatnonzero(np.diff(numbers) != 1) + 1)
+    return [(int(part[0]), int(part[-1])) for part in parts]
+
+
+def _extend(spans: list[tuple[int, int]], number: int, parts: int = 1 << 62) -> None:
+    """Add a number above all others to spans of numbers, each inside of one of the parts that are so long."""
+    if spans and spans[-1][1] == number - 1 and number % parts:
+        spans[-1] = spans[-1][0], number
+    else:
+        spans.append((number, number))
+
+
+def where_text(team: Team, lanes: Bools, shown: Bools | None = None) -> str:
+    """``CTA (0, 0, 0), warp 2, lanes 0..15``: the first warp that has such lanes, and these or those ``shown``."""
+    cta, warp = first_warp(lanes)
+    name = team.wave.warp_name(numbers(team.ctas)[cta], numbers(team.warps)[warp])
+    return f"{name}, {lanes_text((lanes if shown is None else shown)[cta, warp])}"
