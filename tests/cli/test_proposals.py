@@ -11,6 +11,7 @@ import pytest
 
 from tests.commands import ran
 from tilewright.cli import main
+from tilewright.load import load_cu
 
 ROWS = """
 __global__ void twice(const float* x, float* y, int n) {
@@ -257,3 +258,55 @@ void launcher(const float* x, float* y, int n) {
 def test_sizes_are_smaller_where_a_run_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilewright.cli.proposing.SECONDS", 1e-6)
     assert "--size b=16" in verdict(POINTS.replace("GUARD", GUARD), tmp_path)["proposed"]
+
+
+SWITCHED = (
+    """
+template <int Threads, int Rows, bool Even, typename T> struct Traits {
+    using type = T;
+    static constexpr int threads = Threads, rows = Rows;
+    static constexpr bool even = Even;
+};
+#define BOOL_SWITCH(COND, NAME, ...)                                     \\
+    [&] {                                                                \\
+        if (COND) { constexpr bool NAME = true; return __VA_ARGS__(); }  \\
+        else { constexpr bool NAME = false; return __VA_ARGS__(); }      \\
+    }()
+template <typename K> __global__ void scan(float* x, int n) {
+    int i = blockIdx.x * K::threads + threadIdx.x;
+    if (K::even || i < n) x[i] *= K::rows;
+}
+template <int Threads, typename T> void launch(T* x, int n) {
+    constexpr int kRows = 1;
+    BOOL_SWITCH(n % Threads == 0, kEven, [&] {
+        using K = Traits<Threads, kRows, kEven, T>;
+        auto kernel = &scan<K>;
+        kernel<<<(n + Threads - 1) / Threads, Threads>>>(x, n);
+    });
+}
+template <typename T> void run(T* x, int n) { launch<32, T>(x, n); }
+template void run<float>(float* x, int n);
+""",
+    "scan<Traits<32, 1, true, float>>",
+)
+IN_MACROS = (
+    """
+template <typename T, int N> __global__ void scan(T* x) { x[threadIdx.x] *= N; }
+#define LAUNCH(n)                                      \\
+    do {                                               \\
+        constexpr int kN = n;                          \\
+        scan<T, kN><<<1, 32>>>(x);                     \\
+    } while (0)
+template <typename T> void run(T* x) { LAUNCH(4); }
+template void run<float>(float* x);
+""",
+    "scan<float, 4>",
+)
+
+
+@pytest.mark.parametrize(("text", "kernel"), [SWITCHED, IN_MACROS], ids=["function", "macro"])
+def test_constants_around_a_launch_are_arguments_of_its_template(text: str, kernel: str, tmp_path: Path) -> None:
+    scan = verdict(text, tmp_path)
+
+    assert scan["status"] == "clean", scan
+    assert kernel in load_cu(tmp_path / "k.cu").kernels

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tilewright.checking import EXPLORED, Policy, ran
+from tilewright.checking import EXPLORED, UNOPTIMISED, Policy, ran
 from tilewright.cli.argument_spec import ArgumentSpec, argument_spec
 from tilewright.cli.arguments import (
     Request,
@@ -320,6 +320,7 @@ class LaunchCheck:
         around = replace(self.policy.around, rest=self.handed.rest_of(self.policy.around))
         policy = replace(self.policy, around=around)
         verdict, outcome = ran(kernel, args, launch, self.request.check, self.limits, in_place=True, policy=policy)
+        verdict = _without_removed(verdict) if self.proposed else verdict
         if unsaid(verdict):
             return verdict
         if verdict and began:
@@ -362,6 +363,16 @@ def _has_update(verdict: Verdict) -> bool:
     be different ones, as of a permutation, are stored to, not changed.
     """
     return any(finding.remedy is not None and finding.remedy.step == "atomic" for finding in verdict.findings)
+
+
+def _without_removed(verdict: Verdict) -> Verdict:
+    """The verdict without accesses outside of arrays that the compiler removes: the lengths of proposed arrays are how
+    far optimised code reaches.
+    """
+    findings = tuple(finding for finding in verdict.findings
+                     if finding.kind != "bounds" or finding.builds != (UNOPTIMISED,))  # fmt: skip
+    is_clean = verdict.status == "wrong" and not any(finding.severity == "error" for finding in findings)
+    return replace(verdict, findings=findings, status="clean" if is_clean else verdict.status)
 
 
 def _is_wrong(verdict: Verdict) -> bool:

@@ -97,8 +97,11 @@ def argument(part: str, host: Host) -> str:
     """An argument of a template without names of the function that it stands in."""
     part = with_values(part, host.bound)
     words = set(re.findall(r"\b[A-Za-z_]\w*", part))
-    value = host.number(part) if literal(part) is None and words & host.local.keys() else None
-    return part if value is None else str(value)
+    local = words & host.local.keys() if literal(part) is None else set()
+    if local and (value := host.number(part)) is not None:
+        return str(value)
+    values = {word: str(value) for word in local if (value := host.number(word)) is not None}
+    return with_values(part, values)  # ``Traits<kRows, float>``
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +207,11 @@ def _chosen(tree: Tree, node: Node, macros: Macros) -> Iterator[tuple[str, tuple
 
 def with_choices(name: str, tree: Tree, node: Node, macros: Macros) -> str:
     """A kernel's name with what macros around its launch declare in the place of names."""
+    if "<" not in name:
+        return name
     bound = {declared: kinds[0] for declared, kinds in _chosen(tree, node, macros)}
-    return with_values(name, bound) if "<" in name else name
+    constants = {match[5]: match[6] for match in _DECLARES.finditer(tree.text, 0, node.start_byte) if match[5]}
+    return with_values(name, {**constants, **bound})
 
 
 def _declared(name: str, call: str, macros: Macros, depth: int) -> Iterator[tuple[str, str]]:
