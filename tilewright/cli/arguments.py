@@ -85,7 +85,7 @@ class SequenceRequest:
 def requests_beside(path: Path) -> list[Request]:
     """The runs that the TOML file beside a file asks for; none where there is no such file."""
     tables = _tables(path, "check")
-    with named_by(path.with_suffix(".toml")):
+    with named_by(path.with_suffix(".toml") if tables else None):
         return [*map(_request, tables)]
 
 
@@ -93,7 +93,7 @@ def sequences_beside(path: Path) -> list[SequenceRequest]:
     """The sequences of launches that the TOML file beside a file asks for."""
     requests, fields = list[SequenceRequest](), SequenceRequest.__dataclass_fields__
     tables = _tables(path, "sequence")
-    with named_by(path.with_suffix(".toml")):
+    with named_by(path.with_suffix(".toml") if tables else None):
         for table in tables:
             _check_keys(table, fields)
             launches = tuple(map(_request, table.get("launches", ())))
