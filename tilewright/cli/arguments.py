@@ -84,16 +84,20 @@ class SequenceRequest:
 
 def requests_beside(path: Path) -> list[Request]:
     """The runs that the TOML file beside a file asks for; none where there is no such file."""
-    return [_request(table, path) for table in _tables(path, "check")]
+    tables = _tables(path, "check")
+    with named_by(path.with_suffix(".toml") if tables else None):
+        return [*map(_request, tables)]
 
 
 def sequences_beside(path: Path) -> list[SequenceRequest]:
     """The sequences of launches that the TOML file beside a file asks for."""
     requests, fields = list[SequenceRequest](), SequenceRequest.__dataclass_fields__
-    for table in _tables(path, "sequence"):
-        _check_keys(table, fields, path)
-        launches = tuple(_request(entry, path) for entry in table.get("launches", ()))
-        requests.append(SequenceRequest(launches, _specs(table, "arrays", path), table.get("seed", 0)))
+    tables = _tables(path, "sequence")
+    with named_by(path.with_suffix(".toml") if tables else None):
+        for table in tables:
+            _check_keys(table, fields)
+            launches = tuple(map(_request, table.get("launches", ())))
+            requests.append(SequenceRequest(launches, _specs(table, "arrays"), table.get("seed", 0)))
     return requests
 
 
@@ -132,33 +136,23 @@ def _tables(path: Path, kind: str) -> list[Mapping[str, Any]]:
     return tables
 
 
-def _check_keys(table: Mapping[str, Any], fields: Iterable[str], path: Path) -> None:
-    file = path.with_suffix(".toml")
+def _check_keys(table: Mapping[str, Any], fields: Iterable[str]) -> None:
     for key, value in table.items():
         if key not in fields:
-            with named_by(file):
-                raise ArgumentError(f"unknown key {key}", given=key, allowed=choices(key, fields))
+            raise ArgumentError(f"unknown key {key}", given=key, allowed=choices(key, fields))
         if key in ("args", "globals", "arrays", "launches") and not isinstance(value, list):
             allowed = f"{key} = [{'{...}' if key == 'launches' else repr(str(value))}]"
-            with named_by(file):
-                raise ArgumentError(f"{key} is a list", given=f"{key} = ", allowed=allowed)
+            raise ArgumentError(f"{key} is a list", given=f"{key} = ", allowed=allowed)
 
 
-def _request(table: Mapping[str, Any], path: Path) -> Request:
-    _check_keys(table, Request.__dataclass_fields__, path)
-    values = dict(table)
-    for key in ("grid", "block", "cluster"):
-        if key in values:
-            with named_by(path.with_suffix(".toml")):
-                values[key] = numbers(values[key])
-    for key in ("args", "globals"):
-        values[key] = _specs(values, key, path)
-    return Request(**values)
+def _request(table: Mapping[str, Any]) -> Request:
+    _check_keys(table, Request.__dataclass_fields__)
+    extents = {key: numbers(table[key]) for key in ("grid", "block", "cluster") if key in table}
+    return Request(**{**table, **extents, **{key: _specs(table, key) for key in ("args", "globals")}})
 
 
-def _specs(table: Mapping[str, Any], key: str, path: Path) -> tuple[ArgumentSpec, ...]:
-    with named_by(path.with_suffix(".toml")):
-        return tuple(argument_spec(str(text)) for text in table.get(key, ()))
+def _specs(table: Mapping[str, Any], key: str) -> tuple[ArgumentSpec, ...]:
+    return tuple(argument_spec(str(text)) for text in table.get(key, ()))
 
 
 def kernel_of(module: LoadedModule, request: Request) -> LoadedKernel:

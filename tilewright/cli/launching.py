@@ -237,7 +237,7 @@ def check_sizes(module: LoadedModule, file: Path, sizes: Mapping[str, Number]) -
     """Raises ArgumentError for a size of what the host code has no name for."""
     words = {word for text in module.texts for word in re.findall(r"[^\W\d]\w*", text)} if sizes else set()
     for name, size in sizes.items():
-        if not words.issuperset(_OF_TENSOR.sub("", name).replace("->", ".").split(".")):
+        if not words.issuperset(re.split(r"\.|->|::", _OF_TENSOR.sub("", name))):
             allowed = "NAME=1024, a name of its host code; --grid and --block for what a call there returns"
             raise ArgumentError(f"{file.name} has no name {name!r}", given=f"--size {name}={size}", allowed=allowed)
 

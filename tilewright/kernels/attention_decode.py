@@ -455,10 +455,8 @@ def outputs(
     return like(q, (*q.shape[:-1], v.shape[-1])), like(q, (batch, heads, m), "float32")
 
 
-def run(
-    results: Arrays, q: Array, k: Array, v: Array, lengths: Array, pages: Array, layout: str, splits: int, longest: int,
-    left: int, right: int, scale: float | None, softcap: float,
-) -> Launches:  # fmt: skip
+def run(results: Arrays, *args: Any) -> Launches:
+    q, k, v, lengths, pages, layout, splits, longest, left, right, scale, softcap = args
     out, lse = results
     if 0 in lse.shape:
         return
@@ -496,9 +494,8 @@ def run(
         yield combine(kind_of(out), v.shape[3], most), (into, levels, upright(out, layout), lse)
 
 
-def run_append(
-    results: Arrays, k: Array, v: Array, new_k: Array, new_v: Array, lengths: Array, pages: Array, layout: str
-) -> Launches:
+def run_append(results: Arrays, *args: Any) -> Launches:
+    k, v, new_k, new_v, lengths, pages, layout = args
     k, v, new_k, new_v = (upright(array, layout) for array in (k, v, new_k, new_v))
     kernel = append(kind_of(k), k.shape[3], v.shape[3], paged=pages is not None)
     yield kernel, (k, v, new_k, new_v, lengths, 0 if pages is None else pages, results[0])

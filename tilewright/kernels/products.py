@@ -174,8 +174,8 @@ class After:
         return tuple(0 if array is None else array for array in (bias, residual, scale_a, scale_b))
 
 
-def run(results: Arrays, a: Array, b: Array, bias: Array, residual: Array, scale_a: Array, scale_b: Array,
-        activation: str, _: str) -> Launches:  # fmt: skip
+def run(results: Arrays, *args: Any) -> Launches:
+    a, b, bias, residual, scale_a, scale_b, activation, _ = args
     c = results[0]
     if a.shape[-1] == 0:  # what follows the product is that of zeros
         a, b = zeros(a, (*a.shape[:-1], ALIGNED)), zeros(b, (*b.shape[:-2], ALIGNED, b.shape[-1]))
