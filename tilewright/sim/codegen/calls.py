@@ -89,13 +89,13 @@ def _waited(e: Emitter, bound: Bound, mask: str) -> None:
     """Threads commit what they have issued, and wait for it."""
     commit, wait = bound.form.commit, bound.form.wait
     if commit is not None:
-        e.out.line(f"b.wave.pending.commit({mask}, {commit.group!r})")
+        e.out.line(f"m0.wave.pending.commit({mask}, {commit.group!r})")
     if wait is not None:
         pending = wait.pending
         if isinstance(pending, str):
             pending = int(const_value(bound.operands[pending][0]) or 0)
         effect = e.out.constant("X", wait)
-        e.out.line(f"b.wave.pending.wait({mask}, {effect}, {pending}, {e.out.constant('A', e.at)})")
+        e.out.line(f"m0.wave.pending.wait({mask}, {effect}, {pending}, {e.out.constant('A', e.at)})")
 
 
 def _move(e: Emitter, bound: Bound, mask: str) -> None:
@@ -246,7 +246,7 @@ def _operand(e: Emitter, row: Row, exprs: tuple[Expr, ...], bound: Bound, mask: 
         if file is not None:
             name = e.out.constant("X", file)
             address = e.out.named("a", at)
-            flags = f"{name}.read(b.wave.shadows, {mask}, {address})" if e.with_shadows else "None"
+            flags = f"{name}.read(m0.wave.shadows, {mask}, {address})" if e.with_shadows else "None"
             return f"{name}.load({mask}, {address}{', checked=True' if held else ''})", flags
     texts: list[str] = []
     shadows: list[str | None] = []

@@ -145,7 +145,7 @@ class SegmentEmitter(Emitter):
     def emit(self) -> None:
         """The whole function."""
         with self.out.block(f"def segment_{self.segment.index}(b):"):
-            self.out.line("run = b.wave.run; env = b.env; special = b.special; tally = run.tally; m0 = b.team")
+            self.out.line("m0 = b.team; run = m0.wave.run; env = b.env; special = b.special; tally = run.tally")
             self.out.line("threads = b.thread_parts; parts = b.parts; scalars = run.scalars")
             for name in sorted(self.program.reads(self.segment)):
                 source = "scalars" if name in self.program.parameters else "env"
@@ -160,11 +160,11 @@ class SegmentEmitter(Emitter):
         self.goes_on(end, "m0")
         if isinstance(end, ir.Branch):
             if (number := self.program.skips.counted.get(self.segment.blocks[-1])) is not None:
-                self.out.line(f"b.wave.skipping.comes(m0, {number})")
+                self.out.line(f"m0.wave.skipping.comes(m0, {number})")
             cond = self.out.named("c", self.sound(end.cond, "m0", "a condition"))
             for to, test in ((end.then, cond), (end.orelse, f"~{cond}")):
                 if self.program.ends_at(to) and self.axes.of(end.cond) != UNIFORM:
-                    self.out.line(f"b.wave.ended(m0.narrowed({test}))")
+                    self.out.line(f"m0.wave.ended(m0.narrowed({test}))")
             self.write_back()
             if self.axes.of(end.cond) == UNIFORM:
                 self.out.line(f"return {end.then} if {cond} else {end.orelse}")
@@ -181,7 +181,7 @@ class SegmentEmitter(Emitter):
             else:
                 assert isinstance(end, ir.Exit)
                 if self.program.tells_ends:
-                    self.out.line("b.wave.ended(m0)")
+                    self.out.line("m0.wave.ended(m0)")
                 self.out.line("return None")
 
     def meet(self, end: ir.Meet) -> None:
@@ -209,7 +209,7 @@ class SegmentEmitter(Emitter):
         """Note that lanes are behind the branches around a barrier."""
         if branches := self.program.skips.behind.get(id(stmt)):
             at = self.out.constant("A", stmt.at)
-            self.out.line(f"b.wave.skipping.goes_on({mask}, {branches}, {at})")
+            self.out.line(f"m0.wave.skipping.goes_on({mask}, {branches}, {at})")
 
     def ask(self, end: ir.Ask) -> None:
         """Lanes ask whether they may go on, and wait while the answer is no."""
@@ -451,7 +451,7 @@ class SegmentEmitter(Emitter):
                 with self.out.block(f"if {inner} is not None:"):
                     self.body(body, inner)
                     if ends:
-                        self.out.line(f"b.wave.ended({inner})")
+                        self.out.line(f"m0.wave.ended({inner})")
 
     def counted(self, stmt: ir.For, mask: str) -> None:
         """Python's ``for`` where all lanes turn alike; else a masked loop."""

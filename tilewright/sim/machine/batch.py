@@ -61,11 +61,6 @@ class Batch:
         return self.meeting.place
 
     @property
-    def look(self) -> Look:
-        """Its CTAs and warps."""
-        return self.team.look
-
-    @property
     def wave(self) -> Wave:
         """The wave of its CTAs."""
         return self.team.look.wave
@@ -98,8 +93,8 @@ class Batch:
 
     def parted(self, some: Bools, segment: int) -> tuple[Batch, Batch]:
         """These lanes as a batch at ``segment``, and the others, which go on waiting."""
-        rest = Team(self.look, self.team.full & ~some)
-        return self.narrowed(Team(self.look, some), segment), self.narrowed(rest, self.segment, waits=True)
+        rest = Team(self.team.look, self.team.full & ~some)
+        return self.narrowed(Team(self.team.look, some), segment), self.narrowed(rest, self.segment, waits=True)
 
     def parting(self, some: Bools) -> tuple[Batch, list[Batch]]:
         """These lanes as a batch of their own, and the others, if there are any."""
@@ -112,7 +107,7 @@ class Batch:
         """A batch of its own for each of these sets of its threads."""
         if len(parts) == 1:
             return [self]
-        every = [self.narrowed(Team(self.look, part), self.segment) for part in parts]
+        every = [self.narrowed(Team(self.team.look, part), self.segment) for part in parts]
         for number, batch in enumerate(every):
             batch.part = number
         return every

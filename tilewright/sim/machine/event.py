@@ -21,19 +21,26 @@ if TYPE_CHECKING:
 
 __all__ = ["AccessEvent", "Hook"]
 
+Written: TypeAlias = "Bits | Callable[[Address], Bits] | None"
+"""What a plain store is about to write; by its address, where there are several."""
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, init=False)
 class AccessEvent:
     """every: addresses of accesses that follow each other, in the site's buffer; of a remote site those of the
-    cluster's window. time: of the first of them in its wave, the others have the next ones. bits: what a plain store is
-    about to write; by its address, where there are several.
+    cluster's window. time: of the first of them in its wave, the others have the next ones. bits: what is about to be
+    written.
     """
 
     site: Site
     team: Team
     every: tuple[Address, ...]
     time: int
-    bits: Bits | Callable[[Address], Bits] | None = None
+    bits: Written
+
+    def __init__(self, site: Site, team: Team, every: tuple[Address, ...], time: int, bits: Written = None) -> None:
+        # one is made per access of a run, and to freeze field by field takes time
+        vars(self).update(site=site, team=team, every=every, time=time, bits=bits)
 
     @property
     def at(self) -> Address:
@@ -42,9 +49,8 @@ class AccessEvent:
 
     def each(self) -> Iterator[AccessEvent]:
         """The accesses one by one."""
-        if len(self.every) == 1:
-            return iter((self,))
-        return (replace(self, every=(at,), time=self.time + k) for k, at in enumerate(self.every))
+        every = (replace(self, every=(at,), time=self.time + k) for k, at in enumerate(self.every))
+        return iter((self,)) if len(self.every) == 1 else every
 
     @cached_property
     def span(self) -> tuple[int, int]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from tilewright.records import replace as counted_as
 from tilewright.sim.machine.address import Address, Part
 from tilewright.sim.machine.arrays import Bits
 from tilewright.sim.machine.counts import COUNTED, Line, default_phase, wavefronts
-from tilewright.sim.machine.event import AccessEvent, Hook
+from tilewright.sim.machine.event import AccessEvent, Hook, Written
 from tilewright.sim.machine.memory import initialised
 from tilewright.sim.machine.places import LOCAL_WINDOW, MULTICAST, OFFSET_BITS, SHARED_WINDOW, WINDOW_BITS, Place
 from tilewright.sim.machine.team import Team, first_of, where_text
@@ -35,7 +35,6 @@ __all__ = ["FAR", "Site"]
 
 PLAIN, MOVES = Touch(), Touch(moves=True)
 FAR = 1 << WINDOW_BITS - 1  # in a window: no buffer is that long, so a pointer there is below the start of the next one
-Written: TypeAlias = "Bits | Callable[[Address], Bits] | None"  # what a plain store is about to write; by address
 Origin = tuple["Site | None", Address | None]  # where bits come from
 
 
@@ -99,8 +98,6 @@ class Site:
 
     def reach(self, team: Team, at: Address, bits: Written = None) -> tuple[Team, bool]:
         """The lanes whose access may go on, and whether the other lanes' addresses may be anywhere."""
-        place = self.place
-        assert place is not None
         guarded = not self.contains(team, at)
         if guarded:
             team = self._within(team, at)
@@ -108,16 +105,17 @@ class Site:
                 return team, guarded
         team = self._counted(team)
         self.count(team, at)
-        self._tell(team, (at,), bits)
+        if self.hooks:
+            self._tell(team, (at,), bits)
         return team, guarded
 
     def _tell(self, team: Team, every: tuple[Address, ...], bits: Written) -> None:
         """The checks hear of an access, or of some that follow each other."""
-        if self.hooks:
-            ticks = 0 if self.line.space == "local" else len(every)
-            event = AccessEvent(self, team, every, team.wave.tick(ticks), bits)
-            for hook in self.hooks:
-                hook(event)
+        wave, ticks = team.wave, 0 if self.line.space == "local" else len(every)
+        event = AccessEvent(self, team, every, wave.now + 1, bits)
+        wave.now += ticks
+        for hook in self.hooks:
+            hook(event)
 
     def _counted(self, team: Team) -> Team:
         """The lanes whose addresses count."""
@@ -145,11 +143,10 @@ class Site:
 
     def _outside(self, team: Team, at: Address) -> Bools:
         """The active lanes that are outside of the buffer."""
-        assert self.place is not None
-        full, end = at.full(), self.place.start + self._size(team)
-        outside: Bools = team.full & ((full < self.place.start) | (full + self.width > end))
-        if self.place.pitch:
-            outside = team.full & self.place.outside(full, self.width, team.look.ranks)
+        full, place = at.full(), self.known
+        outside: Bools = team.full & ((full < place.start) | (full + self.width > place.start + self._size(team)))
+        if place.pitch:
+            outside = team.full & place.outside(full, self.width, team.look.ranks)
         return outside & (np.arange(32) < self.how.lanes) if self.how.lanes < 32 else outside
 
     def count(self, team: Team, at: Address) -> None:
@@ -213,7 +210,8 @@ class Site:
         of_one: what they add to the counts of one CTA.
         """
         self.line.add(of_one, team.shape[0])
-        self._tell(self._counted(team), tuple(every), bits)
+        if self.hooks:
+            self._tell(self._counted(team), tuple(every), bits)
 
     def counts_of_one(self, team: Team, every: Sequence[Address]) -> Line:
         """What accesses by all lanes add to the counts of one CTA, the same in all."""
@@ -262,11 +260,12 @@ class Site:
 
     def shadow_bits(self, team: Team, at: Address) -> Bits:
         """The flags at addresses of this buffer; an argument's are all set, and what is outside counts as such."""
-        place, shadows, flags = self.known, team.wave.shadows, initialised(self.width)
+        place, shadows, flags = self.place, team.wave.shadows, initialised(self.width)
+        assert place is not None
         if place.space != "global":
-            inside = team.full if self.contains(team, at) else team.full & ~self._outside(team, at)
-            there = team if inside is team.full else Team(team.look, inside)
-            if inside.any():
+            is_inside = self.contains(team, at)
+            there = team if is_inside else Team(team.look, team.full & ~self._outside(team, at))
+            if is_inside or there.full.any():
                 flags = View(place, there, harmless(at, there), self.width).load(shadows)
                 if self.at not in shadows.unset:
                     shadows.note(self, there, at, flags)
@@ -281,7 +280,8 @@ class Site:
 
     def put_flags(self, team: Team, at: Address, flags: Bits | None, origin: Origin = (None, None)) -> None:
         """Store the flags at addresses of this buffer."""
-        place, shadows = self.known, team.wave.shadows
+        place, shadows = self.place, team.wave.shadows
+        assert place is not None
         if (dependence := team.wave.run.dependence) is not None:
             dependence.stored(self, team, flags)
         if place.space != "global":

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["View", "harmless"]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)  # not frozen: one is made per access of a run, and freezing takes time
 class View:
     """at: in the memory in which the buffer ``place`` lies; in shared memory also of another CTA of the cluster. width:
     bytes of each lane. guarded: may the addresses of lanes that are not active be anywhere?

@@ -125,7 +125,8 @@ class Order(Check):
         return self._in_global if space == "global" else self._in_shared
 
     def _in_global(self, event: AccessEvent) -> None:
-        place, order = event.site.known, self.orders[event.team.wave]
+        place, order = event.site.place, self.orders[event.team.wave]
+        assert place is not None
         if event.site.write:
             check_stored(order.operations, event.team, event.site.at)
         for access in event.each() if self.races.is_written(place.window) else ():

@@ -326,7 +326,7 @@ class Recorder(Check):
         if batch is not self.running or self.run.steps != self.now:
             self.flush()
             self.running, self.now, self.segment = batch, self.run.steps, batch.segment
-            self.streams = self.streams_of(batch.look)
+            self.streams = self.streams_of(batch.team.look)
 
     def flush(self) -> None:
         """Adds the statements since the last event to the streams."""

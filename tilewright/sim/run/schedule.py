@@ -73,7 +73,7 @@ def _polling(batches: list[Batch], others: list[Batch]) -> list[Batch]:
 
 def _ended(run: Execution, waiting: Sequence[Batch]) -> Iterator[str]:
     """The GPUs among several whose threads have all ended, so that they tell nobody anything any more."""
-    left = {int(rank) for batch in waiting for rank in batch.look.ranks[batch.team.full.any((1, 2))].reshape(-1)}
+    left = {int(rank) for batch in waiting for rank in batch.team.look.ranks[batch.team.full.any((1, 2))].reshape(-1)}
     if run.ranks > 1 and not run.not_begun and (gone := sorted({*range(run.ranks)} - left)):
         yield f"rank{'s' * (len(gone) > 1)} {', '.join(map(str, gone))}: all threads have ended"
 
@@ -309,9 +309,9 @@ def whole_warps(batch: Batch) -> Bools:
     """
     if batch.place.by_mask:
         there = (batch.team.full * LANES).sum(-1, keepdims=True)
-        named = np.asarray(batch.env["meeting.0"], np.int64) & (batch.look.alive * LANES).sum(-1, keepdims=True)
+        named = np.asarray(batch.env["meeting.0"], np.int64) & (batch.team.look.alive * LANES).sum(-1, keepdims=True)
         return np.broadcast_to((named & ~there) == 0, batch.shape)
-    whole = np.asarray((batch.team.full == batch.look.alive).all(-1))
+    whole = np.asarray((batch.team.full == batch.team.look.alive).all(-1))
     if (size := batch.place.warps) > 1:
         every = np.zeros((len(whole), -(-batch.wave.run.warps // size) * size), np.bool_)
         every[:, batch.warps] = whole
@@ -662,7 +662,7 @@ class Scheduler:
                     self._gathered(batch)
                     return True
                 for lanes in (whole, active & ~whole):
-                    self._gathered(batch.narrowed(Team(batch.look, lanes), batch.segment, waits=True))
+                    self._gathered(batch.narrowed(Team(batch.team.look, lanes), batch.segment, waits=True))
                 return True
         return False
 

@@ -124,7 +124,7 @@ def _behind(access: AccessRecord, pairs: Pairs, place: Ints) -> set[Record]:
     places, run = access.places, access.team.wave.run
     if not places.is_global or run.warnings:
         return set()
-    tags = np.asarray(places.writers.view(places.tag.itemsize)[0, place], np.int64)
+    tags = np.asarray(places.writes.tags.view(places.tag.itemsize)[0, place], np.int64)
     if not tags.all() or (tags & (MANY | UNIT)).any():
         return set()
     ctas, threads, times = tags >> CTA & (1 << CTA_BITS) - 1, tags & THREAD, tags >> places.shift
@@ -192,15 +192,21 @@ def _portions(*found: Ints) -> Iterator[list[Ints]]:
 NOWHERE = (1 << 62, -1)  # a span without bytes
 
 
-class Latest:
-    """What a memory remembers of all writes, or of all reads, beside their tags. time: of the last. span: of their
+class Column:
+    """The last writes of a memory, or the last reads, by place and as a whole. time: of the last of all. span: of their
     bytes, in global memory. by_buffer: when each warp touched it last, in shared memory.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, places: TaggedPlaces) -> None:
+        self.places = places
         self.time = 0
         self.span = NOWHERE
         self.by_buffer: dict[str, Times] = {}
+
+    @cached_property
+    def tags(self) -> MemoryRows:
+        """The tag of each place; there once an access looks at them or is written down."""
+        return self.places.block()
 
     def note(self, access: AccessRecord) -> None:
         """One more."""
@@ -257,29 +263,16 @@ class TaggedPlaces(CtaRows):
         self.shift = CTA + (CTA_BITS + 1 if is_global else 0)
         self.who = (1 << CTA + (CTA_BITS if is_global else 0)) - 1  # the bits that say by whom
         self.nbytes = nbytes
-        self.writes, self.reads = Latest(), Latest()
+        self.writes, self.reads = Column(self), Column(self)
+        self.frail = Column(self)  # the writes that stronger ones have replaced
         self.has_strong = False  # any strong accesses?
         self.log = Log()
         self._late: list[tuple[AccessRecord, Times]] = []  # reads without tags so far, and what the readers knew then
         self._late_writes: list[AccessRecord] = []
         self._late_span = NOWHERE  # of their bytes
 
-    @cached_property
-    def writers(self) -> MemoryRows:
-        """The tags of the last writes; there once an access looks at them or is written down, as is `readers`."""
-        return self._block()
-
-    @cached_property
-    def readers(self) -> MemoryRows:
-        """The tags of the last reads."""
-        return self._block()
-
-    @cached_property
-    def frail(self) -> MemoryRows:
-        """The tags of the last writes that stronger ones have replaced in `writers`."""
-        return self._block()
-
-    def _block(self) -> MemoryRows:
+    def block(self) -> MemoryRows:
+        """No tags."""
         return MemoryRows.zeros(self.rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
 
     def part(self) -> bool:
@@ -289,12 +282,13 @@ class TaggedPlaces(CtaRows):
         return super().part()
 
     def parted(self) -> None:
-        for name, block in self._tags().items():
-            setattr(self, name, MemoryRows(np.repeat(block.data, self.ctas, axis=0), block.nbytes, self.ctas))
+        for column in self._tagged():
+            tags = column.tags
+            column.tags = MemoryRows(np.repeat(tags.data, self.ctas, axis=0), tags.nbytes, self.ctas)
 
-    def _tags(self) -> dict[str, MemoryRows]:
-        """The blocks of tags that are there."""
-        return {name: vars(self)[name] for name in ("writers", "readers", "frail") if name in vars(self)}
+    def _tagged(self) -> list[Column]:
+        """The columns that have tags."""
+        return [column for column in (self.writes, self.reads, self.frail) if "tags" in vars(column)]
 
     def _seen(self, clocks: Clocks, team: Team, at: Address) -> Team:
         """A team as the tags have it: as one CTA, where all do the same."""
@@ -317,20 +311,20 @@ class TaggedPlaces(CtaRows):
         """Times have outgrown the tags."""
         self._write_all_down()
         self.tag = np.dtype(np.uint64)
-        for name, old in self._tags().items():
-            wide = self._block()
-            wide.to_change(8)[:, : old.pitch // 4] = old.view(4)
-            setattr(self, name, wide)
+        for column in self._tagged():
+            wide = self.block()
+            wide.to_change(8)[:, : column.tags.pitch // 4] = column.tags.view(4)
+            column.tags = wide
 
     def refine(self, grain: int) -> None:
         """Places are narrower from now on: an operation touches a part of one."""
         self._write_all_down()
-        old, each, self.grain = self._tags(), self.grain // grain, grain
-        for name, block in old.items():
-            fine = self._block()
-            tags = np.repeat(block.view(self.tag.itemsize), each, axis=1)[:, : fine.pitch // self.tag.itemsize]
+        times, self.grain = self.grain // grain, grain
+        for column in self._tagged():
+            fine = self.block()
+            tags = np.repeat(column.tags.view(self.tag.itemsize), times, axis=1)[:, : fine.pitch // self.tag.itemsize]
             fine.to_change(self.tag.itemsize)[:, : tags.shape[1]] = tags
-            setattr(self, name, fine)
+            column.tags = fine
 
     def is_calm(self, clocks: Clocks, *, write: bool) -> bool:
         """Do all threads know all that may race with an access?"""
@@ -353,10 +347,10 @@ class TaggedPlaces(CtaRows):
             self._settle_writes()
         if not self.writes.may_race(access):
             return None
-        found = self._candidates(access, self.writers)
-        if access.site.how.sem == "weak" or "frail" not in vars(self):
+        found = self._candidates(access, self.writes.tags)
+        if access.site.how.sem == "weak" or "tags" not in vars(self.frail):
             return found
-        frail = self._candidates(access, self.frail)
+        frail = self._candidates(access, self.frail.tags)
         return found.joined(frail) if found is not None and frail is not None else found or frail
 
     def _meets_late(self, access: AccessRecord) -> bool:
@@ -372,7 +366,7 @@ class TaggedPlaces(CtaRows):
         if not self.reads.may_race(access):
             return None
         self._settle_reads()
-        return self._candidates(access, self.readers)
+        return self._candidates(access, self.reads.tags)
 
     def _candidates(self, access: AccessRecord, block: MemoryRows) -> Candidates | None:
         if access.lone is not None:
@@ -406,7 +400,7 @@ class TaggedPlaces(CtaRows):
         combine.
         """
         (self._settle_writes if write else self._settle_reads)()
-        tags = (self.writers if write else self.readers).view(self.tag.itemsize)[0, units].astype(np.int64)
+        tags = (self.writes if write else self.reads).tags.view(self.tag.itemsize)[0, units].astype(np.int64)
         many = self.log.touched(
             np.unique(units[tags & MANY != 0]), self.grain, write=write, home=home, combines=combines
         )
@@ -437,7 +431,7 @@ class TaggedPlaces(CtaRows):
             if self._late_writes and self._meets_late(access):
                 self._settle_writes()
             self.writes.note(access)
-            access.lone.write(access, self.writers)
+            access.lone.write(access, self.writes.tags)
             return None
         if access.is_one_to_one():
             self.write_later(access)
@@ -445,11 +439,11 @@ class TaggedPlaces(CtaRows):
         self._settle_writes()
         self.writes.note(access)
         tags = spread(access.tags(), access.seen.shape)
-        access.store(self.writers, tags)
-        lost = access.lost(self.writers, tags)
+        access.store(self.writes.tags, tags)
+        lost = access.lost(self.writes.tags, tags)
         if lost is None:
             return None
-        now = access.load(self.writers)
+        now = access.load(self.writes.tags)
         return lost, spread(now, (*lost.shape, now.shape[-1])).astype(np.int64)
 
     def keep_frail(self, access: AccessRecord) -> None:
@@ -463,15 +457,15 @@ class TaggedPlaces(CtaRows):
         if access.lone is not None:
             access.lone.keep_frail(access)
             return
-        old = access.load(self.writers)
+        old = access.load(self.writes.tags)
         frail = spread(
             self._frail(access, old, write=True) & access.seen.full[..., None], (*access.seen.shape, access.grains)
         )
         if not frail.any():
             return
-        kept = access.load(self.frail)
+        kept = access.load(self.frail.tags)
         many = self.tag.type(MANY) * ((kept != 0) & ((kept ^ old) & self.tag.type(self.who) != 0))
-        access.store(self.frail, np.where(frail, old | many, kept))
+        access.store(self.frail.tags, np.where(frail, old | many, kept))
 
     def _frail(self, access: AccessRecord, old: Tags, *, write: bool) -> Bools:
         """Which tags of writes, or of reads, are of accesses that are less strong, and that not all threads know?"""
@@ -494,10 +488,10 @@ class TaggedPlaces(CtaRows):
     def mark_many(self, access: AccessRecord, lanes: Bools) -> None:
         """Mark writes that do not know of earlier ones, which must be kept, too."""
         if access.lone is not None:
-            access.lone.write(access, self.writers, many=True)
+            access.lone.write(access, self.writes.tags, many=True)
             return
         self._settle_writes()
-        self._store_many(access, self.writers, spread(access.tags(), access.seen.shape), lanes)
+        self._store_many(access, self.writes.tags, spread(access.tags(), access.seen.shape), lanes)
 
     def _store_many(self, access: AccessRecord, block: MemoryRows, tags: Tags, lanes: Bools) -> None:
         if (some := access.seen.narrowed(lanes)) is not None:
@@ -512,7 +506,7 @@ class TaggedPlaces(CtaRows):
             self.reads.note(access)
             if access.lone is not None:
                 self._settle_reads()
-                access.lone.read(access, self.readers)
+                access.lone.read(access, self.reads.tags)
                 return
             if access.is_alone:
                 self._settle_reads()
@@ -540,7 +534,7 @@ class TaggedPlaces(CtaRows):
             if self._matters(access):
                 self.writes.note(access)
                 for one in access.each():
-                    one.store(self.writers, spread(access.tags(), access.seen.shape))
+                    one.store(self.writes.tags, spread(access.tags(), access.seen.shape))
 
     def _matters(self, access: AccessRecord) -> bool:
         """Is there a thread that does not know of an access?"""
@@ -559,7 +553,7 @@ class TaggedPlaces(CtaRows):
         at_once: has nothing happened since, so that the reader knows what it knew?
         """
         tags = spread(access.tags(), access.seen.shape)
-        old = access.load(self.readers)
+        old = access.load(self.reads.tags)
         mine = tags[..., None]
         others = ((old ^ mine) & self.tag.type(self.who) != 0) & (old != 0)
         if not self.is_global:
@@ -572,8 +566,8 @@ class TaggedPlaces(CtaRows):
             others[others] = pairs.of_many | ~access.knows(pairs)
         if access.site.how.sem != "weak":
             others = others | self._frail(access, old, write=False)
-        access.store(self.readers, tags)
-        differs = access.load(self.readers) != mine
+        access.store(self.reads.tags, tags)
+        differs = access.load(self.reads.tags) != mine
         lanes = spread((others | differs).any(-1), access.seen.shape)
         if lanes.any():
-            self._store_many(access, self.readers, tags, lanes)
+            self._store_many(access, self.reads.tags, tags, lanes)
