@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.isa.numbers import bits_of, nearest, value_of
-from tests.isa.oracles import Warp, Words, oracle
+from tests.isa.registry import Warp, Words, oracle
 from tilewright.isa.table import Bound
 
 # Copies between shared memory and registers.
