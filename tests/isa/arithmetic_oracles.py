@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tests.isa.numbers import OURS, nearest
-from tests.isa.oracles import ORACLES, Oracle, Warp, Words, oracle
+from tests.isa.registry import ORACLES, Oracle, Warp, Words, oracle
 from tilewright.dtypes import dtype
 
 

@@ -24,7 +24,7 @@ from tests.isa.numbers import (
     within,
     wrapped,
 )
-from tests.isa.oracles import scalar
+from tests.isa.registry import scalar
 
 NARROW = ("e4m3x2", "e5m2x2", "e2m3x2", "e3m2x2", "e2m1x2")
 

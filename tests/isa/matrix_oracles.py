@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import cache
 from itertools import product
 from typing import Any
 
@@ -12,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.isa.numbers import bits_of, nearest, value_of
-from tests.isa.oracles import Warp, Words, oracle
+from tests.isa.registry import Warp, Words, oracle
 from tilewright.isa.table import Bound
 
 # Copies between shared memory and registers.
@@ -77,6 +78,7 @@ NARROW = {"e2m1": 2, "e2m3": 0, "e3m2": 0}  # place in a byte
 PAIRS = (0b0100, 0b1000, 0b1001, 0b1100, 0b1101, 0b1110)  # two of four, the lower one in the low bits
 
 
+@cache
 def width_of(kind: str) -> int:
     """Bits that an element takes in a register."""
     return {"e4m3": 8, "e5m2": 8, **dict.fromkeys(NARROW, 8)}.get(kind) or bits_of(kind)

@@ -10,7 +10,7 @@ from typing import Any
 
 from tests.isa.machines import WINDOW
 from tests.isa.numbers import encoded, value_of
-from tests.isa.oracles import Warp, Words, oracle
+from tests.isa.registry import Warp, Words, oracle
 
 CODES = {
     "int32": "i",

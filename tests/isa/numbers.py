@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 FORMATS = {  # bits of exponent and fraction
@@ -27,6 +27,7 @@ ENDLESS = ("f16", "bf16", "f32", "f64", "e5m2")  # which have infinities, and se
 OURS = {"float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64"}
 
 
+@cache
 def bits_of(word: str) -> int:
     """Of one number of the type."""
     return int("".join(c for c in word.split("x")[0] if c.isdigit()))
@@ -43,6 +44,7 @@ def integer(word: str, bits: int) -> int:
     return signed(bits, width) if word[0] == "s" else bits & (1 << width) - 1
 
 
+@lru_cache(1 << 16)
 def value_of(word: str, bits: int) -> float:
     """The number that some bits are."""
     if word in ("ue8m0", "ue4m3"):
@@ -103,6 +105,8 @@ def encoded(word: str, value: Any, rounding: str = "rn") -> int:
 
 def nearest(word: str, value: Any, rounding: str = "rn") -> float:
     """The number of the type that a value is rounded to."""
+    if word == "f64" and rounding == "rn":  # as Python divides
+        return float(Fraction(value))
     return value_of(word, encoded(word, value, rounding))
 
 

@@ -23,7 +23,7 @@ from tests.isa.numbers import (
     signed,
     wrapped,
 )
-from tests.isa.oracles import scalar
+from tests.isa.registry import scalar
 
 
 def plus(a: Any, b: Any, rounding: str) -> Any:

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from tests.isa.numbers import bits_of, integer, signed, wrapped
-from tests.isa.oracles import scalar
+from tests.isa.registry import scalar
 from tests.isa.scalar_oracles import compared, half
 
 

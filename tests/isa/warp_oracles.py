@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial, reduce
 from typing import Any
 
-from tests.isa.oracles import Warp, Words, oracle
+from tests.isa.registry import Warp, Words, oracle
 
 
 def shuffled(warp: Warp, mode: str, a: list[Any], b: Words, c: Words) -> list[tuple[bool, Any]]:

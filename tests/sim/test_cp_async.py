@@ -279,7 +279,7 @@ def test_a_phase_that_counts_copies_hands_them_to_all_who_wait(noinc: bool, coun
 
 
 @pytest.mark.parametrize("count", [127, 96, 1])
-def test_a_phase_that_may_end_before_one_of_its_copies_is_complete_is_refusal(count: int) -> None:
+def test_a_phase_that_may_end_before_one_of_its_copies_is_complete_is_refused(count: int) -> None:
     error = refusal(signalled(noinc=True, count=count), np.zeros(128, np.float32), np.zeros(128, np.float32))
 
     what = "the phase of bar[0] may end before cp_async.mbarrier.arrive of some of its threads is complete"
