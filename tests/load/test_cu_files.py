@@ -191,8 +191,8 @@ def test_a_header_that_is_not_reached_is_not_missing() -> None:
         load_cu(text)
 
 
-@pytest.mark.parametrize("header", ["thrust/sort.h", "cub/device/device_radix_sort.cuh"])
-def test_headers_of_algorithms_that_the_host_calls_are_the_hosts(header: str) -> None:
+@pytest.mark.parametrize("header", ["thrust/sort.h", "cub/device/device_radix_sort.cuh", "iosfwd", "xlocale.h"])
+def test_headers_of_what_the_host_calls_are_the_hosts(header: str) -> None:
     text = f"#include <{header}>\n" + "__global__ void k(int* p) { *p = 1; }\nint main() { thrust::sort(0, 0); }\n"
 
     assert ".entry _Z1kPi(" in compile_cu(text, "k.cu", "sm_90a", defines={}, include=(), names=()).ptx

@@ -177,14 +177,14 @@ cuda_runtime.h cuda_runtime_api.h cudaGL.h cudaProfiler.h cudaTypedefs.h cudnn.h
 cusolverSp.h cusparse.h cusparse_v2.h cutensor.h cwchar cwctype cxxabi.h deque device_functions.h
 device_launch_parameters.h dirent.h dlfcn.h exception execinfo.h execution expected fcntl.h fenv.h filesystem format
 forward_list fstream future getopt.h GL/gl.h GL/glew.h GL/glut.h helper_cuda.h helper_functions.h immintrin.h iomanip
-ios iostream iso646.h iterator latch list locale locale.h malloc.h map math_functions.h memory memory.h
+ios iosfwd iostream iso646.h iterator latch list locale locale.h malloc.h map math_functions.h memory memory.h
 memory_resource mpi.h mutex nccl.h netdb.h new numbers numeric nvml.h nvToolsExt.h nvtx3/nvToolsExt.h omp.h optional
 ostream print pthread.h queue random ranges regex sched.h scoped_allocator semaphore set setjmp.h shared_mutex
 signal.h sm_20_atomic_functions.h source_location sstream stack stdarg.h stdexcept stop_token string string_view
 strings.h strstream syncstream sys/file.h sys/ioctl.h sys/mman.h sys/param.h sys/resource.h sys/socket.h sys/stat.h
 sys/syscall.h sys/sysinfo.h sys/time.h sys/times.h sys/types.h sys/utsname.h sys/wait.h system_error thread typeindex
 typeinfo unistd.h unordered_map unordered_set valarray variant vector vector_functions.h vector_types.h version
-wchar.h wctype.h windows.h x86intrin.h
+wchar.h wctype.h windows.h x86intrin.h xlocale.h
 """
 DRIVER = "tilewright/driver.h"  # of tensor maps
 _TRANSFORMS = """typedef float cufftReal; typedef double cufftDoubleReal;
