@@ -80,7 +80,7 @@ def store(buffer: Buffer, index: Any, value: Any) -> Store:
     return Store(get(buffer, index), cast(as_expr(value, buffer.dtype), buffer.dtype))
 
 
-def run(op: str, *args: Any, **modifiers: Any) -> Evaluate:
+def run(op: str, /, *args: Any, **modifiers: Any) -> Evaluate:
     """An instruction for its effect."""
     return Evaluate(call(op, *args, **modifiers))
 
