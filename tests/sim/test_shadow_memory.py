@@ -16,7 +16,7 @@ NBYTES = 1 << 20
 
 
 def taken(places: TaggedPlaces) -> int:
-    return sum(array.nbytes for array in (places.writes.tags.data, places.reads.tags.data))
+    return sum(array.nbytes for array in (places.tags_of(places.writes).data, places.tags_of(places.reads).data))
 
 
 @pytest.mark.parametrize("width", [1, 2, 4, 16])

@@ -5,9 +5,8 @@ same for every check that hears of it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -25,22 +24,19 @@ Written: TypeAlias = "Bits | Callable[[Address], Bits] | None"
 """What a plain store is about to write; by its address, where there are several."""
 
 
-@dataclass(frozen=True, eq=False, init=False)
-class AccessEvent:
-    """every: addresses of accesses that follow each other, in the site's buffer; of a remote site those of the
-    cluster's window. time: of the first of them in its wave, the others have the next ones. bits: what is about to be
-    written.
-    """
-
+class _Fields(NamedTuple):
     site: Site
     team: Team
     every: tuple[Address, ...]
     time: int
-    bits: Written
+    bits: Written = None
 
-    def __init__(self, site: Site, team: Team, every: tuple[Address, ...], time: int, bits: Written = None) -> None:
-        # one is made per access of a run, and to freeze field by field takes time
-        vars(self).update(site=site, team=team, every=every, time=time, bits=bits)
+
+class AccessEvent(_Fields):  # a tuple: many are made, and to freeze an object field by field takes time
+    """every: addresses of accesses that follow each other, in the site's buffer; of a remote site those of the
+    cluster's window. time: of the first of them in its wave, the others have the next ones. bits: what is about to be
+    written.
+    """
 
     @property
     def at(self) -> Address:
@@ -49,7 +45,7 @@ class AccessEvent:
 
     def each(self) -> Iterator[AccessEvent]:
         """The accesses one by one."""
-        every = (replace(self, every=(at,), time=self.time + k) for k, at in enumerate(self.every))
+        every = (self._replace(every=(at,), time=self.time + k) for k, at in enumerate(self.every))
         return iter((self,)) if len(self.every) == 1 else every
 
     @cached_property

@@ -73,9 +73,9 @@ class Lone:
     def keep_frail(self, access: AccessRecord) -> None:
         """See `TaggedPlaces.keep_frail`."""
         places = access.places
-        for k, old in enumerate(self._tags(access, places.writes.tags).tolist()):
+        for k, old in enumerate(self._tags(access, places.tags_of(places.writes)).tolist()):
             if _is_frail(access, old, write=True):
-                kept = self._tags(access, places.frail.tags, change=True)
+                kept = self._tags(access, places.tags_of(places.frail), change=True)
                 differs = int(kept[k]) and (int(kept[k]) ^ old) & places.who
                 kept[k] = old | (MANY if differs else 0)
 

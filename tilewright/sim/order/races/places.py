@@ -11,7 +11,6 @@ between, or without another access of the place, that is never.
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -124,7 +123,7 @@ def _behind(access: AccessRecord, pairs: Pairs, place: Ints) -> set[Record]:
     places, run = access.places, access.team.wave.run
     if not places.is_global or run.warnings:
         return set()
-    tags = np.asarray(places.writes.tags.view(places.tag.itemsize)[0, place], np.int64)
+    tags = np.asarray(places.tags_of(places.writes).view(places.tag.itemsize)[0, place], np.int64)
     if not tags.all() or (tags & (MANY | UNIT)).any():
         return set()
     ctas, threads, times = tags >> CTA & (1 << CTA_BITS) - 1, tags & THREAD, tags >> places.shift
@@ -197,16 +196,11 @@ class Column:
     bytes, in global memory. by_buffer: when each warp touched it last, in shared memory.
     """
 
-    def __init__(self, places: TaggedPlaces) -> None:
-        self.places = places
+    def __init__(self) -> None:
         self.time = 0
         self.span = NOWHERE
         self.by_buffer: dict[str, Times] = {}
-
-    @cached_property
-    def tags(self) -> MemoryRows:
-        """The tag of each place; there once an access looks at them or is written down."""
-        return self.places.block()
+        self.tags: MemoryRows | None = None  # see `TaggedPlaces.tags_of`
 
     def note(self, access: AccessRecord) -> None:
         """One more."""
@@ -263,16 +257,21 @@ class TaggedPlaces(CtaRows):
         self.shift = CTA + (CTA_BITS + 1 if is_global else 0)
         self.who = (1 << CTA + (CTA_BITS if is_global else 0)) - 1  # the bits that say by whom
         self.nbytes = nbytes
-        self.writes, self.reads = Column(self), Column(self)
-        self.frail = Column(self)  # the writes that stronger ones have replaced
+        self.writes, self.reads = Column(), Column()
+        self.frail = Column()  # the writes that stronger ones have replaced
         self.has_strong = False  # any strong accesses?
         self.log = Log()
         self._late: list[tuple[AccessRecord, Times]] = []  # reads without tags so far, and what the readers knew then
         self._late_writes: list[AccessRecord] = []
         self._late_span = NOWHERE  # of their bytes
 
-    def block(self) -> MemoryRows:
-        """No tags."""
+    def tags_of(self, column: Column) -> MemoryRows:
+        """The tag of each place; there once an access looks at them or is written down."""
+        if column.tags is None:
+            column.tags = self._block()
+        return column.tags
+
+    def _block(self) -> MemoryRows:
         return MemoryRows.zeros(self.rows, -(-max(self.nbytes, 1) // (64 * self.grain)) * 64 * self.tag.itemsize)
 
     def part(self) -> bool:
@@ -282,13 +281,13 @@ class TaggedPlaces(CtaRows):
         return super().part()
 
     def parted(self) -> None:
-        for column in self._tagged():
-            tags = column.tags
+        for column, tags in self._tagged():
             column.tags = MemoryRows(np.repeat(tags.data, self.ctas, axis=0), tags.nbytes, self.ctas)
 
-    def _tagged(self) -> list[Column]:
-        """The columns that have tags."""
-        return [column for column in (self.writes, self.reads, self.frail) if "tags" in vars(column)]
+    def _tagged(self) -> list[tuple[Column, MemoryRows]]:
+        """The columns that have tags, with these."""
+        columns = (self.writes, self.reads, self.frail)
+        return [(column, column.tags) for column in columns if column.tags is not None]
 
     def _seen(self, clocks: Clocks, team: Team, at: Address) -> Team:
         """A team as the tags have it: as one CTA, where all do the same."""
@@ -311,18 +310,18 @@ class TaggedPlaces(CtaRows):
         """Times have outgrown the tags."""
         self._write_all_down()
         self.tag = np.dtype(np.uint64)
-        for column in self._tagged():
-            wide = self.block()
-            wide.to_change(8)[:, : column.tags.pitch // 4] = column.tags.view(4)
+        for column, old in self._tagged():
+            wide = self._block()
+            wide.to_change(8)[:, : old.pitch // 4] = old.view(4)
             column.tags = wide
 
     def refine(self, grain: int) -> None:
         """Places are narrower from now on: an operation touches a part of one."""
         self._write_all_down()
         times, self.grain = self.grain // grain, grain
-        for column in self._tagged():
-            fine = self.block()
-            tags = np.repeat(column.tags.view(self.tag.itemsize), times, axis=1)[:, : fine.pitch // self.tag.itemsize]
+        for column, old in self._tagged():
+            fine = self._block()
+            tags = np.repeat(old.view(self.tag.itemsize), times, axis=1)[:, : fine.pitch // self.tag.itemsize]
             fine.to_change(self.tag.itemsize)[:, : tags.shape[1]] = tags
             column.tags = fine
 
@@ -347,10 +346,10 @@ class TaggedPlaces(CtaRows):
             self._settle_writes()
         if not self.writes.may_race(access):
             return None
-        found = self._candidates(access, self.writes.tags)
-        if access.site.how.sem == "weak" or "tags" not in vars(self.frail):
+        found = self._candidates(access, self.tags_of(self.writes))
+        if access.site.how.sem == "weak" or self.frail.tags is None:
             return found
-        frail = self._candidates(access, self.frail.tags)
+        frail = self._candidates(access, self.tags_of(self.frail))
         return found.joined(frail) if found is not None and frail is not None else found or frail
 
     def _meets_late(self, access: AccessRecord) -> bool:
@@ -366,7 +365,7 @@ class TaggedPlaces(CtaRows):
         if not self.reads.may_race(access):
             return None
         self._settle_reads()
-        return self._candidates(access, self.reads.tags)
+        return self._candidates(access, self.tags_of(self.reads))
 
     def _candidates(self, access: AccessRecord, block: MemoryRows) -> Candidates | None:
         if access.lone is not None:
@@ -400,7 +399,7 @@ class TaggedPlaces(CtaRows):
         combine.
         """
         (self._settle_writes if write else self._settle_reads)()
-        tags = (self.writes if write else self.reads).tags.view(self.tag.itemsize)[0, units].astype(np.int64)
+        tags = self.tags_of(self.writes if write else self.reads).view(self.tag.itemsize)[0, units].astype(np.int64)
         many = self.log.touched(
             np.unique(units[tags & MANY != 0]), self.grain, write=write, home=home, combines=combines
         )
@@ -431,7 +430,7 @@ class TaggedPlaces(CtaRows):
             if self._late_writes and self._meets_late(access):
                 self._settle_writes()
             self.writes.note(access)
-            access.lone.write(access, self.writes.tags)
+            access.lone.write(access, self.tags_of(self.writes))
             return None
         if access.is_one_to_one():
             self.write_later(access)
@@ -439,11 +438,11 @@ class TaggedPlaces(CtaRows):
         self._settle_writes()
         self.writes.note(access)
         tags = spread(access.tags(), access.seen.shape)
-        access.store(self.writes.tags, tags)
-        lost = access.lost(self.writes.tags, tags)
+        access.store(self.tags_of(self.writes), tags)
+        lost = access.lost(self.tags_of(self.writes), tags)
         if lost is None:
             return None
-        now = access.load(self.writes.tags)
+        now = access.load(self.tags_of(self.writes))
         return lost, spread(now, (*lost.shape, now.shape[-1])).astype(np.int64)
 
     def keep_frail(self, access: AccessRecord) -> None:
@@ -457,15 +456,15 @@ class TaggedPlaces(CtaRows):
         if access.lone is not None:
             access.lone.keep_frail(access)
             return
-        old = access.load(self.writes.tags)
+        old = access.load(self.tags_of(self.writes))
         frail = spread(
             self._frail(access, old, write=True) & access.seen.full[..., None], (*access.seen.shape, access.grains)
         )
         if not frail.any():
             return
-        kept = access.load(self.frail.tags)
+        kept = access.load(self.tags_of(self.frail))
         many = self.tag.type(MANY) * ((kept != 0) & ((kept ^ old) & self.tag.type(self.who) != 0))
-        access.store(self.frail.tags, np.where(frail, old | many, kept))
+        access.store(self.tags_of(self.frail), np.where(frail, old | many, kept))
 
     def _frail(self, access: AccessRecord, old: Tags, *, write: bool) -> Bools:
         """Which tags of writes, or of reads, are of accesses that are less strong, and that not all threads know?"""
@@ -480,6 +479,7 @@ class TaggedPlaces(CtaRows):
         """Records a write of which no two lanes touch one place."""
         if self._late_writes and not self._matters(self._late_writes[-1]):
             self._settle_writes()
+        access.event = access.event._replace(bits=None)  # they are written soon, and large
         self._late_writes.append(access)
         self._late_span = _joined_spans(self._late_span, access.span)
         if len(self._late_writes) >= LATE_ACCESSES:
@@ -488,10 +488,10 @@ class TaggedPlaces(CtaRows):
     def mark_many(self, access: AccessRecord, lanes: Bools) -> None:
         """Mark writes that do not know of earlier ones, which must be kept, too."""
         if access.lone is not None:
-            access.lone.write(access, self.writes.tags, many=True)
+            access.lone.write(access, self.tags_of(self.writes), many=True)
             return
         self._settle_writes()
-        self._store_many(access, self.writes.tags, spread(access.tags(), access.seen.shape), lanes)
+        self._store_many(access, self.tags_of(self.writes), spread(access.tags(), access.seen.shape), lanes)
 
     def _store_many(self, access: AccessRecord, block: MemoryRows, tags: Tags, lanes: Bools) -> None:
         if (some := access.seen.narrowed(lanes)) is not None:
@@ -506,7 +506,7 @@ class TaggedPlaces(CtaRows):
             self.reads.note(access)
             if access.lone is not None:
                 self._settle_reads()
-                access.lone.read(access, self.reads.tags)
+                access.lone.read(access, self.tags_of(self.reads))
                 return
             if access.is_alone:
                 self._settle_reads()
@@ -534,7 +534,7 @@ class TaggedPlaces(CtaRows):
             if self._matters(access):
                 self.writes.note(access)
                 for one in access.each():
-                    one.store(self.writes.tags, spread(access.tags(), access.seen.shape))
+                    one.store(self.tags_of(self.writes), spread(access.tags(), access.seen.shape))
 
     def _matters(self, access: AccessRecord) -> bool:
         """Is there a thread that does not know of an access?"""
@@ -553,7 +553,7 @@ class TaggedPlaces(CtaRows):
         at_once: has nothing happened since, so that the reader knows what it knew?
         """
         tags = spread(access.tags(), access.seen.shape)
-        old = access.load(self.reads.tags)
+        old = access.load(self.tags_of(self.reads))
         mine = tags[..., None]
         others = ((old ^ mine) & self.tag.type(self.who) != 0) & (old != 0)
         if not self.is_global:
@@ -566,8 +566,8 @@ class TaggedPlaces(CtaRows):
             others[others] = pairs.of_many | ~access.knows(pairs)
         if access.site.how.sem != "weak":
             others = others | self._frail(access, old, write=False)
-        access.store(self.reads.tags, tags)
-        differs = access.load(self.reads.tags) != mine
+        access.store(self.tags_of(self.reads), tags)
+        differs = access.load(self.tags_of(self.reads)) != mine
         lanes = spread((others | differs).any(-1), access.seen.shape)
         if lanes.any():
-            self._store_many(access, self.reads.tags, tags, lanes)
+            self._store_many(access, self.tags_of(self.reads), tags, lanes)
