@@ -205,8 +205,7 @@ class _Kept(MemoryRows):
 
     bits: Bits
 
-    @property
-    def shared(self) -> MemoryRows:
+    def storage(self, place: Place) -> MemoryRows:
         """Itself: of such memories it is all that there is."""
         return self
 
@@ -346,6 +345,8 @@ class CompiledInstruction:
 
     def _answer(self, team: Team, arguments: Given, sinks: Given, flags: GivenFlags, results: Results) -> Results:
         """Deliver what the row's meaning gave."""
+        if results is None and (self.sinks or any(signal.kind == "arrive" for signal in self.bound.form.signals)):
+            check_values(self, results)
         for signal in self.bound.form.signals:
             self._signal(signal, team, arguments, results)
         for register, at, part in self._delivered(sinks, results):
@@ -356,8 +357,6 @@ class CompiledInstruction:
 
     def _signal(self, signal: Signal, team: Team, arguments: Given, answer: Results) -> None:
         """Report a signal of an m-barrier to the checks; lanes whose wait was not successful acquire nothing."""
-        if answer is None and signal.kind == "arrive":
-            check_values(self, answer)
         barrier = arguments[[row.name for row in self.bound.read].index(signal.barrier)]
         told = team.narrowed(answer) if signal.kind == "wait" else team
         if told is None or told.lane_count < team.lane_count:
