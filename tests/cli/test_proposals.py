@@ -310,3 +310,23 @@ def test_constants_around_a_launch_are_arguments_of_its_template(text: str, kern
 
     assert scan["status"] == "clean", scan
     assert kernel in load_cu(tmp_path / "k.cu").kernels
+
+
+LOCAL = """
+__global__ void sums(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    float part[4], other[4];
+    for (int j = 0; j < 4; ++j) { part[j] = x[i] * j; other[j] = j; }
+    float sum = 0;
+    for (int j = 0; j <= 4; ++j) sum += part[j];
+    y[i] = sum + other[i % 4] * 0;
+}
+void run(const float* x, float* y, int n) { sums<<<(n + 127) / 128, 128>>>(x, y, n); }
+"""
+
+
+def test_an_access_outside_of_a_local_array_is_told_though_arguments_are_proposed(tmp_path: Path) -> None:
+    (finding,) = verdict(LOCAL, tmp_path)["findings"]
+
+    assert (finding["kind"], finding["buffer"], finding["line"]) == ("bounds", "part", 8)

@@ -5,6 +5,7 @@ Its launch and its arguments come from the command line, from a TOML file beside
 
 from __future__ import annotations
 
+import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -320,7 +321,7 @@ class LaunchCheck:
         around = replace(self.policy.around, rest=self.handed.rest_of(self.policy.around))
         policy = replace(self.policy, around=around)
         verdict, outcome = ran(kernel, args, launch, self.request.check, self.limits, in_place=True, policy=policy)
-        verdict = _without_removed(verdict) if self.proposed else verdict
+        verdict = self._without_removed(verdict) if self.proposed else verdict
         if unsaid(verdict):
             return verdict
         if verdict and began:
@@ -348,6 +349,18 @@ class LaunchCheck:
             policy=Policy(both=False))  # fmt: skip
         return named_arrays(kernel, values)
 
+    def _without_removed(self, verdict: Verdict) -> Verdict:
+        """The verdict without accesses outside of proposed arrays that the compiler removes: the lengths of these are
+        how far optimised code reaches.
+        """
+        options = (shlex.split(option) for option in self.proposed)
+        names = {argument_spec(text).name for word, text in options if word == "--arg"}
+        findings = tuple(finding for finding in verdict.findings
+                         if finding.kind != "bounds" or finding.builds != (UNOPTIMISED,)
+                         or (finding.buffer or "").partition(".")[0] not in names)  # fmt: skip
+        is_clean = verdict.status == "wrong" and not any(finding.severity == "error" for finding in findings)
+        return replace(verdict, findings=findings, status="clean" if is_clean else verdict.status)
+
     def _put_globals(self, random: np.random.Generator) -> None:
         """Fill the variables of the device that the request names."""
         for spec in self.request.globals:
@@ -363,16 +376,6 @@ def _has_update(verdict: Verdict) -> bool:
     be different ones, as of a permutation, are stored to, not changed.
     """
     return any(finding.remedy is not None and finding.remedy.step == "atomic" for finding in verdict.findings)
-
-
-def _without_removed(verdict: Verdict) -> Verdict:
-    """The verdict without accesses outside of arrays that the compiler removes: the lengths of proposed arrays are how
-    far optimised code reaches.
-    """
-    findings = tuple(finding for finding in verdict.findings
-                     if finding.kind != "bounds" or finding.builds != (UNOPTIMISED,))  # fmt: skip
-    is_clean = verdict.status == "wrong" and not any(finding.severity == "error" for finding in findings)
-    return replace(verdict, findings=findings, status="clean" if is_clean else verdict.status)
 
 
 def _is_wrong(verdict: Verdict) -> bool:

@@ -109,7 +109,7 @@ class _Proposals:
     def smaller(self) -> _Proposals:
         """The same with smaller sizes, and ranges of fewer elements."""
         sizes = {name: max(size // 4, min(size, LEAST)) for name, size in self.options.sizes.items()}
-        args = (_with_shorter_ranges(spec) for spec in self.options.args)
+        args = (spec.filled(_quartered) for spec in self.options.args)
         options = replace(self.options, sizes=sizes, args=tuple(args))
         return replace(self, options=options, has_smaller=options != self.options).possible()
 
@@ -146,12 +146,9 @@ class _Proposals:
         return 0
 
 
-def _with_shorter_ranges(spec: ArgumentSpec) -> ArgumentSpec:
-    """An argument with a quarter of the elements in each of the ranges that it says, if it says where they begin."""
-    if not isinstance(spec.value, ArraySpec) or spec.value.fill.how != "steps":
-        return spec
-    fill = Fill("steps", (max(int(spec.value.fill.numbers[0]) // 4, LEAST),))
-    return replace(spec, value=replace(spec.value, fill=fill), text="")
+def _quartered(fill: Fill) -> Fill:
+    """A fill that says where ranges begin, with a quarter of the elements in each; any other fill itself."""
+    return replace(fill, numbers=(max(int(fill.numbers[0]) // 4, LEAST),)) if fill.how == "steps" else fill
 
 
 def _is_divided(name: str, texts: Sequence[str]) -> bool:
