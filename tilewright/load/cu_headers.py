@@ -346,6 +346,17 @@ def cutlass_folders() -> tuple[Path, ...]:
     return tuple(folder for folder in folders if (folder / "cute/tensor.hpp").is_file())[:1]
 
 
+_OF_LIBCU = re.compile(r"\bcuda\s*(?:::|;|=)|\bthread_scope|\b_CG_")
+
+
+def lighter(texts: Sequence[str]) -> list[str]:
+    """The options that leave out what no text speaks of: cooperative groups include libcu++ for the scope of a group, a
+    constant, and are read in a twentieth of the time without.
+    """
+    speak = any("cooperative_groups" in text for text in texts) and not any(_OF_LIBCU.search(text) for text in texts)
+    return ["-D_CG_LIMIT_INCLUDED_DEPENDENCIES"] if speak else []
+
+
 def words_of_cutlass(names: Iterable[str]) -> list[str]:
     """The texts of the wheel that define CUTLASS's words for ``__device__``, where its headers are named."""
     if not any(name.startswith(CUTLASS) for name in names):
