@@ -350,11 +350,12 @@ _OF_LIBCU = re.compile(r"\bcuda\s*(?:::|;|=)|\bthread_scope|\b_CG_")
 
 
 def lighter(texts: Sequence[str]) -> list[str]:
-    """The options that leave out what no text speaks of: cooperative groups include libcu++ for the scope of a group, a
-    constant, and are read in a twentieth of the time without.
+    """The options by which NVIDIA's headers say the same and are read in a fraction of the time: lists of types are
+    unrolled as nvcc has them, and cooperative groups, which include libcu++ for a constant, go without it where no text
+    speaks of it.
     """
-    speak = any("cooperative_groups" in text for text in texts) and not any(_OF_LIBCU.search(text) for text in texts)
-    return ["-D_CG_LIMIT_INCLUDED_DEPENDENCIES"] if speak else []
+    alone = any("cooperative_groups" in text for text in texts) and not any(_OF_LIBCU.search(text) for text in texts)
+    return ["-D_CCCL_META_UNROLL_LIMIT=10", *["-D_CG_LIMIT_INCLUDED_DEPENDENCIES"] * alone]
 
 
 def words_of_cutlass(names: Iterable[str]) -> list[str]:
