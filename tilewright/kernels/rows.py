@@ -34,9 +34,9 @@ MOST_KEPT = 32768  # elements of a row that stays in registers
 # `make tune`: of 16 cases the estimate has another choice 1 % faster in none.
 SHORT = ((32, 4, 4), (64, 8, 8), (256, 16, 16), (512, 32, 32))
 LAST = (MOST_KEPT, 1024, 1024)
-# Two accesses of each thread take 36 to 40 registers where warps are no multiple of 4, and fewer such CTAs fit, once they
-# have more threads than this: rows of 5120 and 7168 bfloat16 0.930 and 0.923 of copy_, with half the threads 0.976 and
-# 0.985 (softmax, 2026-12-01).
+# Two accesses of each thread take 36 to 40 registers where warps are no multiple of 4, and fewer such CTAs fit, once
+# they have more threads than this: softmax of rows of 5120 and 7168 bfloat16 has 0.930 and 0.923 of copy_'s rate, with
+# half the threads 0.976 and 0.985 (an H200, 2026-12-01).
 EVEN = 256
 RESIDENT = {(512, 32): 2, (1024, 32): 1}  # CTAs that must fit, by threads and elements of each
 # Rows beyond the first of these elements, up to the second, are shared by the CTAs of a cluster, each with so many.
