@@ -84,8 +84,8 @@ def _wait(child: int, seconds: float) -> int | None:
     return os.waitstatus_to_exitcode(status) if ended else None
 
 
-def _of_verdicts(arguments: list[str], seconds: float) -> tuple[int | None, Iterable[str]]:
-    code, _, complaint = forked(arguments, seconds)
+def _of_verdicts(arguments: list[str], seconds: float, into: Path) -> tuple[int | None, Iterable[str]]:
+    code, _, complaint = forked(arguments, seconds)  # ends it all the same, whatever it has written
     return code, complaint.strip().splitlines()[-1:]
 
 

@@ -25,6 +25,7 @@ TRACE = "tilewright.trace/1"
 """The version of what traces say of themselves: their ``otherData``."""
 SCHEMA = "tilewright.verdict/2"
 EXIT_CODES = {"clean": 0, "wrong": 1, "refused": 2, "stopped": 3}
+WORSE = ("clean", "refused", "stopped", "wrong")  # of several verdicts the last one counts
 """Exit codes by status. wrong: something was found in the kernel. refused: nothing was judged, as it could not be run
 as asked, or is no kernel. stopped: at a limit of time or memory, so that nothing is known.
 """
@@ -96,8 +97,8 @@ class Report:
 
     @property
     def status(self) -> str:
-        """The worst status of its verdicts."""
-        return max((verdict.status for verdict in self.verdicts), key=EXIT_CODES.__getitem__, default="refused")
+        """The worst status of its verdicts: wrong, whatever was not judged besides."""
+        return max((verdict.status for verdict in self.verdicts), key=WORSE.index, default="refused")
 
     @property
     def exit_code(self) -> int:
@@ -138,7 +139,7 @@ def coverage_text(coverage: Mapping[str, Any]) -> str:
 
 def notes_on(verdict: Verdict) -> Iterator[str]:
     """Lines on the smallest launch, and on arguments that were made up, with what is to be thought of findings then."""
-    if verdict.coverage:
+    if verdict.coverage.get("blocks"):
         yield coverage_text(verdict.coverage)
     if verdict.proposed:
         by_size = any(finding.kind == "bounds" for finding in verdict.findings)

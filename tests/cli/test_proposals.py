@@ -135,14 +135,50 @@ def test_an_array_that_nobody_gives_is_as_long_as_the_kernel_reaches(tmp_path: P
     assert {"--size b=64", "--size n=253", f"--arg 'xyz:f32[{64 * 253 * 3}]=random'"} <= {*points["proposed"]}
 
 
-def test_a_size_that_host_code_rounds_up_shows_the_missing_guard(tmp_path: Path) -> None:
-    (tmp_path / "k.cu").write_text(POINTS.replace("GUARD", ""))
+OTHER = """
+__global__ void sums(float* out, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) out[i] += 1;
+}
+"""
+WITHOUT = {
+    "some accesses": ("", "out[blockIdx.y * n + i] = p[0]", "out[blockIdx.y * n + i] = (i < n ? 1 : 2) + p[0]"),
+    "one too many": ("if (i > n) return;", "", ""),
+    "in vain": ("", "blockIdx.y * n + i", "blockIdx.y * gridDim.x * 128 + i"),
+}
+
+
+@pytest.mark.parametrize("what", WITHOUT)
+def test_a_size_that_host_code_rounds_up_shows_the_missing_guard(what: str, tmp_path: Path) -> None:
+    guard, word, instead = WITHOUT[what]
+    (tmp_path / "k.cu").write_text(POINTS.replace("GUARD", guard).replace(word or "GUARD", instead))
     code, out, _ = ran("check", tmp_path / "k.cu")
 
-    assert code == 1
+    assert code == 1, out
     assert "k.cu:6: load reads outside of xyz" in out
     assert "proposed, as the text does not say it: --size b=64 --size n=253" in out
     assert "what is outside of an array is so with these sizes" in out
+
+
+def test_a_kernel_that_compares_a_size_nowhere_gets_a_multiple_and_a_warning(tmp_path: Path) -> None:
+    points = verdict(POINTS.replace("GUARD", ""), tmp_path)
+    (warning,) = points["findings"]
+
+    assert (points["status"], warning["severity"], warning["line"]) == ("clean", "warning", 6)
+    assert "--size n=256" in points["proposed"]
+    assert "where n = 253: it needs n to be a multiple of 128, and compares it with nothing" in warning["message"]
+
+
+def test_a_size_that_another_kernel_guards_is_no_multiple_by_agreement(tmp_path: Path) -> None:
+    text = POINTS.replace("GUARD", "").replace(
+        "out, b, n);\n}", "out, b, n);\n    sums<<<(n + 127) / 128, 128>>>(out, n);\n}"
+    )
+    (tmp_path / "k.cu").write_text(OTHER + text)
+    code, out, _ = ran("check", tmp_path / "k.cu")
+
+    assert code == 1, out
+    assert "norms: wrong" in out
+    assert "sums: clean" in out
 
 
 def test_a_size_that_is_asked_to_be_a_multiple_stays_one(tmp_path: Path) -> None:

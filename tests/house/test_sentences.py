@@ -38,6 +38,7 @@ OTHER_TEXTS = {  # files whose patterns read what users write, or code
             "_conditions",
             "_contents",
             "_dialect",
+            "_guards",
             "_headers",
             "_host",
             "_idioms",

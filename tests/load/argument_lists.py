@@ -31,6 +31,7 @@ from tilewright.checking import Policy
 from tilewright.cli.argument_spec import argument_spec
 from tilewright.cli.arguments import Request
 from tilewright.cli.checking import LaunchCheck
+from tilewright.cli.launching import Launched
 from tilewright.errors import TilewrightError
 from tilewright.load import LoadedModule, load_ptx
 
@@ -112,7 +113,7 @@ def by_texts(random: Random) -> None:
         globals=tuple(argument_spec(text(random)) for _ in range(random.choice((0, 0, 0, 1)))),
         seed=random.choice((0, 0, 7)),
     )
-    LaunchCheck(loaded(), asked, LIMITS, Policy(both=False), quiet=True).verdict()
+    LaunchCheck(loaded(), Launched(asked, asked, "", {}), LIMITS, Policy(both=False), quiet=True).with_integers()
 
 
 # In Python

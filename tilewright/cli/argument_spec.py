@@ -6,7 +6,8 @@ x:f32[1024]=random    n=7    g={7, {1, 2}, f32[4]}    m=map(f16[128,64], box=64x
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -288,6 +289,36 @@ class ArgumentSpec:
         elif isinstance(value, tuple):
             value = tuple(spec.resized(length) for spec in value)
         return self if value == self.value else ArgumentSpec(self.name, value)
+
+
+@dataclass(frozen=True)
+class SaidByOptions:
+    """What options of a command line say of launches. sizes: values of names in host code. launch: grid and block."""
+
+    args: tuple[ArgumentSpec, ...] = ()
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    launch: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+
+    def joined(self, other: SaidByOptions) -> SaidByOptions:
+        """Both, the other one where they do not agree."""
+        args = tuple(dict.fromkeys((*self.args, *other.args)))
+        return SaidByOptions(args, {**self.sizes, **other.sizes}, {**self.launch, **other.launch})
+
+    def words(self) -> tuple[str, ...]:
+        """The options as a shell takes them, each with its name."""
+        return (*self._plain, *(f"--arg {shlex.quote(str(spec))}" for spec in self.args))
+
+    @property
+    def hint(self) -> str:
+        """The same to be read: arguments first, without quotes where they have no blanks."""
+        args = (shlex.quote(text) if " " in text else text for text in map(str, self.args))
+        return " ".join((*(f"--arg {text}" for text in args), *self._plain))
+
+    @property
+    def _plain(self) -> tuple[str, ...]:
+        """Those without arguments."""
+        return (*(f"--size {shlex.quote(f'{name}={size}')}" for name, size in self.sizes.items()),
+                *(f"--{name} {','.join(map(str, extents))}" for name, extents in self.launch.items()))  # fmt: skip
 
 
 def argument_spec(text: str) -> ArgumentSpec:

@@ -23,7 +23,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.cli.argument_spec import ALLOWED, SHORT, ArgumentSpec, Same, argument_spec, numbers
+from tilewright.cli.argument_spec import (
+    ALLOWED,
+    RANDOM,
+    SHORT,
+    ZEROS,
+    ArgumentSpec,
+    ArraySpec,
+    MapSpec,
+    SaidByOptions,
+    Same,
+    Value,
+    argument_spec,
+    numbers,
+)
 from tilewright.errors import ArgumentError, choices
 from tilewright.inputs import LAUNCH
 from tilewright.load import LoadedKernel, LoadedModule
@@ -33,7 +46,7 @@ if TYPE_CHECKING:
     from tilewright.cli.judging import RunAsked
     from tilewright.cli.verdicts import Asked
 
-_SAMPLE_OF_MAP = "map(f16[128,64]=random, box=64x64)"
+_SAMPLE_OF_MAP = MapSpec(ArraySpec("f16", (128, 64), RANDOM), (64, 64))
 
 
 @dataclass(frozen=True)
@@ -202,7 +215,7 @@ def arguments_of(
     values |= dict(zip(left, rest, strict=False))
     if missing := left[len(rest) :]:
         params = [param for param in kernel.written if param.name in missing]
-        hint = " ".join(f"--arg {example(param)}" for param in params)
+        hint = SaidByOptions(tuple(map(example, params))).hint
         if other := next((param for param in params if param.problem), None):
             hint = f"--made-by KERNEL, a kernel of the file that makes {other.name}: {other.problem}"
         raise ArgumentError(f"{kernel.name} lacks arguments", given=f"no {', '.join(missing)}", allowed=ALLOWED,
@@ -242,31 +255,31 @@ def _spelled(kernel: LoadedKernel) -> str:
     return ", ".join(f"{param.type} {param.name}".strip() for param in kernel.written) or "none"
 
 
-def example(param: Parameter) -> str:
-    """An argument that fits a parameter, as the command line has it: floats are random, integers zeros."""
+def example(param: Parameter) -> ArgumentSpec:
+    """An argument that fits a parameter: floats are random, integers zeros. One of no known type has dots."""
     if param.fields == TENSOR_MAP:
-        return f"'{param.name}={_SAMPLE_OF_MAP}'"
+        return ArgumentSpec(param.name, _SAMPLE_OF_MAP)
     if param.fields:
-        return f"'{param.name}={{{', '.join(map(_field, param.fields))}}}'"
+        return ArgumentSpec(param.name, tuple(ArgumentSpec(None, _field(field)) for field in param.fields))
     if param.type and not param.is_pointer:
         kind = number_name(param.type)
-        return f"{param.name}={'0.5' if kind.startswith('float') else 7}" if kind else f"'{param.name}={{...}}'"
-    return f"{param.name}:{_sample(param.element)}"
+        number = 0.5 if kind.startswith("float") else 7
+        return ArgumentSpec(param.name, number) if kind else ArgumentSpec(param.name, (), f"{param.name}={{...}}")
+    return ArgumentSpec(param.name, _sample(param.element))
 
 
-def _field(field: Field) -> str:
-    """A value of a field of a structure, as the command line has it."""
+def _field(field: Field) -> Value:
+    """A value of a field of a structure."""
     if field.inner == TENSOR_MAP and not field.count:
         return _SAMPLE_OF_MAP
     if field.inner:
-        value = f"{{{', '.join(map(_field, field.inner))}}}"
-        return f"{{{', '.join([value] * field.count)}}}" if field.count else value
+        value = tuple(ArgumentSpec(None, _field(inner)) for inner in field.inner)
+        return (ArgumentSpec(None, value),) * field.count if field.count else value
     if field.kind == POINTER:
         return _sample(field.element)
-    value = "0.5" if field.kind.startswith("float") else "7"
-    return f"f32[{field.count}]" if field.count else value
+    return ArraySpec("f32", (field.count,)) if field.count else 0.5 if field.kind.startswith("float") else 7
 
 
-def _sample(element: str) -> str:
+def _sample(element: str) -> ArraySpec:
     short = SHORT.get(element, "f32")
-    return f"{short}[1024]{'=random' * ('f' in short)}"
+    return ArraySpec(short, (1024,), RANDOM if "f" in short else ZEROS)

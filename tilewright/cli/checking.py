@@ -5,15 +5,14 @@ Its launch and its arguments come from the command line, from a TOML file beside
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, islice
 from os.path import commonpath
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +27,7 @@ from tilewright.cli.arguments import (
     requests_beside,
     sequences_beside,
 )
+from tilewright.cli.clock import FileClock, KernelClock
 from tilewright.cli.launching import (
     Launched,
     as_launched,
@@ -50,11 +50,15 @@ from tilewright.sequences import PlannedLaunch, sequence
 from tilewright.terminal import complain, say
 from tilewright.trials import copies_of, differ, named_arrays, with_named
 from tilewright.variations import others
-from tilewright.verdict import Report, Verdict, notes_on
+from tilewright.verdict import Report, Verdict, notes_on, verdict_on
 
 if TYPE_CHECKING:
     from tilewright.cli.verdicts import Asked
+    from tilewright.load.cu_numbers import Number
     from tilewright.sim import Run
+
+Keep: TypeAlias = Callable[[Report], None]
+"""Gets the report on a file as far as it is."""
 
 
 def loaded(
@@ -117,8 +121,9 @@ def _nearest_folder(name: str, project: Mapping[str, Sequence[Path]], near: Path
     return [file.parents[len(parts) - 1] for file in nearest] if len(nearest) == 1 else []
 
 
-def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
+def check_file(asked: Asked, limits: Mapping[str, Any], keep: Keep = lambda report: None) -> Report:
     """Run what is asked for, and say of each run what came of it: as it goes, or under --json in the report alone.
+    keep: gets the report as far as it is.
 
     Raises TilewrightError where there is nothing to run.
     """
@@ -143,29 +148,77 @@ def check_file(asked: Asked, limits: Mapping[str, Any]) -> Report:
     if by_host_code:
         launches = (with_proposals if asked.propose else as_launched)(module, line, asked.file, sizes)
         skipped = left_out(module, asked.file, sizes) if line.kernel is None else []
-        complain("\n".join([*(launch.said for launch in launches), *skipped]))
+        complain("\n".join([*(launch.said for launch in launches if launch.ways is None), *skipped]))
     else:
         if sizes:
             raise ArgumentError("--size is of names in host code, and this launch is not from there",
                                 given=" ".join(f"--size {name}" for name in sizes), allowed="--arg NAME=7")  # fmt: skip
         launches = [Launched(request, request, "", {}) for request in requests]
-    limits = {**limits, "max_findings": asked.max_findings}
-    bounds = {**limits, "explore": EXPLORED if asked.explore is None else asked.explore, "replay": asked.replay}
-    policy = Policy(asked.both, parse_idioms(asked.strict or ()), asked.pdl)
-    runs = [smaller(module, launch, asked.file, sizes) if asked.small else (launch.request, launch.coverage)
-            for launch in launches]  # fmt: skip
-    handed = Handed.between(() if asked.small else launches)
+    check = FileCheck(asked, module, sizes, {**limits, "max_findings": asked.max_findings}, launches)
     with named_by(table):
-        verdicts = [
-            LaunchCheck(module, request, bounds, replace(policy, pdl=policy.pdl or request.pdl, around=launch.around),
-                        asked.gpu, asked.json, asked.profile, coverage,
-                        handed.of(launch), proposed=launch.proposed, instead=launch.instead).with_proposals()
-            for launch, (request, coverage) in zip(launches, runs, strict=True)
-        ]  # fmt: skip
+        verdicts = check.verdicts(keep)
     with named_by(asked.file.with_suffix(".toml") if sequences else None):
         reports = [_ran_in_order(asked, limits, planned(module, whole)) for whole in sequences]
     verdicts += [verdict for report in reports for verdict in report.verdicts]
     return Report(str(asked.file), tuple(verdicts), limits)
+
+
+@dataclass(frozen=True)
+class FileCheck:
+    """The launches of a module, and how they are checked."""
+
+    asked: Asked
+    module: LoadedModule
+    sizes: Mapping[str, Number]
+    limits: Mapping[str, Any]
+    launches: Sequence[Launched]
+
+    @cached_property
+    def policy(self) -> Policy:
+        return Policy(self.asked.both, parse_idioms(self.asked.strict or ()), self.asked.pdl)
+
+    @cached_property
+    def bounds(self) -> dict[str, Any]:
+        """Limits of the runs."""
+        asked = self.asked
+        return {**self.limits, "explore": EXPLORED if asked.explore is None else asked.explore, "replay": asked.replay}
+
+    def verdicts(self, keep: Keep) -> list[Verdict]:
+        """A verdict on each launch, in its share of the time."""
+        clock = FileClock(self.limits["limit_s"], *([self.limits["limit_s"]] if self.asked.limit else []))
+        handed = Handed.between(() if self.asked.small else self.launches)
+        verdicts = list[Verdict]()
+        for number, launch in enumerate(self.launches):
+            left = len(self.launches) - number
+            verdicts.append(self._verdict(launch, handed.of(launch), clock.share(left)))
+            keep(Report(str(self.asked.file), tuple(verdicts), self.limits))
+        return verdicts
+
+    def _verdict(self, launch: Launched, handed: Handed, clock: KernelClock) -> Verdict:
+        """The verdict on one launch. Raises TilewrightError where it is the only one, and cannot be run as asked."""
+        try:
+            launch = launch.checked()
+            ways = launch.ways(clock) if launch.ways is not None else iter([launch])
+            return self._check(next(ways), handed, clock).of_ways(ways)
+        except TilewrightError as error:
+            if len(self.launches) == 1 and error.kind != "limit":
+                raise
+            name = kernel_of(self.module, launch.request).title
+            verdict = verdict_on(name, error)
+            if not self.asked.json:
+                _say(verdict, error)
+            return verdict
+
+    def _check(self, launch: Launched, handed: Handed, clock: KernelClock) -> LaunchCheck:
+        asked = self.asked
+        if launch.proposed.args or launch.proposed.sizes:
+            complain(launch.said)
+        if asked.small:
+            request, coverage = smaller(self.module, launch, asked.file, self.sizes)
+            launch = replace(launch, request=request, coverage=coverage)
+        policy = replace(self.policy, pdl=self.policy.pdl or launch.request.pdl, around=launch.around)
+        return LaunchCheck(self.module, launch, self.bounds, policy, asked.gpu, asked.json, asked.profile, handed,
+                           clock=clock)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -251,65 +304,85 @@ class Handed:
 
 
 @dataclass(frozen=True)
+class _Ended:
+    """A run that has ended. named, began: its arguments after and before it; before: those, where they are wanted."""
+
+    kernel: LoadedKernel
+    verdict: Verdict
+    outcome: Run | TilewrightError | MemoryError
+    named: Mapping[str, Any]
+    began: Mapping[str, Any]
+    before: Sequence[Any]
+
+
+@dataclass(frozen=True)
 class LaunchCheck:
     """A launch of a module's kernel, and how it is checked. gpu: is it launched on the GPU, too, and compared? quiet:
-    is nothing printed? profile: the GPU for which its time is told. coverage: what a smaller launch reaches.
-    handed: what launches before have left. is_known: do integers have the values of the host code, not zeros instead?
-    proposed: options that say what of the launch is proposed. instead: the same with other numbers in its arrays.
+    is nothing printed? profile: the GPU for which its time is told. handed: what launches before have left. is_known:
+    do integers have the values of the host code, not zeros instead? clock: of the kernel.
     """
 
     module: LoadedModule
-    request: Request
+    launch: Launched
     limits: Mapping[str, Any]
     policy: Policy
     gpu: bool = False
     quiet: bool = False
     profile: str | None = None
-    coverage: Mapping[str, Any] = field(default_factory=dict)
     handed: Handed = field(default_factory=Handed)
     is_known: bool = True
-    proposed: tuple[str, ...] = ()
-    instead: Launched | None = None
+    clock: KernelClock = field(default_factory=KernelClock)
 
-    def with_proposals(self) -> Verdict:
-        """The verdict on a launch whose arrays of integers are proposed: what is wrong with some numbers and not with
-        others, as of a permutation, is no finding, but updates that lack an atomic.
+    @property
+    def request(self) -> Request:
+        return self.launch.request
+
+    def with_args(self, change: Callable[[ArgumentSpec], ArgumentSpec]) -> LaunchCheck:
+        """The same with other arguments."""
+        request = replace(self.request, args=tuple(map(change, self.request.args)))
+        return replace(self, launch=replace(self.launch, request=request))
+
+    def of_ways(self, others: Iterator[Launched]) -> Verdict:
+        """The verdict on a launch, whose arrays of integers may be proposed: what is wrong with some numbers and not
+        with others, as of a permutation, is no finding, but updates that lack an atomic.
         """
-        if (other := self.instead) is None:
+        if not self.launch.proposed.args:
             return self.with_integers()
-        ways = (self, replace(self, request=other.request, proposed=other.proposed, coverage=other.coverage))
-        for way in ways:
-            if (verdict := way.verdict(unsaid=_is_wrong)) or _has_update(verdict):
-                break
-        return verdict if verdict else self.verdict()
+        first = told = self._run()
+        check = self
+        for other in others if not first.verdict and not _has_update(first.verdict) else ():
+            check = replace(self, launch=other)
+            told = check._run()
+            if told.verdict or _has_update(told.verdict):
+                return check._told(told)
+        return self._told(first)
 
     def with_integers(self) -> Verdict:
         """The verdict on a launch of host code with small integers in the arrays that this fills with numbers which
         nobody knows; with zeros, where those lead out of an array or to no end; and then without what launches before
         have left, where that comes from such numbers.
         """
-        zeros = replace(self, request=replace(self.request, args=tuple(map(zeros_for_ramps, self.request.args))),
-                        is_known=False)  # fmt: skip
+        zeros = replace(self.with_args(zeros_for_ramps), is_known=False)
         has_ramps = zeros.request.args != self.request.args
         look = replace(zeros, policy=replace(self.policy, both=False), profile=None, gpu=False)
         checks = [self, *([zeros] * has_ramps)]
-        if has_ramps and _has_update(look.verdict(unsaid=lambda _: True)):
+        if has_ramps and _has_update(look._run().verdict):
             checks = [zeros]
         arrays = (self.handed, *([Handed()] * (not self.handed.is_sure)))
         ways = [replace(check, handed=handed) for handed in arrays for check in checks]
         for way in ways[:-1]:
-            verdict = way.verdict(unsaid=_is_by_data)
-            if not _is_by_data(verdict):
-                return verdict
-        verdict = ways[-1].verdict()
+            ended = way._run()
+            if not _is_by_data(ended.verdict):
+                return way._told(ended)
+        verdict = ways[-1]._told(ways[-1]._run())
         if verdict and len(ways) > 1:
             instead = "ramps, whose numbers lead" if has_ramps else "what launches before leave, which leads"
             complain(f"{verdict.kernel}: zeros in place of {instead} out of an array or to no end")
         return verdict
 
-    def verdict(self, *, unsaid: Callable[[Verdict], bool] = lambda _: False) -> Verdict:
-        """The verdict, which is printed but where it is ``unsaid``."""
-        kernel, launch = kernel_of(self.module, self.request), self.request.launch
+    def _run(self) -> _Ended:
+        """A run, of which nothing is told yet."""
+        kernel = kernel_of(self.module, self.request)
         random = np.random.default_rng(self.request.seed)
         self._put_globals(random)
         values = arguments_of(kernel, self.request, random)
@@ -318,31 +391,59 @@ class LaunchCheck:
         began = copies_of(named) if self.handed.homes else {}
         kept = self.gpu or self.profile is not None
         before = [np.copy(value) if isinstance(value, np.ndarray) else value for value in args] if kept else []
-        around = replace(self.policy.around, rest=self.handed.rest_of(self.policy.around))
-        policy = replace(self.policy, around=around)
-        verdict, outcome = ran(kernel, args, launch, self.request.check, self.limits, in_place=True, policy=policy)
-        verdict = self._without_removed(verdict) if self.proposed else verdict
-        if unsaid(verdict):
-            return verdict
-        if verdict and began:
-            self.handed.take(self.request, named_arrays(kernel, began), named_arrays(kernel, named))
-            ramps = [spec.name for spec in self.request.args if "ramp" in spec.fills]
-            is_known = self.is_known and all(self.handed.homes.get(name or "") in self.handed.left for name in ramps)
-            if is_known and not getattr(outcome, "left_out", 1):
-                self.handed.keep(around, named_arrays(kernel, began), named_arrays(kernel, named),
-                                 partial(self._ended, kernel, began))  # fmt: skip
+        policy = replace(self.policy, around=self._around)
+        limits = {**self.limits, "limit_s": self.clock.within(self.limits.get("limit_s"))}
+        verdict, outcome = ran(kernel, args, self.request.launch, self.request.check, limits, in_place=True,
+                               policy=policy)  # fmt: skip
+        if self.launch.proposed.args:
+            verdict = self._without_removed(verdict)
+        return _Ended(kernel, verdict, outcome, named, began, before)
+
+    @property
+    def _around(self) -> HostAround:
+        return replace(self.policy.around, rest=self.handed.rest_of(self.policy.around))
+
+    def _told(self, ended: _Ended) -> Verdict:
+        """The verdict on a run, printed; later launches find what it has left."""
+        verdict, outcome, kernel = ended.verdict, ended.outcome, ended.kernel
+        if verdict and ended.began:
+            self._hand_on(ended)
         if isinstance(outcome, TilewrightError) and verdict.status == "refused" and outcome.at is None:
             raise outcome  # of the call, not of this kernel's text
         if self.gpu and verdict:
-            verdict = _compared(kernel, verdict, before, args, launch)
-        verdict = replace(verdict, coverage=self.coverage, proposed=self.proposed)
+            verdict = _compared(kernel, verdict, ended.before, [*ended.named.values()], self.request.launch)
+        if self.launch.unguarded is not None:
+            verdict = replace(verdict, findings=(*verdict.findings, *self._unguarded(self.launch.unguarded)))
+        verdict = replace(verdict, coverage=self.launch.coverage, proposed=self.launch.proposed.words())
         if not self.quiet:
             _say(verdict, outcome, self.policy.around.line)
         if self.profile is not None and not self.quiet and not isinstance(outcome, TilewrightError | MemoryError):
-            _say_times(kernel, before, launch, self.profile)
+            _say_times(kernel, ended.before, self.request.launch, self.profile)
         return verdict
 
-    def _ended(self, kernel: LoadedKernel, began: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
+    def _hand_on(self, ended: _Ended) -> None:
+        kernel, began = ended.kernel, ended.began
+        arrays = named_arrays(kernel, began), named_arrays(kernel, ended.named)
+        self.handed.take(self.request, *arrays)
+        ramps = [spec.name for spec in self.request.args if "ramp" in spec.fills]
+        is_known = self.is_known and all(self.handed.homes.get(name or "") in self.handed.left for name in ramps)
+        if is_known and not getattr(ended.outcome, "left_out", 1):
+            self.handed.keep(self._around, *arrays, partial(self._again, kernel, began))
+
+    def _unguarded(self, launch: Launched) -> Iterator[Finding]:
+        """A warning of what a kernel that compares a size with nothing does where that is no multiple."""
+        alone = replace(self.policy, both=False, around=HostAround())
+        bare = replace(self, policy=alone, launch=replace(launch, request=replace(launch.request, check="bounds")),
+                       limits={**self.limits, "explore": 0, "replay": "forwards"}, handed=Handed())  # fmt: skip
+        outside = (finding for finding in bare._run().verdict.findings if finding.kind == "bounds")
+        for finding in islice(outside, 1):
+            sizes = " and ".join(f"{name} = {launch.proposed.sizes[name]}" for name in self.launch.multiples)
+            needs = " and ".join(f"{name} to be a multiple of {width}"
+                                 for name, width in self.launch.multiples.items())  # fmt: skip
+            what = f"{finding.message}, where {sizes}: it needs {needs}, and compares it with nothing"
+            yield replace(finding, message=what, severity="warning", hint=None, remedy=None)
+
+    def _again(self, kernel: LoadedKernel, began: Mapping[str, Any], changed: Mapping[str, Any]) -> dict[str, Any]:
         """What a run leaves that begins with other arrays."""
         values, limits = copies_of(with_named(kernel, began, changed)), {**self.limits, "explore": 0}
         ran(kernel, [*values.values()], self.request.launch, self.request.check, limits, in_place=True,
@@ -353,8 +454,7 @@ class LaunchCheck:
         """The verdict without accesses outside of proposed arrays that the compiler removes: the lengths of these are
         how far optimised code reaches.
         """
-        options = (shlex.split(option) for option in self.proposed)
-        names = {argument_spec(text).name for word, text in options if word == "--arg"}
+        names = {spec.name for spec in self.launch.proposed.args}
         findings = tuple(finding for finding in verdict.findings
                          if finding.kind != "bounds" or finding.builds != (UNOPTIMISED,)
                          or (finding.buffer or "").partition(".")[0] not in names)  # fmt: skip
@@ -376,10 +476,6 @@ def _has_update(verdict: Verdict) -> bool:
     be different ones, as of a permutation, are stored to, not changed.
     """
     return any(finding.remedy is not None and finding.remedy.step == "atomic" for finding in verdict.findings)
-
-
-def _is_wrong(verdict: Verdict) -> bool:
-    return not verdict
 
 
 def _is_by_data(verdict: Verdict) -> bool:

@@ -91,7 +91,7 @@ class RunAsked:
             request = replace(nearest, **launch)
         module = loaded(path, self.arch, (), (), request.kernels)
         if request.block is None and path.suffix != ".ptx":
-            first = as_launched(module, request, path, parse_sizes(constants(self.size)))[0]
+            first = as_launched(module, request, path, parse_sizes(constants(self.size)))[0].checked()
             complain(first.said)
             request = first.request
         kernel = kernel_of(module, request)

@@ -7,7 +7,6 @@ random, integers that host code copies small, others zeros.
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -30,6 +29,7 @@ from tilewright.cli.argument_spec import (
     Fill,
     MapSpec,
     Null,
+    SaidByOptions,
     Same,
     Value,
 )
@@ -49,6 +49,7 @@ from tilewright.sequences import PlannedLaunch, launch
 from tilewright.small import Launch, smaller_grid, smallest
 
 if TYPE_CHECKING:
+    from tilewright.cli.clock import KernelClock
     from tilewright.load.cu_host import Host
     from tilewright.load.cu_numbers import Number
 
@@ -60,6 +61,8 @@ _OF_TEXTURES = re.compile(r"\bcuda(?:Texture|Surface)Object_t\b")
 _NULL = ("nullptr", "NULL", "0")
 _OF_TENSOR = re.compile(r"\.\w+\(-?\d*\)$")  # ``x.size(0)``
 SMALL = Fill("ramp", source="*")  # integers that host code copies: 0, 1, ..., below the size of the smallest array
+NOTHING_SAID = SaidByOptions()
+SOME_THREADS = SaidByOptions(launch={"grid": (4,), "block": (256,)})
 THREADS = 128  # of a block, where the text does not say it
 SHARED = 48 << 10  # bytes of shared memory, or elements of it, where the text does not say them
 RANGES = 1 << 12  # elements of an array that ranges are of, all together
@@ -74,15 +77,15 @@ MOST_ELEMENTS = 1 << 24  # of an array that is suggested
 
 @dataclass
 class Lacks:
-    """What the host code of a file does not say. what: sentences, with the lines where they hold. options: those that
-    would say it; numbers: names of host code that do, and whether arguments depend on them; of_block: those that the
-    threads of a block depend on, of_grid: those that the CTAs do, of_shared: those that only the shared memory does;
-    arrays: pointers, and the names of the integers that lack beside each; ranges: those of them that hold where ranges
-    begin.
+    """What the host code of a file does not say. what: sentences, with the lines where they hold. options: those of
+    them that would say it and follow from no size; numbers: names of host code that do, and whether arguments depend on
+    them; of_block: those that the threads of a block depend on, of_grid: those that the CTAs do, of_shared: those that
+    only the shared memory does; arrays: pointers, and the names of the integers that lack beside each; ranges: those of
+    them that hold where ranges begin.
     """
 
     what: dict[str, list[int]] = field(default_factory=dict)
-    options: dict[str, None] = field(default_factory=dict)
+    options: SaidByOptions = NOTHING_SAID
     numbers: dict[str, bool] = field(default_factory=dict)
     of_block: set[str] = field(default_factory=set)
     of_shared: set[str] = field(default_factory=set)
@@ -90,10 +93,10 @@ class Lacks:
     arrays: dict[str, tuple[Parameter, int, set[str]]] = field(default_factory=dict)
     ranges: set[str] = field(default_factory=set)
 
-    def add(self, what: str, line: int = 0, options: Iterable[str] = ()) -> None:
+    def add(self, what: str, line: int = 0, options: SaidByOptions = NOTHING_SAID) -> None:
         lines = self.what.setdefault(what, [])
         lines += [line] * (line not in lines)
-        self.options |= dict.fromkeys(options)
+        self.options = self.options.joined(options)
 
     def add_number(self, name: str, *, is_argument: bool) -> None:
         self.numbers[name] = self.numbers.get(name, False) or is_argument
@@ -111,8 +114,9 @@ class Lacks:
         self.of_block |= shape.of_block
         self.of_shared |= shape.of_shared
         self.of_grid |= shape.of_grid
-        options = ["--grid 4", "--block 256"] * (not names and not any("." in name for name in shape.lacks))
-        self.add(f"{kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}", shape.line, options)
+        is_open = not names and not any("." in name for name in shape.lacks)
+        what = f"{kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}"
+        self.add(what, shape.line, SOME_THREADS if is_open else NOTHING_SAID)
 
     def keep_independent(self, shapes_with: Callable[[Mapping[str, int]], list[LaunchShape | None]]) -> None:
         """Ask for no number that decides on an extent alone and follows from the others."""
@@ -121,33 +125,37 @@ class Lacks:
             if not any(shape is None or name in shape.lacks for shape in shapes):
                 del self.numbers[name]
 
-    def proposed(self) -> Iterator[str]:
+    def proposed(self) -> SaidByOptions:
         """Options that would say it: arrays have room for the sizes that are proposed beside them."""
         side = 64 if any(len(beside) > 1 for _, _, beside in self.arrays.values()) else 1024
-        for param, elements, beside in self.arrays.values():
-            is_windowed = any(_OF_WINDOWS.search(name) for name in beside)
-            sides = [name for name in beside if not (is_windowed and _small(name))]
-            room = _WINDOW**2 if is_windowed and "const" not in param.type else 1
-            many = min(elements * side ** min(len(sides), 3) * room, MOST_ELEMENTS) if beside else elements
-            if param.name in self.ranges:
-                array = replace(_sample(param, many + 1), fill=Fill("steps", (RANGES // side,)))
-            else:
-                array = _sample(param, max(many, RANGES) if self.ranges else many)
-            yield f"--arg {ArgumentSpec(param.name, array)}"
-        for name, is_argument in self.numbers.items():
-            value = side if is_argument else SHARED if name in self.of_shared else 4
-            value = THREADS if name in self.of_block else value
-            is_windowed = any(map(_OF_WINDOWS.search, self.numbers)) and name not in self.of_block
-            size = f"{name}={(is_windowed and _small(name)) or value}"
-            yield f"--size {shlex.quote(size)}"
-        yield from self.options
+        arrays = (ArgumentSpec(param.name, self._fitting(param, side)) for param, _, _ in self.arrays.values())
+        sizes = {name: self._size(name, side if is_argument else SHARED if name in self.of_shared else 4)
+                 for name, is_argument in self.numbers.items()}  # fmt: skip
+        return SaidByOptions((*arrays,), sizes).joined(self.options)
+
+    def _fitting(self, param: Parameter, side: int) -> ArraySpec:
+        """An array for a pointer, where sizes beside it are ``side``."""
+        _, elements, beside = self.arrays[param.name]
+        is_windowed = any(_OF_WINDOWS.search(name) for name in beside)
+        sides = [name for name in beside if not (is_windowed and _small(name))]
+        room = _WINDOW**2 if is_windowed and "const" not in param.type else 1
+        many = min(elements * side ** min(len(sides), 3) * room, MOST_ELEMENTS) if beside else elements
+        if param.name in self.ranges:
+            return replace(_sample(param, many + 1), fill=Fill("steps", (RANGES // side,)))
+        return _sample(param, max(many, RANGES) if self.ranges else many)
+
+    def _size(self, name: str, most: int) -> int:
+        """A value of a name of host code. most: of one that is neither a block nor a window."""
+        if name in self.of_block:
+            return THREADS
+        return (any(map(_OF_WINDOWS.search, self.numbers)) and _small(name)) or most
 
     def check(self, file: Path) -> None:
         """Raises ArgumentError if anything is lacking."""
         if self.what:
             said = (f"{_lines(lines)}{what}" for what, lines in self.what.items())
             raise ArgumentError(f"{file.name} does not say all that its launches take", given="\n".join(said),
-                                allowed=ALLOWED, hint=" ".join(dict.fromkeys(self.proposed())))  # fmt: skip
+                                allowed=ALLOWED, hint=self.proposed().hint)  # fmt: skip
 
 
 def _small(name: str) -> int:
@@ -163,8 +171,10 @@ def _lines(lines: Sequence[int]) -> str:
 class Launched:
     """A request as host code launches it. asked: what was asked for. said: a line that says what the host code has.
     numbers: of names in it that decide on the launch. around: what it does around the launch. homes: of its arrays, by
-    which other launches have the same ones. proposed: options that say what neither host code nor the request says;
-    coverage: the blocks of code that these reach; instead: the same with other numbers in arrays of integers.
+    which other launches have the same ones. error: why a GPU refuses it. ways: the same with what neither host code
+    nor the request says, the likeliest first. Of such a one proposed: options that say it; coverage: the blocks of code
+    that it reaches; unguarded: the same with other sizes of those that its kernel compares with nothing; multiples: of
+    what these are, as it is.
     """
 
     request: Request
@@ -173,9 +183,18 @@ class Launched:
     numbers: Mapping[str, int]
     around: HostAround = HostAround()
     homes: Mapping[str, Any] = field(default_factory=dict)
-    proposed: tuple[str, ...] = ()
+    error: TilewrightError | None = None
+    ways: Callable[[KernelClock], Iterator[Launched]] | None = None
+    proposed: SaidByOptions = NOTHING_SAID
     coverage: Mapping[str, Any] = field(default_factory=dict)
-    instead: Launched | None = None
+    unguarded: Launched | None = None
+    multiples: Mapping[str, int] = field(default_factory=dict)
+
+    def checked(self) -> Launched:
+        """Itself. Raises SimulationError where a GPU refuses it."""
+        if self.error is not None:
+            raise self.error
+        return self
 
 
 def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> list[Launched]:
@@ -187,24 +206,31 @@ def as_launched(module: LoadedModule, request: Request, file: Path, sizes: Mappi
     check_sizes(module, file, sizes)
     launches, lacks = launches_said(module, request, file, sizes)
     lacks.check(file)
-    return launches
+    return [launch.checked() for launch in launches] if len(launches) == 1 else launches
+
+
+Named = tuple[str, LoadedKernel]
+"""A kernel, by the name by which its module has it."""
 
 
 def launches_said(
-    module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]
-) -> tuple[list[Launched], Lacks]:
-    """The same, as far as the text and the request say it, and what they do not say."""
-    kernels = _asked_for(module, request, file, sizes)
+    module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number],
+    kernels: Sequence[Named] = (), only: str | None = None,
+) -> tuple[list[Launched], Lacks]:  # fmt: skip
+    """The same, as far as the text and the request say it, and what they do not say. kernels: those that are asked for,
+    where that is known. only: the one of them whose launch is wanted.
+    """
+    every = kernels or kernels_asked_for(module, request, file, sizes)
     lacks, launches, used = Lacks(), list[Launched](), set[ArgumentSpec]()
     asked_of = dict[str, tuple[Parameter, ...]]()
-    for name, kernel in kernels:
+    for name, kernel in every if only is None else _with_first(every, only):
         shape = _shape(module, name, kernel, request, sizes)
         if shape is None:
-            lacks.add(f"{kernel.name} is not launched", options=["--grid 4", "--block 256"])
+            lacks.add(f"{kernel.name} is not launched", options=SOME_THREADS)
             continue
         asked = _own(kernel, shape, request.args)
         used |= {*asked.values()}
-        by_place = bool({*request.args} - {*asked.values()}) and len(kernels) == 1
+        by_place = bool({*request.args} - {*asked.values()}) and len(every) == 1
         is_open = any(param.is_pointer and param.name not in asked and word not in (*shape.allocated, *_NULL)
                       for param, word in zip(kernel.written, shape.words, strict=False))  # fmt: skip
         first = asked_of.setdefault(bare(kernel.name), tuple(kernel.written)) if is_open or asked else kernel.written
@@ -215,22 +241,39 @@ def launches_said(
         filled = {} if by_place else _arguments(kernel.written, shape, asked, lacks)
         if shape.lacks:
             lacks.add_extents(kernel, shape, _asked_names(shape))
-        args = tuple(filled.values()) if filled else request.args
-        launch = replace(request, kernel=name, grid=shape.grid, block=shape.block, cluster=request.cluster or
-                       shape.cluster, shared_bytes=request.shared_bytes or shape.shared_bytes, args=args,
-                       globals=(*_variables(module, shape), *request.globals))  # fmt: skip
-        if not shape.lacks:
-            _check_launch(kernel, launch, Span(str(file), shape.line))
-        bare_request = replace(request, kernel=name, args=tuple(asked.values()))
-        around = host_around(kernel, shape, asked)
-        homes = {name: first_home(shape.host, word) for name, word in around.words.items() if shape.host is not None}
-        launches.append(Launched(launch, bare_request, _said(file, shape, launch, asked), shape.numbers, around, homes))
-    shapes_with = [partial(_shape, module, name, kernel, request) for name, kernel in kernels]
+        launches.append(_launch(module, (name, kernel), shape, replace(request, args=tuple(filled.values()) or
+                                request.args), asked, file))  # fmt: skip
+    shapes_with = [partial(_shape, module, name, kernel, request) for name, kernel in every if lacks.what]
     lacks.keep_independent(lambda numbers: [shape({**sizes, **numbers}) for shape in shapes_with])
-    if not lacks.what and len(kernels) > 1 and (unused := [spec for spec in request.args if spec not in used]):
-        allowed = choices(unused[0].name, [param for _, kernel in kernels for param in kernel.parameters])
+    unused = [spec for spec in request.args if spec not in used] if only is None and len(every) > 1 else []
+    if unused and not lacks.what:
+        allowed = choices(unused[0].name, [param for _, kernel in every for param in kernel.parameters])
         raise ArgumentError(f"no kernel of {file.name} has this argument", given=f"{unused[0]}", allowed=allowed)
-    return launches, lacks
+    return [launch for launch in launches if only in (None, launch.request.kernel)], lacks
+
+
+def _with_first(kernels: Sequence[Named], only: str) -> list[Named]:
+    """A kernel, behind the first instance of its template, whose arrays are asked for."""
+    wanted = next(kernel for name, kernel in kernels if name == only)
+    first = next(named for named in kernels if bare(named[1].name) == bare(wanted.name))
+    return [first] if first[0] == only else [first, (only, wanted)]
+
+
+def _launch(
+    module: LoadedModule, named: Named, shape: LaunchShape, filled: Request, asked: Mapping[str, ArgumentSpec],
+    file: Path,
+) -> Launched:  # fmt: skip
+    """A launch as host code has it. filled: with all arguments that are known; asked: those of the request itself."""
+    (name, kernel), error = named, None
+    launch = replace(filled, kernel=name, grid=shape.grid, block=shape.block, cluster=filled.cluster or shape.cluster,
+                   shared_bytes=filled.shared_bytes or shape.shared_bytes,
+                   globals=(*_variables(module, shape), *filled.globals))  # fmt: skip
+    if not shape.lacks:
+        error = _refusal(kernel, launch, Span(str(file), shape.line))
+    around = host_around(kernel, shape, asked)
+    homes = {word: first_home(shape.host, text) for word, text in around.words.items() if shape.host is not None}
+    bare_request = replace(filled, kernel=name, args=tuple(asked.values()))
+    return Launched(launch, bare_request, _said(file, shape, launch, asked), shape.numbers, around, homes, error)
 
 
 def check_sizes(module: LoadedModule, file: Path, sizes: Mapping[str, Number]) -> None:
@@ -284,8 +327,8 @@ def host_around(kernel: LoadedKernel, shape: LaunchShape, asked: Iterable[str] =
     return replace(around, loop=loop.line, kept=kept, looked_at=looked_at)
 
 
-def _check_launch(kernel: LoadedKernel, request: Request, at: Span) -> None:
-    """Raises SimulationError, at the line of the launch, where a GPU refuses what host code asks for."""
+def _refusal(kernel: LoadedKernel, request: Request, at: Span) -> TilewrightError | None:
+    """Why a GPU refuses what host code asks for, at the line of the launch; None where it does not."""
     try:
         kernel.machine(request.grid, request.block, request.cluster, request.shared_bytes, non_portable_cluster=True)
         for spec in request.args:
@@ -293,11 +336,12 @@ def _check_launch(kernel: LoadedKernel, request: Request, at: Span) -> None:
                 spec.filled(lambda _: ZEROS).made(np.random.default_rng(0))  # the numbers are made for the run
     except ArgumentError as error:
         what = f"this launch of {kernel.name} fails: {error.what}"
-        raise SimulationError(what, given=error.given, allowed=error.allowed, hint=error.hint, at=at,
-                              kind=error.kind) from None  # fmt: skip
+        return SimulationError(what, given=error.given, allowed=error.allowed, hint=error.hint, at=at,
+                               kind=error.kind)  # fmt: skip
+    return None
 
 
-def _asked_for(
+def kernels_asked_for(
     module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]
 ) -> list[tuple[str, LoadedKernel]]:
     """The kernels of a request, with the names by which the module has them."""
@@ -349,7 +393,7 @@ def _shape(
     """The launch of a kernel, numbers of the request known: the first one that is complete."""
     specs = {spec.name: spec for spec in request.args if spec.name}
     numbers = {**sizes, **{name: number for name, spec in specs.items() if (number := spec.number) is not None}}
-    shapes = _launches(module, kernel.name, numbers)
+    shapes, asked = _launches(module, kernel.name, numbers), dict(numbers)
     for shape in shapes:
         for param, word in zip(kernel.written, shape.words, strict=False):
             if (spec := specs.get(param.name)) is None:
@@ -358,7 +402,7 @@ def _shape(
             said = {f"{word}.{member.name}": part.number for member, part in zip(param.fields, members, strict=False)}
             said |= {word: spec.number} if word.isidentifier() else {}
             numbers |= {name: number for name, number in said.items() if number is not None}
-    shapes = _launches(module, kernel.name, numbers) if shapes else []
+    shapes = _launches(module, kernel.name, numbers) if numbers != asked else shapes
     wanted = re.sub(r"\s", "", name)
     alike = [shape for shape in shapes if len(shape.arguments) == len(kernel.written)] or shapes
     exact = [shape for shape in alike if re.sub(r"\s", "", shape.kernel) == wanted] or alike
@@ -437,12 +481,13 @@ def _ask(
         if asked[param.name]:
             continue
         if word in shape.allocated:
-            lacks.options |= {f"--arg {ArgumentSpec(param.name, _array(param, shape.allocated[word]))}": None}
+            array = ArgumentSpec(param.name, _array(param, shape.allocated[word]))
+            lacks.options = lacks.options.joined(SaidByOptions((array,)))
         elif param.is_pointer or not param.type:
             lacks.add_array(param, _elements(params, shape, by_largest=bool(beside)), beside)
             lacks.ranges |= {param.name} if _holds_ranges(param, shape.host) else set()
         else:
-            lacks.options |= {f"--arg {example(param)}": None}
+            lacks.options = lacks.options.joined(SaidByOptions((example(param),)))
 
 
 def _holds_ranges(param: Parameter, host: Host | None) -> bool:
@@ -702,10 +747,10 @@ def in_order(
                 sized = replace(param, name=word)
                 array = ArgumentSpec(word, _sample(sized, _elements(kernel.written, shape)))
                 option = array if param.is_pointer else example(sized)
-                lacks.add(f"{kernel.name}: no value of {param.type} {word}", shape.line, [f"--arg {option}"])
+                lacks.add(f"{kernel.name}: no value of {param.type} {word}", shape.line, SaidByOptions((option,)))
         if shape.lacks:
             lacks.add(f"{kernel.name}<<<...>>>: no value of {', '.join(shape.lacks)}", shape.line,
-                      [f"--size {name}=1024" for name in shape.lacks])  # fmt: skip
+                      SaidByOptions(sizes=dict.fromkeys(shape.lacks, 1024)))  # fmt: skip
         if lacks.what:
             continue
         values = (arguments[word] if isinstance(value, str) or word in arguments else value for _, word, value in pairs)

@@ -1,31 +1,35 @@
 """Arguments that neither host code nor the command line has, proposed: sizes, and arrays as long as the kernel reaches.
 
 An array has the length that runs with more room than enough show, which look at bounds alone. A size that host code
-rounds up to whole CTAs is no multiple of their threads; arrays then have the part of their length that the size has of
-the multiple with which their reach was looked at. So a proposal leads to no access outside of an array, but where
-the kernel lacks the guard that such a size needs.
+rounds up to whole CTAs, and that the kernel compares with anything, is no multiple of their threads; arrays then have
+the part of their length that the size has of the multiple with which their reach was looked at. So a proposal leads to
+no access outside of an array, but where the kernel lacks a guard that it has elsewhere. Of a kernel without any the
+size is a multiple, and what such a one does with any other size is looked at besides.
 """
 
 from __future__ import annotations
 
 import re
-import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
 from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tilewright.cli.argument_spec import FILLS, ZEROS, ArgumentSpec, ArraySpec, Fill, argument_spec, numbers
+from tilewright.cli.argument_spec import FILLS, ZEROS, ArgumentSpec, ArraySpec, Fill, SaidByOptions
 from tilewright.cli.arguments import Request, arguments_of, kernel_of
-from tilewright.cli.launching import INTEGERS, Lacks, Launched, check_sizes, launches_said
-from tilewright.cli.options import constants
-from tilewright.errors import TilewrightError
+from tilewright.cli.clock import KernelClock
+from tilewright.cli.launching import INTEGERS, Lacks, Launched, Named, check_sizes, kernels_asked_for, launches_said
+from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.host import Limits
-from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedModule
+from tilewright.load.cu_guards import compares
+from tilewright.load.cu_tree import bare
+from tilewright.load.declared import Field, Parameter
 from tilewright.load.reach import MemoryReach
 from tilewright.small import coverage_of
 from tilewright.trials import named_arrays
@@ -38,45 +42,31 @@ ROOMS = (1 << 20, 1 << 24)  # elements of an array whose reach is looked at, the
 MANY = 1024  # times a size, by which the CTAs of a launch grow that depend on it
 SIDES = (32, 128, 256, 16, 512)  # of all sizes, where a launch with the first ones fails
 NUMBERS = (FILLS["zeros"], FILLS["ramp"])  # of arrays of integers: alike, or all different
-SECONDS, LEAST = 4.0, 16  # of a run with larger sizes, and the least that sizes become
+SECONDS, LEAST = 1.5, 16  # of the processor, of a run with larger sizes; and the least that sizes become
+FEW_TURNS = 4  # what a size becomes that decides on no extent of a launch, where a run takes long
 MOST_SIZE = 1 << 14  # of a size that is made a multiple of the threads of a CTA
 ODD, ODD_VECTORS = 3, 16  # how much less than a multiple a size is; where the kernels have vectors
 _VECTORS = re.compile(r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?:__)?half2|\w*bfloat162)\b|/\s*[48]\b")
 
 
 @dataclass(frozen=True)
-class _Options:
-    """Options of a command line that say what host code does not."""
-
-    args: tuple[ArgumentSpec, ...] = ()
-    sizes: Mapping[str, int] = field(default_factory=dict)
-    launch: Mapping[str, Any] = field(default_factory=dict)
-
-    @classmethod
-    def of(cls, options: Iterable[str]) -> _Options:
-        words = shlex.split(" ".join(options))
-        pairs = [*zip(words[::2], words[1::2], strict=True)]
-        sizes = parse_sizes(constants([text for word, text in pairs if word == "--size"]))
-        return cls(tuple(argument_spec(text) for word, text in pairs if word == "--arg"), sizes,
-                   {word[2:]: numbers(text) for word, text in pairs if word in ("--grid", "--block")})  # fmt: skip
-
-    def joined(self, other: _Options) -> _Options:
-        return _Options((*self.args, *other.args), {**self.sizes, **other.sizes}, {**self.launch, **other.launch})
-
-
-@dataclass(frozen=True)
 class _Proposals:
-    """The launches of a file with what is proposed for them. of_grid: names that their CTAs depend on. has_smaller: are
-    there smaller sizes, where runs with these take long?
+    """The launches of a file with what is proposed for them. of_grid, of_block: names that their CTAs depend on, and
+    the threads of these. only: the kernel whose launch is wanted, of all; clock: of that. has_smaller: are there
+    smaller sizes, where runs with these take long? read: launches that were read, by their sizes.
     """
 
     module: LoadedModule
     request: Request
     file: Path
     sizes: Mapping[str, Number]
-    options: _Options
+    options: SaidByOptions = SaidByOptions()
     of_grid: frozenset[str] = frozenset()
+    of_block: frozenset[str] = frozenset()
+    only: str | None = None
+    clock: KernelClock | None = None
     has_smaller: bool = True
+    read: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def has_vectors(self) -> bool:
@@ -84,31 +74,57 @@ class _Proposals:
 
     def launches(self, **sizes: int) -> tuple[list[Launched], Lacks]:
         """The launches, with other sizes than the proposed ones, too."""
-        request = replace(self.request, args=(*self.request.args, *self.options.args), **self.options.launch)
-        return launches_said(self.module, request, self.file, {**self.sizes, **self.options.sizes, **sizes})
+        launch: dict[str, Any] = {**self.options.launch}
+        request = replace(self.request, args=(*self.request.args, *self.options.args), **launch)
+        numbers = {**self.sizes, **self.options.sizes, **sizes}
+        if self.clock is not None:
+            self.clock.left()
+        key = self.only, request.args, *sorted(numbers.items())
+        if key not in self.read:
+            self.read[key] = launches_said(self.module, request, self.file, numbers, self.kernels, self.only)
+        read: tuple[list[Launched], Lacks] = self.read[key]
+        return read
 
-    def grids(self, **sizes: int) -> list[Sequence[int]]:
-        """The CTAs of the launches; none where a GPU would refuse one."""
+    @property
+    def kernels(self) -> Sequence[Named]:
+        """Those that are asked for, once that is known."""
+        named: Sequence[Named] = self.read.get("kernels", ())
+        return named
+
+    def launch(self, **sizes: int) -> Launched:
+        """The only one. Raises SimulationError where a GPU refuses it."""
+        launches = self.launches(**sizes)[0]
+        if not launches:
+            raise ArgumentError(f"{self.only} is not launched with these sizes", given=self.options.hint,
+                                allowed="other ones, by --size")  # fmt: skip
+        return launches[0].checked()
+
+    def grid(self, **sizes: int) -> Sequence[int]:
+        """The CTAs of the only launch; none where a GPU would refuse it."""
         try:
-            return [launch.request.grid for launch in self.launches(**sizes)[0]]
+            return self.launch(**sizes).request.grid
         except TilewrightError:
-            return []
+            return ()
 
     def possible(self) -> _Proposals:
         """The same with sizes for which no launch fails, if there are some."""
         for side in (0, *SIDES):
             sizes = dict.fromkeys(self.options.sizes, side) if side else self.options.sizes
             other = replace(self, options=replace(self.options, sizes=sizes))
-            try:
-                other.launches()
-            except TilewrightError:
-                continue
-            return other
+            if not any(launch.error for launch in other.launches()[0]):
+                return other
         return self
 
+    def of(self, launch: Launched) -> _Proposals:
+        """The same for one launch alone."""
+        return replace(self, only=launch.request.kernel)
+
     def smaller(self) -> _Proposals:
-        """The same with smaller sizes, and ranges of fewer elements."""
-        sizes = {name: max(size // 4, min(size, LEAST)) for name, size in self.options.sizes.items()}
+        """The same with smaller sizes, first those that decide on no extent of a launch, and shorter ranges."""
+        inner = {name: FEW_TURNS for name, size in self.options.sizes.items()
+                 if size > FEW_TURNS and name not in self.of_block and not self._decides_grid(name)}  # fmt: skip
+        quarters = {name: max(size // 4, min(size, LEAST)) for name, size in self.options.sizes.items()}
+        sizes = {**self.options.sizes, **inner} if inner else quarters
         args = (spec.filled(_quartered) for spec in self.options.args)
         options = replace(self.options, sizes=sizes, args=tuple(args))
         return replace(self, options=options, has_smaller=options != self.options).possible()
@@ -119,31 +135,51 @@ class _Proposals:
         names = (spec.name for spec in launch.request.args if spec.name)
         return {name for name in names if name in proposed or launch.around.words.get(name, "") in proposed}
 
-    def rounded(self) -> dict[str, int]:
-        """The sizes that host code rounds up to whole CTAs, with multiples of their threads."""
+    def rounded(self) -> dict[str, tuple[int, int]]:
+        """The sizes that host code rounds up to whole CTAs, each with a multiple of what it is rounded to, and that."""
         sizes = {name: size for name, size in self.options.sizes.items()
                  if name in self.of_grid and not _is_divided(name, self.module.texts)}  # fmt: skip
         multiples = {name: self._multiple(name, size) for name, size in sizes.items()}
-        return {name: multiple for name, multiple in multiples.items() if multiple}
+        return {name: multiple for name, multiple in multiples.items() if multiple is not None}
 
-    def _multiple(self, name: str, size: int) -> int:
+    def _multiple(self, name: str, size: int) -> tuple[int, int] | None:
         """A number from ``size`` on with which one more takes more CTAs, where a CTA has a thread for each, or for a
-        few; 0 of any other size, as that of a tile, whose kernels are rarely meant for a part of one.
+        few, and how many; None of any other size, as that of a tile, whose kernels are rarely meant for a part of one.
         """
-        here = self.launches()[0]
-        if [launch.request.grid for launch in here] == self.grids(**{name: size * MANY}):
-            return 0
-        blocks = {tuple(launch.request.block or ()) for launch in here}
-        threads = sorted({*map(prod, blocks), *(extent for block in blocks for extent in block)} - {1})
+        block = tuple(self.launch().request.block or ())
+        place = self.only, name, block
+        if place not in self.read:
+            self.read[place] = next(self._widths(name, size, block), None)
+        width: int | None = self.read[place]
+        return None if width is None else (_multiple(size, width), width)
+
+    def _decides_grid(self, name: str) -> bool:
+        """Does a size decide how many CTAs the only launch has?"""
+        if name not in self.of_grid:
+            return False
+        place = self.only, name
+        if place not in self.read:
+            self.read[place] = self.grid() != self.grid(**{name: self.options.sizes[name] * MANY})
+        return bool(self.read[place])
+
+    def _widths(self, name: str, size: int, block: Sequence[int]) -> Iterator[int]:
+        if not self._decides_grid(name):
+            return
+        threads = sorted({prod(block), *block} - {1})
         vectors = (1, 2, 4, 8) if self.has_vectors else (1,)
         for width in dict.fromkeys(vector * many for vector in vectors for many in threads):
-            multiple = 2 * width if size <= width else -(-size // width) * width
+            multiple = _multiple(size, width)
             if multiple > MOST_SIZE:
                 break
-            before, least, whole, more = (self.grids(**{name: multiple + step}) for step in (-width, 1 - width, 0, 1))
-            if before != least == whole != more:
-                return multiple
-        return 0
+            whole = self.grid(**{name: multiple})
+            if (whole != self.grid(**{name: multiple + 1}) and whole == self.grid(**{name: multiple + 1 - width})
+                    and whole != self.grid(**{name: multiple - width})):  # fmt: skip
+                yield width
+
+
+def _multiple(size: int, width: int) -> int:
+    """A multiple of ``width`` of about a size: two CTAs at least."""
+    return 2 * width if size <= width else -(-size // width) * width
 
 
 def _quartered(fill: Fill) -> Fill:
@@ -158,51 +194,53 @@ def _is_divided(name: str, texts: Sequence[str]) -> bool:
 
 
 def with_proposals(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> list[Launched]:
-    """The launches of a file, as `as_launched` has them; what is lacking is proposed, and the launches say so.
+    """The launches of a file, as `as_launched` has them; those that lack something have ways to propose it.
 
     Raises ArgumentError where nothing can be proposed.
     """
     check_sizes(module, file, sizes)
     launches, lacks = launches_said(module, request, file, sizes)
-    asked, proposals = lacks, _Proposals(module, request, file, sizes, _Options())
+    asked, proposals = lacks, _Proposals(module, request, file, sizes)
     for _ in range(ROUNDS):
         if not lacks.what:
             break
-        options = proposals.options.joined(_Options.of(lacks.proposed()))
-        proposals = replace(proposals, options=options, of_grid=proposals.of_grid | lacks.of_grid).possible()
+        options = proposals.options.joined(lacks.proposed())
+        proposals = replace(proposals, options=options, of_grid=proposals.of_grid | lacks.of_grid,
+                            of_block=proposals.of_block | lacks.of_block).possible()  # fmt: skip
         launches, lacks = proposals.launches()
     else:
         if lacks.what:
             asked.check(file)
-    return _in_time(proposals) if asked.what else launches
+    if not asked.what:
+        return launches
+    proposals.read["kernels"] = kernels_asked_for(module, request, file, {**sizes, **proposals.options.sizes})
+    return [replace(launch, ways=partial(_ways, proposals.of(launch))) for launch in launches]
 
 
 class _TakesLong(Exception):
     """A run with the proposed sizes takes longer than it may."""
 
 
-def _in_time(proposals: _Proposals) -> list[Launched]:
-    try:
-        return _reaching(proposals)
-    except _TakesLong:
-        return _in_time(proposals.smaller())
-
-
-def _reaching(proposals: _Proposals) -> list[Launched]:
-    """The launches with arrays as long as they reach, and numbers in them that reach most of the code."""
-    multiples = proposals.rounded()
-    by = ODD_VECTORS if proposals.has_vectors else ODD
-    odd = {name: size - by for name, size in multiples.items()}
-    chosen, whole = proposals.launches(**odd)[0], proposals.launches(**multiples)[0]
-    grown = {name: proposals.launches(**{**multiples, name: 2 * size})[0] for name, size in multiples.items()}
-    ways = list[Launched]()
-    for number, launch in enumerate(chosen):
-        others = {name: launches[number] for name, launches in grown.items()}
-        sized = [_Sized(proposals, fill, multiples, odd, whole[number], others, launch) for fill in NUMBERS]
-        sized = sized if sized[0].launch.request.args != sized[1].launch.request.args else sized[:1]
-        best, *rest = sorted((way.proposed() for way in sized), key=lambda way: -way.coverage.get("reached", 0))
-        ways.append(replace(best, instead=next(iter(rest), None)))
-    return ways
+def _ways(proposals: _Proposals, clock: KernelClock) -> Iterator[Launched]:
+    """A launch with arrays as long as it reaches: with numbers in them that reach most of the code, and then with
+    others. clock: of its kernel.
+    """
+    proposals = replace(proposals, clock=clock)
+    while True:
+        try:
+            sized = [_Sized(proposals, fill) for fill in NUMBERS]
+            alike = sized[0].launch.request.args == sized[1].launch.request.args
+            is_whole = not sized[0].look.coverage.get("lines_not_reached", ["?"])
+            ranked = sized[: 1 + (not alike)]
+            ranked.sort(key=lambda way: 0 if alike or is_whole else -way.look.coverage.get("reached", 0))
+            first = ranked[0].proposed()
+        except _TakesLong:
+            proposals = proposals.smaller()
+            continue
+        yield first
+        with suppress(_TakesLong):
+            yield from (way.proposed() for way in ranked[1:])
+        return
 
 
 @dataclass(frozen=True)
@@ -216,45 +254,108 @@ class _Look:
 @dataclass(frozen=True)
 class _Sized:
     """A launch whose arrays are to be as long as it reaches. fill: of proposed arrays of integers that are only read.
-    multiples, odd: sizes that host code rounds up. whole, grown: the launch with those, and with twice each.
+    looks: what runs have shown, by their grids and arguments.
     """
 
     proposals: _Proposals
     fill: Fill
-    multiples: Mapping[str, int]
-    odd: Mapping[str, int]
-    whole: Launched
-    grown: Mapping[str, Launched]
-    chosen: Launched
+    looks: dict[Any, _Look] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def rounded(self) -> dict[str, tuple[int, int]]:
+        return self.proposals.rounded()
+
+    @cached_property
+    def multiples(self) -> dict[str, int]:
+        """The sizes that host code rounds up, as multiples."""
+        return {name: multiple for name, (multiple, _) in self.rounded.items()}
+
+    @cached_property
+    def odd(self) -> dict[str, int]:
+        """The same, a little less."""
+        by = ODD_VECTORS if self.proposals.has_vectors else ODD
+        return {name: size - by for name, size in self.multiples.items()}
+
+    @cached_property
+    def unguarded(self) -> dict[str, int]:
+        """Those that the kernel is handed and compares with nothing, and what they are multiples of."""
+        return {name: width for name, (_, width) in self.rounded.items() if self._is_unguarded(name)}
+
+    def _is_unguarded(self, name: str) -> bool:
+        """Does neither the kernel compare this size, nor another one what it is called? One that is handed in vain is
+        forgotten.
+        """
+        module, whole = self.proposals.module, self.whole
+        named = dict(zip(whole.request.args, self.grown[name].request.args, strict=True))
+        params = {param.name: param for param in kernel_of(module, whole.request).written}
+        words = [word for spec, other in named.items() if spec.name in params
+                 for word in _differing(spec, other, params[spec.name])]  # fmt: skip
+        return not words or not (compares(module.texts, whole.request.kernel or "", words) is not False
+                                 or self._is_compared_elsewhere(words))  # fmt: skip
+
+    def _is_compared_elsewhere(self, words: Collection[str]) -> bool:
+        """Does another kernel of the file that takes a size of this name compare it?"""
+        module = self.proposals.module
+        others = {bare(kernel.name): {*words} & {param.name for param in kernel.written}
+                  for _, kernel in self.proposals.kernels}  # fmt: skip
+        return any(compares(module.texts, name, alike) for name, alike in others.items() if alike)
 
     @property
+    def sizes(self) -> dict[str, int]:
+        """The sizes that host code rounds up: multiples where no guard is."""
+        return {**self.odd, **{name: self.multiples[name] for name in self.unguarded}}
+
+    @cached_property
+    def whole(self) -> Launched:
+        return self._filled(self.proposals.launch(**self.multiples))
+
+    @cached_property
+    def grown(self) -> dict[str, Launched]:
+        """The launch with twice each size."""
+        return {name: self._filled(self.proposals.launch(**{**self.multiples, name: 2 * size}))
+                for name, size in self.multiples.items()}  # fmt: skip
+
+    @cached_property
     def launch(self) -> Launched:
-        return self._filled(self.chosen)
+        return self._filled(self.proposals.launch(**self.sizes))
+
+    @cached_property
+    def look(self) -> _Look:
+        return self._look(self.launch)
+
+    @cached_property
+    def _reaches(self) -> tuple[Mapping[str, int], dict[str, Mapping[str, int]]]:
+        """How far the launch reaches with multiples, and with twice each."""
+        return self._look(self.whole).reach, {name: self._look(launch).reach for name, launch in self.grown.items()}
 
     def proposed(self) -> Launched:
         """The launch with such arrays, which says what of it is proposed."""
-        look = self._look(self.launch)
-        lengths = self._lengths(look.reach) if self.multiples else look.reach
-        names = {*lengths, *(spec.name for spec in self.proposals.options.args)}
-        request = self.launch.request
-        request = replace(request, args=tuple(_resized(spec, lengths) for spec in request.args))
-        arrays = [f"--arg {shlex.quote(str(spec))}" for spec in request.args if spec.name in names]
-        sizes = {**self.proposals.options.sizes, **self.odd}
-        told = [f"--size {shlex.quote(f'{name}={size}')}" for name, size in sizes.items()]
-        return replace(self.launch, request=request, coverage=look.coverage, proposed=(*told, *arrays))
+        launch = self._with_lengths(self.launch, self.look.reach, self.sizes)
+        if not self.unguarded:
+            return launch
+        other = self._filled(self.proposals.launch(**self.odd))
+        widths = {name: width for name, width in self.unguarded.items()}
+        return replace(launch, unguarded=self._with_lengths(other, self.look.reach, self.odd), multiples=widths)
 
-    def _lengths(self, at_odd: Mapping[str, int]) -> dict[str, int]:
+    def _with_lengths(self, launch: Launched, reach: Mapping[str, int], sizes: Mapping[str, int]) -> Launched:
+        lengths = self._lengths(reach, sizes) if self.multiples else reach
+        names = {*lengths, *(spec.name for spec in self.proposals.options.args)}
+        request = replace(launch.request, args=tuple(_resized(spec, lengths) for spec in launch.request.args))
+        arrays = tuple(spec for spec in request.args if spec.name in names)
+        said = SaidByOptions(arrays, {**self.proposals.options.sizes, **sizes})
+        return replace(launch, request=request, coverage=self.look.coverage, proposed=said)
+
+    def _lengths(self, reach: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
         """The lengths of arrays, in the proportion of a size to its multiple where they grow with it."""
-        reaches = self._look(self._filled(self.whole)).reach
-        grown = {name: self._look(self._filled(launch)).reach for name, launch in self.grown.items()}
-        lengths = dict(at_odd)
-        for name, reach in reaches.items():
-            factors = {size: grown[size].get(name, 0) / reach for size in self.multiples}
-            if all(factor == 1 or (factor == 2 and not reach % self.multiples[size])
+        reaches, grown = self._reaches
+        lengths = dict(reach)
+        for name, length in reaches.items():
+            factors = {size: grown[size].get(name, 0) / length for size in self.multiples}
+            if all(factor == 1 or (factor == 2 and not length % self.multiples[size])
                    for size, factor in factors.items()):  # fmt: skip
                 for size in (size for size, factor in factors.items() if factor == 2):
-                    reach = reach * self.odd[size] // self.multiples[size]
-                lengths[name] = reach
+                    length = length * sizes[size] // self.multiples[size]
+                lengths[name] = length
         return lengths
 
     def _filled(self, launch: Launched) -> Launched:
@@ -266,8 +367,11 @@ class _Sized:
         return replace(launch, request=replace(launch.request, args=tuple(args)))
 
     def _look(self, launch: Launched) -> _Look:
-        looks = (self._look_within(launch, room) for room in ROOMS)
-        return next((look for look in looks if look is not None), _Look({}, {}))
+        place = tuple(launch.request.grid), launch.request.args
+        if place not in self.looks:
+            looks = (self._look_within(launch, room) for room in ROOMS)
+            self.looks[place] = next((look for look in looks if look is not None), _Look({}, {}))
+        return self.looks[place]
 
     def _look_within(self, launch: Launched, room: int) -> _Look | None:
         """What a run with arrays of so many elements shows; None where these are too few."""
@@ -278,15 +382,28 @@ class _Sized:
         asked = {name: array for name, array in arrays.items() if name.partition(".")[0] in proposed
                  and isinstance(array, np.ndarray) and array.size == room}  # fmt: skip
         reach = MemoryReach("global")
-        limits = Limits(SECONDS if self.proposals.has_smaller else None)
+        clock = self.proposals.clock or KernelClock()
+        limits = Limits(clock.within(SECONDS if self.proposals.has_smaller else None))
         try:
             coverage = coverage_of((kernel, values, request.launch), reach.subscribe, limits)
         except (TilewrightError, MemoryError) as error:
-            if getattr(error, "kind", "") == "limit" and self.proposals.has_smaller:
+            if getattr(error, "kind", "") != "limit":
+                return None
+            if self.proposals.has_smaller:
                 raise _TakesLong from None
-            return None
+            raise clock.spent() from None
         lengths = {name: max(1, -(-reach.ends.get(name, 0) // array.itemsize)) for name, array in asked.items()}
         return _Look(lengths, coverage.as_data)
+
+
+def _differing(spec: ArgumentSpec, other: ArgumentSpec, param: Parameter | Field) -> Iterator[str]:
+    """The parameter, or the members of a structure, whose numbers differ."""
+    if isinstance(spec.value, tuple) and isinstance(other.value, tuple):
+        inner = param.fields if isinstance(param, Parameter) else param.inner
+        for part, like, member in zip(spec.value, other.value, inner, strict=False):
+            yield from _differing(part, like, member)
+    elif spec.number != other.number:
+        yield param.name
 
 
 def _resized(spec: ArgumentSpec, lengths: Mapping[str, int]) -> ArgumentSpec:

@@ -14,9 +14,9 @@ import subprocess
 import sys
 import tempfile
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import redirect_stdout, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from threading import Thread
 from time import monotonic
@@ -120,8 +120,11 @@ def judged(asked: Asked, context: Context) -> Report:
     return report
 
 
-def judged_here(asked: Asked) -> Report:
-    """The report of this process. Raises TilewrightError where there is nothing to run."""
+def judged_here(asked: Asked, keep: Callable[[Report], None] = lambda report: None) -> Report:
+    """The report of this process. keep: gets it as far as it is.
+
+    Raises TilewrightError where there is nothing to run.
+    """
     limits = parse_limits(asked.limit)
     if asked.write is not None and "limit_bytes" in limits:
         hold(nbytes=limits["limit_bytes"] + OWN_BYTES)
@@ -129,7 +132,7 @@ def judged_here(asked: Asked) -> Report:
         return _python(asked, limits)
     from tilewright.cli.checking import check_file
 
-    return check_file(asked, {"limit_s": DEFAULT_SECONDS} | limits)
+    return check_file(asked, {"limit_s": DEFAULT_SECONDS} | limits, keep)
 
 
 # A process of its own
@@ -160,16 +163,17 @@ def judged_apart(place: str, options: Iterable[str], limit: Iterable[str]) -> Re
     seconds = limits.get("limit_s") or DEFAULT_SECONDS
     with tempfile.TemporaryDirectory() as folder:
         into = Path(folder) / "report.json"
-        code, last = _process(["check", *options, f"--write={into}", "--", place], seconds + START_SECONDS)
-        if into.is_file():
-            return report_from(json.loads(into.read_text("utf-8")))
-    if code is None:
-        return _stopped(place, f"the file took longer than {seconds:g} s", limits)
-    return _stopped(place, f"its process ended by itself, code {code}", limits, *last)
+        code, last = _process(["check", *options, f"--write={into}", "--", place], seconds + START_SECONDS, into)
+        report = report_from(json.loads(into.read_text("utf-8"))) if into.is_file() else Report(place, (), limits)
+    if code == 0 and report.verdicts:
+        return report
+    why = f"the file took longer than {seconds:g} s" if code is None else f"its process ended by itself, code {code}"
+    return replace(report, verdicts=(*report.verdicts, _stopped(place, why, *(last if code is not None else ()))))
 
 
-def _process(arguments: list[str], seconds: float) -> tuple[int | None, Iterable[str]]:
-    """The exit code of our command, None where it took too long, and the last line that it complained of.
+def _process(arguments: list[str], seconds: float, into: Path) -> tuple[int | None, Iterable[str]]:
+    """The exit code of our command, None where it took too long, and the last line that it complained of. into: the
+    report that it writes; with each part of it the seconds begin anew.
 
     Whatever processes it has begun end with it.
     """
@@ -180,12 +184,21 @@ def _process(arguments: list[str], seconds: float) -> tuple[int | None, Iterable
     listener = Thread(target=lambda: last.extend(_lines(process)), daemon=True)
     listener.start()
     try:
-        return process.wait(seconds), last
-    except subprocess.TimeoutExpired:
-        return None, ()
+        while True:
+            before = _written(into)
+            try:
+                return process.wait(seconds), last
+            except subprocess.TimeoutExpired:
+                if _written(into) == before:
+                    return None, ()
     finally:
         _end(process)
         listener.join(1.0)
+
+
+def _written(into: Path) -> int:
+    """When a report was written last; 0 where none was."""
+    return into.stat().st_mtime_ns if into.is_file() else 0
 
 
 def _lines(process: subprocess.Popen[bytes]) -> Iterator[str]:
@@ -206,22 +219,27 @@ def _end(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _stopped(place: str, message: str, limits: dict[str, Any], limit: str | None = None) -> Report:
+def _stopped(place: str, message: str, limit: str | None = None) -> Verdict:
     finding = Finding("limit", message, file=place, given=limit, allowed="--limit 120s --limit 4GiB")
-    return Report(place, (unjudged(place, "stopped", finding),), limits)
+    return unjudged(place, "stopped", finding)
 
 
 def leave(asked: Asked, into: Path) -> None:
-    """Write the report for the process that asked, and end: what a file has left running has no say."""
+    """Write the report for the process that asked, as it goes, and end: what a file has left running has no say."""
     place = str(asked.file)
+    parts = [Report(place, ())]
+
+    def keep(report: Report) -> None:
+        unfinished = into.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(asdict(report.in_dialect(COMMAND))), encoding="utf-8")
+        unfinished.rename(into)
+        parts.append(report)
+
     with redirect_stdout(sys.stderr):  # what the file prints is no part of the report
         try:
-            report = judged_here(asked)
+            keep(judged_here(asked, keep))
         except (TilewrightError, MemoryError) as error:
-            report = Report(place, (verdict_on(place, error),))
-    unfinished = into.with_suffix(".unfinished")
-    unfinished.write_text(json.dumps(asdict(report.in_dialect(COMMAND))), encoding="utf-8")
-    unfinished.rename(into)
+            keep(replace(parts[-1], verdicts=(*parts[-1].verdicts, verdict_on(place, error))))
     os._exit(0)
 
 

@@ -5,12 +5,13 @@ called for it, in the constructor of its class, or in the caller.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from tilewright.load.cu_numbers import Number, expression, said, type_bytes
-from tilewright.load.cu_tree import Tree, bare, below, template_parameters, tree_of
+from tilewright.load.cu_tree import KEPT, Tree, bare, below, template_parameters, tree_of
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -141,13 +142,16 @@ def pitch_of(width: str) -> str:
     return f"(({width}) + {ROW_BYTES - 1}) / {ROW_BYTES} * {ROW_BYTES}"
 
 
-def _calls(node: Node, tree: Tree) -> Iterator[tuple[Node, str, list[str]]]:
+@lru_cache(maxsize=1 << 10)
+def _calls(node: Node, tree: Tree) -> Sequence[tuple[Node, str, list[str]]]:
     """The calls below a node: name without namespaces and arguments of a template, and the words of the arguments."""
+    calls: list[tuple[Node, str, list[str]]] = []
     for call in below(node, "call_expression"):
         called, listed = call.child_by_field_name("function"), call.child_by_field_name("arguments")
         if called is not None and listed is not None:
             words = [tree.of(child) for child in listed.named_children if child.type != "comment"]
-            yield call, bare(tree.of(called)), words
+            calls.append((call, bare(tree.of(called)), words))
+    return calls
 
 
 def _address(word: str) -> str:
@@ -192,11 +196,20 @@ class Definition:
 def definitions(host: Host, name: str) -> Iterator[Definition]:
     """The functions of this name in the texts."""
     for tree in (host.tree, *(tree_of(text) for text in host.around if name in text)):
-        for node in below(tree.root, "function_definition"):
-            head = next(below(node, "function_declarator"), None)
-            declared = head.child_by_field_name("declarator") if head is not None else None
-            if head is not None and declared is not None and tree.of(declared).rpartition("::")[2] == name:
-                yield Definition(tree, node, _names(head, tree), _template(node, tree))
+        yield from _definitions(tree).get(name, ())
+
+
+@lru_cache(maxsize=KEPT)
+def _definitions(tree: Tree) -> Mapping[str, Sequence[Definition]]:
+    """The functions of a text by their names."""
+    functions = dict[str, list[Definition]]()
+    for node in below(tree.root, "function_definition"):
+        head = next(below(node, "function_declarator"), None)
+        declared = head.child_by_field_name("declarator") if head is not None else None
+        if head is not None and declared is not None:
+            name = tree.of(declared).rpartition("::")[2]
+            functions.setdefault(name, []).append(Definition(tree, node, _names(head, tree), _template(node, tree)))
+    return functions
 
 
 def _names(head: Node, tree: Tree) -> list[str]:

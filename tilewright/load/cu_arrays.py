@@ -88,6 +88,11 @@ class HostNames(ChainMap[str, Any]):
     def declare(self, name: str) -> None:
         self.maps[0][name] = UNKNOWN
 
+    def parts(self, name: str) -> list[str]:
+        """A name, where it is known, and the members of the structure that it is."""
+        prefix = f"{name}."
+        return [key for names in self.maps for key in names if key == name or key.startswith(prefix)]
+
 
 @dataclass(frozen=True)
 class VariablePlace:

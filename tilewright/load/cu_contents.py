@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 MOST_TURNS = 200_000  # of a loop of the host, and of those in it
+TURNS_FORGOTTEN = 300  # for which a statement counts that cannot be read, and is looked for in all that is known
 _DEPTH = 6  # of functions that call each other
 _VECTOR = re.compile(r"(?:std|thrust)\s*::\s*(?:host_|device_|universal_)?vector\s*<([^<>]*)>$")
 _OWNER = re.compile(r"(?:std\s*::\s*)?(?:unique_ptr|make_unique)\s*<([^<>]*)\[\]>$")
@@ -215,7 +216,8 @@ class _Reader:
     def forget(self, names: Iterable[str]) -> None:
         """Nothing is known of these, and of the members of structures among them."""
         for name in names:
-            keys = [key for key in self.names if key == name or key.startswith(f"{name}.")]
+            self.turns += TURNS_FORGOTTEN if self.loops else 0
+            keys = self.names.parts(name)
             for key in keys:
                 if isinstance(value := self.names[key], HostArray):
                     value.forget()
@@ -254,7 +256,8 @@ class _Reader:
                 ):
                     yield _name(name, self.text)
                 elif name.type == "identifier":
-                    yield from (key for key in self.names if key.startswith(f"{self.text(name)}."))
+                    structure = self.text(name)
+                    yield from (part for part in self.names.parts(structure) if part != structure)
 
     def _all(self, node: Node) -> Act:
         acts = [self.statement(child) for child in node.named_children]
@@ -713,7 +716,7 @@ class _Reader:
                          for name in [bare(kernel)] if name in parameters(text)), ())  # fmt: skip
         kept = [k for k, param in enumerate(declared) if "const" in param.type.partition("*")[0]]
         names = [_name(word, self.text) for k, word in enumerate(words) if k not in kept]
-        return lambda: self.forget(name for name in map(base_of, names) if name in self.names or self._members(name))
+        return lambda: self.forget(name for name in map(base_of, names) if self.names.parts(name))
 
     def _method(self, called: Node, words: Sequence[Node]) -> Act:
         name, _, method = _name(called, self.text).rpartition(".")

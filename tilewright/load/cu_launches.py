@@ -245,7 +245,7 @@ def unreached(text: str, numbers: Mapping[str, Number], around: Sequence[str]) -
     return [shape for shape in every if lines and shape.line not in lines]
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=256)
 def _shapes(text: str, numbers: tuple[tuple[str, Number], ...], around: tuple[str, ...]) -> tuple[LaunchShape, ...]:
     """All launches of a text."""
     shapes = list[LaunchShape]()

@@ -182,6 +182,7 @@ class Tree:
         self.made = list(self._makers())
         self.ends = [stop for _, stop in self.made] + [each.end() for each in _MACRO_LINE.finditer(self._clean)]
         self.root = parsed(self._plain())
+        self._stretches = dict[tuple[int, int], str]()
         self.ends.sort()
 
     def of(self, node: Node) -> str:
@@ -190,7 +191,10 @@ class Tree:
 
     def between(self, start: int, stop: int) -> str:
         """The text of a stretch, in one line, without comments."""
-        return " ".join(_SKIP.sub(lambda found: " " if found[0][0] == "/" else found[0], self.text[start:stop]).split())
+        if (start, stop) not in self._stretches:
+            plain = _SKIP.sub(lambda found: " " if found[0][0] == "/" else found[0], self.text[start:stop])
+            self._stretches[start, stop] = " ".join(plain.split())
+        return self._stretches[start, stop]
 
     def is_directive(self, node: Node) -> bool:
         """Does a node stand in a line for the preprocessor, as the name behind ``#ifdef`` does?"""

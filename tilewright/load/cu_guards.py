@@ -1,0 +1,106 @@
+"""Which sizes the text of a kernel compares with anything, as a guard of the last CTA does: ``if (i < n) return``,
+``min(i, n - 1)``, ``LOOP(i, n)`` of a macro with a comparison.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from tilewright.load.cu_host import macros_of
+from tilewright.load.cu_tree import bare, below, closed, pieces, tree_of
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+    from tilewright.load.cu_tree import Tree
+
+_COMPARES = ("<", ">", "<=", ">=", "==", "!=")
+_CLAMPS = re.compile(r"\b(?:min|max|fmin|fmax|clamp)\w*\b|[\w)\]]\s*(?:<=?|>=?|[!=]=)\s*[\w(]")
+_CALL = re.compile(r"\b(?!(?:if|while|switch|return|sizeof)\b)(\w+)\s*\(")
+_PLAIN = re.compile(r"\b(?:u?int\d*_t|int|unsigned|long|float|double|size_t|const|static_cast|auto)\b")
+_OF_THREADS = frozenset({"threadIdx", "blockIdx"})
+_DEPTH = 3  # of functions and macros that call each other
+
+
+def compares(texts: Sequence[str], kernel: str, names: Collection[str]) -> bool | None:
+    """Does a kernel compare a size, or what it makes of sizes alone? names: parameters, or members of such, that hold
+    it. None where it does not even use it.
+    """
+    for tree, node in _kernels(texts, bare(kernel)):
+        body = node.child_by_field_name("body")
+        if body is None:
+            continue
+        words = {tree.of(name) for name in below(body, "identifier", "field_identifier")}
+        if not words & {*names}:
+            return None
+        sizes = _with_products(tree, body, names)
+        return _is_compared(tree, body, sizes) or _is_handed_on(tree.of(body), texts, sizes, _DEPTH)
+    return True  # of a kernel that is not seen nothing is sure
+
+
+def _kernels(texts: Sequence[str], name: str) -> Iterator[tuple[Tree, Node]]:
+    for text in texts:
+        for piece in pieces(text) if "__global__" in text else ():
+            for node in below(piece.node, "function_definition") if piece.kernel and piece.node is not None else ():
+                head = next(below(node, "function_declarator"), None)
+                declarator = head.child_by_field_name("declarator") if head is not None else None
+                if declarator is not None and bare(tree_of(text).of(declarator)) == name:
+                    yield tree_of(text), node
+
+
+def _with_products(tree: Tree, body: Node, names: Collection[str]) -> set[str]:
+    """The names, and those of variables that are made of them and of no variable that differs between threads."""
+    made = [(tree.of(declared), {*re.findall(r"[^\W\d]\w*", _PLAIN.sub("", tree.of(value)))})
+            for declarator in below(body, "init_declarator")
+            if (declared := declarator.child_by_field_name("declarator")) is not None
+            and (value := declarator.child_by_field_name("value")) is not None]  # fmt: skip
+    sizes, local = {*names}, {name for name, _ in made}
+    for name, words in made:
+        if words & sizes and not words & ((local - sizes) | _OF_THREADS):
+            sizes.add(name)
+    return sizes
+
+
+def _is_compared(tree: Tree, body: Node, sizes: Collection[str]) -> bool:
+    """Does a comparison, not what stands between brackets in it, name one of these?"""
+    for node in below(body, "binary_expression"):
+        operator = node.child_by_field_name("operator")
+        if operator is not None and tree.of(operator) in _COMPARES and _words(tree.of(node)) & {*sizes}:
+            return True
+    return False
+
+
+def _words(text: str) -> set[str]:
+    """The names in a text but those between square brackets."""
+    plain = re.sub(r"\[[^\[\]]*\]", " ", re.sub(r"\[[^\[\]]*\]", " ", text))
+    return {*re.findall(r"[^\W\d]\w*", plain)}
+
+
+def _is_handed_on(body: str, texts: Sequence[str], sizes: Collection[str], depth: int) -> bool:
+    """Does a function or macro with a comparison, or a minimum, get one of these?"""
+    macros = {name: body for text in texts for name, _, body in macros_of(text)}
+    for call in _CALL.finditer(body):
+        handed = body[call.end() : closed(body, call.end()) - 1]
+        if _words(handed) & {*sizes} and _may_compare(call[1], macros, texts, depth):
+            return True
+    return False
+
+
+def _may_compare(name: str, macros: Mapping[str, str], texts: Sequence[str], depth: int) -> bool:
+    if _CLAMPS.fullmatch(name):
+        return True
+    body = macros.get(name) or next(_bodies(name, texts), "")
+    if _CLAMPS.search(body):
+        return True
+    return depth > 0 and any(_may_compare(call[1], macros, texts, depth - 1) for call in _CALL.finditer(body))
+
+
+def _bodies(name: str, texts: Sequence[str]) -> Iterator[str]:
+    """The bodies of the functions of a name."""
+    for text in texts:
+        for start in re.finditer(rf"\b{re.escape(name)}\s*\(", text):
+            behind = closed(text, start.end())
+            if opening := re.compile(r"\s*(?:const\s*|noexcept\s*)*\{").match(text, behind):
+                yield text[opening.end() : closed(text, opening.end(), "{}")]
