@@ -65,8 +65,8 @@ def commit_call(group: str, *, signals: bool) -> Term | None:
     """``T.ptx.tcgen05.commit(...)``: the commit of a group, one that signals an m-barrier or one that closes the group;
     None where there is none.
     """
-    of_group = (each for each in _forms() if each[1].commit is not None and each[1].commit.group == group)
-    rows = (row for row, form in of_group if bool(form.signals) is signals)
+    committing = ((row, form) for row, form in _forms() if form.commit is not None and form.commit.group == group)
+    rows = (row for row, form in committing if bool(form.signals) is signals)
     return next((call(row.name, *[...][: bool(row.operands)]) for row in rows), None)
 
 

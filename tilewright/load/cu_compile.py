@@ -120,7 +120,7 @@ def compile_cu(
     first = {path: name for name, path in reversed(own.items())}
     others |= {name: f'#include "{first[path]}"\n' for name, path in own.items() if first[path] != name}
     beside = {name: path.read_text(encoding="utf-8", errors="replace") for path, name in first.items()}
-    sources = [_Source("", file, text), *(_Source(each, str(own[each]), mended(each, beside[each])) for each in beside)]
+    sources = [_Source("", file, text), *(_Source(name, str(own[name]), mended(name, beside[name])) for name in beside)]
     words += lighter([each.text for each in sources])
     seconds = OF_CUTLASS if any(name.startswith(CUTLASS) for name in (*own, *others)) else SECONDS
     request = {"file": file, "options": words, "seconds": seconds, "bytes": BYTES, "process": process.__file__}
