@@ -8,7 +8,7 @@ has what any instruction puts into it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,11 +34,17 @@ class Place(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Strides:
     """together: the numbers that lie between elements, each with all that lead to the same addresses, pointers among
-    them. indices: those that say which element of a small array in local memory is meant.
+    them. indices: those that say which element of a small array in local memory is meant. read: all numbers.
     """
 
     together: Mapping[Place, frozenset[Place]]
     indices: frozenset[Place]
+    read: frozenset[Place]
+
+    @property
+    def has_numbers(self) -> bool:
+        """Is there more than pointers?"""
+        return bool(self.indices) or any(len(others) > 1 for others in self.together.values())
 
 
 def strides_of(entry: Function) -> Strides:
@@ -54,7 +60,14 @@ def strides_of(entry: Function) -> Strides:
     return Strides(
         {place: frozenset(together[place]) for place, used in left.items() if used <= OF_ELEMENTS},
         frozenset(place for place, used in left.items() if used == {"local"}),
+        frozenset(place for places in flow.places.values() for place in places),
     )
+
+
+def differing(one: Sequence[bytes], other: Sequence[bytes]) -> set[Place]:
+    """The numbers in which what two launches pass differs, as `LoadedKernel.passed` has it; each by its 4 bytes."""
+    return {Place(parameter, at & ~3) for parameter, (mine, others) in enumerate(zip(one, other, strict=True))
+            for at, (octet, another) in enumerate(zip(mine, others, strict=True)) if octet != another}  # fmt: skip
 
 
 class _Flow:
