@@ -293,7 +293,7 @@ void launcher(const float* x, float* y, int n) {
 
 def test_sizes_are_smaller_where_a_run_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tilewright.cli.proposing.SECONDS", 1e-6)
-    assert "--size b=16" in verdict(POINTS.replace("GUARD", GUARD), tmp_path)["proposed"]
+    assert "--size b=4" in verdict(POINTS.replace("GUARD", GUARD), tmp_path)["proposed"]
 
 
 SWITCHED = (

@@ -138,7 +138,8 @@ class _Proposals:
     def spread(self) -> _Proposals:
         """The same with strides that let no rows meet."""
         kernel = kernel_of(self.module, self.launch().request)
-        options = spread(self.options, kernel, lambda options: replace(self, options=options).launch())
+        kept = self.of_grid | self.of_block
+        options = spread(self.options, kernel, lambda options: replace(self, options=options).launch(), kept)
         return replace(self, options=options)
 
     def names_of(self, launch: Launched) -> set[str]:

@@ -6,7 +6,7 @@ overlap: races and places outside of arrays that no caller has. Which numbers ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.cli.argument_spec import ArgumentSpec, ArraySpec, Fill, SaidByOptions, Value
 from tilewright.cli.arguments import arguments_of
 from tilewright.errors import TilewrightError
-from tilewright.load.strides import Place, Strides, differing, strides_of
+from tilewright.load.strides import Place, Strides, numbers_passed, strides_of
 
 if TYPE_CHECKING:
     from tilewright.cli.launching import Launched
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 UNITS = (8, 1)  # bytes of an element, or none where there is no room for so many
 ROOM = 1 << 24  # elements, or bytes, within which all rows lie
+PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
+PARTS = (1, 2, 4, 8, 16)  # of bytes that are counted as elements
 
 
 @dataclass(frozen=True)
@@ -69,38 +71,41 @@ def _with(value: Value, path: Sequence[int], number: int) -> Value:
 
 
 def spread(
-    options: SaidByOptions, kernel: LoadedKernel, launched: Callable[[SaidByOptions], Launched]
+    options: SaidByOptions, kernel: LoadedKernel, launched: Callable[[SaidByOptions], Launched], kept: Container[str]
 ) -> SaidByOptions:
     """The options with numbers for a kernel's strides that let no rows meet, and 0 for the indices of small arrays.
 
-    launched: the kernel's launch with such options; raises TilewrightError where there is none.
+    launched: the kernel's launch with such options; raises TilewrightError where there is none. kept: names of host
+    code that decide on the extents of the launch.
     """
-    strides = strides_of(kernel.entry)
-    if not strides.has_numbers:
-        return options
-    values, launch = _knobs(options), launched(options)
-    places = {knob: _moved(kernel, launch, knob.turned(options, 2 * value), launched) & strides.read
-              for knob, value in values.items()}  # fmt: skip
-    for knob in (knob for knob, moved in places.items() if moved and moved <= strides.indices):
+    strides, values = strides_of(kernel.entry), _knobs(options)
+    places = _places(values, options, kernel, launched, kept) if strides.has_numbers else {}
+    read = {knob: moved & strides.read for knob, moved in places.items()}
+    for knob in (knob for knob, moved in read.items() if moved and moved <= strides.indices):
         options = knob.turned(options, 0)
-    between = {knob: moved for knob, moved in places.items() if moved and moved <= strides.together.keys()}
+    between = {knob: moved for knob, moved in read.items() if moved and moved <= strides.together.keys()}
     most = max((value for knob, value in values.items() if knob not in between), default=1)
-    for knob, value in _apart(between, strides, most, prod(launch.request.block or (1,))).items():
+    block = launched(options).request.block if between else None
+    for knob, value in _apart(between, strides, most, prod(block or (1,))).items():
         options = knob.turned(options, value)
     return options
 
 
-def _moved(
-    kernel: LoadedKernel, launch: Launched, turned: SaidByOptions, launched: Callable[[SaidByOptions], Launched]
-) -> set[Place]:
-    """The numbers of parameters that a knob moves; all of them where the grid depends on it, too."""
+def _places(
+    values: Mapping[_Knob, int], options: SaidByOptions, kernel: LoadedKernel,
+    launched: Callable[[SaidByOptions], Launched], kept: Container[str],
+) -> dict[_Knob, set[Place]]:  # fmt: skip
+    """Which numbers of parameters have the value of a knob, or a part of it: each is turned by a prime of its own."""
+    free = (knob for knob, value in values.items() if value and knob.name not in kept)
+    turned = {knob: values[knob] * prime for knob, prime in zip(free, PRIMES, strict=False)}
+    for knob, value in turned.items():
+        options = knob.turned(options, value)
     try:
-        other = launched(turned)
+        numbers = numbers_passed(kernel.passed(_short(kernel, launched(options))))
     except TilewrightError:
-        return {Place(-1, 0)}
-    if (other.request.grid, other.request.block) != (launch.request.grid, launch.request.block):
-        return {Place(-1, 0)}
-    return differing(*(kernel.passed(_short(kernel, each)) for each in (launch, other)))
+        return {}
+    return {knob: {place for place, number in numbers.items() if number and number * (value // number) == value
+                   and value // number in PARTS} for knob, value in turned.items()}  # fmt: skip
 
 
 def _short(kernel: LoadedKernel, launch: Launched) -> list[object]:

@@ -64,10 +64,10 @@ def strides_of(entry: Function) -> Strides:
     )
 
 
-def differing(one: Sequence[bytes], other: Sequence[bytes]) -> set[Place]:
-    """The numbers in which what two launches pass differs, as `LoadedKernel.passed` has it; each by its 4 bytes."""
-    return {Place(parameter, at & ~3) for parameter, (mine, others) in enumerate(zip(one, other, strict=True))
-            for at, (octet, another) in enumerate(zip(mine, others, strict=True)) if octet != another}  # fmt: skip
+def numbers_passed(parameters: Sequence[bytes]) -> dict[Place, int]:
+    """The whole numbers of 4 bytes that a launch passes, as `LoadedKernel.passed` has its parameters."""
+    return {Place(parameter, at): int.from_bytes(octets[at : at + 4], "little")
+            for parameter, octets in enumerate(parameters) for at in range(0, len(octets), 4)}  # fmt: skip
 
 
 class _Flow:
