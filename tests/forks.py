@@ -18,7 +18,6 @@ from typing import Any, NoReturn
 import pytest
 
 from tilewright.cli import verdicts
-from tilewright.load import cu_compile, cu_process
 from tilewright.serve import mcp
 
 FAILED = 70  # the code of a process that ends by an exception
@@ -99,7 +98,6 @@ def _of_answers(line: list[str], *, cwd: str, timeout: float, **_: Any) -> subpr
 
 def instead_of_processes(monkeypatch: pytest.MonkeyPatch) -> None:
     """What our commands and our tools start as processes are forks, in which NVRTC works, too."""
-    monkeypatch.setattr(cu_compile, "answered", cu_process.answer)
     if hasattr(os, "fork"):
         monkeypatch.setattr(verdicts, "_process", _of_verdicts)
         run = SimpleNamespace(run=_of_answers, TimeoutExpired=subprocess.TimeoutExpired)

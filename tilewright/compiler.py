@@ -548,14 +548,15 @@ class Executable(NotebookText):
         from tilewright.advise import advise
 
         check_one_gpu(self.kernel, "advise")
+        on = None if gpu is None else self._on(gpu)
         values = self.ordered(args, named, Executable.advise)
         advice = advise(self, values, sizes or {}, seed)
-        if gpu is None:
+        if on is None:
             return advice
         from tilewright.tuning import in_time
 
         arguments = self._or_random(values, sizes, seed)
-        return replace(advice, times=in_time(self, advice.ran, arguments, self._on(gpu), variants or {}))
+        return replace(advice, times=in_time(self, advice.ran, arguments, on, variants or {}))
 
     def profile(
         self, *args: Any, gpu: str = "H200", sizes: Mapping[str, int] | None = None, seed: int = 0, **named: Any

@@ -65,6 +65,7 @@ def plain() -> dict[str, str]:
     return {role: f"the_{role}" for role in ROLES}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("first", range(len(ROLES)))
 def test_every_name_of_cpp_and_cuda_may_name_a_local_thing(first: int) -> None:
     """Each name in one role after the other, as many at once as there are roles."""

@@ -1,4 +1,4 @@
-"""NVRTC in the process of the tests, and our commands as forks of it."""
+"""The processes of commands are forks."""
 
 from __future__ import annotations
 

@@ -18,6 +18,7 @@ from tilewright.errors import SimulationError
 
 MAIN, ROLES = "examples.blackwell_attention", "examples.blackwell.softmax"
 SOURCES = {name: (EXAMPLES.parent / f"{name.replace('.', '/')}.py").read_text("utf-8") for name in (ROLES, MAIN)}
+SOURCES[MAIN] = SOURCES[MAIN].replace("HEADS, STAGES = 2, 2", "HEADS, STAGES = 1, 2")
 UNWRITTEN, UNREAD = "may still not have written", "may still not have read"
 BY_MMA = "tcgen05.mma touches tensor memory that tcgen05"
 WAIT, FENCE = "T.ptx.mbarrier.try_wait", "T.ptx.tcgen05.fence"

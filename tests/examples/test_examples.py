@@ -14,6 +14,7 @@ import pytest
 
 import tilewright as tw
 from tests.examples.compute import COMPUTE, EXAMPLES, module
+from tests.examples.test_blackwell import RUN as BLACKWELL
 from tilewright.errors import SimulationError
 from tilewright.ir import Call, Evaluate, Kernel, Stmt, map_body, statements
 from tilewright.isa import bind
@@ -83,8 +84,9 @@ def test_every_example_has_its_barriers_counted() -> None:
     }
 
 
-# Those that compute run in `test_compute`.
-PROGRAMS = [path for path in sorted(EXAMPLES.glob("*.py")) if path.stem not in COMPUTE]
+# Those that compute run in `test_compute`, those for a Blackwell in `test_blackwell`.
+ELSEWHERE = {*COMPUTE, *(example.__name__.removeprefix("examples.") for example in BLACKWELL)}
+PROGRAMS = [path for path in sorted(EXAMPLES.glob("*.py")) if path.stem not in ELSEWHERE]
 
 
 @pytest.mark.filterwarnings("default::tilewright.errors.TilewrightWarning")

@@ -12,6 +12,7 @@ import pytest
 from tests.sim.build import Lowered, get, tid
 from tilewright.errors import ArgumentError, SimulationError
 from tilewright.explain import Finding
+from tilewright.explain.steps import commit_call, wait_call
 from tilewright.host import Limits
 
 
@@ -112,3 +113,8 @@ def test_later_reads_of_what_a_race_leaves_follow_from_it() -> None:
 def test_a_finding_comes_back_from_json() -> None:
     for each in findings(planted(), **arrays()):
         assert Finding.from_dict(json.loads(json.dumps(asdict(each)))) == each
+
+
+def test_the_statement_of_a_step_is_looked_for_once() -> None:
+    assert wait_call("wgmma") is wait_call("wgmma")
+    assert commit_call("wgmma", signals=False) is commit_call("wgmma", signals=False)

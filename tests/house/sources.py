@@ -24,8 +24,13 @@ class Source:
     def name(self) -> str:
         return str(self.path.relative_to(ROOT))
 
+    @cache  # noqa: B019  # as long as the sources, which are there until the end
+    def nodes(self) -> tuple[ast.AST, ...]:
+        """All of its tree."""
+        return tuple(ast.walk(self.tree))
+
     def functions(self) -> Iterator[Function]:
-        return (node for node in ast.walk(self.tree) if isinstance(node, Function))
+        return (node for node in self.nodes() if isinstance(node, Function))
 
 
 @cache

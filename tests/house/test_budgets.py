@@ -92,7 +92,7 @@ def test_types_of_the_simulator_say_any_at_the_edges_of_numpy_only() -> None:
 
     found: Counter[str] = Counter()
     for source in simulator():
-        found[room_of(source)] += sum(isinstance(node, ast.Name) and node.id == "Any" for node in ast.walk(source.tree))
+        found[room_of(source)] += sum(isinstance(node, ast.Name) and node.id == "Any" for node in source.nodes())
 
     assert {room: number for room, number in found.items() if number > ceilings.get(room, 0)} == {}
 

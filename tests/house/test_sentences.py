@@ -67,5 +67,5 @@ def test_no_file_matches_patterns_in_messages() -> None:
 
 
 def _imports_patterns(source: Source) -> bool:
-    nodes = ast.walk(source.tree) if "import re" in source.text else ()
+    nodes = source.nodes() if "import re" in source.text else ()
     return any(isinstance(node, ast.Import) and any(name.name == "re" for name in node.names) for node in nodes)

@@ -31,7 +31,7 @@ def spelled(source: Source) -> list[str]:
     documentation = set(map(id, docstrings(source.tree)))
     return [
         f"{source.path.name}:{node.lineno} {match[0]}"
-        for node in ast.walk(source.tree)
+        for node in source.nodes()
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation
         if (match := OPCODE.search(node.value))
     ]

@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def is_another_case(item: Any) -> bool:
     """Is it a case of a test of right kernels, and not the first one?"""
-    if item.get_closest_marker("long") or "mistakes" in item.path.name:
+    if item.get_closest_marker("long") or "mistake" in item.name:
         return False
     callspec = getattr(item, "callspec", None)
     return callspec is not None and any(callspec.indices.values())

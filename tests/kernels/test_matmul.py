@@ -122,8 +122,9 @@ def test_shared_sums_are_added_up_before_what_follows_the_product(
 ) -> None:
     tiles = Tiles(64, 96 if parts == 3 else 64, cluster=1, parts=parts)
     lead = (2,) if lies == "batched" else ()
-    a = integers(*lead, rows, 520)
-    b = integers(*lead, 520, columns) if lies == "turned" else integers(*lead, columns, 520)
+    k = 64 * parts + 8
+    a = integers(*lead, rows, k)
+    b = integers(*lead, k, columns) if lies == "turned" else integers(*lead, columns, k)
     b = b.swapaxes(-1, -2) if lies == "turned" else b
     bias, residual = integers(columns), integers(*lead, rows, columns)
     sums = wide(a) @ wide(b).swapaxes(-1, -2) + wide(bias)

@@ -76,7 +76,7 @@ def test_control_flow_may_be_nested_deeper_than_generated_python_may(tmp_path, n
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("terms", [pytest.param(300, marks=pytest.mark.long), 900])
+@pytest.mark.parametrize("terms", [500, pytest.param(900, marks=pytest.mark.long)])
 def test_a_deep_expression_goes_through_all_stages(tmp_path, shape: str, terms: int) -> None:
     start = time.process_time()
     kernel = parsed(tmp_path, f"x = {SHAPES[shape](terms)}")

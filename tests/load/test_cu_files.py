@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +9,7 @@ import pytest
 
 from tilewright.checking import check
 from tilewright.errors import ArgumentError, SimulationError, ToolError
-from tilewright.load import cu_compile, cu_headers, cu_process, load_cu
+from tilewright.load import cu_headers, load_cu
 from tilewright.load.cu_compile import compile_cu
 from tilewright.load.cu_launches import instances, launched, launches
 from tilewright.load.cu_tree import blanked, kernels, pieces
@@ -42,29 +41,6 @@ int main(int argc, char** argv) {
     return 0;
 }
 """
-
-
-def test_the_process_that_asks_nvrtc_imports_nothing_of_the_package() -> None:
-    imported = re.findall(r"^\s*(?:from|import) (\w+)", Path(cu_process.__file__).read_text("utf-8"), re.MULTILINE)
-
-    assert set(imported) == {"__future__", "json", "sys", "runpy", "typing", "cuda"}
-
-
-EIGHTFOLD = "".join(f"#define a{k} {f'a{k - 1} ' * 8}\n" for k in range(1, 8))  # a7: two million times a0
-
-
-@pytest.mark.parametrize(
-    ("limit", "most", "words"), [("SECONDS", 1, "NVRTC takes too long"), ("BYTES", 64 << 20, "NVRTC did not finish")]
-)
-def test_the_process_of_nvrtc_ends_at_its_limits(
-    limit: str, most: int, words: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """By itself: nobody waits for it that long."""
-    monkeypatch.setattr(cu_compile, limit, most)
-    monkeypatch.setattr(cu_compile, "WAITS", 600)
-
-    with pytest.raises(ToolError, match=words):
-        load_cu(f"#define a0 +1\n{EIGHTFOLD}__global__ void k(int* p) {{ *p = 0 {'a7' * (limit == 'SECONDS')}; }}\n")
 
 
 def test_host_functions_are_chunks_without_a_device() -> None:

@@ -540,8 +540,11 @@ def test_an_estimate_of_too_few_arguments_says_so() -> None:
     ("target", "name"), [("sm_90a", "T4"), ("sm_90a", "B200"), ("sm_100f", "H200"), ("sm_86", "A100")]
 )
 @pytest.mark.parametrize("verb", ["estimate", "profile", "advise"])
-def test_a_gpu_that_does_not_run_the_code_is_refused_by_name(target: str, name: str, verb: str) -> None:
+def test_a_gpu_that_does_not_run_the_code_is_refused_by_name_before_it_runs(
+    target: str, name: str, verb: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     exe = tw.compile(columns(33).kernel, target)
+    monkeypatch.delattr(tw.Executable, "run_program")
 
     with pytest.raises(TargetError, match=f"compiled for {target}, which the {name} does not run"):
         getattr(exe, verb)(*[np.zeros((4096, 32, 32), np.float32) for _ in "ab"], gpu=name)

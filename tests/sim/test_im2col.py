@@ -38,6 +38,7 @@ def walk_of(one: Images) -> list[tuple[int, ...]]:
     return list(pixels(one.dims[1:], one.lower, one.upper, one.steps, one.coords[1:], one.offsets, one.pixels))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("rank", [3, 4, 5])
 def test_pixels_are_loaded_one_after_the_other(rank: int, seed: int) -> None:

@@ -119,7 +119,7 @@ def fragments_of_bits(draw: st.DrawFn, bits: int) -> Any:
     return draw(fragments(digits, row, gaps, keep))
 
 
-@sampled(30, of=80)
+@sampled(16, of=80)
 @pytest.mark.parametrize("kind", ["float32", "uint8", "float4_e2m1fn"])
 @given(st.booleans(), st.sampled_from(ARCHS), st.data())
 def test_fragments_fit_exactly_where_the_oracle_says_so(kind: str, store: bool, arch: str, data: st.DataObject) -> None:

@@ -81,7 +81,7 @@ DIGITS = {"g": (8, 4, "laneid"), "t": (4, 1, "laneid"), "h": (2, 1, "m")}
 HALVES = st.sampled_from([["h", "t"], ["g"]]).flatmap(lambda row: fragments(DIGITS, row, [8, 8, 16, 4], 3))
 
 
-@sampled(100, of=250)
+@sampled(50, of=250)
 @given(st.booleans(), st.data())
 def test_fragments_fit_exactly_where_the_oracle_says_so(store: bool, data: st.DataObject) -> None:
     scope, local_layout, shared_layout, shape = data.draw(HALVES)

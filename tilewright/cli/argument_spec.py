@@ -90,7 +90,7 @@ FILLS = {"zeros": ZEROS, "ones": Fill("value", (1,)), "ramp": Fill("ramp"), "ran
 @dataclass(frozen=True)
 class ArraySpec:
     """An array, ``f32[2,3]=ramp``; without extents one typed number, ``i32(7)``. kind: a word of `TYPES`. first: the
-    element that the pointer points to.
+    element that the pointer points to. is_inline: does it lie in a structure, which no pointer leads out of?
 
     Raises ArgumentError for a type that is none, and for numbers that do not fit it.
     """
@@ -99,6 +99,7 @@ class ArraySpec:
     extents: tuple[int, ...]
     fill: Fill = ZEROS
     first: int = 0
+    is_inline: bool = field(default=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.kind not in TYPES:
@@ -288,9 +289,14 @@ class ArgumentSpec:
         return self if value == self.value else ArgumentSpec(self.name, value)
 
     def resized(self, length: Callable[[ArraySpec], int | None]) -> ArgumentSpec:
-        """The same with arrays of other lengths, also in a structure; None keeps one as it is."""
+        """The same with arrays of other lengths, also where a structure points to them; None keeps one as it is."""
         value = self.value
-        if isinstance(value, ArraySpec) and value.extents and (elements := length(value)) is not None:
+        if (
+            isinstance(value, ArraySpec)
+            and value.extents
+            and not value.is_inline
+            and (elements := length(value)) is not None
+        ):
             value = replace(value, extents=(elements,))
         elif isinstance(value, tuple):
             value = tuple(spec.resized(length) for spec in value)

@@ -25,6 +25,7 @@ import numpy as np
 
 from tilewright.cli.argument_spec import (
     ALLOWED,
+    FILLS,
     RANDOM,
     SHORT,
     ZEROS,
@@ -277,7 +278,9 @@ def _field(field: Field) -> Value:
         return (ArgumentSpec(None, value),) * field.count if field.count else value
     if field.kind == POINTER:
         return _sample(field.element)
-    return ArraySpec("f32", (field.count,)) if field.count else 0.5 if field.kind.startswith("float") else 7
+    if field.count:
+        return ArraySpec(SHORT.get(field.kind, "f32"), (field.count,), FILLS["ones"], is_inline=True)
+    return 0.5 if field.kind.startswith("float") else 7
 
 
 def _sample(element: str) -> ArraySpec:

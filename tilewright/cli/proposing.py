@@ -24,6 +24,7 @@ from tilewright.cli.argument_spec import FILLS, ZEROS, ArgumentSpec, ArraySpec, 
 from tilewright.cli.arguments import Request, arguments_of, kernel_of
 from tilewright.cli.clock import KernelClock
 from tilewright.cli.launching import INTEGERS, Lacks, Launched, Named, check_sizes, kernels_asked_for, launches_said
+from tilewright.cli.spreading import spread
 from tilewright.errors import ArgumentError, TilewrightError
 from tilewright.host import Limits
 from tilewright.load import LoadedModule
@@ -43,7 +44,7 @@ MANY = 1024  # times a size, by which the CTAs of a launch grow that depend on i
 SIDES = (32, 128, 256, 16, 512)  # of all sizes, where a launch with the first ones fails
 NUMBERS = (FILLS["zeros"], FILLS["ramp"])  # of arrays of integers: alike, or all different
 SECONDS, LEAST = 1.5, 16  # of the processor, of a run with larger sizes; and the least that sizes become
-FEW_TURNS = 4  # what a size becomes that decides on no extent of a launch, where a run takes long
+FEWEST = 4  # what a size becomes where a run takes long, of one that decides on no extent of a launch before others
 MOST_SIZE = 1 << 14  # of a size that is made a multiple of the threads of a CTA
 ODD, ODD_VECTORS = 3, 16  # how much less than a multiple a size is; where the kernels have vectors
 _VECTORS = re.compile(r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?:__)?half2|\w*bfloat162)\b|/\s*[48]\b")
@@ -120,14 +121,25 @@ class _Proposals:
         return replace(self, only=launch.request.kernel)
 
     def smaller(self) -> _Proposals:
-        """The same with smaller sizes, first those that decide on no extent of a launch, and shorter ranges."""
-        inner = {name: FEW_TURNS for name, size in self.options.sizes.items()
-                 if size > FEW_TURNS and name not in self.of_block and not self._decides_grid(name)}  # fmt: skip
+        """The same with smaller sizes, first those that decide on no extent of a launch, at last those that do; and
+        shorter ranges.
+        """
+        inner = {name: FEWEST for name, size in self.options.sizes.items()
+                 if size > FEWEST and name not in self.of_block and not self._decides_grid(name)}  # fmt: skip
         quarters = {name: max(size // 4, min(size, LEAST)) for name, size in self.options.sizes.items()}
-        sizes = {**self.options.sizes, **inner} if inner else quarters
+        fewest = {name: min(size, FEWEST) if self._decides_grid(name) and name not in self.of_block else size
+                  for name, size in self.options.sizes.items()}  # fmt: skip
+        steps = {**self.options.sizes, **inner}, quarters, fewest
+        sizes = next((step for step in steps if step != self.options.sizes), quarters)
         args = (spec.filled(_quartered) for spec in self.options.args)
         options = replace(self.options, sizes=sizes, args=tuple(args))
         return replace(self, options=options, has_smaller=options != self.options).possible()
+
+    def spread(self) -> _Proposals:
+        """The same with strides that let no rows meet."""
+        kernel = kernel_of(self.module, self.launch().request)
+        options = spread(self.options, kernel, lambda options: replace(self, options=options).launch())
+        return replace(self, options=options)
 
     def names_of(self, launch: Launched) -> set[str]:
         """The parameters of a launch that are proposed."""
@@ -238,6 +250,12 @@ def _with_ways(proposals: _Proposals) -> list[Launched]:
     return [replace(launch, ways=partial(_ways, proposals.of(launch))) for launch in launches]
 
 
+def _sized(proposals: _Proposals) -> list[_Sized]:
+    """The launch with each fill, and with strides apart where arrays have room for such rows."""
+    spread, *_ = apart = [_Sized(proposals.spread(), fill) for fill in NUMBERS]
+    return apart if spread.look.reach else [_Sized(proposals, fill) for fill in NUMBERS]
+
+
 class _TakesLong(Exception):
     """A run with the proposed sizes takes longer than it may."""
 
@@ -249,7 +267,7 @@ def _ways(proposals: _Proposals, clock: KernelClock) -> Iterator[Launched]:
     proposals = replace(proposals, clock=clock).possible()
     while True:
         try:
-            sized = [_Sized(proposals, fill) for fill in NUMBERS]
+            sized = _sized(proposals)
             alike = sized[0].launch.request.args == sized[1].launch.request.args
             is_whole = not sized[0].look.coverage.get("lines_not_reached", ["?"])
             ranked = sized[: 1 + (not alike)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import product, takewhile
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -44,6 +45,7 @@ def _call(row: Instruction, form: Form, n: int) -> Term:
     return call(row.name, *[n][: bool(row.operands)], **others)
 
 
+@cache  # asked at each finding; of all rows one is looked for
 def wait_call(group: str, *, n: int = 0, reads: bool = False) -> Term | None:
     """``T.ptx.cp_async.wait_group(0)``: the wait for all but the newest n commits of a group; None where there is none.
 
@@ -58,22 +60,25 @@ def wait_call(group: str, *, n: int = 0, reads: bool = False) -> Term | None:
     return wider
 
 
+@cache
 def commit_call(group: str, *, signals: bool) -> Term | None:
     """``T.ptx.tcgen05.commit(...)``: the commit of a group, one that signals an m-barrier or one that closes the group;
     None where there is none.
     """
-    for row, form in _forms():
-        if form.commit is not None and form.commit.group == group and bool(form.signals) is signals:
-            return call(row.name, *[...][: bool(row.operands)])
-    return None
+    committing = ((row, form) for row, form in _forms() if form.commit is not None and form.commit.group == group)
+    rows = (row for row, form in committing if bool(form.signals) is signals)
+    return next((call(row.name, *[...][: bool(row.operands)]) for row in rows), None)
 
 
 def fence_call(wanted: Fence | ProxyFence, *operands: object) -> Term:
     """``T.ptx.fence.proxy_async()``: the instruction that is this fence."""
-    for row, form in _forms():
-        if form.fence is not None and any(form.fence_of(mods) == wanted for mods in form.all_mods()):
-            return call(row.name, *operands)
-    raise AssertionError(f"no instruction is {wanted}")
+    return call(_name_of(wanted), *operands)
+
+
+@cache
+def _name_of(wanted: Fence | ProxyFence) -> str:
+    fences = ((row, form) for row, form in _forms() if form.fence is not None)
+    return next(row.name for row, form in fences if wanted in map(form.fence_of, form.all_mods()))
 
 
 # Handovers in a kernel's text: threads synchronise by flags, m-barriers or the cluster's barrier, and yet race.

@@ -19,7 +19,7 @@ from tilewright.kernels.forms import ROW_BYTES, MatmulKind, Tiles
 # `make tune`: of 4 cases the estimate has another choice 1 % faster in 3:
 #   matmul 2048^3: 128x128 c1 p1 r1 25.0 us (measured 28.3), taken 128x256 c1 p1 r1 28.4 us (measured 28.0)
 #   matmul 4096^3: 128x128 c1 p1 r1 178.7 us (measured 195.2), taken 128x256 c1 p1 r1 183.9 us (measured 188.7)
-#   matmul 128 x 4096 x 4096: 128x64 c1 p2 r1 13.9 us, taken 64x128 c1 p2 r1, turned 16.4 us
+#   matmul 128 x 4096 x 4096: 128x96 c1 p2 r1 13.8 us, taken 64x128 c1 p2 r1, turned 16.4 us
 
 
 # The columns of tiles, by their rows. A warpgroup's sums must leave it registers for the rest.

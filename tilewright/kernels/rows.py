@@ -34,6 +34,10 @@ MOST_KEPT = 32768  # elements of a row that stays in registers
 # `make tune`: of 16 cases the estimate has another choice 1 % faster in none.
 SHORT = ((32, 4, 4), (64, 8, 8), (256, 16, 16), (512, 32, 32))
 LAST = (MOST_KEPT, 1024, 1024)
+# Two accesses of each thread take 36 to 40 registers where warps are no multiple of 4, and fewer such CTAs fit, once
+# they have more threads than this: softmax of rows of 5120 and 7168 bfloat16 has 0.930 and 0.923 of copy_'s rate, with
+# half the threads 0.976 and 0.985 (an H200, 2026-12-01).
+EVEN = 256
 RESIDENT = {(512, 32): 2, (1024, 32): 1}  # CTAs that must fit, by threads and elements of each
 # Rows beyond the first of these elements, up to the second, are shared by the CTAs of a cluster, each with so many.
 # Such a CTA has these threads at least, and a thread so many elements at most.
@@ -511,7 +515,8 @@ def alone(columns: int, vector: int, item_bytes: int, use: RowUse) -> tuple[int,
     vectors = -(-columns // vector)
     runs = -(-vectors // most)
     for threads in range(most, max(most // 4, 31), -32):
-        if columns % vector == 0 and vectors % threads == 0:
+        crowded = item_bytes == 2 and threads > EVEN and threads % 128 > 0 and vectors == 2 * threads
+        if columns % vector == 0 and vectors % threads == 0 and not crowded:
             return threads, vectors // threads
     return (most if most <= 32 else -(-vectors // (runs * 32)) * 32), runs
 

@@ -35,6 +35,7 @@ from tilewright.load.cu_headers import (
     header_macros,
     headers,
     includes,
+    lighter,
     mended,
     wheel_folders,
     wheel_versions,
@@ -118,9 +119,9 @@ def compile_cu(
     own, others = headers(text, Path(file).parent, include)
     first = {path: name for name, path in reversed(own.items())}
     others |= {name: f'#include "{first[path]}"\n' for name, path in own.items() if first[path] != name}
-    sources = [_Source("", file, text)]
-    sources += [_Source(name, str(path), mended(name, path.read_text(encoding="utf-8", errors="replace")))
-                for path, name in first.items()]  # fmt: skip
+    beside = {name: path.read_text(encoding="utf-8", errors="replace") for path, name in first.items()}
+    sources = [_Source("", file, text), *(_Source(name, str(own[name]), mended(name, beside[name])) for name in beside)]
+    words += lighter([each.text for each in sources])
     seconds = OF_CUTLASS if any(name.startswith(CUTLASS) for name in (*own, *others)) else SECONDS
     request = {"file": file, "options": words, "seconds": seconds, "bytes": BYTES, "process": process.__file__}
     texts = chosen([each.text for each in sources], defines)

@@ -346,6 +346,18 @@ def cutlass_folders() -> tuple[Path, ...]:
     return tuple(folder for folder in folders if (folder / "cute/tensor.hpp").is_file())[:1]
 
 
+_OF_LIBCU = re.compile(r"\bcuda\s*(?:::|;|=)|\bthread_scope|\b_CG_")
+
+
+def lighter(texts: Sequence[str]) -> list[str]:
+    """The options by which NVIDIA's headers say the same and are read in a fraction of the time: lists of types are
+    unrolled as nvcc has them, and cooperative groups, which include libcu++ for a constant, go without it where no text
+    speaks of it.
+    """
+    alone = any("cooperative_groups" in text for text in texts) and not any(_OF_LIBCU.search(text) for text in texts)
+    return ["-D_CCCL_META_UNROLL_LIMIT=10", *["-D_CG_LIMIT_INCLUDED_DEPENDENCIES"] * alone]
+
+
 def words_of_cutlass(names: Iterable[str]) -> list[str]:
     """The texts of the wheel that define CUTLASS's words for ``__device__``, where its headers are named."""
     if not any(name.startswith(CUTLASS) for name in names):

@@ -10,6 +10,7 @@ PTX is data: it is parsed and interpreted, and nothing of it runs on the host.
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -433,6 +434,14 @@ class LoadedKernel:
     def ordered(self, args: Sequence[Any], named: Mapping[str, Any], settings: Sequence[str]) -> tuple[Any, ...]:
         """Arguments in the order of the parameters. settings: what else has a name, for an error that lists all."""
         return in_order(self.name, self.entry.params, self.written, args, named, settings)
+
+    @public
+    def passed(self, args: Sequence[Any]) -> list[bytes]:
+        """What a launch passes for each parameter: the bytes of a structure, 8 of a number; zeros for pointers."""
+        bound = self._given(args, {})
+        numbers = {name: struct.pack("<d" if isinstance(value, float) else "<q", value if isinstance(value, float) else
+                   (value + (1 << 63)) % (1 << 64) - (1 << 63)) for name, value in bound.numbers.items()}  # fmt: skip
+        return [bound.data.get(param.name, numbers.get(param.name, bytes(8))) for param in self.entry.params]
 
     def _given(self, args: Sequence[Any], named: Mapping[str, Any]) -> Given:
         """The arguments of a launch, matched with the parameters."""

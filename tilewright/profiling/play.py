@@ -208,6 +208,10 @@ class Play:
             IssueAct: self._issue, SignalAct: self._signal, PhaseAct: self._phase, GroupAct: self._group,
             MeetAct: self._meet,
         }  # fmt: skip
+        self.carried_out = {
+            "tensor": self._multiplied, "remote": self._sent, "TMA": self._copied_in_bulk,
+            "cp.async": self._copied_by_lanes,
+        }  # fmt: skip
         for slot in range(min(resident, total)):
             self._begin(machine.dispatch * slot)
 
@@ -361,41 +365,58 @@ class Play:
 
     def _issue(self, warp: RunningWarp, now: float, act: IssueAct) -> float:
         unit, number = warp.unit, act.operation
-        work, machine, sm = unit.script.operations.get(number), self.machine, warp.sm
-        begun, issuing = now, 1.0
+        work = unit.script.operations.get(number)
         if work is None or number in unit.done:
             return now + 1
-        if work.unit == "tensor":
-            cycles = work.cycles * machine.tensor_power
-            group = unit.number, warp.number // 4
-            if not any(end > now for other, end in sm.products.items() if other != group):
-                cycles = max(cycles, work.cycles + machine.product_gap)  # in a gap no power is needed
-            sm.products[group] = sm.tensor = max(sm.tensor, now) + cycles
-            self._takes("tensor", work.row, cycles)
-            done = read = sm.tensor + machine.tensor_latency
-        elif work.unit == "remote":
-            cycles = work.nbytes / machine.remote_bytes
-            sm.remote = max(sm.remote, now) + cycles
-            self._takes("SM to SM", work.row, cycles)
-            done = read = sm.remote + machine.remote_latency
-        else:
-            extra, rate = 0.0, machine.l2_shared_bytes if len(self.sms) == 1 else machine.l2_cluster_bytes
-            if work.unit == "TMA":
-                extra, issuing = machine.tma_latency, machine.tma_issue
-                outside = work.outside * TMA_OUTSIDE.get(work.receivers, TMA_OUTSIDE[4])
-                cycles = (work.nbytes * machine.tma_row + outside) / LINE_BYTES
-                sm.tma = now = max(sm.tma, now) + cycles
-                self._takes("TMA", work.row, cycles)
-            if work.unit == "cp.async":
-                extra, rate = machine.cp_async_late, min(LOADED, rate)
-                self._passes(sm, now, work.passes, work.row)
-            end = self._moved(sm, now, work.nbytes, work.far, work.row, out=work.writes, rate=rate)
-            done = extra + max([end, *self._received(work, sm, now)])
-            read = sm.out + extra if work.writes else done
+        done, read, after = self.carried_out[work.unit](warp, now, work)
         unit.done[number] = done, read
         for phase in unit.script.ended.get(number, ()):
             self._told(unit, phase, done)
-        return begun + issuing
+        return after
+
+    # Asynchronous operations, by the unit that carries them out: each returns when it has ended, when it has read what
+    # it reads, and when the warp that issues it goes on
+
+    def _multiplied(self, warp: RunningWarp, now: float, work: UnitWork) -> tuple[float, float, float]:
+        sm, cycles = warp.sm, work.cycles * self.machine.tensor_power
+        group = warp.unit.number, warp.number // 4
+        if not any(end > now for other, end in sm.products.items() if other != group):
+            cycles = max(cycles, work.cycles + self.machine.product_gap)  # in a gap no power is needed
+        sm.products[group] = sm.tensor = max(sm.tensor, now) + cycles
+        self._takes("tensor", work.row, cycles)
+        done = sm.tensor + self.machine.tensor_latency
+        return done, done, now + 1
+
+    def _sent(self, warp: RunningWarp, now: float, work: UnitWork) -> tuple[float, float, float]:
+        sm, cycles = warp.sm, work.nbytes / self.machine.remote_bytes
+        sm.remote = max(sm.remote, now) + cycles
+        self._takes("SM to SM", work.row, cycles)
+        done = sm.remote + self.machine.remote_latency
+        return done, done, now + 1
+
+    def _copied_in_bulk(self, warp: RunningWarp, now: float, work: UnitWork) -> tuple[float, float, float]:
+        sm, machine = warp.sm, self.machine
+        outside = work.outside * TMA_OUTSIDE.get(work.receivers, TMA_OUTSIDE[4])
+        cycles = (work.nbytes * machine.tma_row + outside) / LINE_BYTES
+        sm.tma = begin = max(sm.tma, now) + cycles
+        self._takes("TMA", work.row, cycles)
+        return *self._copied(sm, begin, work, self._shared_rate, machine.tma_latency), now + machine.tma_issue
+
+    def _copied_by_lanes(self, warp: RunningWarp, now: float, work: UnitWork) -> tuple[float, float, float]:
+        self._passes(warp.sm, now, work.passes, work.row)
+        rate = min(LOADED, self._shared_rate)
+        return *self._copied(warp.sm, now, work, rate, self.machine.cp_async_late), now + 1
+
+    @property
+    def _shared_rate(self) -> float:
+        """Bytes a cycle of what several SMs read at about the same time."""
+        return self.machine.l2_shared_bytes if len(self.sms) == 1 else self.machine.l2_cluster_bytes
+
+    def _copied(self, sm: Sm, now: float, work: UnitWork, rate: float, latency: float) -> tuple[float, float]:
+        """When a copy has ended, and when it has read. latency: more than of a load or store."""
+        end = self._moved(sm, now, work.nbytes, work.far, work.row, out=work.writes, rate=rate)
+        done = latency + max([end, *self._received(work, sm, now)])
+        return done, sm.out + latency if work.writes else done
 
     def _received(self, work: UnitWork, sm: Sm, now: float) -> Iterator[float]:
         """When the other SMs that a copy is for have its bytes: each takes them by its own port."""

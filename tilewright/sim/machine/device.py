@@ -270,8 +270,9 @@ class Printed:
 
 class Device:
     """The device of one run of a program. checks: they get its events. steps: how many it has made. scalars: the values
-    of parameters and symbols. ranks: how many GPUs it consists of. reach: by scope, the CTAs that it holds. wide: the
-    scopes that hold all.
+    of parameters and symbols. ranks: how many GPUs it consists of. rank_ctas: CTAs of the grid, which each GPU has;
+    ctas: those of all GPUs: of one, rank by rank, they are neighbours. reach: by scope, the CTAs that it holds. wide:
+    the scopes that hold all.
 
     exists: (1, warps, 32), the threads of a CTA. lines: what asynchronous operations move.
     topics, about: by a warning's text what it is about, and what is known of it, as fields of a `Finding`.
@@ -303,9 +304,11 @@ class Device:
         self.checks = everyone.checks
         self.events: Events = everyone
         self.grid = grid
+        self.ranks = program.ranks.count
+        self.rank_ctas = grid[0] * grid[1] * grid[2]
+        self.ctas = self.rank_ctas * self.ranks
         self.cluster = program.launch.cluster
         self.cluster_ctas = self.cluster[0] * self.cluster[1] * self.cluster[2]
-        self.ranks = program.ranks.count
         self.reach = {"cta": 1, "cluster": self.cluster_ctas, "gpu": max(1, self.rank_ctas)}
         self.wide = ("gpu", "sys") if self.ranks == 1 else ("sys",)
         self.threads = program.launch.threads
@@ -330,16 +333,6 @@ class Device:
         self.excused: Collection[Hashable] | None = None
         self.tally = [0] * len(program.tallies)
         self.lines: dict[tuple[object, ...], Line] = {}
-
-    @property
-    def rank_ctas(self) -> int:
-        """CTAs of the grid, which each GPU has."""
-        return self.grid[0] * self.grid[1] * self.grid[2]
-
-    @property
-    def ctas(self) -> int:
-        """CTAs of all GPUs: those of one, rank by rank, are neighbours."""
-        return self.rank_ctas * self.ranks
 
     def take_cluster(self) -> int | None:
         """The number of the first CTA of a cluster that has not begun, and now will not; None where there is none."""

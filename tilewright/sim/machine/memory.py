@@ -10,6 +10,7 @@ item of a void type, which no arithmetic can touch. Addresses are in bounds when
 from __future__ import annotations
 
 from functools import cache
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -302,8 +303,8 @@ def in_turns(address: Ints, lanes: Ints) -> list[Ints]:
     starts = np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
     rank = np.arange(len(ordered)) - np.repeat(starts, np.diff(np.r_[starts, len(ordered)]))
     by_rank = np.argsort(rank, kind="stable")
-    ends = np.cumsum(np.bincount(rank))
-    return np.split(lanes[order][by_rank], ends[:-1])
+    ends, turned = np.cumsum(np.bincount(rank)).tolist(), lanes[order][by_rank]
+    return [turned[first:end] for first, end in pairwise([0, *ends])]
 
 
 def combined(words: Array, place: Ints, combine: Callable[..., Array], values: Sequence[Array], order: Ints) -> Array:

@@ -185,10 +185,15 @@ class Team:
 
     def first_of(self, values: Ints) -> int:
         """What the first active lane has of values that broadcast to the batch; 0 where no lane is active."""
+        (cta, warp, lane), (ctas, warps, lanes) = self.first, values.shape
+        value = values[cta if ctas > 1 else 0, warp if warps > 1 else 0, lane if lanes > 1 else 0]
+        return int(value) if self.array is None or self.full[self.first] else 0
+
+    @cached_property
+    def first(self) -> tuple[int, int, int]:
+        """Where its first active lane is: the CTA, the warp and the lane."""
         outer, lane = divmod(int(self.full.argmax()), self.shape[2])
-        place = (*divmod(outer, self.shape[1]), lane)
-        here = tuple(min(k, size - 1) for k, size in zip(place, values.shape, strict=True))
-        return int(values[here]) if self.full[place] else 0
+        return (*divmod(outer, self.shape[1]), lane)
 
     @cached_property
     def full(self) -> Bools:

@@ -46,7 +46,7 @@ def numbered(cta: Ints, thread: Ints) -> Ints:
     return cta * THREADS + thread
 
 
-Heard: TypeAlias = "tuple[int, int, int, tuple[Known, int]]"  # row, warp, bits of lanes; a row of what they come after
+Heard: TypeAlias = "tuple[int, int, int, int]"  # a row of what is heard; by whom: row, warp, bits of lanes
 NUMBERS = 256  # of operations' parts, to begin with
 FOREVER = 1 << 30  # the time up to which threads are known that do not exist
 
@@ -260,11 +260,11 @@ class Clocks(CtaRows):
                 self._hear(row, knower, known, k)
         self._changed()
 
-    def learn_each(self, every: list[Heard]) -> None:
+    def learn_each(self, every: list[Heard], known: Known) -> None:
         """`learn` for a few lanes, of warps of which one may be there more than once."""
         if every:
             self.part()
-            for row, warp, bits, (known, k) in every:
+            for k, row, warp, bits in every:
                 for knower in self._learners(warp, bits):
                     self._hear(row, knower, known, k)
             self._changed()
@@ -293,7 +293,11 @@ class Clocks(CtaRows):
 
     def _hear_far(self, row: int, knower: int, far: Far) -> None:
         """A knower comes after this of other clusters; what is of its own returns there."""
-        self.far[row, knower] = joined(self.far.get((row, knower), ()), far)
+        before = self.far.get((row, knower), ())
+        after = joined(before, far)
+        if after is before:
+            return
+        self.far[row, knower] = after
         size = self.wave.run.cluster_ctas
         first = (row + self.wave.first) // size * size
         for block, others in zip(self.goes_far, far, strict=True):

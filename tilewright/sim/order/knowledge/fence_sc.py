@@ -66,7 +66,7 @@ class KnownBySc:
         self.far_reaches = [reach for reach in reaches if reach in (GPU, GRID)]
         self.has_observed = False
         self._behind: Remembered[Far] = Remembered(FAR_CTAS, ctas_in)  # what many threads fence alike
-        self._fences: list[Far] = [({},) * count for count in range(1 + len(self.far_reaches))]
+        self._only: Remembered[Far] = Remembered(FAR_CTAS, ctas_in)
         self._last: dict[tuple[int, int, tuple[int, ...]], tuple[int, list[tuple[str, Known]]]] = {}  # see `before`
         self.own = {reach: np.zeros((clocks.wave.ctas, clocks.threads), np.int32) for reach in reaches}
 
@@ -136,7 +136,7 @@ class KnownBySc:
         count = len([reach for reach in self.far_reaches if reach in reaches])
         for place in zip(rows.tolist(), knowers.tolist(), strict=True) if count and clocks.far else ():
             if place in clocks.far:
-                clocks.far[place] = self._behind.of(self._far_behind, clocks.far[place], self._fences[count])
+                clocks.far[place] = self._behind.of(self._far_behind, clocks.far[place], count)
 
     def _hand_on(self, block: int, reach: str, rows: Ints, now: Times, *, takes: bool) -> None:
         """What a block of rows of knowledge says is known from now on; or, not ``takes``, the block says what is."""
@@ -146,11 +146,9 @@ class KnownBySc:
             np.maximum(mine, self._counting(reach, rows, now[:, source]), out=mine)
 
     @staticmethod
-    def _far_behind(far: Far, fences: Far) -> Far:
-        """What is known of other clusters behind a fence that counts for so many of the first reaches that go far as
-        there are ``fences``.
-        """
-        some, count, before = (len(far) - 1) // 2, len(fences), far[0]
+    def _far_behind(far: Far, count: int) -> Far:
+        """What is known of other clusters behind a fence that counts for so many of the first reaches that go far."""
+        some, before = (len(far) - 1) // 2, far[0]
         for others in far[1 + some : 1 + some + count]:
             before = joined_others(before, others)
         fenced = (before,) * count
@@ -167,7 +165,8 @@ class KnownBySc:
 
     def _far_of(self, others: Others, block: int) -> Far:
         """What is known of other clusters where this is all, of the block with a number among those that go far."""
-        return tuple(others if k == block else {} for k in range(len(self.clocks.goes_far)))
+        blocks = range(len(self.clocks.goes_far))
+        return self._only.of(lambda others, block: tuple(others if k == block else {} for k in blocks), others, block)
 
     def _shift(self, block: int) -> int:
         """Where the byte of flags begins that goes with a block."""

@@ -19,7 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from operator import is_
+from itertools import compress
+from operator import is_, is_not
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -69,9 +70,9 @@ def joined_others(a: Others, b: Others) -> Others:
 
 def _both_others(a: Others, b: Others) -> Others:
     few, many = (a, b) if len(a) < len(b) else (b, a)
-    of_both = {cta: (times, many.get(cta)) for cta, times in few.items() if many.get(cta) is not times}
-    now = {cta: times if other is None else later(times, other) for cta, (times, other) in of_both.items()}
-    new = {cta: times for cta, times in now.items() if times is not of_both[cta][1]}
+    differ = compress(few, map(is_not, few.values(), map(many.get, few)))
+    now = {cta: later(few[cta], many[cta]) if cta in many else few[cta] for cta in differ}
+    new = {cta: times for cta, times in now.items() if times is not many.get(cta)}
     is_few = len(few) == len(many) and all(times is few[cta] and cta in many for cta, times in now.items())
     return (few if is_few else many | new) if new else many
 
@@ -94,24 +95,24 @@ def same(times: Times) -> Times:
 
 
 class Remembered(Generic[Value]):
-    """What was made of two things that never change, by their identity. most: how many of their parts it keeps; size:
-    how many one has.
+    """What was made of two things that never change, by their identity. most: how many parts of it are kept; size: how
+    many one has.
     """
 
     def __init__(self, most: int, size: Callable[[Value], int] = len) -> None:  # type: ignore[assignment]  # of all
         self.most = most
         self.size = size
         self.count = 0
-        self._of: dict[tuple[int, int], tuple[Value, Value, Value]] = {}
+        self._of: dict[tuple[int, int], tuple[Value, object, object]] = {}
 
-    def of(self, make: Callable[[Value, Value], Value], a: Value, b: Value) -> Value:
+    def of(self, make: Callable[..., Value], a: object, b: object) -> Value:
         """What is made of these, which are kept, so that their identities are not used again."""
         if (answer := self._of.get((id(a), id(b)))) is None:
-            self.count += self.size(a) + self.size(b)
             if self.count >= self.most:
                 self._of.clear()
                 self.count = 0
             answer = self._of[id(a), id(b)] = make(a, b), a, b
+            self.count += self.size(answer[0])
         return answer[0]
 
 

@@ -8,7 +8,6 @@ each other: those of the accesses, and those of the patterns' ends.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tilewright.isa import Lanes
-    from tilewright.sim.order.knowledge.clocks import Actors, Heard, Thread
+    from tilewright.sim.order.knowledge.clocks import Actors, Thread
     from tilewright.sim.order.races.records import AccessRecord
 
 # What a location held, one value after the other, and how old a value a thread may have read there.
@@ -196,13 +195,9 @@ class Strong:
     where: Where
     cta: int
     row: int
+    warp: int
     threads: tuple[int, ...]
     lanes: int
-
-    @property
-    def warp(self) -> int:
-        """The warp that the threads are of."""
-        return self.threads[0] >> 5
 
 
 class Locations:
@@ -248,10 +243,8 @@ class Locations:
             self.memories.add(places.name)
         threads = list(threads_of(access, None if site.write else self._written_at(access)))
         every = [threads[k] for k in access.team.wave.run.precedence.taken(np.arange(len(threads))).tolist()]
-        warps = [list(warp) for _, warp in groupby(every, lambda touch: (touch[0][0], touch[0][1] >> 5))]
-        changes = site.how.sem not in ("relaxed", "volatile")  # what the warps know that come later in the statement
-        for some in ([warp] for warp in warps) if changes else [warps]:
-            self._of_warps(access, fences, some)
+        for strong in _strong(access, every):
+            self._of_warp(access, fences, strong)
         self._hear(access.clocks)
 
     def _written_at(self, access: AccessRecord) -> Bools | None:
@@ -259,7 +252,7 @@ class Locations:
         if not access.places.is_global or access.lone is not None:
             return None
         every = access.at.full()
-        there = [address for address in np.unique(every).tolist() if self.has((access.places.name, address))]
+        there = [address for address in np.unique(every).tolist() if (access.places.name, address) in self._at]
         return spread(np.isin(every, there), access.team.shape)
 
     def _decided(self, access: AccessRecord) -> Decision | None:
@@ -276,26 +269,25 @@ class Locations:
             lane = place_in(team, row, thread)
             history.found(number, int(olds[lane].view(UNITS[olds.itemsize])))
 
-    def _of_warps(self, access: AccessRecord, fences: Fences, warps: list[list[tuple[Thread, Where]]]) -> None:
-        """Warps touch locations one after the other; the lanes of each have no order among themselves."""
+    def _of_warp(self, access: AccessRecord, fences: Fences, every: list[Strong]) -> None:
+        """A warp touches locations; its lanes have no order among themselves."""
         site, clocks = access.site, access.clocks
-        for threads in warps:
-            accesses = []
-            for strong in _strong(access, threads):
-                released = fences.of(strong.row, strong.warp, strong.lanes) if site.write else []
-                before = clocks.by_sc.before(strong.row, strong.threads) if site.write else ()
-                by_sc = [
-                    Pattern(strong.lanes, reach, strong.cta, known, clocks.wave.now, of_fence=True, warp=strong.warp)
-                    for reach, known in before
-                ]
-                if released or by_sc or site.how.sem in RELEASES or self.has(strong.where):
-                    accesses.append((strong, released, by_sc))
-            for strong, _, _ in accesses if site.shows else ():
-                self.read(clocks, strong)
-            if site.how.sem in RELEASES:
-                self._hear(clocks)
-            for strong, released, by_sc in accesses if site.write else ():
-                self.written(fences, strong, released, by_sc)
+        accesses = []
+        for strong in every:
+            released = fences.of(strong.row, strong.warp, strong.lanes) if site.write else []
+            before = clocks.by_sc.before(strong.row, strong.threads) if site.write else ()
+            by_sc = [
+                Pattern(strong.lanes, reach, strong.cta, known, clocks.wave.now, of_fence=True, warp=strong.warp)
+                for reach, known in before
+            ]
+            if released or by_sc or site.how.sem in RELEASES or strong.where in self._at:
+                accesses.append((strong, released, by_sc))
+        for strong, _, _ in accesses if site.shows else ():
+            self.read(clocks, strong)
+        if site.how.sem in RELEASES:
+            self._hear(clocks)
+        for strong, released, by_sc in accesses if site.write else ():
+            self.written(fences, strong, released, by_sc)
 
     def _hear(self, clocks: Clocks) -> None:
         """Lanes that have observed writes get what comes before these by way of fences, once all have, if they may."""
@@ -303,20 +295,15 @@ class Locations:
         for access, release in self._heard:
             by_release.setdefault(release, []).append(access)
         self._heard.clear()
-        heard: list[Heard] = []
         for release, accesses in by_release.items():
             known, is_any = clocks.by_sc.observed([access.cta for access in accesses], release)
-            heard += [(one.row, one.warp, one.lanes, (known, k)) for k, one in enumerate(accesses) if is_any[k]]
-        clocks.learn_each(heard)
+            heard = [(k, one.row, one.warp, one.lanes) for k, one in enumerate(accesses) if is_any[k]]
+            clocks.learn_each(heard, known)
 
     def overwritten(self, where: Where) -> None:
         """Record a weak write, of which a read observes nothing."""
         self._at.pop(where, None)
         self.histories.pop(where, None)
-
-    def has(self, where: Where) -> bool:
-        """Was anything written strongly there that may be observed?"""
-        return where in self._at
 
     def read(self, clocks: Clocks, access: Strong) -> None:
         """Record a strong read: what the lanes observe is acquired, now or by a later fence."""
@@ -331,7 +318,7 @@ class Locations:
         is_left = True
         if access.site.how.sem in ("acquire", "acq_rel"):
             known, (is_any,), (is_left,) = gathered(clocks, release.patterns, [access.cta], access.site.how.scope)
-            clocks.learn_each([(access.row, access.warp, access.lanes, (known, 0))] if is_any else [])
+            clocks.learn_each([(0, access.row, access.warp, access.lanes)] if is_any else [], known)
         if is_left:
             self.observed((access.cta, access.warp), access.lanes, release)
         if release.by_sc:
@@ -390,7 +377,8 @@ class Locations:
         if not access.site.how.atomic:
             self.histories.pop(access.where, None)
         elif self.keeps_states and self._decision is None:  # one that decides no more changes nothing
-            history = self.histories.setdefault(access.where, History(found.release if found is not None else None))
+            if (history := self.histories.get(access.where)) is None:
+                history = self.histories[access.where] = History(found.release if found is not None else None)
             self._unfilled.append((history, history.newest, access.row, access.threads[0]))
             history.written(access.cta, access.threads, access.time, release)
 
@@ -416,32 +404,38 @@ class Locations:
             for observed in self.unacquired.get((row + clocks.wave.first, warp), ()):
                 if lanes := observed.lanes & passed:
                     by_release.setdefault(observed.release, []).append((row, warp, lanes, observed))
-        heard: list[Heard] = []
         for release, some in by_release.items():
             ctas = [row + clocks.wave.first for row, *_ in some]
             known, is_any, is_left = gathered(clocks, release.patterns, ctas, scope, of_shared=of_shared)
+            heard = [(k, row, warp, lanes) for k, (row, warp, lanes, _) in enumerate(some) if is_any[k]]
+            clocks.learn_each(heard, known)
             for k, (row, warp, lanes, observed) in enumerate(some):
-                if is_any[k]:
-                    heard.append((row, warp, lanes, (known, k)))
                 if not (is_left[k] or of_shared):
                     observed.lanes &= ~lanes  # they know it for good
                     if not observed.lanes:
                         self.unacquired[row + clocks.wave.first, warp].remove(observed)
-        clocks.learn_each(heard)
         if sem == "sc":
             clocks.by_sc.fenced(who, scope)
 
 
-def _strong(access: AccessRecord, threads: list[tuple[Thread, Where]]) -> Iterator[Strong]:
-    """Threads of a warp by location, as they act together: those that know the same; of those that store, each."""
-    site, knower, row = access.site, access.clocks.knower, threads[0][0][0]
-    found: dict[tuple[Where, int], list[int]] = {}
-    for (_, thread), where in threads:
-        alike = thread if site.write and not site.how.atomic else int(knower[thread])
-        found.setdefault((where, alike), []).append(thread)
-    for (where, _), own in found.items():
-        lanes = sum(1 << (thread & 31) for thread in own)
-        yield Strong(site, access.time, where, row + access.team.wave.first, row, tuple(own), lanes)
+def _strong(access: AccessRecord, threads: list[tuple[Thread, Where]]) -> Iterator[list[Strong]]:
+    """Threads, a warp after the other, by location, as they act together: those that know the same then; of those that
+    store, each.
+    """
+    site, clocks, first = access.site, access.clocks, access.team.wave.first
+    last, found = (-1, -1), dict[tuple[Where, int], Strong]()
+    for (row, thread), where in threads:
+        if last != (row, thread >> 5):
+            if found:
+                yield [*found.values()]
+            last, found = (row, thread >> 5), {}
+        alike = thread if site.write and not site.how.atomic else int(clocks.knower[thread])
+        if (strong := found.get((where, alike))) is None:
+            strong = found[where, alike] = Strong(site, access.time, where, row + first, row, thread >> 5, (), 0)
+        strong.threads += (thread,)
+        strong.lanes |= 1 << (thread & 31)
+    if found:
+        yield [*found.values()]
 
 
 def threads_of(access: AccessRecord, some: Bools | None = None) -> Iterator[tuple[Thread, Where]]:

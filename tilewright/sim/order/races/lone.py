@@ -31,10 +31,8 @@ class Lone:
         """The thread that a team is, if that is one."""
         if team.array is None or team.lane_count != 1 or site.how.collective:
             return None
-        outer, lane = divmod(int(team.flat[0]), 32)
-        cta, warp = divmod(outer, team.shape[1])
-        thread = 32 * numbers(team.warps)[warp] + lane
-        return cls((cta, warp, lane), numbers(team.ctas)[cta], thread)
+        cta, warp, lane = team.first
+        return cls(team.first, numbers(team.ctas)[cta], 32 * numbers(team.warps)[warp] + lane)
 
     def candidates(self, access: AccessRecord, block: MemoryRows) -> Candidates | None:
         """The accesses that tags name, but for its own and for those that it comes after."""

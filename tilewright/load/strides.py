@@ -1,0 +1,125 @@
+"""Which numbers among a kernel's parameters lie between elements of its arrays, by where they lead to in its PTX.
+
+A stride is multiplied, added up and used as an address, and nothing else: what is compared, divided, stored or
+computed with in another way says how much there is to do. Values are followed without regard to order: a register
+has what any instruction puts into it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from tilewright.ptx.names import element_bytes, type_word
+from tilewright.ptx.tree import Address, Function, Instruction, Name, Not, Operand, Pair, Vector
+
+# Instructions whose result is an address as far as their operands are: from there on, how many of these count.
+LINEAR = (
+    dict.fromkeys(("mov", "cvt", "cvta", "neg", "shl"), 1)
+    | dict.fromkeys(("add", "sub", "mul", "mul24"), 2)
+    | dict.fromkeys(("mad", "mad24"), 3)
+)
+OF_ELEMENTS = {"", "global"}  # memories of arrays; an address without a word for its memory is as good as one of these
+
+
+class Place(NamedTuple):
+    """A number of a kernel's parameters: which parameter, and its first byte there."""
+
+    parameter: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Strides:
+    """together: the numbers that lie between elements, each with all that lead to the same addresses, pointers among
+    them. indices: those that say which element of a small array in local memory is meant. read: all numbers.
+    """
+
+    together: Mapping[Place, frozenset[Place]]
+    indices: frozenset[Place]
+    read: frozenset[Place]
+
+    @property
+    def has_numbers(self) -> bool:
+        """Is there more than pointers?"""
+        return bool(self.indices) or any(len(others) > 1 for others in self.together.values())
+
+
+def strides_of(entry: Function) -> Strides:
+    """What parameters of a kernel are used for. entry: as its optimised PTX has it."""
+    flow = _Flow(entry)
+    together, spaces = defaultdict[Place, set[Place]](set), defaultdict[Place, set[str]](set)
+    for register, space in flow.addresses:
+        for place in flow.places[register]:
+            together[place] |= flow.places[register]
+            spaces[place].add(space)
+    asked = {place for register in flow.asked for place in flow.places[register]}
+    left = {place: used for place, used in spaces.items() if place not in asked}
+    return Strides(
+        {place: frozenset(together[place]) for place, used in left.items() if used <= OF_ELEMENTS},
+        frozenset(place for place, used in left.items() if used == {"local"}),
+        frozenset(place for places in flow.places.values() for place in places),
+    )
+
+
+def differing(one: Sequence[bytes], other: Sequence[bytes]) -> set[Place]:
+    """The numbers in which what two launches pass differs, as `LoadedKernel.passed` has it; each by its 4 bytes."""
+    return {Place(parameter, at & ~3) for parameter, (mine, others) in enumerate(zip(one, other, strict=True))
+            for at, (octet, another) in enumerate(zip(mine, others, strict=True)) if octet != another}  # fmt: skip
+
+
+class _Flow:
+    """places: the numbers of parameters that flow into each register. asked: registers that are used for anything but
+    an address. addresses: registers that are one, with the memory's word. (Mutable while it is made.)
+    """
+
+    def __init__(self, entry: Function) -> None:
+        self.places = defaultdict[str, set[Place]](set)
+        self.asked, self.addresses = set[str](), set[tuple[str, str]]()
+        self._leads = defaultdict[str, set[str]](set)
+        number = {param.name: at for at, param in enumerate(entry.params)}
+        for each in entry.statements:
+            if isinstance(each, Instruction):
+                self._read(each, number)
+        self._spread()
+
+    def _read(self, each: Instruction, number: Mapping[str, int]) -> None:
+        result, operands = each.operands[:1], each.operands[1:]
+        match operands[:1]:
+            case (Address(base=Name(text=name), offset=offset),) if each.opcode == "ld" and name in number:
+                size = element_bytes(type_word(each.modifiers))
+                for at, register in enumerate(_registers(result)):
+                    self.places[register].add(Place(number[name], offset + at * size))
+                return
+        for operand in each.operands:
+            if isinstance(operand, Address):
+                space = each.space.partition("::")[0]
+                self.addresses |= {(register, space) for register in _registers((operand.base,))}
+                self.asked |= set(_registers(operand.more))
+        many = LINEAR.get(each.opcode, 0)
+        for source in _registers(operands[:many]):
+            self._leads[source] |= set(_registers(result))
+        self.asked |= set(_registers(operands[many:] if many else each.operands))
+
+    def _spread(self) -> None:
+        waiting = list(self.places)
+        while waiting:
+            register = waiting.pop()
+            for result in self._leads[register]:
+                if not self.places[register] <= self.places[result]:
+                    self.places[result] |= self.places[register]
+                    waiting.append(result)
+
+
+def _registers(operands: Iterable[Operand | None]) -> Iterator[str]:
+    """The registers that operands name, but for those of addresses."""
+    for operand in operands:
+        match operand:
+            case Name(text=text) | Not(name=Name(text=text)):
+                yield text
+            case Vector(parts=parts):
+                yield from _registers(parts)
+            case Pair(first=first, second=second):
+                yield from _registers((first, second))
