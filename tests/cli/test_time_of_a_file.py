@@ -156,3 +156,71 @@ def test_a_loop_of_the_host_whose_end_is_not_known_is_left_soon(
     (tmp_path / "k.cu").write_text(UNTIL_DONE)
     assert ran("check", tmp_path / "k.cu")[0] == 0
     assert len(forgotten) < 20_000
+
+
+APART = """
+__global__ void none() { __shared__ int s; s = threadIdx.x == 0 ? 1 : s; }
+__global__ void plain(const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = 2 * x[i];
+}
+struct Unknown;
+Unknown& device_of(int id);
+__global__ void far(const float* x, float* y, int n, int m) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[i] * ((long long)i * n) ;
+}
+void host(const float* x, float* y, int n) {
+    none<<<1, 1>>>();
+    plain<<<(n + 127) / 128, 128>>>(x, y, n);
+    far<<<device_of(n).many, device_of(n).threads[0], device_of(n).bytes()>>>(x, y, n, device_of(n).many);
+}
+"""
+
+
+def test_a_kernel_that_cannot_be_launched_does_not_keep_others_from_a_verdict(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(APART)
+    code, out, error = ran("check", tmp_path / "k.cu")
+
+    assert "plain: clean" in out, out + error
+    assert "none: clean" in out, out
+    assert "far: refused" in out, out
+    assert code == 2
+
+
+WIDE = """
+__global__ void far(float* x, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) x[i * 1000000] = 1;
+}
+void host(float* x, int n) { far<<<(n + 127) / 128, 128>>>(x, n); }
+"""
+
+
+def test_what_is_outside_of_arrays_that_are_proposed_too_short_is_no_finding(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(WIDE)
+    code, out, error = ran("check", tmp_path / "k.cu")
+
+    assert code == 2, out + error
+    assert "not judged: it reaches further than arrays are proposed" in out + error
+    assert "outside" not in out + error
+
+
+RAND = """
+#include <torch/extension.h>
+__global__ void pick(const float* rand, const float* x, float* y, int n) {
+    int i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < n) y[i] = x[(int)(rand[i] * n)];
+}
+void host(torch::Tensor x, torch::Tensor y) {
+    int n = x.numel();
+    auto rand = torch::rand({n}, x.options());
+    pick<<<(n + 127) / 128, 128>>>(rand.data_ptr<float>(), x.data_ptr<float>(), y.data_ptr<float>(), n);
+}
+"""
+
+
+def test_a_tensor_of_torch_rand_holds_numbers_from_0_to_1(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(RAND)
+    code, out, error = ran("check", tmp_path / "k.cu")
+    assert code == 0, out + error

@@ -43,7 +43,9 @@ ALLOWED = (
     "same array), NAME=map(f16[128,64]=random, box=64x32, swizzle=3) (a tensor map; oob=nan, steps=1x2, strides=72x1 "
     "in elements), or NAME={FIELD, FIELD} of such, where i32(7) has its type"
 )
-ALLOWED_FILLS = "zeros, ones, ramp, random, ramp(9), steps(100), random(0,50), a number, numbers with commas, FILE.npy"
+ALLOWED_FILLS = (
+    "zeros, ones, ramp, random, uniform, ramp(9), steps(100), random(0,50), a number, numbers with commas, FILE.npy"
+)
 _NAMED = re.compile(r"(?:(\w+)\s*([:=]))?\s*(.*)", re.DOTALL)
 _ARRAY = re.compile(r"(\w+)\s*\[(\s*\d+\s*(?:[,x]\s*\d+\s*)*)\]\s*(?:\[(\d+):\])?\s*(?:=\s*(.+))?", re.DOTALL)
 _CALL = re.compile(r"(\w+)\(([^()]+)\)")
@@ -62,7 +64,7 @@ def numbers(text: str | int | Sequence[int]) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Fill:
-    """What the elements of an array are. how: zeros, ramp, steps, random, value (one for all), list, file or host.
+    """What the elements of an array are. how: zeros, ramp, steps, random, uniform, value (of all), list, file, host.
     numbers: of ramp(9), steps(100), random(0,50), a value or a list. source: the file, or the array of host code.
     octets: of that array.
     """
@@ -79,8 +81,10 @@ class Fill:
 
 
 ZEROS, RANDOM = Fill(), Fill("random")
+BY_CHANCE = ("random", "uniform")  # floats of a normal distribution, and those from 0 to 1
 CALLS = (("ramp", 1), ("steps", 1), ("random", 2))  # of fills, with as many numbers
-FILLS = {"zeros": ZEROS, "ones": Fill("value", (1,)), "ramp": Fill("ramp"), "random": RANDOM}
+FILLS = {"zeros": ZEROS, "ones": Fill("value", (1,)), "ramp": Fill("ramp"), "random": RANDOM,
+         "uniform": Fill("uniform")}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -125,7 +129,7 @@ class ArraySpec:
 
     def made(self, random: np.random.Generator) -> Any:
         """The array, or the number."""
-        whole = self._lazy(random) if self.fill.how in ("zeros", "host", "random") else self._whole()
+        whole = self._lazy(random) if self.fill.how in ("zeros", "host", *BY_CHANCE) else self._whole()
         return whole.reshape(-1)[self.first :] if self.first else whole if self.extents else whole[()]
 
     def _lazy(self, random: np.random.Generator) -> NDArray[Any]:
@@ -140,11 +144,13 @@ class ArraySpec:
             flat.view(np.uint8)[: octets.size] = octets[: array.nbytes]
         if flat.size > MOST_RANDOM:
             ends = [slice(None, MOST_RANDOM // 2), slice(-MOST_RANDOM // 2, None)]
-        for end in ends if self.fill.how == "random" else ():
+        for end in ends if self.fill.how in BY_CHANCE else ():
             flat[end] = self._random(flat[end].size, random)
         return array
 
     def _random(self, count: int, random: np.random.Generator) -> NDArray[Any]:
+        if self.fill.how == "uniform" and not self._is_whole:
+            return random.random(count)
         if not (self.fill.numbers or self._is_whole):
             return random.standard_normal(count)
         low, high = self.fill.numbers or (0 if self._numpy.kind == "u" else -100, 100)

@@ -197,8 +197,7 @@ class FileCheck:
     def _verdict(self, launch: Launched, handed: Handed, clock: KernelClock) -> Verdict:
         """The verdict on one launch. Raises TilewrightError where it is the only one, and cannot be run as asked."""
         try:
-            launch = launch.checked()
-            ways = launch.ways(clock) if launch.ways is not None else iter([launch])
+            ways = launch.ways(clock) if launch.ways is not None else iter([launch.checked()])
             return self._check(next(ways), handed, clock).of_ways(ways)
         except TilewrightError as error:
             if len(self.launches) == 1 and error.kind != "limit":
@@ -396,7 +395,8 @@ class LaunchCheck:
         verdict, outcome = ran(kernel, args, self.request.launch, self.request.check, limits, in_place=True,
                                policy=policy)  # fmt: skip
         if self.launch.proposed.args:
-            verdict = self._without_removed(verdict)
+            judged, verdict = verdict, self._without_removed(verdict)
+            outcome = self._too_short if verdict.status == "refused" != judged.status else outcome
         return _Ended(kernel, verdict, outcome, named, began, before)
 
     @property
@@ -452,14 +452,24 @@ class LaunchCheck:
 
     def _without_removed(self, verdict: Verdict) -> Verdict:
         """The verdict without accesses outside of proposed arrays that the compiler removes: the lengths of these are
-        how far optimised code reaches.
+        how far optimised code reaches. Where no run has shown that, it has none of them.
         """
         names = {spec.name for spec in self.launch.proposed.args}
-        findings = tuple(finding for finding in verdict.findings
-                         if finding.kind != "bounds" or finding.builds != (UNOPTIMISED,)
+        is_reach_known = self.launch.is_reach_known
+        findings = tuple(finding for finding in verdict.findings if finding.kind != "bounds"
+                         or (is_reach_known and finding.builds != (UNOPTIMISED,))
                          or (finding.buffer or "").partition(".")[0] not in names)  # fmt: skip
-        is_clean = verdict.status == "wrong" and not any(finding.severity == "error" for finding in findings)
-        return replace(verdict, findings=findings, status="clean" if is_clean else verdict.status)
+        if verdict.status != "wrong" or any(finding.severity == "error" for finding in findings):
+            return replace(verdict, findings=findings)
+        if is_reach_known:
+            return replace(verdict, findings=findings, status="clean")
+        return verdict_on(verdict.kernel, self._too_short)
+
+    @property
+    def _too_short(self) -> ArgumentError:
+        """Why a launch is not judged that reaches further than any array that was tried."""
+        return ArgumentError("not judged: it reaches further than arrays are proposed", given=self.launch.proposed.hint,
+                             allowed="smaller sizes, or arrays as long as it reaches, by --size and --arg")  # fmt: skip
 
     def _put_globals(self, random: np.random.Generator) -> None:
         """Fill the variables of the device that the request names."""

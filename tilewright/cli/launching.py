@@ -67,6 +67,7 @@ THREADS = 128  # of a block, where the text does not say it
 SHARED = 48 << 10  # bytes of shared memory, or elements of it, where the text does not say them
 RANGES = 1 << 12  # elements of an array that ranges are of, all together
 _OF_WINDOWS = re.compile(r"^k(?:ernel)?_?(?:size|[hwds])$|ksize|kernel_|radius|window|filter", re.IGNORECASE)
+MADE = {"zeros": "zeros", "ones": "ones", "rand": "uniform"}  # how a tensor was made, and what it holds
 _STEPS = re.compile(r"pad|stride|dilat|group", re.IGNORECASE)  # beside windows: 1 is a plain choice
 _WINDOW = 3  # elements of a side of a window
 FEW_NAMES = 6  # of parameters that are told with their types
@@ -173,8 +174,8 @@ class Launched:
     numbers: of names in it that decide on the launch. around: what it does around the launch. homes: of its arrays, by
     which other launches have the same ones. error: why a GPU refuses it. ways: the same with what neither host code
     nor the request says, the likeliest first. Of such a one proposed: options that say it; coverage: the blocks of code
-    that it reaches; unguarded: the same with other sizes of those that its kernel compares with nothing; multiples: of
-    what these are, as it is.
+    that it reaches; is_reach_known: are its arrays as long as it reaches? unguarded: the same with other sizes of those
+    that its kernel compares with nothing; multiples: of what these are, as it is.
     """
 
     request: Request
@@ -187,6 +188,7 @@ class Launched:
     ways: Callable[[KernelClock], Iterator[Launched]] | None = None
     proposed: SaidByOptions = NOTHING_SAID
     coverage: Mapping[str, Any] = field(default_factory=dict)
+    is_reach_known: bool = True
     unguarded: Launched | None = None
     multiples: Mapping[str, int] = field(default_factory=dict)
 
@@ -230,7 +232,8 @@ def launches_said(
             continue
         asked = _own(kernel, shape, request.args)
         used |= {*asked.values()}
-        by_place = bool({*request.args} - {*asked.values()}) and len(every) == 1
+        written = {spec for spec in request.args if spec.text}
+        by_place = bool(written - {*asked.values()}) and len(every) == 1
         is_open = any(param.is_pointer and param.name not in asked and word not in (*shape.allocated, *_NULL)
                       for param, word in zip(kernel.written, shape.words, strict=False))  # fmt: skip
         first = asked_of.setdefault(bare(kernel.name), tuple(kernel.written)) if is_open or asked else kernel.written
@@ -241,11 +244,11 @@ def launches_said(
         filled = {} if by_place else _arguments(kernel.written, shape, asked, lacks)
         if shape.lacks:
             lacks.add_extents(kernel, shape, _asked_names(shape))
-        launches.append(_launch(module, (name, kernel), shape, replace(request, args=tuple(filled.values()) or
-                                request.args), asked, file))  # fmt: skip
+        args = request.args if by_place else tuple(filled.values())
+        launches.append(_launch(module, (name, kernel), shape, replace(request, args=args), asked, file))
     shapes_with = [partial(_shape, module, name, kernel, request) for name, kernel in every if lacks.what]
     lacks.keep_independent(lambda numbers: [shape({**sizes, **numbers}) for shape in shapes_with])
-    unused = [spec for spec in request.args if spec not in used] if only is None and len(every) > 1 else []
+    unused = [spec for spec in request.args if spec.text and spec not in used and only is None and len(every) > 1]
     if unused and not lacks.what:
         allowed = choices(unused[0].name, [param for _, kernel in every for param in kernel.parameters])
         raise ArgumentError(f"no kernel of {file.name} has this argument", given=f"{unused[0]}", allowed=allowed)
@@ -525,8 +528,8 @@ def _allocated(param: Parameter, shape: LaunchShape, word: str) -> ArraySpec | N
 def _as_set(param: Parameter, nbytes: int, word: str, host: Host) -> ArraySpec | None:
     """An array of so many bytes, with what host code sets it to; None of structures that it does not."""
     array = _array(param, nbytes)
-    if (begin := host.tensors.begun(word)) in ("zeros", "ones"):
-        return replace(array, fill=FILLS[begin])
+    if (begin := host.tensors.begun(word)) in MADE:
+        return replace(array, fill=FILLS[MADE[begin]])
     if (fill := _held(array.kind, word, host)) is not None:
         return replace(array, fill=fill)
     if byte := filled_with(host, word):

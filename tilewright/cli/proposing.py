@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from tilewright.load.cu_numbers import Number
 
 ROUNDS = 3  # of proposals: what is known of some arguments may let others be asked for
-ROOMS = (1 << 20, 1 << 24)  # elements of an array whose reach is looked at, the more where fewer are not enough
+ROOMS = (1 << 18, 1 << 21, 1 << 24)  # elements of an array whose reach is looked at, more where fewer are not enough
 MANY = 1024  # times a size, by which the CTAs of a launch grow that depend on it
 SIDES = (32, 128, 256, 16, 512)  # of all sizes, where a launch with the first ones fails
 NUMBERS = (FILLS["zeros"], FILLS["ramp"])  # of arrays of integers: alike, or all different
@@ -207,13 +207,36 @@ def _is_divided(name: str, texts: Sequence[str]) -> bool:
 
 
 def with_proposals(module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]) -> list[Launched]:
-    """The launches of a file, as `as_launched` has them; those that lack something have ways to propose it.
+    """The launches of a file, as `as_launched` has them; those that lack something have ways to propose it. One that
+    cannot be judged says why in its error, where there are others.
 
     Raises ArgumentError where nothing can be proposed.
     """
     check_sizes(module, file, sizes)
     launches, lacks = launches_said(module, request, file, sizes)
-    asked, proposals = lacks, _Proposals(module, request, file, sizes)
+    if not lacks.what:
+        return [launch.checked() for launch in launches] if len(launches) == 1 else launches
+    proposals = _Proposals(module, request, file, sizes)
+    kernels = kernels_asked_for(module, request, file, sizes)
+    try:
+        return _with_ways(proposals)
+    except TilewrightError:
+        if len(kernels) == 1:
+            raise
+    launches = []
+    for name, _ in kernels:
+        alone = replace(request, kernel=name)
+        try:
+            launches += _with_ways(replace(proposals, request=alone, read={}))
+        except TilewrightError as error:
+            launches.append(Launched(alone, alone, "", {}, error=error))
+    return launches
+
+
+def _with_ways(proposals: _Proposals) -> list[Launched]:
+    """The launches, which share what is proposed. Raises ArgumentError where something lacks all the same."""
+    launches, lacks = proposals.launches()
+    asked = lacks
     for _ in range(ROUNDS):
         if not lacks.what:
             break
@@ -221,12 +244,10 @@ def with_proposals(module: LoadedModule, request: Request, file: Path, sizes: Ma
         proposals = replace(proposals, options=options, of_grid=proposals.of_grid | lacks.of_grid,
                             of_block=proposals.of_block | lacks.of_block).possible()  # fmt: skip
         launches, lacks = proposals.launches()
-    else:
-        if lacks.what:
-            asked.check(file)
-    if not asked.what:
-        return launches
-    proposals.read["kernels"] = kernels_asked_for(module, request, file, {**sizes, **proposals.options.sizes})
+    if lacks.what:
+        asked.check(proposals.file)
+    numbers = {**proposals.sizes, **proposals.options.sizes}
+    proposals.read["kernels"] = kernels_asked_for(proposals.module, proposals.request, proposals.file, numbers)
     return [replace(launch, ways=partial(_ways, proposals.of(launch))) for launch in launches]
 
 
@@ -244,7 +265,7 @@ def _ways(proposals: _Proposals, clock: KernelClock) -> Iterator[Launched]:
     """A launch with arrays as long as it reaches: with numbers in them that reach most of the code, and then with
     others. clock: of its kernel.
     """
-    proposals = replace(proposals, clock=clock)
+    proposals = replace(proposals, clock=clock).possible()
     while True:
         try:
             sized = _sized(proposals)
@@ -268,6 +289,11 @@ class _Look:
 
     reach: Mapping[str, int]
     coverage: Mapping[str, Any]
+
+    @property
+    def is_known(self) -> bool:
+        """Was there room enough?"""
+        return bool(self.coverage)
 
 
 @dataclass(frozen=True)
@@ -350,7 +376,7 @@ class _Sized:
     def proposed(self) -> Launched:
         """The launch with such arrays, which says what of it is proposed."""
         launch = self._with_lengths(self.launch, self.look.reach, self.sizes)
-        if not self.unguarded:
+        if not self.unguarded or not self.look.is_known:
             return launch
         other = self._filled(self.proposals.launch(**self.odd))
         widths = {name: width for name, width in self.unguarded.items()}
@@ -362,7 +388,8 @@ class _Sized:
         request = replace(launch.request, args=tuple(_resized(spec, lengths) for spec in launch.request.args))
         arrays = tuple(spec for spec in request.args if spec.name in names)
         said = SaidByOptions(arrays, {**self.proposals.options.sizes, **sizes})
-        return replace(launch, request=request, coverage=self.look.coverage, proposed=said)
+        return replace(launch, request=request, coverage=self.look.coverage, proposed=said,
+                       is_reach_known=self.look.is_known)  # fmt: skip
 
     def _lengths(self, reach: Mapping[str, int], sizes: Mapping[str, int]) -> dict[str, int]:
         """The lengths of arrays, in the proportion of a size to its multiple where they grow with it."""
