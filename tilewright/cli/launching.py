@@ -194,7 +194,7 @@ def launches_said(
     module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]
 ) -> tuple[list[Launched], Lacks]:
     """The same, as far as the text and the request say it, and what they do not say."""
-    kernels = _asked_for(module, request, file, sizes)
+    kernels = kernels_asked(module, request, file, sizes)
     lacks, launches, used = Lacks(), list[Launched](), set[ArgumentSpec]()
     asked_of = dict[str, tuple[Parameter, ...]]()
     for name, kernel in kernels:
@@ -297,7 +297,7 @@ def _check_launch(kernel: LoadedKernel, request: Request, at: Span) -> None:
                               kind=error.kind) from None  # fmt: skip
 
 
-def _asked_for(
+def kernels_asked(
     module: LoadedModule, request: Request, file: Path, sizes: Mapping[str, Number]
 ) -> list[tuple[str, LoadedKernel]]:
     """The kernels of a request, with the names by which the module has them."""
@@ -319,7 +319,9 @@ def _asked_for(
         instance = next((name for name in names_of if re.fullmatch(r"[\w:]+\s*(?:<.*>)?", name)), bare(templates))
         instance = instance if "<" in instance else example_of(bare(instance), module.texts)
         allowed = f"an instance by its name, with types of the file: --kernel '{instance}'"
-    raise ArgumentError(what, given=", ".join(names) or templates or "none", allowed=allowed)
+    refused = (f"{name}: {error.given}" for name, error in module.refused.items())
+    lines = [", ".join(names) or templates or "none", *refused]
+    raise ArgumentError(what, given="\n".join(lines), allowed=allowed)
 
 
 def left_out(module: LoadedModule, file: Path, sizes: Mapping[str, Number]) -> list[str]:
