@@ -31,6 +31,17 @@ Kernel pick(int n) {
 }
 void run(int* x, int n) { Kernel kernel = pick(n); kernel<<<1, 32>>>(x); }
 """
+SET_IN_BRANCHES = """
+template <int N> __global__ void k(int* x) { x[threadIdx.x] = N; }
+void run(int* x, int n) {
+    auto kernel = k<1>;
+    switch (n) {
+        case 4: kernel = k<4>; break;
+        default: if (n > 4) kernel = k<8>;
+    }
+    kernel<<<1, 32>>>(x);
+}
+"""
 AMONG_ARGUMENTS = """
 #define DISPATCH(TYPE, ...) if (TYPE == 0) { using scalar_t = float; __VA_ARGS__ }
 template <typename T, typename U> __global__ void k(T* x) { x[threadIdx.x] = U(1); }
@@ -67,6 +78,10 @@ def test_the_first_choice_of_a_variant_is_the_type(variant: str, given: str) -> 
 
 def test_a_kernel_that_a_function_returns_is_launched() -> None:
     assert instances(PICKED) == ["k<1>"]
+
+
+def test_a_kernel_that_branches_choose_is_the_first_one() -> None:
+    assert instances(SET_IN_BRANCHES) == ["k<1>"]
 
 
 def test_a_type_that_is_named_among_the_arguments_of_a_macro_is_known() -> None:

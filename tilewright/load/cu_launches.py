@@ -405,12 +405,19 @@ def _named(kernel: str, arguments: Sequence[str], host: Host) -> str:
     while name not in seen and re.fullmatch(r"\w+", name):
         seen.add(name)
         name = _function(_taken(host.word(name), host))
-    name = _returned(name, host)
+    name = _returned(_assigned(name, host), host)
     node = expression(name)
     listed = next(below(node, "template_argument_list"), None) if node is not None else None
     parts = [argument(said(each, name), host) for each in listed.named_children] if listed is not None else []
     more = _deduced(name.partition("<")[0], len(parts), arguments, host)
     return f"{name.partition('<')[0]}<{', '.join([*parts, *more])}>" if parts or more else name
+
+
+def _assigned(word: str, host: Host) -> str:
+    """The kernel that a variable is first set to, where branches set it to others; other words themselves."""
+    around = host.tree.of(host.function) if host.function is not None and word.isidentifier() else ""
+    first = re.search(rf"\b{re.escape(word)}\s*=\s*&?\s*([\w:]+\s*<[^;=]*>)\s*;", around)
+    return first[1] if first else word
 
 
 def _returned(word: str, host: Host) -> str:
