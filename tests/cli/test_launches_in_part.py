@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
 from tests.cli.test_host_code import checked
+from tests.commands import ran
 
 RANGES = """
 __global__ void begins(const int* cell, int n, int* first) {
@@ -89,3 +91,27 @@ def test_a_launch_in_a_loop_may_set_the_rest_in_another_turn(around: str, is_tol
     _, out = checked(text.replace("BEFORE", "").replace("STEP", "2"), tmp_path)
 
     assert ("set in part" in out) == is_told, out
+
+
+REFUSED = """
+#include <ATen/cuda/detail/TensorInfo.cuh>
+__global__ void strange(at::cuda::detail::TensorInfo<float, int> info) { info.data[threadIdx.x] = 1; }
+__global__ void bad(float* x) { x[0] = absent(); }
+__global__ void race(float* x) { x[threadIdx.x] = x[63 - threadIdx.x]; }
+void run(float* x, int n) {
+    bad<<<1, 64>>>(x);
+    strange<<<1, 64>>>(info_of(x, n));
+    race<<<1, 64>>>(x);
+}
+"""
+
+
+def test_a_kernel_that_cannot_be_run_is_refused_alone(tmp_path: Path) -> None:
+    (tmp_path / "k.cu").write_text(REFUSED)
+
+    _, out, _ = ran("check", tmp_path / "k.cu", "--json")
+
+    verdicts = {verdict["kernel"]: verdict for verdict in json.loads(out)["verdicts"]}
+    assert verdicts["race"]["status"] == "wrong"
+    assert verdicts["bad"]["status"] == verdicts["strange"]["status"] == "refused"
+    assert verdicts["bad"]["findings"][0]["given"] == 'identifier "absent" is undefined'

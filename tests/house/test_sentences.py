@@ -20,6 +20,8 @@ ROOMS = (
     "pytest_plugin.py",
 )
 OTHER_TEXTS = {  # files whose patterns read what users write, or code
+    "load/cu_cut.py",
+    "load/cu_needed.py",
     "load/module.py",
     "cli/app.py",
     "cli/argument_spec.py",

@@ -11,8 +11,9 @@ from tilewright.checking import check
 from tilewright.errors import ArgumentError, SimulationError, ToolError
 from tilewright.load import cu_headers, load_cu
 from tilewright.load.cu_compile import compile_cu
+from tilewright.load.cu_cut import blanked
 from tilewright.load.cu_launches import instances, launched, launches
-from tilewright.load.cu_tree import blanked, kernels, pieces
+from tilewright.load.cu_tree import kernels, pieces
 
 MIXED = r"""#include <vector>
 #include <cstdio>
@@ -243,7 +244,7 @@ def test_a_refused_kernel_is_told_with_the_alias_that_was_left_out_before() -> N
         load_cu(text, kernels=["k"])
 
     assert 'line 3: identifier "Rows" is undefined' in str(raised.value)
-    assert 'line 2, left out: class "A" has no member "Missing"' in str(raised.value)
+    assert 'Rows, kernel.cu:2, left out: class "A" has no member "Missing"' in str(raised.value)
 
 
 def test_kernels_that_nobody_asks_for_may_be_wrong() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from tilewright.load.cu_cut import host_in_macros
 from tilewright.load.cu_headers import MENDED, mended, words_of_cutlass
-from tilewright.load.cu_tree import Macros, host_in_macros, pieces
+from tilewright.load.cu_tree import Macros, pieces
 
 WORDS = """
 #if defined(__CUDACC__)

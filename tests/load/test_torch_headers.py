@@ -146,3 +146,27 @@ __global__ void k(float* x) {
 """
 
     assert load_cu(text).kernels == ["k"]
+
+
+def test_narrow_floats_are_changed_in_place_by_wider_ones() -> None:
+    text = (
+        "#include <torch/extension.h>\ntemplate <typename T> __global__ void k(T* x) { T v = x[threadIdx.x];\n"
+        "v += __shfl_down_sync(0xffffffff, float(v), 0); v *= 2; v -= 1.0; x[threadIdx.x] = v; }\n"
+    )
+    x = np.full(32, 1.5, np.float16)
+
+    load_cu(text, kernels=["k<at::Half>"])["k<at::Half>"].simulate(x, grid=1, block=32)
+
+    assert x.tolist() == [5.0] * 32
+
+
+def test_storage_of_a_size_and_alignment_is_there() -> None:
+    text = (
+        "#include <torch/extension.h>\n__global__ void k(int* x) {\n"
+        "std::aligned_storage<16, 8>::type room; x[0] = sizeof(room) + alignof(std::aligned_storage_t<4, 4>); }\n"
+    )
+    x = np.zeros(1, np.int32)
+
+    load_cu(text)["k"].simulate(x, grid=1, block=1)
+
+    assert x.tolist() == [20]

@@ -33,6 +33,7 @@ from tilewright.cli.launching import (
     as_launched,
     in_order,
     is_dependent,
+    kernels_asked_for,
     left_out,
     planned,
     smaller,
@@ -45,6 +46,7 @@ from tilewright.explain import BUILDS, COMMAND, WAITING, Finding, parse_idioms, 
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
 from tilewright.load.cu_headers import absent, headers
+from tilewright.load.cu_host import switches
 from tilewright.load.cu_life import HostAround
 from tilewright.sequences import PlannedLaunch, sequence
 from tilewright.terminal import complain, say
@@ -76,6 +78,9 @@ def loaded(
         return load_ptx(path)
     pairs = (define.partition("=") for define in defines)
     macros = {name: value if equals else None for name, equals, value in pairs}
+    for name in switches(path.read_text(encoding="utf-8", errors="replace"), "__global__", macros):
+        complain(f"{path.name}: -D {name}, as all of its kernels ask for it")
+        macros[name] = "1"
     folders = _with_headers(path, [*include, *_repository(path)])
     return load_cu(path, arch or "sm_90a", defines=macros, include=folders, kernels=kernels, options=options)
 
@@ -97,7 +102,7 @@ def _with_headers(path: Path, folders: list[Path]) -> list[Path]:
     """The folders, and those of the project with the headers that these lack, each by `_nearest_folder`."""
     text, project = path.read_text(encoding="utf-8", errors="replace"), dict[str, list[Path]]()
     for _ in range(DEPTH):
-        texts = headers(text, path.resolve().parent, folders)[1]
+        texts = headers(text, path.resolve().parent, folders, is_whole=False)[1]
         lacking = [name for name, header in texts.items() if header == absent(name)]
         if lacking and not project:
             files = [*islice((file for folder in _repository(path) for file in folder.rglob("*")), MOST_FILES)]
@@ -145,33 +150,68 @@ def check_file(asked: Asked, limits: Mapping[str, Any], keep: Keep = lambda repo
     if by_host_code and line.kernel is None and is_dependent(module):
         complain(f"{asked.file.name}: launches that may begin early: checked in order, as with --sequence")
         return _in_order(asked, line.args, limits, sizes)
+    refused = list[Verdict]()
     if by_host_code:
-        launches = (with_proposals if asked.propose else as_launched)(module, line, asked.file, sizes)
-        skipped = left_out(module, asked.file, sizes) if line.kernel is None else []
-        complain("\n".join([*(launch.said for launch in launches if launch.ways is None), *skipped]))
+        launches, refused = _by_host_code(module, asked, line, sizes)
     else:
         if sizes:
             raise ArgumentError("--size is of names in host code, and this launch is not from there",
                                 given=" ".join(f"--size {name}" for name in sizes), allowed="--arg NAME=7")  # fmt: skip
         launches = [Launched(request, request, "", {}) for request in requests]
-    check = FileCheck(asked, module, sizes, {**limits, "max_findings": asked.max_findings}, launches)
+    limited = {**limits, "max_findings": asked.max_findings}
+    check = FileCheck(asked, module, sizes, limited, launches, is_alone=len(launches) + len(refused) == 1)
     with named_by(table):
-        verdicts = check.verdicts(keep)
+        verdicts = check.verdicts(keep) + refused
     with named_by(asked.file.with_suffix(".toml") if sequences else None):
         reports = [_ran_in_order(asked, limits, planned(module, whole)) for whole in sequences]
     verdicts += [verdict for report in reports for verdict in report.verdicts]
     return Report(str(asked.file), tuple(verdicts), limits)
 
 
+def _by_host_code(
+    module: LoadedModule, asked: Asked, line: Request, sizes: Mapping[str, int]
+) -> tuple[list[Launched], list[Verdict]]:
+    """The launches of the host code, and verdicts on the kernels that cannot be launched, where others can.
+
+    Raises TilewrightError where none can.
+    """
+    read = partial(with_proposals if asked.propose else as_launched, module, file=asked.file, sizes=sizes)
+    refused = dict(module.refused) if line.kernel is None else {}
+    try:
+        launches = read(request=line)
+    except TilewrightError:
+        every = line.kernel is None and asked.propose and not line.args
+        names = [name for name, _ in kernels_asked_for(module, line, asked.file, sizes)] if every else []
+        ways = {name: _tried(partial(read, request=replace(line, kernel=name))) for name in names if len(names) > 1}
+        launches = [launch for way in ways.values() if not isinstance(way, TilewrightError) for launch in way]
+        refused |= {name: error for name, error in ways.items() if isinstance(error, TilewrightError)}
+        if not launches:
+            raise
+    verdicts = [verdict_on(name, error) for name, error in refused.items()]
+    for verdict in verdicts if not asked.json else ():
+        say(str(verdict))
+    skipped = left_out(module, asked.file, sizes) if line.kernel is None else []
+    complain("\n".join([*(launch.said for launch in launches if launch.ways is None), *skipped]))
+    return launches, verdicts
+
+
+def _tried(launches: Callable[[], list[Launched]]) -> list[Launched] | TilewrightError:
+    try:
+        return launches()
+    except TilewrightError as error:
+        return error
+
+
 @dataclass(frozen=True)
 class FileCheck:
-    """The launches of a module, and how they are checked."""
+    """The launches of a module, and how they are checked. is_alone: is there one, and no other that is refused?"""
 
     asked: Asked
     module: LoadedModule
     sizes: Mapping[str, Number]
     limits: Mapping[str, Any]
     launches: Sequence[Launched]
+    is_alone: bool
 
     @cached_property
     def policy(self) -> Policy:
@@ -195,12 +235,12 @@ class FileCheck:
         return verdicts
 
     def _verdict(self, launch: Launched, handed: Handed, clock: KernelClock) -> Verdict:
-        """The verdict on one launch. Raises TilewrightError where it is the only one, and cannot be run as asked."""
+        """The verdict on one launch. Raises TilewrightError where it is alone, and cannot be run as asked."""
         try:
             ways = launch.ways(clock) if launch.ways is not None else iter([launch.checked()])
             return self._check(next(ways), handed, clock).of_ways(ways)
         except TilewrightError as error:
-            if len(self.launches) == 1 and error.kind != "limit":
+            if self.is_alone and error.kind != "limit":
                 raise
             name = kernel_of(self.module, launch.request).title
             verdict = verdict_on(name, error)

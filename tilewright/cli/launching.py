@@ -366,7 +366,9 @@ def kernels_asked_for(
         instance = next((name for name in names_of if re.fullmatch(r"[\w:]+\s*(?:<.*>)?", name)), bare(templates))
         instance = instance if "<" in instance else example_of(bare(instance), module.texts)
         allowed = f"an instance by its name, with types of the file: --kernel '{instance}'"
-    raise ArgumentError(what, given=", ".join(names) or templates or "none", allowed=allowed)
+    refused = (f"{name}: {error.given}" for name, error in module.refused.items())
+    lines = [", ".join(names) or templates or "none", *refused]
+    raise ArgumentError(what, given="\n".join(lines), allowed=allowed)
 
 
 def left_out(module: LoadedModule, file: Path, sizes: Mapping[str, Number]) -> list[str]:

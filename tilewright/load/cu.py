@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilewright.errors import ArgumentError, ToolError, choices
+from tilewright.errors import ArgumentError, Span, ToolError, choices
 from tilewright.isa import ARCHS
 from tilewright.load.cu_advice import in_words_of_text
 from tilewright.load.cu_compile import MadePtx, compile_cu
@@ -120,10 +120,15 @@ def _module(made: MadePtx) -> LoadedModule:
     written = with_fields({**by_macros, **parameters(made.text), **_instances(made, tree)}, made.texts)
     module = LoadedModule(tree, made.names, written, variables(made.texts), dialect_of(made.texts))
     module.texts, module.in_its_words = made.texts, in_words_of_text
+    module.refused = {name: _refused(*complaint) for name, complaint in made.refused.items()}
     module.indexed = partial(IndexedVariables, made.texts)
     module.spares = spares
     module.non_portable_cluster = any(WIDE_CLUSTERS in text for text in made.texts)
     return module
+
+
+def _refused(file: str, line: int, message: str) -> ToolError:
+    return ToolError("NVRTC refuses this kernel", given=message, at=Span(file, line) if line else None)
 
 
 def _instances(made: MadePtx, tree: Module) -> dict[str, tuple[Parameter, ...]]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from tilewright.load.cu_host import Host, decided, kinds_of, macros_of, matched
 from tilewright.load.cu_numbers import Number, literal
-from tilewright.load.cu_tree import Tree, bare, below, split, template_name, tree_of, with_values
+from tilewright.load.cu_tree import Tree, bare, below, split, template_name, template_parameters, tree_of, with_values
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -153,9 +153,18 @@ def _with_hosts(
     parts: Sequence[str], tree: Tree, node: Node, around: tuple[str, ...], sizes: Mapping[str, Number], depth: int
 ) -> list[tuple[str, ...]]:
     """The arguments of a template as code at a node has them, for each instance of the code around it."""
-    if all(literal(part) is not None for part in parts) or not depth:
+    if all(literal(part) is not None for part in parts):
         return [tuple(parts)]
-    return [tuple(argument(part, host) for part in parts) for host in host_of(tree, node, around, sizes, depth)]
+    hosts = host_of(tree, node, around, sizes, depth)
+    made = [(tuple(argument(part, host) for part in parts), _open_names(host)) for host in hosts]
+    return [entry for entry, names in made if not names & {*re.findall(r"\w+", " ".join(entry))}]
+
+
+def _open_names(host: Host) -> set[str]:
+    """The names of the template around host code for which nobody has given an argument."""
+    around = host.function.parent if host.function is not None else None
+    names = template_parameters(around, host.tree) if around is not None else None
+    return {*(names or ())} - host.bound.keys()
 
 
 def _listed(name: str, tree: Tree) -> Iterator[tuple[Node, list[str]]]:

@@ -13,8 +13,9 @@ import subprocess
 import sys
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from tilewright.cuda.cache import Cache, key_of, sources_version
 from tilewright.cuda.nvrtc import Assembly
 from tilewright.errors import Span, ToolError
 from tilewright.load import cu_process
+from tilewright.load.cu_cut import blanked, host_in_macros, host_members
 from tilewright.load.cu_headers import (
     CUB,
     CUTLASS,
@@ -43,16 +45,16 @@ from tilewright.load.cu_headers import (
 )
 from tilewright.load.cu_host import chosen
 from tilewright.load.cu_launches import launched_instances
+from tilewright.load.cu_needed import Declaration, Needs
 from tilewright.load.cu_tree import (
     Chunk,
     Macros,
     bare,
-    blanked,
-    host_in_macros,
-    host_members,
+    kernel_name,
     parted,
     pieces,
     qualified,
+    split,
     tree_of,
 )
 from tilewright.ptx import STAND_INS
@@ -66,24 +68,28 @@ _OF_HOST = ("<<<", "cudaLaunch", "cudaMalloc(", "int main(")
 _COMPLAINT = r"^{file}\((\d+)\): (?:catastrophic )?error: (.*)$"
 _MESSAGES_SHOWN = 4
 HOST_ALGORITHMS = ("thrust/", "cub/device/", "cub/util_allocator", "cub/grid/")  # headers
-_UNDEFINED = re.compile(r'identifier "(\w+)" is undefined')
 _SPACES = re.compile(r"\b__(?:host|device|forceinline)__")
-_EXPRESSION = re.compile(r'Input name expression was: "([^"]*)"')
+_EXPRESSION = re.compile(r'^__nv_name_map\((\d+)\): error: .*Input name expression was: "([^"]*)"', re.MULTILINE)
+_INSTANCE = re.compile(r'instantiation of "([^"]*) \[with ([^"]*)\]"')
 _OF_ONE_FILE = re.compile(r"(\d+)(_GLOBAL__N_|_INTERNAL_)")
 _WITH_PROCESS = re.compile(r"_(?:GLOBAL__N_|INTERNAL_)_?[0-9a-f]{8}_\d+_\w+_[0-9a-f]{8}_\d+")
+_OF_NAMES = re.compile(r"^__nv_name_map\(\d+\): error: (.*)$", re.MULTILINE)
+Complaint = tuple[str, int, str]  # of NVRTC: file, line, message
 EXTRAS = {"curand": "curand", **dict.fromkeys(CUTLASS, "cutlass")}  # that have headers, by how these begin
 
 
 @dataclass(frozen=True, slots=True)
 class MadePtx:
     """PTX of a .cu file. names: of kernels, as the file and its callers write them, to symbols. texts: of the file, and
-    of its own headers. log: what NVRTC said.
+    of its own headers. log: what NVRTC said. refused: kernels, and instances of them, that it does not compile, beside
+    others that it does.
     """
 
     ptx: str
     names: Mapping[str, str]
     texts: tuple[str, ...]
     log: str
+    refused: Mapping[str, Complaint] = field(default_factory=dict)
 
     @property
     def text(self) -> str:
@@ -136,11 +142,15 @@ def compile_cu(
         made = _made(request, sources, others, wanted, asked)
         if left_out is not None:
             left_out |= {each.file: each.dropped for each in sources}
-        kept = Assembly(arch, b"", _settled(made["ptx"]), _settled(json.dumps([made["names"], made["log"]])))
+        kept = Assembly(arch, b"", *map(_settled, (made["ptx"], _notes(made))))
         store.save(key, kept)
-    symbols, log = json.loads(kept.log)
+    symbols, log, refused = json.loads(kept.log)
     found = {name: symbols[full] for name, full in spelled.items() if symbols.get(full)}
-    return MadePtx(kept.ptx, found, tuple(texts), log)
+    return MadePtx(kept.ptx, found, tuple(texts), log, refused)
+
+
+def _notes(made: Mapping[str, Any]) -> str:
+    return json.dumps([made["names"], made["log"], made.get("refused", {})])
 
 
 def _addressed(name: str) -> str:
@@ -194,7 +204,7 @@ class _Source:
     def __init__(self, name: str, file: str, text: str) -> None:
         self.name, self.file, self.text, self.chosen = name, file, text, text
         self.dropped: list[Chunk] = []
-        self.restored: list[Chunk] = []  # that were left out before
+        self.reasons: dict[Chunk, tuple[int, str]] = {}  # why some of these are: what NVRTC says, and in which line
         self.macros: Macros | None = None  # those of all files, once they are known
 
     @cached_property
@@ -213,37 +223,35 @@ class _Source:
         first = bisect_left(self._ends, begin) + 1
         return any(first <= line <= first + body.strip().count("\n") for line in lines)
 
-    def restore(self, names: set[str]) -> set[str]:
-        """Take back, once, declarations of functions that code which stays speaks of; their names."""
-        back = set[str]()
-        for piece in [piece for piece in self.dropped if piece not in self.restored]:
-            said = self.chosen[piece.start : piece.stop]
-            if "{" not in said and (called := names & set(re.findall(r"(\w+)\s*\(", said))):
-                self.dropped.remove(piece)
-                self.restored.append(piece)
-                back |= called
-        return back
+    def restore(self, declarations: Sequence[Declaration]) -> None:
+        """Take back pieces, or of functions of the host their declarations alone."""
+        back = {entry.piece for entry in declarations}
+        self.dropped = [piece for piece in self.dropped if piece not in back]
+        self.dropped += [entry.body for entry in declarations if entry.body is not None]
 
-    def drop(self, log: str, asked: Sequence[str], back: set[str]) -> bool:
+    def drop(self, log: str, asked: Sequence[str] | None, back: set[str]) -> bool:
         """Leave out the pieces that the compiler complains about, but no kernel that is asked for, and none at all
-        where nobody asks for one. back: names of which it will not complain again. Are there any?
+        where nobody asks for one; None: any kernel. back: names of which it will not complain again. Are there any?
         """
-        lines = {
-            int(number) for number, said in _complaints(log, self.file) if not back & set(_UNDEFINED.findall(said))
-        }
+        said = [(int(line), text) for line, text in _complaints(log, self.file) if not back & _quoted(text)]
         gone = {(one.start, one.stop) for one in self.dropped}
         wrong = list[Chunk]()
-        for piece in self.pieces:
+        for piece in self.pieces if said else ():
+            lines = {line for line, _ in said}
             if (piece.start, piece.stop) in gone or not self.holds(piece, lines) or self._is_wanted(piece, asked):
                 continue
             tree = tree_of(self.chosen, self.macros)
             members = [member for member in host_members(piece, tree) if (member.start, member.stop) not in gone]
-            is_theirs = any(self.holds(member, lines) for member in members)
-            wrong += members if is_theirs else [piece]
+            theirs = [member for member in members if self.holds(member, lines)]
+            wrong += members if theirs else [piece]
+            why = next(entry for entry in said if self.holds(theirs[0] if theirs else piece, {entry[0]}))
+            self.reasons |= dict.fromkeys(theirs or [piece], why)
         self.dropped += wrong
         return bool(wrong)
 
-    def _is_wanted(self, piece: Chunk, asked: Sequence[str]) -> bool:
+    def _is_wanted(self, piece: Chunk, asked: Sequence[str] | None) -> bool:
+        if asked is None:
+            return False
         head = self.text[piece.start : piece.stop].partition("{")[0]
         plain = map(bare, asked)
         return piece.kernel and (not asked or any(re.search(rf"\b{name}\s*[(<]", head) for name in plain))
@@ -292,38 +300,111 @@ def _without_host_code(
 ) -> dict[str, Any]:  # fmt: skip
     """The result of NVRTC once host functions and other pieces that it refuses are blanked."""
     macros = Macros.of([*(each.text for each in sources), *words_of_cutlass(others)])
-    for each in sources:
-        each.macros = macros
-        each.dropped += [piece for piece in each.pieces if piece.is_host] + host_in_macros(each.chosen, macros)
-        tree = tree_of(each.chosen, macros)
-        of_both = [piece for piece in each.pieces if not piece.is_host]
-        each.dropped += [member for piece in of_both for member in host_members(piece, tree, said=True)]
+    needs = Needs([entry.chosen for entry in sources], macros, re.findall(r"[^\W\d]\w*", " ".join((*wanted, *asked))))
+    for number, entry in enumerate(sources):
+        entry.macros = macros
+        entry.dropped += [*needs.left_out(number), *host_in_macros(entry.chosen, macros)]
+        tree, gone = tree_of(entry.chosen, macros), {*entry.dropped}
+        of_both = [piece for piece in entry.pieces if piece not in gone]
+        entry.dropped += [member for piece in of_both for member in host_members(piece, tree, said=True)]
     others = {**others, **_of_the_host(sources)}
     request["options"] += ["--device-as-default-execution-space", f"--pre-include={IMPLICIT}"]
     if any(OLD_CUB.search(each.text) for each in sources):
         request["options"].append(f"--pre-include={CUB}")
-    logs = [first["log"]]
+    logs, refused = [first["log"]], dict[str, Complaint]()
     for _ in range(ROUNDS):
-        made = answered(request | _texts(sources, others) | {"names": wanted})
+        spelled = {name: needs.qualified(name) for name in wanted}
+        made = answered(request | _texts(sources, others) | {"names": [*spelled.values()]})
         if made["ptx"]:
-            return made
+            return made | {
+                "names": {name: made["names"].get(full) for name, full in spelled.items()},
+                "refused": refused,
+            }
         logs.append(made["log"])
+        if blamed := {name: said for name, said in _blamed(sources, made["log"], wanted).items() if name not in asked}:
+            refused |= blamed
+            wanted = [name for name in wanted if name not in blamed]
+            continue
+        back = _restored(sources, needs, made["log"])
+        if any([bool(back), *(source.drop(made["log"], asked, back) for source in sources)]):
+            continue
         is_placed = any(_complaints(made["log"], each.file) for each in sources)
-        unknown_names = set(_UNDEFINED.findall(made["log"]))
-        back = set[str]().union(*(source.restore(unknown_names) for source in sources))
-        wrong = [bool(back), *(source.drop(made["log"], asked, back) for source in sources)]
-        refused = {"".join(name.split()) for name in _EXPRESSION.findall(made["log"])}
-        unknown = [name for name in wanted if name not in asked and "".join(name.split()) in refused]
-        kept = (
-            [name for name in wanted if name not in unknown]
-            if is_placed or unknown
-            else [name for name in wanted if name in asked]
-        )
-        if not any(wrong) and kept == wanted:
+        unknown = {name: said for name, said in _unknown(made["log"], spelled).items() if name not in asked}
+        if not unknown and not is_placed:  # of no instance in particular
+            unknown = {name: ("", 0, made["log"]) for name in wanted if name not in asked}
+        one_less = {} if unknown or asked else _without_kernels(sources, made["log"], wanted)
+        if not unknown and not one_less:
             logs = logs if is_placed else logs[-1:]  # of the names that were asked for
             break
-        wanted = kept
-    raise _refused(sources, logs, others, request["options"])
+        refused |= one_less | {name: said for name, said in unknown.items() if bare(name) not in refused}
+        wanted = [name for name in wanted if name not in unknown]
+    raise _refused(sources, logs, others, request["options"], needs)
+
+
+def _restored(sources: Sequence[_Source], needs: Needs, log: str) -> set[str]:
+    """Take back what nobody seemed to need, and NVRTC misses; the names."""
+    said = [text for entry in sources for _, text in _complaints(log, entry.file)] + _OF_NAMES.findall(log)
+    back = [entry for entry in needs.restored(said) if entry.piece not in sources[entry.text].reasons]
+    for number, source in enumerate(sources):
+        source.restore([entry for entry in back if entry.text == number])
+    return {name for entry in back for name in entry.names}
+
+
+def _unknown(log: str, spelled: Mapping[str, str]) -> dict[str, Complaint]:
+    """The instances that have no name for NVRTC, and what it says of each first. spelled: how it is told of each."""
+    found = dict[str, Complaint]()
+    for number, expression in _EXPRESSION.findall(log):
+        said = re.search(rf"^__nv_name_map\({number}\): error: (.*)$", log, re.MULTILINE)
+        plain = "".join(expression.split())
+        why = "", 0, said[1] if said else ""
+        found |= {name: why for name, full in spelled.items() if "".join(full.split()) == plain}
+    return found
+
+
+def _blamed(sources: Sequence[_Source], log: str, wanted: Sequence[str]) -> dict[str, Complaint]:
+    """The instances that NVRTC refuses, where it does not refuse others of a kernel: their type lacks an operator."""
+    blamed = dict[str, Complaint]()
+    for block in log.split("\n\n"):
+        said = [(entry.file, int(line), text) for entry in sources for line, text in _complaints(block, entry.file)]
+        for function, values in _INSTANCE.findall(block) if said else ():
+            made = [_plainly(value.partition("=")[2]) for value in split(values)]
+            kernel = bare(function.partition("(")[0]).split()[-1:]
+            for name in wanted:
+                taken = [_plainly(entry) for entry in split(name.partition("<")[2].rpartition(">")[0])]
+                if kernel == [bare(name)] and taken == made[: len(taken)]:
+                    blamed.setdefault(name, said[0])
+    others = {bare(name) for name in wanted if name not in blamed}
+    return {name: said for name, said in blamed.items() if bare(name) in others}
+
+
+def _plainly(argument: str) -> str:
+    """An argument of a template, the same for spellings of it."""
+    return re.sub(r"\b\w+::|\(\w[\w ]*\)(?=\w)|\s", "", argument)
+
+
+def _without_kernels(sources: Sequence[_Source], log: str, wanted: Sequence[str]) -> dict[str, Complaint]:
+    """Leave out the kernels that NVRTC refuses, where others are made; what it says of them, by their names."""
+    instances, refused, is_made = {bare(name) for name in wanted}, dict[str, Complaint](), False
+    gone = list[tuple[_Source, Chunk]]()
+    for source in sources:
+        said = [(int(line), text) for line, text in _complaints(log, source.file)]
+        for piece in (piece for piece in source.pieces if piece.kernel and piece not in source.dropped):
+            name = kernel_name(piece, tree_of(source.chosen, source.macros))
+            if why := next((entry for entry in said if source.holds(piece, {entry[0]})), None):
+                refused.setdefault(name, (source.file, *why))
+                gone.append((source, piece))
+            elif piece.node is None or piece.node.type == "function_definition" or name in instances:
+                is_made = True
+    if not is_made:
+        return {}
+    for source, piece in gone:
+        source.dropped.append(piece)
+    return refused
+
+
+def _quoted(message: str) -> set[str]:
+    """The names that a message of NVRTC has in quotes."""
+    return {word for part in message.split('"')[1::2] for word in re.findall(r"[^\W\d]\w*", part)}
 
 
 def _complaints(log: str, file: str) -> list[tuple[str, str]]:
@@ -331,13 +412,14 @@ def _complaints(log: str, file: str) -> list[tuple[str, str]]:
 
 
 def _refused(
-    sources: Sequence[_Source], logs: Sequence[str], others: Mapping[str, str], options: Sequence[str]
+    sources: Sequence[_Source], logs: Sequence[str], others: Mapping[str, str], options: Sequence[str], needs: Needs
 ) -> ToolError:
     """The error for device code that does not compile: NVRTC's first messages about what was not left out."""
     found = next(filter(None, (list(_of_device_code(sources, log)) for log in logs)), [])
     wrong = [line for line in logs[-1].splitlines() if re.search(r"\berror\b", line)] or logs[-1].splitlines()
     lines = [f"line {number}: {message}" for _, number, message in found[:_MESSAGES_SHOWN]] or wrong[:8]
-    lines += [f"line {number}, left out: {message}" for number, message in _of_aliases(sources[0], logs)][:1]
+    names = set[str]().union(*map(_quoted, lines))
+    lines += [*islice(_why_left_out(sources, needs, names), _MESSAGES_SHOWN)]
     at = Span(found[0][0].file, found[0][1]) if found else None
     reached = "\n".join(logs)
     missing = sorted(name for name, text in others.items() if text == absent(name) and f'no header {name}"' in reached)
@@ -369,11 +451,23 @@ def _of_device_code(sources: Sequence[_Source], log: str) -> Iterator[tuple[_Sou
                 yield each, int(line), message
 
 
-def _of_aliases(source: _Source, logs: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """What NVRTC says of aliases that were left out, as those of the host may be: kernels may name them, too."""
-    gone = [each for each in source.dropped if each.node is not None and each.node.type == "alias_declaration"]
-    told = _complaints("\n".join(logs), source.file)
-    return (each for each in told if any(source.holds(piece, {int(each[0])}) for piece in gone))
+def _why_left_out(sources: Sequence[_Source], needs: Needs, names: set[str]) -> Iterator[str]:
+    """Of names that NVRTC misses, and of those that these were left out for: where they are declared, and why that was
+    left out.
+    """
+    todo, seen = sorted(names), set[str]()
+    while todo:
+        name = todo.pop(0)
+        for entry in needs.of(name) if name not in seen else ():
+            source = sources[entry.text]
+            number, said = source.reasons.get(entry.piece, (0, "it is code of the host"))
+            if entry.piece in source.dropped:
+                begin = source.text[: entry.piece.stop].rstrip().count("\n") + 1
+                begin -= source.text[entry.piece.start : entry.piece.stop].strip().count("\n")
+                where = f"line {number}: " * (number not in (0, begin))
+                yield f"{name}, {Path(source.file).name}:{begin}, left out: {where}{said}"
+                todo += sorted(_quoted(said) - {name})
+        seen.add(name)
 
 
 def _first_include(sources: Sequence[_Source], names: Sequence[str]) -> Span | None:

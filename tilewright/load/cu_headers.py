@@ -105,6 +105,12 @@ template <class T> __host__ __device__ constexpr const T& clamp(const T& v, cons
   return v < low ? low : high < v ? high : v;
 }
 template <class T> __host__ __device__ void swap(T& a, T& b) { T c = a; a = b; b = c; }
+template <class T> __host__ __device__ constexpr T max(initializer_list<T> every) {
+  T most = *every.begin(); for (const T& v : every) most = most < v ? v : most; return most;
+}
+template <class T> __host__ __device__ constexpr T min(initializer_list<T> every) {
+  T least = *every.begin(); for (const T& v : every) least = v < least ? v : least; return least;
+}
 }
 """
 _CONSTANTS = """#define CUDART_MAX_NORMAL_F 3.402823466e+38f
@@ -156,6 +162,14 @@ STANDARD[IMPLICIT] = """#pragma once
 #define __extension__
 #define __asm__ asm
 #define __volatile__ volatile
+#define TILEWRIGHT_OF_BITS(end, kind, bits) \
+  template <class T = void> __host__ __device__ constexpr int __builtin_clz##end(unsigned kind v) { \
+    int n = bits - 1; while (n > 0 && !(v >> n & 1)) --n; return bits - 1 - n; } \
+  template <class T = void> __host__ __device__ constexpr int __builtin_ctz##end(unsigned kind v) { \
+    int n = 0; while (n < bits - 1 && !(v >> n & 1)) ++n; return n; } \
+  template <class T = void> __host__ __device__ constexpr int __builtin_popcount##end(unsigned kind v) { \
+    int n = 0; for (; v; v &= v - 1) ++n; return n; }
+TILEWRIGHT_OF_BITS(, int, 32) TILEWRIGHT_OF_BITS(l, long, 64) TILEWRIGHT_OF_BITS(ll, long long, 64)
 typedef unsigned short ushort; typedef unsigned int uint; typedef unsigned long ulong;
 #if !defined(__CUDA_ARCH__) || __CUDA_ARCH__ >= 900
 #define TILEWRIGHT_OF_GRIDS(text) asm volatile(text ::: "memory")
@@ -270,22 +284,29 @@ class Include:
         """The path between quotes or angles; empty for a macro."""
         return self.named[1:-1] if self.named[:1] in ('"', "<") else ""
 
+    @property
+    def macro(self) -> str:
+        """The macro that makes the path; empty where none does."""
+        called = _CALL.fullmatch(self.named)
+        return called[1] if called else self.named if self.named.isidentifier() else ""
+
+    def resolve(self, macros: Mapping[str, tuple[str, str]]) -> None:
+        """Take the path that its macro makes, if that is one of these, as `header_macros` has them."""
+        if self.macro in macros:
+            (word, header), called = macros[self.macro], _CALL.fullmatch(self.named)
+            self.named = re.sub(rf"\b{word}\b", called[2], header) if called and word else header
+
 
 def includes(text: str, macros: Mapping[str, tuple[str, str]] = MappingProxyType({})) -> Iterator[Include]:
-    """The includes of a text. macros: those that make the name of a header, as `header_macros` has them. A word that is
-    none of them has no name.
+    """The includes of a text. macros: those that make the name of a header, as `header_macros` has them. What is
+    made by none of them has no name.
 
-    Raises ToolError for what is no name of a header, and no word.
+    Raises ToolError for what is no name of a header, and no macro.
     """
     for found in _DIRECTIVE.finditer(_spliced(text)):
         include = Include(found)
-        called, is_word = _CALL.fullmatch(include.named), include.named.isidentifier()
-        if called and called[1] in macros:
-            word, header = macros[called[1]]
-            include.named = re.sub(rf"\b{word}\b", called[2], header)
-        elif is_word and include.named in macros:
-            include.named = macros[include.named][1]
-        if include.word == "embed" or not (include.name or is_word):
+        include.resolve(macros)
+        if include.word == "embed" or not (include.name or include.macro):
             raise _astray(include, "FOLDER")
         yield include
 
@@ -403,15 +424,18 @@ def _are_in(folders: Sequence[Path], name: str) -> bool:
     return any((each / name).is_file() for each in folders)
 
 
-def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str, Path], dict[str, str]]:
+def headers(
+    text: str, beside: Path, folders: Sequence[Path], *, is_whole: bool = True
+) -> tuple[dict[str, Path], dict[str, str]]:
     """The headers that a text and its own headers include, by the names in them: files below ``folders``, and the texts
-    of headers in memory, `absent` for those that are nowhere. beside: the folder of the text.
+    of headers in memory, `absent` for those that are nowhere. beside: the folder of the text. is_whole: are these all
+    folders? Else a macro that makes the name of a header may be defined elsewhere.
     """
     wheels, own = wheel_folders(), dict[str, Path]()
     found = {name: text for name, text in STANDARD.items() if not _are_in(wheels, name)}
     found |= {name: text for name, text in EMPTY.items() if name not in _OF_EXTRAS or not _are_in(wheels, name)}
     found |= _of_torch() | (OF_WHEELS if any(folder.name == "cccl" for folder in wheels) else {})
-    for name, path in _reached(text, beside, folders, own):
+    for name, path in _reached(text, beside, folders, own, is_whole=is_whole):
         if path is not None:
             own.setdefault(name, path)
         elif name.startswith(CUTLASS) and cutlass_folders():
@@ -422,20 +446,20 @@ def headers(text: str, beside: Path, folders: Sequence[Path]) -> tuple[dict[str,
 
 
 def _reached(
-    text: str, beside: Path, folders: Sequence[Path], own: Mapping[str, Path]
+    text: str, beside: Path, folders: Sequence[Path], own: Mapping[str, Path], *, is_whole: bool
 ) -> Iterator[tuple[str, Path | None]]:
     """The headers that a text and those in ``own`` include: names, and the files that they mean."""
     todo, macros, texts = [(text, beside)], dict[str, tuple[str, str]](), list[str]()
     nameless = list[tuple[Include, Path]]()  # words that no text so far defines
-    while todo or any(each.named in macros for each, _ in nameless):
+    while todo or any(entry.macro in macros for entry, _ in nameless):
         inner, folder = todo.pop() if todo else ("", beside)
         texts.append(inner)
         outside = {name: each for name, each in macros.items() if _leads_out(each[1][1:-1])}
         macros |= header_macros(inner) | outside
         every = [*nameless, *((each, folder) for each in includes(inner, macros))]
-        nameless = [each for each in every if not each[0].name and each[0].named not in macros]
+        nameless = [entry for entry in every if not entry[0].name and entry[0].macro not in macros]
         for include, at in every:
-            include.named = macros[include.named][1] if include.named in macros else include.named
+            include.resolve(macros)
             if not include.name:
                 continue
             path = own_header(include, at, folders)
@@ -443,6 +467,6 @@ def _reached(
                 todo.append((path.read_text(encoding="utf-8", errors="replace"), path.parent))
             yield include.name, path
     for include, _ in nameless:  # of a word that nobody defines the preprocessor says so itself, where it is reached
-        lines = (line for each in texts for line in _spliced(each).splitlines() if include.named in line)
-        if not all(map(_ASKS.match, lines)):
+        lines = (line for entry in texts for line in _spliced(entry).splitlines() if include.macro in line)
+        if is_whole and (include.macro != include.named or not all(map(_ASKS.match, lines))):
             raise _astray(include, "FOLDER")

@@ -17,7 +17,18 @@ from tilewright.load.cu_allocations import ALLOCATES_ROWS, allocation, base_of, 
 from tilewright.load.cu_kept import kept
 from tilewright.load.cu_numbers import MULTIPROCESSORS, HostNumbers, Number, expression, literal, said
 from tilewright.load.cu_tensors import Tensors
-from tilewright.load.cu_tree import LOOPS, Tree, bare, below, defined, split, tree_of, with_values, without_comments
+from tilewright.load.cu_tree import (
+    LOOPS,
+    Tree,
+    bare,
+    below,
+    defined,
+    split,
+    template_parameters,
+    tree_of,
+    with_values,
+    without_comments,
+)
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -59,6 +70,11 @@ def clears(text: str, name: str) -> bool:
     return bool(re.search(_CLEARS.format(name), text))
 
 
+_OF_LAMBDA = re.compile(r"(?:typename\s+)?(?:std::decay_t<\s*)?decltype\s*\(\s*(\w+)\s*\)\s*>?(?:::(\w+))?")
+_ALIAS = re.compile(r"\busing\s+(\w+)\s*=\s*([^;{}]+?)\s*;")
+_NAMES_ASKED = re.compile(r"^[ \t]*#[ \t]*(?:if|ifdef|elif)\b(.*)$", re.MULTILINE)
+
+
 def macros_of(text: str) -> Iterator[tuple[str, tuple[str, ...], str]]:
     """Macros with parameters: name, parameters and body."""
     for name, parameters, body in _MACRO.findall(without_comments(text)):
@@ -76,6 +92,19 @@ def chosen(texts: Sequence[str], defines: Mapping[str, object]) -> list[str]:
     anywhere = {name for text in texts for name, _, _ in defined(text)}
     macros = {name: None if value is None else str(value) for name, value in defines.items()}
     return [_chosen(text, dict(macros), anywhere) for text in texts]
+
+
+def switches(text: str, sign: str, defines: Mapping[str, object]) -> list[str]:
+    """The macros without which the preprocessor leaves out all of a text that has a sign in it, as ``#ifdef USE_CUDA``
+    does; none where some stays, or where these are not enough.
+    """
+    if sign not in without_comments(text) or sign in without_comments(chosen([text], defines)[0]):
+        return []
+    asked = _NAMES_ASKED.findall(without_comments(text))
+    names = dict.fromkeys(word for line in asked for word in re.findall(r"[^\W\d]\w*", line))
+    with_all = [name for name in names if name != "defined" and name not in defines and not _OF_HEADERS.match(name)]
+    needed = [name for name in with_all if sign in without_comments(chosen([text], {**defines, name: 1})[0])]
+    return needed[:1]
 
 
 def _chosen(text: str, macros: dict[str, str | None], anywhere: set[str]) -> str:
@@ -197,13 +226,55 @@ class Host:
 
     def with_aliases(self) -> Host:
         """The same code, in which the types that its function has named before the node are bound as arguments are."""
-        names = dict(self.bound)
+        names = {**dict(self._in_macros()), **self.bound}
         for alias in below(self.function, "alias_declaration") if self.function is not None else ():
             block = next((outer for outer in _above(alias) if outer.type in _BLOCKS), None)
             name, kind = alias.child_by_field_name("name"), alias.child_by_field_name("type")
             if name is not None and kind is not None and block is not None and block.id in self.around_node:
-                names[self.tree.of(name)] = with_values(self.tree.of(kind), names)
+                names[self.tree.of(name)] = with_values(self._visited(self.tree.of(kind)), names)
         return replace(self, bound=names) if names != self.bound else self
+
+    def _visited(self, kind: str) -> str:
+        """A type by what ``std::visit`` hands to a lambda, ``decltype(x)::Type``: the variant's first choice."""
+        asked = _OF_LAMBDA.fullmatch(kind)
+        for call in (entry for entry in _above(self.node) if entry.type == "call_expression") if asked else ():
+            listed = call.child_by_field_name("arguments")
+            parts = [self.tree.of(entry) for entry in listed.named_children] if listed is not None else []
+            if asked is None or not self.tree.of(call).startswith(("std::visit", "visit")) or len(parts) < 2:
+                continue
+            taken = re.findall(r"auto\s*(?:&&?\s*)?(\w+)", parts[0].partition("(")[2].partition(")")[0])
+            if asked[1] not in taken or taken.index(asked[1]) + 1 >= len(parts):
+                continue
+            variant = parts[taken.index(asked[1]) + 1]
+            name, before = re.escape(variant), self.tree.clean[: call.start_byte]
+            ways = (rf"<([^;{{}}=()]*)>\s+{name}\b", rf"\b{name}\s*=\s*[\w:]+\s*<([^;{{}}()]*)>\s*\(")
+            found = [*(entry for way in ways for entry in re.findall(way, before)[-1:]),
+                     *re.findall(r"^[\w:]+\s*<(.*)>\s*\(.*\)$", variant)]  # fmt: skip
+            if found:
+                return self._member_type(split(found[0])[0], asked[2] or "")
+        return kind
+
+    def _member_type(self, kind: str, member: str) -> str:
+        """A type that a structure has by a name, as in ``template <class I> struct Tag { using Type = I; }``."""
+        named = re.compile(rf"\bstruct\s+{re.escape(bare(kind))}\b")
+        for tree in (tree_of(text) for text in (*self._own_text, *self.around) if named.search(text)):
+            for node in below(tree.root, "struct_specifier"):
+                above, name = node.parent, node.child_by_field_name("name")
+                alias = next((entry for entry in below(node, "alias_declaration")
+                              if tree.of(entry).split()[1:2] == [member]), None)  # fmt: skip
+                if above is not None and name is not None and tree.of(name) == bare(kind) and alias is not None:
+                    names = template_parameters(above, tree) or ()
+                    given = dict(zip(names, split(kind.partition("<")[2].rpartition(">")[0]), strict=False))
+                    return with_values(tree.of(alias).partition("=")[2].strip("; "), given)
+        return kind
+
+    def _in_macros(self) -> Iterator[tuple[str, str]]:
+        """The types that are named before the node among the arguments of a macro, as no call of C++ has them."""
+        start, stop = (self.function.start_byte, self.node.start_byte) if self.function is not None else (0, 0)
+        for alias in _ALIAS.finditer(self.tree.clean, start, stop):
+            at = self.tree.root.descendant_for_byte_range(alias.start(), alias.end())
+            if at is not None and not any(outer.type == "alias_declaration" for outer in (at, *_above(at))):
+                yield alias[1], with_values(alias[2].removeprefix("typename "), self.bound)
 
     @cached_property
     def numbers(self) -> HostNumbers:

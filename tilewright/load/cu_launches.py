@@ -405,11 +405,34 @@ def _named(kernel: str, arguments: Sequence[str], host: Host) -> str:
     while name not in seen and re.fullmatch(r"\w+", name):
         seen.add(name)
         name = _function(_taken(host.word(name), host))
+    name = _returned(_assigned(name, host), host)
     node = expression(name)
     listed = next(below(node, "template_argument_list"), None) if node is not None else None
     parts = [argument(said(each, name), host) for each in listed.named_children] if listed is not None else []
     more = _deduced(name.partition("<")[0], len(parts), arguments, host)
     return f"{name.partition('<')[0]}<{', '.join([*parts, *more])}>" if parts or more else name
+
+
+def _assigned(word: str, host: Host) -> str:
+    """The kernel that a variable is first set to, where branches set it to others; other words themselves."""
+    around = host.tree.of(host.function) if host.function is not None and word.isidentifier() else ""
+    first = re.search(rf"\b{re.escape(word)}\s*=\s*&?\s*([\w:]+\s*<[^;=]*>)\s*;", around)
+    return first[1] if first else word
+
+
+def _returned(word: str, host: Host) -> str:
+    """The kernel that a function returns, ``pick(n)``: the first one that it names; other words themselves."""
+    called = re.fullmatch(r"(\w+)\s*\(.*\)", word, re.DOTALL)
+    name = called[1] if called else ""
+    for tree in (tree_of(text) for text in (host.tree.text, *host.around) if name and name in text):
+        for function in below(tree.root, "function_definition"):
+            head = next(below(function, "function_declarator", passing=("compound_statement",)), None)
+            if head is None or bare(tree.of(head).partition("(")[0]) != name:
+                continue
+            said = (tree.of(entry).removeprefix("return").strip("; ") for entry in below(function, "return_statement"))
+            if kernel := next((_function(entry) for entry in said if re.fullmatch(r"[&\w:\s]+<.*>", entry)), ""):
+                return kernel
+    return word
 
 
 def _taken(word: str, host: Host) -> str:

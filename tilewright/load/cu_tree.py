@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 LOOPS = ("for_statement", "while_statement", "do_statement", "for_range_loop")
 KEPT = 256  # texts of which the syntax is kept: a file and its headers, each with two sets of macros
-_SKIP = re.compile(
+SKIPPED = re.compile(
     r"""//(?:[^\n\\]|\\.|\\\n)*|/\*.*?(?:\*/|\Z)
     |R"(?P<tag>[^()\s\\"]{0,16})\(.*?(?:\)(?P=tag)"|\Z)|"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'""",
     re.DOTALL | re.VERBOSE,
 )
 _DEFINE = re.compile(r"^[ \t]*#[ \t]*define[ \t]+(\w+)(\((?:[^()\n\\]|\\\n)*\))?((?:[^\n\\]|\\.|\\\n)*)", re.MULTILINE)
 _MACRO_LINE = re.compile(r"^[ \t]*#[ \t]*(?:define|undef)\b(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
-_DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
+DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n\\]|\\.|\\\n)*", re.MULTILINE)
 _OF_C = re.compile(  # the brackets of a header that C reads, too; strings are those of the grammar's text
     r"^[ \t]*#[ \t]*if(?:def[ \t]+|[ \t]+defined\b[ \t(]*)__cplusplus\b[^\n]*\n"
     r'\s*(?:extern\s*"x"\s*\{|\}[ \t]*;?)\s*^[ \t]*#[ \t]*endif\b[^\n]*',
@@ -50,9 +50,10 @@ _WORDS = re.compile(  # of a declaration, beside its type and name
 )
 
 
+_SCOPE = re.compile(r'(?:inline\s+)?namespace\b\s*[\w:]*\s*\{|extern\s*"C"\s*\{|\}|using\s+namespace\s+[\w:]+\s*;')
 _BESIDES = re.compile(  # what stands beside a declaration, and the grammar does not know everywhere
     r"\b(?:alignas|__align__|__builtin_align__|__attribute__|__declspec|__launch_bounds__|__cluster_dims__|__maxnreg__"
-    r"|__block_size__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\b__grid_constant__\b"
+    r"|__block_size__)\s*\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\b__grid_constant__\b|(?<=&)\s*__restrict(?:__)?\b"
 )
 
 
@@ -67,7 +68,7 @@ def bare(name: str) -> str:
 
 def without_comments(text: str) -> str:
     """The text with blanks for comments and quotes for strings, every place where it was."""
-    return _SKIP.sub(lambda found: re.sub(r"[^\n]", " " if found[0][0] == "/" else '"', found[0]), text)
+    return SKIPPED.sub(lambda found: re.sub(r"[^\n]", " " if found[0][0] == "/" else '"', found[0]), text)
 
 
 def defined(text: str) -> Iterator[tuple[str, int, str]]:
@@ -113,11 +114,13 @@ def with_values(text: str, values: Mapping[str, str]) -> str:
 @dataclass(frozen=True, eq=False)
 class Macros:
     """The macros of a text and its headers: by name, what each stands for. wrappers: those that add words to one of
-    their arguments, a declaration, with the number of that one: ``#define DEPRECATED(what, hint) what``.
+    their arguments, a declaration, with the number of that one: ``#define DEPRECATED(what, hint) what``. parameters:
+    their names, of each.
     """
 
     bodies: Mapping[str, str] = field(default_factory=dict)
     wrappers: Mapping[str, int] = field(default_factory=dict)
+    parameters: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, texts: Iterable[str]) -> Macros:
@@ -125,7 +128,8 @@ class Macros:
         found = [each for text in texts for each in _DEFINE.finditer(without_comments(text))]
         found.sort(key=lambda macro: bool(re.search(_DEVICE, macro[3])))  # of several, one for the GPU
         return cls({each[1]: each[3] for each in found},
-                   {each[1]: place for each in found if each[2] and (place := _wrapped(each)) is not None})  # fmt: skip
+                   {entry[1]: place for entry in found if entry[2] and (place := _wrapped(entry)) is not None},
+                   {entry[1]: re.findall(r"\w+", entry[2] or "") for entry in found})  # fmt: skip
 
     @cached_property
     def device(self) -> re.Pattern[str]:
@@ -155,6 +159,13 @@ class Macros:
             found |= {name for name, body in self.bodies.items() if not _WORDS.sub("", known.sub("", body))}
         return frozenset(found)
 
+    @cached_property
+    def scopes(self) -> Mapping[str, Sequence[str]]:
+        """Macros that open namespaces, or close them, and do nothing else: the brackets, with what opens them."""
+        bodies = {name: body.replace("\\\n", " ") for name, body in self.bodies.items() if re.search(r"[{}]", body)}
+        return {name: [found[0] for found in _SCOPE.finditer(body)] for name, body in bodies.items()
+                if not _WORDS.sub("", _SCOPE.sub("", body))}  # fmt: skip
+
     def _having(self, words: str) -> re.Pattern[str]:
         pattern, names = re.compile(words), set[str]()
         for _ in range(3):
@@ -177,11 +188,14 @@ class Tree:
 
     def __init__(self, text: str, macros: Macros) -> None:
         self.text, self.macros = text, macros
-        self._clean = without_comments(text)
-        self._directives = [each.span() for each in _DIRECTIVE.finditer(self._clean)]
+        self.clean = without_comments(text)
+        self._directives = [entry.span() for entry in DIRECTIVE.finditer(self.clean)]
         self.made = list(self._makers())
-        self.ends = [stop for _, stop in self.made] + [each.end() for each in _MACRO_LINE.finditer(self._clean)]
-        self.root = parsed(self._plain())
+        self._scopes = list(self._of_macros())
+        self.ends = [stop for _, stop in self.made] + [entry.end() for entry in _MACRO_LINE.finditer(self.clean)]
+        self.ends += [stop for _, stop, _ in self._scopes]
+        self.plain = self._plain()
+        self.root = parsed(self.plain)
         self._stretches = dict[tuple[int, int], str]()
         self.ends.sort()
 
@@ -192,7 +206,7 @@ class Tree:
     def between(self, start: int, stop: int) -> str:
         """The text of a stretch, in one line, without comments."""
         if (start, stop) not in self._stretches:
-            plain = _SKIP.sub(lambda found: " " if found[0][0] == "/" else found[0], self.text[start:stop])
+            plain = SKIPPED.sub(lambda found: " " if found[0][0] == "/" else found[0], self.text[start:stop])
             self._stretches[start, stop] = " ".join(plain.split())
         return self._stretches[start, stop]
 
@@ -201,39 +215,63 @@ class Tree:
         return self._in_directive(node.start_byte)
 
     def _in_directive(self, start: int) -> bool:
-        place = bisect_right(self._directives, (start, len(self._clean))) - 1
+        place = bisect_right(self._directives, (start, len(self.clean))) - 1
         return place >= 0 and start < self._directives[place][1]
 
     def calls(self, names: Iterable[str]) -> Iterator[tuple[str, int, int]]:
         """Where macros are called, outside of directives: the name, its place, and the one behind the bracket."""
         if not (every := sorted(names)):
             return
-        for found in re.finditer(rf"\b({'|'.join(every)})[ \t]*\(", self._clean):
+        for found in re.finditer(rf"\b({'|'.join(every)})[ \t]*\(", self.clean):
             if not self._in_directive(found.start()):
-                yield found[1], found.start(), closed(self._clean, found.end())
+                yield found[1], found.start(), closed(self.clean, found.end())
 
     def _makers(self) -> Iterator[tuple[int, int]]:
-        """Where makers are called, with the semicolon behind."""
+        """Where makers are called, with the semicolon behind, and tables from their first macro to their last one."""
+        tables, closing = ([name for name, body in self.macros.bodies.items() if pattern.search(body)]
+                           for pattern in (_OPENS_TABLE, _CLOSES_TABLE))  # fmt: skip
+        ends = [stop for _, _, stop in self.calls(closing)] if tables else []
         last = 0
-        for _, start, stop in self.calls(self.macros.makers):
+        for name, start, stop in self.calls({*self.macros.makers, *tables}):
+            if name in tables:
+                stop = next((end for end in ends if end > stop), stop)
             if start >= last:
-                behind = re.compile(r"\s*;").match(self._clean, stop)
+                behind = re.compile(r"\s*;").match(self.clean, stop)
                 last = behind.end() if behind else stop
                 yield start, last
 
+    def _of_macros(self) -> Iterator[tuple[int, int, Sequence[str]]]:
+        """Where macros open or close namespaces: from where to where, and what they do."""
+        named = {word for word in re.findall(r"\w+", self.clean)} & self.macros.scopes.keys()
+        called = re.compile(rf"\b({'|'.join(sorted(named))})\b(?:[ \t]*\([^()]*\))?")
+        for found in called.finditer(self.clean) if named else ():
+            if not self._in_directive(found.start()):
+                yield found.start(), found.end(), self.macros.scopes[found[1]]
+
+    def scope_of_macros(self, place: int) -> str:
+        """The namespaces around a place that macros have opened: ``a::b::``."""
+        opened = list[str]()
+        for bracket in (entry for start, _, does in self._scopes if start < place for entry in does):
+            if bracket == "}":
+                opened = opened[:-1]
+            elif bracket[-1] == "{":
+                name = re.search(r"namespace\s+([\w:]+)", bracket)
+                opened.append(f"{name[1]}::" if name and "inline" not in bracket else "")
+        return "".join(opened)
+
     def _plain(self) -> str:
         """What the grammar reads: every place as in the text, one byte for each letter."""
-        plain = _MACRO_LINE.sub(lambda found: _blank(found[0]), _SKIP.sub(_plainly, self.text))
-        plain = _BESIDES.sub(lambda found: _blank(found[0]), plain)
+        plain = _MACRO_LINE.sub(lambda found: blank(found[0]), SKIPPED.sub(_plainly, self.text))
+        plain = _BESIDES.sub(lambda found: blank(found[0]), plain)
         self.ends += [each.end() for each in _OF_C.finditer(plain)]
-        plain = _OF_C.sub(lambda found: _blank(found[0]), plain)
+        plain = _OF_C.sub(lambda found: blank(found[0]), plain)
         plain = _one_branch(self._unwrapped(plain))
-        for start, stop in self.made:
+        for start, stop in (*self.made, *((start, stop) for start, stop, _ in self._scopes)):
             plain = plain[:start] + re.sub(r"[^\n]", " ", plain[start:stop]) + plain[stop:]
         used = {word for word in set(re.findall(r"\w+", plain)) & self.macros.words}
         if used:
             named = re.compile(rf"^[ \t]*#.*|\b(?:{'|'.join(sorted(used))})\b(?:[ \t]*\([^()]*\))?", re.MULTILINE)
-            plain = named.sub(lambda found: found[0] if found[0].lstrip()[:1] == "#" else _blank(found[0]), plain)
+            plain = named.sub(lambda found: found[0] if found[0].lstrip()[:1] == "#" else blank(found[0]), plain)
         return plain
 
     def _unwrapped(self, plain: str) -> str:
@@ -250,8 +288,8 @@ class Tree:
             begin, place = found.end(), self.macros.wrappers[found[1]]
             arguments = _spans(plain, begin, stop - 1)
             first, end = arguments[place] if place < len(arguments) else (begin, stop - 1)
-            parts += [plain[last : found.start()], _blank(plain[found.start() : first]), plain[first:end],
-                      _blank(plain[end:stop])]  # fmt: skip
+            parts += [plain[last : found.start()], blank(plain[found.start() : first]), plain[first:end],
+                      blank(plain[end:stop])]  # fmt: skip
             last = stop
         return "".join([*parts, plain[last:]])
 
@@ -291,7 +329,7 @@ def _without(text: str, gone: Sequence[tuple[int, int]], start: int, stop: int) 
     """The text from a place to another, with blanks in the stretches that are gone."""
     for first, last in gone:
         if start <= first and last <= stop:
-            text = text[:first] + _blank(text[first:last]) + text[last:]
+            text = text[:first] + blank(text[first:last]) + text[last:]
     return text[start:stop]
 
 
@@ -314,22 +352,13 @@ def _spans(text: str, start: int, stop: int) -> list[tuple[int, int]]:
 def _plainly(found: re.Match[str]) -> str:
     """A comment as blanks; a string, or a letter, as one without anything in it that looks like code."""
     if found[0][0] == "/" or len(found[0]) < 2:
-        return _blank(found[0])
+        return blank(found[0])
     quote = "'" if found[0][0] == "'" else '"'
     return quote + re.sub(r"[^\n]", "x", found[0][1:-1]) + quote
 
 
-def _blank(text: str) -> str:
+def blank(text: str) -> str:
     return re.sub(r"[^\n]", " ", text)
-
-
-def _blank_comment(skipped: re.Match[str]) -> str:
-    return _blank(skipped[0]) if skipped[0][0] == "/" else skipped[0]
-
-
-def _blank_code(text: str) -> str:
-    """Blanks, but lines that go on stay so: they may be those of a macro."""
-    return re.sub(r"\\(?!\n)|[^\n\\]", " ", text)
 
 
 @lru_cache(maxsize=KEPT)
@@ -379,12 +408,14 @@ _INITIALISES = re.compile(r"\s*(?::(?!:)|,)")
 _SCOPES = ("namespace_definition", "linkage_specification")
 _BRANCHES = ("preproc_if", "preproc_ifdef", "preproc_else", "preproc_elif", "preproc_elifdef", "ERROR")
 _NOTHING = ("comment", ";", "{", "}", "preproc_include", "preproc_def", "preproc_function_def", "preproc_call")
-_TYPES = ("struct_specifier", "class_specifier", "union_specifier", "enum_specifier")
-_KEPT = (*_TYPES, "type_definition", "alias_declaration", "using_declaration", "static_assert_declaration",
+TYPES = ("struct_specifier", "class_specifier", "union_specifier", "enum_specifier")
+_KEPT = (*TYPES, "type_definition", "alias_declaration", "using_declaration", "static_assert_declaration",
          "concept_definition", "namespace_alias_definition")  # fmt: skip
 _WHOLE = ("declaration", "template_declaration", "call_expression")
-_FUNCTION, _LIST = "function_declarator", "parameter_list"
+FUNCTION, _LIST = "function_declarator", "parameter_list"
 _OF_TEMPLATES = ("template_parameter_list",)
+_OPENS_TABLE, _CLOSES_TABLE = re.compile(r"=\s*\{[\s\\]*\Z"), re.compile(r"\A[\s\\]*\}\s*;[\s\\]*\Z")  # of macros
+_TEMPLATE = re.compile(r"\btemplate\s*\Z")
 _REST = re.compile(r"[ \t(),]*;")  # of a declaration that the grammar has taken to pieces
 _BODIES = ("compound_statement", "try_statement", "field_declaration_list", "enumerator_list", "initializer_list")
 
@@ -417,7 +448,48 @@ def pieces(text: str, macros: Macros | None = None) -> tuple[Chunk, ...]:
     tree = tree_of(text, macros)
     heads = ((start, stop, tree.between(start, stop).partition("(")[0]) for start, stop in tree.made)
     made = [Chunk(start, stop, True, bool(tree.macros.kernel.search(head))) for start, stop, head in heads]
-    return tuple(_whole(tree, sorted([*_within(tree, tree.root, ""), *made], key=lambda piece: piece.start)))
+    parts = sorted([*_within(tree, tree.root, ""), *made], key=lambda piece: piece.start)
+    return tuple(_whole(tree, [*_balanced(tree, [*_with_bodies(parts)])]))
+
+
+def _with_bodies(parts: Sequence[Chunk]) -> Iterator[Chunk]:
+    """Pieces with the bodies that the grammar has parted from them, as it does behind a word that it does not know."""
+    for number, piece in enumerate(parts):
+        follows = parts[number + 1] if number + 1 < len(parts) else None
+        if number and _is_body(piece):
+            continue
+        yield replace(piece, stop=follows.stop) if follows is not None and _is_body(follows) else piece
+
+
+def _balanced(tree: Tree, parts: Sequence[Chunk]) -> Iterator[Chunk]:
+    """Pieces that close the braces which they open, and no others, where the grammar has lost count of them."""
+    last = 0
+    for number, piece in enumerate(parts):
+        if piece.start < last:
+            continue
+        depth, stop = 0, piece.stop
+        for brace in re.finditer(r"[{}]", tree.plain[piece.start : piece.stop]):
+            depth += 1 if brace[0] == "{" else -1
+            if depth < 0:
+                stop = piece.start + brace.start()
+                break
+        if depth > 0:
+            whole = _stop_of(tree.plain, piece.stop, depth)
+            stop = piece.stop if any(entry.kernel and entry.start < whole for entry in parts[number + 1 :]) else whole
+        last = stop
+        yield replace(piece, stop=stop) if stop > piece.start else piece
+
+
+def _stop_of(text: str, start: int, depth: int) -> int:
+    """Behind the brace that closes the last of so many open ones, and the semicolon behind that."""
+    for _ in range(depth):
+        start = closed(text, start, "{}")
+    behind = re.compile(r"\s*;").match(text, start)
+    return behind.end() if behind else start
+
+
+def _is_body(piece: Chunk) -> bool:
+    return piece.node is not None and piece.node.type == "compound_statement"
 
 
 def _whole(tree: Tree, parts: Sequence[Chunk]) -> Iterator[Chunk]:
@@ -459,10 +531,13 @@ def _piece(tree: Tree, node: Node, scope: str) -> Chunk:
     begun = before.end_byte if before is not None else node.start_byte  # macros and attributes before it are its own
     ended = bisect_right(tree.ends, node.start_byte)
     start = max(begun, tree.ends[ended - 1]) if ended else begun
+    if (word := _TEMPLATE.search(tree.plain, max(0, start - 40), start)) is not None:
+        start = word.start()  # of a declaration that the grammar has taken to pieces
     head = tree.between(start, body.start_byte if body is not None else node.end_byte)
     device = bool(tree.macros.device.search(head)) or _is_kept(tree, node)
     follows = node.next_sibling
     stop = follows.end_byte if follows is not None and follows.type == ";" else node.end_byte
+    scope = tree.scope_of_macros(node.start_byte) + scope
     return Chunk(start, stop, device, bool(tree.macros.kernel.search(head)), scope, node)
 
 
@@ -474,54 +549,8 @@ def _is_kept(tree: Tree, node: Node) -> bool:
     if node.type == "function_definition":
         return "constexpr" in words
     holds = node.child_by_field_name("type")
-    is_type = holds is not None and holds.type in _TYPES and next(below(holds, *_BODIES), None) is not None
+    is_type = holds is not None and holds.type in TYPES and next(below(holds, *_BODIES), None) is not None
     return node.type in _KEPT or is_type or bool(words & {"const", "constexpr", "alignas"})
-
-
-def blanked(text: str, dropped: Sequence[Chunk]) -> str:
-    """The text with blanks in the place of pieces, its lines where they were. Directives for the preprocessor stay."""
-    directives = [each.span() for each in _DIRECTIVE.finditer(without_comments(text))] if dropped else []
-    kept, plain = [start for start, _ in directives], _SKIP.sub(_blank_comment, text)
-    parts, stop = list[str](), 0
-    for piece in sorted(dropped, key=lambda each: each.start):
-        if piece.stop > stop:
-            begin = max(piece.start, stop)
-            parts.append(text[stop:begin])
-            for start, end in directives[bisect_left(kept, begin) : bisect_left(kept, piece.stop)]:
-                parts += [_blank_code(text[begin:start]), plain[start:end]]
-                begin = end
-            parts.append(_blank_code(text[begin : piece.stop]))
-            stop = max(begin, piece.stop)
-    return "".join([*parts, text[stop:]])
-
-
-def host_members(piece: Chunk, tree: Tree, *, said: bool = False) -> list[Chunk]:
-    """The functions of the types in a piece that no word says to be for the GPU. said: those of which a word says that
-    they are the host's.
-    """
-    members = list[Chunk]()
-    for listed in below(piece.node, "field_declaration_list") if piece.node is not None else ():
-        for node in listed.named_children:
-            body, head = next(below(node, "compound_statement"), None), next(below(node, _FUNCTION), None)
-            if head is None or node.type in _TYPES or node.type == "friend_declaration":
-                continue
-            words = tree.between(node.start_byte, head.start_byte)
-            if tree.macros.device.search(words) or re.search(r"\bconstexpr\b", words):
-                continue
-            if re.search(r"\b__host__\b", words) or (body is not None and not said):
-                members.append(Chunk(node.start_byte, node.end_byte, False, node=node))
-    return members
-
-
-def host_in_macros(text: str, macros: Macros) -> list[Chunk]:
-    """The host functions in macros that make functions of the GPU, as a kernel and the function that launches it."""
-    found = []
-    for name, start, body in defined(text):
-        if name in macros.makers:
-            plain = body.replace("\\\n", "  ").replace("##", "__")
-            inner = [piece for piece in pieces(plain, macros) if not piece.device]
-            found += [Chunk(start + each.start, start + each.stop, False) for each in inner]
-    return found
 
 
 class _Kernel(NamedTuple):
@@ -636,12 +665,19 @@ def _read(text: str) -> dict[str, list[tuple[Any, ...]]]:
     return _kernels((text,)) if "__global__" in text else {}
 
 
+def kernel_name(piece: Chunk, tree: Tree) -> str:
+    """The name of a kernel, with the arguments of its template where it is an instance; empty of what a macro makes."""
+    head = next(below(piece.node, FUNCTION, passing=_OF_TEMPLATES), None) if piece.node is not None else None
+    name = head.child_by_field_name("declarator") if head is not None else None
+    return tree.of(name) if name is not None else ""
+
+
 @kept
 def _kernels(texts: tuple[str, ...]) -> dict[str, list[tuple[Any, ...]]]:
     """The kernels that texts declare, as `_Kernel` has them, and the instances that they make."""
     declared, instances = list[tuple[Any, ...]](), list[tuple[Any, ...]]()
     for tree, piece in ((tree_of(text), piece) for text in texts for piece in pieces(text) if piece.kernel):
-        head = next(below(piece.node, _FUNCTION, passing=_OF_TEMPLATES), None) if piece.node is not None else None
+        head = next(below(piece.node, FUNCTION, passing=_OF_TEMPLATES), None) if piece.node is not None else None
         name = head.child_by_field_name("declarator") if head is not None else None
         listed = head.child_by_field_name("parameters") if head is not None else None
         if piece.node is None or name is None or listed is None:
@@ -686,7 +722,7 @@ def example_of(name: str, texts: Sequence[str]) -> str:
     for text in texts:
         for piece in pieces(text):
             head = (
-                next(below(piece.node, _FUNCTION, passing=_OF_TEMPLATES), None)
+                next(below(piece.node, FUNCTION, passing=_OF_TEMPLATES), None)
                 if piece.kernel and piece.node is not None
                 else None
             )

@@ -112,6 +112,7 @@ class LoadedModule(NotebookText):
         self._built: dict[str, LoadedModule] = {}
         self.registers_of: Callable[[str], int] | None = None  # of a thread of a kernel, by its symbol
         self.non_portable_cluster = False  # does its host code ask for clusters of such sizes?
+        self.refused: Mapping[str, TilewrightError] = {}  # kernels of a .cu file that do not compile, where others do
         self.texts: tuple[str, ...] = ()  # of a .cu file: its own, and those of its own headers
         self.indexed: Callable[[Kernel, Mapping[str, str]], Mapping[str, Indexed]] | None = None  # of `Kernel`
         self.spares: Callable[[Span | None, Span | None], bool] | None = None  # of `Kernel`

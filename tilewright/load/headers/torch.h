@@ -47,6 +47,8 @@ template <class T> TW_HD if_narrow<T> operator-(T a) { return T(-float(a)); }
   template <class T, class U> TW_HD beside<U, T> operator sign(T a, U b) { \
     typedef beside<U, T> R; return R(std::conditional_t<is_narrow<R>::value, float, R>(a) sign float(b)); } \
   template <class T> TW_HD if_narrow<T>& operator sign##=(T& a, T b) { return a = T(float(a) sign float(b)); } \
+  template <class T, class U> TW_HD std::enable_if_t<is_narrow<T>::value && std::is_arithmetic<U>::value, T&> \
+  operator sign##=(T& a, U b) { return a = T(float(a) sign float(T(float(b)))); } \
   template <class T> TW_HD std::enable_if_t<is_narrow<T>::value, float&> operator sign##=(float& a, T b) { \
     return a sign##= float(b); }
 TW_OPERATOR(+) TW_OPERATOR(-) TW_OPERATOR(*) TW_OPERATOR(/)

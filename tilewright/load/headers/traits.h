@@ -66,6 +66,9 @@ template <class T, size_t N> struct is_array<T[N]> : true_type {};
 TW_TRAIT(is_class) TW_TRAIT(is_empty) TW_TRAIT(is_enum) TW_TRAIT(is_final) TW_TRAIT(is_pod) TW_TRAIT(is_standard_layout)
 TW_TRAIT(is_trivial) TW_TRAIT(is_trivially_copyable) TW_TRAIT(is_union)
 #undef TW_TRAIT
+template <size_t Bytes, size_t Step> struct aligned_storage { struct type { alignas(Step) unsigned char bytes[Bytes]; }; };
+template <size_t Bytes, size_t Step> using aligned_storage_t = typename aligned_storage<Bytes, Step>::type;
+template <class T> struct alignment_of : integral_constant<size_t, alignof(T)> {};
 template <class T, class U> struct is_base_of : bool_constant<__is_base_of(T, U)> {};
 template <class T, class U> struct is_convertible : bool_constant<__is_convertible_to(T, U)> {};
 template <class T> struct underlying_type : type_identity<__underlying_type(T)> {};
