@@ -105,10 +105,10 @@ def _did(races: RaceDetector, operation: Operation, one: UnitView, over: Bools, 
     for access in places_of(races, operation, one, over):
         access.site.over = at
         access.places.remember(access)
+        if access.event and one.writes and one.space == "shared" and stores is not None and one.proxy == "generic":
+            stores.accessed(access.event)
         if one.writes:
             access.places.write(access)
-        if one.writes and one.space == "shared" and stores is not None and one.proxy == "generic":
-            stores.accessed(access.event)
 
 
 def _accesses(

@@ -23,6 +23,7 @@ from tilewright.sim.order.knowledge.known import (
     Far,
     Known,
     Ledger,
+    gather_at,
     joined,
     published_flags,
     same,
@@ -193,13 +194,13 @@ class Clocks(CtaRows):
         rows = self.at(who.rows)
         threads, parts = self.known[rows, who.warps], published_flags(self.parts[rows, who.warps])
         far = [self.far.get(place, ()) for place in who.places] if self.far else []
-        for k, thread in self.lanes_alone(who):
-            row, knower = rows.item(k), self.alone[thread]
-            np.maximum(threads[k], self.known[row, knower], out=threads[k])
-            if self.parts.shape[-1] > 1:
-                parts[k] |= published_flags(self.parts[row, knower])
-            if far:
-                far[k] = joined(far[k], self.far.get((who.rows.item(k), knower), ()))
+        if alone := self.lanes_alone(who):
+            which, lane = np.array(alone).T
+            own = rows[which], self.knower[lane]
+            gather_at(np.maximum, threads, which, self.known[own])
+            gather_at(np.bitwise_or, parts, which, published_flags(self.parts[own]))
+            for k, thread in alone if far else ():
+                far[k] = joined(far[k], self.far.get((who.rows.item(k), self.alone[thread]), ()))
         which, lane = np.nonzero(who.lanes)
         if len(which):
             ctas, number = who.rows[which], 32 * who.warps[which] + lane
@@ -245,10 +246,10 @@ class Clocks(CtaRows):
         self.part()
         rows, knowers = who.rows, who.warps
         if self.alone or not (who.lanes | ~self.wave.run.exists[0][who.warps]).all():
-            every = list(zip(who.places, who.bits, strict=True))
-            for (_, warp), bits in every:
-                self._learners(warp, bits)  # first, as lanes that are new have what their warps know by now
-            those = [(k, row, own) for k, ((row, warp), bits) in enumerate(every) for own in self._learners(warp, bits)]
+            every = [(row, (warp, bits)) for (row, warp), bits in zip(who.places, who.bits, strict=True)]
+            # Twice: the first time lanes may be new that others' learners are, too; these have what their warps know.
+            learners = {kind: self._learners(*kind) for kind in 2 * [*dict.fromkeys(kind for _, kind in every)]}
+            those = [(k, row, own) for k, (row, kind) in enumerate(every) for own in learners[kind]]
             which, rows, knowers = np.array(those).T
             known = known[which]
         if not known.far and (known.cluster == self.cluster_of(rows)).all():

@@ -479,7 +479,7 @@ class TaggedPlaces(CtaRows):
         """Records a write of which no two lanes touch one place."""
         if self._late_writes and not self._matters(self._late_writes[-1]):
             self._settle_writes()
-        access.event = access.event._replace(bits=None)  # they are written soon, and large
+        access.event = None
         self._late_writes.append(access)
         self._late_span = _joined_spans(self._late_span, access.span)
         if len(self._late_writes) >= LATE_ACCESSES:

@@ -50,13 +50,14 @@ NEAR = 2.0**-10  # of the smaller: how far apart sums of the same numbers are at
 @dataclass(eq=False, slots=True)  # not frozen: one is made per access of a run, and freezing takes time
 class AccessRecord:
     """team: its threads, seen: as the tags have them. at: the bytes. also: blocks of the clocks' columns that count as
-    known, beside the first. more: further bytes, of accesses that follow and share a record with it. lone: its thread,
-    where memory is global, and it is one. is_strong: answers of `is_strong_with_all`.
+    known, beside the first. event: until its write is left for later, as what it writes is large. more: further bytes,
+    of accesses that follow and share a record with it. lone: its thread, where memory is global, and it is one.
+    is_strong: answers of `is_strong_with_all`.
     """
 
     places: TaggedPlaces
     clocks: Clocks
-    event: AccessEvent
+    event: AccessEvent | None
     site: Site
     time: int
     team: Team
@@ -199,7 +200,7 @@ class AccessRecord:
 
     def wrote_alike(self) -> str:
         """Do lanes that write one place at once write equal values (`EQUAL`), nearly so (`ROUNDED`), or not ("")?"""
-        if (pending := self.event.to_write(self.at, self.team.ctas)) is None:
+        if self.event is None or (pending := self.event.to_write(self.at, self.team.ctas)) is None:
             return ""
         row = 0 if self.places.is_global else self.team.look.rows(1 << 40)
         active = self.team.full
@@ -212,7 +213,7 @@ class AccessRecord:
 
     def finds_equal(self) -> Bools:
         """In which lanes does memory already hold the value that a plain store is about to write there?"""
-        pending = self.event.to_write(self.at, self.team.ctas) if self.site.how.sem == "weak" else None
+        pending = self.event.to_write(self.at, self.team.ctas) if self.event and self.site.how.sem == "weak" else None
         if pending is None or self.site.place is None or self.at.hi >= self.places.pitch:
             return np.zeros(self.seen.shape, np.bool_)
         old = self.team.wave.storage(self.site.place).load(self.team.look, self.at, self.site.width)
