@@ -53,6 +53,9 @@ ODD = {
         "#define OF(kind) two_of_##kind\n__device__ float two_of_floats() { return 2; }\n"
         "__global__ void k(float* x) { x[threadIdx.x] += OF(floats)(); }\n"
     ),
+    "constants of math.h": (
+        "#include <cmath>\n__global__ void k(float* x) { x[threadIdx.x] += M_LOG2E * M_LN2 + M_LOG10E * M_LN10; }\n"
+    ),
     "an operator of a type": (
         "struct V { float x; };\n__device__ V operator+(V a, V b) { return {a.x + b.x}; }\n"
         "__global__ void k(float* x) { V v{1}; x[threadIdx.x] += (v + v).x; }\n"
@@ -130,3 +133,13 @@ def test_a_kernel_that_does_not_compile_is_refused_beside_others() -> None:
 
     assert list(module.refused) == ["bad"]
     assert result(module) == [2, 3, 4, 5]
+
+
+def test_the_head_of_a_template_before_a_condition_stays_with_its_function(tmp_path: Path) -> None:
+    text = (
+        "template <typename T> struct V { T x; __device__ V(T a); };\ntemplate <typename T>\n#ifdef OTHER_ORDER\n"
+        "__device__ V<T>::V(T b)\n#else\n__device__ V<T>::V(T a)\n#endif\n    : x(a) {}\n"
+        "__global__ void k(float* x) { x[threadIdx.x] += V<float>(2).x; }\n"
+    )
+
+    assert result(of_files(tmp_path, text + HOST)) == [2, 3, 4, 5]

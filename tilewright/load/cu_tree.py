@@ -453,12 +453,21 @@ def pieces(text: str, macros: Macros | None = None) -> tuple[Chunk, ...]:
 
 
 def _with_bodies(parts: Sequence[Chunk]) -> Iterator[Chunk]:
-    """Pieces with the bodies that the grammar has parted from them, as it does behind a word that it does not know."""
+    """Pieces with the heads and bodies that the grammar has parted from them, as it does behind a word that it does not
+    know, and beside ``#if``.
+    """
+    start = None
     for number, piece in enumerate(parts):
+        kind = piece.node.type if piece.node is not None else ""
         follows = parts[number + 1] if number + 1 < len(parts) else None
+        if kind == "template_parameter_list" and follows is not None:
+            start = piece.start if start is None else start
+            continue
         if number and _is_body(piece):
             continue
-        yield replace(piece, stop=follows.stop) if follows is not None and _is_body(follows) else piece
+        stop = follows.stop if follows is not None and _is_body(follows) else piece.stop
+        yield replace(piece, start=piece.start if start is None else start, stop=stop)
+        start = None
 
 
 def _balanced(tree: Tree, parts: Sequence[Chunk]) -> Iterator[Chunk]:
