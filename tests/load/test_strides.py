@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import tilewright as tw
-from tilewright.load.strides import Place, strides_of
+from tilewright.load.strides import ParameterPlace, strides_of
 
 TEXT = """
 struct Table { int shape[8]; int at[8]; };
@@ -16,10 +16,10 @@ __global__ void k(const float* x, float* y, int n, int s, long t, int u, Table t
 }
 """
 NAMES = ("x", "y", "n", "s", "t", "u", "table", "p")
-PLACES = {Place(7, 0): "p.x", Place(7, 8): "p.n", Place(7, 16): "p.xs"}
+PLACES = {ParameterPlace(7, 0): "p.x", ParameterPlace(7, 8): "p.n", ParameterPlace(7, 16): "p.xs"}
 
 
-def named(place: Place) -> str:
+def named(place: ParameterPlace) -> str:
     return PLACES.get(place, NAMES[place.parameter])
 
 

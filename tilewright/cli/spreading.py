@@ -16,7 +16,7 @@ import numpy as np
 from tilewright.cli.argument_spec import ArgumentSpec, ArraySpec, Fill, SaidByOptions, Value
 from tilewright.cli.arguments import arguments_of
 from tilewright.errors import TilewrightError
-from tilewright.load.strides import Place, Strides, numbers_passed, strides_of
+from tilewright.load.strides import ParameterPlace, Strides, numbers_passed, strides_of
 
 if TYPE_CHECKING:
     from tilewright.cli.launching import Launched
@@ -94,7 +94,7 @@ def spread(
 def _places(
     values: Mapping[_Knob, int], options: SaidByOptions, kernel: LoadedKernel,
     launched: Callable[[SaidByOptions], Launched], kept: Container[str],
-) -> dict[_Knob, set[Place]]:  # fmt: skip
+) -> dict[_Knob, set[ParameterPlace]]:  # fmt: skip
     """Which numbers of parameters have the value of a knob, or a part of it: each is turned by a prime of its own."""
     free = (knob for knob, value in values.items() if value and knob.name not in kept)
     turned = {knob: values[knob] * prime for knob, prime in zip(free, PRIMES, strict=False)}
@@ -114,13 +114,13 @@ def _short(kernel: LoadedKernel, launch: Launched) -> list[object]:
     return arguments_of(kernel, replace(launch.request, args=args), np.random.default_rng(0))
 
 
-def _apart(between: Mapping[_Knob, set[Place]], strides: Strides, most: int, threads: int) -> dict[_Knob, int]:
+def _apart(between: Mapping[_Knob, set[ParameterPlace]], strides: Strides, most: int, threads: int) -> dict[_Knob, int]:
     """Values of strides. Those that lead to the same addresses are each the room of all rows of the one before. most:
     the largest of the other numbers.
     """
     levels = dict[_Knob, int]()
     for knob, places in between.items():
-        beside = frozenset[Place]().union(*(strides.together[place] for place in places))
+        beside = frozenset[ParameterPlace]().union(*(strides.together[place] for place in places))
         taken = {level for other, level in levels.items() if between[other] & beside}
         levels[knob] = next(level for level in range(len(taken) + 1) if level not in taken)
     top = max(levels.values(), default=0)

@@ -24,7 +24,7 @@ LINEAR = (
 OF_ELEMENTS = {"", "global"}  # memories of arrays; an address without a word for its memory is as good as one of these
 
 
-class Place(NamedTuple):
+class ParameterPlace(NamedTuple):
     """A number of a kernel's parameters: which parameter, and its first byte there."""
 
     parameter: int
@@ -37,9 +37,9 @@ class Strides:
     them. indices: those that say which element of a small array in local memory is meant. read: all numbers.
     """
 
-    together: Mapping[Place, frozenset[Place]]
-    indices: frozenset[Place]
-    read: frozenset[Place]
+    together: Mapping[ParameterPlace, frozenset[ParameterPlace]]
+    indices: frozenset[ParameterPlace]
+    read: frozenset[ParameterPlace]
 
     @property
     def has_numbers(self) -> bool:
@@ -50,7 +50,7 @@ class Strides:
 def strides_of(entry: Function) -> Strides:
     """What parameters of a kernel are used for. entry: as its optimised PTX has it."""
     flow = _Flow(entry)
-    together, spaces = defaultdict[Place, set[Place]](set), defaultdict[Place, set[str]](set)
+    together, spaces = defaultdict[ParameterPlace, set[ParameterPlace]](set), defaultdict[ParameterPlace, set[str]](set)
     for register, space in flow.addresses:
         for place in flow.places[register]:
             together[place] |= flow.places[register]
@@ -64,9 +64,9 @@ def strides_of(entry: Function) -> Strides:
     )
 
 
-def numbers_passed(parameters: Sequence[bytes]) -> dict[Place, int]:
+def numbers_passed(parameters: Sequence[bytes]) -> dict[ParameterPlace, int]:
     """The whole numbers of 4 bytes that a launch passes, as `LoadedKernel.passed` has its parameters."""
-    return {Place(parameter, at): int.from_bytes(octets[at : at + 4], "little")
+    return {ParameterPlace(parameter, at): int.from_bytes(octets[at : at + 4], "little")
             for parameter, octets in enumerate(parameters) for at in range(0, len(octets), 4)}  # fmt: skip
 
 
@@ -76,32 +76,32 @@ class _Flow:
     """
 
     def __init__(self, entry: Function) -> None:
-        self.places = defaultdict[str, set[Place]](set)
+        self.places = defaultdict[str, set[ParameterPlace]](set)
         self.asked, self.addresses = set[str](), set[tuple[str, str]]()
         self._leads = defaultdict[str, set[str]](set)
         number = {param.name: at for at, param in enumerate(entry.params)}
-        for each in entry.statements:
-            if isinstance(each, Instruction):
-                self._read(each, number)
+        for statement in entry.statements:
+            if isinstance(statement, Instruction):
+                self._read(statement, number)
         self._spread()
 
-    def _read(self, each: Instruction, number: Mapping[str, int]) -> None:
-        result, operands = each.operands[:1], each.operands[1:]
+    def _read(self, step: Instruction, number: Mapping[str, int]) -> None:
+        result, operands = step.operands[:1], step.operands[1:]
         match operands[:1]:
-            case (Address(base=Name(text=name), offset=offset),) if each.opcode == "ld" and name in number:
-                size = element_bytes(type_word(each.modifiers))
+            case (Address(base=Name(text=name), offset=offset),) if step.opcode == "ld" and name in number:
+                size = element_bytes(type_word(step.modifiers))
                 for at, register in enumerate(_registers(result)):
-                    self.places[register].add(Place(number[name], offset + at * size))
+                    self.places[register].add(ParameterPlace(number[name], offset + at * size))
                 return
-        for operand in each.operands:
+        for operand in step.operands:
             if isinstance(operand, Address):
-                space = each.space.partition("::")[0]
+                space = step.space.partition("::")[0]
                 self.addresses |= {(register, space) for register in _registers((operand.base,))}
                 self.asked |= set(_registers(operand.more))
-        many = LINEAR.get(each.opcode, 0)
+        many = LINEAR.get(step.opcode, 0)
         for source in _registers(operands[:many]):
             self._leads[source] |= set(_registers(result))
-        self.asked |= set(_registers(operands[many:] if many else each.operands))
+        self.asked |= set(_registers(operands[many:] if many else step.operands))
 
     def _spread(self) -> None:
         waiting = list(self.places)
