@@ -41,7 +41,7 @@ from tilewright.cli.launching import (
 )
 from tilewright.cli.options import constants
 from tilewright.cli.proposing import with_proposals
-from tilewright.errors import ArgumentError, Span, TilewrightError
+from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightError
 from tilewright.explain import BUILDS, COMMAND, WAITING, Finding, parse_idioms, reworded
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
@@ -237,7 +237,7 @@ class FileCheck:
     def _verdict(self, launch: Launched, handed: Handed, clock: KernelClock) -> Verdict:
         """The verdict on one launch. Raises TilewrightError where it is alone, and cannot be run as asked."""
         try:
-            ways = launch.ways(clock) if launch.ways is not None else iter([launch.checked()])
+            ways = _possible(launch.ways(clock)) if launch.ways is not None else iter([launch.checked()])
             return self._check(next(ways), handed, clock).of_ways(ways)
         except TilewrightError as error:
             if self.is_alone and error.kind != "limit":
@@ -258,6 +258,17 @@ class FileCheck:
         policy = replace(self.policy, pdl=self.policy.pdl or launch.request.pdl, around=launch.around)
         return LaunchCheck(self.module, launch, self.bounds, policy, asked.gpu, asked.json, asked.profile, handed,
                            clock=clock)  # fmt: skip
+
+
+def _possible(ways: Iterator[Launched]) -> Iterator[Launched]:
+    """The ways to propose a launch. Raises ArgumentError where a GPU refuses it: that tells of what is proposed."""
+    try:
+        yield from ways
+    except SimulationError as error:
+        if error.kind == "limit":
+            raise
+        raise ArgumentError(f"not judged, with the sizes that are proposed: {error.what}", given=error.given,
+                            allowed=error.allowed, hint="other ones, by --size", at=error.at) from None  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -435,8 +446,9 @@ class LaunchCheck:
         verdict, outcome = ran(kernel, args, self.request.launch, self.request.check, limits, in_place=True,
                                policy=policy)  # fmt: skip
         if self.launch.proposed.args:
-            judged, verdict = verdict, self._without_removed(verdict)
-            outcome = self._too_short if verdict.status == "refused" != judged.status else outcome
+            unfit = self._unfit(verdict)
+            verdict = self._without_removed(verdict) if unfit is None else verdict_on(verdict.kernel, unfit)
+            outcome = outcome if unfit is None else unfit
         return _Ended(kernel, verdict, outcome, named, began, before)
 
     @property
@@ -490,26 +502,30 @@ class LaunchCheck:
             policy=Policy(both=False))  # fmt: skip
         return named_arrays(kernel, values)
 
+    def _unfit(self, verdict: Verdict) -> ArgumentError | None:
+        """Why a verdict tells of what is proposed, and not of the kernel: a division by 0 of proposed sizes, and places
+        outside of arrays that no room suffices for.
+        """
+        proposed, kinds = self.launch.proposed, {finding.kind for finding in verdict.findings}
+        if "arithmetic" in kinds and proposed.sizes:
+            return ArgumentError("not judged: it divides by 0 with the sizes that are proposed",
+                                 given=proposed.hint, allowed="other ones, by --size")  # fmt: skip
+        if self.launch.is_reach_known or verdict.status != "wrong" or self._without_removed(verdict).status == "wrong":
+            return None
+        return ArgumentError("not judged: it reaches further than arrays are proposed", given=proposed.hint,
+                             allowed="smaller sizes, or arrays as long as it reaches, by --size and --arg")  # fmt: skip
+
     def _without_removed(self, verdict: Verdict) -> Verdict:
         """The verdict without accesses outside of proposed arrays that the compiler removes: the lengths of these are
         how far optimised code reaches. Where no run has shown that, it has none of them.
         """
         names = {spec.name for spec in self.launch.proposed.args}
-        is_reach_known = self.launch.is_reach_known
         findings = tuple(finding for finding in verdict.findings if finding.kind != "bounds"
-                         or (is_reach_known and finding.builds != (UNOPTIMISED,))
+                         or (self.launch.is_reach_known and finding.builds != (UNOPTIMISED,))
                          or (finding.buffer or "").partition(".")[0] not in names)  # fmt: skip
-        if verdict.status != "wrong" or any(finding.severity == "error" for finding in findings):
-            return replace(verdict, findings=findings)
-        if is_reach_known:
-            return replace(verdict, findings=findings, status="clean")
-        return verdict_on(verdict.kernel, self._too_short)
-
-    @property
-    def _too_short(self) -> ArgumentError:
-        """Why a launch is not judged that reaches further than any array that was tried."""
-        return ArgumentError("not judged: it reaches further than arrays are proposed", given=self.launch.proposed.hint,
-                             allowed="smaller sizes, or arrays as long as it reaches, by --size and --arg")  # fmt: skip
+        is_wrong = verdict.status == "wrong" and any(finding.severity == "error" for finding in findings)
+        status = verdict.status if is_wrong or verdict.status != "wrong" else "clean"
+        return replace(verdict, findings=findings, status=status)
 
     def _put_globals(self, random: np.random.Generator) -> None:
         """Fill the variables of the device that the request names."""

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import combinations
+from itertools import combinations, zip_longest
 from math import ceil, prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -43,7 +43,7 @@ from tilewright.load.cu_host import parts_of
 from tilewright.load.cu_launches import LaunchShape, launched, unreached
 from tilewright.load.cu_life import HostAround, by_launches, filled_with, is_copied_to, launch_loop, set_in_part, unset
 from tilewright.load.cu_numbers import is_name, type_bytes
-from tilewright.load.cu_tree import bare, example_of, template_names
+from tilewright.load.cu_tree import bare, example_of, split, template_names
 from tilewright.load.declared import POINTER, Field, Parameter, number_name
 from tilewright.sequences import PlannedLaunch, launch
 from tilewright.small import Launch, smaller_grid, smallest
@@ -410,8 +410,20 @@ def _shape(
     shapes = _launches(module, kernel.name, numbers) if numbers != asked else shapes
     wanted = re.sub(r"\s", "", name)
     alike = [shape for shape in shapes if len(shape.arguments) == len(kernel.written)] or shapes
-    exact = [shape for shape in alike if re.sub(r"\s", "", shape.kernel) == wanted] or alike
+    exact = [shape for shape in alike if re.sub(r"\s", "", shape.kernel) == wanted]
+    exact = exact or [shape for shape in alike if _may_be(shape.kernel, name)] or alike
     return min(exact, key=lambda shape: len(shape.lacks), default=None)
+
+
+def _may_be(launched: str, instance: str) -> bool:
+    """May what a text launches, ``k<THREADS, true>``, be this instance, as far as both have words for constants?"""
+    pairs = [*zip_longest(*(split(name.partition("<")[2].rpartition(">")[0]) for name in (launched, instance)))]
+    return all(one == other or not (_is_constant(one) and _is_constant(other)) for one, other in pairs)
+
+
+def _is_constant(word: str | None) -> bool:
+    """Is a template's argument a number or a truth value? So is one that is not there."""
+    return word is None or word.strip().isdigit() or word.strip() in ("true", "false")
 
 
 def _own(kernel: LoadedKernel, shape: LaunchShape, args: Sequence[ArgumentSpec]) -> dict[str, ArgumentSpec]:

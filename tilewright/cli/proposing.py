@@ -52,9 +52,10 @@ _VECTORS = re.compile(r"\b(?:u?(?:char|short|int|long)[248]|float[24]|double2|(?
 
 @dataclass(frozen=True)
 class _Proposals:
-    """The launches of a file with what is proposed for them. of_grid, of_block: names that their CTAs depend on, and
-    the threads of these. only: the kernel whose launch is wanted, of all; clock: of that. has_smaller: are there
-    smaller sizes, where runs with these take long? read: launches that were read, by their sizes.
+    """The launches of a file with what is proposed for them. of_grid, of_block, of_shared: names that their CTAs
+    depend on, the threads of these, and their shared memory alone. only: the kernel whose launch is wanted, of all;
+    clock: of that. has_smaller: are there smaller sizes, where runs with these take long? read: launches that were
+    read, by their sizes.
     """
 
     module: LoadedModule
@@ -64,6 +65,7 @@ class _Proposals:
     options: SaidByOptions = SaidByOptions()
     of_grid: frozenset[str] = frozenset()
     of_block: frozenset[str] = frozenset()
+    of_shared: frozenset[str] = frozenset()
     only: str | None = None
     clock: KernelClock | None = None
     has_smaller: bool = True
@@ -124,10 +126,12 @@ class _Proposals:
         """The same with smaller sizes, first those that decide on no extent of a launch, at last those that do; and
         shorter ranges.
         """
+        kept = self.of_block | self.of_shared
         inner = {name: FEWEST for name, size in self.options.sizes.items()
-                 if size > FEWEST and name not in self.of_block and not self._decides_grid(name)}  # fmt: skip
-        quarters = {name: max(size // 4, min(size, LEAST)) for name, size in self.options.sizes.items()}
-        fewest = {name: min(size, FEWEST) if self._decides_grid(name) and name not in self.of_block else size
+                 if size > FEWEST and name not in kept and not self._decides_grid(name)}  # fmt: skip
+        quarters = {name: size if name in self.of_shared else max(size // 4, min(size, LEAST))
+                    for name, size in self.options.sizes.items()}  # fmt: skip
+        fewest = {name: min(size, FEWEST) if self._decides_grid(name) and name not in kept else size
                   for name, size in self.options.sizes.items()}  # fmt: skip
         steps = {**self.options.sizes, **inner}, quarters, fewest
         sizes = next((step for step in steps if step != self.options.sizes), quarters)
@@ -138,7 +142,7 @@ class _Proposals:
     def spread(self) -> _Proposals:
         """The same with strides that let no rows meet."""
         kernel = kernel_of(self.module, self.launch().request)
-        kept = self.of_grid | self.of_block
+        kept = self.of_grid | self.of_block | self.of_shared
         options = spread(self.options, kernel, lambda options: replace(self, options=options).launch(), kept)
         return replace(self, options=options)
 
@@ -242,7 +246,8 @@ def _with_ways(proposals: _Proposals) -> list[Launched]:
             break
         options = proposals.options.joined(lacks.proposed())
         proposals = replace(proposals, options=options, of_grid=proposals.of_grid | lacks.of_grid,
-                            of_block=proposals.of_block | lacks.of_block).possible()  # fmt: skip
+                            of_block=proposals.of_block | lacks.of_block,
+                            of_shared=proposals.of_shared | lacks.of_shared).possible()  # fmt: skip
         launches, lacks = proposals.launches()
     if lacks.what:
         asked.check(proposals.file)
