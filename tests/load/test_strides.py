@@ -42,6 +42,7 @@ def uses(step: str) -> tuple[dict[str, set[str]], set[str]]:
         ("y[i] = x[i + u];", {"u": {"x", "u"}}),
         ("y[i] = i < p.n ? p.x[i * p.xs] : 0;", {"p.xs": {"p.x", "p.xs"}}),
         ("atomicAdd(&y[r * s], 1.f);", {"s": {"y", "s"}}),
+        ("const Params* q = &p; y[i] = i < p.n ? q[i & 0].x[i * q[i & 0].xs] : 0;", {"p.xs": {"p.x", "p.xs"}}),
     ],
 )
 def test_what_is_multiplied_and_becomes_an_address_is_a_stride(step: str, strides: dict[str, set[str]]) -> None:

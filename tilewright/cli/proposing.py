@@ -411,8 +411,8 @@ class _Sized:
 
     def _filled(self, launch: Launched) -> Launched:
         kernel, proposed = kernel_of(self.proposals.module, launch.request), self.proposals.names_of(launch)
-        read = {param.name for param in kernel.written if param.name in proposed and param.element in INTEGERS
-                and "const" in param.type.partition("*")[0]}  # fmt: skip
+        read = {param.name for param in kernel.written if param.name in proposed and (param.fields or (
+                param.element in INTEGERS and "const" in param.type.partition("*")[0]))}  # fmt: skip
         args = (spec.filled(lambda fill: self.fill if fill == ZEROS else fill) if spec.name in read else spec
                 for spec in launch.request.args)  # fmt: skip
         return replace(launch, request=replace(launch.request, args=tuple(args)))

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from tilewright.ptx.names import element_bytes, type_word
-from tilewright.ptx.tree import Address, Function, Instruction, Name, Not, Operand, Pair, Vector
+from tilewright.ptx.tree import Address, Function, Immediate, Instruction, Name, Not, Operand, Pair, Vector
 
 # Instructions whose result is an address as far as their operands are: from there on, how many of these count.
 LINEAR = (
@@ -21,6 +21,7 @@ LINEAR = (
     | dict.fromkeys(("add", "sub", "mul", "mul24"), 2)
     | dict.fromkeys(("mad", "mad24"), 3)
 )
+OF_TABLES = {"local", "param"}  # memories of small arrays, as those in structures
 OF_ELEMENTS = {"", "global"}  # memories of arrays; an address without a word for its memory is as good as one of these
 
 
@@ -30,11 +31,15 @@ class ParameterPlace(NamedTuple):
     parameter: int
     offset: int
 
+    def behind(self, offset: int) -> ParameterPlace:
+        """So many bytes on."""
+        return ParameterPlace(self.parameter, self.offset + offset)
+
 
 @dataclass(frozen=True, slots=True)
 class Strides:
     """together: the numbers that lie between elements, each with all that lead to the same addresses, pointers among
-    them. indices: those that say which element of a small array in local memory is meant. read: all numbers.
+    them. indices: those that say which element of a small array is meant. read: all numbers.
     """
 
     together: Mapping[ParameterPlace, frozenset[ParameterPlace]]
@@ -59,7 +64,7 @@ def strides_of(entry: Function) -> Strides:
     left = {place: used for place, used in spaces.items() if place not in asked}
     return Strides(
         {place: frozenset(together[place]) for place, used in left.items() if used <= OF_ELEMENTS},
-        frozenset(place for place, used in left.items() if used == {"local"}),
+        frozenset(place for place, used in left.items() if used <= OF_TABLES),
         frozenset(place for places in flow.places.values() for place in places),
     )
 
@@ -79,19 +84,23 @@ class _Flow:
         self.places = defaultdict[str, set[ParameterPlace]](set)
         self.asked, self.addresses = set[str](), set[tuple[str, str]]()
         self._leads = defaultdict[str, set[str]](set)
-        number = {param.name: at for at, param in enumerate(entry.params)}
+        self._homes = {param.name: ParameterPlace(at, 0) for at, param in enumerate(entry.params)}  # and of registers
         for statement in entry.statements:
             if isinstance(statement, Instruction):
-                self._read(statement, number)
+                self._read(statement)
         self._spread()
 
-    def _read(self, step: Instruction, number: Mapping[str, int]) -> None:
+    def _read(self, step: Instruction) -> None:
         result, operands = step.operands[:1], step.operands[1:]
-        match operands[:1]:
-            case (Address(base=Name(text=name), offset=offset),) if step.opcode == "ld" and name in number:
+        match operands:
+            case (Address(base=Name(text=name), offset=offset),) if step.opcode == "ld" and name in self._homes:
                 size = element_bytes(type_word(step.modifiers))
                 for at, register in enumerate(_registers(result)):
-                    self.places[register].add(ParameterPlace(number[name], offset + at * size))
+                    self.places[register].add(self._homes[name].behind(offset + at * size))
+                return
+            case (Name(text=name), *more) if name in self._homes and all(isinstance(one, Immediate) for one in more):
+                offset = sum(operand.value for operand in more if isinstance(operand, Immediate))
+                self._homes |= dict.fromkeys(_registers(result), self._homes[name].behind(offset))
                 return
         for operand in step.operands:
             if isinstance(operand, Address):
