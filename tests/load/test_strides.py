@@ -70,4 +70,5 @@ def test_what_is_used_in_another_way_is_none(step: str) -> None:
 
 def test_what_chooses_an_element_of_a_table_among_the_parameters_is_an_index() -> None:
     assert uses("if (i < table.shape[n]) y[i] = x[i];") == ({}, {"n"})
-    assert uses("if (n < 8 && i < table.shape[n]) y[i] = x[i];") == ({}, set())
+    assert uses("if (n < 8 && i < table.shape[n]) y[i] = x[i];") == ({}, {"n"})
+    assert uses("if (n < 8 && i < table.shape[i % 8]) y[i * n] = x[i];") == ({}, set())

@@ -73,7 +73,7 @@ def _with(value: Value, path: Sequence[int], number: int) -> Value:
 def spread(
     options: SaidByOptions, kernel: LoadedKernel, launched: Callable[[SaidByOptions], Launched], kept: Container[str]
 ) -> SaidByOptions:
-    """The options with numbers for a kernel's strides that let no rows meet, and 0 for the indices of small arrays.
+    """The options with numbers for a kernel's strides that let no rows meet, and 1 for the indices of small arrays.
 
     launched: the kernel's launch with such options; raises TilewrightError where there is none. kept: names of host
     code that decide on the extents of the launch.
@@ -82,7 +82,7 @@ def spread(
     places = _places(values, options, kernel, launched, kept) if strides.has_numbers else {}
     read = {knob: moved & strides.read for knob, moved in places.items()}
     for knob in (knob for knob, moved in read.items() if moved and moved <= strides.indices):
-        options = knob.turned(options, 0)
+        options = knob.turned(options, 1)
     between = {knob: moved for knob, moved in read.items() if moved and moved <= strides.together.keys()}
     most = max((value for knob, value in values.items() if knob not in between), default=1)
     block = launched(options).request.block if between else None

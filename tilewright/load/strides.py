@@ -39,7 +39,8 @@ class ParameterPlace(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Strides:
     """together: the numbers that lie between elements, each with all that lead to the same addresses, pointers among
-    them. indices: those that say which element of a small array is meant. read: all numbers.
+    them. indices: those that say which element of a small array is meant, whatever else they are used for. read: all
+    numbers.
     """
 
     together: Mapping[ParameterPlace, frozenset[ParameterPlace]]
@@ -64,7 +65,7 @@ def strides_of(entry: Function) -> Strides:
     left = {place: used for place, used in spaces.items() if place not in asked}
     return Strides(
         {place: frozenset(together[place]) for place, used in left.items() if used <= OF_ELEMENTS},
-        frozenset(place for place, used in left.items() if used <= OF_TABLES),
+        frozenset(place for place, used in spaces.items() if used <= OF_TABLES),
         frozenset(place for places in flow.places.values() for place in places),
     )
 
