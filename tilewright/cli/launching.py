@@ -418,7 +418,7 @@ def _shape(
 def _may_be(launched: str, instance: str) -> bool:
     """May what a text launches, ``k<THREADS, true>``, be this instance, as far as both have words for constants?"""
     pairs = [*zip_longest(*(split(name.partition("<")[2].rpartition(">")[0]) for name in (launched, instance)))]
-    return all(one == other or not (_is_constant(one) and _is_constant(other)) for one, other in pairs)
+    return all(word == constant or not (_is_constant(word) and _is_constant(constant)) for word, constant in pairs)
 
 
 def _is_constant(word: str | None) -> bool:

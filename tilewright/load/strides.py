@@ -99,7 +99,7 @@ class _Flow:
                 for at, register in enumerate(_registers(result)):
                     self.places[register].add(self._homes[name].behind(offset + at * size))
                 return
-            case (Name(text=name), *more) if name in self._homes and all(isinstance(one, Immediate) for one in more):
+            case (Name(text=name), *more) if name in self._homes and all(isinstance(word, Immediate) for word in more):
                 offset = sum(operand.value for operand in more if isinstance(operand, Immediate))
                 self._homes |= dict.fromkeys(_registers(result), self._homes[name].behind(offset))
                 return
