@@ -204,7 +204,7 @@ def test_what_a_file_leaves_running_holds_nobody_up(text: str, tmp_path: Path) -
 def test_a_process_has_the_seconds_of_the_limit_and_those_to_start_in(monkeypatch: pytest.MonkeyPatch) -> None:
     waited: list[float] = []
 
-    def process(_: list[str], seconds: float) -> tuple[None, tuple[str, ...]]:
+    def process(_: list[str], seconds: float, into: Path) -> tuple[None, tuple[str, ...]]:
         waited.append(seconds)
         return None, ()
 

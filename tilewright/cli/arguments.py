@@ -265,7 +265,7 @@ def example(param: Parameter) -> ArgumentSpec:
     if param.type and not param.is_pointer:
         kind = number_name(param.type)
         number = 0.5 if kind.startswith("float") else 7
-        return ArgumentSpec(param.name, number) if kind else ArgumentSpec(param.name, (), f"{param.name}={{...}}")
+        return ArgumentSpec(param.name, number) if kind else ArgumentSpec(param.name, Same("{...}"))
     return ArgumentSpec(param.name, _sample(param.element))
 
 
