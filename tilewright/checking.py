@@ -188,20 +188,21 @@ def _of_both(
     if verdict.status not in ("clean", "wrong"):
         return verdict, outcome
 
-    def again(build: str) -> tuple[Verdict, dict[str, Any]]:
+    def again(build: str) -> tuple[Verdict, dict[str, Any], bool]:
         other, copies = subject.built(build), copies_of(before)
         other.module._put_globals(variables)
         limits = {**trial.limits, "limit_s": seconds_left(verdict.seconds, trial.limits.get("limit_s"))}
         limits["replay"] = limits.get("replay") or "forwards"  # other orders are those of the optimised build
-        return replace(trial, subject=other, limits=limits).run(copies)[0], copies
+        found, ended = replace(trial, subject=other, limits=limits).run(copies)
+        return found, copies, getattr(ended, "left_out", 0) == 0
 
     try:
-        other, copies = again("unoptimised")
+        other, copies, is_whole = again("unoptimised")
         told: list[Finding] = []
         differs = isinstance(outcome, TilewrightError | MemoryError) or outcome.may_differ or outcome.left_out
-        if verdict and other and not differs and (told := [*apart(values, copies)]):
-            exact, changed = again("exact")
-            told = [*apart(changed, copies)] if exact else []  # else products and sums that are one explain it
+        if verdict and other and is_whole and not differs and (told := [*apart(values, copies)]):
+            exact, changed, is_whole = again("exact")
+            told = [*apart(changed, copies)] if exact and is_whole else []  # else fused products and sums explain it
     except ToolError as error:
         return replace(verdict, not_covered=(f"unoptimised code: {error.what}", *verdict.not_covered)), outcome
     merged = joined(verdict, other)

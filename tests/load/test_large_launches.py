@@ -311,3 +311,25 @@ def test_a_variable_that_a_launch_leaves_is_looked_at_once_with_the_arrays_as_th
 
     assert verdict.status == "clean"
     assert not [text for text in verdict.not_covered if "comes again" in text]
+
+
+SUMS = """
+__global__ void sums(const float* x, float* y) {
+    __shared__ float part[32];
+    int t = threadIdx.x;
+    if (t % 32 == 0) part[t / 32] = x[blockIdx.x * blockDim.x + t];
+    __syncthreads();
+    float sum = 0;
+    for (int i = 0; i < blockDim.x / 32; i++) sum += part[i];
+    y[blockIdx.x * blockDim.x + t] = sum;
+}
+"""
+
+
+def test_builds_of_which_one_runs_a_sample_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tilewright.trials.SAMPLED", 800_000)  # of which the unoptimised build takes more
+    x, y = np.arange(1, 1 + 2048 * 256, dtype=np.float32), np.zeros(2048 * 256, np.float32)
+
+    found = tw.check(tw.load_cu(SUMS)["sums"], x, y, grid=2048, block=256)
+
+    assert (found.status, found.findings) == ("clean", ())
