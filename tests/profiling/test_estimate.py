@@ -188,8 +188,8 @@ def test_the_cache_keeps_what_was_written_last_among_what_was_read() -> None:
     stream = SimpleNamespace(events=[SimpleNamespace(moved=(moved,))])
     recording: Any = SimpleNamespace(sites=(site,), streams=(stream,), operations=(), ctas=(0,))
     kept = KEPT * gpu("H200").l2_bytes
-    few, many = (shares(recording, WholeGrid(10**9, 1, {"y": int(kept * part)}), gpu("H200"))[0]["y"] * 10**9 * 128
-                 for part in (0.5, 4))  # fmt: skip
+    grids = (WholeGrid(10**9, 1, {"y": int(kept * part)}) for part in (0.5, 4))
+    few, many = (shares(recording, grid, gpu("H200"))[0]["y", True] * 10**9 * 128 for grid in grids)
 
     assert few == 0
     assert many == pytest.approx(3 * kept)
@@ -557,3 +557,28 @@ def test_a_gpu_of_a_later_architecture_runs_plain_code(target: str, name: str) -
     exe = tw.compile(columns(33).kernel, target)
 
     assert exe.estimate(*[np.zeros((4096, 32, 32), np.float32) for _ in "ab"], gpu=name).seconds > 0
+
+
+def test_what_is_read_of_an_array_that_stays_in_the_cache_once_written_comes_from_memory() -> None:
+    @T.prim_func
+    def doubled(A: T.Buffer((1 << 22,), "float32")):
+        i = T.cta_id([4096]) * 256 + T.thread_id([256])
+        for k in T.unroll(4):
+            A[i * 4 + k] = A[i * 4 + k] * T.float32(2)
+
+    exe, array = tw.compile(doubled, "sm_89"), np.zeros(1 << 22, np.float32)
+
+    for name in ("L40S", "RTX 4090"):
+        assert exe.estimate(array, gpu=name).seconds >= array.nbytes / gpu(name).hbm
+
+
+def test_a_launch_without_ctas_has_no_estimate() -> None:
+    @T.prim_func
+    def ones(a: T.handle, n: T.int32):
+        A = T.match_buffer(a, (n,), "float32")
+        i = T.cta_id([(n + 255) // 256]) * 256 + T.thread_id([256])
+        if i < n:
+            A[i] = 1
+
+    with pytest.raises(ArgumentError, match="without CTAs"):
+        tw.compile(ones, "sm_90a").estimate(np.zeros(0, np.float32), 0, gpu="H200")

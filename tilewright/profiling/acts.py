@@ -162,8 +162,10 @@ class Script:
     ctas: int = 1
 
 
-Share = Mapping[str, float]
-"""Of each buffer the part of the bytes that are read which comes from HBM; the rest is in the second-level cache."""
+Share = Mapping[tuple[str, bool], float]
+"""Of what is read of a buffer, or (True) written to it, the part that comes from HBM, or goes there; the rest is in the
+second-level cache.
+"""
 
 
 def script_of(recording: Recording, share: Share, first: int = 0, cached: frozenset[str] = frozenset()) -> Script:
@@ -263,7 +265,8 @@ class ActWriter:
             return UnitWork("remote", record.writes.get("shared", 0), row=record.row)
         read, written = record.reads.get("global", 0), record.writes.get("global", 0)
         nbytes = max(read, written)
-        share = min((self.share[name] for name in record.buffers if name in self.share), default=1.0)
+        places = ((name, bool(written)) for name in record.buffers)
+        share = min((self.share[place] for place in places if place in self.share), default=1.0)
         receivers, by_tma = max(1, len(record.signals)), record.unit == "TMA"
         fills = by_tma and record.signals and not record.reads.get("shared")
         outside = max(0.0, record.writes.get("shared", 0) / receivers - read) if fills else 0.0
@@ -364,7 +367,7 @@ class ActWriter:
             if is_atomic(op):
                 yield AtomicAct(nbytes, 0.0, lines, row)
             else:
-                share = 0.0 if access.site in self.minor else self.share.get(site.buffer, 1.0)
+                share = 0.0 if access.site in self.minor else self.share.get((site.buffer, site.write), 1.0)
                 if site.buffer in self.cached and not site.write:
                     nbytes, share = 0.0, 0.0
                 piece = SECTOR_BYTES * access.sectors / max(1, access.pieces)

@@ -17,7 +17,7 @@ import numpy as np
 
 from tilewright import host
 from tilewright.dtypes import dtype
-from tilewright.errors import SimulationError, TilewrightError
+from tilewright.errors import ArgumentError, SimulationError, TilewrightError
 from tilewright.isa import clusters_on
 from tilewright.profiling.acts import CACHED_BYTES, Loops, Script, accesses, is_atomic, script_of
 from tilewright.profiling.bounds import GPUS, Gpu, Occupancy, by_buffer, bytes_of, occupancy_of
@@ -76,7 +76,9 @@ class Timing:
 
 
 def played(recording: Any, launch: WholeGrid, gpu: Gpu) -> Timing:
-    """How long the whole grid takes."""
+    """How long the whole grid takes. Raises ArgumentError where it has no CTA."""
+    if not launch.ctas:
+        raise ArgumentError("a launch without CTAs takes no time to estimate", given="0 CTAs", allowed="1 at least")
     cluster = recording.cluster
     clusters = launch.ctas // cluster
     busy_sms = min(gpu.sms, launch.ctas)
@@ -150,7 +152,7 @@ def contention(recording: Any, launch: WholeGrid) -> float:
     return max((taken * many / lines[name] for name, taken in seconds.items()), default=0.0)
 
 
-def shares(recording: Any, launch: WholeGrid, gpu: Gpu) -> tuple[dict[str, float], float]:
+def shares(recording: Any, launch: WholeGrid, gpu: Gpu) -> tuple[dict[tuple[str, bool], float], float]:
     """Of each buffer the part of what CTAs move that comes from HBM or goes there: each byte of an array once, and of
     what is written what the cache does not keep; and the part of all these bytes that is written.
     """
@@ -167,8 +169,8 @@ def shares(recording: Any, launch: WholeGrid, gpu: Gpu) -> tuple[dict[str, float
     far_written = {name: min(nbytes * many, launch.nbytes.get(name, 0)) for name, nbytes in written.items() if nbytes}
     passed = sum(far_read.values()) + sum(far_written.values())
     kept = max(0.0, 1 - KEPT * gpu.l2_bytes / max(1.0, passed))  # the rest of what is written is among the last bytes
-    parts = {name: nbytes / (read[name] * many) for name, nbytes in far_read.items()}
-    parts |= {name: kept * nbytes / (written[name] * many) for name, nbytes in far_written.items()}
+    parts = {(name, False): nbytes / (read[name] * many) for name, nbytes in far_read.items()}
+    parts |= {(name, True): kept * nbytes / (written[name] * many) for name, nbytes in far_written.items()}
     out, total = kept * sum(far_written.values()), sum(far_read.values())
     return parts, out / max(1.0, out + total)
 
