@@ -41,7 +41,7 @@ from tilewright.cli.launching import (
 )
 from tilewright.cli.options import constants
 from tilewright.cli.proposing import with_proposals
-from tilewright.errors import ArgumentError, SimulationError, Span, TilewrightError
+from tilewright.errors import ArgumentError, Span, TilewrightError
 from tilewright.explain import BUILDS, COMMAND, WAITING, Finding, parse_idioms, reworded
 from tilewright.inputs import parse_sizes
 from tilewright.load import LoadedKernel, LoadedModule, load_cu, load_ptx
@@ -237,7 +237,7 @@ class FileCheck:
     def _verdict(self, launch: Launched, handed: Handed, clock: KernelClock) -> Verdict:
         """The verdict on one launch. Raises TilewrightError where it is alone, and cannot be run as asked."""
         try:
-            ways = _possible(launch.ways(clock)) if launch.ways is not None else iter([launch.checked()])
+            ways = launch.ways(clock) if launch.ways is not None else iter([launch.checked()])
             return self._check(next(ways), handed, clock).of_ways(ways)
         except TilewrightError as error:
             if self.is_alone and error.kind != "limit":
@@ -258,17 +258,6 @@ class FileCheck:
         policy = replace(self.policy, pdl=self.policy.pdl or launch.request.pdl, around=launch.around)
         return LaunchCheck(self.module, launch, self.bounds, policy, asked.gpu, asked.json, asked.profile, handed,
                            clock=clock)  # fmt: skip
-
-
-def _possible(ways: Iterator[Launched]) -> Iterator[Launched]:
-    """The ways to propose a launch. Raises ArgumentError where a GPU refuses it: that tells of what is proposed."""
-    try:
-        yield from ways
-    except SimulationError as error:
-        if error.kind == "limit":
-            raise
-        raise ArgumentError(f"not judged, with the sizes that are proposed: {error.what}", given=error.given,
-                            allowed=error.allowed, hint="other ones, by --size", at=error.at) from None  # fmt: skip
 
 
 @dataclass(frozen=True)
