@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from json import loads
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from tests.commands import ran
+from tests.commands import ran, verdicts_on
 from tilewright.cli import main
 from tilewright.load import load_cu
 
@@ -124,9 +123,8 @@ GUARD = "if (i >= n) return;"
 
 def verdict(text: str, tmp_path: Path) -> dict[str, Any]:
     """The only verdict of a file that is checked without any option."""
-    (tmp_path / "k.cu").write_text(text)
-    (only,) = loads(ran("check", tmp_path / "k.cu", "--json")[1])["verdicts"]
-    return cast(dict[str, Any], only)
+    (only,) = verdicts_on(text, tmp_path)
+    return only
 
 
 def test_an_array_that_nobody_gives_is_as_long_as_the_kernel_reaches(tmp_path: Path) -> None:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from json import loads
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 
-from tests.commands import ran
+from tests.commands import verdicts_on
 
 # Rows of two planes by their strides, as arguments of their own or as fields of a structure.
 PLAIN = """
@@ -49,9 +48,8 @@ void host(float* y, const Shape& shape, int dim, int n) { ones<<<n, 128>>>(y, sh
 
 def verdict(text: str, tmp_path: Path) -> dict[str, Any]:
     """The only verdict of a file that is checked without any option."""
-    (tmp_path / "k.cu").write_text(text)
-    (only,) = loads(ran("check", tmp_path / "k.cu", "--json")[1])["verdicts"]
-    return cast(dict[str, Any], only)
+    (only,) = verdicts_on(text, tmp_path)
+    return only
 
 
 @pytest.mark.parametrize("text", [PLAIN, BYTES, FIELDS], ids=["plain", "bytes", "fields"])

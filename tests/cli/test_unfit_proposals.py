@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from json import loads
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from tests.commands import ran
+from tests.commands import verdicts_on
 
 TILES = """
 __global__ void tiles(const float* x, float* y, int k) {
@@ -46,13 +45,8 @@ void host(const float* x, float* y, int n, int turns, int rows, int shared_bytes
 """
 
 
-def verdicts(text: str, tmp_path: Path, *options: str) -> list[dict[str, Any]]:
-    (tmp_path / "k.cu").write_text(text)
-    return cast(list[dict[str, Any]], loads(ran("check", tmp_path / "k.cu", "--json", *options)[1])["verdicts"])
-
-
 def test_a_division_by_0_of_proposed_sizes_is_no_finding(tmp_path: Path) -> None:
-    (only,) = verdicts(TILES.replace("ROWS", "rows"), tmp_path)
+    (only,) = verdicts_on(TILES.replace("ROWS", "rows"), tmp_path)
 
     assert only["status"] == "refused"
     assert "divides by 0 with the sizes that are proposed" in str(only["findings"])
@@ -60,20 +54,20 @@ def test_a_division_by_0_of_proposed_sizes_is_no_finding(tmp_path: Path) -> None
 
 def test_a_division_by_0_of_given_sizes_is_told(tmp_path: Path) -> None:
     arguments = ("--arg", "x:f32[64]=random", "--arg", "y:f32[64]", "--arg", "k=64", "--size", "rows=2")
-    (only,) = verdicts(TILES.replace("ROWS", "rows"), tmp_path, *arguments)
+    (only,) = verdicts_on(TILES.replace("ROWS", "rows"), tmp_path, *arguments)
 
     assert only["status"] == "wrong"
     assert "arithmetic" in [finding["kind"] for finding in only["findings"]]
 
 
 def test_an_instance_has_the_launch_of_its_constants(tmp_path: Path) -> None:
-    found = verdicts(INSTANCES, tmp_path)
+    found = verdicts_on(INSTANCES, tmp_path)
 
     assert [only["status"] for only in found] == ["clean", "clean"], found
 
 
 def test_shared_memory_stays_where_a_run_takes_long(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr("tilewright.cli.proposing.SECONDS", 1e-6)
-    (only,) = verdicts(SLOW, tmp_path)
+    (only,) = verdicts_on(SLOW, tmp_path)
 
     assert only["status"] == "clean", only

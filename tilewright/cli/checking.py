@@ -435,8 +435,9 @@ class LaunchCheck:
         verdict, outcome = ran(kernel, args, self.request.launch, self.request.check, limits, in_place=True,
                                policy=policy)  # fmt: skip
         if self.launch.proposed.args:
-            unfit = self._unfit(verdict)
-            verdict = self._without_removed(verdict) if unfit is None else verdict_on(verdict.kernel, unfit)
+            left = self._without_removed(verdict)
+            unfit = self._unfit(verdict, left)
+            verdict = left if unfit is None else verdict_on(verdict.kernel, unfit)
             outcome = outcome if unfit is None else unfit
         return _Ended(kernel, verdict, outcome, named, began, before)
 
@@ -491,15 +492,15 @@ class LaunchCheck:
             policy=Policy(both=False))  # fmt: skip
         return named_arrays(kernel, values)
 
-    def _unfit(self, verdict: Verdict) -> ArgumentError | None:
+    def _unfit(self, verdict: Verdict, left: Verdict) -> ArgumentError | None:
         """Why a verdict tells of what is proposed, and not of the kernel: a division by 0 of proposed sizes, and places
-        outside of arrays that no room suffices for.
+        outside of arrays that no room suffices for. left: what is left of it `_without_removed`.
         """
         proposed, kinds = self.launch.proposed, {finding.kind for finding in verdict.findings}
         if "arithmetic" in kinds and proposed.sizes:
             return ArgumentError("not judged: it divides by 0 with the sizes that are proposed",
                                  given=proposed.hint, allowed="other ones, by --size")  # fmt: skip
-        if self.launch.is_reach_known or verdict.status != "wrong" or self._without_removed(verdict).status == "wrong":
+        if self.launch.is_reach_known or verdict.status != "wrong" or left.status == "wrong":
             return None
         return ArgumentError("not judged: it reaches further than arrays are proposed", given=proposed.hint,
                              allowed="smaller sizes, or arrays as long as it reaches, by --size and --arg")  # fmt: skip

@@ -258,8 +258,11 @@ def _with_ways(proposals: _Proposals) -> list[Launched]:
 
 def _sized(proposals: _Proposals) -> list[_Sized]:
     """The launch with each fill, and with strides apart where arrays have room for such rows."""
-    spread, *_ = apart = [_Sized(proposals.spread(), fill) for fill in NUMBERS]
-    return apart if spread.look.reach else [_Sized(proposals, fill) for fill in NUMBERS]
+    spread = proposals.spread()
+    apart = [_Sized(spread, fill) for fill in NUMBERS]
+    if spread.options == proposals.options or apart[0].look.reach:
+        return apart
+    return [_Sized(proposals, fill) for fill in NUMBERS]
 
 
 class _TakesLong(Exception):

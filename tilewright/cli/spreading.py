@@ -104,8 +104,8 @@ def _places(
         numbers = numbers_passed(kernel.passed(_short(kernel, launched(options))))
     except TilewrightError:
         return {}
-    return {knob: {place for place, number in numbers.items() if number and number * (value // number) == value
-                   and value // number in PARTS} for knob, value in turned.items()}  # fmt: skip
+    return {knob: {place for place, number in numbers.items() if value in [number * part for part in PARTS]}
+            for knob, value in turned.items()}  # fmt: skip
 
 
 def _short(kernel: LoadedKernel, launch: Launched) -> list[object]:

@@ -440,8 +440,8 @@ class LoadedKernel:
     def passed(self, args: Sequence[Any]) -> list[bytes]:
         """What a launch passes for each parameter: the bytes of a structure, 8 of a number; zeros for pointers."""
         bound = self._given(args, {})
-        numbers = {name: struct.pack("<d" if isinstance(value, float) else "<q", value if isinstance(value, float) else
-                   (value + (1 << 63)) % (1 << 64) - (1 << 63)) for name, value in bound.numbers.items()}  # fmt: skip
+        numbers = {name: struct.pack("<d", value) if isinstance(value, float) else struct.pack("<Q", value % (1 << 64))
+                   for name, value in bound.numbers.items()}  # fmt: skip
         return [bound.data.get(param.name, numbers.get(param.name, bytes(8))) for param in self.entry.params]
 
     def _given(self, args: Sequence[Any], named: Mapping[str, Any]) -> Given:

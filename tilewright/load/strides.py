@@ -99,8 +99,10 @@ class _Flow:
                 for at, register in enumerate(_registers(result)):
                     self.places[register].add(self._homes[name].behind(offset + at * size))
                 return
-            case (Name(text=name), *more) if name in self._homes and all(isinstance(word, Immediate) for word in more):
-                offset = sum(operand.value for operand in more if isinstance(operand, Immediate))
+            case (Name(text=name),) if step.opcode in ("mov", "cvta") and name in self._homes:
+                self._homes |= dict.fromkeys(_registers(result), self._homes[name])
+                return
+            case (Name(text=name), Immediate(value=offset)) if step.opcode == "add" and name in self._homes:
                 self._homes |= dict.fromkeys(_registers(result), self._homes[name].behind(offset))
                 return
         for operand in step.operands:
