@@ -63,8 +63,9 @@ NOTE = (
     "of clusters get 50 bytes a cycle of the second-level cache (chosen by six pairs; rings show 34 to 86), short "
     "runs of bytes cost HBM more (by rows and transpositions), bytes outside of arrays take the copy engine (by "
     "`matmul 16`), and gaps of one warpgroup's products are not added to those of power. All that was measured and "
-    "still is a configuration was recorded and estimated anew on 2026-11-30, but for the held pairs of softmax and "
-    "rms_norm, whose estimates are older. Ranks of two measurements: of two days, on two machines."
+    "still is a configuration was recorded and estimated anew on 2026-12-01, when the turns of loops had become those "
+    "of the loops around a statement (before, they were guessed from how often it ran). "
+    "Ranks of two measurements: of two days, on two machines."
 )
 LIMIT = 0.85  # of ranks: where two measurements agree less, no estimate can be asked for it
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tilewright as tw
-from tilewright import T
+from tilewright import T, Tx
 from tilewright.errors import ArgumentError, SimulationError, TargetError
 from tilewright.profiling import GPUS, gpu
 from tilewright.profiling.acts import (
@@ -69,20 +69,45 @@ def recording_of(rows: list[Row], sites: tuple[Any, ...] = (), *, compiled: bool
 
 
 @pytest.mark.parametrize(
-    ("rows", "turns"),
+    "rows",  # kind; turns, where they are constant; is unrolled; of which loop; times; the turns that it is in
     [
-        ([(8, True, 8), (None, False, 8)], [1, 1]),
-        ([(64, False, 64), (None, False, 64), (None, False, 1)], [1, 64, 1]),
-        ([(64, False, 64), (64, False, 64), (None, False, 64)], [1, 1, 64]),
-        ([(64, False, 1), (None, False, 1)], [1, 1]),  # threads wait in it, once in each turn
+        [("loop", 8, True, None, 8, 1), ("let", None, False, 0, 8, 1)],
+        [("loop", 64, False, None, 64, 64), ("let", None, False, 0, 64, 64), ("let", None, False, None, 1, 1)],
+        [("loop", 64, False, None, 64, 64), ("let", None, False, 0, 61, 64)],  # a branch leaves some turns out
+        [("loop", None, False, None, 62, 62), ("loop", 4, False, 0, 248, 62), ("let", None, False, 1, 245, 62)],
+        [("loop", 64, False, None, 64, 64), ("loop", 64, False, 0, 4096, 4096), ("let", None, False, 0, 64, 64)],
+        [("loop", 64, False, None, 1, 1), ("let", None, False, 0, 1, 1)],  # threads wait in it, once in each turn
+        [("let", None, False, None, 7, 7)],  # of a loop that is cut, and has no row
     ],
 )
 def test_a_row_is_in_so_many_turns_of_the_loops_around_it(
-    rows: list[tuple[int | None, bool, int]], turns: list[int]
+    rows: list[tuple[str, int | None, bool, int | None, int, int]],
 ) -> None:
-    loops = Loops([Row("", "loop", None, {}, turns=count, is_unrolled=unrolled) for count, unrolled, _ in rows])
+    made = [Row("", kind, None, {}, turns=count, is_unrolled=unrolled, inside=loop)
+            for kind, count, unrolled, loop, _, _ in rows]  # fmt: skip
+    loops = Loops(made, [(number, times) for number, (*_, times, _) in enumerate(rows)])
 
-    assert [loops.turns(number, times) for number, (_, _, times) in enumerate(rows)] == turns
+    assert [loops.turns(number) for number in range(len(rows))] == [turns for *_, turns in rows]
+
+
+@pytest.mark.parametrize("columns", [8192 - 4, 8192 - 300])
+def test_an_estimate_does_not_jump_where_some_warps_have_a_turn_less(columns: int) -> None:
+    """A guard around the load of a sum's last turn does not keep the loads of the other turns apart."""
+
+    @T.prim_func
+    def sums(x: T.handle, y: T.handle):
+        n = T.int32()
+        X, Y = T.match_buffer(x, (64, n), "float32"), T.match_buffer(y, (64,), "float32")
+        row = T.cta_id([64])
+        T.thread_id([256])
+        Tx.cta.sum(Y[row : row + 1], X[row, 0:n])
+
+    exe = tw.compile(sums, "sm_90a")
+
+    def seconds(n: int) -> float:
+        return exe.estimate(np.zeros((64, n), np.float32), np.zeros(64, np.float32)).seconds
+
+    assert seconds(columns) == pytest.approx(seconds(8192), rel=0.1)
 
 
 def test_a_row_says_what_its_statement_defines_and_uses() -> None:

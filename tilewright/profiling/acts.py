@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import filterfalse, groupby
+from itertools import filterfalse, groupby, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from tilewright.isa import SECTOR_BYTES, ProductShape
@@ -287,9 +287,9 @@ class ActWriter:
     def blocks(self, executed: Sequence[tuple[int, int]]) -> Iterator[tuple[list[tuple[int, float]], int]]:
         """Rows that follow each other in one turn of a loop, with how often in a turn; and how many turns there are."""
         block: list[tuple[int, float]] = []
-        current, loops = 1, Loops(self.rows)
+        current, loops = 1, Loops(self.rows, executed)
         for row, times in executed:
-            turns = loops.turns(row, times)
+            turns = loops.turns(row)
             if turns != current and block:
                 yield block, current
                 block = []
@@ -443,30 +443,27 @@ class LoadsBegun:
 
 
 class Loops:
-    """How many turns of loops a row is in, by how often the rows before it ran. (Mutable.)"""
+    """How many turns of loops the rows of a stretch are in. executed: rows and how often, of a loop its bodies."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
-        self.rows, self.open = rows, list[tuple[int, int]]()  # executions of a body; its turns, 1 where it is unrolled
+    def __init__(self, rows: Sequence[Row], executed: Sequence[tuple[int, int]]) -> None:
+        self.rows, self.times = rows, dict(executed)
 
-    def turns(self, row: int, times: int) -> int:
-        """times: executions of the row; of a loop those of its body."""
-        loop = self.rows[row] if self.rows[row].turns is not None else None
-        trip = loop.turns or 1 if loop else 1
-        while self.open and (times < self.open[-1][0] * trip or times % self.open[-1][0]):
-            self.open.pop()
-        turns = 1
-        for _, count in self.open:
-            turns *= count
-        if loop is not None:
-            unrolled = loop.is_unrolled or trip <= UNROLLED_TRIP
-            here = times // self.open[-1][0] if self.open else times  # fewer than its trip where threads wait in it
-            self.open.append((times, 1 if unrolled else here))
-            return turns
-        if not self.open and times > 1:
-            return times
-        if self.open and times > self.open[-1][0]:
-            return turns * (times // self.open[-1][0])
-        return turns
+    def turns(self, row: int) -> int:
+        """Of all loops around a row that ran in the stretch and that no compiler unrolls whole; of a loop its own."""
+        around = [loop for loop in self._around(row) if loop in self.times]
+        if not around:  # in a loop that is cut where threads wait in it
+            return self.times[row]
+        turns = 1.0
+        for loop, outer in zip_longest(around, around[1:]):
+            if not self.rows[loop].is_unrolled and not 0 <= (self.rows[loop].turns or -1) <= UNROLLED_TRIP:
+                turns *= self.times[loop] / self.times.get(outer, 1)
+        return max(1, round(turns))
+
+    def _around(self, row: int) -> Iterator[int]:
+        loop = row if self.rows[row].kind == "loop" else self.rows[row].inside
+        while loop is not None:
+            yield loop
+            loop = self.rows[loop].inside
 
 
 def _chunks(slots: float, units: Mapping[str, float], latency: float, row: int) -> list[Act]:

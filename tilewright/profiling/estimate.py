@@ -297,10 +297,10 @@ def spilled_wavefronts(exe: Executable, warps: int, recording: Any) -> float:
         return 0.0
     ran, copies = Counter[int](), dict[int, float]()
     for event in recording.streams[0].events:
-        loops = Loops(recording.rows)
-        for row, times in getattr(event, "executed", ()):
+        loops = Loops(recording.rows, executed := getattr(event, "executed", ()))
+        for row, times in executed:
             ran[row] += times
-            copies[row] = max(copies.get(row, 0.0), times / loops.turns(row, times))
+            copies[row] = max(copies.get(row, 0.0), times / loops.turns(row))
     issued = {row: sum(recording.rows[row].counts.values()) for row in ran}
     static = sum(copies[row] * many for row, many in issued.items())
     turns = sum(ran[row] * many for row, many in issued.items()) / max(1.0, static)

@@ -286,7 +286,7 @@ class SegmentEmitter(Emitter):
         if recorder is not None:
             row = recorder.has_row(stmt)
             if row is None:
-                row = recorder.row(stmt, row_of(stmt, self.program.head_of(stmt)))
+                row = recorder.row(stmt, row_of(stmt, self.program.head_of(stmt), self.program.loop_of(stmt)))
             self.out.line(f"executed({row}, b, {mask})")
 
     def record_value(self, name: str, mask: str) -> None:

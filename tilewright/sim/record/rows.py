@@ -35,8 +35,8 @@ KINDS: dict[type[ir.Stmt], str] = {
 }  # fmt: skip
 
 
-def row_of(stmt: ir.Stmt, text: str) -> Row:
-    """The row of a statement; what is inside of a loop or branch has rows of its own."""
+def row_of(stmt: ir.Stmt, text: str, inside: int | None) -> Row:
+    """The row of a statement; what is inside of a loop or branch has rows of its own. inside: as of `Row`."""
     calls = [node for node in ir.expressions(stmt) if isinstance(node, ir.Call)]
     bounds = [bind(call) for call in calls]
     commits = next((b.form.commit.group for b in bounds if b.form.commit and not b.form.signals), "")
@@ -49,7 +49,7 @@ def row_of(stmt: ir.Stmt, text: str) -> Row:
     is_integer = any(str(b.mods.get("type"))[:1] in "sub" for b in bounds)
     turns, is_unrolled = (_turns(stmt), stmt.kind != "serial") if isinstance(stmt, ir.For) else (None, False)
     return Row(text, kind, stmt.at, counts, commits, mnemonic, signals, defines, uses, turns, is_unrolled, product,
-               is_integer)  # fmt: skip
+               is_integer, inside)  # fmt: skip
 
 
 def _flow(stmt: ir.Stmt) -> tuple[str, frozenset[str]]:
@@ -80,7 +80,7 @@ def _told(bound: Bound) -> Iterable[str]:
 
 
 def row_of_call(call: ir.Call, kind: str, text: str, at: Span | None) -> Row:
-    """The row of a call at which threads wait. kind: "meet" or "ask"."""
+    """The row of a call at which threads wait, of no loop: they are cut there. kind: "meet" or "ask"."""
     _, uses = _flow(ir.Evaluate(call))
     return Row(text, kind, at, {bind(call).instruction.name: 1}, uses=uses)
 
